@@ -12,7 +12,6 @@ import numpy as np
 
 from data_tools.formats import FORMATS, Asked, Found, check_options, format_named, format_of
 from data_tools.like import columns_of_model
-from data_tools.textfile import Text
 from streammargin.cli.options import add_common
 from streammargin.errors import DataError, InputMissingError, UsageError
 from streammargin.files import check_apart, check_output
@@ -22,6 +21,7 @@ from streammargin.sources.batch import Batch, Narrowing
 from streammargin.sources.hdf5.write import writing
 from streammargin.sources.names import equal
 from streammargin.sources.open import files_read
+from streammargin.tables.textfile import Text
 
 LOG = logging.getLogger("streammargin")
 

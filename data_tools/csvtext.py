@@ -11,13 +11,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from data_tools.columns import Columns, Wanted, columns_of, is_number, truth
 from data_tools.formats import Asked, Found
-from data_tools.textfile import SHOWN, Text, check_label, decoded, plain_lines
 from streammargin.errors import DataError, UsageError
 from streammargin.matching import EXACT, is_plain, strict_number
 from streammargin.sources.batch import Batch
 from streammargin.sources.label_column import LabelColumn
+from streammargin.tables.header import Columns, Wanted, columns_of, is_number, truth
+from streammargin.tables.textfile import SHOWN, Text, check_label, decoded, plain_lines
 
 TEXT, SUFFIXES, OPTIONS = True, (".csv",), ("label_column", "label", "separator")
 _SEPARATORS = {"tab": "\t", "\\t": "\t"}  # a tab is hard to type in a shell

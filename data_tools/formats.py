@@ -10,8 +10,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from data_tools.like import Like
-from data_tools.textfile import Text, plain_stem
 from streammargin.errors import DataError, UsageError
 from streammargin.files import check_apart
 from streammargin.sources.arrays import as_weights, value_dtype
@@ -19,6 +17,8 @@ from streammargin.sources.batch import Batch
 from streammargin.sources.kinds import kind_of
 from streammargin.sources.label_column import LabelColumn
 from streammargin.sources.labels import LabelCursor
+from streammargin.tables.header import Like
+from streammargin.tables.textfile import Text, plain_stem
 
 # name of a format: its module. First bytes are checked in this order; text that fits nothing else is svmlight.
 FORMATS = {

@@ -12,7 +12,6 @@ from data_tools.formats import Asked, Found, kept_dtype, with_labels, with_weigh
 from data_tools.matrices import by_columns, check_kind, check_lengths, check_shape
 from data_tools.rows import batches, label_of
 from data_tools.spill import buckets_for
-from data_tools.textfile import Text
 from streammargin.driver.plan import column_names
 from streammargin.errors import DataError, StreamMarginError
 from streammargin.files import check_apart
@@ -23,6 +22,7 @@ from streammargin.sources.hdf5.nodes import attribute, decoding, look_up
 from streammargin.sources.hdf5.reader import RowReader, stored_dtype
 from streammargin.sources.hdf5.storage import has_link, opened
 from streammargin.sources.open import open_source
+from streammargin.tables.textfile import Text
 
 TEXT, SUFFIXES, OPTIONS = False, (".h5", ".hdf5", ".h5ad"), ("x", "y")
 

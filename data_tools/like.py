@@ -2,22 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-import numpy as np
-
-
-@dataclass(frozen=True)
-class Like:
-    """The columns that the model in `path` was trained on: their number, and their names if the model has them.
-
-    label: the column of a table that its labels were from, by name or number; None where it is unknown.
-    """
-
-    path: str
-    features: int
-    names: np.ndarray | None
-    label: str | int | None = None
+from streammargin.tables.header import Like
 
 
 def columns_of_model(path: str) -> Like:

@@ -14,10 +14,10 @@ import numpy as np
 
 from data_tools.formats import Asked, Found, kept_dtype, with_labels
 from data_tools.matrices import by_columns, by_rows, check_kind, check_lengths, check_shape
-from data_tools.textfile import Text
 from streammargin.errors import DataError
 from streammargin.sources.batch import Batch
 from streammargin.sources.npy import read_header
+from streammargin.tables.textfile import Text
 
 TEXT, SUFFIXES, OPTIONS = False, (".npz",), ("y",)
 _DAMAGE = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError)

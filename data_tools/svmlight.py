@@ -10,10 +10,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from data_tools.formats import Asked, Found
-from data_tools.textfile import SHOWN, Text, check_label, plain_lines
 from streammargin.errors import DataError
 from streammargin.matching import EXACT, is_plain, strict_number
 from streammargin.sources.batch import Batch
+from streammargin.tables.textfile import SHOWN, Text, check_label, plain_lines
 
 TEXT, SUFFIXES, OPTIONS = True, (), ("zero_based",)
 _COMMENT = re.compile(rb"#[^\n]*")

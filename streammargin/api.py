@@ -19,6 +19,7 @@ from streammargin.result import TrainResult, remarks
 from streammargin.sinks.console import watched
 from streammargin.solvers.word import SolverWord
 from streammargin.sources.open import is_stream
+from streammargin.tables.open import is_table
 from streammargin.training.rows import train_rows
 from streammargin.training.stream import train_stream
 from streammargin.wording import Message, shown
@@ -55,6 +56,11 @@ def train(
     checkpoint_seconds: float = 60.0,
     init: object = None,
     valid: object = None,
+    columns: Sequence[str] | None = None,
+    drop: Sequence[str] | None = None,
+    text: str | None = None,
+    missing: str | None = None,
+    spool: str | None = None,
     verbose: bool = False,
     listeners: Iterable[Listener] = (),
     should_stop: Callable[[], str | None] | None = None,
@@ -70,6 +76,8 @@ def train(
     data : path, list of paths (shards), (X, y), Source, or an iterable of batches (X, y) or (X, y, sample_weight)
         Rows (n, d); with arrays, y and sample_weight are arrays (n,), s_i >= 0. The model keeps the column names of a
         frame or file, and matches columns by them. With an AnnData object, y and sample_weight may name columns of obs.
+        A table has its labels in the column `y`: a frame, an Arrow table, or the path of CSV, Parquet, Feather or of a
+        folder of Parquet.
     {options}
     verbose : show progress on stderr, as the command does; otherwise nothing is printed
     listeners : functions that are called with every event, a dict
@@ -96,7 +104,8 @@ def train(
         class_weight=class_weight, positive=positive, classes=classes, multiclass=multiclass, tol=tol,
         passes=passes, early_stop=early_stop, max_seconds=max_seconds, max_rows=max_rows, memory=memory, seed=seed,
         checkpoint=checkpoint,
-        checkpoint_seconds=checkpoint_seconds, init=init, valid=valid,
+        checkpoint_seconds=checkpoint_seconds, init=init, valid=valid, columns=columns, drop=drop, text=text,
+        missing=missing, spool=spool,
     )  # fmt: skip
     if should_stop is not None and not callable(should_stop):
         raise UsageError(f"should_stop must be a function, not {shown(should_stop)}")
@@ -108,7 +117,7 @@ def train_by(
 ) -> TrainResult:
     """`train` with its options as one object."""
     history = History(listeners)
-    if is_stream(data):
+    if not is_table(data) and is_stream(data):
         return train_stream(data, options, history, should_stop)
     result = train_rows(data, options, history, should_stop)
     for code, text in remarks(result):

@@ -249,6 +249,41 @@ class Labels(Kind):
         return labels
 
 
+class Names(Kind):
+    """Names of columns of a table."""
+
+    metavar: str = "NAME,..."
+
+    def read(self, text: str) -> tuple[str, ...]:
+        names = tuple(text.split(","))
+        if not all(names):
+            raise UsageError(f"{text!r} names an empty column; write NAME,NAME,...")
+        return names
+
+    def check(self, what: str, value: object) -> tuple[str, ...]:
+        names = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, Iterable) else ()
+        if not names or not all(isinstance(name, str) and name for name in names):
+            raise UsageError(f"{what} must be names of columns, not {shown(value)}")
+        return names
+
+
+class Texts(Kind):
+    """Columns of text, NAME or NAME,ngrams=N."""
+
+    metavar: str = "NAME[,ngrams=N]"
+
+    def read(self, text: str) -> str:
+        return text
+
+    def check(self, what: str, value: object) -> str:
+        name, _, grams = value.partition(",") if isinstance(value, str) else ("", "", "")
+        if not name or (grams and grams not in [f"ngrams={n}" for n in range(1, 6)]):
+            raise UsageError(
+                f"{what} must be the name of a column, or NAME,ngrams=N with N from 1 to 5, not {shown(value)}"
+            )
+        return str(value)
+
+
 @dataclass(frozen=True)
 class Factors(Kind):
     """A factor for each of some labels, or the word balanced."""

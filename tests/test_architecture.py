@@ -14,7 +14,7 @@ BASE = {"errors", "files", "json_values", "kinds", "matching", "sizes", "version
 NAMED = {"losses", "penalties", "rows"}  # named tuples, and classes of penalties
 ALLOWED = {  # by folder, and by single file
     "__main__": {"cli"},
-    "api": {"options", "solvers", "sources", "driver", "training", "result", "sinks", "errors", "wording"}
+    "api": {"options", "solvers", "sources", "tables", "driver", "training", "result", "sinks", "errors", "wording"}
     | {"losses", "penalties"},
     "errors": {"wording"},
     "files": {"errors", "wording"},
@@ -37,15 +37,18 @@ ALLOWED = {  # by folder, and by single file
     "sources": {"sources", "compiled", "errors", "files", "matching", "packages", "stored", "wording"} | NAMED,
     "stored": {"errors", "files"},
     "points": {"points", "compiled"} | NAMED,
+    "tables": {"tables", "matching", "sources", "errors", "files", "sizes", "version", "wording"} | NAMED,
     "options": {"options", "solvers", "errors", "files", "kinds", "sizes", "wording", "words"} | NAMED,
     "driver": {"driver", "options", "points", "sources", "solvers", "compiled"} | BASE | NAMED,
-    "model": {"model", "points", "sources", "driver", "compiled"} | BASE | NAMED,
+    "model": {"model", "tables", "points", "sources", "driver", "compiled"} | BASE | NAMED,
     "sinks": {"sinks", "driver"} | BASE | NAMED,
-    "training": {"training", "options", "driver", "points", "sources", "solvers", "model", "result"} | BASE | NAMED,
+    "training": {"training", "tables", "options", "driver", "points", "sources", "solvers", "model", "result"}
+    | BASE
+    | NAMED,
     "estimators": {"estimators", "options", "driver", "sources", "training", "model", "result", "sinks", "solvers"}
     | BASE
     | NAMED,
-    "cli": {"cli", "api", "options", "result", "sources", "driver", "compiled", "model", "sinks", "solvers"}
+    "cli": {"cli", "api", "options", "result", "sources", "tables", "driver", "compiled", "model", "sinks", "solvers"}
     | {"verification", "losses", "penalties"}
     | BASE,
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 
-from streammargin.cli.options import add_common, add_data_names, add_missing_columns
+from streammargin.cli.options import add_common, add_data_names, add_missing_columns, add_unknown
 from streammargin.cli.remarks import Remarks
 from streammargin.wording import printable
 
@@ -13,9 +13,12 @@ from streammargin.wording import printable
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Options of evaluation."""
     parser.add_argument("model", metavar="MODEL")
-    parser.add_argument("data", nargs="+", metavar="DATA", help="HDF5 file; several are shards of one data set")
+    parser.add_argument(
+        "data", nargs="+", metavar="DATA", help="HDF5 file; several are shards of one data set; or a table"
+    )
     add_data_names(parser)
     add_missing_columns(parser)
+    add_unknown(parser)
     parser.add_argument(
         "--memory", default="256M", metavar="SIZE", help="memory for the model and blocks of rows (default 256M)"
     )
@@ -33,7 +36,12 @@ def run(options: argparse.Namespace) -> int:
     memory = parse_size(options.memory)
     with Remarks():
         figures = load_model(options.model, memory).evaluate(
-            data, x=options.x, y=options.y, memory=memory, missing_columns=options.missing_columns
+            data,
+            x=options.x,
+            y=options.y,
+            memory=memory,
+            missing_columns=options.missing_columns,
+            unknown=options.unknown,
         )
     if options.json:
         print(json.dumps(to_plain(figures), allow_nan=False))
@@ -53,7 +61,11 @@ def run(options: argparse.Namespace) -> int:
         print(f"loss      {figures['loss']:.6g} (mean)")
     if figures["margin"] is not None:
         print(f"margin    {figures['margin']:.6g} (smallest)")
+    for name in ("balanced_accuracy", "macro_f1", "roc_auc", "average_precision", "log_loss"):
+        if figures[name] is not None:
+            print(f"{name.replace('_', ' ').replace('roc auc', 'ROC AUC').replace('f1', 'F1')}  {figures[name]:.6f}")
     for part in figures["per_class"]:
         never = "" if part["predicted"] else ", never predicted"
-        print(f"class {printable(part['label'])}: {part['correct']} of {part['rows']} right{never}")
+        shares = f"precision {part['precision']:.4f}, recall {part['recall']:.4f}, F1 {part['f1']:.4f}"
+        print(f"class {printable(part['label'])}: {part['correct']} of {part['rows']} right, {shares}{never}")
     return 0

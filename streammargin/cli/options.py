@@ -159,6 +159,14 @@ def add_missing_columns(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
+def add_unknown(parser: argparse.ArgumentParser) -> None:
+    """Add --unknown."""
+    parser.add_argument(
+        "--unknown", choices=("error", "zero"), default="error", metavar="error|zero",
+        help="words of a table that no row of the training had: an error, or none (default error)",
+    )  # fmt: skip
+
+
 def add_common(parser: argparse.ArgumentParser) -> None:
     """Add --debug."""
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")

@@ -3,28 +3,36 @@
 from __future__ import annotations
 
 import argparse
-import csv
+import functools
 import sys
-from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass
 from typing import Any
 
-from streammargin.cli.options import add_common, add_missing_columns, name
+from streammargin.cli.options import add_common, add_missing_columns, add_unknown, name
+from streammargin.cli.predicted import Part, Wanted, Write, write_hdf5, write_npy, write_obs, write_parquet, write_text
 from streammargin.cli.remarks import Remarks
-from streammargin.errors import ReadWriteError, StreamMarginError
-from streammargin.files import check_apart, check_output, replacing, short_reason
+from streammargin.errors import UsageError
+from streammargin.files import check_apart, check_output, replacing
 from streammargin.options.table import read_by
-from streammargin.wording import one_line
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Options of prediction."""
     parser.add_argument("model", metavar="MODEL")
-    parser.add_argument("data", nargs="+", metavar="DATA", help="HDF5 file; several are shards of one data set")
+    parser.add_argument("data", nargs="+", metavar="DATA", help="HDF5 file; several are shards of one data set; or a "
+                        "table: CSV, Parquet, Feather, a folder of Parquet, - for standard input")  # fmt: skip
     parser.add_argument(
-        "-o", "--output", type=name, metavar="OUT", help="text, or binary if it ends in .h5 or .npy; default stdout"
+        "-o",
+        "--output",
+        type=name,
+        metavar="OUT",
+        help="text, or binary if it ends in .h5, .npy or .parquet; default stdout",
     )
+    parser.add_argument("--id", type=name, metavar="NAME",
+                        help="column of a table that heads the lines of text and .parquet")  # fmt: skip
+    parser.add_argument("--obs", type=name, metavar="NAME",
+                        help="write a copy of an .h5ad file with the labels as this column of obs")  # fmt: skip
+    add_unknown(parser)
     shown = parser.add_mutually_exclusive_group()
     shown.add_argument(
         "--decision", action="store_true", help="write scores instead of labels, after a line of classes"
@@ -41,11 +49,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Predict block by block."""
-    from streammargin.sources.open import files_read, open_source
+    from streammargin.sources.base import Source
+    from streammargin.sources.open import files_read
+    from streammargin.tables.asked import Asked
+    from streammargin.tables.open import files_of
 
     if options.output:
         check_output(options.output, options.force)
-        inputs = files_read(options.data, **read_by(vars(options)))
+        inputs = [*files_read(options.data, **read_by(vars(options))), *files_of(options.data)]
         check_apart({"the output": options.output}, [options.model, *inputs])
     from streammargin.model.io import load_model
     from streammargin.sizes import parse_size
@@ -54,95 +65,47 @@ def run(options: argparse.Namespace) -> int:
     model = load_model(options.model, memory)
     wanted = _wanted(model, options)
     data = options.data if len(options.data) > 1 else options.data[0]
-    with Remarks(), open_source(data, x=options.x) as source:
-        blocks = ((start, wanted.values(scores))
-                  for start, _, scores in model.score_blocks(source, memory, options.missing_columns))  # fmt: skip
-        if options.output and options.output.endswith((".h5", ".npy")):
-            write = _write_npy if options.output.endswith(".npy") else _write_hdf5
+    write = _writer(options)
+    asked = Asked(unknown=options.unknown)
+    with Remarks(), model.rows_of(data, x=options.x, asked=asked, id=options.id or "") as rows:
+        scored = model.score_blocks(rows, memory, options.missing_columns)
+        blocks = (Part(part.start, wanted.values(part.scores), part.ids) for part in scored)
+        if write is not None:
             with replacing(options.output, options.force) as temporary:
-                write(temporary, blocks, source.rows, wanted)
+                write(temporary, blocks, rows.rows if isinstance(rows, Source) else None, wanted)
             return 0
         place = replacing(options.output, options.force) if options.output else nullcontext(None)
         with place as part, open(part, "w", encoding="utf-8") if part else nullcontext(sys.stdout) as out:
-            _write_text(out, blocks, wanted)
+            write_text(out, blocks, wanted, options.id)
     return 0
 
 
-@dataclass(frozen=True)
-class _Wanted:
-    """What is written for each row: labels, scores or probabilities.
+def _writer(options: argparse.Namespace) -> Write | None:
+    """What writes a binary output; None for text. Raises UsageError for options that do not fit it."""
+    output, id = options.output or "", options.id
+    if options.obs:
+        if len(options.data) > 1 or not output or options.decision or options.probability or id:
+            raise UsageError("--obs adds labels to a copy of one .h5ad file: name it with -o, and omit --decision, "
+                             "--probability and --id")  # fmt: skip
+        return functools.partial(write_obs, options.data[0], options.obs)
+    if output.endswith(".parquet"):
+        return functools.partial(write_parquet, id)
+    if id and output.endswith((".h5", ".npy")):
+        raise UsageError("--id heads lines of text; name an output that ends in neither .h5 nor .npy")
+    return write_npy if output.endswith(".npy") else write_hdf5 if output.endswith(".h5") else None
 
-    values: of scores (m, k) an array (m, columns) of `dtype`. classes: those of the columns; none of labels or numbers.
-    """
 
-    name: str
-    values: Callable[[Any], Any]
-    columns: int
-    dtype: Any
-    classes: Any
-
-
-def _wanted(model: Any, options: argparse.Namespace) -> _Wanted:
+def _wanted(model: Any, options: argparse.Namespace) -> Wanted:
     """Raises UsageError for probabilities of a model that has none."""
     if options.probability:
         from streammargin.model.probability import probabilities
 
         loss = model.check_probabilities()
         count = len(model.classes_)
-        return _Wanted("probabilities", lambda scores: probabilities(loss, scores), count, "f8", model.classes_)
+        return Wanted("probabilities", lambda scores: probabilities(loss, scores), count, "f8", model.classes_)
     if options.decision:
         count = model.answer.outputs
-        return _Wanted("scores", lambda scores: scores, count, "f8", model.classes_[-count:])
-    return _Wanted(
+        return Wanted("scores", lambda scores: scores, count, "f8", model.classes_[-count:])
+    return Wanted(
         "labels", lambda scores: model.labels_of(scores)[:, None], 1, model.classes_.dtype, model.classes_[:0]
     )
-
-
-def _write_text(out: Any, blocks: Iterator[tuple[int, Any]], wanted: _Wanted) -> None:
-    """One line per row, after a line of the classes of the columns; a class with blanks is in quotes."""
-    head = csv.writer(out, delimiter=" ", lineterminator="\n")
-    for start, values in blocks:
-        if start == 0 and len(wanted.classes):  # only now: invalid rows print nothing
-            head.writerow(map(one_line, map(str, wanted.classes.tolist())))
-        if wanted.name == "labels":
-            lines = (one_line(str(row[0])) for row in values.tolist())
-        else:
-            lines = (" ".join(map(repr, row)) for row in values.tolist())
-        out.write("\n".join(lines) + "\n")
-    out.flush()
-
-
-def _write_npy(path: str, blocks: Iterator[tuple[int, Any]], rows: int, wanted: _Wanted) -> None:
-    """Write in order by ordinary writes, so that a full disk is an error of one of them."""
-    import numpy as np
-
-    kind = np.dtype(wanted.dtype)
-    shape = (rows,) if wanted.columns == 1 else (rows, wanted.columns)
-    with open(path, "wb") as file:
-        header = {"descr": np.lib.format.dtype_to_descr(kind), "fortran_order": False, "shape": shape}
-        np.lib.format.write_array_header_1_0(file, header)
-        for _, values in blocks:
-            file.write(np.ascontiguousarray(values, kind).tobytes())
-
-
-def _write_hdf5(path: str, blocks: Iterator[tuple[int, Any]], rows: int, wanted: _Wanted) -> None:
-    """A dataset of this name, and one of the classes of its columns."""
-    import h5py
-    import numpy as np
-
-    shape = (rows,) if wanted.columns == 1 else (rows, wanted.columns)
-    text = np.dtype(wanted.dtype).kind == "U"
-    try:
-        with h5py.File(path, "w") as file:
-            if len(wanted.classes):
-                texts = wanted.classes.dtype.kind == "U"
-                file["classes"] = wanted.classes.astype(h5py.string_dtype()) if texts else wanted.classes
-            dataset = file.create_dataset(wanted.name, shape, dtype=h5py.string_dtype() if text else wanted.dtype)
-            for start, values in blocks:
-                part = values[:, 0] if wanted.columns == 1 else values
-                dataset[start : start + len(values)] = part.astype(object) if text else part
-    except (OSError, RuntimeError) as error:
-        cause = error.__context__ if isinstance(error.__context__, StreamMarginError) else error
-        if isinstance(cause, StreamMarginError):  # of the rows, even if closing failed on top
-            raise cause from None
-        raise ReadWriteError(f"cannot write the output ({short_reason(error)}); free some space") from error

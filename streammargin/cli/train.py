@@ -11,6 +11,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from types import FrameType
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -23,6 +24,7 @@ from streammargin.errors import OutputError, StreamMarginError, UsageError
 from streammargin.files import check_apart
 from streammargin.options.asked import asked_digest
 from streammargin.options.table import Options, Where, options_for, read_by
+from streammargin.tables.open import files_of, is_table
 
 if TYPE_CHECKING:
     from streammargin.result import TrainResult
@@ -168,8 +170,9 @@ def run(options: argparse.Namespace) -> int:
     check_apart(made, [*options.data, *named["rows"], *named["files"]])  # by name, before "exists; use --force"
     outputs = Outputs(output, log, asked_for, options.force)
     for path in [*options.data, *named["rows"]]:
-        check_rows(path)
-    read = files_read(options.data, **named)
+        if not is_table(path):
+            check_rows(path)
+    read = [*files_read(options.data, **named), *files_of(options.data)]
     check_apart(made, read)
     verbosity = -1 if options.quiet else 1 if options.verbose else 0
     lines = JsonLines(options.log_json, kept=options.checkpoint is not None) if options.log_json else None
@@ -179,6 +182,8 @@ def run(options: argparse.Namespace) -> int:
     logging.getLogger("streammargin").addHandler(handler)
     try:
         save = functools.partial(_save, outputs=outputs, read=read)
+        if problem.spool is None and is_table(options.data[0]):
+            problem = replace(problem, spool=os.path.dirname(os.path.abspath(output)))
         return _train(options, problem, save, sinks)
     except Exception as error:
         code, text = (error.exit_code, error.in_shell) if isinstance(error, StreamMarginError) else (1, str(error))

@@ -81,8 +81,11 @@ class Course:
             else:
                 self.begin()
         self.active = self.progress.active
-        # needed in the first pass only
-        self.ranges = Ranges(problem) if self.scaling is None and not self.progress.number else None
+        self.ranges: Ranges | None = None
+        if self.scaling is None and not self.progress.number:
+            known = self.reader.source.ranges()
+            self.ranges = Ranges(problem) if known is None else None  # needed in the first pass only
+            self.progress.ranges = known or None
 
     @property
     def solver(self) -> Solver:

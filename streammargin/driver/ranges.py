@@ -8,9 +8,9 @@ from streammargin.compiled.columns import dense_ranges, extremes, sparse_ranges
 from streammargin.rows.blocks import Block, DenseBlock
 from streammargin.rows.labels import RowLabels
 from streammargin.solvers.problem import Problem
+from streammargin.sources.base import MUCH
 
 ROWS = 2_000  # most rows measured, evenly spaced, so that the first pass is as fast as the next
-MUCH = 1e3  # ratio of the largest range to the smallest that is worth a warning
 
 
 class Ranges:
@@ -35,14 +35,18 @@ class Ranges:
 
     def remark(self) -> str | None:
         """The warning for ranges that differ by more than MUCH, options in backquotes (see wording.py); or None."""
+        if not much_apart(self.largest):
+            return None
         large, small = extremes(self.largest)
-        if small < 0:
-            return None
         high, low = float(self.largest[large]), float(self.largest[small])
-        if not high > MUCH * low:
-            return None
         return (
             f"the ranges of the columns differ by a factor of {high / low:.1g}: max |x| is {high:.3g} in column "
             f"{large} and {low:.3g} in column {small}; training takes more passes, and the penalty weighs most on "
             "small columns; try `scale=maxabs`"
         )
+
+
+def much_apart(largest: np.ndarray) -> bool:
+    """Whether the largest |x| of the columns, (d,), differ by more than MUCH, columns of zeros apart."""
+    large, small = extremes(largest)
+    return small >= 0 and float(largest[large]) > MUCH * float(largest[small])

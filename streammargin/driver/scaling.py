@@ -10,6 +10,7 @@ from streammargin.driver.centre import FARTHEST
 from streammargin.driver.labels import LabelReader
 from streammargin.driver.plan import least_budget, make_plan
 from streammargin.driver.prefetch import BlockReader
+from streammargin.driver.ranges import much_apart
 from streammargin.errors import DataError
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import RowLabels
@@ -19,6 +20,8 @@ from streammargin.sources.scaled import ScaledSource
 
 class Scaling:
     """Scale each column to x / max|x|, or (x - mean) / standard deviation, over the present rows.
+
+    `auto` is `std` where the largest |x| of the columns differ by more than MUCH, else it changes nothing.
 
     Sparse columns are divided, never centred. With `std`, a constant sparse column keeps its scale and a constant dense
     column becomes 0. The read uses `memory` bytes, or the minimum where that is more.
@@ -58,13 +61,15 @@ class Scaling:
         """Compute center and factor after the last block. DataError for a column that cannot be scaled."""
         self.reader.release()
         largest, name = self.sums["largest"], self.source.name
+        if self.kind == "auto" and not much_apart(largest):
+            return
         size = largest if self.kind == "maxabs" else self._deviations()
         for column in np.flatnonzero((size > 0.0) & (size < sys.float_info.min)):
             raise DataError(
                 f"{name}: the values of column {column} are at most {largest[column]:.3g}, too small to scale; "
                 "multiply them by a constant"
             )
-        alike = 0.0 if self.kind == "std" and not self.source.sparse else 1.0
+        alike = 0.0 if self.kind != "maxabs" and not self.source.sparse else 1.0
         self.factor[:] = np.divide(1.0, size, out=np.full(size.size, alike), where=size > 0.0)
 
     def _deviations(self) -> np.ndarray:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import math
 import os
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,18 +21,33 @@ from streammargin.model.columns import ERROR, checked, match, matching_bytes
 from streammargin.model.evaluation import OfClasses, OfNumbers, Tally
 from streammargin.model.file import NAMES, write_model
 from streammargin.model.probability import METHOD, able, probabilities
+from streammargin.model.tables import TABLE, TableRows, is_rows, plain_schema
 from streammargin.points.base import Answer, answered
 from streammargin.points.table import kind_of
+from streammargin.rows.blocks import Block
 from streammargin.sizes import parse_size
 from streammargin.sources.base import Source
+from streammargin.sources.label_column import ATTRIBUTE
 from streammargin.sources.labels import LabelCursor
 from streammargin.sources.names import equal, held_bytes, packed
 from streammargin.sources.open import opened
+from streammargin.tables.asked import Asked
+from streammargin.tables.open import is_table
+from streammargin.tables.schema import Schema
 from streammargin.wording import shown
 
 LOG = logging.getLogger("streammargin")
 _BUDGET = 96 << 20  # for blocks of rows, where none is given
 _SCORES = 1 << 20  # bytes of scores, or of labels, at a time: a block in memory may be all rows
+
+
+class Scored(NamedTuple):
+    """Scores (m, k) of the rows from `start` on; of a table with labels (m,) and names of rows, if asked for."""
+
+    start: int
+    scores: np.ndarray
+    labels: np.ndarray | None = None
+    ids: np.ndarray | None = None
 
 
 class Model:
@@ -102,14 +118,57 @@ class Model:
             self._said.add(text)
             LOG.warning(text, extra={"code": "columns"})
 
+    @property
+    def schema(self) -> Schema | None:
+        """How the rows were made of a table; None for a model of other rows. Raises DataError for a damaged one."""
+        plain = self.header.get(TABLE)
+        if plain is None:
+            return None
+        try:
+            schema = Schema.from_plain(plain)
+            if schema.features != self.answer.features:
+                raise ValueError("its schema has other columns than its weights")
+            return schema
+        except ValueError as fault:
+            raise DataError(f"the model is damaged: {fault}; train it again, or restore a backup") from None
+
+    @contextlib.contextmanager
+    def rows_of(self, data: Any, *, x: str | None = None, y: Any = None, labelled: bool = False,
+                asked: Asked = Asked(), id: str = "") -> Iterator[Source | TableRows]:  # noqa: B008  # frozen  # fmt: skip
+        """The rows to score: a source, or a table in order, as the model's schema makes them.
+
+        labelled: with labels, in the column `y` of a table, by default the one of the training; id: the column of the
+        names of rows.
+        """
+        schema = self.schema
+        if y is not None and not isinstance(y, str) and schema is not None and is_table(data):
+            raise UsageError("`y` of a table is the name of a column, not an array; put the labels into the table")
+        if not is_rows(data, schema):
+            if asked != Asked() or id:
+                raise UsageError("`unknown` and `id` are for tables; leave them out")
+            with opened(data, x=x, y=y) as source:
+                yield source
+            return
+        if schema is None:
+            schema = plain_schema(self.feature_names_in_, self.answer.features, self.header.get(ATTRIBUTE))
+        label = (str(y) if y is not None else schema.label) if labelled else ""
+        if labelled and not label:
+            raise UsageError("the column of the labels is not known; name it with `y`")
+        yield TableRows(data, schema, asked, label, id)
+
     def score_blocks(
-        self, source: Source, memory: int | None = None, missing_columns: str = ERROR
-    ) -> Iterator[tuple[int, int, np.ndarray]]:
-        """(start, stop, scores (stop - start, k)) over a source, in order, within `memory` bytes, the model included.
+        self, source: Source | TableRows, memory: int | None = None, missing_columns: str = ERROR
+    ) -> Iterator[Scored]:
+        """The scores over a source or a table, in order, within `memory` bytes, the model included.
 
         None: 96 MiB besides the model and the column names. Raises DataError when the columns are not the model's,
         UsageError for a budget that is too small.
         """
+        if isinstance(source, TableRows):
+            answer = self.answer
+            for start, block, labels, ids in source.blocks():
+                yield from self._scored(source, answer, start, block, labels, ids)
+            return
         from streammargin.driver.prefetch import read_blocks
 
         held = self.nbytes
@@ -117,17 +176,24 @@ class Model:
             names = self.feature_names_in_
             memory = held + _BUDGET + (0 if names is None else matching_bytes(names, source))
         answer = self._answer_for(source, memory, held, checked(missing_columns))
+        for start, _, block in read_blocks(source, memory, held):
+            yield from self._scored(source, answer, start, block)
+
+    def _scored(
+        self, source: Source | TableRows, answer: Answer, start: int, block: Block, labels: np.ndarray | None = None,
+        ids: np.ndarray | None = None,
+    ) -> Iterator[Scored]:  # fmt: skip
+        """The scores of a block, some rows at a time."""
         rows = max(1, min(1 << 16, _SCORES // max(8 * answer.outputs, self.classes_.dtype.itemsize)))
-        for start, stop, block in read_blocks(source, memory, held):
-            for low in range(0, stop - start, rows):
-                high = min(stop - start, low + rows)
-                scores = np.empty((high - low, answer.outputs))
-                answer.score(block, low, scores)
-                bad = np.flatnonzero(~np.isfinite(scores).all(axis=1))
-                if bad.size:
-                    where, row = source.place(start + low + int(bad[0]))
-                    raise DataError(f"{where}: the score of row {row} overflows; divide the rows by a constant")
-                yield start + low, start + high, scores
+        for low in range(0, block.rows(), rows):
+            high = min(block.rows(), low + rows)
+            scores = np.empty((high - low, answer.outputs))
+            answer.score(block, low, scores)
+            bad = np.flatnonzero(~np.isfinite(scores).all(axis=1))
+            if bad.size:
+                where, row = source.place(start + low + int(bad[0]))
+                raise DataError(f"{where}: the score of row {row} overflows; divide the rows by a constant")
+            yield Scored(start + low, scores, *(None if each is None else each[low:high] for each in (labels, ids)))
 
     def labels_of(self, scores: np.ndarray) -> np.ndarray:
         """Labels (m,) for scores (m, k); for a regressor the scores."""
@@ -135,34 +201,43 @@ class Model:
             return scores[:, 0].copy()
         return self.classes_[answered(scores)]
 
-    def decision_function(self, data: Any, *, missing_columns: str = ERROR) -> np.ndarray:
-        """Scores (n,), or (n, k) for several classes, float64; data as for `streammargin.train`."""
-        with opened(data) as source:
-            out = np.empty((source.rows, self.answer.outputs))
-            for start, stop, scores in self.score_blocks(source, missing_columns=missing_columns):
-                out[start:stop] = scores
+    def decision_function(self, data: Any, *, missing_columns: str = ERROR, unknown: str = "error") -> np.ndarray:
+        """Scores (n,), or (n, k) for several classes, float64; data as for `streammargin.train`, tables too.
+
+        unknown: whether a word of a table that no row of the training had is an "error", or counts as none, "zero".
+        """
+        out = self._of_rows(data, missing_columns, unknown, lambda scores: scores)
         return out[:, 0] if out.shape[1] == 1 else out
 
-    def predict(self, data: Any, *, missing_columns: str = ERROR) -> np.ndarray:
-        """Predicted labels, or numbers, (n,)."""
-        with opened(data) as source:
-            out = np.empty(source.rows, self.classes_.dtype)
-            for start, stop, scores in self.score_blocks(source, missing_columns=missing_columns):
-                out[start:stop] = self.labels_of(scores)
-        return out
+    def predict(self, data: Any, *, missing_columns: str = ERROR, unknown: str = "error") -> np.ndarray:
+        """Predicted labels, or numbers, (n,); arguments as for `decision_function`."""
+        return self._of_rows(data, missing_columns, unknown, self.labels_of)
 
-    def predict_proba(self, data: Any, *, missing_columns: str = ERROR) -> np.ndarray:
+    def predict_proba(self, data: Any, *, missing_columns: str = ERROR, unknown: str = "error") -> np.ndarray:
         """Probabilities (n, k) of the classes in the order of `classes_`, float64, for a model with the logistic loss.
 
         For two classes, that of the second is 1 / (1 + exp(-score)). For several, each is that of its own score,
         divided by the row's sum, as in LIBLINEAR. Raises UsageError where the model was trained with another loss.
         """
         loss = self.check_probabilities()
-        with opened(data) as source:
-            out = np.empty((source.rows, len(self.classes_)))
-            for start, stop, scores in self.score_blocks(source, missing_columns=missing_columns):
-                out[start:stop] = probabilities(loss, scores)
-        return out
+        return self._of_rows(data, missing_columns, unknown, lambda scores: probabilities(loss, scores))
+
+    def _of_rows(
+        self, data: Any, missing_columns: str, unknown: str, made: Callable[[np.ndarray], np.ndarray]
+    ) -> np.ndarray:
+        """What is made of the scores (m, k) of all rows, one after the other."""
+        with self.rows_of(data, asked=Asked(unknown=unknown)) as rows:
+            parts = (made(part.scores) for part in self.score_blocks(rows, missing_columns=missing_columns))
+            if isinstance(rows, TableRows):
+                return np.concatenate(list(parts))
+            out: np.ndarray | None = None
+            start = 0
+            for part in parts:  # into one array: no second copy of all of them
+                out = np.empty((rows.rows, *part.shape[1:]), part.dtype) if out is None else out
+                out[start : start + len(part)] = part
+                start += len(part)
+            assert out is not None
+            return out
 
     def check_probabilities(self) -> Any:
         """The loss that turns scores into probabilities. Raises UsageError where the model's loss does not."""
@@ -181,7 +256,7 @@ class Model:
 
     def evaluate(
         self, data: Any, *, x: str | None = None, y: Any = None, memory: str | int | None = None, loss: Any = None,
-        missing_columns: str = ERROR,
+        missing_columns: str = ERROR, unknown: str = "error",
     ) -> dict[str, Any]:  # fmt: skip
         """Accuracy, mistakes, mean loss and smallest margin on labelled data, streamed.
 
@@ -189,20 +264,28 @@ class Model:
         loss: the loss to average, a word or an object; by default that of the training. In the result, `loss` is the
         mean, summed over the classes; with the field top, the sum of the largest losses divided by all rows. It is None
         where the model was trained with a user's own loss, or an epsilon for each row, and none is given. `margin` is
-        the smallest y (x.w + b) / ||w||_p, None for several classes. Raises DataError for unknown labels.
-        For a regressor: rows, loss, mean_squared_error, mean_absolute_error, largest_error and r2, the explained share
-        of the variance (None where all targets are equal).
+        the smallest y (x.w + b) / ||w||_p, None for several classes. The other figures are those of scikit-learn:
+        precision, recall and F1 of each class and their means (macro), balanced accuracy, and the confusion matrix
+        (labels by predictions). ROC AUC and average precision are, of several classes, the mean over each against the
+        rest. `log_loss` is None without probabilities. `top_k` has the share of rows whose label is among the k largest
+        scores. Raises DataError for unknown labels.
+        For a regressor: rows, loss, mean_squared_error, mean_absolute_error, largest_error and r2. The last one is the
+        explained share of the variance, None where all targets are equal.
         """
         word = self._loss() if loss is None else make_loss(loss)
         memory = None if memory is None else parse_size(memory)
-        tally = self._tally(word)
-        with opened(data, x=x, y=y) as source:
-            labels = LabelCursor(source.labels())
-            for start, stop, scores in self.score_blocks(source, memory, missing_columns):
-                tally.add(source, start, labels.take(stop - start), scores)
-            return tally.figures(source.rows)
+        tally = self._tally(word, _BUDGET if memory is None else memory // 4)
+        rows = 0
+        with self.rows_of(data, x=x, y=y, labelled=True, asked=Asked(unknown=unknown)) as source:
+            stored = LabelCursor(source.labels()) if isinstance(source, Source) else None
+            for part in self.score_blocks(source, memory, missing_columns):
+                labels = part.labels if stored is None else stored.take(len(part.scores))
+                assert labels is not None
+                tally.add(source, part.start, labels, part.scores)
+                rows += len(part.scores)
+            return tally.figures(rows)
 
-    def _tally(self, word: Loss | None) -> Tally:
+    def _tally(self, word: Loss | None, memory: int) -> Tally:
         """An object that sums the figures, and this loss. Raises UsageError for a loss of another kind."""
         from streammargin.compiled.overloads import expose
 
@@ -215,7 +298,10 @@ class Model:
         if self.numeric:
             return OfNumbers(loss, top)
         length = self.answer.length(float(self.header.get("p", 2.0)))
-        return OfClasses(self.classes_, self.header.get("positive"), loss, top, length)
+        probable = None
+        with contextlib.suppress(UsageError):
+            probable = functools.partial(probabilities, self.check_probabilities())
+        return OfClasses(self.classes_, self.header.get("positive"), loss, top, length, memory, probable)
 
     def _loss(self) -> Loss | None:
         """The loss that the model was trained with; None for a user's own object, and for one of the training rows."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,17 +12,21 @@ from streammargin.errors import DataError
 from streammargin.losses import is_numeric
 from streammargin.losses.base import lifted, margin_shift
 from streammargin.matching import Codes
+from streammargin.model.ranking import Ranking
+from streammargin.model.tables import TableRows
 from streammargin.points.base import answered
 from streammargin.sources.base import Source
 from streammargin.sources.labels import class_values, distinct, number_values, shifted
 
+MOST_CONFUSED, MOST_RANKED = 1000, 100  # most classes of a confusion matrix, and of AUC and average precision
+AMONG = (2, 3, 5, 10)  # the label is among so many classes of the largest scores
 _FLAT, _THIRDS = 50.0, 120  # margins from which a loss is 0; steps of a search for a minimum
 
 
 class Tally(Protocol):
     """Takes the blocks of a source, and tells the figures of all its rows."""
 
-    def add(self, source: Source, start: int, given: np.ndarray, scores: np.ndarray) -> None:
+    def add(self, source: Source | TableRows, start: int, given: np.ndarray, scores: np.ndarray) -> None:
         """Labels (m,) as they are stored and scores (m, k) of the rows from `start` on."""
 
     def figures(self, rows: int) -> dict[str, Any]:
@@ -57,14 +62,23 @@ class OfClasses:
     of the largest losses count, None for all; length: of the weights of two classes, in the norm of the penalty.
     """
 
-    def __init__(self, classes: np.ndarray, rest: Any, loss: Any, top: float | None, length: float) -> None:
+    def __init__(
+        self, classes: np.ndarray, rest: Any, loss: Any, top: float | None, length: float, memory: int,
+        probable: Callable[[np.ndarray], np.ndarray] | None,
+    ) -> None:  # fmt: skip
         self.classes, self.loss, self.top, self.length = classes, loss, top, length
+        k = len(classes)
+        self.confusion = np.zeros((k, k), np.int64) if k <= MOST_CONFUSED else None
+        ranked = k if 2 < k <= MOST_RANKED else 1 if k == 2 else 0
+        self.rankings = [Ranking(memory // max(1, ranked)) for _ in range(ranked)]
+        self.probable, self.surprise = probable, 0.0
+        self.among = {n: 0 for n in AMONG if n < k}
         self.known = Codes(classes, rest, "the evaluated rows")
         self.total, self.smallest = 0.0, math.inf
         self.counts, self.correct, self.guessed = np.zeros((3, len(classes)), np.int64)
         self.kept: list[np.ndarray] = []  # margins, where only the largest losses count
 
-    def codes_of(self, source: Source, start: int, given: np.ndarray) -> np.ndarray:
+    def codes_of(self, source: Source | TableRows, start: int, given: np.ndarray) -> np.ndarray:
         """Numbers of the classes of these rows (m,). Raises DataError for a label that the model does not know."""
         raw = class_values(given, source.name, shifted(source.label_place, start))
         values, inverse = distinct(raw)
@@ -78,7 +92,7 @@ class OfClasses:
             )
         return codes
 
-    def add(self, source: Source, start: int, given: np.ndarray, scores: np.ndarray) -> None:
+    def add(self, source: Source | TableRows, start: int, given: np.ndarray, scores: np.ndarray) -> None:
         """See `Tally`."""
         from streammargin.compiled.predict import total_loss
 
@@ -96,12 +110,36 @@ class OfClasses:
         self.counts += np.bincount(codes, minlength=size)
         self.guessed += np.bincount(guess, minlength=size)
         self.correct += np.bincount(codes[guess == codes], minlength=size)
+        self._add_ranks(codes, guess, scores)
+
+    def _add_ranks(self, codes: np.ndarray, guess: np.ndarray, scores: np.ndarray) -> None:
+        """Confusions, ranks and probabilities."""
+        size = len(self.counts)
+        if self.confusion is not None:
+            self.confusion += np.bincount(codes * size + guess, minlength=size * size).reshape(size, size)
+        for k, ranking in enumerate(self.rankings):
+            ranking.add(scores[:, k], codes == (k if len(self.rankings) > 1 else 1))
+        if self.among:  # ties count against the row, as in scikit-learn
+            own = np.take_along_axis(scores, codes[:, None], axis=1)
+            larger = (scores > own).sum(axis=1) + ((scores == own) & (np.arange(size) > codes[:, None])).sum(axis=1)
+            for n in self.among:
+                self.among[n] += int(np.count_nonzero(larger < n))
+        if self.probable is not None:
+            p = self.probable(scores)
+            p = np.clip(p, np.finfo(np.float64).eps, 1.0 - np.finfo(np.float64).eps)
+            self.surprise -= float(np.log(np.take_along_axis(p, codes[:, None], axis=1)).sum())
 
     def figures(self, rows: int) -> dict[str, Any]:
         """See `Tally`."""
         if self.top is not None:
             self.total = largest_losses(self.loss, np.concatenate(self.kept), self.top)
         mistakes = rows - int(self.correct.sum())
+        there = self.counts > 0
+        recall = _shares(self.correct, self.counts)
+        precision = _shares(self.correct, self.guessed)
+        f1 = _shares(2 * self.correct, self.counts + self.guessed)
+        known = there | (self.guessed > 0)  # as scikit-learn has it: classes of labels or of predictions
+        ranked = [ranking.figures() for ranking in self.rankings]
         return {
             "rows": rows,
             "mistakes": mistakes,
@@ -110,10 +148,31 @@ class OfClasses:
             "loss": None if self.loss is None else self.total / rows,
             "margin": self.smallest / self.length if self.smallest < math.inf and self.length > 0.0 else None,
             "per_class": [
-                {"label": str(label), "rows": int(n), "correct": int(c), "predicted": int(g)}
-                for label, n, c, g in zip(self.classes.tolist(), self.counts, self.correct, self.guessed, strict=True)
+                {"label": str(label), "rows": int(n), "correct": int(c), "predicted": int(g), "precision": float(p),
+                 "recall": float(r), "f1": float(f)}
+                for label, n, c, g, p, r, f in zip(self.classes.tolist(), self.counts, self.correct, self.guessed,
+                                                   precision, recall, f1, strict=True)
             ],
-        }
+            "balanced_accuracy": float(recall[there].mean()),
+            **{f"macro_{name}": float(values[known].mean())
+               for name, values in (("precision", precision), ("recall", recall), ("f1", f1))},
+            "roc_auc": _mean([auc for auc, _ in ranked]),
+            "average_precision": _mean([share for _, share in ranked]),
+            "log_loss": None if self.probable is None else self.surprise / rows,
+            "top_k": {str(n): seen / rows for n, seen in self.among.items()},
+            "confusion": None if self.confusion is None else self.confusion.tolist(),
+        }  # fmt: skip
+
+
+def _shares(parts: np.ndarray, wholes: np.ndarray) -> np.ndarray:
+    """parts / wholes, 0 where there is no whole."""
+    return np.divide(parts, wholes, out=np.zeros(len(parts)), where=wholes > 0)
+
+
+def _mean(values: list[float | None]) -> float | None:
+    """The mean; None where one of them is missing, or there are none."""
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known and len(known) == len(values) else None
 
 
 class OfNumbers:
@@ -125,7 +184,7 @@ class OfNumbers:
         self.squares, self.sizes, self.largest, self.total = 0.0, 0.0, 0.0, 0.0
         self.mean, self.spread, self.seen = 0.0, 0.0, 0  # of the numbers; spread: sum of squares about the mean
 
-    def add(self, source: Source, start: int, given: np.ndarray, scores: np.ndarray) -> None:
+    def add(self, source: Source | TableRows, start: int, given: np.ndarray, scores: np.ndarray) -> None:
         """See `Tally`."""
         from streammargin.compiled.predict import total_loss
 

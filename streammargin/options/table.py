@@ -22,11 +22,13 @@ from streammargin.kinds import (
     Kind,
     Label,
     Labels,
+    Names,
     Number,
     Read,
     Rows,
     Saved,
     Size,
+    Texts,
     Whole,
     Word,
 )
@@ -70,6 +72,7 @@ CLASSES = ANYWHERE & ~(Where.NUMBERS | Where.INTERPOLATION | Where.REGRESSOR | W
 LOSS = ANYWHERE & ~Where.INTERPOLATOR  # where there is one to choose
 CALLS = Where.SHELL | Where.NUMBERS | Where.INTERPOLATION  # what estimators are told by `fit` or by random_state
 SCORED = ROWS & ~(Where.INTERPOLATION | Where.INTERPOLATOR)  # an interpolator takes no held-out data
+TABLES = Where.SHELL | Where.NUMBERS | Where.INTERPOLATION  # data whose columns have names and words
 RUNS = ROWS & ~(Where.CLASSIFIER | Where.REGRESSOR | Where.INTERPOLATOR)
 
 
@@ -121,8 +124,9 @@ class Options:
         "problem", ANYWHERE, "constant column: its value, 0 for none, free of penalty, midway for C = inf; a value is "
         "penalised like the weights; midway is found after them (default 1; 0 for C = inf; free for numbers, and for "
         "penalties other than l2 and lp, where the solver can)", short=("-B",), common=True)
-    scale: str = option("none", Word(("none", "maxabs", "std")), "problem", ROWS,
-        "scale the columns first; the model takes unscaled rows; sparse columns are not centred",
+    scale: str = option("none", Word(("none", "maxabs", "std", "auto")), "problem", ROWS,
+        "scale the columns first; the model takes unscaled rows; sparse columns are not centred; auto: std where "
+        "ranges of columns differ by more than a thousandfold, else none",
         common=True)
     class_weight: str | Mapping[object, float] | None = option(None, Factors(), "problem", CLASSES,
         "factors of C by label, or balanced: all classes weigh the same", common=True)
@@ -161,6 +165,14 @@ class Options:
         "dataset of weights, factors of C by row (default sample_weight, if it exists); 0: the row is left out")
     valid: object = option(None, Rows("DATA"), "data", Where.SHELL | Where.NUMBERS,
         "held-out data, whose error is shown with every certificate; for numbers it is the mean loss", common=True)
+    columns: Sequence[str] | None = option(None, Names(), "table", TABLES, "take these columns of a table only")
+    drop: Sequence[str] | None = option(None, Names(), "table", TABLES, "leave these columns of a table out")
+    text: str | None = option(None, Texts(), "table", TABLES, "count the words of this column of a table: each "
+        "word, or sequence of up to N words, is one of 2^18 columns")
+    missing: str | None = option(None, Word(("mean", "zero", "indicator")), "table", TABLES, "what stands for missing "
+        "values of a table: the mean, zero, or the mean and a column that tells (default: they are an error)")
+    spool: str | None = option(None, Folder("DIR"), "table", TABLES, "folder for the rows of a table as numbers, which "
+        "are read again while nothing changes (default: beside the model)")
     # fmt: on
 
     def __post_init__(self) -> None:

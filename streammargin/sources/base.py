@@ -14,6 +14,8 @@ import numpy as np
 from streammargin.errors import UsageError
 from streammargin.rows.blocks import Block
 
+MUCH = 1e3  # ratio of the largest range of columns to the smallest that is worth a warning
+
 
 class Buffer(NamedTuple):
     """Memory that is reused for one block after the other; None for arrays that a source does not need.
@@ -167,6 +169,14 @@ class Source(ABC):
 
         Raises DataError where they are not d strings.
         """
+        return None
+
+    def schema(self) -> dict[str, Any] | None:
+        """How the rows were made of a table, as plain values that the model keeps; None for other rows."""
+        return None
+
+    def ranges(self) -> str | None:
+        """The warning about columns of very different ranges, "" for none; None where a pass has to find it."""
         return None
 
     def files(self) -> list[str]:

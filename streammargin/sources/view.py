@@ -76,6 +76,12 @@ class View(Source):
     def feature_names(self) -> np.ndarray | None:
         return self.source.feature_names()
 
+    def schema(self) -> dict[str, Any] | None:
+        return self.source.schema()
+
+    def ranges(self) -> str | None:
+        return self.source.ranges()
+
     def files(self) -> list[str]:
         return self.source.files()
 

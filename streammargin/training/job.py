@@ -164,6 +164,7 @@ class Job:
             "reason": outcome.reason, "converged": converged, "passes_done": outcome.passes, "seconds": took["seconds"],
             "positive": target.rest, "certificate": certificate.to_dict(),
             ATTRIBUTE: self.label_column, "problem": self._problem(outcome.midway is not None),
+            **({} if (table := self.source.schema()) is None else {"table": table}),
         }  # fmt: skip
         model = model_of(answer, target.classes, header, self.names)
         model.problem = self._arrays(problem.outputs.caps[chosen][0])

@@ -97,7 +97,7 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
         raise error if options.auto else _with_what_fits(error, able, problem_for, fit) from None
     method, (problem, plan) = chosen.method, chosen.fitted
     if options.auto and chosen.before is not None:
-        text = f"`auto` took {method}, which takes more reads, as {chosen.before.raw}"
+        text = f"auto took {method}, which takes more reads, as {chosen.before.raw}"
         LOG.warning(Message(text), extra={"code": "memory"})
     better = not options.auto and str(method) != str(_first(able, problem_for))
     costs = task.costs if options.costs or task.numeric else [method.default_C]
@@ -283,10 +283,10 @@ def _held_out(
             f"{held_out.name} has {held_out.features} columns but {source.name} has {source.features}; convert both "
             "with streammargin-data convert and the same --features"
         )
-    if options.scale == "std" and held_out.sparse and not source.sparse:
+    if options.scale in ("std", "auto") and held_out.sparse and not source.sparse:
         raise UsageError(
-            f"{held_out.name} is sparse, so it cannot be centred as `scale=std` does with the dense rows of "
-            f"{source.name}; write both as dense or both as sparse rows, or use `scale=maxabs`"
+            f"{held_out.name} is sparse, so it cannot be centred as `scale={options.scale}` does with the dense rows "
+            f"of {source.name}; write both as dense or both as sparse rows, or use `scale=maxabs`"
         )
     if feature_names is not None:
         others = column_names(held_out, budget, own)

@@ -18,13 +18,15 @@ from streammargin.options.table import Options, read_by
 from streammargin.result import TrainResult
 from streammargin.sources.open import files_read, paths_of
 from streammargin.training.prepare import prepare
+from streammargin.training.tables import from_tables
 
 
 def train_rows(
     data: object, options: Options, history: History, should_stop: Callable[[], str | None] | None
 ) -> TrainResult:
-    """Train on a path, a list of paths, (X, y), X or a Source."""
+    """Train on a path, a list of paths, (X, y), X, a Source or a table."""
     with ExitStack() as stack:
+        data, options = from_tables(stack, data, options)
         checkpoint = None
         if options.checkpoint is not None:  # the lock keeps other processes from writing to the directory
             check_apart(written_by(options.checkpoint), files_read(data, **read_by(vars(options))))

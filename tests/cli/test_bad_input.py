@@ -56,17 +56,19 @@ def test_directory(trains_not, tmp_path):
     trains_not("folder", 66, "folder is a directory")
 
 
-def test_standard_input_and_pipes_name_the_verb_that_reads_them(trains_not, tmp_path, capsys):
-    trains_not("-", 66, "standard input", "streammargin-data convert /dev/stdin OUT.h5", "sm.write_hdf5")
+def test_standard_input_and_pipes(trains_not, tmp_path, capsys):
+    trains_not("-", 66, "standard input is not open; name a file")
+    done = call("train", "-", input="", cwd=tmp_path)
+    assert done.returncode == 65 and "standard input, line 1 is blank" in done.stderr and os.listdir(tmp_path) == []
     os.mkfifo(tmp_path / "pipe")
     trains_not("pipe", 66, "pipe is a device, a pipe or a socket")
     with pytest.raises(InputMissingError, match="-: no such file; name standard input /dev/stdin"):
         convert("-", "out.h5")
 
 
-def test_a_table_that_is_not_read_names_what_writes_it(trains_not, tmp_path):
+def test_a_damaged_table(trains_not, tmp_path):
     (tmp_path / "a.parquet").write_bytes(b"PAR1\x15" + bytes(64))
-    trains_not("a.parquet", 65, "a.parquet is a Parquet file", "read it in batches and write these with sm.write_hdf5")
+    trains_not("a.parquet", 65, "a.parquet is damaged")
 
 
 def test_not_hdf5(trains_not, tmp_path):

@@ -119,3 +119,23 @@ def test_top_is_for_models(paths, capsys):
     assert "--top shows the weights of a model" in capsys.readouterr().err
     for number in ("0", "-3", "2.5"):
         assert main(["info", paths[0], "--top", number]) == 2
+
+
+def test_labels_go_into_a_copy_of_the_cells(paths, tmp_path):
+    model, path = paths[:2]
+    out = tmp_path / "labelled.h5ad"
+    done = call("predict", model, path, "--obs", "guess", "-o", out)
+    assert done.returncode == 0, done.stderr
+    before, after = anndata.read_h5ad(path), anndata.read_h5ad(out)
+    assert after.obs.columns.tolist() == [*before.obs.columns, "guess"]
+    assert after.obs["guess"].astype(str).tolist() == sm.load_model(model).predict(path).tolist()
+    assert (after.X != before.X).sum() == 0 and "guess" not in before.obs
+    for wrong, said in (
+        (["--obs", "kind", "-o", tmp_path / "b.h5ad"], "has obs/kind already"),
+        (["--obs", "guess"], "name it with -o"),
+        (["--obs", "guess", "-o", tmp_path / "b.h5ad", "--decision"], "omit --decision"),
+        (["--obs", "a/b", "-o", tmp_path / "b.h5ad"], "has no slash"),
+    ):
+        done = call("predict", model, path, *wrong)
+        assert done.returncode == 2 and said in done.stderr
+    assert [part.name for part in tmp_path.iterdir()] == ["labelled.h5ad"]

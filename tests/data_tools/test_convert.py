@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 
 from data_tools import formats, svmlight
 from data_tools.convert import convert
-from data_tools.textfile import PIECE, Text
 from streammargin.errors import DataError, InputMissingError, OutputError, UsageError
 from streammargin.sources.batch import Batch
+from streammargin.tables.textfile import PIECE, Text
 
 
 def stored(path):

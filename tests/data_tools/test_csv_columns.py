@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from test_convert import stored
 
 from data_tools.convert import convert
-from data_tools.textfile import Text
 from streammargin.errors import DataError, UsageError
 from streammargin.model.linear import LinearModel
+from streammargin.tables.textfile import Text
 
 ADULT = "age,hours,income\n30,40,>50K\n20,10,<=50K\n"
 

@@ -14,9 +14,9 @@ import streammargin as sm
 from data_tools.convert import convert
 from data_tools.shuffle import shuffle
 from data_tools.split import split
-from data_tools.textfile import Text
 from streammargin.errors import DataError, UsageError
 from streammargin.sources import label_column
+from streammargin.tables.textfile import Text
 
 
 def table(labels, head="x,label\n"):

@@ -77,3 +77,11 @@ def test_of_many_rows_evenly_spread_ones_are_looked_at_whatever_the_blocks(size)
         A = sp.csr_matrix(rows)
         sparse.add(first, CSRBlock(A.data, A.indices.astype(np.uint32), A.indptr.astype(np.int64), 3, 0.0), labels)
     assert ranges.largest.tolist() == sparse.largest.tolist() == [1e9, 1.0, 7.0]
+
+
+@pytest.mark.parametrize("factor, same", [(1e5, "std"), (100.0, "none")])
+def test_auto_scales_where_ranges_differ_by_more_than_a_thousand(factor, same, caplog):
+    X, y = rows(factor)
+    found = sm.train(X, y, scale="auto")
+    np.testing.assert_array_equal(found.model.coef_, sm.train(X, y, scale=same).model.coef_)
+    assert not warned(caplog, X, y, scale="auto")

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from data_tools.like import Like
 from streammargin.errors import DataError, UsageError
 from streammargin.sources.names import equal
 from streammargin.wording import Message, counted, one_line
@@ -18,6 +17,19 @@ LOG = logging.getLogger("streammargin")
 LABEL_NAMES = ("label", "class", "target", "y")
 _MISSING = {"", "na", "n/a", "null", "none", "?", "-"}  # in a first line of data, not names
 _SHOWN, _LISTED = 40, 10  # characters of a name, names of a list
+
+
+@dataclass(frozen=True)
+class Like:
+    """The columns that the model in `path` was trained on: their number, and their names if the model has them.
+
+    label: the column of a table that its labels were from, by name or number; None where it is unknown.
+    """
+
+    path: str
+    features: int
+    names: np.ndarray | None
+    label: str | int | None = None
 
 
 @dataclass(frozen=True)

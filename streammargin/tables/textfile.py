@@ -43,6 +43,15 @@ class _Ahead:
     def skip(self, count: int) -> None:
         self.start = self._left = self._left[count:]
 
+    def peek(self, lines: int, most: int) -> bytes:
+        """The bytes that come next, with this many line ends if there are so many within `most` bytes."""
+        while self._left.count(b"\n") < lines and len(self._left) < most:
+            part = self.file.read(_START)
+            if not part:
+                break
+            self._left += part
+        return self._left
+
 
 class _Streams:
     """bzip2 or xz: consecutive compressed streams. Python's own readers stop silently at a damaged one."""
@@ -89,14 +98,14 @@ _OPENERS: dict[bytes, Any] = {b"\x1f\x8b": _gzip, b"BZh": _bzip2, b"\xfd7zXZ\x00
 class Text:
     """A text file, opened once and read front to back, so it may be a pipe. Its content tells whether it is compressed.
 
-    name: for messages. start: its first bytes, decompressed. Raises InputMissingError, and DataError for a
-    damaged compressed file.
+    name: for messages. file: where it is open already. start: its first bytes, decompressed. Raises InputMissingError,
+    and DataError for a damaged compressed file.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, file: Any = None) -> None:
         self.name, self._line = path, 1
         with contextlib.ExitStack() as stack, self._errors():
-            raw = _Ahead(stack.enter_context(open(path, "rb")))
+            raw = _Ahead(stack.enter_context(open(path, "rb")) if file is None else file)
             opener = next((opener for magic, opener in _OPENERS.items() if raw.start.startswith(magic)), None)
             self._text = raw if opener is None else _Ahead(opener(raw))
             if self._text.start.startswith(_BOM):
@@ -111,6 +120,11 @@ class Text:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._open.close()
+
+    def peek(self, lines: int) -> bytes:
+        """What comes next, with this many line ends if it has them; it is read by `pieces` all the same."""
+        with self._errors():
+            return self._text.peek(lines, LONGEST_LINE)
 
     def pieces(self, size: int = PIECE) -> Iterator[tuple[int, bytes]]:
         """(number of its first line from 1, whole lines) until the file ends."""

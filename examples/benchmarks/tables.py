@@ -1,0 +1,109 @@
+"""What do tables cost? CPU seconds to write the spool of each format and to score it, beside pyarrow and pandas.
+
+    python -m examples.benchmarks.tables [--rows 300000] [--columns 20] [--repeats 3]
+
+One table of numbers, two columns of words and a label is written as CSV, Parquet and Feather. These are timed in turns,
+with the CPU seconds of all threads of the process, and the least of the repeats counts:
+
+spool    ours: the file to rows of numbers in HDF5, words as categories, as `train` does it before its first pass;
+score    ours: labels of all rows from the file, in blocks;
+pyarrow  reading the file into memory;
+pandas   reading the file into memory, and words to columns of numbers by get_dummies;
+scored   the same, and the product with the weights.
+
+Prints a table in Markdown. A ratio is ours over theirs: spool over pandas, score over scored.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from pyarrow import csv, feather, parquet
+
+import streammargin as sm
+from streammargin.tables.asked import Asked
+from streammargin.tables.open import open_table
+from streammargin.tables.spool import write
+from streammargin.tables.table import with_roles
+
+WORDS = {"city": [f"city{k}" for k in range(40)], "work": ["private", "state", "own"]}
+
+
+def table(rows: int, columns: int) -> pd.DataFrame:
+    """Numbers with 6 digits, words, and labels that depend on both."""
+    random = np.random.default_rng(0)
+    frame = pd.DataFrame({f"x{k}": random.normal(0.0, 1.0, rows).round(6) for k in range(columns)})
+    for name, words in WORDS.items():
+        frame[name] = random.choice(words, rows)
+    noisy = frame["x0"] + (frame["work"] == "own") + random.normal(0.0, 0.5, rows)
+    return frame.assign(y=np.where(noisy > 0.5, "yes", "no"))
+
+
+def files(folder: str, frame: pd.DataFrame) -> dict[str, tuple[str, Callable[[str], Any], Callable[[str], Any]]]:
+    """Path, pyarrow's reader and pandas' reader of each format."""
+    paths = {name: os.path.join(folder, f"table.{name}") for name in ("csv", "parquet", "feather")}
+    arrow = pa.Table.from_pandas(frame, preserve_index=False)
+    csv.write_csv(arrow, paths["csv"])
+    parquet.write_table(arrow, paths["parquet"])
+    feather.write_feather(arrow, paths["feather"], chunksize=1 << 16)
+    return {
+        "csv": (paths["csv"], csv.read_csv, pd.read_csv),
+        "parquet": (paths["parquet"], parquet.read_table, pd.read_parquet),
+        "feather": (paths["feather"], feather.read_table, pd.read_feather),
+    }
+
+
+def spool(path: str, folder: str) -> None:
+    """Write the spool of a table, anew."""
+    target = os.path.join(folder, "rows.h5")
+    write(with_roles(open_table(path, "y"), Asked(y="y")), target, None, force=True)
+
+
+def seconds(work: Callable[[], Any]) -> float:
+    """CPU seconds of all threads."""
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
+def main() -> None:
+    """Time everything in turns, and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=300_000)
+    parser.add_argument("--columns", type=int, default=20)
+    parser.add_argument("--repeats", type=int, default=3)
+    options = parser.parse_args()
+    frame = table(options.rows, options.columns)
+    model = sm.train(frame.head(20_000), y="y", tol=1e-2).model
+    print("| format | MB | spool | score | pyarrow | pandas | scored | spool / pandas | score / scored |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    with tempfile.TemporaryDirectory() as folder:
+        for name, (path, arrow, pandas) in files(folder, frame).items():
+
+            def numbers(path: str = path, pandas: Callable[[str], Any] = pandas) -> pd.DataFrame:
+                return pd.get_dummies(pandas(path).drop(columns="y"), dtype=np.float32)
+
+            works: dict[str, Callable[[], Any]] = {
+                "spool": lambda path=path: spool(path, folder),
+                "score": lambda path=path: model.predict(path),
+                "pyarrow": lambda path=path, arrow=arrow: arrow(path),
+                "pandas": numbers,
+                "scored": lambda numbers=numbers: numbers().to_numpy(np.float32) @ model.coef_[0] > 0.0,
+            }
+            turns = [{key: seconds(work) for key, work in works.items()} for _ in range(options.repeats)]
+            least = {key: min(turn[key] for turn in turns) for key in works}
+            cells = [f"{least[key]:.2f}" for key in works]
+            ratios = [f"{least[one] / least[other]:.2f}" for one, other in (("spool", "pandas"), ("score", "scored"))]
+            print(f"| {name} | {os.path.getsize(path) / 1e6:.0f} | {' | '.join(cells + ratios)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

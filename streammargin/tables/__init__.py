@@ -1,0 +1,1 @@
+"""Tables: readers of CSV, Parquet, Arrow, frames and texts, and the schema that makes rows of numbers of them."""

@@ -1,0 +1,182 @@
+"""Make rows of numbers of the batches of a table, as its schema says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import scipy.sparse as sp
+
+from streammargin.errors import DataError
+from streammargin.sources.batch import Batch
+from streammargin.tables.asked import ZERO, Asked
+from streammargin.tables.readers.base import Reader
+from streammargin.tables.schema import CATEGORY, NUMBER, TEXT, Column, Schema
+from streammargin.tables.tally import BOOLEANS, decoded, kind_of, numbers_of
+from streammargin.tables.texts import counts_of
+from streammargin.wording import one_line
+
+SHOWN = 40  # characters of a value in a message
+
+
+class Beside(NamedTuple):
+    """The names of columns that stand beside the values: labels, weights, names of rows; "" for none."""
+
+    label: str = ""
+    weight: str = ""
+    id: str = ""
+
+    @property
+    def given(self) -> list[str]:
+        """The names of those that there are."""
+        return [name for name in self if name]
+
+
+class Part(NamedTuple):
+    """Some rows of a table: the number of the first, their values, and the columns beside them (None for none)."""
+
+    first: int
+    batch: Batch
+    labels: pa.Array | None
+    weights: pa.Array | None
+    ids: pa.Array | None
+
+
+def rows_of(reader: Reader, schema: Schema, asked: Asked, beside: Beside) -> Iterator[Part]:
+    """The rows of a table in order, with raw labels. Raises DataError for what the schema does not know."""
+    values = [column.name for column in schema.columns]
+    words = frozenset(schema.worded)
+    extra = [name for name in dict.fromkeys(beside.given) if name not in values]
+    if not reader.typed:  # labels and names of rows to the byte
+        words |= {name for name in (beside.label, beside.id) if name in extra}
+    first = 0
+    for found in reader.batches([*values, *extra], words):
+        apply = _Apply(reader, schema, asked, first)
+        batch = apply.sparse(found) if schema.sparse else apply.dense(found)
+        yield Part(first, batch, *(found.column(name) if name else None for name in beside))
+        first += found.num_rows
+
+
+Entries = tuple[int, int, np.ndarray]  # the first column of a column of the table; place and values as of `_columns`
+
+
+def _beside(entries: list[Entries], width: int) -> sp.csr_matrix:
+    """CSR rows (m, width) of columns with at most one entry a row each."""
+    data, indices = [], []
+    for start, place, values in entries:
+        one = place < 0  # a 1 in the column that each row names
+        data.append((values >= 0).astype(np.float64) if one else values)
+        indices.append(start + values if one else np.full(len(values), start + place, np.int64))
+    table, places = np.stack(data, axis=1), np.stack(indices, axis=1)
+    kept = table != 0.0
+    indptr = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
+    return sp.csr_matrix((table[kept], places[kept], indptr), shape=(len(table), width))
+
+
+class _Apply:
+    """The schema on one batch, whose first row has this number."""
+
+    def __init__(self, reader: Reader, schema: Schema, asked: Asked, first: int) -> None:
+        self.reader, self.schema, self.asked, self.first = reader, schema, asked, first
+
+    def dense(self, found: pa.RecordBatch) -> Batch:
+        """Rows X (m, d) float64."""
+        X = np.zeros((found.num_rows, self.schema.features))
+        for column, start in zip(self.schema.columns, self.schema.starts.tolist(), strict=False):
+            for place, values in self._columns(column, decoded(found.column(column.name), self.reader.gaps)):
+                if place >= 0:
+                    X[:, start + place] = values
+                else:
+                    rows = np.flatnonzero(values >= 0)
+                    X[rows, start + values[rows]] = 1.0
+        return Batch(X, None, None, None, None, None)
+
+    def sparse(self, found: pa.RecordBatch) -> Batch:
+        """CSR rows: at most one entry for each number, word and gap, and those of texts."""
+        parts: list[sp.csr_matrix] = []
+        near: list[Entries] = []  # of columns side by side
+        first = 0
+        for column, start in zip(self.schema.columns, self.schema.starts.tolist(), strict=False):
+            values = decoded(found.column(column.name), self.reader.gaps)
+            if column.kind == TEXT:
+                if near:
+                    parts.append(_beside(near, start - first))
+                parts.append(counts_of(values, column.ngrams))
+                near, first = [], start + column.width
+                continue
+            near += [(start - first, place, entries) for place, entries in self._columns(column, values)]
+        if near:
+            parts.append(_beside(near, self.schema.features - first))
+        X = parts[0] if len(parts) == 1 else sp.hstack(parts, format="csr")
+        return Batch(None, X.data, X.indices.astype(np.int32), X.indptr.astype(np.int64), None, None)
+
+    def _columns(self, column: Column, values: pa.Array) -> Iterator[tuple[int, np.ndarray]]:
+        """(place, numbers (m,)) of the columns that a column becomes; (-1, places (m,)) where each row has one 1.
+
+        In the latter a place of -1 means that no word counts.
+        """
+        gaps = values.is_null().to_numpy(zero_copy_only=False)
+        if column.kind == NUMBER:
+            numbers = self._numbers(column, values)
+            gaps = np.isnan(numbers)
+            if gaps.any():
+                if column.fill is None:
+                    raise self._gap(column, int(np.flatnonzero(gaps)[0]))
+                numbers = np.where(gaps, column.fill, numbers)
+            yield 0, numbers
+        elif column.kind == CATEGORY:
+            if gaps.any() and column.fill is None:
+                raise self._gap(column, int(np.flatnonzero(gaps)[0]))
+            yield -1, self._places(column, values, gaps)
+        if column.indicator:
+            yield column.width - 1, gaps.astype(np.float64)
+
+    def _numbers(self, column: Column, values: pa.Array) -> np.ndarray:
+        kind = kind_of(values.type)
+        if kind == "words":
+            truth = pc.index_in(pc.utf8_lower(values), value_set=pa.array(list(BOOLEANS)))
+            places = truth.fill_null(-1).to_numpy(zero_copy_only=False)
+            bad = np.flatnonzero((places < 0) & values.is_valid().to_numpy(zero_copy_only=False))
+            if bad.size:
+                word = one_line(str(values[int(bad[0])]))[:SHOWN]
+                raise DataError(
+                    f"{self._where(column, int(bad[0]))}: {word!r} is not a number, as it was in training; replace it, "
+                    "or drop the row"
+                )
+            return np.array([*BOOLEANS.values(), np.nan])[places]
+        if kind not in ("number", ""):
+            raise DataError(f"{self._where(column, 0)}: values of type {values.type} where training had numbers")
+        numbers = numbers_of(values)
+        infinite = np.flatnonzero(np.isinf(numbers))
+        if infinite.size:
+            raise DataError(f"{self._where(column, int(infinite[0]))}: the value is infinite; replace it")
+        return numbers
+
+    def _places(self, column: Column, values: pa.Array, gaps: np.ndarray) -> np.ndarray:
+        """The place of the word of each row among the columns of a category; -1 for none."""
+        if kind_of(values.type) == "number":
+            values = values.cast(pa.string())
+        found = pc.index_in(values, value_set=pa.array(column.words, pa.string()))
+        places = found.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+        if column.other:
+            places[(places < 0) & ~gaps] = len(column.words)
+        unknown = np.flatnonzero((places < 0) & ~gaps)
+        if unknown.size and self.asked.unknown != ZERO:
+            word = one_line(str(values[int(unknown[0])]))[:SHOWN]
+            raise DataError(
+                f"{self._where(column, int(unknown[0]))}: no row of the training had the word {word!r}; replace it, or "
+                "let it count as none with `unknown=zero`"
+            )
+        return places
+
+    def _where(self, column: Column, row: int) -> str:
+        return f"{self.reader.name}, {self.reader.place(self.first + row)}, column {one_line(column.name)}"
+
+    def _gap(self, column: Column, row: int) -> DataError:
+        return DataError(
+            f"{self._where(column, row)}: the value is missing, which no value of the training was; drop the row, or "
+            "train again with `missing=mean`"
+        )

@@ -1,0 +1,33 @@
+"""What the user asks of a table: which columns, and what stands for gaps and unknown words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from streammargin.errors import UsageError
+from streammargin.wording import shown
+
+ERROR, ZERO, MEAN, INDICATOR = "error", "zero", "mean", "indicator"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Options about the columns of a table.
+
+    y: the column of the labels; None: one called label, class, target or y; "" : there is none. columns: those to take,
+    () for all; drop: those to leave out; text: names of columns of text with their longest n-grams. missing: what
+    stands for gaps; None: a gap is an error. unknown: ERROR, or ZERO where a word that no row of the training had
+    counts as none.
+    """
+
+    y: str | None = None
+    columns: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
+    text: tuple[tuple[str, int], ...] = ()
+    missing: str | None = None
+    unknown: str = ERROR
+
+    def __post_init__(self) -> None:
+        """Raises UsageError."""
+        if self.unknown not in (ERROR, ZERO):
+            raise UsageError(f"`unknown` must be {ERROR} or {ZERO}, not {shown(self.unknown)}")

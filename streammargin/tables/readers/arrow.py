@@ -1,0 +1,154 @@
+"""Arrow in memory and in files: frames (the Arrow C stream), tables, Feather (IPC), Parquet, and folders of Parquet."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from streammargin.errors import DataError, InputMissingError, StreamMarginError
+from streammargin.tables.readers.base import Reader
+
+ROWS = 1 << 14  # of a batch
+
+
+@contextlib.contextmanager
+def damage(path: str) -> Iterator[None]:
+    """Errors of Arrow as a DataError, or an InputMissingError, that names the file."""
+    try:
+        yield
+    except StreamMarginError:  # says more
+        raise
+    except FileNotFoundError as error:
+        raise InputMissingError(f"{path}: no such file") from error
+    except PermissionError as error:
+        raise InputMissingError(f"{path} cannot be read ({error.strerror})") from error
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise DataError(f"{path} is damaged ({str(error).splitlines()[0][:200]}); write or fetch it again") from error
+
+
+class Batches(Reader):
+    """A table in memory, or a file that Arrow opens. opened: makes a fresh iterator over batches of these columns."""
+
+    def __init__(
+        self, name: str, schema: pa.Schema, opened: Callable[[Sequence[str]], Iterator[Any]], paths: Sequence[str] = (),
+        once: bool = False,
+    ) -> None:  # fmt: skip
+        self.once = once
+        self.name, self.columns, self._opened, self._paths = name, list(schema.names), opened, list(paths)
+        twice = {column for column in self.columns if self.columns.count(column) > 1}
+        if twice:
+            raise DataError(f"{name} has several columns called {sorted(twice)[0]}; give each a name of its own")
+
+    def batches(self, columns: Sequence[str], words: frozenset[str]) -> Iterator[pa.RecordBatch]:
+        with damage(self.name):
+            for batch in self._opened(columns):
+                if batch.num_rows:
+                    if self.once or self._paths:
+                        batch.validate(full=True)  # damaged offsets and texts
+                    yield _worded(batch.select(list(columns)), words)
+
+    def files(self) -> list[str]:
+        return self._paths
+
+    def fingerprint(self) -> str:
+        found = [os.stat(path) for path in self._paths]
+        return " ".join(f"{each.st_size} {each.st_mtime_ns} {each.st_ino}" for each in found)
+
+
+def _worded(batch: pa.RecordBatch, words: frozenset[str]) -> pa.RecordBatch:
+    """The batch with these columns as text."""
+    arrays = [
+        column.cast(pa.string()) if name in words and not pa.types.is_string(column.type) else column
+        for name, column in zip(batch.schema.names, batch.columns, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
+
+
+def of_object(data: Any) -> Reader:
+    """A reader of a frame, a table, a dataset or anything else with an Arrow C stream.
+
+    A stream of batches can be read once.
+    """
+    if isinstance(data, pa.RecordBatchReader):
+        return Batches("the stream", data.schema, lambda columns: pieces(data), once=True)
+    if hasattr(data, "scanner"):  # a dataset of Arrow
+
+        def opened(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+            return iter(data.scanner(columns=list(columns), batch_size=ROWS, batch_readahead=1, fragment_readahead=1)
+                        .to_batches())  # fmt: skip
+
+        return Batches("the dataset", data.schema, opened)
+    pandas = hasattr(data, "iloc")  # whose index is no column
+    table = pa.Table.from_pandas(data, preserve_index=False) if pandas else pa.table(data)
+    return Batches("the table", table.schema, lambda columns: iter(table.select(list(columns)).to_batches(ROWS)))
+
+
+def pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The rows of these batches, a few thousand at a time."""
+    for whole in batches:
+        for start in range(0, whole.num_rows, ROWS):
+            yield whole.slice(start, ROWS)
+
+
+def of_stream(file: Any, name: str) -> Reader:
+    """A reader of an Arrow stream, which can be read once."""
+    with damage(name):
+        stream = pa.ipc.open_stream(file)
+    return Batches(name, stream.schema, lambda columns: pieces(stream), once=True)
+
+
+def of_ipc(path: str) -> Reader:
+    """A reader of a Feather (Arrow IPC) file."""
+    with damage(path):
+        file = pa.ipc.open_file(pa.memory_map(path))
+
+    def opened(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        return pieces(file.get_batch(number) for number in range(file.num_record_batches))
+
+    return Batches(path, file.schema, opened, [path])
+
+
+def of_parquet(path: str) -> Reader:
+    """A reader of a Parquet file."""
+    from pyarrow import parquet
+
+    with damage(path):
+        schema = parquet.ParquetFile(path).schema_arrow
+
+    def opened(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        with parquet.ParquetFile(path, buffer_size=1 << 20) as file:
+            yield from file.iter_batches(ROWS, columns=list(columns))
+
+    return Batches(path, schema, opened, [path])
+
+
+def of_folder(path: str) -> Reader:
+    """A reader of all Parquet files below a folder, by their paths in order; names like key=value are columns."""
+    from pyarrow import dataset, parquet
+
+    with damage(path):
+        found = dataset.dataset(path, format="parquet", partitioning="hive", exclude_invalid_files=False)
+    fragments = sorted(found.get_fragments(), key=lambda one: one.path)
+    if not fragments:
+        raise DataError(f"{path} has no Parquet files; name a folder that has some")
+
+    def opened(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        for fragment in fragments:
+            keys = dataset.get_partition_keys(fragment.partition_expression)
+            with damage(fragment.path), parquet.ParquetFile(fragment.path, buffer_size=1 << 20) as file:
+                stored = [name for name in columns if name not in keys]
+                lacking = [name for name in stored if name not in file.schema_arrow.names]
+                if lacking:
+                    raise DataError(f"{fragment.path} lacks the column {lacking[0]}, which other files here have")
+                for batch in file.iter_batches(ROWS, columns=stored):
+                    arrays = [
+                        pa.array([keys[name]] * batch.num_rows) if name in keys else batch.column(name)
+                        for name in columns
+                    ]
+                    yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
+
+    return Batches(path, found.schema, opened, [fragment.path for fragment in fragments])

@@ -1,0 +1,64 @@
+"""The interface of a reader: the columns of a table, as batches of Arrow, in order and as often as asked.
+
+A new format is one new file with a subclass of Reader, and one line in `streammargin/tables/open.py`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class Reader(ABC):
+    """A table that is read front to back. Nothing is kept between two batches.
+
+    Attributes
+    ----------
+    name : str
+        In messages: the path of a file, "the table" for objects;
+    columns : list of str
+        Names in order; numbers as text where the table has no names;
+    named : bool
+        Whether the table names its columns;
+    typed : bool
+        Whether the table says what its columns hold; text does not;
+    once : bool
+        Whether it can be read once only: a pipe, or a stream of batches;
+    gaps : sequence of str
+        Texts that stand for a missing value; labels apart, of which only "" does. A typed table has none.
+    """
+
+    name: str
+    columns: list[str]
+    named: bool = True
+    typed: bool = True
+    once: bool = False
+    gaps: Sequence[str] = ()
+
+    @abstractmethod
+    def batches(self, columns: Sequence[str], words: frozenset[str]) -> Iterator[pa.RecordBatch]:
+        """These columns in this order, some thousand rows at a time; from the first row on, unless it is `once`.
+
+        A column may be of another type in the next batch where the format has no types. words: columns that are then
+        text throughout. Raises DataError.
+        """
+
+    def place(self, row: int) -> str:
+        """Where a row of the latest batch is, for messages; row counts from the first of the table."""
+        return f"row {row}"
+
+    def plain(self) -> Reader:
+        """The reader that parses, where this one keeps what another has parsed."""
+        return self
+
+    def files(self) -> list[str]:
+        """The files that are read."""
+        return []
+
+    def fingerprint(self) -> str:
+        """A text that changes when a file of the table does; "" for objects in memory."""
+        return ""

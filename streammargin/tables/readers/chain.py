@@ -1,0 +1,46 @@
+"""Several tables one after the other, as the shards of one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+
+from streammargin.errors import DataError
+from streammargin.sources.names import listed
+from streammargin.tables.readers.base import Reader
+
+
+class Chain(Reader):
+    """The rows of several readers, which must have the same columns, in any order. Raises DataError."""
+
+    def __init__(self, readers: Sequence[Reader]) -> None:
+        first = readers[0]
+        self.readers, self.columns, self.named, self.typed = readers, first.columns, first.named, first.typed
+        self.gaps = first.gaps
+        self.name = f"{first.name} and {len(readers) - 1} more"
+        self._at, self._rows = first, 0  # the reader of the latest batch, and the rows before its first
+        for other in readers[1:]:
+            apart = set(other.columns) ^ set(first.columns)
+            if apart or other.named != first.named:
+                what = listed(sorted(apart)) if apart else "a header"
+                raise DataError(f"{first.name} and {other.name} differ by {what}; give all tables the same columns")
+
+    def batches(self, columns: Sequence[str], words: frozenset[str]) -> Iterator[pa.RecordBatch]:
+        self._rows = 0
+        for reader in self.readers:
+            self._at, rows = reader, 0
+            for batch in reader.batches(columns, words):
+                yield batch
+                rows += batch.num_rows
+            self._rows += rows
+
+    def place(self, row: int) -> str:
+        return f"{self._at.place(row - self._rows)} of {self._at.name}"
+
+    def files(self) -> list[str]:
+        return [file for reader in self.readers for file in reader.files()]
+
+    def fingerprint(self) -> str:
+        found = [reader.fingerprint() for reader in self.readers]
+        return "; ".join(found) if all(found) else ""

@@ -1,0 +1,154 @@
+"""The schema of a table: how its columns become columns of numbers. A value: learnt once, kept by the model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from streammargin.sources.names import held_bytes
+
+NUMBER, CATEGORY, TEXT = "number", "category", "text"
+OTHER = "other"  # the column of the words that are not among the most frequent ones
+MOST_WORDS = 1000  # columns of one category, before OTHER
+TEXT_COLUMNS = 1 << 18  # of one column of text, hashed
+SPARSE = 0.25  # largest share of nonzeros of rows that are stored as CSR, as sources/thinned.py has it
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table.
+
+    kind: NUMBER (booleans are 1 and 0), CATEGORY or TEXT. words: of a category, its columns in order; other: whether
+    one more column counts all other words. fill: the number in place of a gap, None where a gap is an error. Of a
+    category any number means that no word counts. indicator: whether one more column is 1 for a gap. ngrams: of text,
+    the longest sequence of words that is counted.
+    """
+
+    name: str
+    kind: str = NUMBER
+    words: tuple[str, ...] = ()
+    other: bool = False
+    fill: float | None = None
+    indicator: bool = False
+    ngrams: int = 1
+
+    @property
+    def width(self) -> int:
+        """The number of columns that it becomes."""
+        if self.kind == TEXT:
+            return TEXT_COLUMNS
+        own = 1 if self.kind == NUMBER else len(self.words) + self.other
+        return own + self.indicator
+
+    @property
+    def outputs(self) -> list[str]:
+        """The names of the columns that it becomes."""
+        if self.kind == TEXT:
+            return [f"{self.name}#{place}" for place in range(TEXT_COLUMNS)]
+        own = [self.name] if self.kind == NUMBER else [f"{self.name}={word}" for word in self.words]
+        own += [f"{self.name}={OTHER}"] * self.other
+        return own + [f"{self.name} is missing"] * self.indicator
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The columns of a table that rows are made of, in order, and the column of the labels ("" for none).
+
+    dtype: of the rows, float32 if it holds their numbers well. named: whether the table names its columns; without
+    names they go by position. Rows are sparse (CSR) where at most a quarter of their values can be other than 0.
+    """
+
+    columns: tuple[Column, ...]
+    label: str = ""
+    dtype: str = "float32"
+    named: bool = True
+
+    @property
+    def features(self) -> int:
+        """The number of columns of the rows."""
+        return sum(column.width for column in self.columns)
+
+    @property
+    def sparse(self) -> bool:
+        """Whether rows are CSR."""
+        return len(self.columns) <= SPARSE * self.features
+
+    @property
+    def row_bytes(self) -> int:
+        """The most bytes of a row on disk, texts apart."""
+        size = np.dtype(self.dtype).itemsize
+        return len(self.columns) * (size + 4) + 8 if self.sparse else self.features * size
+
+    @property
+    def starts(self) -> np.ndarray:
+        """The first column of the rows of each column of the table (n + 1,) int64."""
+        return np.cumsum([0, *(column.width for column in self.columns)])
+
+    @property
+    def worded(self) -> list[str]:
+        """The names of the columns that are read as text."""
+        return [column.name for column in self.columns if column.kind != NUMBER]
+
+    @property
+    def hashed(self) -> bool:
+        """Whether a column is text, so that columns of the rows have no names of their own."""
+        return any(column.kind == TEXT for column in self.columns)
+
+    def names(self) -> np.ndarray | None:
+        """The names of the columns of the rows (d,), objects of type str; None if there are none, or text is hashed."""
+        if self.hashed or not self.named:
+            return None
+        return np.array([name for column in self.columns for name in column.outputs], object)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the names and words in memory."""
+        words = [word for column in self.columns for word in (column.name, *column.words)]
+        return held_bytes(np.array([*words, ""], object))
+
+    def to_plain(self) -> dict[str, Any]:
+        """As JSON can hold it; defaults are left out."""
+        default = Column("")
+        columns = []
+        for column in self.columns:
+            given = {**vars(column), "words": list(column.words)}
+            columns.append({name: value for name, value in given.items() if value not in (getattr(default, name), [])})
+        return {"columns": columns, "label": self.label, "dtype": self.dtype, "named": self.named}
+
+    @classmethod
+    def from_plain(cls, plain: object) -> Schema:
+        """The inverse of `to_plain`. Raises ValueError where this is no schema."""
+        if not isinstance(plain, Mapping) or not isinstance(plain.get("columns"), list):
+            raise ValueError("its schema is not a table")
+        label, dtype, named = plain.get("label"), plain.get("dtype"), plain.get("named")
+        columns = tuple(_column(each) for each in plain["columns"])
+        names = [column.name for column in columns]
+        if not isinstance(label, str) or not columns or len(set(names)) < len(names):
+            raise ValueError("the names of its columns are not all different")
+        if dtype not in ("float32", "float64") or not isinstance(named, bool):
+            raise ValueError("its schema has no type of rows")
+        return cls(columns, label, dtype, named)
+
+
+_TYPES = {"name": str, "kind": str, "words": list, "other": bool, "fill": (int, float), "indicator": bool,
+          "ngrams": int}  # fmt: skip
+
+
+def _column(plain: object) -> Column:
+    """A column of a schema. Raises ValueError."""
+    if not isinstance(plain, Mapping) or not plain.keys() <= _TYPES.keys():
+        raise ValueError("a column of its schema has other fields")
+    for name, value in plain.items():
+        if not isinstance(value, _TYPES[name]) or (isinstance(value, bool) and _TYPES[name] is not bool):  # type: ignore[arg-type]
+            raise ValueError(f"the field {name} of a column of its schema is {str(value)[:40]!r}")
+    words = tuple(plain.get("words", ()))
+    column = Column(**{**plain, "words": words})
+    if column.kind not in (NUMBER, CATEGORY, TEXT) or not all(isinstance(word, str) for word in words):
+        raise ValueError(f"the column {column.name[:40]!r} of its schema is of no known kind")
+    if len(set(words)) < len(words) or not 1 <= column.ngrams <= 8 or not math.isfinite(column.fill or 0.0):
+        raise ValueError(f"the column {column.name[:40]!r} of its schema cannot be")
+    return column

@@ -1,0 +1,70 @@
+"""Batches of a table on disk as Arrow: text is parsed once only, and a stream can be read again."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+
+from streammargin.errors import ReadWriteError, StreamMarginError
+from streammargin.files import short_reason
+from streammargin.tables.readers.base import Reader
+from streammargin.tables.tally import kind_of
+
+
+@contextlib.contextmanager
+def writes(path: str) -> Iterator[None]:
+    """Failures of the disk as ReadWriteError that names this file; readers turn those of their own into others."""
+    try:
+        yield
+    except OSError as error:
+        if isinstance(error, StreamMarginError):
+            raise
+        raise ReadWriteError(f"cannot write {path}: {short_reason(error)}; free some space") from error
+
+
+class Staged(Reader):
+    """Passes on the batches of another reader and writes them to a file; afterwards yields them from there.
+
+    Each batch is an Arrow stream of its own, as text has no types: a column may hold numbers here and words there.
+    """
+
+    def __init__(self, reader: Reader, path: str) -> None:
+        self.reader, self.path = reader, path
+        self.name, self.columns, self.named, self.typed = reader.name, reader.columns, reader.named, reader.typed
+        self.gaps = reader.gaps
+        self._columns: list[str] = []  # that are written, once all rows are
+        self._text: set[str] = set()  # those of them that are text in every batch, or gaps
+
+    def batches(self, columns: Sequence[str], words: frozenset[str]) -> Iterator[pa.RecordBatch]:
+        if set(self._columns) >= set(columns) and self._text >= words & set(columns):
+            yield from self._written(columns)
+            return
+        self._columns, self._text = [], set(columns)
+        with writes(self.path), pa.OSFile(self.path, "wb") as file:
+            for batch in self.reader.batches(columns, words):
+                with pa.ipc.new_stream(file, batch.schema) as stream:
+                    stream.write_batch(batch)
+                self._text -= {field.name for field in batch.schema if kind_of(field.type) not in ("words", "")}
+                yield batch
+        self._columns = list(columns)
+
+    def _written(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        with pa.OSFile(self.path) as file:
+            size = file.size()
+            while file.tell() < size:
+                for batch in pa.ipc.open_stream(file):
+                    yield batch.select(list(columns))
+
+    def plain(self) -> Reader:
+        return self.reader
+
+    def place(self, row: int) -> str:
+        return self.reader.place(row)
+
+    def files(self) -> list[str]:
+        return self.reader.files()
+
+    def fingerprint(self) -> str:
+        return self.reader.fingerprint()

@@ -1,0 +1,151 @@
+"""Count what the columns of a table hold: numbers, words, gaps."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streammargin.errors import DataError
+from streammargin.tables.readers.base import Reader
+from streammargin.wording import one_line
+
+BOOLEANS = {"true": 1.0, "false": 0.0}
+MOST_DISTINCT = 1 << 18  # words of a column that are counted; with more it is no category
+
+
+@dataclass
+class Tally:
+    """What is known of a column: rows, gaps, the sum of its numbers, and how often each of its words occurs.
+
+    largest: of |x|. narrow: float32 holds its numbers well. first: the place of the first gap, and of the first value
+    of each kind.
+    """
+
+    rows: int = 0
+    gaps: int = 0
+    numbers: int = 0
+    total: float = 0.0
+    largest: float = 0.0
+    narrow: bool = True
+    words: Counter[str] = field(default_factory=Counter)
+    first: dict[str, str] = field(default_factory=dict)
+
+
+def kind_of(type_: pa.DataType) -> str:
+    """number, words, "" for a column of gaps alone, or the name of another type."""
+    if pa.types.is_dictionary(type_):
+        type_ = type_.value_type
+    if pa.types.is_null(type_):
+        return ""
+    if pa.types.is_boolean(type_) or pa.types.is_integer(type_) or pa.types.is_floating(type_):
+        return "number"
+    if pa.types.is_decimal(type_):
+        return "number"
+    if pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_):
+        return "words"
+    return "date" if pa.types.is_temporal(type_) else str(type_)
+
+
+def decoded(column: pa.Array, gaps: Sequence[str] = ()) -> pa.Array:
+    """A dictionary as the values that it stands for; words without blanks at their ends, null for those of `gaps`."""
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if kind_of(column.type) != "words":
+        return column
+    column = pc.utf8_trim(column, " \t")
+    if not gaps:
+        return column
+    missing = pc.is_in(column, value_set=pa.array(gaps, column.type))
+    return pc.if_else(missing, None, column)
+
+
+def numbers_of(column: pa.Array) -> np.ndarray:
+    """Numbers and booleans (m,) float64; NaN for gaps."""
+    return np.asarray(pc.cast(column, pa.float64(), safe=False).to_numpy(zero_copy_only=False))
+
+
+def fits_float32(numbers: np.ndarray) -> bool:
+    """Whether float32 keeps whole numbers exact, and no number overflows or becomes 0."""
+    if not numbers.size or float(np.abs(numbers).max()) > float(np.finfo(np.float32).max):
+        return not numbers.size
+    kept = numbers.astype(np.float32)
+    return not np.any(((kept != numbers) & (numbers == np.rint(numbers))) | ((kept == 0.0) & (numbers != 0.0)))
+
+
+def tally(
+    reader: Reader, columns: Sequence[str], others: Sequence[str], words: frozenset[str], label: str = ""
+) -> dict[str, Tally]:  # fmt: skip
+    """What the rows of a table hold, by column. Raises DataError for a number that is not finite.
+
+    others: columns that are read, and not counted; words: those that are read as text; label: the column of labels, of
+    which only gaps are counted.
+    """
+    found = {name: Tally() for name in columns}
+    row = 0
+    for batch in reader.batches([*columns, *others], words):
+        for name, column in zip(columns, batch.columns, strict=False):
+            gaps = reader.gaps if name != label else reader.gaps[:1]
+            _add(reader, found[name], name, decoded(column, gaps), row, name == label)
+        row += batch.num_rows
+    if row == 0:
+        raise DataError(f"{reader.name} has no rows; check the input")
+    return found
+
+
+def _add(reader: Reader, into: Tally, name: str, column: pa.Array, row: int, label: bool) -> None:
+    into.rows += len(column)
+    kind = kind_of(column.type)
+    if column.null_count:
+        into.gaps += column.null_count
+        if "gap" not in into.first:
+            into.first["gap"] = reader.place(row + int(np.flatnonzero(column.is_null().to_numpy(False))[0]))
+    if label:
+        return
+    if kind and kind not in into.first and column.null_count < len(column):
+        into.first[kind] = reader.place(row + int(np.flatnonzero(column.is_valid().to_numpy(False))[0]))
+    if kind == "number":
+        numbers = numbers_of(column)
+        gaps = np.isnan(numbers)
+        if column.null_count == 0 and gaps.any():  # NaN of a typed table is a gap too
+            into.gaps += int(gaps.sum())
+            into.first.setdefault("gap", reader.place(row + int(np.flatnonzero(gaps)[0])))
+        infinite = np.flatnonzero(np.isinf(numbers))
+        if infinite.size:
+            where = reader.place(row + int(infinite[0]))
+            raise DataError(
+                f"{reader.name}, {where}, column {one_line(name)}: the value is infinite; replace it, or leave the "
+                f"column out with `drop={one_line(name)}`"
+            )
+        into.numbers += int(numbers.size - gaps.sum())
+        into.total += float(np.nansum(numbers))
+        into.largest = max(into.largest, float(np.abs(numbers[~gaps]).max(initial=0.0)))
+        into.narrow = into.narrow and fits_float32(numbers[~gaps])
+    elif kind == "words":
+        for each in pc.value_counts(column.drop_null()).to_pylist():
+            into.words[each["values"]] += each["counts"]
+        if len(into.words) > MOST_DISTINCT:
+            raise too_many(reader.name, name, into)
+
+
+def first_word(reader: Reader, name: str, words: set[str]) -> tuple[str, str]:
+    """(place, word) of the first row whose column of this name holds one of these words."""
+    row = 0
+    for batch in reader.batches([name], frozenset([name])):
+        for word in decoded(batch.column(0)).to_pylist():
+            if word in words:
+                return reader.place(row), word
+            row += 1
+    return "row 0", min(words)  # the file has changed meanwhile
+
+
+def too_many(table: str, name: str, found: Tally) -> DataError:
+    name = one_line(name)
+    return DataError(
+        f"{table}: column {name} has {len(found.words)} different words in {found.rows} rows, too many for a category; "
+        f"leave it out with `drop={name}`, or count its words with `text={name}`"
+    )

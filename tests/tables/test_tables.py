@@ -1,0 +1,503 @@
+"""Tables go in as they are, and are scored as they are: against pandas, and rows of numbers made by hand."""
+
+import json
+import logging
+import os
+import re
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from conftest import call
+from pyarrow import dataset, feather, ipc, parquet
+
+import streammargin as sm
+from streammargin.errors import DataError, OutputError, UsageError
+from streammargin.tables.asked import Asked
+from streammargin.tables.readers import arrow
+from streammargin.tables.schema import Column, Schema
+from streammargin.tables.spool import write
+from streammargin.tables.table import with_roles
+
+N = 400
+
+
+def people(seed=0, rows=N):
+    """A frame of numbers, booleans and words with gaps, and its labels."""
+    rng = np.random.default_rng(seed)
+    age = rng.integers(18, 80, rows).astype(float)
+    city = rng.choice(["Rome", "Oslo", "Bern, old town"], rows)
+    member = rng.random(rows) < 0.5
+    income = np.where(age + 20 * (city == "Rome") + 10 * member + rng.normal(0, 6, rows) > 60, ">50K", "<=50K")
+    age[rng.random(rows) < 0.1] = np.nan
+    frame = pd.DataFrame({"age": age, "city": city, "member": member, "hours": rng.normal(40, 5, rows).round(3)})
+    frame.loc[rng.random(rows) < 0.05, "city"] = None
+    return frame.assign(income=income)
+
+
+def by_hand(frame):
+    """The numbers that the frame stands for, with the mean in gaps: names and values (n, d) float32."""
+    mean = frame.age.mean()
+    columns = {"age": frame.age.fillna(mean)}
+    for word in sorted(frame.city.dropna().unique()):
+        columns[f"city={word}"] = (frame.city == word).astype(float)
+    columns |= {"member": frame.member.astype(float), "hours": frame.hours}
+    return list(columns), np.column_stack(list(columns.values())).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """The same table in every form: name -> path or object."""
+    folder, frame = tmp_path_factory.mktemp("tables"), people()
+    frame.to_csv(folder / "p.csv", index=False)
+    frame.to_csv(folder / "p.csv.gz", index=False)
+    frame.to_csv(folder / "p.tsv", index=False, sep="\t")
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    parquet.write_table(table, folder / "p.parquet", row_group_size=70)
+    feather.write_feather(table, folder / "p.feather", compression="uncompressed")
+    (folder / "parts").mkdir()
+    for k in range(4):
+        parquet.write_table(table.slice(100 * k, 100), folder / "parts" / f"{k}.parquet")
+    for k in range(2):
+        frame.iloc[200 * k : 200 * k + 200].to_csv(folder / f"half{k}.csv", index=False)
+    paths = {name: str(folder / name) for name in ("p.csv", "p.csv.gz", "p.tsv", "p.parquet", "p.feather", "parts")}
+    return {
+        **paths, "halves": [str(folder / f"half{k}.csv") for k in range(2)], "frame": frame, "table": table,
+        "dataset": dataset.dataset(folder / "p.parquet"),
+    }  # fmt: skip
+
+
+FORMS = ["p.csv", "p.csv.gz", "p.tsv", "p.parquet", "p.feather", "parts", "halves", "frame", "table", "dataset"]
+OPTIONS = {"y": "income", "missing": "mean", "scale": "std"}
+
+
+@pytest.fixture(scope="module")
+def truth():
+    """The model of the numbers made by hand."""
+    frame = people()
+    names, X = by_hand(frame)
+    return names, X, sm.train(X, frame.income.to_numpy(str), scale="std").model
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_gives_the_model_of_the_numbers(files, truth, form):
+    names, X, model = truth
+    result = sm.train(files[form], **OPTIONS)
+    assert result.model.feature_names_in_.tolist() == names
+    np.testing.assert_array_equal(result.model.coef_, model.coef_)
+    assert result.model.classes_.tolist() == ["<=50K", ">50K"]
+    predicted = result.model.predict(files[form])
+    np.testing.assert_array_equal(predicted, model.predict(X))
+    figures = result.model.evaluate(files[form])
+    assert figures["accuracy"] == np.mean(predicted == people().income)
+
+
+def test_a_stream_of_batches_is_spooled_and_leaves_nothing(files, truth, tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    table = files["table"]
+    stream = pa.RecordBatchReader.from_batches(table.schema, table.to_batches(30))
+    np.testing.assert_array_equal(sm.train(stream, **OPTIONS).model.coef_, truth[2].coef_)
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("form", ["text", "arrow"])
+def test_standard_input_is_trained_on_and_scored(files, truth, tmp_path, form):
+    if form == "text":
+        given = Path(files["p.csv"]).read_bytes()
+    else:
+        sink = pa.BufferOutputStream()
+        with ipc.new_stream(sink, files["table"].schema) as out:
+            out.write_table(files["table"])
+        given = sink.getvalue().to_pybytes()
+    model = tmp_path / "m.npz"
+    words = ["train", "-", "--y", "income", "--missing", "mean", "--scale", "std", "-o", model]
+    done = call(*words, input=given, text=False)
+    assert done.returncode == 0, done.stderr
+    np.testing.assert_array_equal(sm.load_model(model).coef_, truth[2].coef_)
+    assert sorted(os.listdir(tmp_path)) == ["m.npz", "standard input.rows.h5"]
+    done = call("predict", model, "-", input=given, text=False)
+    assert done.returncode == 0 and done.stdout.decode().split("\n")[:-1] == truth[2].predict(truth[1]).tolist()
+
+
+def test_a_spool_is_used_again_only_while_nothing_changes(tmp_path, caplog):
+    caplog.set_level(logging.INFO, "streammargin")
+    path = tmp_path / "p.csv"
+    people().to_csv(path, index=False)
+
+    def trained(**more):
+        """The weights, and whether the spool was used again."""
+        caplog.clear()
+        model = sm.train(str(path), spool=str(tmp_path), **{**OPTIONS, **more}).model
+        return model.coef_, "as nothing has changed" in caplog.text
+
+    first, again = trained()
+    assert not again and (tmp_path / "p.csv.rows.h5").exists()
+    assert trained(C=10.0)[1] and np.array_equal(trained()[0], first)
+    assert not trained(missing="zero")[1] and not trained(drop=["hours"])[1]
+    trained()
+    people(1).to_csv(path, index=False)  # as many rows
+    changed, again = trained()
+    assert not again and not np.array_equal(changed, first)
+    (tmp_path / "p.csv.rows.h5").write_bytes(b"something else")
+    with pytest.raises(OutputError, match="was not written from a table"):
+        trained()
+    assert (tmp_path / "p.csv.rows.h5").read_bytes() == b"something else"
+
+
+def test_the_model_keeps_the_schema(files, tmp_path):
+    model = sm.train(files["p.csv"], **OPTIONS).model
+    model.save(tmp_path / "m.npz")
+    kept = sm.load_model(tmp_path / "m.npz").schema
+    assert kept == model.schema and [column.name for column in kept.columns] == ["age", "city", "member", "hours"]
+    assert kept.columns[0].fill == pytest.approx(people().age.mean()) and kept.label == "income"
+
+
+def test_an_indicator_tells_gaps(files):
+    model = sm.train(files["p.csv"], y="income", missing="indicator", scale="std").model
+    names = model.feature_names_in_.tolist()
+    assert names[:2] == ["age", "age is missing"] and names[2:6] == [
+        "city=Bern, old town", "city=Oslo", "city=Rome", "city is missing"
+    ]  # fmt: skip
+    frame = people()
+    own = np.column_stack([frame.age.fillna(frame.age.mean()), frame.age.isna(), *by_hand(frame)[1].T[1:4],
+                           frame.city.isna(), frame.member, frame.hours]).astype(np.float32)  # fmt: skip
+    expected = model.classes_[(own @ model.coef_[0] + model.intercept_[0] > 0.0).astype(int)]
+    np.testing.assert_array_equal(model.predict(files["frame"]), expected)
+
+
+def test_gaps_are_an_error_that_names_all_columns(files):
+    with pytest.raises(DataError, match=r"2 columns have missing values, .*: age \(\d+\), city \(\d+\); .*missing="):
+        sm.train(files["p.csv"], y="income")
+    complete = people().dropna()
+    model = sm.train(complete, y="income", scale="std").model
+    with pytest.raises(DataError, match=r"line \d+, column age: the value is missing"):
+        model.predict(files["p.csv"])
+
+
+def test_a_word_that_training_had_not_is_an_error_or_nothing(tmp_path):
+    frame = people().dropna()
+    model = sm.train(frame, y="income", scale="std").model
+    other = frame.head(3).assign(city=["Oslo", "Paris", "Rome"])
+    other.to_csv(tmp_path / "o.csv", index=False)
+    with pytest.raises(DataError, match=r"line 3, column city: no row of the training had the word 'Paris'"):
+        model.predict(str(tmp_path / "o.csv"))
+    zero = model.decision_function(str(tmp_path / "o.csv"), unknown="zero")
+    as_none = other.assign(city=["Oslo", "Oslo", "Rome"])
+    place = model.feature_names_in_.tolist().index("city=Oslo")
+    expected = model.decision_function(as_none) - np.array([0.0, model.coef_[0, place], 0.0])
+    np.testing.assert_allclose(zero, expected, rtol=1e-12)
+    done = call("predict", "m.npz", "o.csv", cwd=_saved(model, tmp_path))
+    assert done.returncode == 65 and "--unknown zero" in done.stderr and done.stdout == ""
+    done = call("predict", "m.npz", "o.csv", "--unknown", "zero", "--id", "city", cwd=tmp_path)
+    assert done.stdout.splitlines()[0] == "city,label" and done.stdout.splitlines()[2].startswith("Paris,")
+
+
+def _saved(model, folder):
+    model.save(folder / "m.npz")
+    return folder
+
+
+def test_rare_words_share_a_column(monkeypatch):
+    monkeypatch.setattr("streammargin.tables.learn.MOST_WORDS", 3)
+    words = np.repeat(["a", "b", "c", "d", "e"], [50, 40, 30, 20, 10])
+    frame = pd.DataFrame({"w": words, "n": np.arange(150.0), "y": np.arange(150) % 2})
+    model = sm.train(frame, y="y").model
+    assert model.feature_names_in_.tolist() == ["w=a", "w=b", "w=c", "w=other", "n"]
+    assert len(model.decision_function(frame.assign(w="z"))) == 150  # counts as other
+
+
+def test_text_is_counted(tmp_path):
+    pytest.importorskip("sklearn")
+    reviews = ["good film", "bad film", "awful, and bad", "good good", None] * 30
+    frame = pd.DataFrame({"review": reviews, "stars": [5.0, 1.0, 1.0, 5.0, 3.0] * 30, "y": [1, 0, 0, 1, 0] * 30})
+    result = sm.train(frame, y="y", text="review,ngrams=2", drop="stars")
+    assert result.model.coef_.shape == (1, 1 << 18) and result.certificate.train_error == 0.0
+    frame.to_csv(tmp_path / "r.csv", index=False)
+    assert (result.model.predict(str(tmp_path / "r.csv")) == frame.y).all()
+    both = sm.train(frame, y="y", text="review").model
+    assert both.coef_.shape == (1, (1 << 18) + 1) and both.coef_[0, -1] != 0.0
+
+
+def test_fields_in_quotes_may_have_line_ends(tmp_path):
+    frame = pd.DataFrame({"note": ["a\nb", "c", 'say "x"', "a\nb"] * 20, "n": range(80), "y": ["u", "v"] * 40})
+    frame.to_csv(tmp_path / "q.csv", index=False)
+    model = sm.train(str(tmp_path / "q.csv"), y="y").model
+    assert model.feature_names_in_.tolist() == ["note=a\nb", "note=c", 'note=say "x"', "n"]
+    np.testing.assert_array_equal(model.predict(str(tmp_path / "q.csv")), model.predict(frame))
+
+
+def test_labels_keep_every_byte(tmp_path):
+    (tmp_path / "l.csv").write_text("x,y\n1,007\n2,7\n3,007\n4,7\n")
+    model = sm.train(str(tmp_path / "l.csv"), y="y", C=100.0).model
+    assert model.classes_.tolist() == ["007", "7"]
+    (tmp_path / "l.csv").write_text("x,y\n1,7\n2,8\n3,7\n4,8\n")
+    assert sm.train(str(tmp_path / "l.csv"), y="y").model.classes_.tolist() == [7, 8]
+
+
+def test_held_out_tables_take_the_schema_of_the_training(files):
+    result = sm.train(files["p.csv"], valid=files["frame"], **OPTIONS)
+    assert result.certificate.valid_error == pytest.approx(result.certificate.train_error)
+
+
+BAD = [
+    ("a,b,y\n1,2,0\n3,x,1\n4,5,0\n6,7,1\n", {}, r"line 3, column b: 'x' is not a finite number, as most"),
+    ("a,b,y\n1,2,0\n3,4\n", {}, r"line 3: 2 columns where the first line has 3"),
+    ("a,b,y\n1,2,0\n3,inf,1\n", {}, r"line 3, column b: the value is infinite"),
+    ("a,b,y\n1,2,\n3,4,1\n", {}, r"line 2: the label is missing"),
+    ("a,d,y\n1,2020-01-01,0\n2,2020-01-02,1\n", {}, r"1 column hold dates, as in line 2: d; .*drop"),
+    ("a,a,y\n1,2,0\n", {}, r"several columns called a"),
+    ('a,b,y\n1,"2,0\n3,4,1\n', {}, r"quote"),
+    ("a,b,y\n1,2,0\n3,4,1\n", {"drop": "c"}, r"no column c for drop; it has a, b, y"),
+    ("a,b,y\n1,2,0\n3,4,1\n", {"y": "z"}, r"no column z for y; it has a, b, y"),
+    ("a,b,y\n1,2,0\n3,4,1\n", {"columns": "y"}, r"no column of values left"),
+    ("a,b,y\n", {}, r"has no rows"),
+    ("a,b,y\n1,,0\n2,,1\n", {"missing": "mean"}, r"hold no value at all: b"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text, options, message", BAD)
+def test_bad_tables_are_one_sentence_and_leave_nothing(tmp_path, text, options, message):
+    (tmp_path / "bad.csv").write_text(text)
+    with pytest.raises((DataError, UsageError), match=message):
+        sm.train(str(tmp_path / "bad.csv"), spool=str(tmp_path), **options)
+    assert os.listdir(tmp_path) == ["bad.csv"]
+
+
+def test_too_many_words_are_no_category(tmp_path):
+    frame = pd.DataFrame({"id": [f"u{k}" for k in range(3000)], "n": range(3000), "y": [0, 1] * 1500})
+    with pytest.raises(DataError, match=r"column id has 3000 different words in 3000 rows.*drop=.*id"):
+        sm.train(frame, y="y")
+
+
+@pytest.mark.parametrize("form", ["p.parquet", "p.feather"])
+def test_damaged_files_are_named(files, tmp_path, form):
+    raw = Path(files[form]).read_bytes()
+    for name, cut in (("cut", raw[: len(raw) // 2]), ("zeros", raw[:200] + bytes(len(raw) - 400) + raw[-200:])):
+        path = tmp_path / f"{name}.{form}"
+        path.write_bytes(cut)
+        with pytest.raises(DataError, match="is damaged"):
+            sm.train(str(path), y="income", missing="mean", spool=str(tmp_path))
+    assert len(os.listdir(tmp_path)) == 2
+
+
+def test_options_of_tables_need_one():
+    with pytest.raises(UsageError, match="drop is for tables"):
+        sm.train(np.eye(2), np.array([0, 1]), drop="a")
+
+
+def test_another_table_names_what_it_lacks(files):
+    model = sm.train(files["p.csv"], **OPTIONS).model
+    with pytest.raises(DataError, match=r"lacks 1 column .*: city; it has"):
+        model.predict(files["frame"].drop(columns="city"))
+    np.testing.assert_array_equal(model.predict(files["frame"].drop(columns="income")), model.predict(files["p.csv"]))
+
+
+@pytest.mark.parametrize(
+    "plain",
+    [3, {"columns": 3}, {"columns": [], "label": ""}, {"columns": [{"name": "a"}, {"name": "a"}], "label": ""},
+     {"columns": [{"name": "a", "kind": "x"}], "label": "", "dtype": "float32", "named": True},
+     {"columns": [{"name": "a", "fill": float("nan")}], "label": "", "dtype": "float32", "named": True},
+     {"columns": [{"name": "a", "words": [1]}], "label": "", "dtype": "float32", "named": True},
+     {"columns": [{"name": "a"}], "label": "", "dtype": "object", "named": True}],
+)  # fmt: skip
+def test_no_schema_is_refused(plain):
+    with pytest.raises(ValueError):
+        Schema.from_plain(plain)
+
+
+def test_a_schema_survives_json():
+    columns = (Column("a"), Column("b", "category", ("x", "y"), True, 0.0, True), Column("t", "text", ngrams=2))
+    schema = Schema(columns, "y", "float64", True)
+    assert Schema.from_plain(json.loads(json.dumps(schema.to_plain()))) == schema
+    assert schema.features == 1 + 4 + (1 << 18) and schema.names() is None
+
+
+def test_binary_outputs_of_a_table(files, tmp_path):
+    model = sm.train(files["p.csv"], **OPTIONS).model
+    folder = _saved(model, tmp_path)
+    for name in ("o.npy", "o.h5"):
+        assert call("predict", "m.npz", files["p.csv"], "--decision", "-o", name, cwd=folder).returncode == 0
+    expected = model.decision_function(files["p.csv"])
+    np.testing.assert_array_equal(np.load(tmp_path / "o.npy"), expected)
+    with h5py.File(tmp_path / "o.h5") as file:
+        np.testing.assert_array_equal(file["scores"][:], expected)
+
+
+def test_labels_and_names_of_rows_keep_every_byte(tmp_path):
+    """NA is a gap among values, and a class among labels; 007 is the name of a row."""
+    (tmp_path / "l.csv").write_text(
+        "row,x,y\n" + "".join(f"{k:03},{k % 2},{'NA' if k % 2 else 'EU'}\n" for k in range(8))
+    )
+    model = sm.train(str(tmp_path / "l.csv"), y="y", drop="row", C=100.0).model
+    assert model.classes_.tolist() == ["EU", "NA"] and model.evaluate(str(tmp_path / "l.csv"))["accuracy"] == 1.0
+    done = call("predict", "m.npz", "l.csv", "--id", "row", cwd=_saved(model, tmp_path))
+    assert done.stdout.splitlines()[:3] == ["row,label", "000,EU", "001,NA"]
+    (tmp_path / "g.csv").write_text("x,y\nNA,1\n2,0\n")
+    with pytest.raises(DataError, match=r"x \(1\)"):
+        sm.train(str(tmp_path / "g.csv"), y="y")
+
+
+def test_held_out_tables_are_matched_and_spooled_apart(files, tmp_path):
+    (tmp_path / "other").mkdir()
+    frame = people()
+    frame.to_csv(tmp_path / "p.csv", index=False)
+    other = frame[frame.columns[::-1]].assign(day="2020-01-01")
+    other.to_csv(tmp_path / "other" / "p.csv", index=False)
+    options = {**OPTIONS, "spool": str(tmp_path)}
+    result = sm.train(str(tmp_path / "p.csv"), valid=str(tmp_path / "other" / "p.csv"), **options)
+    assert result.certificate.valid_error == pytest.approx(result.certificate.train_error)
+    assert {"p.csv.rows.h5", "p.csv.valid.h5"} < set(os.listdir(tmp_path))
+    (tmp_path / "p.csv.valid.h5").write_bytes(b"something else")
+    with pytest.raises(OutputError, match="was not written from a table"):
+        sm.train(str(tmp_path / "p.csv"), valid=str(tmp_path / "other" / "p.csv"), **options)
+    assert (tmp_path / "p.csv.valid.h5").read_bytes() == b"something else"
+    with pytest.raises(DataError, match=r"lacks 1 column .*: city"):
+        sm.train(frame, valid=frame.drop(columns="city"), **OPTIONS)
+
+
+def test_a_table_without_rows_has_no_predictions(files, tmp_path):
+    model = sm.train(files["p.csv"], **OPTIONS).model
+    people().head(0).to_csv(tmp_path / "none.csv", index=False)
+    with pytest.raises(DataError, match="has no rows"):
+        model.predict(str(tmp_path / "none.csv"))
+    done = call("predict", "m.npz", "-", cwd=_saved(model, tmp_path), input=(tmp_path / "none.csv").read_text())
+    assert done.returncode == 65 and "has no rows" in done.stderr and done.stdout == ""
+
+
+def test_no_output_replaces_a_file_of_a_folder(files, tmp_path):
+    model = sm.train(files["p.csv"], **OPTIONS).model
+    part = Path(files["parts"]) / "1.parquet"
+    before = part.read_bytes()
+    done = call("predict", "m.npz", files["parts"], "-o", part, "--force", cwd=_saved(model, tmp_path))
+    assert done.returncode == 2 and part.read_bytes() == before
+
+
+def test_files_of_a_folder_must_have_the_same_columns(tmp_path):
+    frame = people().dropna()
+    (tmp_path / "parts").mkdir()
+    frame.to_parquet(tmp_path / "parts" / "0.parquet", index=False)
+    frame.drop(columns="hours").to_parquet(tmp_path / "parts" / "1.parquet", index=False)
+    with pytest.raises(DataError, match=r"1.parquet lacks the column hours, which other files here have"):
+        sm.train(str(tmp_path / "parts"), y="income")
+
+
+def test_a_stream_may_change_its_dictionaries():
+    """As streams of pandas' categories do."""
+    schema = pa.schema([("w", pa.dictionary(pa.int8(), pa.string())), ("y", pa.int64())])
+    batches = [
+        pa.record_batch([pa.array(words * 10).dictionary_encode().cast(schema[0].type), pa.array([0, 1] * 10)], schema)
+        for words in (["a", "b"], ["c", "d"])
+    ]
+    model = sm.train(pa.RecordBatchReader.from_batches(schema, batches), y="y").model
+    assert model.feature_names_in_.tolist() == ["w=a", "w=b", "w=c", "w=d"]
+
+
+def test_an_unknown_word_for_unknown_words():
+    model = sm.train(people().dropna(), y="income").model
+    with pytest.raises(UsageError, match="unknown must be error or zero"):
+        model.predict(people().dropna(), unknown="nothing")
+
+
+def test_columns_of_very_different_ranges_are_named_before_the_first_pass(tmp_path, caplog):
+    frame = people().dropna().assign(salary=lambda f: 1e6 * f.hours)
+    frame.to_csv(tmp_path / "p.csv", index=False)
+    for _ in range(2):  # a spool that is used again knows them too
+        caplog.clear()
+        events = []
+        sm.train(str(tmp_path / "p.csv"), y="income", passes=3, spool=str(tmp_path), listeners=[events.append])
+        found = [record.getMessage() for record in caplog.records if getattr(record, "code", "") == "scale"]
+        assert len(found) == 1 and re.search(
+            r"max \|x\| of salary \(.*\) is far above that of age .*scale=.std", found[0]
+        )
+    caplog.clear()
+    for scale in ("std", "auto"):
+        sm.train(str(tmp_path / "p.csv"), y="income", scale=scale)
+    sm.train(str(tmp_path / "p.csv"), y="income", drop="salary")
+    assert not [record for record in caplog.records if getattr(record, "code", "") == "scale"]
+
+
+def test_a_training_on_a_table_goes_on_from_its_checkpoint(tmp_path):
+    people().to_csv(tmp_path / "p.csv", index=False)
+    options = {**OPTIONS, "spool": str(tmp_path), "checkpoint": str(tmp_path / "c")}
+    whole = sm.train(str(tmp_path / "p.csv"), **OPTIONS).model
+    sm.train(str(tmp_path / "p.csv"), **options, passes=1)
+    model = sm.train(str(tmp_path / "p.csv"), **options).model
+    np.testing.assert_array_equal(model.coef_, whole.coef_)
+    assert model.schema == whole.schema
+
+
+def test_a_schema_of_many_long_words_is_kept(tmp_path):
+    words = [f"{k:04}" + "x" * 100 for k in range(900)] * 2
+    frame = pd.DataFrame({"w": words, "y": [0, 1] * 900})
+    for _ in range(2):
+        assert (
+            len(sm.train(frame.assign(n=1.0), y="y", passes=2, spool=str(tmp_path)).model.schema.columns[0].words)
+            == 900
+        )
+
+
+def test_predictions_are_written_as_parquet(files, tmp_path):
+    model = sm.train(files["p.csv"], **OPTIONS).model
+    folder = _saved(model, tmp_path)
+    assert call("predict", "m.npz", files["p.csv"], "--id", "hours", "-o", "o.parquet", cwd=folder).returncode == 0
+    table = parquet.read_table(tmp_path / "o.parquet")
+    assert (
+        table.column_names == ["hours", "label"]
+        and table["label"].to_pylist() == model.predict(files["p.csv"]).tolist()
+    )
+    assert table["hours"].to_pylist() == people().hours.tolist()
+    assert call("predict", "m.npz", files["parts"], "--decision", "-o", "s.parquet", cwd=folder).returncode == 0
+    scores = parquet.read_table(tmp_path / "s.parquet")
+    assert scores.column_names == [">50K"]
+    np.testing.assert_array_equal(scores[0], model.decision_function(files["parts"]))
+    done = call("predict", "m.npz", "gone.csv", "-o", "g.parquet", cwd=folder)
+    assert done.returncode == 66 and not (tmp_path / "g.parquet").exists()
+
+
+@pytest.mark.parametrize(
+    "frame, message",
+    [({"w": ["a\0b", "c"], "y": [0, 1]}, "column w: .* has a NUL"), ({"w\0": [1.0, 2.0], "y": [0, 1]}, "has a NUL"),
+     ({"w": [1.0, 2.0], "y": ["a\0b", "c"]}, "row 0: the label has a NUL"),
+     ({"w": [1.0, 2.0], "y\0": ["a", "c"]}, "has a NUL")],
+)  # fmt: skip
+def test_what_no_file_can_hold_is_refused(frame, message):
+    with pytest.raises(DataError, match=message):
+        sm.train(pd.concat([pd.DataFrame(frame)] * 5), y=list(frame)[1])
+
+
+def test_damaged_bytes_of_a_stream_or_file_are_errors_of_ours(tmp_path):
+    """Offsets and texts are checked before Arrow follows them."""
+    random = np.random.default_rng(5)
+    frame = pd.DataFrame({"a": np.arange(300.0), "w": random.choice(list("abc"), 300), "y": [0, 1] * 150})
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    parquet.write_table(table, tmp_path / "t.parquet", row_group_size=100)
+    feather.write_feather(table, tmp_path / "t.feather", compression="uncompressed")
+    for name, opened in (("t.parquet", arrow.of_parquet), ("t.feather", arrow.of_ipc)):
+        whole = (tmp_path / name).read_bytes()
+        refused = 0
+        for _ in range(60):
+            raw = bytearray(whole)
+            for place in random.integers(8, len(raw) - 8, 4):
+                raw[place] = random.integers(256)
+            (tmp_path / "x").write_bytes(raw)
+            try:
+                write(with_roles(opened(str(tmp_path / "x")), Asked(y="y")), str(tmp_path / "o.h5"), None, force=True)
+            except DataError:
+                refused += 1
+        assert refused > 20
+
+
+def test_a_frame_of_numbers_may_have_its_labels_beside_it():
+    frame = people().dropna()
+    X, y = frame[["age", "hours"]], (frame.income == ">50K").to_numpy()
+    for given in ((X, y), (X, pd.Series(y))):
+        model = sm.train(*given, sample_weight=np.ones(len(y))).model
+        assert model.evaluate(X, y=y)["accuracy"] == np.mean(model.predict(X) == y)
+    with pytest.raises(UsageError, match="drop is for tables"):
+        sm.train(X, y, drop="age")
+    with pytest.raises(UsageError, match="y of a table is the name of a column"):
+        sm.train(X.assign(y=y), y="y").model.evaluate(X, y=y)

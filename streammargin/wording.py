@@ -95,7 +95,8 @@ def _plain(value: Any) -> Any:
     """Numbers of NumPy as those of Python, whose repr is 0.0 instead of np.float64(0.0)."""
     if type(value) in (list, tuple):
         return type(value)(map(_plain, value))
-    return value.item() if getattr(value, "shape", None) == () else value
+    single = getattr(value, "shape", None) == () and not hasattr(value, "mask")  # a masked value has no number
+    return value.item() if single else value
 
 
 def shown(value: Any) -> str:

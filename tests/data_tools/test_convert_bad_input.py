@@ -292,6 +292,9 @@ def test_text_in_another_encoding_names_the_command_that_mends_it(tmp_path):
         convert(str(tmp_path / "in.csv"), str(tmp_path / "out.h5"), label_column="0")
     with pytest.raises(DataError, match=r"wide\.txt is UTF-16 text, .*: iconv -f UTF-16 -t UTF-8 IN > OUT"):
         convert(str(tmp_path / "wide.txt"), str(tmp_path / "out.h5"), label_column="0")
+    (tmp_path / "wide.csv").write_text(LATIN, "utf-16")  # the ending says the format
+    with pytest.raises(DataError, match=r"wide\.csv, line 1: .*UTF-16, .*: iconv -f UTF-16 -t UTF-8 IN > OUT"):
+        convert(str(tmp_path / "wide.csv"), str(tmp_path / "out.h5"), label_column="0")
     assert shutil.which("iconv") is None or (
         subprocess.run("iconv -f LATIN1 -t UTF-8 in.csv > utf8.csv", shell=True, cwd=tmp_path).returncode == 0
     )

@@ -39,7 +39,7 @@ VERDICT = re.compile(r"(NOT )?confirmed: .*; .*\d")
         ("figure_lp_perceptron", ["--passes", "4"], 8),
         ("figure_diagonal_descent", [], 5),
         ("figure_homotopic", [], 12),
-        pytest.param("figure_pdprox_groups", [DATA], 13, marks=SPLICE),
+        pytest.param("figure_pdprox_groups", [DATA], 15, marks=SPLICE),
         pytest.param("figure_pdprox_budget", [DATA], 1, marks=A9A),
         pytest.param("figure_pdprox_forms", [DATA], 5, marks=A9A),
         pytest.param("figure_pdprox_pegasos", [DATA], 7, marks=COVTYPE),
@@ -221,6 +221,15 @@ def test_objectives_that_contradict_the_paper_are_not_confirmed(example, capsys)
     figure.judge_sites(0.5, 0.65)
     figure.judge_sites(0.65, 0.5)
     assert said(capsys) == [True, False]
+    near, far = (figure.ends(found(Pdprox=1.0, gd=gd, rda=5.0 * gd, pdexg=1.0), 1.0) for gd in (2.0, 3.0))
+    figure.judge_losses(1e-3, near, far)
+    figure.judge_losses(1e-3, far, near)
+    figure.judge_losses(1e-3, near, near)
+    assert said(capsys) == [True, False, False]
+    school = example("pdprox_school")
+    for each, holds in ((20.5, True), (20.8, False)):
+        school.judge([school.start([np.full(8, each), np.full(4, -each)], seed) for seed in range(3)])
+        assert said(capsys) == [holds]
 
 
 def test_empty_groups_are_counted_over_all_iterates(example, capsys):

@@ -32,9 +32,8 @@ class Pdprox(Method):
     With top=M, sum_i alpha_i <= C M: a multiplier of that bound is the weight of one more column.
     Of numbers it widens the stretch of residuals that cost nothing instead, as their duals have both signs.
     The objective that is certified is at the best multiplier for the margins of all rows, which stay in memory.
-    With `primal` and `dual` the duals are projected by such a multiplier instead, and an iteration takes two reads.
-    These are as printed for losses of one dual a row. In the paper generalized_hinge, epsilon_insensitive and quantile
-    have two, and another step length. Here they have one, and other means.
+    With `primal` and `dual` such a multiplier projects the duals, in two reads. They are as printed for losses of one
+    dual a row. In the paper generalized_hinge, epsilon_insensitive and quantile have two, and another step length.
 
     Source: Pdprox paper, Algorithms 1 and 2, Theorem 6, eq. (19), Lemma 13; restarts: Applegate et al. 2021 (PDLP).
     """

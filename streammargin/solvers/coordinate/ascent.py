@@ -39,7 +39,7 @@ class Ascent(Succession):
         alpha_i <- the best dual of the loss at margin u and curvature L_i    (for the hinge: clip to [0, C s_i])
         theta <- theta + (change of alpha_i) y_i x_i,   w <- mirror(theta)    (for l2: w = theta)
     The duality gap of w and alpha is summed up in a read with both frozen.
-    The order is a permutation in each pass; order=uniform and importance draw with replacement, out of core by block.
+    Orders: a permutation in each pass; uniform and importance draw with replacement, out of core within each block.
     With momentum (any p > 1) the steps are taken from a sequence z that runs ahead of alpha, and restarted.
     momentum=auto looks at how the gap falls after 16 passes, 32, 64, ...; it changes over where many are left.
     Out of core, rows that still move stay in memory between two reads. Other penalties than l2 and lp have no momentum.

@@ -97,7 +97,7 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
         raise error if options.auto else _with_what_fits(error, able, problem_for, fit) from None
     method, (problem, plan) = chosen.method, chosen.fitted
     if options.auto and chosen.before is not None:
-        text = f"`auto` took {method}, which takes more reads, as {chosen.before.raw}"
+        text = f"auto took {method}, which takes more reads, as {chosen.before.raw}"
         LOG.warning(Message(text), extra={"code": "memory"})
     better = not options.auto and str(method) != str(_first(able, problem_for))
     costs = task.costs if options.costs or task.numeric else [method.default_C]

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import stat
+from collections.abc import Mapping
 
 from streammargin.errors import OutputError
 from streammargin.files import check_output, check_still_apart
+from streammargin.json_values import to_plain
 
 LONGEST = 16 << 20  # bytes of the first line of a log
 
@@ -37,8 +39,18 @@ class Outputs:
             raise OutputError(f"the log {log} exists; use `force=True` to replace it, or name another")
         self._there.append(log)
 
-    def check_job(self, job: object) -> None:
-        """Raise OutputError where an output is of another training; job: of the one that goes on, None: a new one."""
+    def check_job(self, job: object, start: Mapping[str, object] | None = None) -> None:
+        """Raise OutputError where an output is of another training; job: of the one that goes on, None: a new one.
+
+        start: the first event of a new one. A log that begins with it is its own, killed before the first checkpoint.
+        """
+        if (
+            job is None
+            and start is not None
+            and self._own is None
+            and all(was_killed(log, start) for log in self._there)
+        ):
+            return
         if self._there and (job is None or self._own not in (None, job)):
             raise OutputError(
                 f"{self._there[0]} exists, of another training or from before the checkpoint was deleted; use "
@@ -62,6 +74,18 @@ def job_of_model(path: str) -> str | None:
     from streammargin.model.file import job_of
 
     return job_of(path)
+
+
+def was_killed(log: str, start: Mapping[str, object]) -> bool:
+    """Whether this log begins with the event `start`, and was cut off before a checkpoint."""
+    wanted = json.loads(json.dumps(to_plain(dict(start))))
+    try:
+        with open(log, "rb") as file:
+            first = json.loads(file.readline(LONGEST))
+            same = all(first.get(name) == value for name, value in wanted.items())
+            return same and not any(b'"event": "checkpoint"' in line or b'"event": "run_end"' in line for line in file)
+    except (OSError, ValueError, AttributeError, RecursionError):
+        return False
 
 
 def is_log(path: str) -> bool:

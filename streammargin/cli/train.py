@@ -101,7 +101,7 @@ class _Sinks:
 
     def __call__(self, event: dict[str, object]) -> None:
         if event["event"] in ("run_start", "resumed"):
-            self.outputs.check_job(event.get("job"))
+            self.outputs.check_job(event.get("job"), event if event["event"] == "run_start" else None)
         if event["event"] != "run_end":
             self.publish(event)
 

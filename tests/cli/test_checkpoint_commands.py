@@ -392,3 +392,21 @@ def test_a_mark_beyond_the_end_of_the_log_takes_no_memory(tmp_path):
         tracemalloc.stop()
         log.close()
     assert (tmp_path / "log").read_text() == "{}\n" * 100
+
+
+def test_a_training_that_was_killed_before_its_first_checkpoint_begins_again(work):
+    """Its log has begun; that of other rows or options, or of a training that had a checkpoint, is kept."""
+    arguments, folder, _ = work
+    assert call(*command(arguments, folder)).returncode == 0
+    model, log = (folder / "model.npz").read_bytes(), folder / "log"
+    lines = log.read_text().splitlines(keepends=True)
+    (folder / "model.npz").unlink()
+    shutil.rmtree(folder / "points")
+    first = lines[0]
+    for text in ("".join(lines), first.replace('"C": ', '"C": 1'), first[:-9]):
+        log.write_text(text)
+        done = call(*command(arguments, folder))
+        assert done.returncode == 73 and log.read_text() == text, done.stderr
+    log.write_text(first + lines[1][:9])
+    assert call(*command(arguments, folder)).returncode == 0
+    assert len((folder / "model.npz").read_bytes()) > 0.9 * len(model) and '"run_end"' in log.read_text()

@@ -295,8 +295,8 @@ def test_the_plan_changes_no_proof_and_no_more_reads(trained, way, form):
     results = [trained(way, form, blocks=blocks) for blocks in (2, 5, (0, 1, n // 3, n // 3 + 1, n), 0)]
     assert assert_they_agree(results)
     if goes_one_way(way):
-        # on rows in memory newton begins with sdca, and the weights of pdprox move on columns
-        assert_one_way(results[:3] if way[0] in ("newton", "pdprox") else results)
+        # on rows in memory newton begins with sdca, prox-newton moves centres, and the weights of pdprox on columns
+        assert_one_way(results[:3] if way[0] in ("newton", "prox-newton", "pdprox") else results)
     for result in results[:3]:
         run, solver = result.ran, result.ran.solver
         if not result.sweeps:  # a read proves its own weights

@@ -27,11 +27,12 @@ from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.best import best_figures
 from streammargin.solvers.proof.rounding import blur
 from streammargin.solvers.proof.sweep import Certified, CertifiedBySweep
-from streammargin.solvers.roles import K, Shared, W, b1, clear, f8, i8, new, of, state
+from streammargin.solvers.roles import Count, K, Shared, W, b1, clear, f8, i8, new, of, state
 from streammargin.solvers.state import labels_of
 
 BUFFERS = 3 << 20  # least bytes of the buffers
 NEAR = 0.7  # share of the cache for rows near the margin; the rest is for the sample
+LOSSY = 0.5  # share of the rows that fit: if fewer have a loss, as separable rows do, all of these are near
 LEAST_ROWS = 60  # least cached rows, in multiples of the columns; with fewer there is no progress
 LEAST_SAMPLE = 5  # least rows of the first sample, in multiples of the columns
 # how far from the margin cached rows should reach: with less, a step a read takes fewer reads; FINE: for a smaller tol
@@ -67,6 +68,9 @@ class NearState(Certified):
     margin, and a sample of the others. The first pass draws the sample from the share `drawn_from` of the blocks, where
     no weights are given. part: the next row of a look. due: problems still to be solved, unit by unit; offset (d+1,):
     A^T a of all rows minus that of the cached ones; ended: the sums of the pass were used.
+
+    lossy: rows with a loss in this read. all_lossy: they were few, as separable rows have them, so that all are cached,
+    however far from the margin. The dual of another one would stay at its cap, and drive w away at a large C.
     """
 
     w: Shared[f8]
@@ -85,6 +89,8 @@ class NearState(Certified):
     offset: Shared[f8] = of(W)
     part: int = 0
     ended: bool = False
+    lossy: Count = 0
+    all_lossy: bool = False
 
 
 class NearMargin(CertifiedBySweep[NearState]):
@@ -103,7 +109,7 @@ class NearMargin(CertifiedBySweep[NearState]):
         return cache_bytes(problem)
 
     def scratch(self, problem: Problem, rows: int, size: int, sparse: bool) -> int:
-        return rows * (4 + 8 + 16 * problem.count)  # keys, numbers and duals of the rows at hand
+        return rows * (4 + 8 + 24 * problem.count)  # keys, numbers, duals and margins of the rows at hand
 
     def fits(self, problem: Problem, state: NearState) -> bool:
         kinds = [(np.float32, ()), (np.float64, (problem.count,)), (np.int16, ()), (np.float64, ())]
@@ -132,7 +138,7 @@ class NearMargin(CertifiedBySweep[NearState]):
         clear(state.look)
         if number > 1:
             self._forget(problem, state)
-        state.rows, state.held = RowCache(), 0
+        state.rows, state.held, state.lossy = RowCache(), 0, 0
         state.limit, state.part, state.ended = -1.0 if draws(problem, number) else 2.0, 0, False
         state.due[:] = False
 
@@ -182,18 +188,24 @@ class NearMargin(CertifiedBySweep[NearState]):
         self, problem: Problem, state: NearState, active: np.ndarray, block: Block, first: int
     ) -> tuple[np.ndarray, np.ndarray]:
         """Add the sums of these rows at the current weights; returns their keys (m,) and duals (K, m)."""
-        labels, look, none = labels_of(problem, state), state.look, np.zeros((problem.count, 0))
+        labels, look, none = labels_of(problem, state), state.look, np.zeros(0)
         keys, duals = np.full(block.rows(), 2.0, np.float32), np.zeros((problem.count, block.rows()))
+        margins = np.full(duals.shape, math.inf)
         low, high = np.searchsorted(state.known, [first, first + block.rows()])
-        known = state.number > 1 + (not problem.from_weights)  # what is not cached was looked at before
+        # what is not cached was looked at before, or is far from the margin
+        known = state.all_lossy or state.number > 1 + (not problem.from_weights)
         for k in range(problem.count):
             kernel.middle_centres(labels, problem.loss, k, first, math.nan if known else 1.0, duals[k])
             duals[k, state.known[low:high] - first] = state.duals[k, low:high]
         kernel.newton_sums(
             block, numbered_from(first), labels, problem.loss, active, problem.trials, state.softness, state.w,
-            blur(state.w), none[0], first, duals, state.crisp, True, none, keys, look.image, np.zeros((0, 1, 1)),
+            blur(state.w), none, first, duals, state.crisp, True, margins, keys, look.image, np.zeros((0, 1, 1)),
             look.totals, look.wrong,
         )  # fmt: skip
+        lossy = (margins < 1.0).any(axis=0)
+        state.lossy += int(lossy.sum())
+        if state.all_lossy and few_lossy(problem, state.lossy):
+            keys[lossy] = 0.0
         return keys, duals
 
     def _wanted(self, problem: Problem, state: NearState, rows: np.ndarray, keys: np.ndarray) -> np.ndarray:
@@ -229,6 +241,7 @@ class NearMargin(CertifiedBySweep[NearState]):
                 state.due[active] = True
             elif state.look.seen == problem.rows:
                 prove(problem, state, state.bound, state.look, state.w, active)
+                state.all_lossy = few_lossy(problem, state.lossy)
                 gaps = np.array([f.gap for f in best_figures(problem, state.best)])
                 state.due[active] = gaps[active] > problem.tol
             state.due &= state.rows.count > 0  # where no row that is present was read, w stays
@@ -281,21 +294,25 @@ class NearMargin(CertifiedBySweep[NearState]):
     def _expect(problem: Problem, state: NearState) -> None:
         """Set the limit that the first read of all rows is expected to have, by the rows of the sample."""
         none, every = np.zeros((problem.count, 0)), np.arange(problem.count)
-        found = [np.ones(1, np.float32)]
+        found, lossy = [np.ones(1, np.float32)], 0
         for kept in state.rows.pieces.values():
             keys = np.ones(kept.ids.size, np.float32)
             labels = Labels(
                 kept.beside[2], problem.outputs.positive, problem.outputs.caps, kept.beside[3], np.empty(0)
             )  # fmt: skip
-            look = new(Look, problem)
+            look, margins = new(Look, problem), np.full((problem.count, keys.size), math.inf)
             kernel.newton_sums(
                 kept.rows, numbered_from(0), labels, problem.loss, every, problem.trials, state.softness, state.w,
-                blur(state.w), none[0], 0, none, none[0], False, none, keys, look.image, np.zeros((0, 1, 1)),
+                blur(state.w), none[0], 0, none, none[0], False, margins, keys, look.image, np.zeros((0, 1, 1)),
                 look.totals, look.wrong,
             )  # fmt: skip
+            lossy += int((margins < 1.0).any(axis=0).sum())
             found.append(keys)
+        state.all_lossy = few_lossy(problem, lossy * problem.rows / max(1, state.rows.count))
         fit = NEAR * capacity(problem) / problem.rows
         state.limit = float(np.quantile(np.concatenate(found), fit)) if fit < 1.0 else 2.0
+        if state.all_lossy:
+            state.crisp = np.minimum(state.softness, reach(state))
 
     def _begin(self, problem: Problem, state: NearState, k: int) -> None:
         """Set up the problem of the cached rows; in the first pass it is that of the sample, from w = 0."""
@@ -305,8 +322,8 @@ class NearMargin(CertifiedBySweep[NearState]):
             proximal.harder(0.0 if smooth(problem.loss) else FIRST_SOFTNESS, -math.inf)
             state.offset[:] = 0.0
             return
-        image, limit = state.look.image[k], min(state.limit, LARGEST_LIMIT)
-        state.crisp[k] = min(state.softness[k], limit / (1.0 - limit))  # for the next read, as the softness below
+        image = state.look.image[k]
+        state.crisp[k] = min(state.softness[k], reach(state))  # for the next read, as the softness below
         proximal.harder(float(state.softness[k]), -math.inf)
         state.offset[:] = image
         if 0.5 * float(np.square(w - image).sum()) < 0.5 * state.look.totals[k, kernel.GAP]:
@@ -369,10 +386,23 @@ def enough_rows_fit(problem: Problem) -> bool:
     return capacity(problem) >= min(LEAST_ROWS * problem.features, 0.5 * problem.rows)
 
 
+def few_lossy(problem: Problem, lossy: float) -> bool:
+    """Whether all of so many rows with a loss fit into the cache, beside others near the margin."""
+    return lossy <= LOSSY * capacity(problem)
+
+
+def reach(state: NearState) -> float:
+    """How far from the margin the cached rows reach."""
+    limit = min(state.limit, LARGEST_LIMIT)
+    return limit / (1.0 - limit) if limit > 0.0 else math.inf
+
+
 def reaches_far(problem: Problem, state: NearState) -> bool:
-    """Whether the rows near the margin that fit reach far enough from it, after the sample or a read."""
-    reach = state.limit / (1.0 - state.limit) if state.limit < 1.0 else math.inf
-    return reach >= (FINE_REACH if problem.tol < FINE else COARSE_REACH)
+    """Whether the rows near the margin that fit reach far enough from it, after the sample or a read.
+
+    Where all rows with a loss fit, others have duals 0, and any reach is enough.
+    """
+    return state.all_lossy or reach(state) >= (FINE_REACH if problem.tol < FINE else COARSE_REACH)
 
 
 def hashed(rows: np.ndarray, seed: int, number: int) -> np.ndarray:

@@ -4,6 +4,7 @@ start -> momentum -> steps      in memory: coordinate ascent first, then Newton 
 start ----> steps               the same, with steps that start from a sample of the rows;
 steps ----> ascent              if Newton steps make no progress;
 near -----> reads               out of core: cached rows near the margin, or a sample; then a Newton step a read;
+reads ----> near                once, if its steps make no progress and enough rows fit;
 proximal                        the only stage: other penalties, a free constant, regression, losses with fewer methods.
 """
 
@@ -47,6 +48,7 @@ PROGRESS = 0.9  # a gap that fell to this share counts as progress
 PATIENCE = 40  # passes without progress before coordinate ascent takes over
 RESIDENT = 8  # the same where the softness does not fall any more, as a pass has many steps
 STUCK = 8  # passes without progress of cached rows before steps on all rows take over
+CRISP = 1e-3  # softness of the first read of cached rows after others: nearly all duals are at a bound
 DOWNHILL = 0.1  # of tol: for a smooth loss, a relative fall of the objective that counts as progress
 
 CALLED = (*DualAscent.requires, "slope", "distance", "curvature_bound")  # loss methods needed except by `proximal`
@@ -72,9 +74,10 @@ class Stall:
 
 @state
 class Watch:
-    """estimate: gap estimate of coordinate ascent at the last prediction."""
+    """estimate: gap estimate of coordinate ascent at the last prediction; returned: from `reads` to `near`."""
 
     estimate: float = math.inf
+    returned: bool = False
     stall: Stall
 
 
@@ -122,8 +125,8 @@ class Newton(Succession):
             "momentum": Stage(
                 MOMENTUM, lambda problem, before, watch: MOMENTUM.follow(problem, before), leave_momentum
             ),
-            "near": Stage(NEAR, leave=leave_near),
-            "reads": Stage(READS, enter_reads),
+            "near": Stage(NEAR, enter_near, leave_near),
+            "reads": Stage(READS, enter_reads, leave_reads),
             "steps": Stage(STEPS, enter_steps, leave_steps),
             "ascent": Stage(LAST, enter_ascent),
             "proximal": Stage(PROXIMAL),
@@ -218,9 +221,28 @@ def leave_steps(problem: Problem, state: StepsState, watch: Watch, report: PassR
     return "ascent" if passes >= PATIENCE or min(passes, stall.as_soft) >= patience else ""
 
 
+def leave_reads(problem: Problem, state: ReadsState, watch: Watch, report: PassReport, active: np.ndarray) -> str:
+    """Switch to cached rows, once, when steps make no progress, as with separable rows at a large C."""
+    waited = passes_without_progress(problem, state.best, watch.stall, active)
+    if watch.returned or smooth(problem.loss) or not enough_rows_fit(problem) or waited < STUCK:
+        return ""
+    watch.returned = True
+    return "near"
+
+
+def enter_near(problem: Problem, before: ReadsState, watch: Watch) -> NearState:
+    """The state of cached rows from the best weights, at which few rows have a loss."""
+    watch.stall = new(Stall, problem)
+    after = NEAR.start(problem, before.labels)
+    after.best, after.best_w, after.bound = before.best, before.best_w, before.bound
+    NEAR.begin_at(problem, after, before.best_w)
+    after.all_lossy, after.crisp[:] = True, CRISP
+    return after
+
+
 def enter_reads(problem: Problem, before: NearState, watch: Watch) -> ReadsState:
     """The state of a Newton step a read, from the weights of the cached rows' problem; the cache is freed."""
-    before.rows = RowCache()
+    watch.stall, before.rows = new(Stall, problem), RowCache()
     after = READS.start(problem, before.labels)
     after.best, after.best_w, after.bound = before.best, before.best_w, before.bound
     READS.begin_at(problem, after, before.w if before.number == 1 else before.best_w)

@@ -184,3 +184,41 @@ def test_twice_the_same_bits(small_plans):
     X, y = overlapping()
     one, two = (out_of_core(X, y, tol=1e-3)[0].model.coef_ for _ in range(2))
     assert one.tobytes() == two.tobytes()
+
+
+def apart(rows, features, C, few, monkeypatch, **options):
+    """Train on rows with a wide gap between the classes, of which `few` times the columns fit into the cache."""
+    rng = np.random.default_rng(rows + features)
+    X, w = rng.standard_normal((rows, features)), rng.standard_normal(features)
+    w /= np.linalg.norm(w)
+    y = np.where(X @ w > 0, 1, -1)
+    X += 0.3 * y[:, None] * w
+    monkeypatch.setattr(
+        near_margin, "cache_bytes", lambda problem: int(few * features * near_margin.row_bytes(problem))
+    )  # fmt: skip
+    source = CountingSource(X, y, np.linspace(0, rows, 6).astype(int))
+    result = sm.train(source, **{"solver": "newton", "C": C, "bias": 1, "seed": 1, **options})
+    problem = binary(X, y, C=C, bias=1)
+    found = problem.primal(np.append(result.model.coef_[0], result.model.intercept_))
+    assert result.certificate.primal == pytest.approx(found, rel=1e-6)
+    return result
+
+
+@pytest.mark.parametrize("C", [1.0, 100.0, 1000.0])
+def test_all_rows_with_a_loss_are_kept_where_they_are_few(C, monkeypatch):
+    result = apart(20_000, 5, C, 80, monkeypatch, tol=1e-3, passes=8)
+    kept = [event["kept_rows"] for event in result.history if event["event"] == "pass_end"]
+    assert result.converged and all(0 < count <= 400 for count in kept)
+
+
+def test_steps_that_stall_lead_back_to_cached_rows_once(monkeypatch):
+    monkeypatch.setattr(newton_solver, "reaches_far", lambda problem, state: False)
+    result = apart(20_000, 5, 100.0, 80, monkeypatch, tol=1e-3, passes=40)
+    kept = [event["kept_rows"] for event in result.history if event["event"] == "pass_end"]
+    assert result.converged and kept[0] > 0 and kept[1] == 0 and kept[-1] > 0
+
+
+def test_more_rows_with_a_loss_than_fit_do_no_harm(small_plans, monkeypatch):
+    monkeypatch.setattr(near_margin, "few_lossy", lambda problem, lossy: True)
+    result, _ = out_of_core(*overlapping(), tol=1e-3, passes=60)
+    assert result.converged

@@ -96,10 +96,10 @@ def test_the_shell_prints_them_after_a_line_of_classes(saved, capsys):
 
 
 def test_scores_come_after_a_line_of_the_classes_that_they_speak_for(saved, capsys):
-    assert printed(capsys, "two.npz", "rows.h5", "--decision") == ["yes", "2"]
+    assert printed(capsys, "two.npz", "rows.h5", "--decision") == ["yes", "2.0"]
     head, row = printed(capsys, "three.npz", "rows.h5", "--decision")
-    assert head == '"New York" Rome "the ""Hague"""' and row == "1.5 -0.5 -2"
-    assert printed(capsys, "numbers.npz", "rows.h5", "--decision") == ["2"]  # there are no classes
+    assert head == '"New York" Rome "the ""Hague"""' and row == "1.5 -0.5 -2.0"
+    assert printed(capsys, "numbers.npz", "rows.h5", "--decision") == ["2.0"]  # there are no classes
     assert printed(capsys, "two.npz", "rows.h5") == ["yes"]
 
 

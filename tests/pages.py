@@ -18,11 +18,11 @@ def blocks(path):
 
 
 def commands(folder):
-    """A folder with our two commands, so that a shell finds them as after an installation."""
+    """A folder with our two commands and Python, so that a shell finds them as after an installation."""
     folder.mkdir()
-    for name, module in (("streammargin", "streammargin"), ("streammargin-data", "data_tools")):
+    for name, words in (("streammargin", " -m streammargin"), ("streammargin-data", " -m data_tools"), ("python", "")):
         path = folder / name
-        path.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m {module} "$@"\n')
+        path.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)}{words} "$@"\n')
         path.chmod(0o755)
     return folder
 

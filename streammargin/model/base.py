@@ -266,7 +266,7 @@ class Model:
         where the model was trained with a user's own loss, or an epsilon for each row, and none is given. `margin` is
         the smallest y (x.w + b) / ||w||_p, None for several classes. The other figures are those of scikit-learn:
         precision, recall and F1 of each class and their means (macro), balanced accuracy, and the confusion matrix
-        (labels by predictions). ROC AUC and average precision are, of several classes, the mean over each against the
+        (labels by predictions). ROC AUC and average precision are, of up to 20 classes, the mean over each against the
         rest. `log_loss` is None without probabilities. `top_k` has the share of rows whose label is among the k largest
         scores. Raises DataError for unknown labels.
         For a regressor: rows, loss, mean_squared_error, mean_absolute_error, largest_error and r2. The last one is the

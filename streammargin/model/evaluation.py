@@ -18,7 +18,7 @@ from streammargin.points.base import answered
 from streammargin.sources.base import Source
 from streammargin.sources.labels import class_values, distinct, number_values, shifted
 
-MOST_CONFUSED, MOST_RANKED = 1000, 100  # most classes of a confusion matrix, and of AUC and average precision
+MOST_CONFUSED, MOST_RANKED = 1000, 20  # most classes of a confusion matrix, and of AUC and average precision
 AMONG = (2, 3, 5, 10)  # the label is among so many classes of the largest scores
 _FLAT, _THIRDS = 50.0, 120  # margins from which a loss is 0; steps of a search for a minimum
 

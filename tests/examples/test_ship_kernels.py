@@ -49,7 +49,7 @@ def installed(tmp_path_factory):
     home = tmp_path_factory.mktemp("wheel")
     dist, env = home / "dist", home / "env"
     run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(dist), cwd=ROOT)
-    assert not (ROOT / "build").exists()
+    assert not (ROOT / "build" / "lib").exists()
     (plain,) = dist.iterdir()
     script = str(ROOT / "examples" / "ship_kernels.py")
     out = run(sys.executable, script, str(plain), "--out", str(home), "--quick", "--kinds", "dense:float64")

@@ -350,7 +350,7 @@ def test_scores_of_many_classes_and_long_names_take_little_at_a_time():
     assert peak_of(lambda: model.evaluate((rows, labels))) < 10 << 20
     names = LinearModel(np.ones((1, 4)), np.zeros(1), np.array(["a", "b" * 100_000]), {})
     with open_source(rows) as source:
-        assert peak_of(lambda: [names.labels_of(scores).size for *_, scores in names.score_blocks(source)]) < 10 << 20
+        assert peak_of(lambda: [names.labels_of(part.scores).size for part in names.score_blocks(source)]) < 10 << 20
 
 
 def test_a_header_of_an_array_that_takes_all_memory_is_not_read(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
@@ -33,13 +34,13 @@ def choose(
 ) -> Chosen[Fitted]:
     """The first solver that supports its problem and fits.
 
-    Where none does, raises the last UsageError, of those that need more memory if there are any.
+    Where none does, raises the UsageError of the one that needs the least memory, or else the last refusal.
     problem_for: the problem, with the solver's own loss and C where these were left out. fit: plans the memory;
     UsageError for a budget that is too small. It is tried with smaller shares of the budget for the solver's optional
     caches; a share of 0 makes the error name the minimum.
     """
     refusal: UsageError | None = None
-    too_large: UsageError | None = None
+    too_large: list[UsageError] = []
     before: BudgetError | None = None
     for method in methods:
         problem = problem_for(method)
@@ -54,7 +55,12 @@ def choose(
             try:
                 return Chosen(method, fit(method, replace(problem, budget=int(share * problem.budget))), before)
             except UsageError as error:
-                too_large = error
-        if before is None and isinstance(too_large, BudgetError):
-            before = too_large
-    raise too_large or refusal or UsageError("there is no solver to try")
+                too_large.append(error)
+        if before is None and isinstance(too_large[-1], BudgetError):
+            before = too_large[-1]
+    raise min(too_large, key=_least, default=refusal or UsageError("there is no solver to try"))
+
+
+def _least(error: UsageError) -> float:
+    """The least budget that it names, in bytes."""
+    return error.least if isinstance(error, BudgetError) else math.inf

@@ -11,7 +11,7 @@ from scipy import sparse
 
 import streammargin as sm
 from streammargin.driver.choose import choose
-from streammargin.errors import UsageError
+from streammargin.errors import BudgetError, UsageError
 from streammargin.penalties.elastic import ElasticNet
 from streammargin.penalties.norms import L1, Linf
 from streammargin.solvers.auto import candidates
@@ -172,3 +172,15 @@ def test_a_budget_too_small_is_told_before_what_another_solver_refuses():
     for methods in ([able, unable], [unable, able]):
         with pytest.raises(UsageError, match="too small a budget"):
             choose(methods, lambda method: hard_problem(np.ones((40, 3))), fit)
+
+
+def test_the_least_budget_of_all_that_are_tried_is_told():
+    needed = {"sdca": 475 << 20, "asdca": 42 << 20, "gd": 90 << 20}
+
+    def fit(method, problem):
+        raise BudgetError(f"{method} needs more", needed[method.name if method.name == "gd" else method.called])
+
+    methods = [make_solver(name) for name in needed]
+    with pytest.raises(BudgetError) as told:
+        choose(methods, lambda method: hard_problem(np.ones((40, 3))), fit)
+    assert told.value.least == 42 << 20

@@ -32,6 +32,7 @@ BACK = 1.1  # the softness goes back towards an earlier one that is at least so 
 OVERSHOT = 0.3  # a step is shortened if the slope at its end exceeds this times the initial descent
 SHORTEST, LONGEST = 0.1, 0.9  # shares of a step that may be left when it is shortened
 LEAST_FALL = 1 / 8  # share of the softness that is left after a read, at least, until a step was too long
+MOST_ACTIVE = 0.5  # share of the rows; with more, they lie at the bend, and a smaller softness may leave next to none
 ENOUGH = 0.5  # of the goal: the gap that the softness aims at; the rest is for the distance of w from A^T a
 NO_KEYS = np.empty(0, f4)
 
@@ -44,6 +45,7 @@ class ReadsState(Looking):
     the step was shortened, so that it stays; fell (K,): the softness fell with the step.
     sloped (K,): how many rows had a slope at its start.
     wider (K,): the softness before it fell last; fall (K,): what share of it may be left, at least.
+    careful (K,): it falls only when w is near the minimum.
     """
 
     H: Sum[f8] = of(K, W, W)
@@ -55,6 +57,7 @@ class ReadsState(Looking):
     sloped: Shared[i8] = of(K)
     wider: Shared[f8] = of(K)
     fall: Shared[f8] = of(K, fill=LEAST_FALL)
+    careful: Shared[b1] = of(K)
 
 
 class Reads(LinearSolver[ReadsState]):
@@ -109,7 +112,10 @@ class Reads(LinearSolver[ReadsState]):
         w, step, descent = state.w[k], state.last_step[k], float(state.descent[k])
         gradient = w - state.look.image[k]
         slope = float(gradient @ step)
+        if state.softness[k] <= SOFTNESS and state.look.totals[k, kernel.ACTIVE] > MOST_ACTIVE * problem.present:
+            state.careful[k] = state.softness[k] > 0.0
         if slope > OVERSHOT * descent and not state.settled[k]:
+            state.careful[k] = True
             if state.sloped[k] < w.size and self._widen(state, k):
                 return
             left = share_left(descent, slope, float(step @ step) + curvature(state.H[k], step))
@@ -143,14 +149,16 @@ class Reads(LinearSolver[ReadsState]):
     def _soften(self, problem: Problem, state: ReadsState, k: int, away: float) -> None:
         """Lower the softness, as the gap falls with its square; away: 1/2 ||w - A^T a||^2.
 
-        With few active rows the quadratic model is accurate only nearby, so w must be near the minimum then.
+        With few active rows the quadratic model is accurate only nearby, so w must be near the minimum then. So it must
+        be where most rows lie at the bend of the loss, or a step was too long.
         """
         total = state.look.totals[k]
         gap, goal = float(total[kernel.GAP]), ENOUGH * problem.tol * float(abs(state.best.primal[k]))
         fall = min(1.0, max(state.fall[k], math.sqrt(goal / gap) if gap > 0.0 else 1.0))
         state.settled[k] = away < 0.5 * gap
         before = float(state.softness[k])
-        if state.settled[k] or fall * total[kernel.ACTIVE] >= ACTIVE_LEFT * state.w[k].size:
+        many = fall * total[kernel.ACTIVE] >= ACTIVE_LEFT * state.w[k].size
+        if state.settled[k] or (many and not state.careful[k]):
             state.wider[k] = state.softness[k]
             state.fall[k] = max(LEAST_FALL, state.fall[k] ** 2)
             state.softness[k] *= fall

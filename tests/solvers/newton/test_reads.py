@@ -1,5 +1,6 @@
 """A Newton step a read: no number of a row, duals that are a function of the weights, and steps that are shortened."""
 
+import h5py
 import numpy as np
 import pytest
 from conftest import slow
@@ -11,6 +12,7 @@ from reference.training import binary, check_certificate
 from reference.words import loss_word
 
 import streammargin as sm
+from data_tools.generate import generate
 from streammargin.compiled import newton as kernel
 from streammargin.solvers.newton import newton
 from streammargin.solvers.newton.reads import Reads, curvature, share_left
@@ -122,3 +124,11 @@ def test_the_share_of_a_step_that_is_left_ends_where_the_slope_is_0():
     H = np.triu(np.arange(16.0).reshape(4, 4))
     p = np.array([1.0, -2.0, 0.5, 3.0])
     assert curvature(H, p) == pytest.approx(p @ (H + np.triu(H, 1).T) @ p)
+
+
+def test_rows_that_nearly_all_lie_at_the_bend(only_reads, tmp_path):
+    """A rare class that is hard to tell from the others: at the optimum most rows have the margin 1."""
+    generate(str(tmp_path / "a.h5"), rows=60_000, features=30, classes=10, noise=0.3)
+    with h5py.File(tmp_path / "a.h5") as file:
+        result = in_blocks(file["X"][:], np.where(file["y"][:] == 0, 1, -1), bias=1, tol=1e-3, passes=40)
+    assert result.converged

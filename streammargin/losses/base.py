@@ -27,6 +27,10 @@ class Loss(Thing, ABC):
     def terms(self) -> Any:
         """What kernels use: a named tuple of floats with the methods described in `losses/__init__.py`."""
 
+    def joint(self) -> Any:
+        """The terms of its form for all classes at once, a loss of all scores of a row; None where it has none."""
+        return None
+
 
 class Largest(Loss):
     """A loss of which only the largest may count.
@@ -50,6 +54,11 @@ def has(loss: Any, method: str) -> bool:
 def called(terms: Any) -> str:
     """The name of a loss in messages: its class's."""
     return type(terms).__name__.removesuffix("Terms")
+
+
+def couples(loss: Any) -> bool:
+    """Whether it is a loss of all scores of a row."""
+    return has(loss, "coupled_step")
 
 
 def largest_bend(loss: Any) -> float:
@@ -107,6 +116,11 @@ def share_of(plain, loss, alpha, cap, share):
 def margin_shift(loss, multiplier):
     """What the multiplier adds to the margins of classes instead; 0 for numbers."""
     return 0.0 if has(loss, "lifted") else multiplier
+
+
+def part_of(loss, p, own):
+    """A line's part of a coupled loss's dual, for the share p of a row in it; 0 for a loss without `part`."""
+    return loss.part(p, own) if has(loss, "part") else 0.0
 
 
 def derivative_by_step(loss, u, cap):

@@ -50,7 +50,7 @@ def coupled_steps(loss, curvature, softness, kept, columns, size, slopes):
         if L > 0.0:
             gap += max(0.0, value - share + met)
         if slopes is not None:
-            loss.coupled_slopes(a, signs, cap, L, straight, crossed)
+            loss.coupled_slopes(margins, signs, middle, cap, L, a, straight, crossed)
             for g in range(lines):
                 slopes[g, r], slopes[lines + g, r] = straight[g], crossed[g]
     return primal, slipped, gap

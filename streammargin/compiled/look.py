@@ -22,7 +22,7 @@ from streammargin.compiled.row_norms import row_norm
 from streammargin.compiled.samples import ONE, Sample, counts, weights
 from streammargin.losses.base import (
     attained,
-    couples,
+    has,
     derivative,
     largest_bend,
     lifted,
@@ -134,7 +134,7 @@ def look(
     H          is added to, where it is given
     """
     V, K, width = point.w.shape
-    single, coupled = (None, loss) if couples(loss) else (loss, None)
+    single, coupled = (None, loss) if has(loss, "coupled_step") else (loss, None)
     lines = 1 if coupled is None else K // found.confused.shape[1]
     columns = np.zeros((COLUMNS, lines, CHUNK))
     scratch = Scratch(

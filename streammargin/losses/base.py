@@ -28,7 +28,7 @@ class Loss(Thing, ABC):
         """What kernels use: a named tuple of floats with the methods described in `losses/__init__.py`."""
 
     def joint(self) -> Any:
-        """The terms of its form for all classes at once, a loss of all scores of a row; None where it has none."""
+        """The same for one loss of all lines of weights together, with `coupled_step`; None: it has no such form."""
         return None
 
 
@@ -51,14 +51,14 @@ def has(loss: Any, method: str) -> bool:
     return callable(getattr(loss, method, None))
 
 
+def coupled(terms: Any) -> bool:
+    """Whether a row's loss is one of all its lines together."""
+    return has(terms, "coupled_step")
+
+
 def called(terms: Any) -> str:
     """The name of a loss in messages: its class's."""
     return type(terms).__name__.removesuffix("Terms")
-
-
-def couples(loss: Any) -> bool:
-    """Whether it is a loss of all scores of a row."""
-    return has(loss, "coupled_step")
 
 
 def largest_bend(loss: Any) -> float:

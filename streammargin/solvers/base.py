@@ -17,7 +17,7 @@ import numpy as np
 from streammargin.compiled.order import permutation
 from streammargin.errors import UsageError
 from streammargin.losses import is_numeric, losses_with, terms
-from streammargin.losses.base import called, couples, has
+from streammargin.losses.base import called, coupled, has
 from streammargin.penalties.base import Penalty
 from streammargin.penalties.lp import LpSquare
 from streammargin.points.base import Point
@@ -125,7 +125,7 @@ class Method(SolverWord):
             raise UsageError(
                 f"{self.called} supports penalties with p = 2 only, not {problem.p:.6g}; use `penalty=l2`, or {other}"
             )
-        needed = self.couples if couples(problem.loss) else self.required()
+        needed = self.couples if coupled(problem.loss) else self.required()
         if not needed and problem.loss != terms(self.default_loss):
             raise UsageError(f"{self.called} has one loss of its own; leave `loss` out")
         for method in needed:

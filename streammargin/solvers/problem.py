@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from streammargin.penalties.base import Penalty
+from streammargin.penalties.lines import EachLine
 from streammargin.penalties.lp import Lp
 from streammargin.penalties.mirror_maps import L2, Shrunk, lp_norm
 from streammargin.solvers.outputs import Outputs
@@ -154,8 +155,10 @@ class Problem:
             return Interpolation(lp, shared, self.largest_target, signed=True)
         if self.hard:
             return JointMargin(lp, shared, self.lines) if self.joint else HardMargin(lp, shared)
-        alone = shared and not self.joint
-        return SoftMargin(self.penalty or lp, alone, free=self.free, signed=self.numeric)
+        penalty = self.penalty or lp
+        if not self.joint:
+            return SoftMargin(penalty, shared, free=self.free, signed=self.numeric)
+        return SoftMargin(penalty if penalty.of_lines else EachLine.of(penalty), False, free=self.free, signed=self.numeric)
 
     @property
     def margin(self) -> HardMargin:

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from streammargin.losses.base import couples, has
+from streammargin.losses.base import coupled, has
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import Axis
 
@@ -28,7 +28,7 @@ def largest_duals(problem: Problem) -> tuple[float, float]:
 
 def constants_alone(problem: Problem, group: int) -> np.ndarray:
     """The constants (lines,) that are best at w = 0; 0 for a loss of all scores but the softmax's."""
-    if not couples(problem.loss):
+    if not coupled(problem.loss):
         return np.array([constant_alone(problem, k) for k in problem.lines_of(group)])
     found = np.zeros(problem.lines)
     if has(problem.loss, "log_likelihoods"):

@@ -14,7 +14,7 @@ from streammargin.compiled import look as kernel
 from streammargin.compiled.coupled import PARTS
 from streammargin.compiled.quadratic import minimise_quadratic
 from streammargin.errors import DataError
-from streammargin.losses.base import couples, has, largest_bend, smooth
+from streammargin.losses.base import coupled, has, largest_bend, smooth
 from streammargin.penalties.base import Penalty
 from streammargin.penalties.lp import LpSquare
 from streammargin.rows.blocks import Block
@@ -62,7 +62,7 @@ WORK = 3e10  # most multiplications of its Newton steps, a second or two
 
 
 # entries of the weights of a group, if the loss couples its lines; lines with free constants that are balanced together
-COUPLED = Axis(lambda problem: problem.lines * (problem.features + 1) if couples(problem.loss) else 0, name="L(d+1)")
+COUPLED = Axis(lambda problem: problem.lines * (problem.features + 1) if coupled(problem.loss) else 0, name="L(d+1)")
 SUNK = Axis(lambda problem: problem.count if problem.objective.free and has(problem.loss, "part") else 0, name="K or 0")
 
 
@@ -280,12 +280,13 @@ class ProximalNewton(LinearSolver[ProxNewton]):
         apart: the objective minus its dual bound.
         """
         step, read = state.step, state.read
-        if state.number == 1:
-            self._first_scale(problem, state, k)
-            return True
         gap, losses = (float(problem.view(read.weights, k)[:, name].sum()) for name in (kernel.GAP, kernel.LOSSES))
         moved = float(problem.view(read.duals, k)[..., kernel.MOVED].sum()) if state.softness[k] > 0.0 else 0.0
         height = problem.objective.regulariser(problem.of_group(state.w, k)) + losses - gap - 0.5 * moved
+        if state.number == 1:
+            self._first_scale(problem, state, k)
+            step.height[k] = height
+            return True
         blurred = ROUNDING * abs(height)
         if step.count[k] > 0:
             above = height - step.height[k]

@@ -145,6 +145,19 @@ def look(
     look_block(block, numbers, labels, single, coupled, problems, point, rule, found, H, slopes, scratch)
 
 
+def sum_losses(
+    block: Block, numbers: RowNumbers, labels: Labels, loss: Any, w: np.ndarray, blur: np.ndarray, losses: np.ndarray,
+    wrong: np.ndarray,
+) -> None:  # fmt: skip
+    """Add the losses of the block's rows at w (K, d+1) to losses (K, LOSS_SUMS), and count them in wrong (trials,)."""
+    K, none = len(w), np.zeros((1, len(w)))
+    look(
+        block, numbers, labels, loss, np.arange(K), Point(w[None], none, blur[None]),
+        Prox(np.zeros((K, 0)), np.zeros((K, 0)), none[0], none[0], total=np.zeros((K, 0))),
+        Found(losses[None], np.zeros((K, 1, DUAL_SUMS)), np.zeros((K, 1, w.shape[1])), wrong[None]),
+    )  # fmt: skip
+
+
 @kernel
 def look_block(block, numbers, labels, loss, coupled, problems, point, rule, found, H, slopes, scratch):
     """`look` with its scratch arrays; parts for arguments that are None are not compiled."""

@@ -161,6 +161,12 @@ def _overload_margin_shift(loss, multiplier):
     return (lambda loss, multiplier: 0.0) if within else (lambda loss, multiplier: multiplier)
 
 
+@overload(base.part_of, jit_options=ALONG)
+def _overload_part_of(loss, p, own):
+    known = base.has(getattr(loss, "instance_class", None), "part")
+    return (lambda loss, p, own: loss.part(p, own)) if known else (lambda loss, p, own: 0.0)
+
+
 # sums over the lines of a row may be reordered, and so vectorised
 WIDE = {"coupled_step": {**ALONG, "fastmath": {"reassoc", "contract"}}}
 WIDE["softened"] = WIDE["coupled_step"]

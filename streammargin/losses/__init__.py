@@ -114,8 +114,12 @@ def terms(value: object) -> Any:
     return make_loss(value).terms()
 
 
-def losses_with(methods: Iterable[str], of_numbers: bool = False) -> list[str]:
-    """Words of the losses for classes, or for regression with a finite C, that have all of these methods."""
-    made = {name: cls().terms() for name, cls in sorted(LOSSES.items()) if not cls.only_hard}
+def losses_with(methods: Iterable[str], of_numbers: bool = False, joint: bool = False) -> list[str]:
+    """Words of the losses for classes, or for regression with a finite C, that have all of these methods.
+
+    joint: in their form for all classes at once.
+    """
+    every = [cls() for _, cls in sorted(LOSSES.items()) if not cls.only_hard]
+    made = {loss.name: loss.joint() if joint else loss.terms() for loss in every}
     fit = [name for name, loss in made.items() if is_numeric(loss) == of_numbers]
     return [name for name in fit if all(has(made[name], method) for method in methods)]

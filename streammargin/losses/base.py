@@ -118,6 +118,11 @@ def margin_shift(loss, multiplier):
     return 0.0 if has(loss, "lifted") else multiplier
 
 
+def part_of(loss, p, own):
+    """A line's part of a coupled loss's dual, for the share p of a row in it; 0 for a loss without `part`."""
+    return loss.part(p, own) if has(loss, "part") else 0.0
+
+
 def derivative_by_step(loss, u, cap):
     """The same for a loss without `attained`."""
     return loss.step(0.0, u, 0.0, cap), loss.primal(u, cap)

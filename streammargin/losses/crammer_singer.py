@@ -26,6 +26,10 @@ class CrammerSingerTerms(NamedTuple):
     def has_hard_margin(self):
         return False
 
+    def part(self, p, own):
+        """A line's part of minus the dual, on the unit scale, but for a constant of the row."""
+        return self.ahead * p if own else 0.0
+
     def coupled_step(self, u, signs, off, centres, cap, L, a):
         own = own_line(signs)
         value, grown, best = 0.0, 0.0, own

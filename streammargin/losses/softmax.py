@@ -37,6 +37,10 @@ class SoftmaxTerms(NamedTuple):
     def curvature_bound(self):
         return 0.5
 
+    def part(self, p, own):
+        """A line's part of minus the dual, on the unit scale."""
+        return p * math.log(p) if p > 0.0 else 0.0
+
     def coupled_step(self, u, signs, off, centres, cap, L, a):
         own, top = own_line(signs), 0
         for g in range(u.size):

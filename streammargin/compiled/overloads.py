@@ -167,6 +167,10 @@ def _overload_part_of(loss, p, own):
     return (lambda loss, p, own: loss.part(p, own)) if known else (lambda loss, p, own: 0.0)
 
 
+# sums over the lines of a row may be reordered, and so vectorised
+WIDE = {"coupled_step": {**ALONG, "fastmath": {"reassoc", "contract"}}}
+WIDE["softened"] = WIDE["coupled_step"]
+
 _exposed: set[str] = set()
 _known: set[type] = set()
 
@@ -190,7 +194,8 @@ def _overload_method(name: str, signature: inspect.Signature) -> None:
         return method if inspect.isfunction(method) else None
 
     choose.__signature__ = signature  # type: ignore[attr-defined]
-    decorate = overload_method(types.BaseNamedTuple, name, strict=False, jit_options=ALONG)  # type: ignore[attr-defined]
+    options = WIDE.get(name, ALONG)
+    decorate = overload_method(types.BaseNamedTuple, name, strict=False, jit_options=options)  # type: ignore[attr-defined]
     decorate(choose)
 
 

@@ -27,10 +27,10 @@ A loss file defines subclasses of `Loss` (base.py), the words of `loss` with the
     lifted(e)                the loss once e |alpha| / reach is taken off its dual; with `reach`, for numbers alone
     most()                   where that is the mean with errors no larger than this, inf (or no method) where with all
 
-`Loss.joint` returns the terms of a loss of all K lines of weights together, if there is one: of several classes, or of
-several targets. For classes sign_g is 1 for the row's own class and -1 for the others, u_g = sign_g z_g. For numbers
-u_g = z_g - y_g and sign_g = 1. a_g is the dual of line g; it pulls that line by sign_g a_g, minus cap times the
-derivative of phi by z_g. u, signs, off, centres and a are arrays (K,); no method may make another.
+`Loss.joint` returns the terms of a loss of all K lines of weights together, of classes or of targets, if there is one.
+For classes sign_g is 1 for the row's own class and -1 for the others, u_g = sign_g z_g. For numbers u_g = z_g - y_g and
+sign_g = 1. The dual a_g pulls line g by sign_g a_g, minus cap times the derivative of phi by z_g. Arguments that are
+arrays have an entry for each line. No method may make another array.
 
     coupled_step(u, signs, off, centres, cap, L, a)  fills a with the feasible duals of the largest
                              share(a) - a.u - L/2 ||a - centres||^2; inf: the feasible duals at the centres.

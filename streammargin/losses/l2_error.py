@@ -9,9 +9,9 @@ from streammargin.losses.base import Loss
 
 
 class L2ErrorTerms(NamedTuple):
-    """phi(u) = slope ||u||_2, u = z - y."""
+    """phi(u) = radius ||u||_2, u = z - y."""
 
-    slope: float
+    radius: float  # of the ball of the duals, over cap
 
     def of_numbers(self):
         return True
@@ -20,21 +20,21 @@ class L2ErrorTerms(NamedTuple):
         return False
 
     def coupled_step(self, u, signs, off, centres, cap, L, a):
-        length, far, most = 0.0, 0.0, self.slope * cap
+        square, far, most, held = 0.0, 0.0, self.radius * cap, math.isinf(L)
         for g in range(u.size):
-            length += u[g] * u[g]
+            square += u[g] * u[g]
             far += off[g] * off[g]
-            a[g] = L * centres[g] - u[g] if L < math.inf else centres[g]
-        if L < math.inf:
-            size = self.pulled(a)
+            a[g] = centres[g] if held else L * centres[g] - u[g]
+        if held:
+            self.coupled_feasible(signs, cap, a)
+        else:
+            size = self.size_of(a)
             scale = 1.0 / L if size < L * most else most / size if size > 0.0 else 0.0
             for g in range(u.size):
                 a[g] *= scale
-        else:
-            self.coupled_feasible(signs, cap, a)
-        return most * math.sqrt(length), self.coupled_dual(signs, cap, a), most * math.sqrt(far)
+        return most * math.sqrt(square), self.coupled_dual(signs, cap, a), most * math.sqrt(far)
 
-    def pulled(self, a):
+    def size_of(self, a):
         """The length of a."""
         square = 0.0
         for g in range(a.size):
@@ -42,7 +42,7 @@ class L2ErrorTerms(NamedTuple):
         return math.sqrt(square)
 
     def coupled_feasible(self, signs, cap, a):
-        size, most = self.pulled(a), self.slope * cap
+        size, most = self.size_of(a), self.radius * cap
         for g in range(a.size):
             a[g] *= most / size if size > most else 1.0
 
@@ -51,11 +51,10 @@ class L2ErrorTerms(NamedTuple):
         return 0.0
 
     def coupled_slopes(self, u, signs, centres, cap, L, a, straight, crossed):
-        square, most = 0.0, self.slope * cap
+        most, finite = self.radius * cap, not math.isinf(L)
         for g in range(a.size):
-            straight[g] = L * centres[g] - u[g]
-            square += straight[g] * straight[g]
-        size = math.sqrt(square)
+            straight[g] = L * centres[g] - u[g] if finite else 0.0
+        size = self.size_of(straight)
         inside = size < L * most
         slope = 1.0 / L if inside else most / size if size > 0.0 else 0.0
         for g in range(a.size):

@@ -138,7 +138,7 @@ class Logistic(Largest):
         return LogisticTerms(1e-12)
 
     def joint(self) -> SoftmaxTerms:
-        return SoftmaxTerms(1e-12)
+        return SoftmaxTerms(1e-8)
 
 
 LOSSES = (Logistic,)

@@ -5,11 +5,11 @@ a_own = cap (1 - p_own), the sum of the others. The dual is the entropy of p. Th
 
     log p_k + kappa (p_k - q_k) = z_k - mu,  sum p = 1,  kappa = cap L, q: the centre
 
-by Newton's method on log sum p(mu), inside a bracket. Each p_k is kappa times Lambert's W, for which there is an
-iteration of fourth order (Fritsch, Shafer and Crowley 1973).
+by Newton's method in log p and mu together, from the softmax. Each log p_k is kept at most 0, as that of the solution
+is. The equation is convex in log p_k, so no step from the right of its root is too long.
 
-Source: outputs of multinomial logistic regression as duals, Collins et al. 2008; the step, Shalev-Shwartz and Zhang
-2014, Accelerated proximal stochastic dual coordinate ascent, section 5.
+Source of the dual: Collins, Globerson, Koo, Carreras and Bartlett 2008, Exponentiated gradient algorithms for
+conditional random fields and max-margin Markov networks.
 """
 
 from __future__ import annotations
@@ -23,14 +23,13 @@ from streammargin.losses.exponentials import exp_minus, logarithm
 from streammargin.losses.simplex import feasible, middle, own_line
 
 SMALL = 1e-300  # a probability below it counts as 0
-FLAT = 690.0  # exp(-FLAT) is above SMALL; smaller probabilities are taken for this one
-MOST = 60  # of Newton steps; three to five are usual
+MOST = 100  # Newton steps; usual are three to five, or some 25 where kappa is a million
 
 
 class SoftmaxTerms(NamedTuple):
     """phi(z) = log sum_k exp(z_k) - z_own."""
 
-    tolerance: float  # relative size of the last Newton step
+    tolerance: float  # how much the last Newton step moves the probabilities; about its square is left
 
     def has_hard_margin(self):
         return False
@@ -64,85 +63,51 @@ class SoftmaxTerms(NamedTuple):
             others += a[g]
             moved += a[g] * off[g]
             widest = max(widest, off[g])
-        a[own] = others
+        a[own] = min(others, cap)
         value = cap * (highest - u[own] + level)
         slip = min(moved + others * off[own] + 0.5 * cap * widest * widest, 2.0 * cap * widest)
         if L == 0.0:
             return value, cap * (level + met / (1.0 + rest)), slip
-        if L < math.inf:
-            self.softened(u, signs, centres, cap, L, highest, own, a)
-        else:
-            for g in range(u.size):
-                a[g] = centres[g]
+        held = math.isinf(L)
+        for g in range(u.size):
+            a[g] = centres[g] if held else signs[g] * u[g] - highest - level
+        if held:
             feasible(signs, cap, a)
+        else:
+            self.softened(u, signs, centres, cap, L, own, highest, a)
         return value, self.coupled_dual(signs, cap, a), slip
 
-    def softened(self, u, signs, centres, cap, L, highest, own, a):
-        """Fill a with the step for L > 0; highest: the largest score."""
-        kappa = cap * L
-        most = own
-        for g in range(u.size):
-            a[g] = (cap - centres[g] if g == own else centres[g]) / cap  # q
-            if a[g] > a[most]:
-                most = g
-        # at this mu the largest probability stays as it is
-        mu = signs[most] * u[most] - highest - math.log(max(a[most], SMALL))
-        low, high = -math.inf, math.inf
-        log_kappa, step, before, fresh = math.log(kappa), 0.0, mu, True
-        for _ in range(MOST):
-            total, bend = 0.0, 0.0
+    def softened(self, u, signs, centres, cap, L, own, highest, a):
+        """Replace logarithms of probabilities in a by the duals of the step for 0 < L < inf; highest: largest score."""
+        kappa, mu, step = cap * L, 0.0, 0.0
+        for number in range(MOST):
+            total, bend, met, moved = 0.0, 0.0, 0.0, 0.0
             for g in range(u.size):
-                q = (cap - centres[g] if g == own else centres[g]) / cap
-                t = min(max((signs[g] * u[g] - highest) - mu + kappa * q, -FLAT), FLAT)
-                p = self.first_guess(t, kappa, log_kappa) if fresh else self.followed(a[g], before - mu, kappa)
-                p = self.refined(p, t, kappa)
-                a[g] = self.refined(p, t, kappa) if fresh else p
-            for g in range(u.size):
-                total += a[g]
-                bend += a[g] / (1.0 + kappa * a[g])
-            if total >= 1.0:
-                low = mu
-            else:
-                high = mu
-            step = math.log(total) * total / bend
-            if abs(step) <= self.tolerance * (1.0 + abs(mu)):
+                q = (0.5 * (1.0 + signs[g])) - signs[g] * (centres[g] / cap)
+                t = (signs[g] * u[g] - highest) + kappa * q
+                p = exp_minus(-a[g])
+                v, r = 1.0 + kappa * p, t - mu - kappa * p - a[g]
+                # Halley's step; log p + kappa p is convex, so beyond log 1 only the first step can lead
+                new = min(a[g] + 2.0 * r * v / (2.0 * v * v + max(r, -2.0) * (kappa * p)), 0.0)
+                a[g] = new if number > 0 else a[g]
+                now = exp_minus(-a[g])
+                s = now / (1.0 + kappa * now)
+                moved += abs(now - p)
+                total += now
+                bend += s
+                met += s * (t - kappa * now - a[g])
+            step = (total - 1.0) / bend
+            if number > 0 and moved <= self.tolerance:
                 break
-            before, mu = mu, mu + step
-            if not low < mu < high:
-                mu = before + (total - 1.0) / bend  # the sum is convex: from the left this step is never too long
-                if not low < mu < high:
-                    mu = 0.5 * (low + high)
-            if mu == before:
-                break
-            fresh = abs(mu - before) > 0.5
+            mu = met / bend + step
         others = 0.0
         for g in range(u.size):
-            a[g] = cap * (a[g] - step * a[g] / (1.0 + kappa * a[g])) if g != own else 0.0
+            p = exp_minus(-a[g])
+            a[g] = cap * max(p - step * p / (1.0 + kappa * p), 0.0) if g != own else 0.0
             others += a[g]
         a[own] = others
         if others > cap:
             feasible(signs, cap, a)
-
-    def first_guess(self, t, kappa, log_kappa):
-        """p with log p + kappa p = t to a tenth of its size."""
-        e = 1.0 / exp_minus(t) if t > 0.0 else exp_minus(-t)
-        y, x = min(kappa * e, 3.0), max(t + log_kappa, 1.0)
-        log_x = logarithm(x)
-        near = e * (1.0 + y * (4.0 / 3.0)) / (1.0 + y * (7.0 / 3.0 + y * (5.0 / 6.0)))
-        return near if t + log_kappa <= 1.0 else (x - log_x + log_x / x) / kappa
-
-    def followed(self, p, change, kappa):
-        """p after a small change of t."""
-        d = change / (1.0 + kappa * p)
-        return p * (1.0 + d * (1.0 + 0.5 * d))
-
-    def refined(self, p, t, kappa):
-        """p after a step of fourth order towards log p + kappa p = t."""
-        w = kappa * p
-        r = t - w - logarithm(p)
-        v = 1.0 + w
-        z = v * (v + r * (2.0 / 3.0))
-        return max(p * (1.0 + (r / v) * ((z - 0.5 * r) / (z - r))), SMALL)
 
     def coupled_feasible(self, signs, cap, a):
         feasible(signs, cap, a)
@@ -163,7 +128,7 @@ class SoftmaxTerms(NamedTuple):
         total = 0.0
         for g in range(a.size):
             p = max(cap - a[g], 0.0) if signs[g] > 0.0 else a[g]
-            straight[g] = p / (1.0 + L * p)
+            straight[g] = p / (1.0 + L * p) if p > 0.0 else 0.0
             total += straight[g]
         scale = 1.0 / math.sqrt(total) if total > 0.0 else 0.0
         for g in range(a.size):

@@ -13,7 +13,21 @@ import numpy as np
 from streammargin.compiled import overloads  # noqa: F401
 from streammargin.compiled.careful import carried_sum, loss_rounding, margin_rounding
 from streammargin.compiled.coupled import (
-    A, CAP, CENTRE, COLUMNS, FACTOR, KEPT, LENGTH, MARGIN, OFF, SHARE, SIGN, SIZE, TARGET, add_crossed, add_own,
+    CAP,
+    CENTRE,
+    COLUMNS,
+    FACTOR,
+    KEPT,
+    LENGTH,
+    MARGIN,
+    OFF,
+    SHARE,
+    SIGN,
+    SIZE,
+    TARGET,
+    A,
+    add_crossed,
+    add_own,
     coupled_steps,
 )  # fmt: skip
 from streammargin.compiled.jit import kernel
@@ -22,8 +36,8 @@ from streammargin.compiled.row_norms import row_norm
 from streammargin.compiled.samples import ONE, Sample, counts, weights
 from streammargin.losses.base import (
     attained,
-    has,
     derivative,
+    has,
     largest_bend,
     lifted,
     margin_shift,
@@ -204,9 +218,9 @@ def look_block(block, numbers, labels, loss, coupled, problems, point, rule, fou
                 primal, slipped, gap = 0.0, 0.0, 0.0
                 if loss is not None:
                     above = lifted(loss, multiplier[v, k])
+                    bends = None if slopes is None else slopes[0]
                     primal, slipped, gap = single_steps(
-                        loss, above, curvatures[k], softness[k], twice, v == 0, apart[0], size,
-                        None if slopes is None else slopes[0],
+                        loss, above, curvatures[k], softness[k], twice, v == 0, apart[0], size, bends
                     )
                 if coupled is not None:
                     primal, slipped, gap = coupled_steps(
@@ -241,9 +255,8 @@ def look_block(block, numbers, labels, loss, coupled, problems, point, rule, fou
                     for j in range(width if at_once else 0):
                         pull[k + g, side, j] += part[j]
                     duals[k + g, side, ADDED] += 1 if at_once else count
-                if coupled is not None:
-                    if own.shape[0] > 0:
-                        add_own(block, coupled, mine[:size], columns[:, g], listed, factors, own[k + g], parts[k + g])
+                if coupled is not None and own.shape[0] > 0:
+                    add_own(block, coupled, mine[:size], columns[:, g], listed, factors, own[k + g], parts[k + g])
             if H is not None:
                 for g in range(G):
                     count = 0
@@ -252,9 +265,8 @@ def look_block(block, numbers, labels, loss, coupled, problems, point, rule, fou
                         listed[count], slopes[g, count] = places[2 + g, r], slope
                         count += slope > 0.0
                     block.add_gram(listed[:count], slopes[g, :count], few, H.lines[k + g])
-                if coupled is not None:
-                    if steepest == 0.0:
-                        add_crossed(block, places[2, :size], slopes[G:, :size], H.crossed[k // G])
+                if coupled is not None and steepest == 0.0:
+                    add_crossed(block, places[2, :size], slopes[G:, :size], H.crossed[k // G])
 
 
 @along

@@ -158,7 +158,8 @@ class Problem:
         penalty = self.penalty or lp
         if not self.joint:
             return SoftMargin(penalty, shared, free=self.free, signed=self.numeric)
-        return SoftMargin(penalty if penalty.of_lines else EachLine.of(penalty), False, free=self.free, signed=self.numeric)
+        penalty = penalty if penalty.of_lines else EachLine.of(penalty)
+        return SoftMargin(penalty, False, free=self.free, signed=self.numeric)
 
     @property
     def margin(self) -> HardMargin:

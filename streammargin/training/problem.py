@@ -23,7 +23,7 @@ from streammargin.driver.setup import (
     make_target,
     survey,
 )
-from streammargin.errors import DataError
+from streammargin.errors import DataError, UsageError
 from streammargin.losses import losses_with
 from streammargin.losses.base import Loss, has
 from streammargin.matching import number_in

@@ -265,13 +265,11 @@ class ProximalNewton(LinearSolver[ProxNewton]):
     def _proof(problem: Problem, state: ProxNewton, k: int) -> Bounds:
         """The bounds from the weights and duals of group k."""
         read = state.read
-        sums = (state.w, read.weights, read.dual_image, read.duals)
+        w, losses, pull, duals = (problem.of_group(x, k) for x in (state.w, read.weights, read.dual_image, read.duals))
         if problem.lines == 1:
-            return bounds(problem.objective, *(each[k] for each in sums), problem.present)
-        sunk = (problem.view(each, k) if each.size else each for each in (read.own, read.parts))
-        found = bounds_of_lines(
-            problem.objective, *(problem.view(each, k) for each in sums), *sunk, present=problem.present
-        )
+            return bounds(problem.objective, w, losses, pull, duals, problem.present)
+        own, parts = (problem.view(each, k) if each.size else each for each in (read.own, read.parts))
+        found = bounds_of_lines(problem.objective, w, losses, pull, duals, own, parts, problem.present)
         return found._replace(weights=found.weights._replace(mistakes=int(read.wrong[k])))
 
     def _go_on(self, problem: Problem, state: ProxNewton, k: int, apart: float) -> bool:

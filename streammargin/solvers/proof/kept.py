@@ -85,9 +85,7 @@ def figures(problem: Problem, kept: Kept, best: Best) -> list[Figures]:
 def _objectives(problem: Problem, kept: Kept) -> list[Candidate]:
     if problem.joint:
         each = zip(problem.by_group(kept.w), problem.by_group(kept.losses), kept.wrong.tolist(), strict=True)
-        return [
-            weighed(problem.objective, w, losses.sum(axis=0))._replace(mistakes=wrong) for w, losses, wrong in each
-        ]
+        return [weighed(problem.objective, w, losses.sum(axis=0))._replace(mistakes=wrong) for w, losses, wrong in each]
     sums = (Sums(*line[: certificate.CARRY].tolist())._replace(rows=problem.present) for line in kept.sums)
     return [problem.objective.candidate(problem.objective.size(w), each) for w, each in zip(kept.w, sums, strict=True)]
 

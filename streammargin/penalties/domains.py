@@ -41,7 +41,7 @@ class Domain(Penalty):
         return self.above(theta, 0.0)
 
     def bound(self, gain: float, theta: np.ndarray, blur: float, rounding: float) -> float:
-        blur += EPS * lp_norm(theta, 2.0)  # the factor rounds as well
+        blur += EPS * lp_norm(theta.ravel(), 2.0)  # the factor rounds as well
         if not blur < math.inf:
             return 0.0
         s = self.best_part(gain, theta, blur, rounding)

@@ -185,7 +185,8 @@ class Net(Square):
 def net(base: Norm, r: float) -> Penalty:
     """r R(W) + (1 - r)/2 ||W||^2, 0 <= r <= 1."""
     if r == 0.0:
-        return EachLine.of(L2()) if base.of_lines else L2()
+        ridge = L2(radius=None)
+        return EachLine.of(ridge) if base.of_lines else ridge
     return base if r == 1.0 else Net(base, r)
 
 

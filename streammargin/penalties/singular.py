@@ -73,7 +73,10 @@ def nuclear_bound(W: np.ndarray) -> float:
         return top
     scaled, exponent = unit(W if W.shape[0] <= W.shape[1] else W.T)
     k = scaled.shape[0]
-    U, sizes, V = np.linalg.svd(scaled, full_matrices=False)
+    try:
+        U, sizes, V = np.linalg.svd(scaled, full_matrices=False)
+    except np.linalg.LinAlgError:
+        return float(np.ldexp(math.sqrt(k) * float(np.linalg.norm(scaled)) * (1.0 + scaled.size * EPS), exponent))
     roots = np.sqrt(sizes)
     A, B = U * roots, roots[:, None] * V
     own = 0.5 * (float(np.sum(A**2)) + float(np.sum(B**2)))

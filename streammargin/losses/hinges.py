@@ -83,8 +83,8 @@ class Hinge(Largest):
     def terms(self) -> HingeTerms:
         return HingeTerms(0.0, 1.0)
 
-    def joint(self) -> CrammerSingerTerms:
-        return CrammerSingerTerms(1.0)
+    def joint(self) -> CrammerSingerTerms | None:
+        return CrammerSingerTerms(1.0) if self.top is None else None
 
 
 class SquaredHinge(Largest):

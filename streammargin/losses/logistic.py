@@ -137,8 +137,8 @@ class Logistic(Largest):
     def terms(self) -> LogisticTerms:
         return LogisticTerms(1e-12)
 
-    def joint(self) -> SoftmaxTerms:
-        return SoftmaxTerms(1e-8)
+    def joint(self) -> SoftmaxTerms | None:
+        return SoftmaxTerms(1e-8) if self.top is None else None
 
 
 LOSSES = (Logistic,)

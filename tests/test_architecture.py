@@ -30,7 +30,7 @@ ALLOWED = {  # by folder, and by single file
     "packages": {"errors", "wording"},
     "words": {"errors", "kinds", "packages", "wording"},
     "losses": {"losses", "errors", "kinds", "wording", "words"},
-    "penalties": {"penalties", "errors", "kinds", "wording", "words"},
+    "penalties": {"penalties", "rows", "errors", "kinds", "wording", "words"},
     "rows": {"rows"},
     "compiled": {"compiled"} | NAMED,
     "solvers": {"solvers", "points", "compiled", "errors", "kinds", "wording", "words"} | NAMED,

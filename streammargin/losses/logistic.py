@@ -33,8 +33,8 @@ class LogisticTerms(NamedTuple):
     def missed(self, u: float) -> bool:
         return u <= 0.0
 
-    def step(self, alpha: float, u: float, L: float, cap: float):
-        # maximise over a in (0, 1), in z = logit(a) -> float:  z + u + cap L (a - alpha/cap) = 0, increasing in z
+    def step(self, alpha: float, u: float, L: float, cap: float) -> float:
+        # maximise over a in (0, 1), in z = logit(a):  z + u + cap L (a - alpha/cap) = 0, increasing in z
         kappa = cap * L
         old = alpha / cap
         low = -u - kappa * (1.0 - old)

@@ -76,25 +76,6 @@ class Check(NamedTuple):
 class Saved:
     """A loaded model file. Raises InputMissingError, DataError, UsageError for one that cannot be verified."""
 
-    header: dict[str, Any]
-    problem: dict[str, Any]
-    loss: str
-    number: Any
-    coef: np.ndarray
-    intercept: np.ndarray
-    caps: np.ndarray
-    classes: np.ndarray
-    center: np.ndarray
-    factor: np.ndarray
-    kind: Any
-    value: Any
-    weighted: Any
-    hard: bool
-    numeric: bool
-    top: float | None
-    constant: np.ndarray
-    offset: np.ndarray
-
     def __init__(self, path: str, memory: float = math.inf) -> None:
         check_input(path, "model file")
         check_arrays(path, memory)
@@ -104,7 +85,7 @@ class Saved:
         self.problem = problem = h["problem"]
         if problem is None or h["certificate"]["primal"] is None:
             raise UsageError(f"{path} is of a stream, or stopped early, so nothing was certified; train it for longer")
-        self.column: str | None = column_of(h["loss"])  # of the epsilons
+        self.column = column_of(h["loss"])  # of the epsilons
         if self.column == "[...]":
             raise UsageError(f"the epsilons of {path} were an array; to verify it, train with `loss=interpolate:NAME`")
         word = h["loss"] if self.column is None else "interpolate"
@@ -113,13 +94,13 @@ class Saved:
             raise UsageError(f"verify does not know users' own formulas: {path} has {h['loss']} and {h['penalty']}")
         self.coef, self.intercept = arrays["coef"].astype(np.float64), arrays["intercept"].astype(np.float64)
         self.classes, self.caps, width = arrays["classes"], arrays["caps"], self.coef.shape[1]
-        self.known: Codes = Codes(self.classes, h["positive"], path)
+        self.known = Codes(self.classes, h["positive"], path)
         self.center, self.factor = arrays.get("center", np.zeros(width)), arrays.get("factor", np.ones(width))
         self.kind, self.value, self.weighted = *map(problem["constant"].get, ("kind", "value")), problem["weighted"]
         self.numeric, self.hard, self.top = self.loss in NUMBERS, bool(np.isinf(self.caps).all()), named.get("top")
         moved = self.coef * self.center
         through = (problem["shift"] if self.numeric else 0.0) - moved.sum(axis=1)  # of the columns' shift
-        self.sizes: np.ndarray = np.abs(self.intercept) + np.abs(through) + np.abs(moved).sum(axis=1)
+        self.sizes = np.abs(self.intercept) + np.abs(through) + np.abs(moved).sum(axis=1)
         self.constant, self.offset = self.intercept - through, through if self.kind == "midway" else self.intercept
         of = arrays.get("groups", np.zeros(width, np.int64))
         want = [(width,), (width,), (width,), self.coef.shape[:1], (1 if self.numeric else len(self.classes),)]
@@ -132,12 +113,12 @@ class Saved:
         beyond = np.maximum(beyond, [[norm(line, 2.0) * (1.0 - BLUR) - radius] for line in w])
         if self.kind == "penalised":
             groups, w = [*groups, np.array([width])], np.column_stack([w, self.constant / self.value])
-        self.penalties: np.ndarray = np.array([PENALTIES[penalty](line, r, h["p"], groups) for line in w])
+        self.penalties = np.array([PENALTIES[penalty](line, r, h["p"], groups) for line in w])
         self.penalties[(beyond > 0.0).any(axis=1)] = math.inf
-        self.lengths: np.ndarray = np.array([norm(w.ravel() if problem["joint"] else line, h["p"]) for line in w])
-        self.eps: float = (width + 8) * 2.0**-52  # rounding of a score, relative to |w|.|x|
+        self.lengths = np.array([norm(w.ravel() if problem["joint"] else line, h["p"]) for line in w])
+        self.eps = (width + 8) * 2.0**-52  # rounding of a score, relative to |w|.|x|
         unit, parts = (math.sqrt(2.0), [w.ravel()] * len(w)) if problem["joint"] else (1.0, w)  # two scores
-        self.rounding: np.ndarray = unit * 2 * (width + 4) * 2.0**-52 * np.array([norm(part, 2.0) for part in parts])
+        self.rounding = unit * 2 * (width + 4) * 2.0**-52 * np.array([norm(part, 2.0) for part in parts])
 
     def codes(self, labels: np.ndarray) -> np.ndarray:
         """The class code (m,) of each label, -1 for a label that was not trained on."""
@@ -161,18 +142,12 @@ class Saved:
 class File:
     """Rows in HDF5: X a dataset (n, d) or a csr_matrix, y and weights datasets (n,)."""
 
-    wide: int
-    path: str
-    stack: contextlib.ExitStack
-    features: int
-    rows: int
-
     def __init__(self, path: str, names: dict[str, Any], weighted: bool, stack: contextlib.ExitStack) -> None:
         register_filters()
         self.path, self.stack = path, stack
-        self.home: Any = self._open(path)
-        self.x: Any = self.home.get(names["x"] or "X")
-        self.sparse: bool = isinstance(self.x, h5py.Group)
+        self.home = self._open(path)
+        self.x = self.home.get(names["x"] or "X")
+        self.sparse = isinstance(self.x, h5py.Group)
         shape = self.x.attrs.get("shape") if self.sparse else getattr(self.x, "shape", None)
         if shape is None or len(shape) != 2 or (self.sparse and self.x.attrs.get("encoding-type") != "csr_matrix"):
             raise DataError(f"{path}: {names['x'] or 'X'} is not a layout of rows that verify reads; {CONVERT}")
@@ -180,9 +155,9 @@ class File:
         for part in ("data", "indices") if self.sparse else ():
             check_stored_values(self.x[part], self.x["indptr"])
         self.rows, self.features, self.wide = *map(int, shape), 0  # wide: bytes of a row's fixed-length text
-        self.y: Any = self._column(names["y"] or "y")
-        self.weights: Any | None = self._column(names["sample_weight"] or "sample_weight") if weighted else None
-        self.epsilons: Any | None = self._column(names["epsilon"]) if names.get("epsilon") else None
+        self.y = self._column(names["y"] or "y")
+        self.weights = self._column(names["sample_weight"] or "sample_weight") if weighted else None
+        self.epsilons = self._column(names["epsilon"]) if names.get("epsilon") else None
 
     def _column(self, name: str) -> Any:
         """A dataset NAME, FILE:NAME, or an array FILE.npy."""
@@ -229,20 +204,6 @@ class File:
 
 class Sums:
     """Sums over the present rows, for each of K problems."""
-
-    square: float
-    violation: float
-    lowest: np.ndarray
-    highest: np.ndarray
-    smallest: np.ndarray
-    blur: np.ndarray
-    saved: Saved
-    unsure: int
-    wrong: int
-    seen: int
-    rows: int
-    phi: float
-    slip: float
 
     def __init__(self, saved: Saved) -> None:
         self.saved, self.K = saved, len(saved.coef)

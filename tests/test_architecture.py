@@ -240,3 +240,9 @@ def test_public_functions_have_types():
             assert not [a.arg for a in arguments if a.annotation is None], f"{where} has parameters without a type"
             seen += 1
     assert seen > 1000
+
+
+def test_no_two_files_of_tests_have_one_name():
+    """pytest imports them by their names alone; of two it refuses the second, where both can be imported."""
+    names = [path.name for path in TESTS.rglob("test_*.py")]
+    assert len(set(names)) == len(names)

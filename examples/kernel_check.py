@@ -1,4 +1,4 @@
-"""Does a first fit compile? python examples/kernel_check.py [--rows digits,text] names what a wheel's kernels lack.
+"""Does a first fit compile? python examples/kernel_check.py [--rows digits] names what a wheel's kernels lack.
 
 Run it where a wheel with kernels is installed, with scikit-learn. In a process with an empty cache the estimators fit
 rows of many shapes with each loss and penalty, and `auto` chooses the solver. None of these rows, shapes and options
@@ -87,21 +87,23 @@ ROWS: dict[str, Callable[[], tuple[Any, Any]]] = {
 }  # fmt: skip
 
 
-def fits(X: Any, y: Any) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """(what it is, a call that fits and predicts) with each loss and penalty, then other parameters of estimators."""
+def fits(X: Any, y: Any, only: tuple[list[str], list[str]]) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """(what it is, a call that fits and predicts): losses and penalties, then other parameters where all are tried."""
     numeric = np.asarray(y).dtype.kind == "f"
 
     def fitted(estimator: Any) -> Callable[[], Any]:
         return lambda: estimator.fit(X, y).score(X, y)
 
-    for loss, cls in LOSSES.items():
-        if is_numeric(cls().terms()) == numeric:
-            for penalty, kind in PENALTIES.items():
+    for loss in only[0]:
+        if is_numeric(LOSSES[loss]().terms()) == numeric:
+            for penalty in only[1]:
                 given: Any = penalty
-                if any(line.name == "groups" for line in kind.entries()):
-                    given = kind(groups=np.arange(X.shape[1]) // 3)
+                if any(line.name == "groups" for line in PENALTIES[penalty].entries()):
+                    given = PENALTIES[penalty](groups=np.arange(X.shape[1]) // 3)
                 make = sm.MarginRegressor if numeric else sm.MarginClassifier
                 yield f"{loss} {penalty}", fitted(make(loss=loss, penalty=given, passes=30))
+    if only != (list(LOSSES), list(PENALTIES)):
+        return
     if numeric:
         for penalty in ("l2", "lp:sparse"):
             yield f"interpolating {penalty}", fitted(sm.InterpolatingRegressor(penalty=penalty, passes=30))
@@ -117,6 +119,9 @@ def fits(X: Any, y: Any) -> Iterator[tuple[str, Callable[[], Any]]]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=lambda text: text.split(","), default=list(ROWS), help=f"of {', '.join(ROWS)}")
+    for name, table in (("losses", LOSSES), ("penalties", PENALTIES)):
+        help = f"of {', '.join(table)}; without other parameters"
+        parser.add_argument(f"--{name}", type=lambda text: text.split(","), default=list(table), help=help)
     options = parser.parse_args()
     if shipped(SOURCES) is None:
         parser.error("this package brings no kernels for this process; see `streammargin info --kernels`")
@@ -125,7 +130,7 @@ def main() -> int:
     warnings.simplefilter("ignore")
     done, refused, lacking = 0, 0, False
     for name in options.rows:
-        for what, fit in fits(*ROWS[name]()):
+        for what, fit in fits(*ROWS[name](), (options.losses, options.penalties)):
             counter.names.clear()
             try:
                 fit()

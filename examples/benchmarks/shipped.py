@@ -91,7 +91,7 @@ def serve() -> None:
     for line in sys.stdin:
         asked = json.loads(line)
         if kept[0] != asked["path"]:
-            rows = load(asked["set"], asked["path"])[:2] if asked["set"] in SETS else read(asked["path"])
+            rows = load(asked["set"], asked["path"], asked["rows"])[:2] if asked["set"] in SETS else read(asked["path"])
             kept = asked["path"], rows
         compiled.clear()
         started = time.process_time()
@@ -105,19 +105,22 @@ def requests(options: argparse.Namespace) -> Iterator[tuple[str, dict[str, Any]]
     """(title, request) of each row of the table."""
     for name, loss, C in problems(options):
         try:
-            path = make(name, options.data, options.work)
+            path = make(name, options.data, options.work, options.rows)
         except FileNotFoundError as fault:
             print(f"{name}: left out, {fault}", file=sys.stderr)
             continue
-        yield f"{name} | {loss} C={C:g}", {"set": name, "path": path, "options": {"loss": loss, "C": C, "tol": 1e-3}}
+        yield (
+            f"{name} | {loss} C={C:g}",
+            {"set": name, "path": path, "rows": options.rows, "options": {"loss": loss, "C": C, "tol": 1e-3}},
+        )
     for kind, shape in KINDS.items() if options.steps else ():
         path = os.path.join(options.work, f"steps-{kind}.h5")
         if not os.path.exists(path):
             generated(**shape)(options.data, path, None)
         for name, given in PASSES.items():
             solver = name if name in ("sdca", "asdca") else "sdca"
-            asked = {"solver": solver, "passes": 9, "tol": 0.0, **given}
-            yield f"steps, {kind} | {name}, 9 passes", {"set": kind, "path": path, "options": asked}
+            passes = {"solver": solver, "passes": 9, "tol": 0.0, **given}
+            yield f"steps, {kind} | {name}, 9 passes", {"set": kind, "path": path, "rows": None, "options": passes}
 
 
 def compared(request: dict[str, Any], sides: tuple[Side, Side], pairs: int) -> tuple[float, float, float, bool]:
@@ -149,6 +152,7 @@ def main() -> None:
     parser.add_argument("--losses", type=lambda text: text.split(","), default=["hinge", *SMOOTH])
     parser.add_argument("--C", type=lambda text: [float(part) for part in text.split(",")], default=[0.01, 1.0, 100.0])
     parser.add_argument("--pairs", type=int, default=7)
+    parser.add_argument("--rows", type=int, help="at most so many rows of a set, for a trial")
     parser.add_argument("--no-steps", dest="steps", action="store_false", help="leave out the passes of `steps`")
     options = parser.parse_args()
     options.quick = True

@@ -100,8 +100,12 @@ def run():
         "prox-newton": ((X, y), {"solver": "prox-newton", "penalty": "l1", "C": 3.0}),
         "prox-newton of classes": (
             (as_form(X, "csr"), np.arange(20) % 3),
-            {"solver": "prox-newton", "penalty": sm.penalties.Group(np.arange(5) // 2), "multiclass": "ovr",
-             "loss": "logistic"},
+            {
+                "solver": "prox-newton",
+                "penalty": sm.penalties.Group(np.arange(5) // 2),
+                "multiclass": "ovr",
+                "loss": "logistic",
+            },
         ),
         "pdprox of classes": (
             (as_form(X, "csr"), labels),

@@ -50,7 +50,11 @@ WAYS += [
     ("pdprox", "classes", {"C": [0.1, 1.0], "penalty": "elasticnet", "scale": "std"}),
     *[(name, "noisy", {"C": 0.3, "penalty": "elasticnet", "bias": 1.0}) for name in ("sdca", "ascent")],
     ("prox-newton", "noisy", {"penalty": "l1", "C": 0.3}),
-    ("prox-newton", "classes", {"C": [0.1, 1.0], "penalty": "elasticnet", "loss": "logistic", "scale": "std", "multiclass": "ovr"}),
+    (
+        "prox-newton",
+        "classes",
+        {"C": [0.1, 1.0], "penalty": "elasticnet", "loss": "logistic", "scale": "std", "multiclass": "ovr"},
+    ),
 ]
 WAYS += [(word, "separable", {}) for word in ("homotopic:stochastic", "homotopic:average=no")]
 WAYS += [(f"homotopic:{word}", "separable", {}) for word in ("s0=3,units=paper", "stochastic,group=1,decay=log")]
@@ -59,7 +63,10 @@ WAYS += [(word, "separable", {}) for word in ("batch-perceptron:average=no", "ad
 PRINTED = ("diagonal:1,decay=linear,gamma=fixed", "inertial-diagonal:gamma=fixed,alpha=10,restarts=no")  # of the papers
 WAYS += [(word, kind, {}) for word in PRINTED for kind in ("separable", "classes")]
 WAYS += [("active-set", "separable", {"C": math.inf, "bias": "midway", "scale": "maxabs"})]
-WAYS += [("pdprox", "in memory", {"penalty": "l1", "C": 2.0, "loss": loss, "multiclass": "ovr"}) for loss in ("hinge", "logistic")]
+WAYS += [
+    ("pdprox", "in memory", {"penalty": "l1", "C": 2.0, "loss": loss, "multiclass": "ovr"})
+    for loss in ("hinge", "logistic")
+]
 WAYS += [("active-set", "large", {"C": math.inf}), ("sdca", "float32", {"C": 1.0})]
 
 

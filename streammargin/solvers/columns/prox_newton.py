@@ -21,11 +21,13 @@ from streammargin.rows.labels import RowLabels, numbered_from
 from streammargin.solvers.base import PATH, PassReport, Share, matrix_work
 from streammargin.solvers.cache import rows as store
 from streammargin.solvers.columns.constant import SIDES, constant_alone
+from streammargin.solvers.columns.proximal_model import minimise_by_prox
 from streammargin.solvers.columns.screening import TOO_FAR, proven_zeros
 from streammargin.solvers.linear import LinearSolver, LinearState, keep_weights
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.best import best_figures, keep_bounds
 from streammargin.solvers.proof.bounds import Bounds, bounds
+from streammargin.solvers.proof.objectives.base import Objective
 from streammargin.solvers.proof.rounding import blur
 from streammargin.solvers.roles import TRIALS, Count, K, N, Rows, Shared, Sum, W, b1, clear, f8, i8, of, state
 from streammargin.solvers.state import labels_of
@@ -40,7 +42,9 @@ ENOUGH = 1e-4  # Armijo constant: a step is shortened if F falls by less than th
 ROUNDING = 1e-13  # of the function's value, relative
 PART = 1e-3  # accuracy of the quadratic subproblem, relative to its first change
 ROUNDS = 200  # most rounds of the subproblem
-WORK = 3e10  # most multiplications of its Newton steps, a second or two
+ITERATIONS = 3000  # most iterations of it where the penalty is known by its prox alone
+EIGEN = 6  # matrices of the size of the Hessian while its eigenvectors are computed
+WORK = 3e10  # most multiplications of its Newton steps, or of its products with H, a second or two
 
 
 @state
@@ -115,14 +119,14 @@ class ProximalNewton(LinearSolver[ProxNewton]):
     state_class = ProxNewton
 
     def serves(self, penalty: Penalty, free: bool) -> bool:
-        return isinstance(penalty, LpSquare) or penalty.pieces(1) is not None  # the exponent of lp is checked elsewhere
+        return penalty.proximal or isinstance(penalty, LpSquare)  # the exponent of lp is checked elsewhere
 
     def needs(self, penalty: Penalty) -> str:
-        return f"newton needs the method pieces of a penalty, and {penalty} has none"
+        return f"newton needs the method prox of a penalty, and {penalty} has none"
 
     def reserved_bytes(self, problem: Problem) -> int:
-        width = problem.features + 1  # the Hessian, and its part for the nonzero columns
-        return 8 * width * (2 * width + 16)
+        width = problem.features + 1  # the Hessian, and its part for the nonzero columns, or its eigenvectors
+        return 8 * width * ((2 if problem.objective.pieces(width) is not None else EIGEN) * width + 16)
 
     def start(self, problem: Problem, labels: RowLabels) -> ProxNewton:
         state = super().start(problem, labels)
@@ -254,7 +258,7 @@ class ProximalNewton(LinearSolver[ProxNewton]):
                 part = min(max(-0.5 * step.fall[k] / (above - step.fall[k]), 0.1), 0.5)
                 step.direction[k] *= part
                 step.fall[k] *= part
-                state.w[k] = step.start[k] + step.direction[k]
+                state.w[k] = problem.objective.inside(step.start[k] + step.direction[k])
                 step.damping[k] *= 4.0
                 return False
             step.damping[k] = max(0.25 * step.damping[k], LEAST_DAMPING)
@@ -308,21 +312,12 @@ class ProximalNewton(LinearSolver[ProxNewton]):
     def _step(problem: Problem, state: ProxNewton, k: int, down: np.ndarray) -> None:
         """Move w to the minimum of R plus the quadratic model; down (d+1,): minus the gradient of the smooth part."""
         w, H, step, objective = state.w, state.read.H[k], state.step, problem.objective
-        ordered = objective.pieces(down.size)
-        assert ordered is not None
-        order, pieces = ordered
         diagonal = np.diagonal(H) + step.damping[k] * step.scale[k].max()
         H += np.triu(H, 1).T
         np.fill_diagonal(H, diagonal)
-        v = w[k, order]
-        if (np.diff(order) < 0).any():
-            H = H[np.ix_(order, order)]
-        resting = state.zeros[k, order] & (v == 0.0)
-        rounds = minimise_quadratic(H, -down[order], pieces, resting, v, PART, ROUNDS, WORK)
-        # each round sweeps over the matrix, and factors its nonzero part
-        state.multiplications += rounds * matrix_work(int(np.count_nonzero(v)), 1, v.size)
         step.start[k] = w[k]
-        w[k, order] = v
+        w[k], work = lowest(objective, H, -down, w[k], state.zeros[k])
+        state.multiplications += work
         step.direction[k] = w[k] - step.start[k]
         grown = objective.regulariser(w[k]) - objective.regulariser(step.start[k])
         step.fall[k] = grown - float(down @ step.direction[k])
@@ -338,3 +333,24 @@ def middle_share(loss: Any) -> float:
         return 0.0
     found = 0.5 * (loss.feasible(-math.inf, 1.0) + loss.feasible(math.inf, 1.0))
     return found if math.isfinite(found) else 0.0
+
+
+def lowest(
+    objective: Objective, H: np.ndarray, slope: np.ndarray, w: np.ndarray, zeros: np.ndarray
+) -> tuple[np.ndarray, float]:
+    """(the minimum of R plus the quadratic model with this slope at w (d+1,), multiplications that it took).
+
+    zeros (d+1,): weights that stay if they are 0.
+    """
+    ordered = objective.pieces(w.size)
+    if ordered is None:
+        v, most = w.copy(), int(WORK / w.size**2)
+        return v, minimise_by_prox(H, slope, objective, v, PART, min(max(most, ROUNDS), ITERATIONS))
+    order, pieces = ordered
+    v, found = w[order], np.empty_like(w)
+    if (np.diff(order) < 0).any():
+        H = H[np.ix_(order, order)]
+    rounds = minimise_quadratic(H, slope[order], pieces, zeros[order] & (v == 0.0), v, PART, ROUNDS, WORK)
+    found[order] = v
+    # each round sweeps over the matrix, and factors its nonzero part
+    return found, rounds * matrix_work(int(np.count_nonzero(v)), 1, v.size)

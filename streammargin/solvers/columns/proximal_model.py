@@ -15,6 +15,7 @@ from streammargin.solvers.proof.objectives.base import Objective
 
 LEAST = 1e-12  # least diagonal and least eigenvalue, relative to the largest
 WEIGHT = 0.3  # rho, relative to the geometric mean of the largest eigenvalue and the middle one
+SMALL = 1e-6  # least middle eigenvalue that counts there, relative to the largest
 MEMORY = 10  # points that an extrapolation is made of, at most
 SINGULAR = 1e-10  # added to the scaled diagonal of its least squares
 DECOMPOSED = 9.0  # multiplications of an eigendecomposition, relative to the cubed size
@@ -90,8 +91,8 @@ class Model:
         self.steps = objective.even(1.0 / np.maximum(diagonal, LEAST * float(diagonal.max())))
         self.roots = np.sqrt(self.steps).ravel()
         self.spectrum = spectrum(self.roots[:, None] * H * self.roots, 1 if v.ndim == 1 else v.shape[0])
-        values = self.spectrum.values
-        self.rho = WEIGHT * math.sqrt(float(values.max()) * float(np.median(values)))
+        values, most = self.spectrum.values, float(self.spectrum.values.max())
+        self.rho = WEIGHT * math.sqrt(most * max(float(np.median(values)), SMALL * most))
         self.start, self.down = v.ravel() / self.roots, -slope * self.roots
         self.aim = self.bent(self.start) + self.down
         self.first = objective.regulariser(v)
@@ -100,21 +101,18 @@ class Model:
         """H z."""
         return self.spectrum.out_of(self.spectrum.values * self.spectrum.into(z))
 
-    def weights(self, z: np.ndarray) -> np.ndarray:
-        """v, of the shape of the weights."""
-        return (self.roots * z).reshape(self.shape)
-
-    def prox(self, t: np.ndarray) -> np.ndarray:
-        """argmin over z of R(z) + rho/2 ||z - t||^2."""
-        return self.objective.prox(self.weights(t), self.steps / self.rho).ravel() / self.roots
+    def prox(self, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """argmin over z of R + rho/2 ||z - t||^2: as weights, of which R is finite, and z."""
+        v = self.objective.prox((self.roots * t).reshape(self.shape), self.steps / self.rho)
+        return v, v.ravel() / self.roots
 
     def reflected(self, t: np.ndarray, z: np.ndarray) -> np.ndarray:
         """argmin over y of 1/2 y^T H y - aim.y + rho/2 ||y - (2 z - t)||^2."""
         inner = self.spectrum.into(self.rho * (2.0 * z - t) + self.aim)
         return self.spectrum.out_of(inner / (self.spectrum.values + self.rho))
 
-    def judged(self, t: np.ndarray, z: np.ndarray) -> tuple[float, float]:
-        """(the value at z, the prox of t, above that of the start; how far it is above the least one, at most).
+    def judged(self, t: np.ndarray, v: np.ndarray, z: np.ndarray) -> tuple[float, float]:
+        """(the value at the prox of t, v as weights, above that of the start; how far it is above the least one, at most).
 
         rho (t - z) is a subgradient of R at z, and so `off` is one of the model, which bends by H at least.
         """
@@ -122,7 +120,7 @@ class Model:
         bent = self.bent(moved)
         off = bent - self.down + self.rho * (t - z)
         above = 0.5 * float(np.sum(self.spectrum.into(off) ** 2 / self.spectrum.values))
-        grown = self.objective.regulariser(self.weights(z)) - self.first
+        grown = self.objective.regulariser(v) - self.first
         return grown + float(np.sum(moved * (0.5 * bent - self.down))), above
 
 
@@ -139,16 +137,16 @@ def minimise_by_prox(
     Returns the number of multiplications.
     """
     model = Model(H, slope, objective, v)
-    least, best, history = 0.0, model.start, Extrapolation()
+    least, best, history = 0.0, v, Extrapolation()
     number, smallest = 0, math.inf
     plain = t = model.start + model.down / model.rho
     for number in range(rounds):
-        z = model.prox(t)
+        found, z = model.prox(t)
         if number % CHECK == 0:
-            value, above = model.judged(t, z)
+            value, above = model.judged(t, found, z)
             done = above <= ROUNDING * model.first - part * value
             if value < least or done:
-                best, least = z, value
+                best, least = found, value
             if done:
                 break
         r = model.reflected(t, z) - z
@@ -160,5 +158,5 @@ def minimise_by_prox(
         smallest = min(smallest, size)
         plain = t + r
         t = history.following(t, r)
-    v[...] = model.weights(best)
+    v[...] = best
     return model.spectrum.work(number + 1)

@@ -20,6 +20,10 @@ LOSSES: dict[str, Any] = {  # phi(u), with the number that the word names
     "quantile": lambda u, level: np.where(u < 0.0, -level * u, (1.0 - level) * u),
     **dict.fromkeys(["epsilon_insensitive", "interpolate"], lambda u, epsilon: np.maximum(0.0, np.abs(u) - epsilon)),
 }
+JOINT: dict[str, Any] = {  # of all scores z (m, K) of a row, own (m, K): whether the column is that of its class
+    "logistic": lambda z, own: np.logaddexp.reduce(z, axis=1) - z[own],
+    "hinge": lambda z, own: np.max(z + ~own, axis=1) - z[own],
+}
 PENALTIES = {  # R(w); r: the l1_ratio, p: of the norm, of: a list of arrays of columns
     **dict.fromkeys(["lp", "l2"], lambda w, r, p, of: norm(w, p) ** 2 / 2.0),
     "l1": lambda w, *_: norm(w, 1.0), "l2norm": lambda w, *_: norm(w, 2.0), "linf": lambda w, *_: np.abs(w).max(),

@@ -6,7 +6,8 @@ caps, center, factor, groups.
 
 The penalised weights are those of the scaled columns, w = coef / factor, and that of the constant column of value v,
 (intercept - shift + coef . center) / v. The objective is R(w) + sum_i cap_i phi(u_i), with u = y (x.w + b) for classes
-and u = x.w + b - y in a regression. At C = inf it is the margin min_i u_i / ||w||_p, or R(w) and the largest violation.
+and u = x.w + b - y in a regression. If all classes have one W, phi is a function of all scores of a row. At C = inf the
+objective is the margin min_i u_i / ||w||_p, or R(w) and the largest violation.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import scipy.sparse as sp
 
 from streammargin.errors import DataError, UsageError
 from streammargin.files import check_arrays, check_input, reading
-from streammargin.formulas import LOSSES, NUMBERS, PENALTIES, bounded, norm
+from streammargin.formulas import JOINT, LOSSES, NUMBERS, PENALTIES, bounded, norm
 from streammargin.matching import Codes
 from streammargin.packages import register_filters
 from streammargin.stored import check_stored_values, open_hdf5
@@ -90,13 +91,15 @@ class Saved:
             raise UsageError(f"the epsilons of {path} were an array; to verify it, train with `loss=interpolate:NAME`")
         word = h["loss"] if self.column is None else "interpolate"
         (self.loss, self.number, named), (penalty, r, domain) = spelled(word), spelled(h["penalty"])
-        if self.loss not in LOSSES or penalty not in PENALTIES:
+        one = problem["joint"] and not math.isinf(h["C"])  # a loss of all scores of a row
+        if self.loss not in (JOINT if one else LOSSES) or penalty not in PENALTIES:
             raise UsageError(f"verify does not know users' own formulas: {path} has {h['loss']} and {h['penalty']}")
         self.coef, self.intercept = arrays["coef"].astype(np.float64), arrays["intercept"].astype(np.float64)
         self.classes, self.caps, width = arrays["classes"], arrays["caps"], self.coef.shape[1]
         self.known = Codes(self.classes, h["positive"], path)
         self.center, self.factor = arrays.get("center", np.zeros(width)), arrays.get("factor", np.ones(width))
         self.kind, self.value, self.weighted = *map(problem["constant"].get, ("kind", "value")), problem["weighted"]
+        self.all_scores = one
         self.numeric, self.hard, self.top = self.loss in NUMBERS, bool(np.isinf(self.caps).all()), named.get("top")
         moved = self.coef * self.center
         through = (problem["shift"] if self.numeric else 0.0) - moved.sum(axis=1)  # of the columns' shift
@@ -242,8 +245,12 @@ class Sums:
         self.blur = np.maximum(self.blur, blur.max(axis=0, initial=0.0))
         wide = blur * (saved.eps / BLUR)
         with np.errstate(over="ignore", invalid="ignore"):
-            phi, low, high = (LOSSES[saved.loss](u + by, number) for by in (0.0, -wide, wide))
-            slip = np.maximum(low, high) - phi
+            if saved.all_scores:
+                phi = JOINT[saved.loss](scores, own)[:, None]
+                slip = 2.0 * wide.max(axis=1, keepdims=True)  # a score and that of the row's class may be off
+            else:
+                phi, low, high = (LOSSES[saved.loss](u + by, number) for by in (0.0, -wide, wide))
+                slip = np.maximum(low, high) - phi
         self.phi, self.slip = self.phi + float(phi.sum()), self.slip + float(slip.sum())
         if not saved.hard:
             caps = (saved.caps[codes] * weights)[:, None]
@@ -278,7 +285,8 @@ def check_all(saved: Saved, sums: Sums) -> Iterator[Check]:
         yield from [Check("  undecided by rounding", None, sums.unsure, None)] if sums.unsure else []
     if not saved.hard:
         yield Check("loss", None, math.fsum(losses := sums.loss()), None)
-        name, each, blur = "primal", saved.penalties + losses, np.sum([part[1] for part in sums.losses], axis=0)
+        penalties = saved.penalties.sum(keepdims=True) if saved.all_scores else saved.penalties
+        name, each, blur = "primal", penalties + losses, np.sum([part[1] for part in sums.losses], axis=0)
         total = math.fsum(each), float(blur.sum())
     elif saved.numeric:
         yield compare("violation", certificate["residual"], sums.violation, sums.blur.max())

@@ -15,7 +15,7 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic, overload, overload_method, register_jitable
 
 from streammargin import losses
-from streammargin.losses import base, exponentials
+from streammargin.losses import base, exponentials, simplex
 from streammargin.penalties import mirror_maps as norms
 from streammargin.rows import blocks, steps
 from streammargin.rows import labels as rows
@@ -70,11 +70,6 @@ def _overload_dense_dot(x, w):
     return blocks.dense_dot
 
 
-@overload(blocks.beyond, jit_options=ALONG)
-def _overload_beyond(x, r):
-    return blocks.beyond
-
-
 @overload(blocks.dense_shrunk_dot, jit_options={"fastmath": {"reassoc", "contract"}})
 def _overload_dense_shrunk_dot(x, theta, r):
     return blocks.dense_shrunk_dot
@@ -100,14 +95,21 @@ def _overload_add_multiples(X, rows, factors, w):
     return blocks.add_multiples
 
 
-@overload(exponentials.exp_minus, jit_options=ALONG)
-def _overload_exp_minus(x):
-    return exponentials.exp_minus
+def _call(function: Any) -> None:
+    """Make a plain function callable in kernels."""
+
+    def choose(*args: Any) -> Any:
+        return function
+
+    choose.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
+    overload(function, jit_options=ALONG, strict=False)(choose)
 
 
-@overload(exponentials.log_one_plus, jit_options=ALONG)
-def _overload_log_one_plus(t):
-    return exponentials.log_one_plus
+for _function in (
+    blocks.beyond, exponentials.exp_minus, exponentials.log_one_plus, exponentials.logarithm,
+    simplex.own_line, simplex.feasible, simplex.middle,
+):  # fmt: skip
+    _call(_function)
 
 
 @overload(base.linear_around, jit_options=ALONG)
@@ -159,6 +161,16 @@ def _overload_margin_shift(loss, multiplier):
     return (lambda loss, multiplier: 0.0) if within else (lambda loss, multiplier: multiplier)
 
 
+@overload(base.part_of, jit_options=ALONG)
+def _overload_part_of(loss, p, own):
+    known = base.has(getattr(loss, "instance_class", None), "part")
+    return (lambda loss, p, own: loss.part(p, own)) if known else (lambda loss, p, own: 0.0)
+
+
+# sums over the lines of a row may be reordered, and so vectorised
+WIDE = {"coupled_step": {**ALONG, "fastmath": {"reassoc", "contract"}}}
+WIDE["softened"] = WIDE["coupled_step"]
+
 _exposed: set[str] = set()
 _known: set[type] = set()
 
@@ -182,7 +194,8 @@ def _overload_method(name: str, signature: inspect.Signature) -> None:
         return method if inspect.isfunction(method) else None
 
     choose.__signature__ = signature  # type: ignore[attr-defined]
-    decorate = overload_method(types.BaseNamedTuple, name, strict=False, jit_options=ALONG)  # type: ignore[attr-defined]
+    options = WIDE.get(name, ALONG)
+    decorate = overload_method(types.BaseNamedTuple, name, strict=False, jit_options=options)  # type: ignore[attr-defined]
     decorate(choose)
 
 

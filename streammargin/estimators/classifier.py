@@ -52,7 +52,8 @@ def _has_probabilities(estimator: MarginClassifier) -> None:
 class MarginClassifier(ClassifierMixin, Estimator):
     """Linear large-margin classifier, trained until a certificate proves the tolerance.
 
-    Several classes are trained one-vs-rest. X may also be the path of a file, a list of paths (shards) or a Source,
+    Several classes are trained one-vs-rest, or with `multiclass="joint"` at once, as `loss="logistic"` does by default.
+    X may also be the path of a file, a list of paths (shards) or a Source,
     which is streamed. Columns of frames must have the names and order of those in `fit`, as in all of scikit-learn;
     columns of files are matched by name, in any order.
 

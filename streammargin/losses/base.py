@@ -27,6 +27,10 @@ class Loss(Thing, ABC):
     def terms(self) -> Any:
         """What kernels use: a named tuple of floats with the methods described in `losses/__init__.py`."""
 
+    def joint(self) -> Any:
+        """The same for one loss of all lines of weights together, with `coupled_step`; None: it has no such form."""
+        return None
+
 
 class Largest(Loss):
     """A loss of which only the largest may count.
@@ -45,6 +49,11 @@ class Largest(Loss):
 def has(loss: Any, method: str) -> bool:
     """Whether a loss, or its class, has this method; a user's field of that name does not count."""
     return callable(getattr(loss, method, None))
+
+
+def coupled(terms: Any) -> bool:
+    """Whether a row's loss is one of all its lines together."""
+    return has(terms, "coupled_step")
 
 
 def called(terms: Any) -> str:
@@ -107,6 +116,11 @@ def share_of(plain, loss, alpha, cap, share):
 def margin_shift(loss, multiplier):
     """What the multiplier adds to the margins of classes instead; 0 for numbers."""
     return 0.0 if has(loss, "lifted") else multiplier
+
+
+def part_of(loss, p, own):
+    """A line's part of a coupled loss's dual, for the share p of a row in it; 0 for a loss without `part`."""
+    return loss.part(p, own) if has(loss, "part") else 0.0
 
 
 def derivative_by_step(loss, u, cap):

@@ -17,7 +17,7 @@ import numpy as np
 from streammargin.compiled.order import permutation
 from streammargin.errors import UsageError
 from streammargin.losses import is_numeric, losses_with, terms
-from streammargin.losses.base import called, has
+from streammargin.losses.base import called, coupled, has
 from streammargin.penalties.base import Penalty
 from streammargin.penalties.lp import LpSquare
 from streammargin.points.base import Point
@@ -92,17 +92,23 @@ class Method(SolverWord):
     # methods of a loss that it calls, beside those that its base classes name; empty: the default loss only
     requires: ClassVar[tuple[str, ...]] = ()
     default_C: ClassVar[float] = 1.0  # inf: the method supports the hard margin only
-    joint: ClassVar[bool] = False  # supports multiclass = joint
+    joint: ClassVar[bool] = False  # supports multiclass = joint at C = inf
+    couples: ClassVar[tuple[str, ...]] = ()  # methods that it calls of a loss of all scores; empty: it takes none
     takes: ClassVar[tuple[str, ...]] = ()  # which of PATH and TOP it supports
     numeric: ClassVar[bool] = False  # supports targets that are numbers
     blocks_per_step: ClassVar[int] = 1  # blocks that a step of a pass gets at once, where the memory allows it
 
     def check(self, problem: Problem) -> None:
         """Raise UsageError for a loss, penalty, C or option that this method does not support."""
-        if problem.joint and not (problem.hard and self.joint):
+        if problem.joint and problem.hard and not self.joint:
             raise UsageError(
-                "`multiclass=joint` is one hard margin of all classes: it needs `C=inf`, and `solver=auto`, "
-                "dual-momentum, gd, normalized-gd or adaptive; for a finite C leave it out"
+                "one hard margin of all classes, `multiclass=joint` at C = inf, needs `solver=auto`, dual-momentum, "
+                "gd, normalized-gd or adaptive"
+            )
+        if problem.joint and not problem.hard and not self.couples:
+            raise UsageError(
+                f"{self.called} trains one class against the rest at a finite C; use `multiclass=ovr`, or for all "
+                "classes at once `solver=auto`"
             )
         if is_numeric(problem.loss) and not (self.numeric and problem.numeric):
             able = (
@@ -119,7 +125,7 @@ class Method(SolverWord):
             raise UsageError(
                 f"{self.called} supports penalties with p = 2 only, not {problem.p:.6g}; use `penalty=l2`, or {other}"
             )
-        needed = self.required()
+        needed = self.couples if coupled(problem.loss) else self.required()
         if not needed and problem.loss != terms(self.default_loss):
             raise UsageError(f"{self.called} has one loss of its own; leave `loss` out")
         for method in needed:

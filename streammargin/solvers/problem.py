@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from streammargin.penalties.base import Penalty
+from streammargin.penalties.lines import EachLine
 from streammargin.penalties.lp import Lp
 from streammargin.penalties.mirror_maps import L2, Shrunk, lp_norm
 from streammargin.solvers.outputs import Outputs
@@ -134,6 +135,10 @@ class Problem:
         """The rows of the lines of a group, of an array (K, ...) with a row for each line."""
         return rows[group * self.lines : (group + 1) * self.lines]
 
+    def of_group(self, rows: np.ndarray, group: int) -> np.ndarray:
+        """The same as an array (...) for a group of one line, and (lines, ...) for one of several."""
+        return rows[group] if self.lines == 1 else self.view(rows, group)
+
     def by_line(self, each: np.ndarray) -> np.ndarray:
         """An entry for each line, from an array with one for each group."""
         return np.repeat(each, self.lines, axis=0)
@@ -150,7 +155,11 @@ class Problem:
             return Interpolation(lp, shared, self.largest_target, signed=True)
         if self.hard:
             return JointMargin(lp, shared, self.lines) if self.joint else HardMargin(lp, shared)
-        return SoftMargin(self.penalty or lp, shared, free=self.free, signed=self.numeric)
+        penalty = self.penalty or lp
+        if not self.joint:
+            return SoftMargin(penalty, shared, free=self.free, signed=self.numeric)
+        penalty = penalty if penalty.of_lines else EachLine.of(penalty)
+        return SoftMargin(penalty, False, free=self.free, signed=self.numeric)
 
     @property
     def margin(self) -> HardMargin:

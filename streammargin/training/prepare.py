@@ -18,7 +18,7 @@ from streammargin.driver.scaling import Scaling
 from streammargin.driver.setup import Target, encode, make_numbers
 from streammargin.driver.validate import ClassValidator, NumberValidator, Validator, plan_to_score
 from streammargin.errors import BudgetError, DataError, UsageError
-from streammargin.losses import terms
+from streammargin.losses import make_loss
 from streammargin.options.table import Options
 from streammargin.penalties.lp import LpSquare
 from streammargin.points.linear import LinearPoint
@@ -36,7 +36,7 @@ from streammargin.sources.scaled import ScaledSource
 from streammargin.sources.thinned import thinned
 from streammargin.sources.watched import WatchedSource
 from streammargin.training.job import Job
-from streammargin.training.problem import make_objective, make_problem
+from streammargin.training.problem import make_objective, make_problem, terms_of
 from streammargin.training.start import start_of
 from streammargin.training.task import Task, check_tolerance, make_task
 from streammargin.wording import Message
@@ -55,6 +55,8 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
     source, watched = watch(stored, options)
     target, sliced, known, asked = make_problem(source, task, options, budget)
     labels = sliced.settled()
+    if not task.numeric:
+        options = replace(options, multiclass="joint" if asked.joint else "ovr")
 
     own = labels.held_bytes + asked.objective.penalty.nbytes + _bytes_of_weights(options, asked)
     names = column_names(source, budget, own)
@@ -184,7 +186,7 @@ def _problem_for(method: Method, asked: Problem, task: Task, options: Options, s
         asked = replace(asked, penalty=penalty, norm=penalty.norm or asked.norm, free=able)
     if not options.auto or task.numeric:
         return asked
-    loss = asked.loss if options.loss is not None else terms(method.default_loss)
+    loss = asked.loss if options.loss is not None else terms_of(make_loss(method.default_loss), asked.lines, asked.hard)
     outputs = asked.outputs if options.costs else asked.outputs.at(method.default_C)  # `asked` has C = 1
     return replace(asked, loss=loss, outputs=outputs)
 

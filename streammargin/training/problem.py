@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +23,9 @@ from streammargin.driver.setup import (
     make_target,
     survey,
 )
-from streammargin.errors import DataError
+from streammargin.errors import DataError, UsageError
+from streammargin.losses import losses_with
+from streammargin.losses.base import Loss, has
 from streammargin.matching import number_in
 from streammargin.options.table import FREE, Options
 from streammargin.penalties import make_penalty
@@ -70,11 +73,12 @@ def make_problem(
     check_caps(task.costs, factors, known.extremes, source.rows)
     per_trial = len(target.positive)
     costs = np.repeat(np.array(task.costs), per_trial)
+    lines = per_trial if is_joint(options, task) else 1
     problem = Problem(
         rows=source.rows,
         features=source.features,
         dtype=source.dtype if options.scale == "none" else ScaledSource.dtype,
-        loss=task.loss.terms(),
+        loss=terms_of(task.loss, lines, math.inf in task.costs),
         norm=penalty.norm or make_norm(p),
         p=p,
         outputs=Outputs(
@@ -90,7 +94,7 @@ def make_problem(
         absolute=options.eps if options.absolute else None,
         seed=options.seed,
         present=int(known.mass[1].sum()),
-        lines=per_trial if options.multiclass == "joint" else 1,
+        lines=lines,
         path=options.path is not None,
         top=options.top,
         numeric=task.numeric,
@@ -100,6 +104,28 @@ def make_problem(
         largest_target=largest_target(labels) if task.numeric else 0.0,
     )
     return target, labels, known, problem
+
+
+def is_joint(options: Options, task: Task) -> bool:
+    """Whether several classes have one W: by default where their loss is the softmax."""
+    if options.multiclass is not None:
+        return options.multiclass == "joint"
+    joint = task.loss.joint()
+    return joint is not None and has(joint, "log_likelihoods") and math.inf not in task.costs
+
+
+def terms_of(loss: Loss, lines: int, hard: bool) -> Any:
+    """The terms of a loss, or of its form for all classes at once. UsageError where it has no such form."""
+    if lines == 1 or hard:
+        return loss.terms()
+    joint = loss.joint()
+    if joint is None:
+        able = " or ".join(f"`loss={name}`" for name in losses_with(["coupled_step"], joint=True))
+        raise UsageError(
+            f"the loss {loss.name} has no form for all classes at once; with `multiclass=joint` and a finite C use "
+            f"{able}, or use `multiclass=ovr`"
+        )
+    return joint
 
 
 def _classes(options: Options, labels: SlicedLabels) -> tuple[Target, SlicedLabels, Survey]:

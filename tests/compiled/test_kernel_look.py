@@ -11,6 +11,7 @@ from reference.datasets import as_form, noisy
 from streammargin.compiled import look as kernel
 from streammargin.compiled import overloads
 from streammargin.losses import is_numeric, terms
+from streammargin.losses.logistic import Logistic
 from streammargin.rows.labels import Labels, numbered_from
 from streammargin.sources.arrays import ArraySource
 
@@ -174,8 +175,7 @@ def test_chunks_hold_few_values():
 
 @pytest.mark.parametrize("form", ["dense", slow("csr")])
 def test_a_loss_may_couple_lines_of_weights(form):
-    overloads.expose(twin.Softmax)
-    s = Setting(twin.Softmax(), form)
+    s = Setting(Logistic().joint(), form)
     with pytest.raises(ValueError, match="Softmax couples the margins of a row, so it has no slope"):
         s.look(RULES["the best duals"], H=np.zeros((CLASSES, COLUMNS + 1, COLUMNS + 1)))
     s.multiplier[:] = 0.0

@@ -112,7 +112,7 @@ class Model:
         return self.spectrum.out_of(inner / (self.spectrum.values + self.rho))
 
     def judged(self, t: np.ndarray, v: np.ndarray, z: np.ndarray) -> tuple[float, float]:
-        """(the value at the prox of t, v as weights, above that of the start; how far it is above the least one, at most).
+        """(the value at z above that of the start, how far it is above the least value at most); v, z: the prox of t.
 
         rho (t - z) is a subgradient of R at z, and so `off` is one of the model, which bends by H at least.
         """
@@ -125,38 +125,37 @@ class Model:
 
 
 def minimise_by_prox(
-    H: np.ndarray, slope: np.ndarray, objective: Objective, v: np.ndarray, part: float, rounds: int
-) -> float:
-    """v <- argmin of slope.(v - v0) + 1/2 (v - v0)^T H (v - v0) + R(v), for weights v (d+1,) or (lines, d+1).
+    H: np.ndarray, slope: np.ndarray, objective: Objective, start: np.ndarray, part: float, rounds: int
+) -> tuple[np.ndarray, float]:
+    """(argmin over v of slope.(v - start) + 1/2 (v - start)^T H (v - start) + R(v), multiplications that it took).
 
-    H       (m, m) symmetric, positive semidefinite, over the entries of v.ravel();
-    slope   (m,) gradient at v0; v: v0 at first, overwritten unless nothing lower was found;
+    H       (m, m) symmetric, positive semidefinite, over the entries of the weights `start`, (d+1,) or (lines, d+1);
+    slope   (m,) gradient at the start;
     part    stop where it is proven that this part of the fall, at most, is missing;
     rounds  stop after so many iterations, each of two products with H and a prox of R
 
-    Returns the number of multiplications.
+    The start is returned where nothing lower was found.
     """
-    model = Model(H, slope, objective, v)
-    least, best, history = 0.0, v, Extrapolation()
+    model = Model(H, slope, objective, start)
+    least, best, history = 0.0, start, Extrapolation()
     number, smallest = 0, math.inf
     plain = t = model.start + model.down / model.rho
     for number in range(rounds):
-        found, z = model.prox(t)
+        v, z = model.prox(t)
         if number % CHECK == 0:
-            value, above = model.judged(t, found, z)
+            value, above = model.judged(t, v, z)
             done = above <= ROUNDING * model.first - part * value
             if value < least or done:
-                best, least = found, value
+                best, least = v, value
             if done:
                 break
         r = model.reflected(t, z) - z
         size = float(np.linalg.norm(r))
-        if size > RISEN * smallest:
+        if size > RISEN * smallest:  # the extrapolation led away
             history.forget()
             t, smallest = plain, math.inf
             continue
         smallest = min(smallest, size)
         plain = t + r
         t = history.following(t, r)
-    v[...] = best
-    return model.spectrum.work(number + 1)
+    return best, model.spectrum.work(number + 1)

@@ -98,6 +98,7 @@ class Newton(Succession):
     name = "newton"
     numeric = True
     requires = ProximalNewton.requires
+    couples = ProximalNewton.couples
     any_p = False
     takes = ProximalNewton.takes
     watch = Watch
@@ -105,7 +106,7 @@ class Newton(Succession):
     def takes_proximal(self, problem: Problem) -> bool:
         """Whether the penalty, a free constant, regression, a path over C or the loss requires the stage `proximal`."""
         lp = problem.penalty is None or isinstance(problem.penalty, LpSquare)
-        plain = lp and not (problem.free or problem.numeric or problem.path)
+        plain = lp and not (problem.free or problem.numeric or problem.path or problem.joint)
         return not plain or not all(has(problem.loss, method) for method in CALLED)
 
     def serves(self, penalty: Penalty, free: bool) -> bool:

@@ -22,11 +22,13 @@ from streammargin.rows.labels import RowLabels, numbered_from
 from streammargin.solvers.base import PATH, PassReport, Share, matrix_work
 from streammargin.solvers.cache import rows as store
 from streammargin.solvers.columns.constant import SIDES, constants_alone
+from streammargin.solvers.columns.proximal_model import minimise_by_prox
 from streammargin.solvers.columns.screening import TOO_FAR, proven_zeros
 from streammargin.solvers.linear import LinearSolver, LinearState, keep_weights
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.best import best_figures, keep_bounds
 from streammargin.solvers.proof.bounds import Bounds, bounds, bounds_of_lines
+from streammargin.solvers.proof.objectives.base import Objective
 from streammargin.solvers.proof.rounding import blur
 from streammargin.solvers.roles import (
     GROUPS,
@@ -56,9 +58,11 @@ DAMPING = 1e-3  # first damping of the Hessian, relative to its largest possible
 LEAST_DAMPING = 1e-14  # least damping: smaller ones are rounding
 ENOUGH = 1e-4  # Armijo constant: a step is shortened if F falls by less than this share of the predicted fall
 ROUNDING = 1e-13  # of the function's value, relative
-PART = 1e-3  # accuracy of the quadratic subproblem, relative to its first change
+PART = 1e-3  # accuracy of the quadratic subproblem, relative to its first change, or to its fall
 ROUNDS = 200  # most rounds of the subproblem
-WORK = 3e10  # most multiplications of its Newton steps, a second or two
+ITERATIONS = 3000  # most iterations of it where the penalty is known by its prox alone
+EIGEN = 6  # matrices of the size of the Hessian while its eigenvectors are computed
+WORK = 3e10  # most multiplications of its Newton steps, or of its products with H, a second or two
 
 
 # entries of the weights of a group, if the loss couples its lines; lines with free constants that are balanced together
@@ -142,14 +146,15 @@ class ProximalNewton(LinearSolver[ProxNewton]):
     state_class: ClassVar[type[ProxNewton]] = ProxNewton
 
     def serves(self, penalty: Penalty, free: bool) -> bool:
-        return isinstance(penalty, LpSquare) or penalty.pieces(1) is not None  # the exponent of lp is checked elsewhere
+        return penalty.proximal or isinstance(penalty, LpSquare)  # the exponent of lp is checked elsewhere
 
     def needs(self, penalty: Penalty) -> str:
-        return f"newton needs the method pieces of a penalty, and {penalty} has none"
+        return f"newton needs the method prox of a penalty, and {penalty} has none"
 
     def reserved_bytes(self, problem: Problem) -> int:
-        width = problem.lines * (problem.features + 1)  # the Hessian, and its part for the nonzero columns
-        return 8 * width * (2 * width + 16)
+        shape = (problem.lines, problem.features + 1)[problem.lines == 1 :]  # as `of_group` gives it
+        width = math.prod(shape)  # the Hessian, and its part for the nonzero columns, or its eigenvectors
+        return 8 * width * ((2 if problem.objective.pieces(shape) is not None else EIGEN) * width + 16)
 
     def start(self, problem: Problem, labels: RowLabels) -> ProxNewton:
         state = super().start(problem, labels)
@@ -294,6 +299,8 @@ class ProximalNewton(LinearSolver[ProxNewton]):
                 step.direction[mine] *= part
                 step.fall[k] *= part
                 state.w[mine] = step.start[mine] + step.direction[mine]
+                w = problem.of_group(state.w, k)
+                w[:] = problem.objective.inside(w)
                 step.damping[k] *= 4.0
                 return False
             step.damping[k] = max(0.25 * step.damping[k], LEAST_DAMPING)
@@ -351,21 +358,12 @@ class ProximalNewton(LinearSolver[ProxNewton]):
             problem.of_group(each, k) for each in (state.w, step.start, step.direction, down, step.scale, state.zeros)
         )
         H = hessian(problem, state.read, k)
-        ordered = objective.pieces(w.shape)
-        assert ordered is not None
-        order, pieces = ordered
         diagonal = np.diagonal(H) + step.damping[k] * scale.max()
         H += np.triu(H, 1).T
         np.fill_diagonal(H, diagonal)
-        v = w.ravel()[order]
-        if (np.diff(order) < 0).any():
-            H = H[np.ix_(order, order)]
-        resting = zeros.ravel()[order] & (v == 0.0)
-        rounds = minimise_quadratic(H, -down.ravel()[order], pieces, resting, v, PART, ROUNDS, WORK)
-        # each round sweeps over the matrix, and factors its nonzero part
-        state.multiplications += rounds * matrix_work(int(np.count_nonzero(v)), 1, v.size)
         start[:] = w
-        w.reshape(-1)[order] = v
+        w[:], work = lowest(objective, H, -down, start, zeros)
+        state.multiplications += work
         direction[:] = w - start
         grown = objective.regulariser(w) - objective.regulariser(start)
         step.fall[k] = grown - float(down.ravel() @ direction.ravel())
@@ -400,3 +398,26 @@ def middle_share(loss: Any) -> float:
         return 0.0
     found = 0.5 * (loss.feasible(-math.inf, 1.0) + loss.feasible(math.inf, 1.0))
     return found if math.isfinite(found) else 0.0
+
+
+def lowest(
+    objective: Objective, H: np.ndarray, slope: np.ndarray, w: np.ndarray, zeros: np.ndarray
+) -> tuple[np.ndarray, float]:
+    """(the minimum of R plus the quadratic model with this slope at w, multiplications that it took).
+
+    slope, w and zeros (weights that stay if they are 0): (d+1,) or (lines, d+1); H: over the entries of w.ravel().
+    """
+    ordered = objective.pieces(w.shape)
+    if ordered is None:
+        most = min(max(int(WORK / w.size**2), ROUNDS), ITERATIONS)
+        return minimise_by_prox(H, slope.ravel(), objective, w, PART, most)
+    order, pieces = ordered
+    v = w.ravel()[order]
+    if (np.diff(order) < 0).any():
+        H = H[np.ix_(order, order)]
+    resting = zeros.ravel()[order] & (v == 0.0)
+    rounds = minimise_quadratic(H, slope.ravel()[order], pieces, resting, v, PART, ROUNDS, WORK)
+    found = np.empty(w.size)
+    found[order] = v
+    # each round sweeps over the matrix, and factors its nonzero part
+    return found.reshape(w.shape), rounds * matrix_work(int(np.count_nonzero(v)), 1, v.size)

@@ -116,8 +116,8 @@ class Ascent(Succession):
             plain, accelerated = DrawnPlain(False, self.order), DrawnMomentum(False, self.order)
         return {
             "plain": Stage(plain, leave=leave if self.undecided else stay),
-            "coupled": Stage(Coupled()),
             "momentum": Stage(accelerated, enter=lambda problem, before, watch: accelerated.follow(problem, before)),
+            "coupled": Stage(Coupled()),
         }
 
     def first(self, problem: Problem) -> str:

@@ -32,7 +32,7 @@ INNER = Axis(lambda problem: problem.count if problem.sparse else problem.featur
 
 
 @state
-class Sweep:
+class ExactSums:
     """The sums of a certificate, as in compiled/look.py.
 
     image: A^T alpha in float64, laid out as the weights; blur: eps times the norms of the lines.
@@ -57,7 +57,7 @@ class CoupledAscent(LinearState):
     squares: Rows[f8] = of(N)
     W: Shared[Float] = of(OUTER, INNER)
     figures: Sum[f8] = of(GROUPS, kernel.FIGURES)
-    sweep: Sweep
+    sweep: ExactSums
     part: int = 0
 
 

@@ -158,7 +158,7 @@ class Learner:
         return codes
 
     def _first_problem(self, target: Target, features: int, rows: int, name: str) -> Problem:
-        factors = class_factors(self.options.class_weight, target, np.empty(0), name)
+        factors = class_factors(self.options.class_weight, target, np.zeros((1, len(target.classes))), name)
         penalty = make_penalty(self.options.penalty).of_columns(Columns(features, _no_groups))
         p = penalty.p if isinstance(penalty, LpSquare) else 2.0
         problem = Problem(

@@ -49,6 +49,7 @@ class Pdprox(Method):
     )  # fmt: skip
     prologue = 1
     numeric = True
+    several = True
     requires = ("step", "primal", "dual")
     takes = (PATH, TOP)
     any_p = False

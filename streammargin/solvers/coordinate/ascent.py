@@ -60,6 +60,7 @@ class Ascent(Succession):
         kw_only=True,
     )  # fmt: skip
     numeric = True
+    several = True
     blocks_per_step = DualAscent.blocks_per_step
     watch = Watch
     requires = DualAscent.requires

@@ -97,6 +97,7 @@ class Newton(Succession):
 
     name = "newton"
     numeric = True
+    several = True
     requires = ProximalNewton.requires
     any_p = False
     takes = ProximalNewton.takes

@@ -101,6 +101,11 @@ class Learner:
         name = f"batch {self.batches}"
         source = ArraySource(X, y, sample_weight, name)
         rows = source.rows if limit is None else min(limit, source.rows)
+        if len(source.outputs() or [""]) > 1:
+            raise DataError(
+                f"{name} has several labels a row, and a stream is learned with one; write it with write_hdf5 and "
+                "train on the file"
+            )
         if self.problem is not None and source.features != self.features:
             raise DataError(
                 f"{name} has {source.features} columns but those before it had {self.features}; "

@@ -72,6 +72,6 @@ def _of_one_type(labels: np.ndarray, name: str) -> np.ndarray:
 
 
 def label_of(source: Source) -> LabelColumn | None:
-    """The column of a table that the labels of a source were from, if it is known."""
-    name = source.label_column()
-    return None if name is None else LabelColumn(name)
+    """Where the labels of a source were from, if it is known, and the names of their columns, if they have several."""
+    name, outputs = source.label_column(), source.outputs() if source.has_labels() else None
+    return None if name is None and outputs is None else LabelColumn(name, outputs=outputs)

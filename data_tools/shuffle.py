@@ -44,8 +44,9 @@ def run(options: argparse.Namespace) -> str:
 
 def stored_bytes(source: Source) -> int:
     """Estimated bytes of the rows."""
-    item = source.dtype.itemsize
-    return source.nnz * (item + 4) + 16 * source.rows if source.sparse else source.nnz * item + 16 * source.rows
+    item, outputs = source.dtype.itemsize, len(source.outputs() or [""]) if source.has_labels() else 1
+    beside = 8 * (1 + outputs) * source.rows
+    return source.nnz * (item + 4 * source.sparse) + beside
 
 
 def shuffle(

@@ -20,7 +20,7 @@ class Spill:
         self._folder = folder
         self._kinds: dict[str, np.dtype] = {}
         self._digits: set[str] = set()  # parts that are written as the digits of whole numbers
-        self._width = 0
+        self._tails: dict[str, tuple[int, ...]] = {}  # shapes of the entries of parts
 
     def _path(self, bucket: int, part: str) -> str:
         return os.path.join(self._folder, f"{bucket}.{part}")
@@ -30,11 +30,10 @@ class Spill:
         parts = batch._asdict()
         if batch.indptr is not None:
             parts["indptr"] = np.diff(batch.indptr)  # row lengths, which can be appended
-        if batch.X is not None:
-            self._width = batch.X.shape[1]
         for name, values in parts.items():
             if values is None:
                 continue
+            self._tails[name] = values.shape[1:]
             if values.dtype.kind in "OU":  # text: fixed-width, without a length per value
                 values = np.char.encode(values.astype(str), "utf-8")
             try:
@@ -64,10 +63,8 @@ class Spill:
         for name, kind in self._kinds.items():
             path = self._path(bucket, name)
             if os.path.exists(path):
-                found[name] = np.fromfile(path, kind)
+                found[name] = np.fromfile(path, kind).reshape(-1, *self._tails[name])
                 os.unlink(path)
-        if found["X"] is not None:
-            found["X"] = found["X"].reshape(-1, self._width)
         if found["indptr"] is not None:
             found["indptr"] = np.concatenate([[0], np.cumsum(found["indptr"])]).astype(np.int64)
         labels = found["labels"]

@@ -7,7 +7,8 @@ caps, center, factor, groups.
 The penalised weights are those of the scaled columns, w = coef / factor, and that of the constant column of value v,
 (intercept - shift + coef . center) / v. The objective is R(w) + sum_i cap_i phi(u_i), with u = y (x.w + b) for classes
 and u = x.w + b - y in a regression. If all classes have one W, phi is a function of all scores of a row. At C = inf the
-objective is the margin min_i u_i / ||w||_p, or R(w) and the largest violation.
+objective is the margin min_i u_i / ||w||_p, or R(w) and the largest violation. Where y is (n, K), each row of coef has
+a column of y, a shift and an objective of its own.
 """
 
 from __future__ import annotations
@@ -100,13 +101,16 @@ class Saved:
         self.center, self.factor = arrays.get("center", np.zeros(width)), arrays.get("factor", np.ones(width))
         self.kind, self.value, self.weighted = *map(problem["constant"].get, ("kind", "value")), problem["weighted"]
         self.all_scores = one
+        self.outputs = h.get("outputs")  # the names of the columns of y (n, outputs)
+        self.several = self.outputs is not None and self.loss not in NUMBERS  # labels of a row, each 0 or 1
         self.numeric, self.hard, self.top = self.loss in NUMBERS, bool(np.isinf(self.caps).all()), named.get("top")
         moved = self.coef * self.center
-        through = (problem["shift"] if self.numeric else 0.0) - moved.sum(axis=1)  # of the columns' shift
+        through = (np.asarray(problem["shift"]) if self.numeric else 0.0) - moved.sum(axis=1)  # of the columns' shift
         self.sizes = np.abs(self.intercept) + np.abs(through) + np.abs(moved).sum(axis=1)
         self.constant, self.offset = self.intercept - through, through if self.kind == "midway" else self.intercept
         of = arrays.get("groups", np.zeros(width, np.int64))
-        want = [(width,), (width,), (width,), self.coef.shape[:1], (1 if self.numeric else len(self.classes),)]
+        caps = (len(self.coef), 2) if self.several else (1 if self.numeric else len(self.classes),)
+        want = [(width,), (width,), (width,), self.coef.shape[:1], caps]
         if [*map(np.shape, (self.center, self.factor, of, self.intercept, self.caps))] != want or np.isnan(moved).any():
             raise ValueError("its arrays do not fit each other")
         groups = np.split(np.argsort(of, kind="stable"), np.cumsum(np.unique(of, return_counts=True)[1])[:-1])
@@ -124,9 +128,11 @@ class Saved:
         self.rounding = unit * 2 * (width + 4) * 2.0**-52 * np.array([norm(part, 2.0) for part in parts])
 
     def codes(self, labels: np.ndarray) -> np.ndarray:
-        """The class code (m,) of each label, -1 for a label that was not trained on."""
+        """The class code (m,), or (m, outputs), of each label, -1 for a label that was not trained on."""
         if self.numeric:
             return np.zeros(len(labels), np.intp)
+        if self.several:
+            return np.where(labels == 1, 1, np.where(labels == 0, 0, -1))
         if labels.dtype.kind not in "biufOSU":
             raise ValueError("labels are neither numbers nor text")
         values, inverse = np.unique(labels, return_inverse=True)
@@ -143,9 +149,11 @@ class Saved:
 
 
 class File:
-    """Rows in HDF5: X a dataset (n, d) or a csr_matrix, y and weights datasets (n,)."""
+    """Rows in HDF5: X a dataset (n, d) or a csr_matrix, y and weights datasets (n,), or y (n, outputs)."""
 
-    def __init__(self, path: str, names: dict[str, Any], weighted: bool, stack: contextlib.ExitStack) -> None:
+    def __init__(
+        self, path: str, names: dict[str, Any], weighted: bool, stack: contextlib.ExitStack, outputs: int = 0
+    ) -> None:  # fmt: skip
         register_filters()
         self.path, self.stack = path, stack
         self.home = self._open(path)
@@ -158,20 +166,22 @@ class File:
         for part in ("data", "indices") if self.sparse else ():
             check_stored_values(self.x[part], self.x["indptr"])
         self.rows, self.features, self.wide = *map(int, shape), 0  # wide: bytes of a row's fixed-length text
-        self.y = self._column(names["y"] or "y")
+        self.y = self._column(names["y"] or "y", outputs)
         self.weights = self._column(names["sample_weight"] or "sample_weight") if weighted else None
         self.epsilons = self._column(names["epsilon"]) if names.get("epsilon") else None
 
-    def _column(self, name: str) -> Any:
-        """A dataset NAME, FILE:NAME, or an array FILE.npy."""
+    def _column(self, name: str, outputs: int = 0) -> Any:
+        """A dataset NAME, FILE:NAME, or an array FILE.npy, of (rows,), or (rows, outputs) where these are named."""
         column, (place, _, inside) = self.home.get(name), name.rpartition(":")
         if column is None and (place or name.endswith(".npy")):
             check_input(place or name)
             column = self._open(place).get(inside) if place else np.load(name, mmap_mode="r", allow_pickle=False)
-        if getattr(column, "shape", None) != (self.rows,):
-            raise DataError(f"{self.path}: {name} is not a dataset of {self.rows} values; {CONVERT} with `y={name}`")
+        shape = (self.rows, outputs) if outputs else (self.rows,)
+        if getattr(column, "shape", None) != shape:
+            values = f"{self.rows} values" if not outputs else f"the shape {shape}"
+            raise DataError(f"{self.path}: {name} is not a dataset of {values}; {CONVERT} with `y={name}`")
         check_stored_values(column)
-        self.wide = max(self.wide, 8 * column.dtype.itemsize)
+        self.wide = max(self.wide, 8 * max(1, outputs) * column.dtype.itemsize)
         return column.asstr() if isinstance(column, h5py.Dataset) and h5py.check_string_dtype(column.dtype) else column
 
     def _open(self, path: str) -> h5py.File:
@@ -221,16 +231,20 @@ class Sums:
         """Add a block of rows."""
         saved, number = self.saved, self.saved.number
         self.seen += len(codes)
-        present = (codes >= 0) & (weights > 0.0)
+        present = (codes.reshape(len(codes), -1)[:, 0] >= 0) & (weights > 0.0)
         self.square = max(self.square, float(saved.squares(X)[present].max(initial=0.0)))
         scores, blur, codes, weights = (part[present] for part in (*saved.scores(X), codes, weights))
         self.rows += len(codes)
         if saved.numeric:
-            numbers = labels[present].astype(np.float64)[:, None]
+            numbers = labels[present].astype(np.float64).reshape(len(scores), -1)
             u, blur = scores - numbers, blur + BLUR * np.abs(numbers)
             number = number if epsilons is None else epsilons[present][:, None]
             beyond = np.abs(u) - (0.0 if number is None else number)
             self.violation = max(self.violation, float(beyond.max(initial=0.0)))
+        elif saved.several:
+            u = np.where(codes == 1, scores, -scores)
+            unsure = np.abs(u) <= blur
+            self.wrong, self.unsure = self.wrong + int(np.sum((u < 0.0) & ~unsure)), self.unsure + int(unsure.sum())
         else:
             own = codes[:, None] == (1 if self.K == 1 else np.arange(self.K))
             u = np.where(own, scores, -scores)
@@ -253,7 +267,8 @@ class Sums:
                 slip = np.maximum(low, high) - phi
         self.phi, self.slip = self.phi + float(phi.sum()), self.slip + float(slip.sum())
         if not saved.hard:
-            caps = (saved.caps[codes] * weights)[:, None]
+            each = np.take_along_axis(saved.caps, codes.T, axis=1).T if saved.several else saved.caps[codes][:, None]
+            caps = each * weights[:, None]
             self.losses.append(np.sum(caps * np.stack([phi, slip]), axis=1))
             self.kept += [(u, caps)] if saved.top is not None else []
 
@@ -297,8 +312,9 @@ def check_all(saved: Saved, sums: Sums) -> Iterator[Check]:
         name, each = "margin_lower", np.where(saved.lengths > 0.0, sums.smallest / lengths, -np.inf)
         total = each.min(), blur[np.argmin(each)]
     parts = certificate["per_class"] if sums.K > 1 and not saved.problem["joint"] else []
-    for label, part, figure, rounding in zip(saved.classes, parts, each, blur, strict=False):
-        yield compare(f"{name} of class {label}", part[name], figure, rounding)
+    noun, labels = ("class", saved.classes) if saved.outputs is None else ("output", saved.outputs)
+    for label, part, figure, rounding in zip(labels, parts, each, blur, strict=False):
+        yield compare(f"{name} of {noun} {label}", part[name], figure, rounding)
     yield compare(name, certificate[name], *total)
     if saved.kind in ("none", "midway"):  # no constant column: the intercept is 0, or midway between the nearest rows
         apart = (sums.lowest > sums.highest) & np.isfinite(sums.lowest) & np.isfinite(sums.highest)
@@ -314,13 +330,13 @@ def sum_up(saved: Saved, paths: Sequence[Any], names: dict[str, str | None], mem
     sums, weighted = Sums(saved), learned and (saved.weighted or names["sample_weight"] is not None)
     for path in map(os.fspath, paths):
         with reading(path, "is not a layout of rows that verify reads", CONVERT), contextlib.ExitStack() as stack:
-            file = File(path, names, weighted, stack)
+            file = File(path, names, weighted, stack, len(saved.outputs or ()))
             if file.features != saved.coef.shape[1]:
                 raise DataError(f"{path} has {file.features} columns, not {saved.coef.shape[1]}; name the model's data")
             for start, X, labels, weights, epsilons in file.blocks(memory, sums.K):
                 codes = saved.codes(labels)
                 if learned and saved.header["classes"] is None and (codes < 0).any():
-                    row = int(np.argmax(codes < 0))
+                    row = int(np.argmax((codes < 0).reshape(len(codes), -1).any(axis=1)))
                     raise DataError(f"{path}: the label of row {start + row} is new, {labels[row]}; use another `y`")
                 sums.add(X, labels, codes, weights, epsilons)
     return sums
@@ -347,6 +363,7 @@ def verify(model: Any, data: Any, valid: Any = None, *, memory: int = 256 << 20,
                 called["y"] = None  # labels in a separate file belong to the training rows
             saved.offset = saved.intercept  # with the midway bias
             out = sum_up(saved, [valid], called, memory, learned=False)
-            rows, error = max(1, out.rows), out.phi if saved.numeric else out.mistakes(round(known * out.rows))
+            rows = max(1, out.rows) * (len(saved.coef) if saved.several else 1)
+            error = out.phi if saved.numeric else out.mistakes(round(known * rows))
             checks.append(compare("valid error", known, error / rows, out.slip / rows if saved.numeric else 0.0))
         return checks

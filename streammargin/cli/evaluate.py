@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from typing import Any
 
 from streammargin.cli.options import add_common, add_data_names, add_missing_columns, add_unknown
 from streammargin.cli.remarks import Remarks
@@ -46,6 +47,10 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(to_plain(figures), allow_nan=False))
         return 0
+    for part in figures.get("per_output", []):
+        print(f"output {printable(part['output'])}: {_of_output(part)}")
+    if "per_output" in figures:
+        print(f"of {len(figures['per_output'])} outputs, in the mean:")
     if "accuracy" not in figures:  # a model of numbers
         if figures["loss"] is not None:
             print(f"loss                 {figures['loss']:.6g} (mean)")
@@ -55,17 +60,29 @@ def run(options: argparse.Namespace) -> int:
         if figures["r2"] is not None:
             print(f"R^2                  {figures['r2']:.6f}")
         return 0
-    print(f"accuracy  {figures['accuracy']:.6f}")
-    print(f"mistakes  {figures['mistakes']} of {figures['rows']}")
+    several = "subset_accuracy" in figures
+    print(f"accuracy  {figures['accuracy']:.6f}{' (of labels)' if several else ''}")
+    if several:
+        print(f"accuracy  {figures['subset_accuracy']:.6f} (of rows: all labels right)")
+    print(f"mistakes  {figures['mistakes']} of {figures['rows'] * len(figures.get('per_output', [0]))}")
     if figures["loss"] is not None:
         print(f"loss      {figures['loss']:.6g} (mean)")
-    if figures["margin"] is not None:
+    if figures.get("margin") is not None:
         print(f"margin    {figures['margin']:.6g} (smallest)")
     for name in ("balanced_accuracy", "macro_f1", "roc_auc", "average_precision", "log_loss"):
-        if figures[name] is not None:
+        if figures.get(name) is not None:
             print(f"{name.replace('_', ' ').replace('roc auc', 'ROC AUC').replace('f1', 'F1')}  {figures[name]:.6f}")
-    for part in figures["per_class"]:
+    for part in figures.get("per_class", []):
         never = "" if part["predicted"] else ", never predicted"
         shares = f"precision {part['precision']:.4f}, recall {part['recall']:.4f}, F1 {part['f1']:.4f}"
         print(f"class {printable(part['label'])}: {part['correct']} of {part['rows']} right, {shares}{never}")
     return 0
+
+
+def _of_output(part: dict[str, Any]) -> str:
+    """The figures of one of several outputs, in a line."""
+    if "accuracy" in part:
+        names = {"accuracy": "accuracy", "macro_f1": "macro F1", "roc_auc": "ROC AUC", "log_loss": "log loss"}
+    else:
+        names = {"mean_squared_error": "mean squared error", "mean_absolute_error": "mean absolute error", "r2": "R^2"}
+    return ", ".join(f"{said} {part[name]:.6g}" for name, said in names.items() if part[name] is not None)

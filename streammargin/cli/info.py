@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import zipfile
 from collections.abc import Iterator
@@ -16,6 +17,8 @@ from streammargin.wording import printable
 
 if TYPE_CHECKING:
     import numpy as np
+
+    from streammargin.sources.base import Source
 
 SHOWN, NAMED = 20, 5  # labels, names
 NAMES, TOP = "feature_names", "top_features"  # facts
@@ -112,7 +115,8 @@ def _weights(part: dict[str, Any], facts: dict[str, Any]) -> Iterator[str]:
     """The largest weights of a class, a line each below a heading."""
     label = part["label"]
     what = "predictions" if label is None else printable(str(label))
-    against = f" against {printable(facts['classes'][0])}" if len(facts["classes"]) == 2 else ""
+    alone = len(facts["classes"]) == 2 and facts.get("outputs") is None
+    against = f" against {printable(facts['classes'][0])}" if alone else ""
     folded = "" if facts.get("scale", "none") == "none" else ", scaling folded in"
     yield f"weights of {what}{against}, for the columns as stored{folded}:"
     for one in part["features"]:
@@ -127,7 +131,7 @@ def _plainly(key: str, value: Any) -> str:
     if isinstance(value, dict):
         parts = {k: _plainly(k, v) for k, v in value.items() if v is not None and k != "per_class"}
         return ", ".join(f"{k.removesuffix('_bytes').replace('_', ' ')}: {v}" for k, v in parts.items() if v)
-    if isinstance(value, list) and key in ("classes", "first"):
+    if isinstance(value, list) and key in ("classes", "outputs", "first"):
         return _shortened([str(part) for part in value])
     if key.endswith("_bytes"):
         return f"{value / 2**20:.1f} MiB"
@@ -165,20 +169,32 @@ def _model(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
+def _labels(source: Source) -> Any:
+    """The rows of each class; of several columns their number."""
+    from streammargin.sources.labels import census
+
+    outputs = source.outputs()
+    if outputs is not None and len(outputs) > 1:
+        return f"{len(outputs)} columns"
+    classes, _, counts = census(source.labels(), source.rows, source.name, source.label_place, coded=False)
+    return {str(c): int(n) for c, n in zip(classes.tolist(), counts.tolist(), strict=True)}
+
+
 def _data(options: argparse.Namespace, budget: int) -> dict[str, Any]:
     from streammargin.driver.plan import column_names, make_plan
     from streammargin.errors import DataError, UsageError
-    from streammargin.sources.labels import census
     from streammargin.sources.open import open_source
 
     with open_source(options.path, x=options.x, y=options.y) as source:
         try:
             if source.column_bytes() > budget:
                 make_plan(source, budget, source.column_bytes())  # says how much counting the labels takes
-            classes, _, counts = census(source.labels(), source.rows, source.name, source.label_place, coded=False)
-            labels: Any = {str(c): int(n) for c, n in zip(classes.tolist(), counts.tolist(), strict=True)}
+            labels: Any = _labels(source)
         except (DataError, UsageError) as error:
             labels = f"none ({error.in_shell})"
+        outputs: Any = None
+        with contextlib.suppress(DataError, UsageError):  # of the labels, as above
+            outputs = source.outputs() if source.has_labels() else None
         names: Any
         try:
             names = _names(column_names(source, budget))
@@ -197,6 +213,7 @@ def _data(options: argparse.Namespace, budget: int) -> dict[str, Any]:
             "nnz": source.nnz,
             "dtype": str(source.dtype),
             "labels": labels,
+            "outputs": outputs,
             NAMES: names,
             "layout": source.layout(),
             "reading_plan": reading,

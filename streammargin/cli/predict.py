@@ -35,7 +35,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_unknown(parser)
     shown = parser.add_mutually_exclusive_group()
     shown.add_argument(
-        "--decision", action="store_true", help="write scores instead of labels, after a line of classes"
+        "--decision", action="store_true", help="write scores instead of labels, after a line of classes or outputs"
     )
     shown.add_argument("--probability", action="store_true", help="write probabilities of classes (logistic loss)")
     parser.add_argument("--x", type=name, metavar="NAME", help="dataset or group of the rows (default X)")
@@ -65,7 +65,7 @@ def run(options: argparse.Namespace) -> int:
     model = load_model(options.model, memory)
     wanted = _wanted(model, options)
     data = options.data if len(options.data) > 1 else options.data[0]
-    write = _writer(options)
+    write = _writer(options, model.outputs)
     asked = Asked(unknown=options.unknown)
     with Remarks(), model.rows_of(data, x=options.x, asked=asked, id=options.id or "") as rows:
         scored = model.score_blocks(rows, memory, options.missing_columns)
@@ -80,10 +80,12 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _writer(options: argparse.Namespace) -> Write | None:
+def _writer(options: argparse.Namespace, outputs: list[str] | None) -> Write | None:
     """What writes a binary output; None for text. Raises UsageError for options that do not fit it."""
     output, id = options.output or "", options.id
     if options.obs:
+        if outputs is not None:
+            raise UsageError("--obs adds one column of labels, and the model predicts several; name an output of text")
         if len(options.data) > 1 or not output or options.decision or options.probability or id:
             raise UsageError("--obs adds labels to a copy of one .h5ad file: name it with -o, and omit --decision, "
                              "--probability and --id")  # fmt: skip
@@ -97,15 +99,19 @@ def _writer(options: argparse.Namespace) -> Write | None:
 
 def _wanted(model: Any, options: argparse.Namespace) -> Wanted:
     """Raises UsageError for probabilities of a model that has none."""
-    if options.probability:
-        from streammargin.model.probability import probabilities
+    import numpy as np
 
-        loss = model.check_probabilities()
-        count = len(model.classes_)
-        return Wanted("probabilities", lambda scores: probabilities(loss, scores), count, "f8", model.classes_)
+    several = None if model.outputs is None else np.array(model.outputs)
+    if options.probability:
+        of = model.probabilities_of()
+        columns = model.classes_ if several is None else several
+        return Wanted("probabilities", of, len(columns), "f8", columns, several is not None)
     if options.decision:
         count = model.answer.outputs
-        return Wanted("scores", lambda scores: scores, count, "f8", model.classes_[-count:])
+        columns = model.classes_[-count:] if several is None else several
+        return Wanted("scores", lambda scores: scores, count, "f8", columns, several is not None)
+    if several is not None:
+        return Wanted("labels", model.labels_of, len(several), model.classes_.dtype, several, True)
     return Wanted(
         "labels", lambda scores: model.labels_of(scores)[:, None], 1, model.classes_.dtype, model.classes_[:0]
     )

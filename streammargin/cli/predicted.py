@@ -25,7 +25,8 @@ class Part(NamedTuple):
 class Wanted:
     """What is written for each row: labels, scores or probabilities.
 
-    values: of scores (m, k) an array (m, columns) of `dtype`. classes: those of the columns; none of labels or numbers.
+    values: of scores (m, k) an array (m, columns) of `dtype`. classes: those of the columns; none of one label or
+    number a row. several: the columns are outputs; their names are in place of classes, for one output too.
     """
 
     name: str
@@ -33,17 +34,23 @@ class Wanted:
     columns: int
     dtype: Any
     classes: Any
+    several: bool = False
+
+    @property
+    def tail(self) -> tuple[int, ...]:
+        """The shape of a row of a binary output."""
+        return () if self.columns == 1 and not self.several else (self.columns,)
 
 
 def write_text(out: Any, blocks: Iterator[Part], wanted: Wanted, id: str | None) -> None:
-    """One line per row, after a line of the classes of the columns; with names of rows it is CSV with a header."""
+    """One line per row, after a line of the classes or outputs; with names of rows it is CSV with a header."""
     head = csv.writer(out, delimiter="," if id else " ", lineterminator="\n")
     for start, values, ids in blocks:
         if start == 0 and (id or len(wanted.classes)):  # only now: invalid rows print nothing
             columns = list(map(one_line, map(str, wanted.classes.tolist()))) or [wanted.name.removesuffix("s")]
             head.writerow([id, *columns] if id else columns)
         if wanted.name == "labels":
-            fields = [[one_line(str(row[0]))] for row in values.tolist()]
+            fields = [[one_line(str(value)) for value in row] for row in values.tolist()]
         else:
             fields = [list(map(repr, row)) for row in values.tolist()]
         if id:
@@ -66,8 +73,9 @@ def write_npy(path: str, blocks: Iterator[Part], rows: int | None, wanted: Wante
     kind = np.dtype(wanted.dtype)
 
     def header(count: int) -> None:
-        shape = (count,) if wanted.columns == 1 else (count, wanted.columns)
-        told = {"descr": np.lib.format.dtype_to_descr(kind), "fortran_order": False, "shape": shape}
+        told = {
+            "descr": np.lib.format.dtype_to_descr(kind), "fortran_order": False, "shape": (count, *wanted.tail),
+        }  # fmt: skip
         np.lib.format.write_array_header_1_0(file, told)  # has room for a larger number of rows
 
     with open(path, "wb") as file:
@@ -84,24 +92,29 @@ def write_npy(path: str, blocks: Iterator[Part], rows: int | None, wanted: Wante
 
 
 def write_hdf5(path: str, blocks: Iterator[Part], rows: int | None, wanted: Wanted) -> None:
-    """A dataset of this name, and one of the classes of its columns; rows: None where they are counted meanwhile."""
+    """A dataset of this name, and one of the classes or outputs of its columns.
+
+    rows: None where they are counted meanwhile.
+    """
     import h5py
     import numpy as np
 
-    tail = () if wanted.columns == 1 else (wanted.columns,)
+    tail = wanted.tail
     text = np.dtype(wanted.dtype).kind == "U"
     grows: dict[str, Any] = {} if rows is not None else {"maxshape": (None, *tail), "chunks": (1 << 14, *tail)}
     try:
         with h5py.File(path, "w") as file:
             if len(wanted.classes):
                 texts = wanted.classes.dtype.kind == "U"
-                file["classes"] = wanted.classes.astype(h5py.string_dtype()) if texts else wanted.classes
+                file["outputs" if wanted.several else "classes"] = (
+                    wanted.classes.astype(h5py.string_dtype()) if texts else wanted.classes
+                )
             dtype = h5py.string_dtype() if text else wanted.dtype
             dataset = file.create_dataset(wanted.name, (rows or 0, *tail), dtype=dtype, **grows)
             for start, values, _ in blocks:
                 if rows is None:
                     dataset.resize(start + len(values), axis=0)
-                part = values[:, 0] if wanted.columns == 1 else values
+                part = values[:, 0] if not tail else values
                 dataset[start : start + len(values)] = part.astype(object) if text else part
     except (OSError, RuntimeError) as error:
         cause = error.__context__ if isinstance(error.__context__, StreamMarginError) else error

@@ -7,7 +7,7 @@ A penalised constant is then penalised for its distance from that value, so targ
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy as np
 from streammargin.driver.labels import LabelReader
 from streammargin.errors import DataError
 from streammargin.losses.base import has
+from streammargin.wording import one_line
 
 HALVINGS = 40  # bisection steps in the search for a quantile
 # Largest |mean| of the targets, or of a column, in units of their spread. The saved constant includes the subtracted
@@ -23,75 +24,90 @@ FARTHEST = 4e6
 
 
 class _Present:
-    """Targets and sample weights of the rows present, a piece at a time."""
+    """Targets and sample weights of the rows present, a piece at a time; figures are those of each output, (K,)."""
 
     def __init__(self, labels: LabelReader) -> None:
         self.labels = labels
 
-    def pieces(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def pieces(self) -> Iterator[tuple[list[np.ndarray], np.ndarray]]:
+        """(the targets (m,) of each output, the weights (m,)) of some rows."""
         for piece in self.labels.pieces():
             present = piece.codes == 0
-            numbers = piece.targets[present]
-            yield numbers, piece.weights[present] if piece.weights.size else np.ones(len(numbers))
+            numbers = [piece.targets_of(output)[present] for output in range(self.labels.outputs)]
+            yield numbers, piece.weights[present] if piece.weights.size else np.ones(len(numbers[0]))
 
-    def up_to(self, value: float) -> float:
-        """Total weight of the targets <= value."""
-        return math.fsum(float(weights[numbers <= value].sum()) for numbers, weights in self.pieces())
+    def _summed(self, term: Callable[[int, np.ndarray, np.ndarray], float]) -> np.ndarray:
+        """The sum over all pieces of term(output, its targets (m,), the weights (m,))."""
+        parts = [
+            [term(output, each, weights) for output, each in enumerate(numbers)] for numbers, weights in self.pieces()
+        ]
+        return np.array([math.fsum(column) for column in zip(*parts, strict=True)])
 
-    def around(self, value: float) -> tuple[float, float]:
-        """The largest target <= value and the smallest target > value; -inf and inf where there is none."""
-        below, above = -math.inf, math.inf
+    def up_to(self, values: np.ndarray) -> np.ndarray:
+        """Total weight of the targets <= values."""
+        return self._summed(lambda output, numbers, weights: float(weights[numbers <= values[output]].sum()))
+
+    def around(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The largest target <= each value and the smallest target > it; -inf and inf where there is none."""
+        below, above = np.full(values.size, -math.inf), np.full(values.size, math.inf)
         for numbers, _ in self.pieces():
-            below = max(below, float(numbers.max(initial=-math.inf, where=numbers <= value)))
-            above = min(above, float(numbers.min(initial=math.inf, where=numbers > value)))
+            for output, (each, value) in enumerate(zip(numbers, values.tolist(), strict=True)):
+                below[output] = max(below[output], float(each.max(initial=-math.inf, where=each <= value)))
+                above[output] = min(above[output], float(each.min(initial=math.inf, where=each > value)))
         return below, above
 
-    def mean(self) -> float:
-        """The weighted mean; exact where all targets are equal."""
-        first = next(float(numbers[0]) for numbers, _ in self.pieces() if numbers.size)
-        parts = [(float(weights @ (numbers - first)), float(weights.sum())) for numbers, weights in self.pieces()]
-        total, mass = (math.fsum(column) for column in zip(*parts, strict=True))
-        return first + total / mass
+    def ends(self) -> tuple[np.ndarray, np.ndarray]:
+        """The smallest and the largest targets."""
+        far = np.full(self.labels.outputs, math.inf)
+        return self.around(-far)[1], self.around(far)[0]
 
-    def clipped_mean(self, most: float) -> float:
-        """The constant for which the weighted errors, clipped to [-most, most], sum to 0."""
-        low, high = self.around(-math.inf)[1], self.around(math.inf)[0]
+    def mean(self) -> np.ndarray:
+        """The weighted means; exact where all targets are equal."""
+        first = np.array(next([float(each[0]) for each in numbers] for numbers, _ in self.pieces() if numbers[0].size))
+        total = self._summed(lambda output, numbers, weights: float(weights @ (numbers - first[output])))
+        return first + total / self._summed(lambda output, numbers, weights: float(weights.sum()))
+
+    def clipped_mean(self, most: float) -> np.ndarray:
+        """The constants for which the weighted errors, clipped to [-most, most], sum to 0."""
+        low, high = self.ends()
         for _ in range(2 * HALVINGS):
             middle = 0.5 * low + 0.5 * high
-            pull = math.fsum(
-                float(weights @ np.clip(numbers - middle, -most, most)) for numbers, weights in self.pieces()
-            )
-            low, high = (middle, high) if pull > 0.0 else (low, middle)
+            above = self._pull(middle, most) > 0.0
+            low, high = np.where(above, middle, low), np.where(above, high, middle)
         return low
 
-    def size(self) -> float:
-        """The weighted mean of |target|."""
-        parts = [(float(weights @ np.abs(numbers)), float(weights.sum())) for numbers, weights in self.pieces()]
-        total, mass = (math.fsum(column) for column in zip(*parts, strict=True))
-        return total / mass
+    def _pull(self, at: np.ndarray, most: float) -> np.ndarray:
+        """The sums of the weighted errors of these constants, clipped to [-most, most]."""
+        return self._summed(
+            lambda output, numbers, weights: float(weights @ np.clip(numbers - at[output], -most, most))
+        )
 
-    def quantile(self, level: float) -> float:
-        """The weighted quantile at `level`: midway between two targets where both are quantiles."""
-        goal = level * self.up_to(math.inf)
-        low = self.around(-math.inf)[1]
-        if self.up_to(low) > goal:
-            return low
-        high = self.around(math.inf)[0]
+    def size(self) -> np.ndarray:
+        """The weighted means of |target|."""
+        total = self._summed(lambda output, numbers, weights: float(weights @ np.abs(numbers)))
+        return total / self._summed(lambda output, numbers, weights: float(weights.sum()))
+
+    def quantile(self, level: float) -> np.ndarray:
+        """The weighted quantiles at `level`: midway between two targets where both are quantiles."""
+        goal = level * self.up_to(np.full(self.labels.outputs, math.inf))
+        least, high = self.ends()
+        low, all_above = least, self.up_to(least) > goal
         for _ in range(HALVINGS):  # invariant: up_to(low) <= goal
             middle = 0.5 * low + 0.5 * high
-            if self.up_to(middle) > goal:
-                high = middle
-            else:
-                low = middle
+            above = self.up_to(middle) > goal
+            low, high = np.where(above, low, middle), np.where(above, middle, high)
         before, after = self.around(low)
-        return 0.5 * before + 0.5 * after if self.up_to(low) == goal and after < math.inf else min(after, high)
+        midway = (self.up_to(low) == goal) & (after < math.inf)
+        with np.errstate(invalid="ignore"):
+            found = np.where(midway, 0.5 * before + 0.5 * after, np.minimum(after, high))
+        return np.where(all_above, least, found)
 
 
-def best_constant(labels: LabelReader, loss: Any) -> float:
-    """The constant that predicts the targets best on its own: it is subtracted from them, as their shift.
+def best_constants(labels: LabelReader, loss: Any) -> np.ndarray:
+    """The constants (outputs,) that predict the targets best on their own: they are subtracted, as their shift.
 
-    That is the quantile `loss.level()`, where the loss has a level. Else it is the mean, of errors clipped at
-    `loss.most()` where the loss has that. The saved constant includes the shift again.
+    They are the quantiles `loss.level()`, where the loss has a level. Else they are means, of errors clipped at
+    `loss.most()` where the loss has that. The saved constants include the shift again.
     """
     present = _Present(labels)
     level = loss.level() if has(loss, "level") else None
@@ -101,19 +117,23 @@ def best_constant(labels: LabelReader, loss: Any) -> float:
     return present.mean() if math.isinf(most) else present.clipped_mean(most)
 
 
-def largest_target(labels: LabelReader) -> float:
-    """The largest |target|; that of absent rows is 0."""
-    return max(float(np.abs(piece.targets).max(initial=0.0)) for piece in labels.pieces())
+def largest_targets(labels: LabelReader) -> np.ndarray:
+    """The largest |target| of each output; those of absent rows are 0."""
+    found = np.zeros(labels.outputs)
+    for piece in labels.pieces():
+        found = np.maximum(found, np.abs(piece.targets.reshape(len(piece.codes), -1)).max(axis=0, initial=0.0))
+    return found
 
 
-def check_near(labels: LabelReader, shift: float, name: str) -> None:
-    """DataError where the shift is so much larger than the spread of the shifted targets that scores lose it.
+def check_near(labels: LabelReader, shifts: np.ndarray, name: str, outputs: Sequence[str] | None = None) -> None:
+    """DataError where a shift is so much larger than the spread of the shifted targets that scores lose it.
 
     See FARTHEST.
     """
-    size = _Present(labels).size()
-    if 0.0 < size * FARTHEST < abs(shift):
+    sizes = _Present(labels).size()
+    for output in np.flatnonzero((sizes > 0.0) & (sizes * FARTHEST < np.abs(shifts))).tolist():
+        of = "its labels" if outputs is None else f"its labels {one_line(outputs[output])}"
         raise DataError(
-            f"{name}: its labels are {shift:.7g} +- {size:.2g}, too far from 0 for predictions that resolve the "
-            "spread; subtract their mean from them"
+            f"{name}: {of} are {shifts[output]:.7g} +- {sizes[output]:.2g}, too far from 0 for predictions that "
+            "resolve the spread; subtract their mean from them"
         )

@@ -23,15 +23,22 @@ UNKNOWN = -2  # the code of a label that the file did not have before
 TABLE = 1 << 16  # classes that span fewer whole numbers are looked up in a table
 
 
+def pieces_of(outputs: int) -> int:
+    """Rows at a time of labels or targets with this many outputs."""
+    return max(1, PIECE // outputs)
+
+
 class LabelReader(ABC):
     """The labels of n rows.
 
-    held_bytes: of what stays in memory; row_bytes: of the labels of one row that is read, 0 where all are in memory.
+    held_bytes: of what stays in memory; row_bytes: of the labels of one row that is read, 0 where all are in memory;
+    outputs: how many codes or targets a row has.
     """
 
     rows: int
     held_bytes: int
     row_bytes: int
+    outputs: int = 1
 
     @abstractmethod
     def read(self, start: int, stop: int) -> RowLabels:
@@ -47,10 +54,11 @@ class LabelReader(ABC):
 
     def pieces(self) -> Iterator[RowLabels]:
         """Those of a bounded number of rows at a time, in order."""
-        for start in range(0, self.rows, PIECE):
-            stop = min(self.rows, start + PIECE)
+        piece = pieces_of(self.outputs)
+        for start in range(0, self.rows, piece):
+            stop = min(self.rows, start + piece)
             found = self.read(start, stop)
-            yield found if found.codes.size == stop - start else found.window(start, stop)
+            yield found if len(found.codes) == stop - start else found.window(start, stop)
 
     def more_bytes(self) -> int:
         """Bytes that the labels of all rows take, beside those that are held already."""
@@ -66,7 +74,8 @@ class KeptLabels(LabelReader):
     rows: int
 
     def __init__(self, known: RowLabels) -> None:
-        self.known, self.rows, self.held_bytes, self.row_bytes = known, known.codes.size, known.nbytes, 0
+        self.known, self.rows, self.held_bytes, self.row_bytes = known, len(known.codes), known.nbytes, 0
+        self.outputs = max(array.shape[1] if array.ndim > 1 else 1 for array in (known.codes, known.targets))
 
     def in_memory(self) -> RowLabels:
         return self.known
@@ -83,6 +92,7 @@ class SlicedLabels(LabelReader):
     """Labels of which a slice is read at a time, and checked: a file that changed meanwhile is an error.
 
     codes: of classes, (0,) for a regression; targets: (0,) for classes; weights, epsilons: (0,) where rows have none.
+    outputs: how many codes or targets a row has. shift: subtracted from the targets, one or (outputs,).
     weighed: whether the weights count, beside saying which rows are absent. reading: bytes that it takes to read them.
     """
 
@@ -92,8 +102,9 @@ class SlicedLabels(LabelReader):
     weights: Slices = field(default_factory=lambda: NONE)
     epsilons: Slices = field(default_factory=lambda: NONE)
     weighed: bool = True
-    shift: float = 0.0
+    shift: float | np.ndarray = 0.0
     reading: int = 0
+    outputs: int = 1
 
     @property
     def rows(self) -> int:  # type: ignore[override]
@@ -106,27 +117,31 @@ class SlicedLabels(LabelReader):
 
     @property
     def row_bytes(self) -> int:  # type: ignore[override]
-        numbers = (len(self.targets), len(self.weights) * self.weighed, len(self.epsilons))
-        return 2 + 8 * sum(size > 0 for size in numbers)
+        alone = sum(size > 0 for size in (len(self.weights) * self.weighed, len(self.epsilons)))
+        aimed = self.outputs * (len(self.targets) > 0)
+        return 2 * (self.outputs if len(self.codes) else 1) + 8 * (aimed + alone)
 
     def read(self, start: int, stop: int) -> RowLabels:
         size = stop - start
-        codes = np.zeros(size, np.int16)
-        weights, targets, epsilons = (
+        several = (size, self.outputs) if self.outputs > 1 else (size,)
+        codes = np.zeros(several if len(self.codes) else size, np.int16)
+        targets = np.empty(several if len(self.targets) else 0)
+        weights, epsilons = (
             np.empty(size if len(of) and used else 0)
-            for of, used in ((self.weights, self.weighed), (self.targets, True), (self.epsilons, True))
+            for of, used in ((self.weights, self.weighed), (self.epsilons, True))
         )
-        for low in range(start, stop, PIECE):
-            high = min(stop, low + PIECE)
+        piece = pieces_of(self.outputs)
+        for low in range(start, stop, piece):
+            high = min(stop, low + piece)
             here = slice(low - start, high - start)
             if len(self.codes):
                 codes[here] = found = self.codes[low:high]
                 if found.min() == UNKNOWN:
-                    raise self._changed(low + int(np.argmin(found)))
+                    raise self._changed(low + int(np.argmin(found)) // self.outputs)
             if len(self.targets):
                 numbers = self.targets[low:high]
                 if not np.isfinite(numbers).all():
-                    raise self._changed(low + int(np.argmin(np.isfinite(numbers))))
+                    raise self._changed(low + int(np.argmin(np.isfinite(numbers))) // self.outputs)
                 np.subtract(numbers, self.shift, out=targets[here])
             if len(self.weights):
                 mass = check_weights(self.weights[low:high], self.source.place, low)
@@ -170,6 +185,13 @@ def check_weights(weights: np.ndarray, origin: Origin, first: int = 0, noun: str
         where, row = origin(first + int(bad[0]))
         raise DataError(f"{where}: the {noun} of row {row} is {weights[bad[0]]}; {noun}s must be finite and >= 0")
     return weights
+
+
+def truths(labels: np.ndarray) -> np.ndarray:
+    """Labels (m, outputs) that are 0 or 1, booleans too, as codes of int16; UNKNOWN for others."""
+    codes = np.full(labels.shape, UNKNOWN, np.int16)
+    codes[labels == 0], codes[labels == 1] = 0, 1
+    return codes
 
 
 class Coder:

@@ -105,6 +105,11 @@ class Learner:
         name = f"batch {self.batches}"
         source = ArraySource(X, y, sample_weight, name)
         rows = source.rows if limit is None else min(limit, source.rows)
+        if len(source.outputs() or [""]) > 1:
+            raise DataError(
+                f"{name} has several labels a row, and a stream is learned with one; write it with write_hdf5 and "
+                "train on the file"
+            )
         if self.problem is not None and source.features != self.features:
             raise DataError(
                 f"{name} has {source.features} columns but those before it had {self.features}; "
@@ -162,7 +167,7 @@ class Learner:
         return codes
 
     def _first_problem(self, target: Target, features: int, rows: int, name: str) -> Problem:
-        factors = class_factors(self.options.class_weight, target, np.empty(0), name)
+        factors = class_factors(self.options.class_weight, target, np.zeros((1, len(target.classes))), name)
         penalty = make_penalty(self.options.penalty).of_columns(Columns(features, _no_groups))
         p = penalty.p if isinstance(penalty, LpSquare) else 2.0
         problem = Problem(

@@ -92,7 +92,11 @@ def certificate_event(
     """The exact figures at one value of C as plain values (keys of the certificate event)."""
     chosen = range(problem.groups)[problem.groups_of(trial)]
     classes = [figures[k] for k in chosen]
-    mistakes = classes[0].mistakes if wrong is None or problem.per_trial == 1 else int(wrong[trial])
+    several = problem.outputs.each.size > 0  # labels of a row, each of which may be wrong
+    mistakes = classes[0].mistakes if wrong is None or not problem.compared else int(wrong[trial])
+    if several:
+        mistakes = sum(f.mistakes for f in classes)
+    labels = problem.present * (len(classes) if several else 1)
 
     def worst(values: list[float | None]) -> float | None:
         return None if any(v is None for v in values) else max(v for v in values if v is not None)
@@ -109,7 +113,7 @@ def certificate_event(
         "margin_gap": worst([f.margin_gap for f in classes]),
         "residual": worst([f.residual for f in classes]),
         "mistakes": None if numeric else mistakes,
-        "train_error": None if numeric else mistakes / max(1, problem.present),
+        "train_error": None if numeric else mistakes / max(1, labels),
         "valid_error": valid_error,
         "per_class": [
             {

@@ -26,7 +26,7 @@ class Ranges:
     def add(self, first: int, block: Block, labels: RowLabels) -> None:
         """Add one block, in any order; first: number of its first row; labels: they cover its rows."""
         own = labels.cut(first, first + block.rows())
-        codes, weights = own.codes, own.weights
+        codes, weights = own.codes_of(0), own.weights
         start = -first % self.step
         if isinstance(block, DenseBlock):
             dense_ranges(block.X, codes, weights, start, self.step, self.largest)

@@ -65,7 +65,7 @@ class Scaling:
         from streammargin.compiled.columns import add_moments
 
         own = labels.cut(first, first + block.rows())
-        add_moments(block, own.codes, own.weights, *self.sums.values())
+        add_moments(block, own.codes_of(0), own.weights, *self.sums.values())
 
     def finish(self) -> None:
         """Compute center and factor after the last block. DataError for a column that cannot be scaled."""

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from streammargin.driver.labels import PIECE, Coder, LabelReader, finite_numbers
+from streammargin.driver.labels import PIECE, Coder, LabelReader, finite_numbers, truths
 from streammargin.errors import DataError, UsageError
 from streammargin.matching import Codes, Matcher
 from streammargin.sources.base import Slices, Source
-from streammargin.sources.labels import census, number_values, shifted
+from streammargin.sources.labels import census, number_rows, shifted
+from streammargin.sources.names import listed
+from streammargin.wording import one_line
 
 LARGEST_C = 1e200  # of C times the rows: sums of losses, and their squares, must not overflow
 LARGEST_NUMBER = 1e50  # of a target
 MOST_NUMBERS = 100  # more distinct labels like 0.37, or 1 and 5 without 3, are probably not classes
 FEW_ROWS = 50  # nor are this many whole numbers with fewer rows each
+OTHERWISE = "and for numbers use `loss=squared_error`"  # in messages
 
 
 @dataclass(frozen=True)
@@ -26,13 +29,15 @@ class Target:
     """The classes (original label values).
 
     positive: the class of sign +1 of each problem. A regression has no classes, and its present rows have the code 0;
-    shift: the constant subtracted from its targets. counts: the rows of each class, before weights.
+    shift: the constant subtracted from its targets, or (outputs,). counts: the rows of each class, before weights.
+    outputs: the names of the columns of labels (n, outputs), else None. Several labels of a row have the classes 0, 1.
     """
 
     classes: np.ndarray
     positive: np.ndarray
     rest: Any = None  # the label set against all others, where one was named
-    shift: float = 0.0
+    shift: float | np.ndarray = 0.0
+    outputs: list[str] | None = None
     counts: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
 
 
@@ -98,6 +103,23 @@ def _recoded(source: Source, classes: np.ndarray, codes: np.ndarray, new: np.nda
     return codes
 
 
+def make_labels(source: Source, outputs: Sequence[str]) -> Slices:
+    """Read the labels once: the codes (n, outputs) int16 of labels 0 and 1. DataError where one is another value."""
+    again = source.rereads_labels()
+    codes = np.empty((0 if again else source.rows, len(outputs)), np.int16)
+    for start, chunk in _numbers_of(source, f"labels of several columns are 0 or 1, {OTHERWISE}"):
+        if not np.all((chunk == 0.0) | (chunk == 1.0)):
+            row, output = np.argwhere((chunk != 0.0) & (chunk != 1.0))[0].tolist()
+            where, place = source.label_place(start + row)
+            raise DataError(
+                f"{where}: the label {one_line(outputs[output])} of row {place} is {chunk[row, output]:g}; labels of "
+                f"several columns are 0 or 1, {OTHERWISE}"
+            )
+        if not again:
+            codes[start : start + len(chunk)] = chunk
+    return source.labels_as(truths) if again else codes
+
+
 def hardly_classes(classes: np.ndarray, rows: int) -> str | None:
     """The kind of numbers that sorted labels (k,) are if they look like amounts, None if they look like classes.
 
@@ -113,40 +135,58 @@ def hardly_classes(classes: np.ndarray, rows: int) -> str | None:
 
 def make_numbers(source: Source) -> Slices:
     """Read the labels once as numbers (n,) float64. Raises DataError for one that is not a finite number."""
-    again = source.rereads_labels()
-    targets = np.empty(0 if again else source.rows)
-    start = 0
-    for raw in source.labels():
-        chunk = number_values(
-            raw,
-            f"{source.name}: this loss needs numbers as labels, but they are not; name numbers with `y`, or use a loss "
-            "for classes, such as `loss=hinge`",
-            shifted(source.label_place, start),
-        )
-        if start + len(chunk) > source.rows:
-            raise DataError(f"{source.name}: more labels than the {source.rows} rows")
+    again, outputs = source.rereads_labels(), source.outputs()
+    several = (len(outputs),) if outputs is not None and len(outputs) > 1 else ()
+    targets = np.empty((0 if again else source.rows, *several))
+    why = (
+        "this loss needs numbers as labels, but they are not; name numbers with `y`, or use a loss for classes, such "
+        "as `loss=hinge`"
+    )
+    for start, chunk in _numbers_of(source, why):
         if not again:
             targets[start : start + len(chunk)] = chunk
-        start += len(chunk)
-    if start != source.rows:
-        raise DataError(f"{source.name}: {start} labels for {source.rows} rows; X and y must have the same length")
     return source.labels_as(finite_numbers) if again else targets
 
 
-def check_numbers(largest: float, name: str) -> None:
+def _numbers_of(source: Source, why: str) -> Iterator[tuple[int, np.ndarray]]:
+    """(first row, labels (m,) or (m, outputs) float64) of all rows. DataError(why) for labels that are no numbers."""
+    start, outputs = 0, source.outputs()
+    for raw in source.labels():
+        chunk = number_rows(raw, f"{source.name}: {why}", shifted(source.label_place, start), outputs)
+        if start + len(chunk) > source.rows:
+            raise DataError(f"{source.name}: more labels than the {source.rows} rows")
+        yield start, chunk
+        start += len(chunk)
+    if start != source.rows:
+        raise DataError(f"{source.name}: {start} labels for {source.rows} rows; X and y must have the same length")
+
+
+def check_numbers(largest: np.ndarray, name: str, outputs: Sequence[str] | None = None) -> None:
     """DataError where the squares of targets, times a C that `check_caps` allows, over- or underflow.
 
-    largest: of their sizes.
+    largest: of the sizes of each output.
     """
-    if largest > LARGEST_NUMBER or 0.0 < largest < 1.0 / LARGEST_NUMBER:
+    bad = np.flatnonzero((largest > LARGEST_NUMBER) | ((largest > 0.0) & (largest < 1.0 / LARGEST_NUMBER)))
+    if bad.size:
+        of = "its labels" if outputs is None else f"its labels {one_line(outputs[bad[0]])}"
         raise DataError(
-            f"{name}: the largest of its labels, {largest:g}, is too far from 1 to compute with; multiply all of "
+            f"{name}: the largest of {of}, {largest[bad[0]]:g}, is too far from 1 to compute with; multiply all of "
             "them by a constant"
         )
 
 
+def check_outputs(source: Source, target: Target, name: str) -> None:
+    """DataError where the labels of a held-out source have other columns than those of `name`, the trained rows."""
+    found, wanted = source.outputs(), target.outputs
+    if found != wanted and max(len(found or ()), len(wanted or ())) > 1:
+        told = [f"the columns {listed(each)}" if each is not None else "one column" for each in (found, wanted)]
+        raise DataError(f"{source.name}: its labels have {told[0]}, but those of {name} have {told[1]}")
+
+
 def encode(source: Source, target: Target) -> tuple[Slices, int]:
     """(codes (n,) int16 of a held-out source, rows that count); labels that were not trained on count as absent."""
+    if target.outputs is not None:
+        return make_labels(source, target.outputs), source.rows
     classes, codes, counts = _census(source)
     found = np.array(Codes(target.classes, target.rest, source.name).of(classes), np.int16)
     if np.all(found < 0):
@@ -181,7 +221,20 @@ def check_caps(costs: Sequence[float], factors: np.ndarray, weights: np.ndarray,
 
 
 def class_mass(codes: np.ndarray, weights: np.ndarray, classes: int) -> np.ndarray:
-    """(2, classes) float64: the total weight of the present rows of each class, and their number."""
+    """(2, 1, classes) float64: the total weight of the present rows of each class, and their number.
+
+    Of codes (n, outputs) it is (2, outputs, 2).
+    """
+    if codes.ndim == 2:
+        present = codes[:, 0] >= 0
+        mass = weights if weights.size else np.ones(len(codes))
+        counted = np.stack([present * mass, present & (mass > 0.0)]).astype(np.float64)
+        return np.stack([counted @ (codes == one) for one in (0, 1)], axis=2)
+    return _mass_of_one(codes, weights, classes)[:, None]
+
+
+def _mass_of_one(codes: np.ndarray, weights: np.ndarray, classes: int) -> np.ndarray:
+    """The same of codes (n,), (2, classes)."""
     if not weights.size:
         count = np.bincount(codes[codes >= 0], minlength=classes).astype(np.float64)
         return np.stack([count, count])
@@ -191,7 +244,7 @@ def class_mass(codes: np.ndarray, weights: np.ndarray, classes: int) -> np.ndarr
 
 @dataclass(frozen=True)
 class Survey:
-    """What the labels of all rows say: mass (2, classes), as of `class_mass`; absent: whether there are absent rows.
+    """What the labels of all rows say: mass, as of `class_mass`; absent: whether there are absent rows.
 
     extremes: the smallest weight above 0 and the largest, or (0,).
     """
@@ -206,11 +259,12 @@ def survey(labels: LabelReader, classes: int, counts: np.ndarray) -> Survey:
 
     counts (classes,): the rows of each class where that is known, and rows have no weights; else (0,).
     """
-    mass, least, most, absent = np.zeros((2, classes)), math.inf, 0.0, False
+    mass, least, most, absent = np.zeros((2, 1, classes)), math.inf, 0.0, False
     if counts.size:
-        return Survey(np.stack([counts, counts]).astype(np.float64), np.empty(0), int(counts.sum()) < labels.rows)
+        found = np.stack([counts, counts]).astype(np.float64)[:, None]
+        return Survey(found, np.empty(0), int(counts.sum()) < labels.rows)
     for piece in labels.pieces():
-        mass += class_mass(piece.codes, piece.weights, classes)
+        mass = mass + class_mass(piece.codes, piece.weights, classes)
         absent = absent or bool(np.any(piece.codes < 0))
         if piece.weights.size:
             most = max(most, float(piece.weights.max()))
@@ -221,19 +275,19 @@ def survey(labels: LabelReader, classes: int, counts: np.ndarray) -> Survey:
 def class_factors(
     class_weight: str | Mapping[Any, float] | None, target: Target, mass: np.ndarray, name: str
 ) -> np.ndarray:
-    """Factor of C for each class, (classes,) float64; "balanced" is n / (classes * weight of the class).
+    """Factor of C for each class, (outputs, classes) float64; "balanced" is n / (classes * weight of the class).
 
-    A class whose rows all have weight 0 is absent, and is not counted. mass (classes,): their weights.
+    A class whose rows all have weight 0 is absent, and is not counted. mass (outputs, classes): their weights.
     """
-    size = len(target.classes)
-    factors = np.ones(size)
+    factors = np.ones(mass.shape)
     if class_weight is None:
         return factors
     if isinstance(class_weight, str):
         there = mass > 0.0
-        return np.where(there, mass.sum() / (np.count_nonzero(there) * np.where(there, mass, 1.0)), 1.0)
+        counted = np.count_nonzero(there, axis=1, keepdims=True) * np.where(there, mass, 1.0)
+        return np.where(there, mass.sum(axis=1, keepdims=True) / counted, 1.0)
     named = list(target.classes)
     if target.rest is not None:  # the others share one weight, under the name "not LABEL"
         named[1] = target.rest
-    factors[Matcher(named, name, UsageError).find_all(class_weight)] = list(class_weight.values())
+    factors[:, Matcher(named, name, UsageError).find_all(class_weight)] = list(class_weight.values())
     return factors

@@ -99,18 +99,35 @@ class ClassValidator(Validator):
         return self.sums["wrong"] / max(1, self.counted)
 
 
+class LabelsValidator(Validator):
+    """The share of wrong labels, of several of each row that are 0 or 1: `wrong` (trials,)."""
+
+    def __init__(self, source: Source, labels: LabelReader, trials: int, budget: int) -> None:
+        super().__init__(source, trials * labels.outputs, labels, budget)
+        self.outputs = labels.outputs
+        self.sums = {"wrong": np.zeros(trials)}
+
+    def _judge(self, labels: RowLabels, scores: np.ndarray) -> None:
+        shaped = scores.reshape(len(scores), -1, self.outputs)
+        self.sums["wrong"] += np.count_nonzero((shaped > 0.0) != (labels.codes == 1)[:, None], axis=(0, 2))
+
+    def errors(self) -> np.ndarray:
+        return self.sums["wrong"] / (self.source.rows * self.outputs)
+
+
 class NumberValidator(Validator):
-    """The mean loss on the targets (n,) of a regression."""
+    """The mean loss on the targets of a regression, summed over the outputs of a row."""
 
     def __init__(self, source: Source, labels: LabelReader, loss: Any, trials: int, budget: int) -> None:
-        super().__init__(source, trials, labels, budget)
+        super().__init__(source, trials * labels.outputs, labels, budget)
         self.loss = loss
         self.sums: dict[str, np.ndarray] = {"loss": np.zeros(trials)}
 
     def _judge(self, labels: RowLabels, scores: np.ndarray) -> None:
-        residuals = scores - labels.targets[:, None]
-        for k in range(residuals.shape[1]):
-            self.sums["loss"][k] += total_loss(self.loss, residuals[:, k : k + 1].copy())
+        targets = labels.targets.reshape(len(scores), -1)
+        for k, column in enumerate(scores.T):
+            residuals = column - targets[:, k % targets.shape[1]]
+            self.sums["loss"][k // targets.shape[1]] += total_loss(self.loss, residuals[:, None])
 
     def errors(self) -> np.ndarray:
         return self.sums["loss"] / self.source.rows

@@ -112,6 +112,7 @@ class Estimator(BaseEstimator):
 
     place: ClassVar[Where]  # selects the options that are its parameters
     of_numbers: ClassVar[bool] = False  # whether it is a regressor
+    of_several: ClassVar[bool] = True  # whether y may have several columns
     own: ClassVar[dict[str, tuple[object, str]]] = {}  # further parameters: (default, type)
     coef_: Any
     validation_fraction: float
@@ -132,6 +133,8 @@ class Estimator(BaseEstimator):
             return X
         X = bare(X)
         refuse_masked(checks.get("y"), "y")
+        if "y" in checks:
+            checks = {"multi_output": self.of_several, "order": "C", **checks}
         with _in_range():
             return validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], **checks)
 
@@ -197,8 +200,8 @@ class Estimator(BaseEstimator):
             raise UsageError("an estimator takes one `C`; choose among several with GridSearchCV")
         return {**options, "bias": self.bias if self.fit_intercept else 0.0}
 
-    def _train(self, data: Any, y: Any, sample_weight: Any) -> TrainResult:
-        """Train, and set the attributes that classifiers and regressors share."""
+    def _train(self, data: Any, y: Any, sample_weight: Any, named: Any = None) -> TrainResult:
+        """Train, and set the attributes that classifiers and regressors share; named: a frame of the labels, if any."""
         seed = self.random_state
         if not isinstance(seed, (int, np.integer)):
             seed = check_random_state(seed).randint(np.iinfo(np.int32).max)
@@ -217,6 +220,8 @@ class Estimator(BaseEstimator):
         self.n_iter_: int = result.passes
         self.certificate_: Certificate = result.certificate
         self._header = result.model.header
+        if hasattr(named, "columns") and self._header["outputs"] is not None:
+            self._header["outputs"] = [str(name) for name in named.columns]
         return result
 
     def _split(self, data: Any, sample_weight: Any, seed: int) -> tuple[Any, Any, Any]:
@@ -227,7 +232,8 @@ class Estimator(BaseEstimator):
                 "split and call streammargin.train with `valid=DATA`"
             )
         X, y = data
-        out = held_out(np.asarray(y), sample_weight, self.validation_fraction, seed, not self.of_numbers)
+        by_class = not self.of_numbers and np.ndim(y) == 1
+        out = held_out(np.asarray(y), sample_weight, self.validation_fraction, seed, by_class)
         return (X[~out], y[~out]), None if sample_weight is None else sample_weight[~out], (X[out], y[out])
 
     def _warn(self, result: TrainResult) -> None:
@@ -250,7 +256,8 @@ class Estimator(BaseEstimator):
     def densify(self) -> Any:
         """Store coef_ as an array again. Returns self."""
         check_is_fitted(self)
-        self.coef_ = self._dense_coef()[0] if self.of_numbers else self._dense_coef()
+        alone = self.of_numbers and self._header["outputs"] is None
+        self.coef_ = self._dense_coef()[0] if alone else self._dense_coef()
         return self
 
     def save(self, path: str | os.PathLike[str], force: bool = False) -> None:
@@ -260,4 +267,5 @@ class Estimator(BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.target_tags.multi_output = self.of_several
         return tags

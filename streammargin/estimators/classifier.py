@@ -27,7 +27,7 @@ from streammargin.wording import shown
 # after streammargin.estimators.base, whose ImportError names the extra
 from sklearn.base import ClassifierMixin  # isort: skip
 from sklearn.utils.multiclass import check_classification_targets  # isort: skip
-from sklearn.utils.validation import check_is_fitted  # isort: skip
+from sklearn.utils.validation import check_is_fitted, column_or_1d  # isort: skip
 
 
 def _learns_from_streams(estimator: MarginClassifier) -> None:
@@ -54,9 +54,9 @@ class MarginClassifier(ClassifierMixin, Estimator):
     """Linear large-margin classifier, trained until a certificate proves the tolerance.
 
     Several classes are trained one-vs-rest, or with `multiclass="joint"` at once, as `loss="logistic"` does by default.
-    X may also be the path of a file, a list of paths (shards) or a Source,
-    which is streamed. Columns of frames must have the names and order of those in `fit`, as in all of scikit-learn;
-    columns of files are matched by name, in any order.
+    Each column of y (n, outputs) of labels 0 and 1 has weights of its own, from the same reads. X may also be the path
+    of a file, a list of paths (shards) or a Source, which is streamed. Columns of frames must have the names and order
+    of those in `fit`, as in all of scikit-learn; columns of files are matched by name, in any order.
 
     Parameters
     ----------
@@ -74,9 +74,9 @@ class MarginClassifier(ClassifierMixin, Estimator):
 
     Attributes
     ----------
-    coef_ : (1, d) or (k, d) float64
-    intercept_ : (1,) or (k,) float64
-    classes_ : (k,) the labels
+    coef_ : (1, d) or (k, d) float64, or (outputs, d) for y (n, outputs)
+    intercept_ : (1,) or (k,) float64, or (outputs,)
+    classes_ : (k,) the labels; 0 and 1 for y (n, outputs)
     n_iter_ : int, passes over the rows; after partial_fit, the batches learned
     t_ : int, rows learned by partial_fit
     n_features_in_ : int, and feature_names_in_ (d,) where X had names
@@ -95,20 +95,21 @@ class MarginClassifier(ClassifierMixin, Estimator):
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> MarginClassifier:
         """Fit on rows X (n, d), an array or a SciPy matrix, or on files that contain the labels too.
 
-        y (n,) labels; sample_weight (n,) >= 0 multiplies C for its row; weight 0 drops the row. With files, either may
-        name a dataset. Warns (ConvergenceWarning) when the tolerance was not reached; classes that are never predicted
-        are logged, as by `streammargin.train`.
+        y (n,) labels, or (n, outputs) of 0 and 1; sample_weight (n,) >= 0 multiplies C for its row; weight 0 drops the
+        row. With files, either may name a dataset. Warns (ConvergenceWarning) when the tolerance was not reached;
+        classes that are never predicted are logged, as by `streammargin.train`.
         """
         if from_files(X):
             result = self._train(X, y, sample_weight)
             self._take_names(result.model.feature_names_in_)
         else:
-            X, y = self._rows(X, y=y, order="C")
-            check_classification_targets(y)
+            X, labels = self._rows(X, y=y)
+            labels = column_or_1d(labels, warn=True) if labels.ndim == 2 and labels.shape[1] == 1 else labels
+            check_classification_targets(labels)
             sample_weight = self._weights(sample_weight, X)
-            if len(np.unique(y)) < 2:
-                raise ValueError(f"MarginClassifier needs two classes; y has one class only, {shown(y[0])}")
-            result = self._train((X, y), None, sample_weight)
+            if labels.ndim == 1 and len(np.unique(labels)) < 2:
+                raise ValueError(f"MarginClassifier needs two classes; y has one class only, {shown(labels[0])}")
+            result = self._train((X, labels), None, sample_weight, y)
         self._learner: Learner | None = None
         if hasattr(self, "t_"):  # from an earlier partial_fit
             del self.t_
@@ -130,7 +131,7 @@ class MarginClassifier(ClassifierMixin, Estimator):
         first = learner is None
         if from_files(X):
             raise UsageError("partial_fit takes arrays; fit reads files, with any solver")
-        X, y = self._rows(X, y=y, order="C", reset=first)
+        X, y = self._rows(X, y=y, multi_output=False, reset=first)
         check_classification_targets(y)
         sample_weight = self._weights(sample_weight, X)
         if learner is None:
@@ -160,12 +161,12 @@ class MarginClassifier(ClassifierMixin, Estimator):
         return LinearModel(self._dense_coef(), self.intercept_, self.classes_, self._header, self._names())
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Scores (n,), or (n, k) for several classes, float64."""
+        """Scores (n,), or (n, k) for several classes or outputs, float64."""
         model = self._scorer(X)
         return model.decision_function(self._rows(X, reset=False))
 
     def predict(self, X: Any) -> np.ndarray:
-        """Labels (n,) of the rows of X."""
+        """Labels (n,), or (n, outputs), of the rows of X."""
         model = self._scorer(X)
         return model.predict(self._rows(X, reset=False))
 
@@ -174,15 +175,25 @@ class MarginClassifier(ClassifierMixin, Estimator):
         """Probabilities (n, k) of the classes in the order of `classes_`, for the logistic loss and a finite C.
 
         For two classes, that of the second is 1 / (1 + exp(-score)). For several, each is that of its own score,
-        divided by the row's sum. Calibrate the scores of other losses with scikit-learn's CalibratedClassifierCV.
+        divided by the row's sum. Of several outputs, (n, outputs): each label's own, of being 1. Calibrate the scores
+        of other losses with scikit-learn's CalibratedClassifierCV.
         """
         model = self._scorer(X)
         return model.predict_proba(self._rows(X, reset=False))
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        return tags
+
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Accuracy on rows X with labels y; with files, y may name the dataset of labels."""
+        """Accuracy on rows X with labels y; with files, y may name the dataset of labels.
+
+        Of several outputs, the share of rows of which all labels are right.
+        """
         if from_files(X):
-            return self._score_files("accuracy", X, y, sample_weight)
+            figure = "accuracy" if self._model().outputs is None else "subset_accuracy"
+            return self._score_files(figure, X, y, sample_weight)
         return super().score(X, y, sample_weight)
 
 

@@ -11,7 +11,8 @@ PART = Number("a number between 0 and 1", lambda value: 0.0 < value < 1.0)
 
 
 def held_out(y: np.ndarray, sample_weight: np.ndarray | None, fraction: object, seed: int, classes: bool) -> np.ndarray:
-    """Which rows are held out (n,) bool: this fraction of each class, or of all rows of a regression; y (n,).
+    """Which rows are held out (n,) bool: this fraction of each class, or of all rows of a regression; y (n,), or
+    (n, outputs) without classes.
 
     Rows of weight 0 are absent, and are never drawn. At least one row of each class is left to train on. UsageError
     where `fraction` is not between 0 and 1, or so small that no row is held out.

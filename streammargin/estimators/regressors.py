@@ -22,15 +22,15 @@ INTERPOLATOR = TypeVar("INTERPOLATOR", bound="InterpolatingRegressor")
 
 
 class Regressor(RegressorMixin, Estimator):
-    """The base class of the regressors; attributes coef_ (d,) and intercept_."""
+    """The base class of the regressors; attributes coef_ (d,) and intercept_, or (outputs, d) and (outputs,)."""
 
     coef_: np.ndarray
-    intercept_: float
+    intercept_: Any
 
     of_numbers = True
 
     def fit(self: SELF, X: Any, y: Any = None, sample_weight: Any = None) -> SELF:
-        """Fit targets y (n,) on rows X (n, d), an array or a SciPy matrix, or on files that contain both.
+        """Fit targets y (n,), or (n, outputs), on rows X (n, d), an array or a SciPy matrix, or on files with both.
 
         sample_weight (n,) >= 0 multiplies C for its row; weight 0 drops the row. For interpolation (C = inf) other
         weights have no effect. With files, y and sample_weight may name a dataset. Warns (ConvergenceWarning) when the
@@ -45,23 +45,29 @@ class Regressor(RegressorMixin, Estimator):
             result = self._train(X, y, sample_weight)
             self._take_names(result.model.feature_names_in_)
         else:
-            X, y = self._rows(X, y=y, order="C", y_numeric=True)
-            result = self._train((X, y), None, self._weights(sample_weight, X))
+            X, numbers = self._rows(X, y=y, y_numeric=True)
+            result = self._train((X, numbers), None, self._weights(sample_weight, X), y)
         coef, intercept = result.model.answer.arrays().values()
-        self.coef_, self.intercept_ = coef[0], float(intercept[0])
+        self.coef_, self.intercept_ = coef, intercept
+        if result.model.outputs is None:
+            self.coef_, self.intercept_ = coef[0], float(intercept[0])
         return result
 
     def _model(self) -> LinearModel:
         check_is_fitted(self)
-        return LinearModel(self._dense_coef(), np.array([self.intercept_]), np.empty(0), self._header, self._names())
+        constants = np.atleast_1d(self.intercept_)
+        return LinearModel(self._dense_coef(), constants, np.empty(0), self._header, self._names())
 
     def predict(self, X: Any) -> np.ndarray:
-        """Predictions (n,) float64 for the rows of X."""
+        """Predictions (n,), or (n, outputs), float64 for the rows of X."""
         model = self._scorer(X)
         return model.predict(self._rows(X, reset=False))
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """R^2 on rows X with targets y, which must not all be equal; with files, y may name the dataset of targets."""
+        """R^2 on rows X with targets y, which must not all be equal; with files, y may name the dataset of targets.
+
+        Of several outputs it is the mean.
+        """
         if from_files(X):
             return self._score_files("r2", X, y, sample_weight)
         return super().score(X, y, sample_weight)
@@ -70,9 +76,9 @@ class Regressor(RegressorMixin, Estimator):
 class MarginRegressor(Regressor):
     """Linear regression with any loss and penalty, trained until a certificate proves the tolerance.
 
-    Minimises R(w) + C sum_i s_i phi(x_i.w + b - y_i). X may also be the path of a file, a list of paths (shards) or a
-    Source, which is streamed. Columns of frames must have the names and order of those in `fit`; columns of files are
-    matched by name, in any order.
+    Minimises R(w) + C sum_i s_i phi(x_i.w + b - y_i). Each column of y (n, outputs) has weights of its own, from the
+    same reads. X may also be the path of a file, a list of paths (shards) or a Source, which is streamed. Columns of
+    frames must have the names and order of those in `fit`; columns of files are matched by name, in any order.
 
     Parameters
     ----------
@@ -90,8 +96,8 @@ class MarginRegressor(Regressor):
 
     Attributes
     ----------
-    coef_ : (d,) float64
-    intercept_ : float
+    coef_ : (d,) float64, or (outputs, d) for y (n, outputs)
+    intercept_ : float, or (outputs,)
     n_iter_ : int, passes over the rows
     n_features_in_ : int, and feature_names_in_ (d,) where X had names
     certificate_ : exact figures, see `streammargin.result.Certificate`
@@ -140,6 +146,7 @@ class InterpolatingRegressor(Regressor):
     """
 
     place = Where.INTERPOLATOR
+    of_several = False
     own: ClassVar[dict[str, tuple[object, str]]] = {"epsilon": (0.0, "float | str")}
     epsilon: float | str
 

@@ -18,9 +18,9 @@ from streammargin.files import as_path
 from streammargin.losses import is_numeric, make_loss
 from streammargin.losses.base import Loss, called, coupled, has
 from streammargin.model.columns import ERROR, checked, match, matching_bytes
-from streammargin.model.evaluation import OfClasses, OfNumbers, Tally
+from streammargin.model.evaluation import OfClasses, OfNumbers, OfSeveral, Tally
 from streammargin.model.file import NAMES, write_model
-from streammargin.model.probability import METHOD, OF_ALL, able, probabilities
+from streammargin.model.probability import METHOD, OF_ALL, able, of_labels, probabilities
 from streammargin.model.tables import TABLE, TableRows, is_rows, plain_schema
 from streammargin.points.base import Answer, answered
 from streammargin.points.table import kind_of
@@ -29,12 +29,12 @@ from streammargin.sizes import parse_size
 from streammargin.sources.base import Source
 from streammargin.sources.label_column import ATTRIBUTE
 from streammargin.sources.labels import LabelCursor
-from streammargin.sources.names import equal, held_bytes, packed
+from streammargin.sources.names import equal, held_bytes, listed, packed
 from streammargin.sources.open import opened
 from streammargin.tables.asked import Asked
 from streammargin.tables.open import is_table
 from streammargin.tables.schema import Schema
-from streammargin.wording import shown
+from streammargin.wording import counted, shown
 
 LOG = logging.getLogger("streammargin")
 _BUDGET = 96 << 20  # for blocks of rows, where none is given
@@ -53,7 +53,8 @@ class Scored(NamedTuple):
 class Model:
     """Predicts labels, or numbers for a regressor, from the scores of an answer (see `answer`).
 
-    classes_ : (2,) or (k,) labels; (0,) for a regressor, whose score is its prediction;
+    classes_ : (2,) or (k,) labels; (0,) for a regressor, whose scores are its predictions;
+    outputs : names of the columns of the labels (n, outputs) that it predicts; None where rows have one label;
     header : dict of plain values: options, certificate, how training ended;
     feature_names_in_ : (d,) column names, objects of type str, or None;
     problem : arrays that, with the header's `problem`, define the objective (docs/format.md); {} where unknown
@@ -81,8 +82,16 @@ class Model:
 
     @property
     def answer(self) -> Answer:
-        """Computes the scores: 1 per row for a regressor or two classes (above 0: classes_[1]), else k."""
+        """Computes the scores: 1 per row for a regressor or two classes (above 0: classes_[1]), else k.
+
+        Of several outputs, each has one.
+        """
         return self._answer
+
+    @property
+    def outputs(self) -> list[str] | None:
+        """The names of the columns of the labels (n, outputs) that it predicts; None where rows have one label."""
+        return self.header.get("outputs")
 
     @property
     def numeric(self) -> bool:
@@ -199,32 +208,38 @@ class Model:
             yield Scored(start + low, scores, *(None if each is None else each[low:high] for each in (labels, ids)))
 
     def labels_of(self, scores: np.ndarray) -> np.ndarray:
-        """Labels (m,) for scores (m, k); for a regressor the scores."""
+        """Labels (m,) for scores (m, k), or (m, outputs); for a regressor the scores."""
         if self.numeric:
-            return scores[:, 0].copy()
+            return scores[:, 0].copy() if self.outputs is None else scores.copy()
+        if self.outputs is not None:
+            return self.classes_[(scores > 0.0).astype(np.intp)]
         return self.classes_[answered(scores)]
 
     def decision_function(self, data: Any, *, missing_columns: str = ERROR, unknown: str = "error") -> np.ndarray:
-        """Scores (n,), or (n, k) for several classes, float64; data as for `streammargin.train`, tables too.
+        """Scores (n,), or (n, k) for several classes or outputs, float64; data as for `streammargin.train`, tables too.
 
         unknown: whether a word of a table that no row of the training had is an "error", or counts as none, "zero".
         """
         out = self._of_rows(data, missing_columns, unknown, lambda scores: scores)
-        return out[:, 0] if out.shape[1] == 1 else out
+        return out[:, 0] if out.shape[1] == 1 and self.outputs is None else out
 
     def predict(self, data: Any, *, missing_columns: str = ERROR, unknown: str = "error") -> np.ndarray:
-        """Predicted labels, or numbers, (n,); arguments as for `decision_function`."""
+        """Predicted labels, or numbers, (n,), or (n, outputs); arguments as for `decision_function`."""
         return self._of_rows(data, missing_columns, unknown, self.labels_of)
 
     def predict_proba(self, data: Any, *, missing_columns: str = ERROR, unknown: str = "error") -> np.ndarray:
         """Probabilities (n, k) of the classes in the order of `classes_`, float64, for a model with the logistic loss.
 
         For two classes, that of the second is 1 / (1 + exp(-score)). For several it is the softmax of their scores;
-        with `multiclass=ovr` that of its own score, divided by the row's sum, as in LIBLINEAR. Raises UsageError where
-        the model was trained with another loss.
+        with `multiclass=ovr` that of its own score, divided by the row's sum, as in LIBLINEAR. Of several outputs,
+        (n, outputs): each label's own, of being 1. Raises UsageError where the model was trained with another loss.
         """
+        return self._of_rows(data, missing_columns, unknown, self.probabilities_of())
+
+    def probabilities_of(self) -> Callable[[np.ndarray], np.ndarray]:
+        """What makes probabilities of scores (m, k). Raises UsageError where the model has none."""
         loss = self.check_probabilities()
-        return self._of_rows(data, missing_columns, unknown, lambda scores: probabilities(loss, scores))
+        return functools.partial(probabilities if self.outputs is None else of_labels, loss)
 
     def _of_rows(
         self, data: Any, missing_columns: str, unknown: str, made: Callable[[np.ndarray], np.ndarray]
@@ -275,6 +290,8 @@ class Model:
         scores. Raises DataError for unknown labels.
         For a regressor: rows, loss, mean_squared_error, mean_absolute_error, largest_error and r2. The last one is the
         explained share of the variance, None where all targets are equal.
+        Of several outputs the figures are means of those of each, which are in `per_output`; mistakes are added up, and
+        `subset_accuracy` is the share of rows of which all labels are right.
         """
         word = self._loss() if loss is None else make_loss(loss)
         memory = None if memory is None else parse_size(memory)
@@ -285,9 +302,20 @@ class Model:
             for part in self.score_blocks(source, memory, missing_columns):
                 labels = part.labels if stored is None else stored.take(len(part.scores))
                 assert labels is not None
+                self._check_outputs(source, labels)
                 tally.add(source, part.start, labels, part.scores)
                 rows += len(part.scores)
             return tally.figures(rows)
+
+    def _check_outputs(self, source: Source | TableRows, labels: np.ndarray) -> None:
+        """DataError where labels (m,) or (m, outputs) are not as many as the model predicts."""
+        given, own = labels.shape[1] if labels.ndim == 2 else 1, len(self.outputs or [""])
+        if given != own:
+            columns = f"{counted(own, 'column')} of labels" + (f" ({listed(self.outputs)})" if self.outputs else "")
+            raise DataError(
+                f"{source.name} has {counted(given, 'column')} of labels, but the model predicts {columns}; name those "
+                "with `y`"
+            )
 
     def _tally(self, word: Loss | None, memory: int) -> Tally:
         """An object that sums the figures, and this loss. Raises UsageError for a loss of another kind."""
@@ -299,9 +327,16 @@ class Model:
         if loss is not None and is_numeric(loss) != self.numeric:
             raise UsageError(f"the model predicts {'numbers' if self.numeric else 'classes'}; give a loss for these")
         expose(type(loss))
+        if self.outputs is not None:
+            each = memory // len(self.outputs)
+            return OfSeveral(self.outputs, [self._tally_of_one(loss, top, 0.0, each) for _ in self.outputs])
+        length = self.answer.length(float(self.header.get("p", 2.0)))
+        return self._tally_of_one(loss, top, length, memory)
+
+    def _tally_of_one(self, loss: Any, top: float | None, length: float, memory: int) -> Tally:
+        """The figures of one label or number of a row."""
         if self.numeric:
             return OfNumbers(loss, top)
-        length = self.answer.length(float(self.header.get("p", 2.0)))
         probable = None
         with contextlib.suppress(UsageError):
             probable = functools.partial(probabilities, self.check_probabilities())

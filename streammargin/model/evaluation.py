@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,7 +16,7 @@ from streammargin.model.ranking import Ranking
 from streammargin.model.tables import TableRows
 from streammargin.points.base import answered
 from streammargin.sources.base import Source
-from streammargin.sources.labels import class_values, distinct, number_values, shifted
+from streammargin.sources.labels import class_values, distinct, number_rows, number_values, shifted
 
 MOST_CONFUSED, MOST_RANKED = 1000, 20  # most classes of a confusion matrix, and of AUC and average precision
 AMONG = (2, 3, 5, 10)  # the label is among so many classes of the largest scores
@@ -242,3 +242,35 @@ class OfNumbers:
             "largest_error": self.largest,
             "r2": 1.0 - self.squares / self.spread if known else None,
         }
+
+
+class OfSeveral:
+    """Figures of several labels or numbers of a row, (m, outputs): those of each, and their means."""
+
+    def __init__(self, outputs: Sequence[str], each: Sequence[Tally]) -> None:
+        self.outputs, self.each = outputs, each
+        self.right = 0  # rows of which all labels are right
+
+    def add(self, source: Source | TableRows, start: int, given: np.ndarray, scores: np.ndarray) -> None:
+        """See `Tally`."""
+        why = f"{source.name}: the labels of several columns are no numbers, but the model predicts numbers"
+        labels = given.reshape(len(given), -1)
+        numbers = number_rows(labels, why, shifted(source.label_place, start), self.outputs)
+        for k, tally in enumerate(self.each):
+            tally.add(source, start, numbers[:, k].copy(), scores[:, k : k + 1].copy())
+        self.right += int(np.count_nonzero(((scores > 0.0) == (numbers == 1.0)).all(axis=1)))
+
+    def figures(self, rows: int) -> dict[str, Any]:
+        """See `Tally`."""
+        parts = [tally.figures(rows) for tally in self.each]
+        found: dict[str, Any] = {}
+        for name, first in parts[0].items():
+            values = [part[name] for part in parts]
+            if name in ("mistakes", "largest_error"):
+                found[name] = sum(values) if name == "mistakes" else max(values)
+            elif first is None or isinstance(first, float):
+                found[name] = _mean(values)
+        if "mistakes" in found:
+            found["subset_accuracy"] = self.right / rows
+        named = [{"output": output, **part} for output, part in zip(self.outputs, parts, strict=True)]
+        return {"rows": rows, **found, "per_output": named}

@@ -36,8 +36,8 @@ def load_model(path: str | os.PathLike[str], memory: str | int | None = None) ->
     try:
         answer = kind.restored(arrays)
         del arrays  # the answer has a copy, and the model will have another
-        _check_classes(classes, answer.outputs)
         _check_header(header)
+        _check_classes(classes, answer.outputs, header.get("outputs"))
         names = unpacked(others.pop(NAMES), answer.features) if NAMES in others else None
     except ValueError as fault:
         raise DataError(f"{path} is a damaged model: {fault}; train it again, or restore a backup") from None
@@ -46,7 +46,7 @@ def load_model(path: str | os.PathLike[str], memory: str | int | None = None) ->
     return model
 
 
-def _check_classes(classes: np.ndarray, outputs: int) -> None:
+def _check_classes(classes: np.ndarray, outputs: int, named: list[str] | None = None) -> None:
     """ValueError where these are not labels for this many scores."""
     if classes.ndim != 1 or classes.dtype.kind not in "biufU":
         raise ValueError(
@@ -55,6 +55,8 @@ def _check_classes(classes: np.ndarray, outputs: int) -> None:
     if classes.dtype.kind == "U" and text_fault(classes) >= 0:
         raise ValueError("the name of a class is not valid text")
     expected = len(classes) if len(classes) > 2 else 1  # two classes have one score, a regressor has no class
+    if named is not None:
+        expected = len(named) if len(classes) in (0, 2) else 0
     if outputs != expected or len(classes) == 1:
         raise ValueError(f"it gives {outputs} scores for {len(classes)} classes")
     if len(set(classes.tolist())) != len(classes) or (classes.dtype.kind == "f" and not np.isfinite(classes).all()):
@@ -76,6 +78,9 @@ def _check_header(header: dict[str, Any]) -> None:
         raise ValueError(f"its p is {str(p)[:40]}")
     if not isinstance(header.get("positive"), (str, int, float, type(None))):
         raise ValueError(f"its positive class is {header.get('positive')!r}")
+    outputs = header.get("outputs")
+    if outputs is not None and not (isinstance(outputs, list) and all(isinstance(name, str) for name in outputs)):
+        raise ValueError("its outputs are not a list of names")
     if not isinstance(header.get("certificate", {}), dict):
         raise ValueError("its certificate is not a table")
 
@@ -103,6 +108,10 @@ def export_liblinear(model: Model, path: str, force: bool = False) -> None:
     """
     if not isinstance(model, LinearModel):
         raise UsageError("liblinear's models are linear; this one is not, so it cannot be exported")
+    if model.outputs is not None:
+        raise UsageError(
+            "liblinear's models have one label a row; this one has several outputs; train one of them alone"
+        )
     loss = model.header.get("loss", "hinge")
     if loss not in _LIBLINEAR_TYPE:
         raise UsageError(f"liblinear has no loss {loss}; it has {', '.join(_LIBLINEAR_TYPE)}")

@@ -13,6 +13,12 @@ METHOD = "log_likelihood"  # the method of a loss whose scores give probabilitie
 OF_ALL = "log_likelihoods"  # the same of a loss of all scores of a row
 
 
+def of_labels(loss: Any, scores: np.ndarray) -> np.ndarray:
+    """Probabilities (m, outputs) that labels are 1, from scores (m, outputs), each by itself."""
+    with np.errstate(over="ignore"):
+        return 1.0 / (1.0 + np.exp(loss.log_likelihood(-scores) - loss.log_likelihood(scores)))
+
+
 def probabilities(loss: Any, scores: np.ndarray) -> np.ndarray:
     """Probabilities (m, k) of k classes from scores (m, 1) of two classes or (m, k) of several; rows sum to 1.
 

@@ -69,10 +69,12 @@ class Point(Answer, Protocol):
     def with_constants(self, constants: np.ndarray) -> Point:
         """The same weights with these constants (K,)."""
 
-    def unscaled(self, center: np.ndarray | None, factor: np.ndarray | None, shift: float) -> Point:
+    def unscaled(
+        self, center: np.ndarray | None, factor: np.ndarray | None, shift: float | np.ndarray
+    ) -> Point:  # fmt: skip
         """The same for unscaled rows x, given that it is for (x - center) * factor, with `shift` added to the scores.
 
-        center, factor (d,): None for no scaling.
+        shift: one, or one for each output. center, factor (d,): None for no scaling.
         """
 
     def scaled(self, center: np.ndarray | None, factor: np.ndarray | None, bias: float) -> Point:

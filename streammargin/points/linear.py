@@ -86,7 +86,9 @@ class LinearPoint:
     def with_constants(self, constants: np.ndarray) -> LinearPoint:
         return LinearPoint.of(self.w[:, :-1], constants)
 
-    def unscaled(self, center: np.ndarray | None, factor: np.ndarray | None, shift: float) -> LinearPoint:
+    def unscaled(
+        self, center: np.ndarray | None, factor: np.ndarray | None, shift: float | np.ndarray
+    ) -> LinearPoint:  # fmt: skip
         coef, constants = self.w[:, :-1], self.w[:, -1] * self.bias + shift
         if factor is not None:
             coef = coef * factor

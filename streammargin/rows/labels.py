@@ -37,8 +37,9 @@ Rows = np.ndarray | slice  # global numbers of rows
 class RowLabels:
     """Classes, sample weights, targets and epsilons of n consecutive rows: of all, or a window on some of them.
 
-    codes (n,) int16: class of each row, -1 for an absent row; weights (n,) float64, or (0,) where all are 1;
-    targets (n,) float64: of a regression, 0 for absent rows; else (0,).
+    codes (n,) int16: class of each row, -1 for an absent row, or (n, outputs) where rows have a label for each of
+    several outputs; weights (n,) float64, or (0,) where all are 1;
+    targets (n,) or (n, outputs) float64: of a regression, 0 for absent rows; else (0,).
     epsilons (n,) float64: how far from its target the score of each row may be; (0,) where the loss says it.
     first: the global number of the first row. Methods take global numbers.
     """
@@ -59,10 +60,19 @@ class RowLabels:
             return rows
         return slice(rows.start - self.first, rows.stop - self.first) if isinstance(rows, slice) else rows - self.first
 
+    def codes_of(self, output: int) -> np.ndarray:
+        """The codes (n,) of this output; those of any output tell which rows are absent."""
+        return self.codes if self.codes.ndim == 1 else np.ascontiguousarray(self.codes[:, output])
+
+    def targets_of(self, output: int) -> np.ndarray:
+        """The targets (n,) of this output, or (0,)."""
+        return self.targets if self.targets.ndim == 1 else np.ascontiguousarray(self.targets[:, output])
+
     def present(self, rows: Rows) -> np.ndarray:
         """Which of these rows have a code >= 0 and a positive weight (bool)."""
         rows = self.at(rows)
-        present = self.codes[rows] >= 0
+        codes = self.codes if self.codes.ndim == 1 else self.codes[:, 0]
+        present = codes[rows] >= 0
         return present & (self.weights[rows] > 0.0) if self.weights.size else present
 
     def of(self, rows: Rows) -> RowLabels:
@@ -96,6 +106,8 @@ class Labels(NamedTuple):
     weights (n,) float64, or (0,) where all are 1; targets (n,) float64, or (0,) without a regression;
     epsilons (n,) float64, or (0,) where the loss says how far from its target a score may be.
     first: the global number of the first row. Methods take global numbers.
+    labelled, aimed: how many codes and targets a row has, those of one row beside each other; where these are several,
+    line k is about that of number outputs[k], (K,) int64.
     """
 
     codes: np.ndarray
@@ -105,9 +117,18 @@ class Labels(NamedTuple):
     targets: np.ndarray
     epsilons: np.ndarray = np.empty(0)
     first: int = 0
+    labelled: int = 1
+    aimed: int = 1
+    outputs: np.ndarray = np.empty(0, np.int64)
 
     def code(self, row: int) -> int:
-        """The class; -1 for an absent row."""
+        """The class, of several outputs that of the first; -1 for an absent row."""
+        return self.codes[(row - self.first) * self.labelled]
+
+    def code_in(self, k: int, row: int) -> int:
+        """The class in line k; -1 for an absent row."""
+        if self.labelled > 1:
+            return self.codes[(row - self.first) * self.labelled + self.outputs[k]]
         return self.codes[row - self.first]
 
     def weight(self, row: int) -> float:
@@ -119,23 +140,26 @@ class Labels(NamedTuple):
     def cap(self, k: int, row: int) -> float:
         """C times class weight times sample weight, the largest dual of the hinge; 0 for a row absent in problem k."""
         weight = self.weight(row)
-        return self.caps[k, self.code(row)] * weight if weight > 0.0 else 0.0
+        return self.caps[k, self.code_in(k, row)] * weight if weight > 0.0 else 0.0
 
     def own(self, k: int, row: int) -> bool:
         """Whether y = +1 for the row in problem k."""
-        return self.code(row) == self.positive[k]
+        return self.code_in(k, row) == self.positive[k]
 
     def sign(self, k: int, row: int) -> float:
         """y in {-1, 1}; 1 for a regression."""
-        return 2.0 * (self.code(row) == self.positive[k]) - 1.0  # without a branch
+        return 2.0 * (self.code_in(k, row) == self.positive[k]) - 1.0
 
     def wrong(self, k: int, row: int, margin: float) -> bool:
         """Whether a row with this margin is misclassified; a score of 0 predicts the sign -1."""
         return margin < 0.0 or (margin == 0.0 and self.own(k, row))
 
     def target(self, k: int, row: int) -> float:
-        """The target of a regression in line k; 0 for classes. All lines have one target today."""
-        return self.targets[row - self.first] if self.targets.size > 0 else 0.0
+        """The target of a regression in line k; 0 for classes."""
+        if self.targets.size == 0:
+            return 0.0
+        place = (row - self.first) * self.aimed
+        return self.targets[place + self.outputs[k] if self.aimed > 1 else place]
 
     def epsilon(self, row: int) -> float:
         """How much farther from its target than the loss says a score may be; 0 where rows have no epsilon."""

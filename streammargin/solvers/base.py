@@ -96,6 +96,7 @@ class Method(SolverWord):
     couples: ClassVar[tuple[str, ...]] = ()  # methods that it calls of a loss of all scores; empty: it takes none
     takes: ClassVar[tuple[str, ...]] = ()  # which of PATH and TOP it supports
     numeric: ClassVar[bool] = False  # supports targets that are numbers
+    several: ClassVar[bool] = False  # supports several labels or targets of a row
     blocks_per_step: ClassVar[int] = 1  # blocks that a step of a pass gets at once, where the memory allows it
 
     def check(self, problem: Problem) -> None:
@@ -115,6 +116,11 @@ class Method(SolverWord):
                 "to interpolate numbers use `solver=sdca` or asdca" if problem.hard else "for numbers use `solver=auto`"
             )
             raise UsageError(f"{self.called} trains classifiers; {able}")
+        if problem.outputs.each.size and (problem.hard or not self.several):
+            raise UsageError(
+                "several labels of a row need a finite `C`, and `solver=auto`, newton, pdprox, ascent, sdca or asdca; "
+                "else name one column with `y`"
+            )
         if math.isinf(self.default_C) and not problem.hard:
             raise UsageError(f"{self.called} finds the maximum margin only; leave `C` out, or use `solver=auto`")
         self._check_penalty(problem)

@@ -11,14 +11,16 @@ class Outputs(NamedTuple):
     """The K lines of a problem, the rows of its weights.
 
     positive (K,) int64: the class with sign +1. caps (K, classes) float64: C times the class weight, inf for the hard
-    margin. costs (K,): C, before the weights of classes and rows. mass (classes,): the weights of the rows of each
-    class, summed; (0,) where nothing asks for it.
+    margin. costs (K,): C, before the weights of classes and rows. mass (K, classes): the weights of the rows of each
+    class, summed; (0, 0) where nothing asks for it. each (K,) int64: which of several labels or targets of a row the
+    line is about; (0,) where a row has one.
     """
 
     positive: np.ndarray
     caps: np.ndarray
     costs: np.ndarray = np.ones(1)
-    mass: np.ndarray = np.zeros(0)
+    mass: np.ndarray = np.zeros((0, 0))
+    each: np.ndarray = np.empty(0, np.int64)
 
     def at(self, factor: float) -> Outputs:
         """The same at `factor` times each C."""
@@ -27,11 +29,15 @@ class Outputs(NamedTuple):
     def only(self, line: int) -> Outputs:
         """The same with this line alone."""
         one = slice(line, line + 1)
-        return self._replace(positive=self.positive[one], caps=self.caps[one], costs=self.costs[one])
+        return Outputs(*(array[one] for array in self))
+
+    def output(self, line: int) -> int:
+        """Which of several labels or targets of a row the line is about; 0 where a row has one."""
+        return int(self.each[line]) if self.each.size else 0
 
     def weight(self, line: int) -> float:
         """C sum_i s_i, with the weights of classes and rows."""
-        return float(self.caps[line] @ self.mass)
+        return float(self.caps[line] @ self.mass[line])
 
     def largest_cap(self, line: int) -> float:
         """The largest of its caps, before the weights of rows."""

@@ -33,7 +33,8 @@ class Problem:
     Labels and weights of rows are not here: whoever has some rows has these of them (`RowLabels`).
     outputs: the lines, with their classes and costs. trials: the number of values of C.
     present: rows that are not absent (class among those trained on, weight above 0).
-    numeric: rows have numbers in place of classes; then K = trials, and all codes are 0.
+    numeric: rows have numbers in place of classes, and all codes are 0. Several numbers or labels of a row have a line
+    each for each value of C (`Outputs.each`).
     budget: bytes for the state and the blocks; a method that may choose how much it holds keeps to a share of them.
     entries: values stored for all rows, 0 where that is not known; sparse: they come with their column indices.
     path: C goes up during the training. top: of how many rows, at most, the largest losses count.
@@ -150,7 +151,7 @@ class Problem:
     @cached_property
     def objective(self) -> Objective:
         """The objective, with its bounds."""
-        shared, lp = self.per_trial > 1, Lp(self.p)
+        shared, lp = self.compared, Lp(self.p)
         if self.hard and self.numeric:
             return Interpolation(lp, shared, self.largest_target, signed=True)
         if self.hard:
@@ -180,6 +181,11 @@ class Problem:
     def per_trial(self) -> int:
         """Lines per value of C: 1, or one per class."""
         return self.count // self.trials
+
+    @property
+    def compared(self) -> bool:
+        """Whether the class of the largest score is predicted: lines of a value of C share one label of a row."""
+        return self.per_trial > 1 and not self.outputs.each.size
 
     def groups_of(self, trial: int) -> slice:
         """The groups of a value of C."""

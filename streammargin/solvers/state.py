@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from streammargin.rows.labels import Labels, RowLabels
+from streammargin.solvers.outputs import Outputs
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.best import Best
 from streammargin.solvers.roles import Given, Total, state
@@ -25,12 +26,18 @@ class State:
 
 def labels_of(problem: Problem, state: State) -> Labels:
     """The labels for kernels."""
-    rows = state.labels
-    outputs = problem.outputs
-    return Labels(rows.codes, outputs.positive, outputs.caps, rows.weights, rows.targets, rows.epsilons, rows.first)
+    return labels_for(state.labels, problem.outputs)
+
+
+def labels_for(rows: RowLabels, outputs: Outputs) -> Labels:
+    """The labels of these rows for kernels, in these lines."""
+    labelled, aimed = (1 if array.ndim == 1 else array.shape[1] for array in (rows.codes, rows.targets))
+    return Labels(
+        rows.codes.reshape(-1), outputs.positive, outputs.caps, rows.weights, rows.targets.reshape(-1), rows.epsilons,
+        rows.first, labelled, aimed, outputs.each,
+    )  # fmt: skip
 
 
 def labels_of_one(problem: Problem, state: State, k: int) -> Labels:
     """The labels for line k only."""
-    alone = problem.outputs.only(k)
-    return labels_of(problem, state)._replace(positive=alone.positive, caps=alone.caps)
+    return labels_for(state.labels, problem.outputs.only(k))

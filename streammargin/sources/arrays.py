@@ -11,6 +11,7 @@ import numpy as np
 from streammargin.errors import DataError, UsageError
 from streammargin.rows.blocks import Block, CSRBlock, DenseBlock
 from streammargin.sources.base import Buffer, Source
+from streammargin.sources.labels import output_names
 from streammargin.sources.names import frame_names, listed
 from streammargin.wording import one_line
 
@@ -121,6 +122,19 @@ def _kind(dtype: Any) -> str:
     return "b" if str(dtype) == "Boolean" else "f" if dtype.is_numeric() else "O"
 
 
+def labels_of_rows(y: Any) -> tuple[np.ndarray, list[str] | None]:
+    """(labels (n,) or (n, outputs), the names of outputs or None) of arrays and frames. DataError for other objects."""
+    if hasattr(y, "tocsr"):
+        raise DataError("y is a sparse matrix; give an array, as y.toarray() makes it")
+    if not (hasattr(y, "columns") and hasattr(y, "dtypes")):
+        labels = as_array(y, "y")
+        return labels, output_names(labels.shape[1]) if labels.ndim == 2 else None
+    names = [str(name) for name in y.columns]
+    if any(_kind(kind) not in "biuf" for kind in y.dtypes):
+        return as_array(y, "y"), names  # words, which a loss of one label a row may take
+    return _frame_values(y, "y"), names
+
+
 def as_weights(
     values: Any, rows: int, name: str, noun: str = "sample weights", argument: str = "sample_weight"
 ) -> np.ndarray:
@@ -171,10 +185,13 @@ class ArraySource(Source):
         self.dtype: np.dtype = value_dtype(X.dtype, name)
         self._block: Block = self._sparse(X) if self.sparse else self._dense(X)
         self.nnz: int = int(self._block.data.size) if isinstance(self._block, CSRBlock) else self.rows * self.features
-        self._y = None if y is None else as_array(y, "y")
+        self._y: np.ndarray | None = None
+        self._outputs: list[str] | None = None
+        if y is not None:
+            self._y, self._outputs = labels_of_rows(y)
         called = getattr(y, "name", None)  # of a series of pandas or polars
         self._label_name = called if isinstance(called, str) and called else None
-        if self._y is not None and self._y.shape != (self.rows,):
+        if self._y is not None and (self._y.ndim not in (1, 2) or len(self._y) != self.rows or not self._y.size):
             raise DataError(f"y has shape {self._y.shape} but {name} has {self.rows} rows; give one label for each row")
         self._weight = None if sample_weight is None else as_weights(sample_weight, self.rows, name)
 
@@ -247,8 +264,13 @@ class ArraySource(Source):
     def labels(self, chunk: int = 1 << 16) -> Iterator[np.ndarray]:
         if self._y is None:
             raise DataError(f"{self.name} has no labels; give them as y")
+        chunk = max(1, chunk // max(1, len(self._outputs or ())))
         for start in range(0, self.rows, chunk):
-            yield self._y[start : start + chunk]
+            part = self._y[start : start + chunk]
+            yield part[:, 0] if part.ndim == 2 and part.shape[1] == 1 else part
+
+    def outputs(self) -> list[str] | None:
+        return self._outputs
 
     def label_column(self) -> str | int | None:
         return self._label_name

@@ -50,7 +50,7 @@ class Slices(Protocol):
         """n; 0 where rows have nothing of it."""
 
 
-OfValues = Callable[[np.ndarray], np.ndarray]  # (m,) -> (m,)
+OfValues = Callable[[np.ndarray], np.ndarray]  # (m,) -> (m,), or (m, outputs) -> (m, outputs)
 
 
 class Source(ABC):
@@ -125,10 +125,15 @@ class Source(ABC):
 
     @abstractmethod
     def labels(self, chunk: int = 1 << 16) -> Iterator[np.ndarray]:
-        """The raw labels in consecutive arrays of at most `chunk` (original type; text as str).
+        """The raw labels in consecutive arrays of at most `chunk` values (original type; text as str).
 
-        Raises DataError where the source has none or their number is not n.
+        An array is (m,), or (m, outputs) for several outputs. Raises DataError where the source has none or their
+        number is not n.
         """
+
+    def outputs(self) -> list[str] | None:
+        """The names of the columns of the labels, where these are (n, outputs); None where they are (n,)."""
+        return None
 
     def label_column(self) -> str | int | None:
         """The column of a table that the labels are from: its name, or its number from 0; None where it is unknown."""

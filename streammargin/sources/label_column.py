@@ -14,14 +14,16 @@ ATTRIBUTE = "label_column"  # of the dataset of labels
 
 @dataclass(frozen=True)
 class LabelColumn:
-    """The column of a table that has the labels.
+    """Where labels to be written are from.
 
-    name: its name, or its number from 0 in a table without names; spelt: whether labels to be written are spelt as in
-    the table. Then `values_of` decides what they are.
+    name: of a column of a table, or its number from 0 in a table without names; None: of no table. spelt: whether they
+    are spelt as in the table. Then `values_of` decides what they are. outputs: the names of their columns, where they
+    are (n, outputs), else None.
     """
 
-    name: str | int
+    name: str | int | None
     spelt: bool = False
+    outputs: Sequence[str] | None = None
 
 
 def values_of(spellings: Sequence[str]) -> np.ndarray:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from streammargin.errors import DataError
 from streammargin.matching import EXACT, MAX_CLASSES, number_in, of_one_kind, plain
-from streammargin.wording import shown
+from streammargin.wording import one_line, shown
 
 Origin = Callable[[int], tuple[str, int]]  # row -> (file, row in it), for messages (Source.place)
 
@@ -66,32 +66,50 @@ def class_values(raw: np.ndarray, name: str, origin: Origin) -> np.ndarray:
     return chunk
 
 
-def number_values(raw: np.ndarray, why: str, origin: Origin) -> np.ndarray:
+def output_names(count: int) -> list[str]:
+    """The names of outputs that have none."""
+    return [f"y{k}" for k in range(count)]
+
+
+def number_rows(raw: np.ndarray, why: str, origin: Origin, outputs: Sequence[str] | None = None) -> np.ndarray:
+    """`number_values` of labels (m,), or of (m, outputs) with these names."""
+    if raw.ndim == 1:
+        return number_values(raw, why, origin)
+    if raw.dtype.kind in "biuf" and np.isfinite(raw).all():
+        return raw.astype(np.float64)
+    names = output_names(raw.shape[1]) if outputs is None else outputs
+    columns = [
+        number_values(column, why, origin, f"label {one_line(name)}") for column, name in zip(raw.T, names, strict=True)
+    ]
+    return np.ascontiguousarray(np.transpose(columns))
+
+
+def number_values(raw: np.ndarray, why: str, origin: Origin, noun: str = "label") -> np.ndarray:
     """Labels as float64, those of text by what they spell.
 
     Raises DataError for a value that is not finite, and DataError(why) where a text is no number, or for other types.
     """
-    chunk = _present(raw, origin)
+    chunk = _present(raw, origin, noun)
     if chunk.dtype.kind in "UO":
-        chunk = _numbers_of_texts(chunk, why, origin)
+        chunk = _numbers_of_texts(chunk, why, origin, noun)
     if chunk.dtype.kind not in "biuf":
         raise DataError(why)
     numbers = chunk.astype(np.float64)
     bad = np.flatnonzero(~np.isfinite(numbers))
     if bad.size:
         where, row = origin(int(bad[0]))
-        raise DataError(f"{where}: the label of row {row} is {numbers[bad[0]]}; drop the row or replace it")
+        raise DataError(f"{where}: the {noun} of row {row} is {numbers[bad[0]]}; drop the row or replace it")
     return numbers
 
 
-def _numbers_of_texts(chunk: np.ndarray, why: str, origin: Origin) -> np.ndarray:
+def _numbers_of_texts(chunk: np.ndarray, why: str, origin: Origin, noun: str) -> np.ndarray:
     """Float64 of texts, and of objects, that are numbers. Raises DataError(why) where one is not."""
     numbers = np.empty(len(chunk))
     for row, value in enumerate(chunk.tolist()):
         number = _as_float(value)
         if number is None:
             where, place = origin(row)
-            raise DataError(f"{why}; {where}: the label of row {place} is {shown(value)}")
+            raise DataError(f"{why}; {where}: the {noun} of row {place} is {shown(value)}")
         numbers[row] = number
     return numbers
 
@@ -119,12 +137,12 @@ def _as_objects(values: list[Any]) -> np.ndarray:
     return found
 
 
-def _present(raw: np.ndarray, origin: Origin) -> np.ndarray:
+def _present(raw: np.ndarray, origin: Origin, noun: str = "label") -> np.ndarray:
     """`as_values`; DataError where a label is missing."""
     missing = [k for k, value in enumerate(raw.tolist()) if _is_missing(value)] if raw.dtype.kind in "OT" else []
     if missing:
         where, row = origin(missing[0])
-        raise DataError(f"{where}: row {row} has no label; drop the row or give it one")
+        raise DataError(f"{where}: row {row} has no {noun}; drop the row or give it one")
     return as_values(raw, origin)
 
 
@@ -244,7 +262,7 @@ def _is_missing(value: object) -> bool:
 
 
 class LabelCursor:
-    """Returns any number of labels at a time from chunks of other lengths."""
+    """Returns any number of labels at a time, (m,) or (m, outputs), from chunks of other lengths."""
 
     left: np.ndarray
     chunks: Iterator[np.ndarray]
@@ -269,6 +287,6 @@ def _joined(parts: list[np.ndarray]) -> np.ndarray:
 
     Such are those of shards of different types.
     """
-    if len({part.dtype for part in parts}) > 1 and {part.dtype.kind for part in parts} != {"U"}:
+    if parts[0].ndim == 1 and len({part.dtype for part in parts}) > 1 and {part.dtype.kind for part in parts} != {"U"}:
         return _as_objects([label for part in parts for label in part.tolist()])
     return np.concatenate(parts)

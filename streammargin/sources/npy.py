@@ -60,8 +60,9 @@ class NpyArray:
             raise DataError(f"{path} is truncated: it has {size} bytes, too few for {self.shape} of {self.dtype}")
 
     def __getitem__(self, rows: slice) -> np.ndarray:
-        count = max(0, min(rows.stop, self.shape[0]) - rows.start)
-        found = np.fromfile(self.path, self.dtype, count, offset=self.start + rows.start * self.dtype.itemsize)
-        if len(found) != count:
+        count, width = max(0, min(rows.stop, self.shape[0]) - rows.start), math.prod(self.shape[1:])
+        offset = self.start + rows.start * width * self.dtype.itemsize
+        found = np.fromfile(self.path, self.dtype, count * width, offset=offset)
+        if len(found) != count * width:
             raise DataError(f"{self.path} became shorter while it was read; do not write to it during a run")
-        return found
+        return found.reshape(count, *self.shape[1:])

@@ -13,7 +13,7 @@ from streammargin.errors import DataError, UsageError
 from streammargin.rows.blocks import Block, CSRBlock, DenseBlock
 from streammargin.sources.base import Buffer, OfValues, Slices, Source
 from streammargin.sources.labels import lie_inside
-from streammargin.sources.names import check_same
+from streammargin.sources.names import check_same, listed
 
 
 def check_inside(option: str, value: object) -> None:
@@ -42,6 +42,11 @@ class Joined:
             if low < high:
                 parts.append(np.ones(high - low) if column is None else column[low - begin : high - begin])
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def _columns(outputs: list[str] | None) -> str:
+    """What the labels of a shard are, for messages."""
+    return "one label a row" if outputs is None else f"labels with the columns {listed(outputs)}"
 
 
 class ShardedSource(Source):
@@ -162,6 +167,17 @@ class ShardedSource(Source):
     def labels(self, chunk: int = 1 << 16) -> Iterator[np.ndarray]:
         for source in self.sources:
             yield from source.labels(chunk)
+
+    def outputs(self) -> list[str] | None:
+        first = self.sources[0]
+        names = first.outputs()
+        for other in self.sources[1:]:
+            if (found := other.outputs()) != names:
+                raise DataError(
+                    f"{other.name} has {_columns(found)} but {first.name} has {_columns(names)}; write the labels of "
+                    "all shards alike"
+                )
+        return names
 
     def rereads_labels(self) -> str:
         kinds = {source.rereads_labels() for source in self.sources}

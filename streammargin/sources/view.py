@@ -59,6 +59,9 @@ class View(Source):
     def labels(self, chunk: int = 1 << 16) -> Iterator[np.ndarray]:
         return self.source.labels(chunk)
 
+    def outputs(self) -> list[str] | None:
+        return self.source.outputs()
+
     def label_column(self) -> str | int | None:
         return self.source.label_column()
 

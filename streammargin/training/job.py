@@ -94,6 +94,7 @@ class Job:
             "data": {
                 "path": source.name, "rows": source.rows, "features": source.features, "nnz": source.nnz,
                 "fingerprint": source.fingerprint(), "classes": [str(c) for c in self.target.classes.tolist()],
+                "outputs": self.target.outputs,
             },
             "plan": {
                 "block_rows": plan.block_rows, "blocks": plan.blocks, "memory_bytes": plan.memory_bytes,
@@ -127,8 +128,8 @@ class Job:
         if options.path is not None:
             path = Path(self.problem, self.costs[0], options.path.values, options.path.low, options.path.high)
         predictions = None
-        if self.target.rest is None and not self.problem.numeric:
-            predictions = Predictions(self.problem, self.known.mass[1], reader, self.validator, path)
+        if self.target.rest is None and not self.problem.numeric and not self.problem.outputs.each.size:
+            predictions = Predictions(self.problem, self.known.mass[1, 0], reader, self.validator, path)
         midway = Midway(self.problem.count) if options.midway else None
         shared = Shared(
             self.labels.in_memory(), reader, self.column, limits, Clock(limits, reader.counts), history, should_stop,
@@ -140,7 +141,7 @@ class Job:
         """The classes predicted for no row; None where that is unknown."""
         if outcome.predicted is None:
             return None
-        present = self.known.mass[1] > 0
+        present = self.known.mass[1, 0] > 0
         return [str(label) for label in self.target.classes[present & ~outcome.predicted].tolist()]
 
     def result(self, outcome: Outcome, took: dict[str, float], history: History) -> TrainResult:
@@ -163,11 +164,13 @@ class Job:
             **self.params(), "C": C, "rows": problem.rows, "features": problem.features,
             "reason": outcome.reason, "converged": converged, "passes_done": outcome.passes, "seconds": took["seconds"],
             "positive": target.rest, "certificate": certificate.to_dict(),
-            ATTRIBUTE: self.label_column, "problem": self._problem(outcome.midway is not None),
+            ATTRIBUTE: self.label_column, "outputs": target.outputs,
+            "problem": self._problem(outcome.midway is not None),
             **({} if (table := self.source.schema()) is None else {"table": table}),
         }  # fmt: skip
         model = model_of(answer, target.classes, header, self.names)
-        model.problem = self._arrays(problem.outputs.caps[chosen][0])
+        caps = problem.outputs.caps[chosen]
+        model.problem = self._arrays(caps if problem.outputs.each.size and not problem.numeric else caps[0])
         end = {
             "event": "run_end", "status": "ok", "converged": converged, "reason": outcome.reason,
             "passes": outcome.passes, **took, "exit_code": 0, "model": None, "C": C,
@@ -190,7 +193,7 @@ class Job:
         names = {name: getattr(options, name) for name in ("x", "y", "sample_weight")}
         absent = problem.numeric and self.known.absent  # interpolation has no weights except 0
         return {
-            "constant": {"kind": kind, "value": self.column}, "shift": self.target.shift,
+            "constant": {"kind": kind, "value": self.column}, "shift": np.asarray(self.target.shift).tolist(),
             "joint": problem.joint, "weighted": self.known.extremes.size > 0 or absent,
             "names": {name: value if isinstance(value, str) else None for name, value in names.items()},
         }  # fmt: skip

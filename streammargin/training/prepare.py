@@ -15,10 +15,11 @@ from streammargin.driver.labels import NONE, LabelReader, SlicedLabels
 from streammargin.driver.memory import numbers_of_rows
 from streammargin.driver.plan import Plan, column_names, make_plan
 from streammargin.driver.scaling import Scaling
-from streammargin.driver.setup import Target, encode, make_numbers
-from streammargin.driver.validate import ClassValidator, NumberValidator, Validator, plan_to_score
+from streammargin.driver.setup import Target, check_outputs, encode, make_numbers
+from streammargin.driver.validate import ClassValidator, LabelsValidator, NumberValidator, Validator, plan_to_score
 from streammargin.errors import BudgetError, DataError, UsageError
 from streammargin.losses import make_loss
+from streammargin.losses.base import coupled
 from streammargin.options.table import Options
 from streammargin.penalties.lp import LpSquare
 from streammargin.points.linear import LinearPoint
@@ -56,7 +57,8 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
     target, sliced, known, asked = make_problem(source, task, options, budget)
     labels = sliced.settled()
     if not task.numeric:
-        options = replace(options, multiclass="joint" if asked.joint else "ovr")
+        joint = coupled(asked.loss) or (asked.joint and asked.hard)
+        options = replace(options, multiclass="joint" if joint else "ovr")
 
     own = labels.held_bytes + asked.objective.penalty.nbytes + _bytes_of_weights(options, asked)
     names = column_names(source, budget, own)
@@ -65,6 +67,7 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
     held_out = None
     if options.valid is not None:
         held_out, more = watch(_held_out(stack, options, source, names, budget, own), options)
+        check_outputs(held_out, target, source.name)
         watched += more
     working: Source = source
     if options.scale != "none":
@@ -186,7 +189,7 @@ def _problem_for(method: Method, asked: Problem, task: Task, options: Options, s
         asked = replace(asked, penalty=penalty, norm=penalty.norm or asked.norm, free=able)
     if not options.auto or task.numeric:
         return asked
-    loss = asked.loss if options.loss is not None else terms_of(make_loss(method.default_loss), asked.lines, asked.hard)
+    loss = asked.loss if options.loss is not None else terms_of(make_loss(method.default_loss), coupled(asked.loss))
     outputs = asked.outputs if options.costs else asked.outputs.at(method.default_C)  # `asked` has C = 1
     return replace(asked, loss=loss, outputs=outputs)
 
@@ -194,18 +197,22 @@ def _problem_for(method: Method, asked: Problem, task: Task, options: Options, s
 def _validator(rows: Source, target: Target, problem: Problem, budget: int) -> Validator:
     """The validator of held-out rows, within a budget in bytes."""
     reading = rows.column_bytes()
+    several = max(1, problem.outputs.each.size // problem.trials)
     if problem.numeric:
-        numbers = SlicedLabels(rows, NONE, make_numbers(rows), shift=target.shift, reading=reading)
+        numbers = SlicedLabels(rows, NONE, make_numbers(rows), shift=target.shift, reading=reading, outputs=several)
         return NumberValidator(rows, numbers.settled(), problem.loss, problem.trials, budget)
     codes, counted = encode(rows, target)
-    labels = SlicedLabels(rows, codes, NONE, reading=reading).settled()
+    labels = SlicedLabels(rows, codes, NONE, reading=reading, outputs=several).settled()
+    if several > 1:
+        return LabelsValidator(rows, labels, problem.trials, budget)
     return ClassValidator(rows, labels, counted, problem.outputs.positive, problem.trials, budget)
 
 
 def _least_to_score(held_out: Source, options: Options, problem: Problem) -> int:
     """The bytes of a validator with the smallest plan."""
     rows = held_out if options.scale == "none" else ScaledSource(held_out, np.empty(0), np.empty(0))
-    each = 10 if problem.numeric else 2
+    outputs = max(1, problem.outputs.each.size // problem.trials)
+    each = 2 + 8 * outputs if problem.numeric else 2 * outputs
     if held_out.rereads_labels():
         return held_out.column_bytes() + plan_to_score(rows, problem.count, each)[1]
     return held_out.rows * each + plan_to_score(rows, problem.count, 0)[1]

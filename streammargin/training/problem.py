@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from streammargin.driver.centre import best_constant, check_near, largest_target
+from streammargin.driver.centre import best_constants, check_near, largest_targets
 from streammargin.driver.labels import NONE, LabelReader, SlicedLabels
 from streammargin.driver.plan import check_read, spendable
 from streammargin.driver.setup import (
@@ -19,13 +19,14 @@ from streammargin.driver.setup import (
     check_numbers,
     class_factors,
     hardly_classes,
+    make_labels,
     make_numbers,
     make_target,
     survey,
 )
 from streammargin.errors import DataError, UsageError
 from streammargin.losses import losses_with
-from streammargin.losses.base import Loss, has
+from streammargin.losses.base import Loss, coupled, has
 from streammargin.matching import number_in
 from streammargin.options.table import FREE, Options
 from streammargin.penalties import make_penalty
@@ -39,7 +40,7 @@ from streammargin.sources.base import Slices, Source
 from streammargin.sources.groups import column_groups
 from streammargin.sources.scaled import ScaledSource
 from streammargin.training.task import Task
-from streammargin.wording import Message
+from streammargin.wording import Message, one_line
 
 LOG = logging.getLogger("streammargin")
 FEW = 8 << 20  # bytes
@@ -52,7 +53,7 @@ def make_problem(
 ) -> tuple[Target, SlicedLabels, Survey, Problem]:
     """Read the labels once, and build the K binary problems, or the regression, for each value of C."""
     own = getattr(task.loss, "epsilons", None)
-    each = 0 if source.rereads_labels() else 8 if task.numeric else 2
+    each = 0 if source.rereads_labels() else (8 if task.numeric else 2) * max(1, len(source.outputs() or ()))
     given = 0 if own is None or isinstance(own, str) else 8
     check_read(source, budget, (each + given) * source.rows + source.column_bytes(), "its labels alone")
     column = options.column(task.costs)
@@ -73,19 +74,23 @@ def make_problem(
     check_caps(task.costs, factors, known.extremes, source.rows)
     per_trial = len(target.positive)
     costs = np.repeat(np.array(task.costs), per_trial)
-    lines = per_trial if is_joint(options, task) else 1
+    joint = is_joint(options, task, len(target.classes), labels.outputs)
+    lines = per_trial if joint or penalty.of_lines or coupled(task.loss.terms()) else 1
+    factors, mass = (np.tile(each, (costs.size // len(each), 1)) for each in (factors, known.mass[0]))
+    several = np.arange(per_trial) if labels.outputs > 1 else np.empty(0, np.int64)
     problem = Problem(
         rows=source.rows,
         features=source.features,
         dtype=source.dtype if options.scale == "none" else ScaledSource.dtype,
-        loss=terms_of(task.loss, lines, math.inf in task.costs),
+        loss=terms_of(task.loss, joint and math.inf not in task.costs),
         norm=penalty.norm or make_norm(p),
         p=p,
         outputs=Outputs(
             np.tile(target.positive, len(task.costs)).astype(np.int64),
             costs[:, None] * factors,
             costs,
-            known.mass[0],
+            mass,
+            np.tile(several, len(task.costs)),
         ),
         penalty=penalty,
         free=free,
@@ -93,7 +98,7 @@ def make_problem(
         tol=options.eps,
         absolute=options.eps if options.absolute else None,
         seed=options.seed,
-        present=int(known.mass[1].sum()),
+        present=int(known.mass[1, 0].sum()),
         lines=lines,
         path=options.path is not None,
         top=options.top,
@@ -101,22 +106,24 @@ def make_problem(
         budget=spendable(budget),
         entries=source.nnz,
         sparse=source.sparse,
-        largest_target=largest_target(labels) if task.numeric else 0.0,
+        largest_target=float(largest_targets(labels).max()) if task.numeric else 0.0,
     )
     return target, labels, known, problem
 
 
-def is_joint(options: Options, task: Task) -> bool:
+def is_joint(options: Options, task: Task, classes: int, outputs: int) -> bool:
     """Whether several classes have one W: by default where their loss is the softmax."""
+    if classes < 3 or outputs > 1:
+        return False
     if options.multiclass is not None:
         return options.multiclass == "joint"
     joint = task.loss.joint()
     return joint is not None and has(joint, "log_likelihoods") and math.inf not in task.costs
 
 
-def terms_of(loss: Loss, lines: int, hard: bool) -> Any:
+def terms_of(loss: Loss, joint: bool) -> Any:
     """The terms of a loss, or of its form for all classes at once. UsageError where it has no such form."""
-    if lines == 1 or hard:
+    if not joint:
         return loss.terms()
     joint = loss.joint()
     if joint is None:
@@ -130,6 +137,9 @@ def terms_of(loss: Loss, lines: int, hard: bool) -> Any:
 
 def _classes(options: Options, labels: SlicedLabels) -> tuple[Target, SlicedLabels, Survey]:
     """The classes of the rows. DataError where fewer than two have rows of positive weight."""
+    outputs = labels.source.outputs()
+    if outputs is not None and len(outputs) > 1:
+        return _several(options, labels, outputs)
     target, codes = make_target(labels.source, options.positive, options.classes)
     if options.classes is None and options.positive is None:
         say_if_numbers(target.classes, labels.rows, labels.source.name)
@@ -143,21 +153,54 @@ def _classes(options: Options, labels: SlicedLabels) -> tuple[Target, SlicedLabe
     return target, labels, known
 
 
+def _several(
+    options: Options, labels: SlicedLabels, outputs: list[str]
+) -> tuple[Target, SlicedLabels, Survey]:  # fmt: skip
+    """Several labels of a row, each 0 or 1, of which each is a problem of its own."""
+    given = next((name for name in ("positive", "classes") if getattr(options, name) is not None), None)
+    if given is not None or options.multiclass == "joint":
+        raise UsageError(
+            f"{labels.source.name}: its labels have {len(outputs)} columns, each of which is 0 or 1; leave out "
+            f"`{given or 'multiclass=joint'}`, or name one column with `y`"
+        )
+    target = Target(np.array([0, 1]), np.ones(len(outputs), np.int64), outputs=outputs)
+    labels = replace(labels, codes=make_labels(labels.source, outputs), outputs=len(outputs))
+    known = survey(labels, 2, np.empty(0, np.int64))
+    alone = np.flatnonzero(np.count_nonzero(known.mass[1], axis=1) < 2)
+    if alone.size:
+        value = int(np.argmax(known.mass[1, alone[0]]))
+        more = f", as {alone.size - 1} others" if alone.size > 1 else ""
+        raise DataError(
+            f"{labels.source.name}: the label {one_line(outputs[alone[0]])} is {value} in every row{more}; training "
+            "needs both, so drop it"
+        )
+    return target, labels, known
+
+
 def _numbers(task: Task, labels: SlicedLabels, column: float) -> tuple[Target, SlicedLabels, Survey]:
     """The targets of the rows, shifted where they are to be centred. DataError where no row has a positive weight."""
     source, hard = labels.source, math.inf in task.costs
-    labels = replace(labels, targets=make_numbers(source), weighed=not hard)  # hard: only weight 0, absence, matters
+    outputs = source.outputs()
+    count = 1 if outputs is None else len(outputs)
+    if hard and count > 1:
+        raise UsageError(
+            f"{source.name}: its labels have {count} columns, and interpolation takes one; name one with `y`, or use "
+            "another loss, such as `loss=absolute_error`"
+        )
+    # hard: only weight 0, absence, matters
+    labels = replace(labels, targets=make_numbers(source), weighed=not hard, outputs=count)
     known = survey(labels, 1, np.empty(0, np.int64))
     if not known.mass[1].any():
         raise DataError(f"{source.name}: no row has a positive weight; training needs one")
     say_if_classes(labels, task.loss.name)
-    target = Target(np.empty(0), np.array([0]))
+    target = Target(np.empty(0), np.zeros(count, np.int64), outputs=outputs)
     if not hard:
-        check_numbers(largest_target(labels), source.name)
+        check_numbers(largest_targets(labels), source.name, outputs)
     if task.from_constant and column:  # without a constant the targets stay
-        shift = best_constant(_near(labels), task.loss.terms())
+        shifts = best_constants(_near(labels), task.loss.terms())
+        shift = shifts if count > 1 else float(shifts[0])
         target, labels = replace(target, shift=shift), replace(labels, shift=shift)
-        check_near(labels, shift, source.name)
+        check_near(labels, shifts, source.name, outputs)
     return target, labels, known
 
 

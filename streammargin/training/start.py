@@ -99,6 +99,8 @@ def _parts(model: LinearModel, name: str, source: Source, target: Target) -> lis
     An output is that of a class against the rest. Of two classes the second has the output, and the first its negative.
     A problem of two classes begins from half the difference of their outputs.
     """
+    if max(len(model.outputs or ()), len(target.outputs or ())) > 1:
+        return _of_outputs(model, name, source, target)
     if model.numeric:
         return [[(0, 1.0)]]
     labels, parts = model.classes_.tolist(), [(output, 1.0) for output in range(len(model.classes_))]
@@ -122,3 +124,18 @@ def _parts(model: LinearModel, name: str, source: Source, target: Target) -> lis
         return [[] if own is None else [own] for own in found]
     both = [(side, *own) for side, own in zip((-1.0, 1.0), found, strict=True) if own is not None]
     return [[(output, side * sign / len(both)) for side, output, sign in both]]
+
+
+def _of_outputs(model: LinearModel, name: str, source: Source, target: Target) -> list[list[tuple[int, float]]]:
+    """As `_parts`, of several labels or targets of a row: each begins from the output of its name."""
+    known, wanted = model.outputs or ["its only output"], target.outputs or ["its only label"]
+    found = [known.index(output) if output in known else None for output in wanted]
+    if all(place is None for place in found):
+        raise DataError(
+            f"{name} has no output of {source.name} ({listed(wanted)}), but {listed(known)}; give `init` a model of "
+            "its outputs"
+        )
+    if lacking := [output for output, place in zip(wanted, found, strict=True) if place is None]:
+        text = f"{name} lacks {listed(lacking)} of the outputs of {source.name}: they begin at 0"
+        LOG.warning(Message(text), extra=CODE)
+    return [[] if place is None else [(place, 1.0)] for place in found]

@@ -8,7 +8,7 @@ import pytest
 from reference.datasets import noisy
 
 import streammargin as sm
-from streammargin.driver.centre import best_constant
+from streammargin.driver.centre import best_constants
 from streammargin.driver.labels import NONE, SlicedLabels
 from streammargin.losses import terms
 
@@ -27,7 +27,7 @@ def test_no_other_constant_is_better(loss, weighted):
             there = weights > 0.0 if weighted else np.ones(n, bool)
             sizes = weights[there] if weighted else np.ones(n)
             labels = SlicedLabels(SimpleNamespace(rows=n, place=None), NONE, y, weights)
-            shift = best_constant(labels, made)
+            [shift] = best_constants(labels, made)
             shifted = replace(labels, shift=shift).all().known.targets
             np.testing.assert_array_equal(shifted[there], y[there] - shift)
             assert not shifted[~there].any()

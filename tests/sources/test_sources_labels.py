@@ -86,35 +86,35 @@ def test_named_in_the_file_in_another_and_in_npy(tmp_path):
 def test_labels_that_cannot_be_had(tmp_path):
     path = write_dense(tmp_path / "d.h5", X)
     with h5py.File(path, "r+") as file:
-        file["square"], file["column"] = np.zeros((ROWS, 2)), np.zeros((ROWS, 1))
+        file["cube"], file["none"] = np.zeros((ROWS, 2, 2)), np.zeros((ROWS, 0))
         file["one"], file["short"] = 1.0, np.zeros(ROWS - 1)
         file["group/inner"] = np.zeros(ROWS)
     np.save(tmp_path / "short.npy", np.zeros(ROWS - 1))
-    np.save(tmp_path / "square.npy", np.zeros((ROWS, 2)))
+    np.save(tmp_path / "cube.npy", np.zeros((ROWS, 2, 2)))
     np.save(tmp_path / "objects.npy", np.array([1, "a"], object))
     (tmp_path / "empty.npy").touch()
     (tmp_path / "text.txt").write_text("1\n2\n")
     here = str(tmp_path)
     for name, error, match in (
         ("Y", sm.DataError, r"d\.h5 has no labels under the name Y; it has X, .*y=.NAME. or y=.FILE:NAME."),
-        ("square", sm.DataError, r"d\.h5: square has the shape \(10, 2\); store it as one column"),
-        ("column", sm.DataError, r"d\.h5: column has the shape \(10, 1\)"),
+        ("cube", sm.DataError, r"d\.h5: cube has the shape \(10, 2, 2\); store it as one column"),
+        ("none", sm.DataError, r"d\.h5: none has the shape \(10, 0\)"),
         ("one", sm.DataError, r"d\.h5: one has the shape \(\)"),
         ("short", sm.DataError, r"d\.h5: short has 9 entries but .*d\.h5 has 10 rows"),
         ("group", sm.DataError, r"d\.h5: group is a group, .*y=.group/NAME"),
         (f"{here}/gone.npy", sm.InputMissingError, r"gone\.npy: no such file"),
         (f"{here}/short.npy", sm.DataError, r"short\.npy has 9 entries but"),
-        (f"{here}/square.npy", sm.DataError, r"square\.npy has the shape \(10, 2\)"),
+        (f"{here}/cube.npy", sm.DataError, r"cube\.npy has the shape \(10, 2, 2\)"),
         (f"{here}/objects.npy", sm.DataError, r"objects\.npy is not an array of labels .*numpy\.save"),
         (f"{here}/empty.npy", sm.DataError, r"empty\.npy is not an array of labels"),
         (f"{here}/gone.h5:y", sm.InputMissingError, r"gone\.h5: no such file"),
         (f"{path}:gone", sm.DataError, r"d\.h5 has no dataset gone; it has X, .*FILE:NAME"),
         (f"{path}:", sm.DataError, r"d\.h5 has no dataset ; it has X"),
         (f"{path}:short", sm.DataError, r"d\.h5: short has 9 entries but"),
-        (f"{path}:square", sm.DataError, r"d\.h5: square has the shape"),
+        (f"{path}:cube", sm.DataError, r"d\.h5: cube has the shape"),
         (f"{here}/text.txt:y", sm.DataError, r"text\.txt cannot be opened as HDF5"),
         (np.zeros(9), sm.DataError, r"y has shape \(9,\) but .*d\.h5 has 10 rows"),
-        (np.zeros((ROWS, 1)), sm.DataError, r"y has shape \(10, 1\) but"),
+        (np.zeros((ROWS, 1, 1)), sm.DataError, r"y has shape \(10, 1, 1\) but"),
     ):
         with pytest.raises(error, match=match):
             check_all(path, y=name)

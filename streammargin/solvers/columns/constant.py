@@ -32,7 +32,7 @@ def constants_alone(problem: Problem, group: int) -> np.ndarray:
         return np.array([constant_alone(problem, k) for k in problem.lines_of(group)])
     found = np.zeros(problem.lines)
     if has(problem.loss, "log_likelihoods"):
-        caps = problem.outputs.caps[group * problem.lines] * problem.outputs.mass
+        caps = problem.outputs.caps[group * problem.lines] * problem.outputs.mass[group * problem.lines]
         np.log(caps, out=found, where=caps > 0.0)
         found -= found.mean()
     return found
@@ -44,7 +44,7 @@ def constant_alone(problem: Problem, k: int) -> float:
     At a kink it is moved slightly towards 0, or away from a kink at 0: there the duals are optimal once the heavier
     side is scaled down, as by `balanced`.
     """
-    caps = problem.outputs.caps[k] * problem.outputs.mass
+    caps = problem.outputs.caps[k] * problem.outputs.mass[k]
     signs = np.where(np.arange(caps.size) == problem.outputs.positive[k], 1.0, -1.0)
     parts = [(sign, cap) for sign, cap in zip(signs.tolist(), caps.tolist(), strict=True) if cap > 0.0]
 

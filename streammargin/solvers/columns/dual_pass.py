@@ -189,7 +189,7 @@ class DualPass(LinearSolver[P]):
     def prologue_block(self, problem: Problem, state: P, index: int, block: Block, first: int) -> Share:
         labels = state.labels.cut(first, first + block.rows())
         norms.row_norms(block, numbered_from(first), labels_of(problem, state), 2.0, state.row_norms)
-        add_squares(block, labels.codes, labels.weights, state.squares)
+        add_squares(block, labels.codes_of(0), labels.weights, state.squares)
         state.constant = float(block.bias)
         if problem.path:
             if first == 0:
@@ -284,7 +284,7 @@ class DualPass(LinearSolver[P]):
             return 1.0 - float(state.due.sum()) / count
         figures = best_figures(problem, state.best)
         estimate = np.array([math.inf if f.gap is None else f.gap for f in figures])
-        wrong = state.shown_wrong.copy() if problem.per_trial > 1 else None
+        wrong = state.shown_wrong.copy() if problem.compared else None
         return PassReport(estimate, state.shown_mistakes, figures, wrong)
 
     def judge(self, problem: Problem, state: P, active: np.ndarray) -> None:
@@ -383,14 +383,14 @@ def zero_factor(problem: Problem, state: Pair, k: int) -> float:
 def _keep(
     problem: Problem, state: Pair, found: list[dict[int, Candidate]], average: bool | None
 ) -> tuple[dict[int, Candidate], np.ndarray]:
-    """Keep the better of the last weights and the mean ones, or those asked for, for each value of C.
+    """Keep the better of the last weights and the mean ones, or those asked for, of all lines that are compared.
 
     Returns what they are worth, and the rows whose class does not have the largest score.
     """
-    size, wrong = problem.per_trial, state.read.wrong
+    size, wrong = problem.per_trial if problem.compared else 1, state.read.wrong
     w, chosen, shown = state.w[LAST].copy(), dict(found[LAST]), wrong[LAST].copy()
-    for trial in range(problem.trials):
-        lines = [k for k in range(trial * size, (trial + 1) * size) if k in chosen]
+    for start in range(0, problem.count, size):
+        trial, lines = start // problem.per_trial, [k for k in range(start, start + size) if k in chosen]
         better = sum(found[MEAN][k].primal for k in lines) < sum(found[LAST][k].primal for k in lines)
         if better if average is None else average:
             w[lines], shown[trial] = state.w[MEAN, lines], wrong[MEAN, trial]

@@ -49,6 +49,7 @@ class Pdprox(Method):
     )  # fmt: skip
     prologue = 1
     numeric = True
+    several = True
     requires: ClassVar[tuple[str, ...]] = ("step", "primal", "dual")
     takes: ClassVar[tuple[str, ...]] = (PATH, TOP)
     any_p = False

@@ -140,6 +140,7 @@ class ProximalNewton(LinearSolver[ProxNewton]):
 
     name = "proximal steps of newton"
     numeric = True
+    several = True
     requires: ClassVar[tuple[str, ...]] = ("step", "primal", "dual", "gap", "slope")
     couples: ClassVar[tuple[str, ...]] = ("coupled_step", "coupled_slopes", "coupled_middle")
     takes: ClassVar[tuple[str, ...]] = (PATH,)
@@ -250,7 +251,7 @@ class ProximalNewton(LinearSolver[ProxNewton]):
             return 1.0 - float(state.due.sum()) / count
         figures = best_figures(problem, state.best)
         estimate = np.array([math.inf if f.gap is None else f.gap for f in figures])
-        return PassReport(estimate, mistakes, figures, read.wrong.copy() if problem.per_trial > 1 else None)
+        return PassReport(estimate, mistakes, figures, read.wrong.copy() if problem.compared else None)
 
     def _judge(self, problem: Problem, state: ProxNewton, active: np.ndarray) -> None:
         """Compute what the pass proves, and which problems make a step."""

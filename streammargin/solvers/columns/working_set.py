@@ -136,7 +136,8 @@ def reserved_bytes(problem: Problem) -> int:
     vectors = (ROW_VECTORS, COLUMN_VECTORS)
     if interior.linear(problem.loss) is not None:
         vectors = interior.ROW_VECTORS, COLUMN_VECTORS + interior.COLUMN_VECTORS
-    return BYTES * stored + 8 * (vectors[0] * problem.rows + vectors[1] * width + min(FEW, width) ** 2)
+    rows = vectors[0] + (problem.outputs.each.size > 0)  # the targets of one output
+    return BYTES * stored + 8 * (rows * problem.rows + vectors[1] * width + min(FEW, width) ** 2)
 
 
 def wanted(problem: Problem, penalty: Split, at: Position) -> np.ndarray:
@@ -180,7 +181,7 @@ def improve(
     matrix = gather(problem, state, gathered, block, k, columns)
     begun = at.w[penalty.roots[penalty.of] > 0.0].any()
     enough = ENOUGH if begun or math.isinf(at.sigma) else COARSE
-    task = Task(k, columns, matrix, state.labels.targets, at.alpha, at.sigma)
+    task = Task(k, columns, matrix, state.labels.targets_of(problem.outputs.output(k)), at.alpha, at.sigma)
     chosen, following, proof = minimise(
         problem, penalty, state, task, at.w[columns], few=FEW, enough=enough, prove=True
     )
@@ -191,7 +192,8 @@ def improve(
 
 def _caps(problem: Problem, labels: RowLabels, k: int) -> np.ndarray:
     """The cap of each row (n,); 0 for rows absent in problem k."""
-    caps = problem.outputs.caps[k, labels.codes] * (labels.codes >= 0)
+    codes = labels.codes_of(problem.outputs.output(k))
+    caps = problem.outputs.caps[k, codes] * (codes >= 0)
     return np.where(labels.weights > 0.0, caps * labels.weights, 0.0) if labels.weights.size else caps
 
 
@@ -211,7 +213,7 @@ def approach(
         return None
     columns = in_order(penalty, np.ones(penalty.of.size, bool))
     found = interior.approach(
-        rows, _caps(problem, state.labels, k), state.labels.targets,
+        rows, _caps(problem, state.labels, k), state.labels.targets_of(problem.outputs.output(k)),
         gather(problem, state, gathered, block, k, columns), penalty.roots[penalty.of[columns]], at.w[columns],
         at.alpha, problem.tol, FEW, state,
     )  # fmt: skip

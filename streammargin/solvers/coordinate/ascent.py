@@ -64,6 +64,7 @@ class Ascent(Succession):
         kw_only=True,
     )  # fmt: skip
     numeric = True
+    several = True
     blocks_per_step: ClassVar[int] = DualAscent.blocks_per_step
     watch: ClassVar[type | None] = Watch
     requires: ClassVar[tuple[str, ...]] = DualAscent.requires

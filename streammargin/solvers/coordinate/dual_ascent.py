@@ -74,6 +74,7 @@ class DualAscent(CertifiedBySweep[A]):
 
     precise: bool = entry(False, YesNo(), "whether all arithmetic is in float64, whatever the rows are")
     numeric = True
+    several = True
     blocks_per_step = PLACES
     vectors: ClassVar[int] = 1  # vectors of length d + 1 that each row is multiplied with
     longest: ClassVar[int] = LONGEST  # passes that a row whose dual stays at a bound sleeps at most

@@ -55,12 +55,15 @@ class Momentum(DualAscent[MomentumAscent]):
 
     def prepare(self, problem: Problem, state: MomentumAscent) -> MomentumAscent:
         """Initialise the steps and the pace of a state."""
-        codes = state.labels.codes
-        counts = np.zeros(problem.outputs.caps.shape[1])
-        for start in range(0, codes.size, PIECE):
+        labels, caps = state.labels, problem.outputs.caps
+        counts = np.zeros((1 if labels.codes.ndim == 1 else labels.codes.shape[1], caps.shape[1]))
+        for start in range(0, len(labels.codes), PIECE):
             piece = slice(start, start + PIECE)
-            counts += np.bincount(codes[piece][state.labels.present(piece)], minlength=counts.size)
-        state.steps[:] = np.maximum((problem.outputs.caps > 0.0) @ counts, 1.0)
+            here = labels.present(piece)
+            for output, count in enumerate(counts):
+                count += np.bincount(labels.codes_of(output)[piece][here], minlength=count.size)
+        lines = counts[[problem.outputs.output(k) for k in range(problem.count)]]
+        state.steps[:] = np.maximum(((caps > 0.0) * lines).sum(axis=1), 1.0)
         for k in range(problem.count):
             self._start_momentum(state, k)
         return state

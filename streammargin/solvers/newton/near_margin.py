@@ -17,7 +17,7 @@ import numpy as np
 from streammargin.compiled import newton as kernel
 from streammargin.losses.base import smooth
 from streammargin.rows.blocks import Block, nbytes
-from streammargin.rows.labels import Labels, numbered_from
+from streammargin.rows.labels import RowLabels, numbered_from
 from streammargin.solvers.base import PassReport, Share
 from streammargin.solvers.cache import rows as store
 from streammargin.solvers.cache.rows import Coming, Kept, RowCache
@@ -28,7 +28,7 @@ from streammargin.solvers.proof.best import best_figures
 from streammargin.solvers.proof.rounding import blur
 from streammargin.solvers.proof.sweep import Certified, CertifiedBySweep
 from streammargin.solvers.roles import Count, K, Shared, W, b1, clear, f8, i8, new, of, state
-from streammargin.solvers.state import labels_of
+from streammargin.solvers.state import labels_for, labels_of
 
 BUFFERS = 3 << 20  # least bytes of the buffers
 NEAR = 0.7  # share of the cache for rows near the margin; the rest is for the sample
@@ -271,9 +271,9 @@ class NearMargin(CertifiedBySweep[NearState]):
         stands = (problem.present - int(near.sum())) / max(1, int((~near).sum()))  # rows that a sampled row represents
         weights[~near] *= stands
         alone = problem.outputs.only(k)
-        labels = Labels(codes, alone.positive, alone.caps, weights, np.empty(0))
+        labels = labels_for(RowLabels(codes, weights, np.empty(0)), alone)
         proximal, w = state.proximal, state.w[k]
-        if not proximal.is_under_way(codes.size):
+        if not proximal.is_under_way(len(codes)):
             proximal.centres = np.concatenate([kept.beside[1][:, k] for kept in pieces])
             self._begin(problem, state, k)
             if not first:
@@ -297,9 +297,7 @@ class NearMargin(CertifiedBySweep[NearState]):
         found, lossy = [np.ones(1, np.float32)], 0
         for kept in state.rows.pieces.values():
             keys = np.ones(kept.ids.size, np.float32)
-            labels = Labels(
-                kept.beside[2], problem.outputs.positive, problem.outputs.caps, kept.beside[3], np.empty(0)
-            )  # fmt: skip
+            labels = labels_for(RowLabels(kept.beside[2], kept.beside[3], np.empty(0)), problem.outputs)
             look, margins = new(Look, problem), np.full((problem.count, keys.size), math.inf)
             kernel.newton_sums(
                 kept.rows, numbered_from(0), labels, problem.loss, every, problem.trials, state.softness, state.w,
@@ -351,7 +349,7 @@ def bytes_of(problem: Problem, kept: Kept) -> int:
 
 def row_beside(problem: Problem) -> int:
     """Bytes of a cached row besides its values."""
-    return A_ROW + OF_ONE * problem.count
+    return A_ROW + OF_ONE * problem.count + 2 * problem.outputs.each.size
 
 
 def row_bytes(problem: Problem) -> float:

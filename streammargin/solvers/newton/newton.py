@@ -98,6 +98,7 @@ class Newton(Succession):
 
     name = "newton"
     numeric = True
+    several = True
     requires: ClassVar[tuple[str, ...]] = ProximalNewton.requires
     couples: ClassVar[tuple[str, ...]] = ProximalNewton.couples
     any_p = False

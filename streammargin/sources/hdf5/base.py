@@ -13,7 +13,7 @@ import h5py
 import numpy as np
 
 from streammargin.errors import DataError, StreamMarginError
-from streammargin.sources.arrays import as_array, as_weights, sample
+from streammargin.sources.arrays import as_weights, labels_of_rows, sample
 from streammargin.sources.base import OfValues, Slices, Source
 from streammargin.sources.hdf5.labels import LABELS, WEIGHTS, Column, ColumnSlices, open_column
 from streammargin.sources.hdf5.names import names_bytes, names_column, read_names
@@ -34,7 +34,10 @@ class HDF5Source(Source):
 
     def __init__(self, file: h5py.File, path: str, y: Any, sample_weight: Any) -> None:
         self.file, self.path, self.name = file, path, path
-        self._y: Any = y if _is_name(y) else as_array(y, "y")
+        self._y: Any = y
+        self._outputs: list[str] | None = None
+        if not _is_name(y):
+            self._y, self._outputs = labels_of_rows(y)
         self._weight = sample_weight
         self._others: list[Any] = []
         self._named: dict[tuple[str, tuple[str, str]], Column] = {}
@@ -64,7 +67,7 @@ class HDF5Source(Source):
         """Raise DataError where labels are missing or have another length."""
         if _is_name(self._y):
             self._column(self._y or "y")
-        elif np.shape(self._y) != (self.rows,):
+        elif np.ndim(self._y) not in (1, 2) or len(self._y) != self.rows:
             raise DataError(f"y has shape {np.shape(self._y)} but {self.path} has {self.rows} rows; they must agree")
 
     def has_labels(self) -> bool:
@@ -76,8 +79,16 @@ class HDF5Source(Source):
             yield from self._column(self._y or "y").chunks(chunk)
             return
         self.check_labels()
+        chunk = max(1, chunk // max(1, len(self._outputs or ())))
         for start in range(0, self.rows, chunk):
-            yield np.asarray(self._y[start : start + chunk])
+            part = np.asarray(self._y[start : start + chunk])
+            yield part[:, 0] if part.ndim == 2 and part.shape[1] == 1 else part
+
+    def outputs(self) -> list[str] | None:
+        if not _is_name(self._y):
+            return self._outputs
+        column = self._column(self._y or "y")
+        return None if column.width is None else column.names()
 
     def label_place(self, row: int) -> tuple[str, int]:
         files = self._column(self._y or "y").files if _is_name(self._y) else []

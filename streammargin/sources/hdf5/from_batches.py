@@ -14,8 +14,9 @@ from streammargin.rows.blocks import CSRBlock
 from streammargin.sources.arrays import ArraySource
 from streammargin.sources.batch import Batch, Narrowing, finite_rows, sorted_rows
 from streammargin.sources.hdf5.write import writing
-from streammargin.sources.labels import class_values
-from streammargin.sources.names import check_same
+from streammargin.sources.label_column import LabelColumn
+from streammargin.sources.labels import class_values, number_rows
+from streammargin.sources.names import check_same, listed
 from streammargin.sources.open import is_stream
 from streammargin.wording import shown
 
@@ -24,8 +25,8 @@ def write_hdf5(batches: Any, path: str | os.PathLike[str], *, dtype: str | None 
     """Write batches of rows to one HDF5 file that `train` can stream; returns the number of rows.
 
     batches : an iterable of (X, y) or (X, y, sample_weight): an iterator, a loader or a list. X (m, d) is an array, a
-        pandas or polars frame, or a SciPy matrix; y (m,) class labels or numbers, or None for unlabelled rows;
-        sample_weight (m,) >= 0. One batch is in memory at a time.
+        pandas or polars frame, or a SciPy matrix; y (m,) class labels or numbers, or (m, outputs) numbers, or None for
+        unlabelled rows; sample_weight (m,) >= 0. One batch is in memory at a time.
     path : the new file; an existing one is an error unless `force` is True
     dtype : of the stored values, "float32" or "float64"; by default that of the first batch
 
@@ -52,7 +53,8 @@ def write_hdf5(batches: Any, path: str | os.PathLike[str], *, dtype: str | None 
             raise DataError(f"there are no rows to write to {path}; give batches with rows")
         kept = first.dtype if dtype is None else np.dtype(dtype)
         narrowing = Narrowing(kept, path)
-        with writing(path, bool(force), kept, first.sparse, first.features, first.feature_names()) as writer:
+        label = LabelColumn(None, outputs=first.outputs())
+        with writing(path, bool(force), kept, first.sparse, first.features, first.feature_names(), label) as writer:
             writer.append(_checked(first, first, narrowing, dtype))
             for source in pulled:
                 writer.append(_checked(source, first, narrowing, dtype))
@@ -105,6 +107,12 @@ def _checked(source: ArraySource, first: ArraySource, narrowing: Narrowing, dtyp
     ):
         if found != expected:
             raise DataError(f"{name} has {'' if found else 'no '}{what}, unlike the first one; give all of them {what}")
+    if source.outputs() != first.outputs():
+        both = source.outputs(), first.outputs()
+        told = ["one column" if each is None else f"the columns {listed(each)}" for each in both]
+        raise DataError(
+            f"the labels of {name} have {told[0]}, but those of the first one {told[1]}; make them the same"
+        )
     if dtype is None and source.dtype.itemsize > first.dtype.itemsize:
         raise DataError(f"{name} holds {source.dtype} but the first one {first.dtype}; use `dtype=float64`")
     batch = _rows(source)._replace(labels=_labels(source), weights=_weights(weights, name))
@@ -123,7 +131,11 @@ def _rows(source: ArraySource) -> Batch:
 def _labels(source: ArraySource) -> np.ndarray | None:
     if not source.has_labels():
         return None
-    return class_values(np.concatenate(list(source.labels())), source.name, lambda row: (source.name, row))
+    labels, outputs = np.concatenate(list(source.labels())), source.outputs()
+    if labels.ndim == 2:
+        why = f"{source.name}: labels of several columns must be numbers"
+        return number_rows(labels, why, lambda row: (source.name, row), outputs)
+    return class_values(labels, source.name, lambda row: (source.name, row))
 
 
 def _weights(weights: np.ndarray | None, name: str) -> np.ndarray | None:

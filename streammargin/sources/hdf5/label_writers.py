@@ -20,13 +20,16 @@ _NUMBERS = [np.dtype(np.int64), np.dtype(np.uint64), np.dtype(np.float64)]  # th
 
 
 class LabelWriter:
-    """Labels of a dataset: text to the byte; numbers as integers if all are; numbers among text as text."""
+    """Labels of a dataset: text to the byte; numbers as integers if all are; numbers among text as text.
+
+    width: of numbers (n, width), else None.
+    """
 
     group: Any
     name: str
 
-    def __init__(self, group: h5py.Group, name: str) -> None:
-        self.group, self.name = group, name
+    def __init__(self, group: h5py.Group, name: str, width: int | None = None) -> None:
+        self.group, self.name, self.width = group, name, width
         self._inner: Appender | None = None
         self._among_text = _AmongText()
 
@@ -34,8 +37,10 @@ class LabelWriter:
         """Add labels. Raises DataError for numbers that no type holds, and for a number that text spells otherwise."""
         labels = np.asarray(labels)
         kind = _narrowest(labels)
+        if self.width is not None:
+            labels = labels.reshape(-1, self.width)
         if self._inner is None:
-            self._inner = Appender(self.group, self.name, kind)
+            self._inner = Appender(self.group, self.name, kind, self.width)
         elif _rank(kind) > _rank(self._inner.dtype):
             self._inner = replaced(self._inner, kind, lambda part: self._as(part, kind))
         self._inner.append(self._as(labels, self._inner.dtype))
@@ -138,7 +143,7 @@ def replaced(old: Appender, kind: Any, change: Callable[[np.ndarray], np.ndarray
     old.close()
     aside = f"{old.name} (narrow)"
     old.group.move(old.name, aside)
-    new, source = Appender(old.group, old.name, kind), old.group[aside]
+    new, source = Appender(old.group, old.name, kind, *old.tail), old.group[aside]
     for start in range(0, source.shape[0], new.chunk):
         part = source[start : start + new.chunk]
         new.append(change(part))

@@ -18,11 +18,13 @@ from streammargin.sources.hdf5.reader import RowReader, check_stored, stored_dty
 from streammargin.sources.hdf5.storage import opened
 from streammargin.sources.hdf5.table import Field, Read
 from streammargin.sources.hdf5.texts import TextReader, utf8
-from streammargin.sources.labels import as_values
+from streammargin.sources.labels import as_values, output_names
+from streammargin.sources.names import as_names
 from streammargin.sources.npy import NpyArray
 
 OBS = "obs"  # anndata's table with one entry per row
 MOST = 20  # names in a message
+OUTPUTS = "outputs"  # a dataset beside labels (n, outputs): the names of their columns
 CATEGORIES = 16 << 20  # most bytes of category names; at most 32,767 of them may occur in rows
 LABELS, WEIGHTS = ("labels", "y"), ("weights", "sample_weight")  # (noun, option)
 
@@ -31,10 +33,12 @@ class Column:
     """A column of n values, read in pieces: a dataset, an array, or a group of anndata.
 
     The group is a categorical column (codes, categories) or a nullable one (values, mask). files: those that contain
-    its values.
+    its values. width: None, or where `wide` allows it the number of columns of a dataset or array (n, width).
     """
 
-    def __init__(self, node: Any, name: str, files: Sequence[str], categories: Any = None) -> None:
+    def __init__(
+        self, node: Any, name: str, files: Sequence[str], categories: Any = None, wide: bool = False
+    ) -> None:  # fmt: skip
         self.name = name
         self.files: list[str] = list(files)
         self.categories = None if categories is None else _all(categories, name)
@@ -56,17 +60,24 @@ class Column:
                 f"{name} is a group, not a column; name a column in it with `y={node.name[1:]}/NAME`; it has "
                 f"{children(node)}"
             )
-        if node is None or node.shape is None or node.ndim != 1:
+        if node is None or node.shape is None or node.ndim not in ((1, 2) if wide else (1,)) or 0 in node.shape[1:]:
             shape = None if node is None else node.shape
-            raise DataError(f"{name} has the shape {shape}; store it as one column, of shape (rows,)")
+            also = " or (rows, outputs)" if wide else ""
+            raise DataError(f"{name} has the shape {shape}; store it as one column, of shape (rows,){also}")
         if isinstance(node, h5py.Dataset):
             fields = stored_dtype(node, name).names
             if fields is not None:
                 table = node.name.lstrip("/")
                 raise DataError(f"{name} is a table of {', '.join(fields)}; name one column with `y={table}/NAME`")
             check_stored(node, name)
+        if node.ndim == 2 and node.dtype.kind not in "biuf":
+            raise DataError(
+                f"{name} has {node.shape[1]} columns of text; labels of several columns are numbers, and of classes "
+                "0 or 1"
+            )
         self.data = node
         self.length: int = int(node.shape[0])
+        self.width: int | None = int(node.shape[1]) if node.ndim == 2 else None
         if isinstance(node, Field) and node.dtype.hasobject:
             raise DataError(f"{name} has strings of variable length in a table; write it as a separate dataset")
         if self.categories is not None and self.data.dtype.kind not in "iu":
@@ -95,7 +106,7 @@ class Column:
             with contextlib.closing(_reader(self.data, self.name)) as reader:
                 if isinstance(reader, TextReader):
                     return reader.text_bytes()
-        return self.length * self.data.dtype.itemsize
+        return self.length * (self.width or 1) * self.data.dtype.itemsize
 
     @property
     def kind(self) -> str:
@@ -104,10 +115,20 @@ class Column:
         return kind if kind in ("biuf" if self.categories is None else "biufU") else ""
 
     def chunks(self, size: int) -> Iterator[np.ndarray]:
-        """The values in order, at most `size` at a time; text as str."""
+        """The values in order, about `size` at a time; text as str."""
+        size = max(1, size // (self.width or 1))
         with contextlib.closing(ColumnSlices(self)) as column:
             for start in range(0, self.length, size):
                 yield column[start : start + size]
+
+    def names(self) -> list[str]:
+        """The names of its columns: those of the dataset OUTPUTS beside it, or y0, y1, ..."""
+        count = self.width or 1
+        beside = look_up(self.data.parent, OUTPUTS, self.name) if isinstance(self.data, h5py.Dataset) else None
+        if not isinstance(beside, h5py.Dataset) or beside.shape != (count,):
+            return output_names(count)
+        column = Column(beside, f"{self.name}, {OUTPUTS}", ())
+        return as_names([name for part in column.chunks(1 << 16) for name in part.tolist()], column.name).tolist()
 
 
 class ColumnSlices:
@@ -148,6 +169,8 @@ class ColumnSlices:
         if self._of is not None:
             return self._of[part]
         part = np.asarray(part)
+        if self.column.width == 1:
+            part = part[:, 0]
         if part.dtype.metadata:  # the names of an HDF5 enumeration, which NumPy cannot handle
             part = part.view(np.dtype(part.dtype.str))
         return self.made(part)
@@ -176,7 +199,7 @@ def _reading(node: Any, name: str, stack: contextlib.ExitStack) -> Read:
         return reader.read
 
     def read(start: int, stop: int) -> np.ndarray:
-        values = np.empty(stop - start, reader.dtype)
+        values = np.empty((stop - start, *node.shape[1:]), reader.dtype)
         reader.read(start, stop, values)
         # h5py declares NumPy's bytes as ASCII, whatever they contain
         return utf8(values, name, start) if values.dtype.kind == "S" else values
@@ -193,16 +216,16 @@ def _all(node: Any, name: str) -> np.ndarray:
     return np.concatenate(parts) if parts else np.empty(0)
 
 
-def _within(home: Any, name: str, path: str, files: Sequence[str] = ()) -> Column | None:
+def _within(home: Any, name: str, path: str, wide: bool, files: Sequence[str] = ()) -> Column | None:
     """The column NAME in a file: a dataset or group, a field of a table, or else a column NAME of anndata's obs.
 
-    files: those read to get there.
+    wide: as of `Column`; files: those read to get there.
     """
     for full in (name, f"{OBS}/{name}"):
         read = list(files)
         node = look_up(home, full, path, read)
         if node is not None:
-            return Column(node, f"{path}: {full}", read)
+            return Column(node, f"{path}: {full}", read, wide=wide)
         table, _, field = full.rpartition("/")
         node = look_up(home, table, path, read) if table else None
         if isinstance(node, h5py.Dataset) and field in (node.dtype.names or ()):
@@ -243,19 +266,20 @@ def open_column(name: str, home: h5py.File, path: str, what: tuple[str, str] = L
     what: LABELS or WEIGHTS, for messages: what it is called, and the option, or OPTION=WORD: of a field. Raises
     InputMissingError for a missing file, DataError for a missing dataset.
     """
-    column = _within(home, name, path)
+    wide = what == LABELS
+    column = _within(home, name, path, wide)
     if column is not None:
         return column, None
     noun, (option, _, word) = what[0], what[1].partition("=")
     if name.endswith(".npy"):
         check_input(name)
-        return Column(NpyArray(name, noun), name, [name]), None
+        return Column(NpyArray(name, noun), name, [name], wide=wide), None
     file_name, colon, inner = name.rpartition(":")
     if colon:
         check_input(file_name, f"file ({noun} are named NAME or FILE:NAME)")
         other = opened(file_name, f"{noun} are named NAME or FILE:NAME")
         try:
-            column = _within(other, inner, file_name, [file_name]) if inner else None
+            column = _within(other, inner, file_name, wide, [file_name]) if inner else None
             if column is None:
                 raise DataError(
                     f"{file_name} has no dataset {inner}; {_choice(other, noun, file_name)}; name one as FILE:NAME"

@@ -15,8 +15,10 @@ from streammargin.files import replacing
 from streammargin.sources.batch import Batch
 from streammargin.sources.hdf5.appender import Appender
 from streammargin.sources.hdf5.label_writers import LabelWriter, SpeltWriter
+from streammargin.sources.hdf5.labels import OUTPUTS
 from streammargin.sources.hdf5.names import write_names
 from streammargin.sources.label_column import ATTRIBUTE, LabelColumn
+from streammargin.sources.labels import output_names
 
 
 class RowWriter:
@@ -70,8 +72,10 @@ class RowWriter:
                 self._columns[name].append(values)
 
     def _labels(self) -> LabelWriter | SpeltWriter:
-        spelt = self.label is not None and self.label.spelt
-        return (SpeltWriter if spelt else LabelWriter)(self.file, "y")
+        if self.label is not None and self.label.spelt:
+            return SpeltWriter(self.file, "y")
+        outputs = None if self.label is None else self.label.outputs
+        return LabelWriter(self.file, "y", None if outputs is None else len(outputs))
 
     def close(self) -> None:
         """Write the rest, and the attributes."""
@@ -88,9 +92,16 @@ class RowWriter:
         for column in self._columns.values():
             column.close()
         if self.label is not None and "y" in self._columns:
-            self.file["y"].attrs[ATTRIBUTE] = self.label.name
+            self._describe(self.label)
         if self.names is not None:
             write_names(self.file, self.names)
+
+    def _describe(self, label: LabelColumn) -> None:
+        """Write where the labels are from, and the names of their columns."""
+        if label.name is not None:
+            self.file["y"].attrs[ATTRIBUTE] = label.name
+        if label.outputs is not None and list(label.outputs) != output_names(len(label.outputs)):
+            self.file.create_dataset(OUTPUTS, data=np.array(label.outputs, object), dtype=h5py.string_dtype())
 
 
 @contextlib.contextmanager
@@ -100,9 +111,8 @@ def writing(
 ) -> Iterator[RowWriter]:  # fmt: skip
     """A RowWriter whose complete file appears at `path` when the block ends without an error.
 
-    features: d; None (sparse only): the largest column index + 1. names (d,): column names, if any. label: where in a
-    table the labels are from, if known. Raises OutputError, ReadWriteError, and DataError when no row was
-    written.
+    features: d; None (sparse only): the largest column index + 1. names (d,): column names, if any. label: where the
+    labels are from, if known. Raises OutputError, ReadWriteError, and DataError when no row was written.
     """
     with replacing(path, force) as name, filling(name, path, dtype, sparse, features, names, label) as writer:
         yield writer

@@ -27,6 +27,10 @@ class Loss(Thing, ABC):
     def terms(self) -> Any:
         """What kernels use: a named tuple of floats with the methods described in `losses/__init__.py`."""
 
+    def of_one(self) -> Any:
+        """The terms for a single line of weights; they differ for a loss of several targets."""
+        return self.terms()
+
     def joint(self) -> Any:
         """The same for one loss of all lines of weights together, with `coupled_step`; None: it has no such form."""
         return None

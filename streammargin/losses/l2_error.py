@@ -6,6 +6,7 @@ import math
 from typing import NamedTuple
 
 from streammargin.losses.base import Loss
+from streammargin.losses.residuals import AbsoluteError, ResidualTerms
 
 
 class L2ErrorTerms(NamedTuple):
@@ -75,5 +76,8 @@ class L2Error(Loss):
     def joint(self) -> L2ErrorTerms:
         return self.terms()
 
+    def of_one(self) -> ResidualTerms:
+        return AbsoluteError(top=None).terms()
 
-LOSSES = ()  # (L2Error,) once solvers take targets with several columns
+
+LOSSES = (L2Error,)

@@ -184,12 +184,16 @@ def wants_free(options: Options, task: Task, problem: Problem) -> bool:
 def _problem_for(method: Method, asked: Problem, task: Task, options: Options, source: Source) -> Problem:
     """The problem for this solver: with its default loss and C, and a free constant if it supports that."""
     if wants_free(options, task, asked):
-        able = method.serves(make_objective(source, options, free=True), True)
-        penalty = make_objective(source, options, able)
+        able = method.serves(make_objective(source, options, True, asked.per_trial), True)
+        penalty = make_objective(source, options, able, asked.per_trial)
         asked = replace(asked, penalty=penalty, norm=penalty.norm or asked.norm, free=able)
     if not options.auto or task.numeric:
         return asked
-    loss = asked.loss if options.loss is not None else terms_of(make_loss(method.default_loss), coupled(asked.loss))
+    loss = (
+        asked.loss
+        if options.loss is not None
+        else terms_of(make_loss(method.default_loss), coupled(asked.loss), asked.per_trial)
+    )
     outputs = asked.outputs if options.costs else asked.outputs.at(method.default_C)  # `asked` has C = 1
     return replace(asked, loss=loss, outputs=outputs)
 

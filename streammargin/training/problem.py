@@ -57,11 +57,6 @@ def make_problem(
     given = 0 if own is None or isinstance(own, str) else 8
     check_read(source, budget, (each + given) * source.rows + source.column_bytes(), "its labels alone")
     column = options.column(task.costs)
-    penalty = make_objective(source, options, free=False)
-    p = penalty.p if isinstance(penalty, LpSquare) else 2.0
-    free = column != 0.0 and (options.bias == FREE or (options.bias is None and not isinstance(penalty, LpSquare)))
-    if free:
-        penalty = make_objective(source, options, free)
     weights = source.sample_weight()
     labels = SlicedLabels(
         source, NONE, NONE, NONE if weights is None else weights, NONE if own is None else _epsilons(own, source),
@@ -73,6 +68,11 @@ def make_problem(
         factors = class_factors(options.class_weight, target, known.mass[0], source.name)
     check_caps(task.costs, factors, known.extremes, source.rows)
     per_trial = len(target.positive)
+    penalty = make_objective(source, options, free=False, lines=per_trial)
+    p = penalty.p if isinstance(penalty, LpSquare) else 2.0
+    free = column != 0.0 and (options.bias == FREE or (options.bias is None and not isinstance(penalty, LpSquare)))
+    if free:
+        penalty = make_objective(source, options, free, per_trial)
     costs = np.repeat(np.array(task.costs), per_trial)
     joint = is_joint(options, task, len(target.classes), labels.outputs)
     lines = per_trial if joint or penalty.of_lines or coupled(task.loss.terms()) else 1
@@ -82,7 +82,7 @@ def make_problem(
         rows=source.rows,
         features=source.features,
         dtype=source.dtype if options.scale == "none" else ScaledSource.dtype,
-        loss=terms_of(task.loss, joint and math.inf not in task.costs),
+        loss=terms_of(task.loss, joint and math.inf not in task.costs, per_trial),
         norm=penalty.norm or make_norm(p),
         p=p,
         outputs=Outputs(
@@ -121,10 +121,10 @@ def is_joint(options: Options, task: Task, classes: int, outputs: int) -> bool:
     return joint is not None and has(joint, "log_likelihoods") and math.inf not in task.costs
 
 
-def terms_of(loss: Loss, joint: bool) -> Any:
+def terms_of(loss: Loss, joint: bool, lines: int) -> Any:
     """The terms of a loss, or of its form for all classes at once. UsageError where it has no such form."""
     if not joint:
-        return loss.terms()
+        return loss.of_one() if lines == 1 else loss.terms()
     joint = loss.joint()
     if joint is None:
         able = " or ".join(f"`loss={name}`" for name in losses_with(["coupled_step"], joint=True))
@@ -248,11 +248,11 @@ def say_if_numbers(classes: np.ndarray, rows: int, name: str) -> None:
         LOG.warning(Message(text), extra={"code": "labels"})
 
 
-def make_objective(source: Source, options: Options, free: bool) -> Penalty:
-    """The penalty on all columns, including the constant one unless that is free."""
+def make_objective(source: Source, options: Options, free: bool, lines: int) -> Penalty:
+    """The penalty on all columns, including the constant one unless that is free; lines: for each value of C."""
 
     def groups(given: object) -> np.ndarray:
         of = column_groups(given, source)
         return of if free else np.append(of, of.max() + 1)  # the constant column is its own group
 
-    return make_penalty(options.penalty).of_columns(Columns(source.features, groups, not free))
+    return make_penalty(options.penalty).of_columns(Columns(source.features, groups, not free, lines))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ JOINT: dict[str, Any] = {  # of all scores z (m, K) of a row, own (m, K): whethe
     "logistic": lambda z, own: np.logaddexp.reduce(z, axis=1) - z[own],
     "hinge": lambda z, own: np.max(z + ~own, axis=1) - z[own],
 }
-PENALTIES = {  # R(w); r: the l1_ratio, p: of the norm, of: a list of arrays of columns
+PENALTIES: dict[str, Callable[..., Any]] = {  # R(w); r: the l1_ratio, p: of the norm, of: a list of arrays of columns
     **dict.fromkeys(["lp", "l2"], lambda w, r, p, of: norm(w, p) ** 2 / 2.0),
     "l1": lambda w, *_: norm(w, 1.0), "l2norm": lambda w, *_: norm(w, 2.0), "linf": lambda w, *_: np.abs(w).max(),
     "elasticnet": lambda w, r, p, of: r * norm(w, 1.0) + (1.0 - r) * norm(w, 2.0) ** 2 / 2.0,

@@ -53,14 +53,26 @@ def trained(tmp_path):
 # what is trained on, with weights or without, and how
 MODELS = {
     "hinge": (X, y, {}, {}),
-    "classes": (sp.csr_matrix(X), CLASSES, WEIGHTS, {"loss": "logistic", "class_weight": "balanced", "scale": "std"}),
+    "classes": (
+        sp.csr_matrix(X),
+        CLASSES,
+        WEIGHTS,
+        {"loss": "logistic", "class_weight": "balanced", "scale": "std", "multiclass": "ovr"},
+    ),
+    "softmax": (sp.csr_matrix(X), CLASSES, WEIGHTS, {"loss": "logistic", "class_weight": "balanced", "scale": "std"}),
+    "Crammer-Singer": (X, CLASSES, WEIGHTS, {"multiclass": "joint", "penalty": "l1", "scale": "std"}),
     "some classes": (X, CLASSES, {}, {"classes": [0, 2], "scale": "maxabs", "solver": "sdca", "penalty": "lp:1.5"}),
     "one against the rest": (X, CLASSES, WEIGHTS, {"positive": "1", "loss": "smooth_hinge:0.5"}),
     "text": (X, np.array([f"<{label}>" for label in CLASSES], dtype="S"), {}, {"solver": "sdca"}),
     "l1": (X, y, {}, {"penalty": "l1", "solver": "pdprox", "bias": 3.0}),
     "groups": (X, CLASSES, {}, {"penalty": sm.penalties.Group(GROUPS, 0.4), "bias": 1.0}),
     "sparse groups": (X, CLASSES, WEIGHTS, {"penalty": sm.penalties.SparseGroup(GROUPS, 0.4), "scale": "maxabs"}),
-    "above 0": (X, CLASSES, WEIGHTS, {"penalty": "elasticnet:0.3,low=0", "scale": "std", "loss": "logistic"}),
+    "above 0": (
+        X,
+        CLASSES,
+        WEIGHTS,
+        {"penalty": "elasticnet:0.3,low=0", "scale": "std", "loss": "logistic", "multiclass": "ovr"},
+    ),
     "between": (sp.csr_matrix(X), NUMBERS, {}, {"penalty": "l1:low=-0.1,high=0.3", "loss": "huber", "bias": 2.0}),
     "ball": (X, y, {}, {"penalty": "l2:radius=0.1", "bias": 1.0, "scale": "maxabs"}),
     "exclusive": (X, y, {}, {"penalty": sm.penalties.Exclusive(GROUPS), "solver": "pdprox", "passes": 20}),

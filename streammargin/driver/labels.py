@@ -60,6 +60,11 @@ class LabelReader(ABC):
 class KeptLabels(LabelReader):
     """Labels in memory."""
 
+    held_bytes: int
+    known: RowLabels
+    row_bytes: int
+    rows: int
+
     def __init__(self, known: RowLabels) -> None:
         self.known, self.rows, self.held_bytes, self.row_bytes = known, known.codes.size, known.nbytes, 0
 
@@ -169,6 +174,9 @@ def check_weights(weights: np.ndarray, origin: Origin, first: int = 0, noun: str
 
 class Coder:
     """Labels (m,) as codes (m,) int16, by the classes (k,), sorted, and their codes; UNKNOWN for others."""
+
+    classes: np.ndarray
+    codes: np.ndarray
 
     def __init__(self, classes: np.ndarray, codes: np.ndarray) -> None:
         self.classes, self.codes = classes, np.append(codes, UNKNOWN).astype(np.int16)

@@ -24,6 +24,9 @@ INTERPOLATOR = TypeVar("INTERPOLATOR", bound="InterpolatingRegressor")
 class Regressor(RegressorMixin, Estimator):
     """The base class of the regressors; attributes coef_ (d,) and intercept_."""
 
+    coef_: np.ndarray
+    intercept_: float
+
     of_numbers = True
 
     def fit(self: SELF, X: Any, y: Any = None, sample_weight: Any = None) -> SELF:
@@ -97,7 +100,7 @@ class MarginRegressor(Regressor):
     """
 
     place = Where.REGRESSOR
-    own: ClassVar = HELD_OUT
+    own: ClassVar[dict[str, tuple[object, str]]] = HELD_OUT
 
     def _options(self) -> dict[str, Any]:
         options = super()._options()
@@ -137,7 +140,7 @@ class InterpolatingRegressor(Regressor):
     """
 
     place = Where.INTERPOLATOR
-    own: ClassVar = {"epsilon": (0.0, "float | str")}
+    own: ClassVar[dict[str, tuple[object, str]]] = {"epsilon": (0.0, "float | str")}
     epsilon: float | str
 
     def fit(self: INTERPOLATOR, X: Any, y: Any = None, sample_weight: Any = None, epsilon: Any = None) -> INTERPOLATOR:

@@ -24,7 +24,7 @@ _LIBLINEAR_TYPE = {"hinge": "L2R_L1LOSS_SVC_DUAL", "squared_hinge": "L2R_L2LOSS_
 _JOINT_TYPE = "MCSVM_CS"  # one W for all classes; liblinear gives such a model no probabilities, as it has no softmax
 
 
-def load_model(path: str | os.PathLike, memory: str | int | None = None) -> Model:
+def load_model(path: str | os.PathLike[str], memory: str | int | None = None) -> Model:
     """Load a model file of `Model.save`; memory: most bytes to use, such as 512M = 512 x 2^20 (None: any).
 
     Raises InputMissingError, DataError, and UsageError, before reading, where it needs more memory.

@@ -6,7 +6,7 @@ Lee, Sun and Saunders 2014 (SIAM J. Optim. 24) for smooth losses; Li, Sun and To
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -140,10 +140,10 @@ class ProximalNewton(LinearSolver[ProxNewton]):
 
     name = "proximal steps of newton"
     numeric = True
-    requires = ("step", "primal", "dual", "gap", "slope")
-    couples = ("coupled_step", "coupled_slopes", "coupled_middle")
-    takes = (PATH,)
-    state_class = ProxNewton
+    requires: ClassVar[tuple[str, ...]] = ("step", "primal", "dual", "gap", "slope")
+    couples: ClassVar[tuple[str, ...]] = ("coupled_step", "coupled_slopes", "coupled_middle")
+    takes: ClassVar[tuple[str, ...]] = (PATH,)
+    state_class: ClassVar[type[ProxNewton]] = ProxNewton
 
     def serves(self, penalty: Penalty, free: bool) -> bool:
         return penalty.proximal or isinstance(penalty, LpSquare)  # the exponent of lp is checked elsewhere

@@ -22,6 +22,9 @@ _NUMBERS = [np.dtype(np.int64), np.dtype(np.uint64), np.dtype(np.float64)]  # th
 class LabelWriter:
     """Labels of a dataset: text to the byte; numbers as integers if all are; numbers among text as text."""
 
+    group: Any
+    name: str
+
     def __init__(self, group: h5py.Group, name: str) -> None:
         self.group, self.name = group, name
         self._inner: Appender | None = None

@@ -255,7 +255,7 @@ def test_solvers_that_keep_weights_take_it_and_the_others_name_them():
 
 def test_auto_takes_a_solver_that_can_or_says_who_could():
     start = sm.train(X, TWO, solver="newton").model
-    for options, taken in (({}, "newton"), ({"penalty": "l1"}, "newton"), ({"penalty": "linf"}, "pdprox")):
+    for options, taken in (({}, "newton"), ({"penalty": "l1"}, "newton"), ({"penalty": "linf"}, "newton")):
         warm = sm.train(X, TWO, init=start, **options)
         assert warm.converged and warm.model.header["solver"].startswith(taken)
     with pytest.raises(sm.UsageError, match="takes active-set or asdca here, which cannot begin from weights"):

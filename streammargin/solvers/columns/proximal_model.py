@@ -20,7 +20,6 @@ MEMORY = 10  # points that an extrapolation is made of, at most
 SINGULAR = 1e-10  # added to the scaled diagonal of its least squares
 DECOMPOSED = 9.0  # multiplications of an eigendecomposition, relative to the cubed size
 CHECK = 5  # iterations between two looks at the accuracy
-RISEN = 2.0  # an extrapolation is undone if the residual is this many times the least before
 ROUNDING = 1e-15  # of R, relative
 
 
@@ -151,11 +150,11 @@ def minimise_by_prox(
                 break
         r = model.reflected(t, z) - z
         size = float(np.linalg.norm(r))
-        if size > RISEN * smallest:  # the extrapolation led away
+        if size > smallest:  # the extrapolation led away
             history.forget()
             t, smallest = plain, math.inf
             continue
-        smallest = min(smallest, size)
+        smallest = size
         plain = t + r
         t = history.following(t, r)
     return best, model.spectrum.work(number + 1)

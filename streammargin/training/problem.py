@@ -72,7 +72,9 @@ def make_problem(
     per_trial = len(target.positive)
     costs = np.repeat(np.array(task.costs), per_trial)
     factors, mass = (np.tile(each, (costs.size // len(each), 1)) for each in (factors, known.mass[0]))
-    several = np.arange(per_trial) if labels.outputs > 1 else np.empty(0, np.int64)
+    several = labels.outputs > 1
+    if several:
+        labels = replace(labels, trials=len(task.costs))
     problem = Problem(
         rows=source.rows,
         features=source.features,
@@ -85,7 +87,7 @@ def make_problem(
             costs[:, None] * factors,
             costs,
             mass,
-            np.tile(several, len(task.costs)),
+            several,
         ),
         penalty=penalty,
         free=free,

@@ -17,7 +17,6 @@ import contextlib
 import json
 import math
 import os
-import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -27,7 +26,7 @@ import scipy.sparse as sp
 
 from streammargin.errors import DataError, UsageError
 from streammargin.files import check_arrays, check_input, reading
-from streammargin.formulas import JOINT, LOSSES, NUMBERS, PENALTIES, bounded, norm
+from streammargin.formulas import JOINT, LOSSES, NUMBERS, PENALTIES, bounded, norm, spelled
 from streammargin.matching import Codes
 from streammargin.packages import register_filters
 from streammargin.stored import check_stored_values, open_hdf5
@@ -35,17 +34,6 @@ from streammargin.stored import check_stored_values, open_hdf5
 EXACT, LEAST = 1e-9, 1e-290  # allowed relative difference of two figures; below LEAST they have too few digits
 BLUR = 1e-12  # the sign of a score below BLUR |w|.|x| is not reliable
 CONVERT = "write X as a dataset or csr_matrix, and y beside it, with: streammargin-data convert IN OUT.h5"
-GROUPED = ("group", "sparse_group", "exclusive")
-APART = ("top", "low", "high", "radius")  # fields that say which rows, or which weights, count
-
-
-def spelled(word: str) -> tuple[str, Any, dict[str, float]]:
-    """(name, last number that a formula takes, all fields by name) of a saved word."""
-    name, _, rest = word.partition(":")
-    if name in GROUPED:  # the name of a file comes first, which may look like fields
-        rest = rest.rpartition(",")[2] if name != "exclusive" else ""
-    found = {key: float(text) for key, text in re.findall(r",(?:(\w+)=)?(-?inf|[\d.e+-]+)(?=,|$)", f",{rest}")}
-    return name, ([None] + [found[key] for key in found if key not in APART])[-1], found
 
 
 def column_of(word: str) -> str | None:
@@ -151,9 +139,7 @@ class Saved:
 class File:
     """Rows in HDF5: X a dataset (n, d) or a csr_matrix, y and weights datasets (n,), or y (n, outputs)."""
 
-    def __init__(
-        self, path: str, names: dict[str, Any], weighted: bool, stack: contextlib.ExitStack, outputs: int = 0
-    ) -> None:  # fmt: skip
+    def __init__(self, path: str, names: dict[str, Any], weighted: bool, stack: Any, outputs: int = 0) -> None:
         register_filters()
         self.path, self.stack = path, stack
         self.home = self._open(path)

@@ -92,7 +92,8 @@ class SlicedLabels(LabelReader):
     """Labels of which a slice is read at a time, and checked: a file that changed meanwhile is an error.
 
     codes: of classes, (0,) for a regression; targets: (0,) for classes; weights, epsilons: (0,) where rows have none.
-    outputs: how many codes or targets a row has. shift: subtracted from the targets, one or (outputs,).
+    outputs: how many codes or targets a row has; trials: how many times each of several is told, for as many values of
+    C. shift: subtracted from the targets, one or (outputs,).
     weighed: whether the weights count, beside saying which rows are absent. reading: bytes that it takes to read them.
     """
 
@@ -105,6 +106,7 @@ class SlicedLabels(LabelReader):
     shift: float | np.ndarray = 0.0
     reading: int = 0
     outputs: int = 1
+    trials: int = 1
 
     @property
     def rows(self) -> int:  # type: ignore[override]
@@ -118,8 +120,9 @@ class SlicedLabels(LabelReader):
     @property
     def row_bytes(self) -> int:  # type: ignore[override]
         alone = sum(size > 0 for size in (len(self.weights) * self.weighed, len(self.epsilons)))
-        aimed = self.outputs * (len(self.targets) > 0)
-        return 2 * (self.outputs if len(self.codes) else 1) + 8 * (aimed + alone)
+        lines = self.outputs * self.trials
+        targets = lines * (len(self.targets) > 0)
+        return 2 * (lines if len(self.codes) else 1) + 8 * (targets + alone)
 
     def read(self, start: int, stop: int) -> RowLabels:
         size = stop - start
@@ -151,6 +154,10 @@ class SlicedLabels(LabelReader):
                     codes[here][mass == 0.0], targets[here][mass == 0.0] = -1, 0.0
             if len(self.epsilons):
                 epsilons[here] = check_weights(self.epsilons[low:high], self.source.place, low, "epsilon")
+        if self.trials > 1 and codes.ndim > 1:
+            codes = np.tile(codes, (1, self.trials))
+        if self.trials > 1 and targets.ndim > 1:
+            targets = np.tile(targets, (1, self.trials))
         return RowLabels(codes, weights, targets, epsilons, start)
 
     def _changed(self, row: int) -> DataError:
@@ -162,7 +169,7 @@ class SlicedLabels(LabelReader):
 
     def all(self) -> KeptLabels:
         found = self.read(0, self.rows)
-        codes, weights = self.codes if _has(self.codes) else found.codes, found.weights
+        codes, weights = self.codes if _has(self.codes) and self.trials == 1 else found.codes, found.weights
         if self.weighed and _has(self.weights):
             weights = self.weights
         return KeptLabels(replace(found, codes=codes, weights=weights))  # no second copy of arrays in memory

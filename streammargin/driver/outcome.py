@@ -92,7 +92,7 @@ def certificate_event(
     """The exact figures at one value of C as plain values (keys of the certificate event)."""
     chosen = range(problem.groups)[problem.groups_of(trial)]
     classes = [figures[k] for k in chosen]
-    several = problem.outputs.each.size > 0  # labels of a row, each of which may be wrong
+    several = problem.outputs.several  # labels of a row, each of which may be wrong
     mistakes = classes[0].mistakes if wrong is None or not problem.compared else int(wrong[trial])
     if several:
         mistakes = sum(f.mistakes for f in classes)

@@ -30,6 +30,7 @@ from streammargin.penalties import FAMILY as PENALTIES
 from streammargin.result import Certificate, TrainResult, remarks
 from streammargin.sinks.console import watched
 from streammargin.solvers.registry import FAMILY as SOLVERS
+from streammargin.solvers.word import Auto
 from streammargin.sources.arrays import bare, refuse_masked
 from streammargin.sources.base import Source
 from streammargin.sources.open import is_path, is_shards
@@ -112,7 +113,6 @@ class Estimator(BaseEstimator):
 
     place: ClassVar[Where]  # selects the options that are its parameters
     of_numbers: ClassVar[bool] = False  # whether it is a regressor
-    of_several: ClassVar[bool] = True  # whether y may have several columns
     own: ClassVar[dict[str, tuple[object, str]]] = {}  # further parameters: (default, type)
     coef_: Any
     validation_fraction: float
@@ -134,7 +134,7 @@ class Estimator(BaseEstimator):
         X = bare(X)
         refuse_masked(checks.get("y"), "y")
         if "y" in checks:
-            checks = {"multi_output": self.of_several, "order": "C", **checks}
+            checks = {"multi_output": self._takes_several(), "order": "C", **checks}
         with _in_range():
             return validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], **checks)
 
@@ -142,6 +142,13 @@ class Estimator(BaseEstimator):
         if sample_weight is not None:
             raise UsageError("score of files takes no sample_weight; give X as an array")
         return self._model().evaluate(X, y=y)[figure]
+
+    def _takes_several(self) -> bool:
+        """Whether y may have several columns."""
+        with suppress(UsageError):  # which `fit` raises
+            method = SOLVERS.of(self.solver)
+            return isinstance(method, Auto) or bool(getattr(method, "several", False))
+        return True
 
     def _weights(self, sample_weight: Any, X: Any) -> Any:
         if sample_weight is None:
@@ -267,5 +274,5 @@ class Estimator(BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.target_tags.multi_output = self.of_several
+        tags.target_tags.multi_output = self._takes_several()
         return tags

@@ -183,7 +183,7 @@ class MarginClassifier(ClassifierMixin, Estimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_label = True
+        tags.classifier_tags.multi_label = self._takes_several()
         return tags
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:

@@ -146,9 +146,11 @@ class InterpolatingRegressor(Regressor):
     """
 
     place = Where.INTERPOLATOR
-    of_several = False
     own: ClassVar[dict[str, tuple[object, str]]] = {"epsilon": (0.0, "float | str")}
     epsilon: float | str
+
+    def _takes_several(self) -> bool:
+        return False
 
     def fit(self: INTERPOLATOR, X: Any, y: Any = None, sample_weight: Any = None, epsilon: Any = None) -> INTERPOLATOR:
         """As `Regressor.fit`; epsilon (n,): of each row, in place of the parameter. It is cut with the rows by

@@ -37,9 +37,9 @@ Rows = np.ndarray | slice  # global numbers of rows
 class RowLabels:
     """Classes, sample weights, targets and epsilons of n consecutive rows: of all, or a window on some of them.
 
-    codes (n,) int16: class of each row, -1 for an absent row, or (n, outputs) where rows have a label for each of
-    several outputs; weights (n,) float64, or (0,) where all are 1;
-    targets (n,) or (n, outputs) float64: of a regression, 0 for absent rows; else (0,).
+    codes (n,) int16: class of each row, -1 for an absent row, or (n, K) where each line has a label of its own;
+    weights (n,) float64, or (0,) where all are 1;
+    targets (n,) or (n, K) float64: of a regression, 0 for absent rows; else (0,).
     epsilons (n,) float64: how far from its target the score of each row may be; (0,) where the loss says it.
     first: the global number of the first row. Methods take global numbers.
     """
@@ -60,13 +60,13 @@ class RowLabels:
             return rows
         return slice(rows.start - self.first, rows.stop - self.first) if isinstance(rows, slice) else rows - self.first
 
-    def codes_of(self, output: int) -> np.ndarray:
-        """The codes (n,) of this output; those of any output tell which rows are absent."""
-        return self.codes if self.codes.ndim == 1 else np.ascontiguousarray(self.codes[:, output])
+    def codes_of(self, line: int) -> np.ndarray:
+        """The codes (n,) of this line; those of any line tell which rows are absent."""
+        return self.codes if self.codes.ndim == 1 else np.ascontiguousarray(self.codes[:, line])
 
-    def targets_of(self, output: int) -> np.ndarray:
-        """The targets (n,) of this output, or (0,)."""
-        return self.targets if self.targets.ndim == 1 else np.ascontiguousarray(self.targets[:, output])
+    def targets_of(self, line: int) -> np.ndarray:
+        """The targets (n,) of this line, or (0,)."""
+        return self.targets if self.targets.ndim == 1 else np.ascontiguousarray(self.targets[:, line])
 
     def present(self, rows: Rows) -> np.ndarray:
         """Which of these rows have a code >= 0 and a positive weight (bool)."""
@@ -106,8 +106,8 @@ class Labels(NamedTuple):
     weights (n,) float64, or (0,) where all are 1; targets (n,) float64, or (0,) without a regression;
     epsilons (n,) float64, or (0,) where the loss says how far from its target a score may be.
     first: the global number of the first row. Methods take global numbers.
-    labelled, aimed: how many codes and targets a row has, those of one row beside each other; where these are several,
-    line k is about that of number outputs[k], (K,) int64.
+    codes_a_row, codes_a_line: how far to go in `codes` for the next row and the next line, 1 and 0 where rows have one
+    label; where each line has its own, K and 1, and codes has K entries for each row. The same for targets.
     """
 
     codes: np.ndarray
@@ -117,19 +117,22 @@ class Labels(NamedTuple):
     targets: np.ndarray
     epsilons: np.ndarray = np.empty(0)
     first: int = 0
-    labelled: int = 1
-    aimed: int = 1
-    outputs: np.ndarray = np.empty(0, np.int64)
+    codes_a_row: int = 1
+    codes_a_line: int = 0
+    targets_a_row: int = 1
+    targets_a_line: int = 0
+
+    def rows(self) -> int:
+        """n."""
+        return -(-self.codes.size // self.codes_a_row)
 
     def code(self, row: int) -> int:
-        """The class, of several outputs that of the first; -1 for an absent row."""
-        return self.codes[(row - self.first) * self.labelled]
+        """The class, of several labels that of the first; -1 for an absent row."""
+        return self.codes[(row - self.first) * self.codes_a_row]
 
     def code_in(self, k: int, row: int) -> int:
         """The class in line k; -1 for an absent row."""
-        if self.labelled > 1:
-            return self.codes[(row - self.first) * self.labelled + self.outputs[k]]
-        return self.codes[row - self.first]
+        return self.codes[(row - self.first) * self.codes_a_row + k * self.codes_a_line]  # without a branch
 
     def weight(self, row: int) -> float:
         """The sample weight; 0 for an absent row."""
@@ -139,8 +142,11 @@ class Labels(NamedTuple):
 
     def cap(self, k: int, row: int) -> float:
         """C times class weight times sample weight, the largest dual of the hinge; 0 for a row absent in problem k."""
-        weight = self.weight(row)
-        return self.caps[k, self.code_in(k, row)] * weight if weight > 0.0 else 0.0
+        code = self.code_in(k, row)
+        if code < 0:
+            return 0.0
+        weight = self.weights[row - self.first] if self.weights.size > 0 else 1.0
+        return self.caps[k, code] * weight if weight > 0.0 else 0.0
 
     def own(self, k: int, row: int) -> bool:
         """Whether y = +1 for the row in problem k."""
@@ -158,8 +164,7 @@ class Labels(NamedTuple):
         """The target of a regression in line k; 0 for classes."""
         if self.targets.size == 0:
             return 0.0
-        place = (row - self.first) * self.aimed
-        return self.targets[place + self.outputs[k] if self.aimed > 1 else place]
+        return self.targets[(row - self.first) * self.targets_a_row + k * self.targets_a_line]
 
     def epsilon(self, row: int) -> float:
         """How much farther from its target than the loss says a score may be; 0 where rows have no epsilon."""

@@ -116,7 +116,7 @@ class Method(SolverWord):
                 "to interpolate numbers use `solver=sdca` or asdca" if problem.hard else "for numbers use `solver=auto`"
             )
             raise UsageError(f"{self.called} trains classifiers; {able}")
-        if problem.outputs.each.size and (problem.hard or not self.several):
+        if problem.outputs.several and (problem.hard or not self.several):
             raise UsageError(
                 "several labels of a row need a finite `C`, and `solver=auto`, newton, pdprox, ascent, sdca or asdca; "
                 "else name one column with `y`"

@@ -12,15 +12,14 @@ class Outputs(NamedTuple):
 
     positive (K,) int64: the class with sign +1. caps (K, classes) float64: C times the class weight, inf for the hard
     margin. costs (K,): C, before the weights of classes and rows. mass (K, classes): the weights of the rows of each
-    class, summed; (0, 0) where nothing asks for it. each (K,) int64: which of several labels or targets of a row the
-    line is about; (0,) where a row has one.
+    class, summed; (0, 0) where nothing asks for it. several: each line has a label or target of the rows of its own.
     """
 
     positive: np.ndarray
     caps: np.ndarray
     costs: np.ndarray = np.ones(1)
     mass: np.ndarray = np.zeros((0, 0))
-    each: np.ndarray = np.empty(0, np.int64)
+    several: bool = False
 
     def at(self, factor: float) -> Outputs:
         """The same at `factor` times each C."""
@@ -29,11 +28,7 @@ class Outputs(NamedTuple):
     def only(self, line: int) -> Outputs:
         """The same with this line alone."""
         one = slice(line, line + 1)
-        return Outputs(*(array[one] for array in self))
-
-    def output(self, line: int) -> int:
-        """Which of several labels or targets of a row the line is about; 0 where a row has one."""
-        return int(self.each[line]) if self.each.size else 0
+        return Outputs(self.positive[one], self.caps[one], self.costs[one], self.mass[one], self.several)
 
     def weight(self, line: int) -> float:
         """C sum_i s_i, with the weights of classes and rows."""

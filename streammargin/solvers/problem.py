@@ -34,7 +34,7 @@ class Problem:
     outputs: the lines, with their classes and costs. trials: the number of values of C.
     present: rows that are not absent (class among those trained on, weight above 0).
     numeric: rows have numbers in place of classes, and all codes are 0. Several numbers or labels of a row have a line
-    each for each value of C (`Outputs.each`).
+    each for each value of C (`Outputs.several`).
     budget: bytes for the state and the blocks; a method that may choose how much it holds keeps to a share of them.
     entries: values stored for all rows, 0 where that is not known; sparse: they come with their column indices.
     path: C goes up during the training. top: of how many rows, at most, the largest losses count.
@@ -185,7 +185,7 @@ class Problem:
     @property
     def compared(self) -> bool:
         """Whether the class of the largest score is predicted: lines of a value of C share one label of a row."""
-        return self.per_trial > 1 and not self.outputs.each.size
+        return self.per_trial > 1 and not self.outputs.several
 
     def groups_of(self, trial: int) -> slice:
         """The groups of a value of C."""

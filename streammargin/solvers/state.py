@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from streammargin.rows.labels import Labels, RowLabels
 from streammargin.solvers.outputs import Outputs
 from streammargin.solvers.problem import Problem
@@ -31,13 +33,26 @@ def labels_of(problem: Problem, state: State) -> Labels:
 
 def labels_for(rows: RowLabels, outputs: Outputs) -> Labels:
     """The labels of these rows for kernels, in these lines."""
-    labelled, aimed = (1 if array.ndim == 1 else array.shape[1] for array in (rows.codes, rows.targets))
+    (codes, *of_codes), (targets, *of_targets) = map(_flat, (rows.codes, rows.targets))
     return Labels(
-        rows.codes.reshape(-1), outputs.positive, outputs.caps, rows.weights, rows.targets.reshape(-1), rows.epsilons,
-        rows.first, labelled, aimed, outputs.each,
+        codes, outputs.positive, outputs.caps, rows.weights, targets, rows.epsilons, rows.first, *of_codes, *of_targets
+    )
+
+
+def _flat(array: np.ndarray) -> tuple[np.ndarray, int, int]:
+    """(entries one after the other, how far to go for the next row, for the next line) of (n,) or (n, K)."""
+    return (array, 1, 0) if array.ndim == 1 else (array.reshape(-1), array.shape[1], 1)
+
+
+def line_of(labels: Labels, k: int) -> Labels:
+    """The same for line k only, which becomes line 0."""
+    one = slice(k, k + 1)
+    return labels._replace(
+        codes=labels.codes[k * labels.codes_a_line :], targets=labels.targets[k * labels.targets_a_line :],
+        positive=labels.positive[one], caps=labels.caps[one],
     )  # fmt: skip
 
 
 def labels_of_one(problem: Problem, state: State, k: int) -> Labels:
     """The labels for line k only."""
-    return labels_for(state.labels, problem.outputs.only(k))
+    return line_of(labels_of(problem, state), k)

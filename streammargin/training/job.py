@@ -128,7 +128,7 @@ class Job:
         if options.path is not None:
             path = Path(self.problem, self.costs[0], options.path.values, options.path.low, options.path.high)
         predictions = None
-        if self.target.rest is None and not self.problem.numeric and not self.problem.outputs.each.size:
+        if self.target.rest is None and not self.problem.numeric and not self.problem.outputs.several:
             predictions = Predictions(self.problem, self.known.mass[1, 0], reader, self.validator, path)
         midway = Midway(self.problem.count) if options.midway else None
         shared = Shared(
@@ -170,7 +170,7 @@ class Job:
         }  # fmt: skip
         model = model_of(answer, target.classes, header, self.names)
         caps = problem.outputs.caps[chosen]
-        model.problem = self._arrays(caps if problem.outputs.each.size and not problem.numeric else caps[0])
+        model.problem = self._arrays(caps if problem.outputs.several and not problem.numeric else caps[0])
         end = {
             "event": "run_end", "status": "ok", "converged": converged, "reason": outcome.reason,
             "passes": outcome.passes, **took, "exit_code": 0, "model": None, "C": C,

@@ -201,7 +201,7 @@ def _problem_for(method: Method, asked: Problem, task: Task, options: Options, s
 def _validator(rows: Source, target: Target, problem: Problem, budget: int) -> Validator:
     """The validator of held-out rows, within a budget in bytes."""
     reading = rows.column_bytes()
-    several = max(1, problem.outputs.each.size // problem.trials)
+    several = problem.per_trial if problem.outputs.several else 1
     if problem.numeric:
         numbers = SlicedLabels(rows, NONE, make_numbers(rows), shift=target.shift, reading=reading, outputs=several)
         return NumberValidator(rows, numbers.settled(), problem.loss, problem.trials, budget)
@@ -215,7 +215,7 @@ def _validator(rows: Source, target: Target, problem: Problem, budget: int) -> V
 def _least_to_score(held_out: Source, options: Options, problem: Problem) -> int:
     """The bytes of a validator with the smallest plan."""
     rows = held_out if options.scale == "none" else ScaledSource(held_out, np.empty(0), np.empty(0))
-    outputs = max(1, problem.outputs.each.size // problem.trials)
+    outputs = problem.per_trial if problem.outputs.several else 1
     each = 2 + 8 * outputs if problem.numeric else 2 * outputs
     if held_out.rereads_labels():
         return held_out.column_bytes() + plan_to_score(rows, problem.count, each)[1]

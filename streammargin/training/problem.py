@@ -77,7 +77,9 @@ def make_problem(
     joint = is_joint(options, task, len(target.classes), labels.outputs)
     lines = per_trial if joint or penalty.of_lines or coupled(task.loss.terms()) else 1
     factors, mass = (np.tile(each, (costs.size // len(each), 1)) for each in (factors, known.mass[0]))
-    several = np.arange(per_trial) if labels.outputs > 1 else np.empty(0, np.int64)
+    several = labels.outputs > 1
+    if several:
+        labels = replace(labels, trials=len(task.costs))
     problem = Problem(
         rows=source.rows,
         features=source.features,
@@ -90,7 +92,7 @@ def make_problem(
             costs[:, None] * factors,
             costs,
             mass,
-            np.tile(several, len(task.costs)),
+            several,
         ),
         penalty=penalty,
         free=free,

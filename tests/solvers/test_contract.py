@@ -69,6 +69,9 @@ WAYS += [
     ("pdprox", "in memory", {"penalty": "l1", "C": 2.0, "loss": loss, "multiclass": "ovr"})
     for loss in ("hinge", "logistic")
 ]
+WAYS += [(name, "targets", {"C": 0.3, "loss": "huber:0.7"}) for name in ("newton", "pdprox", "sdca")]
+WAYS += [(name, "labels", {"C": 1.0}) for name in ("newton", "asdca")]
+WAYS += [("pdprox", "labels", {"C": [0.1, 1.0], "penalty": "l1", "loss": "logistic", "scale": "std"})]
 WAYS += [("active-set", "large", {"C": math.inf}), ("sdca", "float32", {"C": 1.0})]
 
 
@@ -81,6 +84,10 @@ def data_of(kind):
     X, y = noisy(90)
     if kind == "measured":
         return X, X[:, 0] + y * np.sqrt(np.arange(90.0)) / 3.0
+    if kind == "targets":
+        return X, np.column_stack([X[:, 0] + 3.0 * y, X[:, 1] - 2.0, y * X[:, 2]])
+    if kind == "labels":
+        return X, np.column_stack([y > 0, X[:, 1] > 0.3, y * X[:, 2] > 0.0])
     if kind == "numbers":
         return X[:10] + 0.1, y[:10] * 1.5
     labels = np.arange(90) % 3 if kind in ("classes", "in memory", "float32 classes") else y

@@ -144,7 +144,7 @@ def improve(problem: Problem, penalty: Split, state: State, kept: Kept, k: int, 
     if not cache.is_open(kept.columns, k):  # none gathered yet
         return at.sigma
     columns = working_set.in_order(penalty, kept.columns.chosen[k])
-    targets, others = state.labels.targets_of(problem.outputs.output(k)), kept.others[k]
+    targets, others = state.labels.targets_of(k), kept.others[k]
     below = targets - others if problem.numeric else -others
     task = Task(k, columns, cache.matrix(kept.columns, k, columns), below, at.alpha, at.sigma)
     at.w[columns], following, _ = working_set.minimise(problem, penalty, state, task, at.w[columns], few=0)

@@ -136,7 +136,7 @@ def reserved_bytes(problem: Problem) -> int:
     vectors = (ROW_VECTORS, COLUMN_VECTORS)
     if interior.linear(problem.loss) is not None:
         vectors = interior.ROW_VECTORS, COLUMN_VECTORS + interior.COLUMN_VECTORS
-    rows = vectors[0] + (problem.outputs.each.size > 0)  # the targets of one output
+    rows = vectors[0] + problem.outputs.several  # the targets of one output
     return BYTES * stored + 8 * (rows * problem.rows + vectors[1] * width + min(FEW, width) ** 2)
 
 
@@ -181,7 +181,7 @@ def improve(
     matrix = gather(problem, state, gathered, block, k, columns)
     begun = at.w[penalty.roots[penalty.of] > 0.0].any()
     enough = ENOUGH if begun or math.isinf(at.sigma) else COARSE
-    task = Task(k, columns, matrix, state.labels.targets_of(problem.outputs.output(k)), at.alpha, at.sigma)
+    task = Task(k, columns, matrix, state.labels.targets_of(k), at.alpha, at.sigma)
     chosen, following, proof = minimise(
         problem, penalty, state, task, at.w[columns], few=FEW, enough=enough, prove=True
     )
@@ -192,7 +192,7 @@ def improve(
 
 def _caps(problem: Problem, labels: RowLabels, k: int) -> np.ndarray:
     """The cap of each row (n,); 0 for rows absent in problem k."""
-    codes = labels.codes_of(problem.outputs.output(k))
+    codes = labels.codes_of(k)
     caps = problem.outputs.caps[k, codes] * (codes >= 0)
     return np.where(labels.weights > 0.0, caps * labels.weights, 0.0) if labels.weights.size else caps
 
@@ -213,7 +213,7 @@ def approach(
         return None
     columns = in_order(penalty, np.ones(penalty.of.size, bool))
     found = interior.approach(
-        rows, _caps(problem, state.labels, k), state.labels.targets_of(problem.outputs.output(k)),
+        rows, _caps(problem, state.labels, k), state.labels.targets_of(k),
         gather(problem, state, gathered, block, k, columns), penalty.roots[penalty.of[columns]], at.w[columns],
         at.alpha, problem.tol, FEW, state,
     )  # fmt: skip

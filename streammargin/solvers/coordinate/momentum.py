@@ -60,10 +60,9 @@ class Momentum(DualAscent[MomentumAscent]):
         for start in range(0, len(labels.codes), PIECE):
             piece = slice(start, start + PIECE)
             here = labels.present(piece)
-            for output, count in enumerate(counts):
-                count += np.bincount(labels.codes_of(output)[piece][here], minlength=count.size)
-        lines = counts[[problem.outputs.output(k) for k in range(problem.count)]]
-        state.steps[:] = np.maximum(((caps > 0.0) * lines).sum(axis=1), 1.0)
+            for line, count in enumerate(counts):
+                count += np.bincount(labels.codes_of(line)[piece][here], minlength=count.size)
+        state.steps[:] = np.maximum(((caps > 0.0) * counts).sum(axis=1), 1.0)
         for k in range(problem.count):
             self._start_momentum(state, k)
         return state

@@ -28,7 +28,7 @@ from streammargin.solvers.proof.best import best_figures
 from streammargin.solvers.proof.rounding import blur
 from streammargin.solvers.proof.sweep import Certified, CertifiedBySweep
 from streammargin.solvers.roles import Count, K, Shared, W, b1, clear, f8, i8, new, of, state
-from streammargin.solvers.state import labels_for, labels_of
+from streammargin.solvers.state import labels_for, labels_of, line_of
 
 BUFFERS = 3 << 20  # least bytes of the buffers
 NEAR = 0.7  # share of the cache for rows near the margin; the rest is for the sample
@@ -270,8 +270,7 @@ class NearMargin(CertifiedBySweep[NearState]):
         near, first = keys <= state.limit, draws(problem, state.number)
         stands = (problem.present - int(near.sum())) / max(1, int((~near).sum()))  # rows that a sampled row represents
         weights[~near] *= stands
-        alone = problem.outputs.only(k)
-        labels = labels_for(RowLabels(codes, weights, np.empty(0)), alone)
+        labels = line_of(labels_for(RowLabels(codes, weights, np.empty(0)), problem.outputs), k)
         proximal, w = state.proximal, state.w[k]
         if not proximal.is_under_way(len(codes)):
             proximal.centres = np.concatenate([kept.beside[1][:, k] for kept in pieces])
@@ -349,7 +348,7 @@ def bytes_of(problem: Problem, kept: Kept) -> int:
 
 def row_beside(problem: Problem) -> int:
     """Bytes of a cached row besides its values."""
-    return A_ROW + OF_ONE * problem.count + 2 * problem.outputs.each.size
+    return A_ROW + OF_ONE * problem.count + 2 * problem.count * problem.outputs.several
 
 
 def row_bytes(problem: Problem) -> float:

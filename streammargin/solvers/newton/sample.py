@@ -14,7 +14,7 @@ from streammargin.rows.labels import Labels, RowLabels, numbered_from
 from streammargin.solvers.cache import rows as store
 from streammargin.solvers.newton.subproblem import Proximal, solve
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.state import labels_for
+from streammargin.solvers.state import labels_for, line_of
 
 PART = 16  # one row of 16 is in the sample
 LEAST = 16  # least rows of a sample, in multiples of the columns
@@ -89,8 +89,7 @@ def _chances(problem: Problem, known: RowLabels, block: CSRBlock, size: int) -> 
 
 def start_from(problem: Problem, drawn: Sample, proximal: Proximal, k: int, w: np.ndarray) -> bool:
     """One unit of work on the sample's problem for w (d+1,) of problem k; returns whether it is done."""
-    alone = problem.outputs.only(k)
-    labels = drawn.labels._replace(positive=alone.positive, caps=alone.caps, outputs=alone.each)
+    labels = line_of(drawn.labels, k)
     rows = drawn.rows.rows()
     if not proximal.is_under_way(rows):
         proximal.centres = np.zeros(rows)
@@ -104,7 +103,7 @@ def largest_share(problem: Problem, labels: Labels, k: int, duals: np.ndarray) -
 
     For nearly separable rows at a large C, duals stay far below the caps, so centres and steps should be small too.
     """
-    codes = labels.codes[problem.outputs.output(k) :: labels.labelled]
+    codes = labels.codes[k * labels.codes_a_line :: labels.codes_a_row]
     caps = np.where(codes >= 0, problem.outputs.caps[k, codes] * labels.weights, 0.0)
     found = float(np.max(duals[caps > 0.0] / caps[caps > 0.0], initial=0.0))
     return min(found, 1.0) if found > 0.0 else 1.0

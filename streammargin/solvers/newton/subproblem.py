@@ -80,7 +80,7 @@ class Rows:
 
     def __init__(self, parts: Parts, labels: Labels, loss: Any, proximal: Proximal, width: int) -> None:
         self.parts, self.labels, self.loss, self.proximal = parts, labels, loss, proximal
-        self.count, self.values = labels.codes.size // labels.labelled, sum(values_of(block).size for _, block in parts)
+        self.count, self.values = labels.rows(), sum(values_of(block).size for _, block in parts)
         self.margins, self.products, self.caps, self.a, self.slopes = (np.zeros(self.count) for _ in range(5))
         self.image, self.H, self.totals = np.zeros(width), np.zeros((width, width)), np.zeros(kernel.SUMS)
 

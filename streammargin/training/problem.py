@@ -77,6 +77,7 @@ def make_problem(
     joint = is_joint(options, task, len(target.classes), labels.outputs)
     lines = per_trial if joint or penalty.of_lines or coupled(task.loss.terms()) else 1
     factors, mass = (np.tile(each, (costs.size // len(each), 1)) for each in (factors, known.mass[0]))
+    largest = float(largest_targets(labels).max()) if task.numeric else 0.0
     several = labels.outputs > 1
     if several:
         labels = replace(labels, trials=len(task.costs))
@@ -108,7 +109,7 @@ def make_problem(
         budget=spendable(budget),
         entries=source.nnz,
         sparse=source.sparse,
-        largest_target=float(largest_targets(labels).max()) if task.numeric else 0.0,
+        largest_target=largest,
     )
     return target, labels, known, problem
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 NUMBERS = ("squared_error", "absolute_error", "l2_error", "epsilon_insensitive", "huber", "quantile", "interpolate")
-GROUPED = ("group", "sparse_group", "exclusive")
-APART = ("top", "low", "high", "radius")  # fields that say which rows, or which weights, count
 # fmt: off
 LOSSES: dict[str, Any] = {  # phi(u), with the number that the word names
     "hinge": lambda u, _: np.maximum(0.0, 1.0 - u),
@@ -90,12 +87,3 @@ def _lifts(loss: str, number: Any, u: np.ndarray) -> np.ndarray:
 def _slope(loss: str, number: Any, u: np.ndarray) -> Any:
     """The slope that phi ends with on the side of u."""
     return {"quantile": np.where(u < 0.0, number, 1.0 - (number or 0.0)), "huber": number}.get(loss, 1.0)
-
-
-def spelled(word: str) -> tuple[str, Any, dict[str, float]]:
-    """(name, last number that a formula takes, all fields by name) of a saved word."""
-    name, _, rest = word.partition(":")
-    if name in GROUPED:  # the name of a file comes first, which may look like fields
-        rest = rest.rpartition(",")[2] if name != "exclusive" else ""
-    found = {key: float(text) for key, text in re.findall(r",(?:(\w+)=)?(-?inf|[\d.e+-]+)(?=,|$)", f",{rest}")}
-    return name, ([None] + [found[key] for key in found if key not in APART])[-1], found

@@ -26,25 +26,15 @@ import scipy.sparse as sp
 
 from streammargin.errors import DataError, UsageError
 from streammargin.files import check_arrays, check_input, reading
-from streammargin.formulas import JOINT, LOSSES, NUMBERS, OF_LINES, PENALTIES, bounded, norm, spelled
+from streammargin.formulas import JOINT, LOSSES, NUMBERS, OF_LINES, PENALTIES, bounded, norm
 from streammargin.matching import Codes
 from streammargin.packages import register_filters
+from streammargin.saved_words import column_of, spelled
 from streammargin.stored import check_stored_values, open_hdf5
 
 EXACT, LEAST = 1e-9, 1e-290  # allowed relative difference of two figures; below LEAST they have too few digits
 BLUR = 1e-12  # the sign of a score below BLUR |w|.|x| is not reliable
 CONVERT = "write X as a dataset or csr_matrix, and y beside it, with: streammargin-data convert IN OUT.h5"
-
-
-def column_of(word: str) -> str | None:
-    """The column that the word of a loss names in place of a number, None for a number."""
-    name, _, text = word.partition(":")
-    if name != "interpolate":
-        return None
-    with contextlib.suppress(ValueError):
-        float(text)
-        return None
-    return text
 
 
 def numbers(values: np.ndarray) -> np.ndarray:
@@ -80,7 +70,7 @@ class Saved:
             raise UsageError(f"the epsilons of {path} were an array; to verify it, train with `loss=interpolate:NAME`")
         word = h["loss"] if self.column is None else "interpolate"
         (self.loss, self.number, named), (penalty, r, domain) = spelled(word), spelled(h["penalty"])
-        one = problem["joint"] and not math.isinf(h["C"])  # a loss of all scores of a row
+        one = problem["joint"] and not np.isinf(arrays["caps"]).all()  # a loss of all scores of a row
         if self.loss not in (JOINT if one else LOSSES) or penalty not in PENALTIES | OF_LINES:
             raise UsageError(f"verify does not know users' own formulas: {path} has {h['loss']} and {h['penalty']}")
         self.coef, self.intercept = arrays["coef"].astype(np.float64), arrays["intercept"].astype(np.float64)

@@ -38,7 +38,7 @@ from streammargin.compiled.row_norms import length_of
 from streammargin.compiled.samples import ONE, Sample, counts
 from streammargin.compiled.sleep import AWAKE, FETCHED, longer
 from streammargin.compiled.turns import in_turn
-from streammargin.rows.labels import RowNumbers
+from streammargin.rows.labels import Labels, RowNumbers
 from streammargin.rows.visits import PLACES
 
 # columns of the running figures of a pass, a row of figures for each group
@@ -47,7 +47,7 @@ SURE = 1e-12  # a row's gap, relative to its terms, below which it is one of 0 t
 
 
 @along
-def own_is_largest(labels, first, row, z):
+def own_is_largest(labels: Labels, first: int, row: int, z: np.ndarray) -> bool:
     """Whether the first of the largest scores is that of the row's own class."""
     best = 0
     for g in range(z.size):

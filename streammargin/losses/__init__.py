@@ -64,6 +64,7 @@ import pkgutil
 from collections.abc import Iterable
 from typing import Any
 
+from streammargin.errors import UsageError
 from streammargin.losses.base import Loss, has
 from streammargin.words import Family
 
@@ -123,3 +124,17 @@ def losses_with(methods: Iterable[str], of_numbers: bool = False, joint: bool = 
     made = {loss.name: loss.joint() if joint else loss.terms() for loss in every}
     fit = [name for name, loss in made.items() if is_numeric(loss) == of_numbers]
     return [name for name in fit if all(has(made[name], method) for method in methods)]
+
+
+def terms_of(loss: Loss, joint: bool, lines: int) -> Any:
+    """The terms of a loss, or of its form for all classes at once. UsageError where it has no such form."""
+    if not joint:
+        return loss.of_one() if lines == 1 else loss.terms()
+    joint = loss.joint()
+    if joint is None:
+        able = " or ".join(f"`loss={name}`" for name in losses_with(["coupled_step"], joint=True))
+        raise UsageError(
+            f"the loss {loss.name} has no form for all classes at once; with `multiclass=joint` and a finite C use "
+            f"{able}, or use `multiclass=ovr`"
+        )
+    return joint

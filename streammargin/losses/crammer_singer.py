@@ -13,6 +13,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+import numpy as np
+
 from streammargin.losses.simplex import feasible, middle, own_line
 
 EDGE = 1e-14  # a probability below it is one of 0 that was rounded
@@ -23,14 +25,23 @@ class CrammerSingerTerms(NamedTuple):
 
     ahead: float  # how far the own score is to be ahead of the others
 
-    def has_hard_margin(self):
+    def has_hard_margin(self) -> bool:
         return False
 
-    def part(self, p, own):
+    def part(self, p: float, own: bool) -> float:
         """A line's part of minus the dual, on the unit scale, but for a constant of the row."""
         return self.ahead * p if own else 0.0
 
-    def coupled_step(self, u, signs, off, centres, cap, L, a):
+    def coupled_step(
+        self,
+        u: np.ndarray,
+        signs: np.ndarray,
+        off: np.ndarray,
+        centres: np.ndarray,
+        cap: float,
+        L: float,
+        a: np.ndarray,
+    ) -> tuple[float, float, float]:  # fmt: skip
         own = own_line(signs)
         value, grown, best = 0.0, 0.0, own
         for g in range(u.size):
@@ -50,7 +61,9 @@ class CrammerSingerTerms(NamedTuple):
             a[best] = a[own] = cap
         return cap * value, self.coupled_dual(signs, cap, a), cap * (grown - value)
 
-    def projected(self, u, signs, centres, cap, L, own, a):
+    def projected(
+        self, u: np.ndarray, signs: np.ndarray, centres: np.ndarray, cap: float, L: float, own: int, a: np.ndarray
+    ) -> None:  # fmt: skip
         """Fill a with cap p, p the projection on the simplex of the centre's p plus scores / L."""
         highest = -math.inf
         for g in range(u.size):
@@ -77,14 +90,17 @@ class CrammerSingerTerms(NamedTuple):
         if others > cap:
             feasible(signs, cap, a)
 
-    def coupled_feasible(self, signs, cap, a):
+    def coupled_feasible(self, signs: np.ndarray, cap: float, a: np.ndarray) -> None:
         feasible(signs, cap, a)
 
-    def coupled_dual(self, signs, cap, a):
+    def coupled_dual(self, signs: np.ndarray, cap: float, a: np.ndarray) -> float:
         """The row's share of the dual."""
         return self.ahead * a[own_line(signs)]
 
-    def coupled_slopes(self, u, signs, centres, cap, L, a, straight, crossed):
+    def coupled_slopes(
+        self, u: np.ndarray, signs: np.ndarray, centres: np.ndarray, cap: float, L: float, a: np.ndarray,
+        straight: np.ndarray, crossed: np.ndarray,
+    ) -> None:  # fmt: skip
         count = 0
         for g in range(a.size):
             free = cap - a[g] > EDGE * cap if signs[g] > 0.0 else a[g] > 0.0
@@ -95,5 +111,5 @@ class CrammerSingerTerms(NamedTuple):
             straight[g] *= slope
             crossed[g] = straight[g] / math.sqrt(count * slope) if slope > 0.0 else 0.0
 
-    def coupled_middle(self, signs, cap, a):
+    def coupled_middle(self, signs: np.ndarray, cap: float, a: np.ndarray) -> None:
         middle(signs, cap, a)

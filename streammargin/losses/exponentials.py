@@ -43,7 +43,7 @@ def log_one_plus(t: float) -> float:
     return 2.0 * (s + s * q * series) + (LN_2 if far else 0.0)  # 2 artanh(s)
 
 
-def logarithm(x):
+def logarithm(x: float) -> float:
     """log(x) for x > 0 that is not subnormal, to two units in the last place."""
     bits = np.float64(x).view(np.int64)
     mantissa = np.int64((bits & np.int64(0x000FFFFFFFFFFFFF)) | np.int64(0x3FF0000000000000)).view(np.float64)

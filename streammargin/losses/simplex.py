@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 
-def own_line(signs):
+
+def own_line(signs: np.ndarray) -> int:
     """The line of the row's own class, whose sign is 1."""
     own = 0
     for g in range(signs.size):
@@ -12,7 +14,7 @@ def own_line(signs):
     return own
 
 
-def feasible(signs, cap, a):
+def feasible(signs: np.ndarray, cap: float, a: np.ndarray) -> None:
     """Change a to feasible duals: the others at least 0 and at most cap together, the own one their sum."""
     own, others = own_line(signs), 0.0
     for g in range(a.size):
@@ -26,7 +28,7 @@ def feasible(signs, cap, a):
     a[own] = min(others, cap)
 
 
-def middle(signs, cap, a):
+def middle(signs: np.ndarray, cap: float, a: np.ndarray) -> None:
     """Fill a with the duals of equal probabilities."""
     own, share, others = own_line(signs), cap / a.size, 0.0
     for g in range(a.size):

@@ -31,17 +31,26 @@ class SoftmaxTerms(NamedTuple):
 
     tolerance: float  # how much the last Newton step moves the probabilities; about its square is left
 
-    def has_hard_margin(self):
+    def has_hard_margin(self) -> bool:
         return False
 
-    def curvature_bound(self):
+    def curvature_bound(self) -> float:
         return 0.5
 
-    def part(self, p, own):
+    def part(self, p: float, own: bool) -> float:
         """A line's part of minus the dual, on the unit scale."""
         return p * math.log(p) if p > 0.0 else 0.0
 
-    def coupled_step(self, u, signs, off, centres, cap, L, a):
+    def coupled_step(
+        self,
+        u: np.ndarray,
+        signs: np.ndarray,
+        off: np.ndarray,
+        centres: np.ndarray,
+        cap: float,
+        L: float,
+        a: np.ndarray,
+    ) -> tuple[float, float, float]:  # fmt: skip
         own, top = own_line(signs), 0
         for g in range(u.size):
             if signs[g] * u[g] > signs[top] * u[top]:
@@ -77,7 +86,10 @@ class SoftmaxTerms(NamedTuple):
             self.softened(u, signs, centres, cap, L, own, highest, a)
         return value, self.coupled_dual(signs, cap, a), slip
 
-    def softened(self, u, signs, centres, cap, L, own, highest, a):
+    def softened(
+        self, u: np.ndarray, signs: np.ndarray, centres: np.ndarray, cap: float, L: float, own: int, highest: float,
+        a: np.ndarray,
+    ) -> None:  # fmt: skip
         """Replace logarithms of probabilities in a by the duals of the step for 0 < L < inf; highest: largest score."""
         kappa, mu, step = cap * L, 0.0, 0.0
         for number in range(MOST):
@@ -109,10 +121,10 @@ class SoftmaxTerms(NamedTuple):
         if others > cap:
             feasible(signs, cap, a)
 
-    def coupled_feasible(self, signs, cap, a):
+    def coupled_feasible(self, signs: np.ndarray, cap: float, a: np.ndarray) -> None:
         feasible(signs, cap, a)
 
-    def coupled_dual(self, signs, cap, a):
+    def coupled_dual(self, signs: np.ndarray, cap: float, a: np.ndarray) -> float:
         """The row's share of the dual: the entropy of the probabilities, times cap."""
         entropy = 0.0
         for g in range(a.size):
@@ -124,7 +136,10 @@ class SoftmaxTerms(NamedTuple):
             entropy -= p * logarithm(max(p, SMALL))
         return cap * entropy
 
-    def coupled_slopes(self, u, signs, centres, cap, L, a, straight, crossed):
+    def coupled_slopes(
+        self, u: np.ndarray, signs: np.ndarray, centres: np.ndarray, cap: float, L: float, a: np.ndarray,
+        straight: np.ndarray, crossed: np.ndarray,
+    ) -> None:  # fmt: skip
         total = 0.0
         for g in range(a.size):
             p = max(cap - a[g], 0.0) if signs[g] > 0.0 else a[g]
@@ -134,9 +149,9 @@ class SoftmaxTerms(NamedTuple):
         for g in range(a.size):
             crossed[g] = straight[g] * scale
 
-    def coupled_middle(self, signs, cap, a):
+    def coupled_middle(self, signs: np.ndarray, cap: float, a: np.ndarray) -> None:
         middle(signs, cap, a)
 
-    def log_likelihoods(self, scores):
+    def log_likelihoods(self, scores: np.ndarray) -> np.ndarray:
         moved = scores - scores.max(axis=1, keepdims=True)
         return moved - np.log(np.exp(moved).sum(axis=1, keepdims=True))

@@ -18,7 +18,7 @@ from streammargin.driver.scaling import Scaling
 from streammargin.driver.setup import Target, check_outputs, encode, make_numbers
 from streammargin.driver.validate import ClassValidator, LabelsValidator, NumberValidator, Validator, plan_to_score
 from streammargin.errors import BudgetError, DataError, UsageError
-from streammargin.losses import make_loss
+from streammargin.losses import make_loss, terms_of
 from streammargin.losses.base import coupled
 from streammargin.options.table import Options
 from streammargin.penalties.lp import LpSquare
@@ -37,7 +37,7 @@ from streammargin.sources.scaled import ScaledSource
 from streammargin.sources.thinned import thinned
 from streammargin.sources.watched import WatchedSource
 from streammargin.training.job import Job
-from streammargin.training.problem import make_objective, make_problem, terms_of
+from streammargin.training.problem import make_objective, make_problem
 from streammargin.training.start import start_of
 from streammargin.training.task import Task, check_tolerance, make_task
 from streammargin.wording import Message

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import math
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -25,8 +24,8 @@ from streammargin.driver.setup import (
     survey,
 )
 from streammargin.errors import DataError, UsageError
-from streammargin.losses import losses_with
-from streammargin.losses.base import Loss, coupled, has
+from streammargin.losses import terms_of
+from streammargin.losses.base import coupled, has
 from streammargin.matching import number_in
 from streammargin.options.table import FREE, Options
 from streammargin.penalties import make_penalty
@@ -122,20 +121,6 @@ def is_joint(options: Options, task: Task, classes: int, outputs: int) -> bool:
         return options.multiclass == "joint"
     joint = task.loss.joint()
     return joint is not None and has(joint, "log_likelihoods") and math.inf not in task.costs
-
-
-def terms_of(loss: Loss, joint: bool, lines: int) -> Any:
-    """The terms of a loss, or of its form for all classes at once. UsageError where it has no such form."""
-    if not joint:
-        return loss.of_one() if lines == 1 else loss.terms()
-    joint = loss.joint()
-    if joint is None:
-        able = " or ".join(f"`loss={name}`" for name in losses_with(["coupled_step"], joint=True))
-        raise UsageError(
-            f"the loss {loss.name} has no form for all classes at once; with `multiclass=joint` and a finite C use "
-            f"{able}, or use `multiclass=ovr`"
-        )
-    return joint
 
 
 def _classes(options: Options, labels: SlicedLabels) -> tuple[Target, SlicedLabels, Survey]:

@@ -66,7 +66,7 @@ def objective(name, row, centres, L, a):
 
 def test_words_that_have_a_joint_form():
     found = {name: cls().joint() for name, cls in WORDS.items()}
-    assert {name for name, terms in found.items() if terms is not None} == {"logistic", "hinge"}
+    assert {name for name, terms in found.items() if terms is not None} == {"logistic", "hinge", "l2_error"}
     assert all(coupled(terms) for terms in LOSSES.values())
     assert not coupled(Logistic().terms())
     assert [name for name, terms in LOSSES.items() if math.isfinite(largest_bend(terms))] == ["softmax"]

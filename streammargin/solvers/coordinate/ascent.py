@@ -39,13 +39,12 @@ class Ascent(Succession):
 
     For each row i, in random order, with L_i = ||x_i||_q^2 / (p - 1) (for l2: ||x_i||^2):
         u <- y_i x_i.w
-        alpha_i <- the best dual of the loss at margin u and curvature L_i    (for the hinge: clip to [0, C s_i])
+        alpha_i <- the best dual, of all classes at once if they are joint, at u and L_i    (hinge: clip to [0, C s_i])
         theta <- theta + (change of alpha_i) y_i x_i,   w <- mirror(theta)    (for l2: w = theta)
     The duality gap of w and alpha is summed up in a read with both frozen.
     Orders: a permutation in each pass; uniform and importance draw with replacement, out of core within each block.
-    For a softmax, or one hinge of all classes, a step finds the best duals of a row in all classes at once.
-    With momentum (any p > 1) the steps are taken from a sequence z that runs ahead of alpha, and restarted.
-    momentum=auto looks at how the gap falls after 16 passes, 32, 64, ...; it changes over where many are left.
+    With momentum (any p > 1) the steps start from a sequence z that runs ahead of alpha, and restarted; momentum=auto
+    looks at how the gap falls after 16 passes, 32, 64, ..., and changes over where many are left.
     Out of core, rows that still move stay in memory between two reads. Other penalties than l2 and lp have no momentum.
 
     Source: Shalev-Shwartz and Zhang 2013; lp-norm perceptron paper, Algorithm 1 and appendix C; momentum: Fercoq and

@@ -33,6 +33,12 @@ PENALTIES: dict[str, Callable[..., Any]] = {  # R(w); r: the l1_ratio, p: of the
     "sparse_group": lambda w, r, p, of: r * norm(w, 1.0) + (1.0 - r) * sum(len(g)**0.5 * norm(w[g], 2.0) for g in of),
     "exclusive": lambda w, r, p, of: sum(norm(w[g], 1.0) ** 2 / 2.0 for g in of),
 }
+OF_LINES = {  # R(W) of the weights of all outputs, a line each
+    "l21": lambda W, r: r * sum(norm(w, 2.0) for w in W.T) + (1.0 - r) * norm(W.ravel(), 2.0)**2 / 2.0,
+    "l1inf": lambda W, r: r * np.abs(W).max(axis=0).sum() + (1.0 - r) * norm(W.ravel(), 2.0)**2 / 2.0,
+    "trace": lambda W, r: r * np.linalg.norm(W, "nuc") + (1.0 - r) * norm(W.ravel(), 2.0)**2 / 2.0,
+    "exclusive": lambda W, _: sum(norm(w, 1.0) ** 2 for w in W.T) / 2.0,
+}
 # fmt: on
 
 

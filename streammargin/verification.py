@@ -26,7 +26,7 @@ import scipy.sparse as sp
 
 from streammargin.errors import DataError, UsageError
 from streammargin.files import check_arrays, check_input, reading
-from streammargin.formulas import JOINT, LOSSES, NUMBERS, PENALTIES, bounded, norm
+from streammargin.formulas import JOINT, LOSSES, NUMBERS, OF_LINES, PENALTIES, bounded, norm
 from streammargin.matching import Codes
 from streammargin.packages import register_filters
 from streammargin.stored import check_stored_values, open_hdf5
@@ -92,7 +92,7 @@ class Saved:
         word = h["loss"] if self.column is None else "interpolate"
         (self.loss, self.number, named), (penalty, r, domain) = spelled(word), spelled(h["penalty"])
         one = problem["joint"] and not math.isinf(h["C"])  # a loss of all scores of a row
-        if self.loss not in (JOINT if one else LOSSES) or penalty not in PENALTIES:
+        if self.loss not in (JOINT if one else LOSSES) or penalty not in PENALTIES | OF_LINES:
             raise UsageError(f"verify does not know users' own formulas: {path} has {h['loss']} and {h['penalty']}")
         self.coef, self.intercept = arrays["coef"].astype(np.float64), arrays["intercept"].astype(np.float64)
         self.classes, self.caps, width = arrays["classes"], arrays["caps"], self.coef.shape[1]
@@ -116,7 +116,10 @@ class Saved:
         beyond = np.maximum(beyond, [[norm(line, 2.0) * (1.0 - BLUR) - radius] for line in w])
         if self.kind == "penalised":
             groups, w = [*groups, np.array([width])], np.column_stack([w, self.constant / self.value])
-        self.penalties = np.array([PENALTIES[penalty](line, r, h["p"], groups) for line in w])
+        if penalty in OF_LINES and "groups" not in arrays:
+            self.penalties = np.append(OF_LINES[penalty](w, r), np.zeros(len(w) - 1))  # one for all lines
+        else:
+            self.penalties = np.array([PENALTIES[penalty](line, r, h["p"], groups) for line in w])
         self.penalties[(beyond > 0.0).any(axis=1)] = math.inf
         self.lengths = np.array([norm(w.ravel() if problem["joint"] else line, h["p"]) for line in w])
         self.eps = (width + 8) * 2.0**-52  # rounding of a score, relative to |w|.|x|
@@ -296,7 +299,7 @@ def check_all(saved: Saved, sums: Sums) -> Iterator[Check]:
         blur = (sums.blur + saved.rounding * math.sqrt(sums.square)) / lengths
         name, each = "margin_lower", np.where(saved.lengths > 0.0, sums.smallest / lengths, -np.inf)
         total = each.min(), blur[np.argmin(each)]
-    parts = certificate["per_class"] if sums.K > 1 and not saved.problem["joint"] else []
+    parts = certificate["per_class"] if sums.K > 1 and saved.problem["lines"] == 1 else []
     for label, part, figure, rounding in zip(saved.classes, parts, each, blur, strict=False):
         yield compare(f"{name} of class {label}", part[name], figure, rounding)
     yield compare(name, certificate[name], *total)

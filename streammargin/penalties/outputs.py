@@ -234,5 +234,4 @@ class Trace(Joining):
         return net(L2Norm() if columns.lines == 1 else SingularValues(), self.l1_ratio)
 
 
-WORDS = (L21, L1inf, Trace)
-PENALTIES: tuple[type[PenaltyWord], ...] = ()  # WORDS, once groups of lines are trained at a finite C
+PENALTIES = (L21, L1inf, Trace)

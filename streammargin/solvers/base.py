@@ -105,6 +105,11 @@ class Method(SolverWord):
                 "one hard margin of all classes, `multiclass=joint` at C = inf, needs `solver=auto`, dual-momentum, "
                 "gd, normalized-gd or adaptive"
             )
+        if problem.joint and not problem.all_scores and not self.couples:
+            raise UsageError(
+                f"{self.called} trains each class or output by itself, and `penalty={problem.penalty}` joins them; use "
+                "`solver=newton`"
+            )
         if problem.joint and not problem.hard and not self.couples:
             raise UsageError(
                 f"{self.called} trains one class against the rest at a finite C; use `multiclass=ovr`, or for all "

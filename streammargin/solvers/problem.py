@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from streammargin.losses.base import coupled
 from streammargin.penalties.base import Penalty
 from streammargin.penalties.lines import EachLine
 from streammargin.penalties.lp import Lp
@@ -126,6 +127,11 @@ class Problem:
     def joint(self) -> bool:
         """Whether a group has several lines."""
         return self.lines > 1
+
+    @property
+    def all_scores(self) -> bool:
+        """Whether a row has one loss, or one margin, of its scores by all lines of a group."""
+        return self.joint and (self.hard or coupled(self.loss))
 
     def lines_of(self, groups: int | np.ndarray) -> np.ndarray:
         """The lines of a group, or of these groups, one after the other (int64)."""

@@ -56,11 +56,6 @@ def make_problem(
     given = 0 if own is None or isinstance(own, str) else 8
     check_read(source, budget, (each + given) * source.rows + source.column_bytes(), "its labels alone")
     column = options.column(task.costs)
-    penalty = make_objective(source, options, free=False)
-    p = penalty.p if isinstance(penalty, LpSquare) else 2.0
-    free = column != 0.0 and (options.bias == FREE or (options.bias is None and not isinstance(penalty, LpSquare)))
-    if free:
-        penalty = make_objective(source, options, free)
     weights = source.sample_weight()
     labels = SlicedLabels(
         source, NONE, NONE, NONE if weights is None else weights, NONE if own is None else _epsilons(own, source),
@@ -73,12 +68,18 @@ def make_problem(
     check_caps(task.costs, factors, known.extremes, source.rows)
     per_trial = len(target.positive)
     costs = np.repeat(np.array(task.costs), per_trial)
-    lines = per_trial if is_joint(options, task) else 1
+    joint = per_trial > 1 and is_joint(options, task)
+    lines = per_trial if joint or make_penalty(options.penalty).of_lines else 1
+    penalty = make_objective(source, options, free=False, lines=lines)
+    p = penalty.p if isinstance(penalty, LpSquare) else 2.0
+    free = column != 0.0 and (options.bias == FREE or (options.bias is None and not isinstance(penalty, LpSquare)))
+    if free:
+        penalty = make_objective(source, options, free, lines)
     problem = Problem(
         rows=source.rows,
         features=source.features,
         dtype=source.dtype if options.scale == "none" else ScaledSource.dtype,
-        loss=terms_of(task.loss, lines, math.inf in task.costs),
+        loss=terms_of(task.loss, joint and math.inf not in task.costs),
         norm=penalty.norm or make_norm(p),
         p=p,
         outputs=Outputs(
@@ -114,18 +115,18 @@ def is_joint(options: Options, task: Task) -> bool:
     return joint is not None and has(joint, "log_likelihoods") and math.inf not in task.costs
 
 
-def terms_of(loss: Loss, lines: int, hard: bool) -> Any:
+def terms_of(loss: Loss, joint: bool) -> Any:
     """The terms of a loss, or of its form for all classes at once. UsageError where it has no such form."""
-    if lines == 1 or hard:
+    if not joint:
         return loss.terms()
-    joint = loss.joint()
-    if joint is None:
+    found = loss.joint()
+    if found is None:
         able = " or ".join(f"`loss={name}`" for name in losses_with(["coupled_step"], joint=True))
         raise UsageError(
             f"the loss {loss.name} has no form for all classes at once; with `multiclass=joint` and a finite C use "
             f"{able}, or use `multiclass=ovr`"
         )
-    return joint
+    return found
 
 
 def _classes(options: Options, labels: SlicedLabels) -> tuple[Target, SlicedLabels, Survey]:
@@ -205,11 +206,11 @@ def say_if_numbers(classes: np.ndarray, rows: int, name: str) -> None:
         LOG.warning(Message(text), extra={"code": "labels"})
 
 
-def make_objective(source: Source, options: Options, free: bool) -> Penalty:
-    """The penalty on all columns, including the constant one unless that is free."""
+def make_objective(source: Source, options: Options, free: bool, lines: int) -> Penalty:
+    """The penalty on all columns, including the constant one unless that is free; lines: of a group."""
 
     def groups(given: object) -> np.ndarray:
         of = column_groups(given, source)
         return of if free else np.append(of, of.max() + 1)  # the constant column is its own group
 
-    return make_penalty(options.penalty).of_columns(Columns(source.features, groups, not free))
+    return make_penalty(options.penalty).of_columns(Columns(source.features, groups, not free, lines))

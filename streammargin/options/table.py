@@ -114,7 +114,8 @@ class Options:
         "smooth_hinge, generalized_hinge, logistic, exponential; numbers: squared_error, absolute_error, "
         "epsilon_insensitive, huber, quantile, interpolate (default: the solver's, hinge for most)", common=True)
     penalty: PenaltyWord | str = option(DEFAULT, Worded(PENALTIES), "problem", ANYWHERE, "what weights cost, as l2, l1 "
-        "or elasticnet:0.5; also lp:1.5, group:FILE, sparse_group:FILE, exclusive:FILE, linf, l2norm", common=True)
+        "or elasticnet:0.5; also lp:1.5, group:FILE, sparse_group:FILE, exclusive:FILE, linf, l2norm; of "
+        "several outputs l21, l1inf, trace", common=True)
     C: float | Sequence[float] | Path | str | None = option(None, Costs(), "problem", LOSS,
         "weight of the data against the penalty, as in scikit-learn: larger fits harder; inf: the hard margin; of "
         "several values, or path:K, the best on `valid` is kept (default 1, or inf for a solver of the hard margin)",

@@ -19,7 +19,6 @@ from streammargin.driver.setup import Target, check_outputs, encode, make_number
 from streammargin.driver.validate import ClassValidator, LabelsValidator, NumberValidator, Validator, plan_to_score
 from streammargin.errors import BudgetError, DataError, UsageError
 from streammargin.losses import make_loss, terms_of
-from streammargin.losses.base import coupled
 from streammargin.options.table import Options
 from streammargin.penalties.lp import LpSquare
 from streammargin.points.linear import LinearPoint
@@ -57,8 +56,7 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
     target, sliced, known, asked = make_problem(source, task, options, budget)
     labels = sliced.settled()
     if not task.numeric:
-        joint = coupled(asked.loss) or (asked.joint and asked.hard)
-        options = replace(options, multiclass="joint" if joint else "ovr")
+        options = replace(options, multiclass="joint" if asked.all_scores else "ovr")
 
     own = labels.held_bytes + asked.objective.penalty.nbytes + _bytes_of_weights(options, asked)
     names = column_names(source, budget, own)
@@ -189,11 +187,10 @@ def _problem_for(method: Method, asked: Problem, task: Task, options: Options, s
         asked = replace(asked, penalty=penalty, norm=penalty.norm or asked.norm, free=able)
     if not options.auto or task.numeric:
         return asked
-    loss = (
-        asked.loss
-        if options.loss is not None
-        else terms_of(make_loss(method.default_loss), coupled(asked.loss), asked.per_trial)
-    )
+    at_once = asked.all_scores and not asked.hard
+    loss = asked.loss
+    if options.loss is None:
+        loss = terms_of(make_loss(method.default_loss), at_once, asked.per_trial)
     outputs = asked.outputs if options.costs else asked.outputs.at(method.default_C)  # `asked` has C = 1
     return replace(asked, loss=loss, outputs=outputs)
 

@@ -44,14 +44,15 @@ NO_KEYS = np.empty(0, f4)
 class Begun:
     """Where the last step began: w (K, d+1), and at w the softness (K,), gradient, drift (K, d+1) and H.
 
-    active (K,): rows with a slope.
+    newton (K, d+1): the Newton step; active (K,): rows with a slope.
     """
 
     w: Shared[f8]
     softness: Shared[f8] = of(K)
     gradient: Shared[f8]
+    newton: Shared[f8]
     drift: Shared[f8]
-    H: Shared[f8] = of(K, W, W)
+    H: Shared[f8] = of(K, *2 * [W.where(lambda problem: not smooth(problem.loss))])
     active: Shared[i8] = of(K)
 
 
@@ -134,8 +135,10 @@ class Reads(LinearSolver[ReadsState]):
             self._shorten(state, k, slope)
             return
         else:
-            begun.w[k], begun.softness[k], begun.gradient[k], begun.H[k] = w, state.softness[k], gradient, H
+            begun.w[k], begun.softness[k], begun.gradient[k], begun.newton[k] = w, state.softness[k], gradient, ahead
             begun.active[k] = state.look.totals[k, kernel.ACTIVE]
+            if begun.H.size:
+                begun.H[k] = H
             near = -0.5 * float(gradient @ ahead) < 0.5 * state.look.totals[k, kernel.GAP]
             begun.drift[k] = state.drift[k] if near else 0.0
             share = max(moved, self._aim(problem, state, k))
@@ -172,10 +175,9 @@ class Reads(LinearSolver[ReadsState]):
         On the path margins of rows with a slope stay in proportion to the softness, so that their duals hardly change.
         """
         begun, left = state.begun, float(state.left[k])
-        step = direction(begun.H[k].copy(), begun.gradient[k])
-        if left < 1.0:
-            step += direction(begun.H[k] / left, (1.0 - 1.0 / left) * begun.drift[k])
-        return step
+        if left == 1.0:
+            return begun.newton[k]
+        return begun.newton[k] + direction(begun.H[k] / left, (1.0 - 1.0 / left) * begun.drift[k])
 
     @staticmethod
     def _shorten(state: ReadsState, k: int, slope: float) -> None:

@@ -15,7 +15,7 @@ from streammargin.rows.blocks import GRAM_ROWS, add_outer_products
 
 # columns per row of weights; the last two once per chunk
 CAP, MARGIN, SIGN, TARGET, CENTRE, SIZE, OFF, A, KEPT, SHARE, LENGTH, FACTOR, COLUMNS = range(13)
-# of the rows of a line's own class: PART: sum of cap part(p) over all rows (losses/__init__.py); MASS: sum of cap;
+# of the rows of a line's own class: PART: sum of cap of_share(p) over all rows (losses/__init__.py); MASS: sum of cap;
 # LONG: sum of cap ||x_i||
 PART, MASS, LONG, PARTS = range(4)
 

@@ -97,8 +97,8 @@ class Found(NamedTuple):
     softness / cap_i (alpha_i - centre_i)^2, without softness of these squares alone. pull (K, S, d+1): sum_i a_i x_i.
     With S = 2 the second sums are those of the duals that decrease the constant.
     confused (V, trials): for several classes, rows whose class is not the one with the largest score.
-    margins (V, K, n), or (V, K, 0): set to the margins of the rows, without a multiplier. own (K, d+1), parts
-    (K, PARTS), or (0, ...): of a coupled loss whose duals add up to 0 over the lines (compiled/coupled.py).
+    margins (V, K, n), or (V, K, 0): set to the margins of the rows, without a multiplier. class_sums (K, d+1),
+    parts (K, PARTS), or (0, ...): of a coupled loss whose duals add up to 0 over the lines (compiled/coupled.py).
     """
 
     losses: np.ndarray
@@ -106,7 +106,7 @@ class Found(NamedTuple):
     pull: np.ndarray
     confused: np.ndarray
     margins: np.ndarray = NOWHERE
-    own: np.ndarray = NONE[:0]
+    class_sums: np.ndarray = NONE[:0]
     parts: np.ndarray = NONE[:0]
 
 

@@ -130,8 +130,8 @@ def _overload_margin_shift(loss, multiplier):
 
 @overload(base.part_of, jit_options=ALONG)
 def _overload_part_of(loss, p, own):
-    known = base.has(getattr(loss, "instance_class", None), "part")
-    return (lambda loss, p, own: loss.part(p, own)) if known else (lambda loss, p, own: 0.0)
+    known = base.has(getattr(loss, "instance_class", None), "of_share")
+    return (lambda loss, p, own: loss.of_share(p, own)) if known else (lambda loss, p, own: 0.0)
 
 
 # sums over the lines of a row may be reordered, and so vectorised

@@ -124,7 +124,7 @@ def margin_shift(loss: Any, multiplier: float) -> float:
 
 def part_of(loss: Any, p: float, own: bool) -> float:
     """A line's part of a coupled loss's dual, for the share p of a row in it; 0 for a loss without `part`."""
-    return loss.part(p, own) if has(loss, "part") else 0.0
+    return loss.of_share(p, own) if has(loss, "of_share") else 0.0
 
 
 def derivative_by_step(loss: Any, u: float, cap: float) -> tuple[float, float]:

@@ -28,7 +28,7 @@ class CrammerSingerTerms(NamedTuple):
     def has_hard_margin(self) -> bool:
         return False
 
-    def part(self, p: float, own: bool) -> float:
+    def of_share(self, p: float, own: bool) -> float:
         """A line's part of minus the dual, on the unit scale, but for a constant of the row."""
         return self.ahead * p if own else 0.0
 

@@ -37,7 +37,7 @@ class SoftmaxTerms(NamedTuple):
     def curvature_bound(self) -> float:
         return 0.5
 
-    def part(self, p: float, own: bool) -> float:
+    def of_share(self, p: float, own: bool) -> float:
         """A line's part of minus the dual, on the unit scale."""
         return p * math.log(p) if p > 0.0 else 0.0
 

@@ -67,7 +67,7 @@ WORK = 3e10  # most multiplications of its Newton steps, or of its products with
 
 # entries of the weights of a group, if the loss couples its lines; lines with free constants that are balanced together
 COUPLED = Axis(lambda problem: problem.lines * (problem.features + 1) if coupled(problem.loss) else 0, name="L(d+1)")
-SUNK = Axis(lambda problem: problem.count if problem.objective.free and has(problem.loss, "part") else 0, name="K or 0")
+SUNK = K.where(lambda problem: problem.objective.free and has(problem.loss, "of_share"))
 
 
 @state
@@ -225,7 +225,7 @@ class ProximalNewton(LinearSolver[ProxNewton]):
                 state.centres, state.alpha, none, softness, steepest=steepest, midway=middle_share(problem.loss)
             ),
             kernel.Found(
-                read.weights[None], read.duals, read.dual_image, read.wrong[None], own=read.own, parts=read.parts
+                read.weights[None], read.duals, read.dual_image, read.wrong[None], class_sums=read.own, parts=read.parts
             ),
             kernel.Curvature(read.H, read.crossed),
         )  # fmt: skip

@@ -7,8 +7,8 @@ lines below, in fixed proportions rho:
     p'_i = p_i (1 - f) + (p_i . f) rho
 
 This is linear in p_i, so A^T alpha' follows from A^T alpha and the sum of the rows of each class. A line's part of the
-dual, sum_i cap_i part(p_ik), becomes at most (1 - f_k) of what it was, or grows by at most what the line receives, as
-part is convex, part(0) = 0 and part'(p) <= 1.
+dual, sum_i cap_i of_share(p_ik), becomes at most (1 - f_k) of what it was, or grows by at most what the line receives:
+of_share is convex, of_share(0) = 0 and of_share'(p) <= 1.
 """
 
 from __future__ import annotations

@@ -41,8 +41,8 @@ arrays have an entry for each line. No method may make another array.
     coupled_dual(signs, cap, a)      the share of feasible duals
     coupled_feasible(signs, cap, a)  changes a to feasible duals nearby
     coupled_middle(signs, cap, a)    fills a with the middle of the feasible duals
-    of_share(p, own)         a line's part of minus the dual for the share p = a / cap of another class, 1 - a / cap of the
-                             own one; of duals that add up to 0 over the lines; convex, 0 at 0, its slope at most 1
+    of_share(p, own)         a line's part of minus the dual, for the share p = a / cap of another class, 1 - a / cap of
+                             its own; of duals that add up to 0 over the lines; convex, 0 at 0, its slope at most 1
     log_likelihoods(scores)  (m, K) by NumPy: the logarithms of the classes' probabilities; may be left out
     curvature_bound()        bound on the largest eigenvalue of phi'' by z; may be left out where phi is not smooth
 

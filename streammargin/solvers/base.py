@@ -189,8 +189,8 @@ class Method(SolverWord):
                 f"{self.called} needs the constant column to be penalised, with `bias=1`, or left out, with `bias=0`; "
                 "`solver=pdprox` takes it as it is"
             )
-        why = self.needs(penalty)
-        raise UsageError(f"{self.called} does not serve `penalty={penalty}`; `solver=pdprox` does{why and f' ({why})'}")
+        why, able = self.needs(penalty), "newton" if penalty.of_lines else "pdprox"
+        raise UsageError(f"{self.called} does not serve `penalty={penalty}`; `solver={able}` does{why and f' ({why})'}")
 
     @property
     def keeps_weights(self) -> bool:

@@ -105,7 +105,8 @@ class Step:
 @state
 class ProxNewton(LinearState):
     """due: groups to step after this read; image (K, d+1): A^T alpha, scaled to be feasible for a free constant;
-    part: rows done in the current block. alpha, centres: in memory only, of a loss that is not smooth.
+    begun: whether there was a whole read; part: rows done in the current block. alpha, centres: in memory only, of a
+    loss that is not smooth.
     """
 
     w: Shared[f8] = of(K, W)
@@ -117,6 +118,7 @@ class ProxNewton(LinearState):
     image: Shared[f8] = of(K, W)
     zeros: Shared[b1] = of(K, W)
     due: Shared[b1] = of(GROUPS)
+    begun: bool = False
     ended: bool = False
     part: int = 0
 
@@ -194,7 +196,7 @@ class ProximalNewton(LinearSolver[ProxNewton]):
 
     def run_block(self, problem: Problem, state: ProxNewton, active: np.ndarray, block: Block, first: int) -> Share:
         alone = problem.objective.free and not (problem.numeric or problem.from_weights)
-        if state.number <= 1 and state.read.rows == 0 and alone and block.bias:
+        if not state.begun and state.read.rows == 0 and alone and block.bias:
             for k in range(problem.groups):
                 problem.view(state.w, k)[:, -1] = constants_alone(problem, k) / block.bias
         done = problem.lines_of(np.setdiff1d(np.arange(problem.groups), active))
@@ -214,7 +216,7 @@ class ProximalNewton(LinearSolver[ProxNewton]):
         """Update the duals of these rows and add their sums; in the first pass the best duals, with all rows curved."""
         softness, steepest, read = problem.by_line(state.softness), 0.0, state.read
         none = np.zeros(problem.count)
-        if state.number <= 1:
+        if not state.begun:
             if all_curved(problem):
                 steepest = 1.0 / (float(softness.max()) + 1.0 / largest_bend(problem.loss))
             softness = none
@@ -243,12 +245,13 @@ class ProximalNewton(LinearSolver[ProxNewton]):
             self._judge(problem, state, active)
         if state.due.any():
             k = int(np.argmax(state.due))
-            from_zero = state.number == 1 and not problem.from_weights
+            from_zero = not (state.begun or problem.from_weights)
             self._step(problem, state, k, state.image if from_zero else read.dual_image.sum(axis=1))
-            if state.number == 1 and all_curved(problem):  # an upper bound: there is no predicted fall to check
+            if not state.begun and all_curved(problem):  # an upper bound: there is no predicted fall to check
                 state.step.count[k] = 0
             state.due[k] = False
             return 1.0 - float(state.due.sum()) / count
+        state.begun = True
         figures = best_figures(problem, state.best)
         estimate = np.array([math.inf if f.gap is None else f.gap for f in figures])
         return PassReport(estimate, mistakes, figures, read.wrong.copy() if problem.compared else None)
@@ -287,7 +290,7 @@ class ProximalNewton(LinearSolver[ProxNewton]):
         gap, losses = (float(problem.view(read.weights, k)[:, name].sum()) for name in (kernel.GAP, kernel.LOSSES))
         moved = float(problem.view(read.duals, k)[..., kernel.MOVED].sum()) if state.softness[k] > 0.0 else 0.0
         height = problem.objective.regulariser(problem.of_group(state.w, k)) + losses - gap - 0.5 * moved
-        if state.number == 1:
+        if not state.begun:
             self._first_scale(problem, state, k)
             step.height[k] = height
             return True

@@ -73,8 +73,6 @@ def make_problem(
     costs = np.repeat(np.array(task.costs), per_trial)
     factors, mass = (np.tile(each, (costs.size // len(each), 1)) for each in (factors, known.mass[0]))
     several = labels.outputs > 1
-    if several:
-        labels = replace(labels, trials=len(task.costs))
     problem = Problem(
         rows=source.rows,
         features=source.features,
@@ -105,6 +103,8 @@ def make_problem(
         sparse=source.sparse,
         largest_target=float(largest_targets(labels).max()) if task.numeric else 0.0,
     )
+    if several:
+        labels = replace(labels, trials=len(task.costs))
     return target, labels, known, problem
 
 

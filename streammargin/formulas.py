@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ LOSSES: dict[str, Any] = {  # phi(u), with the number that the word names
     "quantile": lambda u, level: np.where(u < 0.0, -level * u, (1.0 - level) * u),
     **dict.fromkeys(["epsilon_insensitive", "interpolate"], lambda u, epsilon: np.maximum(0.0, np.abs(u) - epsilon)),
 }
-PENALTIES = {  # R(w); r: the l1_ratio, p: of the norm, of: a list of arrays of columns
+PENALTIES: dict[str, Callable[..., Any]] = {  # R(w); r: the l1_ratio, p: of the norm, of: a list of arrays of columns
     **dict.fromkeys(["lp", "l2"], lambda w, r, p, of: norm(w, p) ** 2 / 2.0),
     "l1": lambda w, *_: norm(w, 1.0), "l2norm": lambda w, *_: norm(w, 2.0), "linf": lambda w, *_: np.abs(w).max(),
     "elasticnet": lambda w, r, p, of: r * norm(w, 1.0) + (1.0 - r) * norm(w, 2.0) ** 2 / 2.0,

@@ -65,6 +65,10 @@ class Matcher:
     does not match one to one.
     """
 
+    classes: list[Any]
+    error: type[StreamMarginError]
+    name: str
+
     def __init__(self, classes: Iterable[Any], name: str, error: type[StreamMarginError] = DataError) -> None:
         self.classes, self.name, self.error = [plain(label) for label in classes], name, error
         self._codes = {label: code for code, label in enumerate(self.classes)}
@@ -125,7 +129,7 @@ class Codes:
     """
 
     def __init__(self, classes: Iterable[Any], rest: Any, name: str) -> None:
-        self.matcher = Matcher(classes if rest is None else [rest], name)
+        self.matcher: Matcher = Matcher(classes if rest is None else [rest], name)
         self._one_of_all = rest is not None
 
     def of(self, labels: Iterable[Any]) -> list[int]:

@@ -37,7 +37,7 @@ class Parser(argparse.ArgumentParser):
         A line is the help up to its first semicolon or bracket, and the default where that is one word.
         """
         self._common = frozenset(common)
-        self.usage = f"{self.prog} DATA [DATA ...] [-o MODEL] [options]"
+        self.usage: str = f"{self.prog} DATA [DATA ...] [-o MODEL] [options]"
 
     def format_help(self) -> str:
         if self._everything or not self._common:
@@ -112,8 +112,8 @@ def argument(read: Callable[[str], T]) -> Callable[[str], T]:
     return parse
 
 
-number = argument(read_number)
-name = argument(Name("NAME").read)
+number: Callable[[str], float] = argument(read_number)
+name: Callable[[str], float | str] = argument(Name("NAME").read)
 
 
 def add_table(parser: argparse.ArgumentParser) -> dict[str, argparse._ArgumentGroup]:

@@ -22,6 +22,9 @@ class Outputs:
     checkpoint when the training goes on (JsonLines.go_on).
     """
 
+    force: bool
+    model: str
+
     def __init__(self, model: str, log: str | None, asked: str | None, force: bool) -> None:
         """Raise OutputError, before anything is read, where the training may not write."""
         self.model, self.force = model, force

@@ -32,7 +32,7 @@ class Remarks(logging.Handler):
         say(f"{mark}{shell_text(record)}")
 
     def __enter__(self) -> Remarks:
-        self.usual = LOG.level
+        self.usual: int = LOG.level
         LOG.addHandler(self)
         LOG.setLevel(self.level)
         return self

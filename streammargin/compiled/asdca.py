@@ -29,7 +29,7 @@ GAMMA, LAST, SQUARE, READ, PACE = 0, 1, 2, 3, 4
 
 
 @register_jitable
-def next_gamma(gamma):
+def next_gamma(gamma: float) -> float:
     """The positive root of x^2 = (1 - x) gamma^2."""
     return 0.5 * gamma * (math.sqrt(gamma * gamma + 4.0) - gamma)
 

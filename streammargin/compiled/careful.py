@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba.extending import register_jitable
 
@@ -9,7 +11,7 @@ LARGEST = float(np.finfo(np.float64).max)
 
 
 @register_jitable
-def carried_sum(total, carry, term):
+def carried_sum(total: float, carry: float, term: float) -> tuple[float, float]:
     """(total + term, its rounding error), compensating the last error, `carry` (Kahan 1965)."""
     wanted = term - carry
     new = total + wanted
@@ -18,7 +20,7 @@ def carried_sum(total, carry, term):
 
 
 @register_jitable
-def margin_rounding(entries, size, blur):
+def margin_rounding(entries: int, size: float, blur: float) -> float:
     """Bound on the rounding error of x.w for a row with m entries and norm `size`; blur = eps ||w||_2.
 
     With u = eps / 2, the error is at most m u ||x|| ||w||. It is at most 4 sqrt(m) u ||x|| ||w|| for all but one row
@@ -32,7 +34,7 @@ def margin_rounding(entries, size, blur):
 
 
 @register_jitable
-def loss_rounding(loss, u, rounding, cap, value):
+def loss_rounding(loss: Any, u: float, rounding: float, cap: float, value: float) -> float:
     """The largest increase over `value` = cap phi(u) within `rounding` of u; by convexity, at an end."""
     if not rounding > 0.0:
         return 0.0

@@ -17,7 +17,7 @@ PRIMAL, DUAL, SUM_ALPHA, MIN_MARGIN, MISTAKES, SUMMED, PULLED, SURELY, LONGEST, 
 SUMS = CARRY + 3
 
 
-def new_sums(problems):
+def new_sums(problems: int) -> np.ndarray:
     """Initial sums (problems, SUMS)."""
     sums = np.zeros((problems, SUMS))
     sums[:, MIN_MARGIN] = sums[:, SURELY] = np.inf
@@ -25,7 +25,7 @@ def new_sums(problems):
 
 
 @along
-def add(sums, column, term):
+def add(sums: np.ndarray, column: int, term: float) -> None:
     """sums[column] += term."""
     sums[column], sums[CARRY + column] = carried_sum(sums[column], sums[CARRY + column], term)
 

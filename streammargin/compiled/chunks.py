@@ -12,6 +12,8 @@ import numpy as np
 from numba.extending import register_jitable
 
 from streammargin.compiled import overloads  # noqa: F401
+from streammargin.rows.blocks import Block
+from streammargin.rows.labels import Labels, RowNumbers
 
 # first columns of the figures of a pass, one row per problem: min a_i.w (from inf), misclassified rows
 SMALLEST, MISTAKES = 0, 1
@@ -19,7 +21,9 @@ ROOT = math.sqrt(0.5)
 
 
 @register_jitable
-def chunk_scores(block, numbers, labels, start, size, w, scores):
+def chunk_scores(
+    block: Block, numbers: RowNumbers, labels: Labels, start: int, size: int, w: np.ndarray, scores: np.ndarray
+) -> None:
     """Fill scores (K, >= size) with x_i.w_k for the rows from `start` that have a class."""
     for k in range(w.shape[0]):
         w_k = w[k]
@@ -31,7 +35,10 @@ def chunk_scores(block, numbers, labels, start, size, w, scores):
 
 
 @register_jitable
-def chunk_margins(numbers, labels, start, size, joint, scores, margins, figures):
+def chunk_margins(
+    numbers: RowNumbers, labels: Labels, start: int, size: int, joint: bool, scores: np.ndarray, margins: np.ndarray,
+    figures: np.ndarray,
+) -> None:  # fmt: skip
     """Fill margins (K, >= size) from scores, inf for absent rows; update SMALLEST and MISTAKES of the figures.
 
     joint: the margins of the pseudo-rows x (e_own - e_k)/sqrt2; inf for k = own.
@@ -55,7 +62,9 @@ def chunk_margins(numbers, labels, start, size, joint, scores, margins, figures)
 
 
 @register_jitable
-def chunk_wrong(numbers, labels, start, size, scale, scores):
+def chunk_wrong(
+    numbers: RowNumbers, labels: Labels, start: int, size: int, scale: np.ndarray, scores: np.ndarray
+) -> int:
     """The number of rows whose largest scale_k x.w_k is not that of their own class."""
     wrong = 0
     for r in range(size):
@@ -70,7 +79,10 @@ def chunk_wrong(numbers, labels, start, size, scale, scores):
 
 
 @register_jitable
-def chunk_look(block, numbers, labels, start, size, joint, w, scale, scores, margins, figures, wrong):
+def chunk_look(
+    block: Block, numbers: RowNumbers, labels: Labels, start: int, size: int, joint: bool, w: np.ndarray,
+    scale: np.ndarray, scores: np.ndarray, margins: np.ndarray, figures: np.ndarray, wrong: np.ndarray,
+) -> None:  # fmt: skip
     """Scores, margins and figures of `size` rows from `start`; for several problems count the rows that are wrong.
 
     wrong (1,), added to, or (0,).
@@ -82,7 +94,9 @@ def chunk_look(block, numbers, labels, start, size, joint, w, scale, scores, mar
 
 
 @register_jitable
-def chunk_add(block, start, size, active, coefficients, pull):
+def chunk_add(
+    block: Block, start: int, size: int, active: np.ndarray, coefficients: np.ndarray, pull: np.ndarray
+) -> None:
     """pull_k += sum_r coefficients[k, r] x_r over the rows from `start`, for the problems k in `active`."""
     for k in active:
         pull_k = pull[k]

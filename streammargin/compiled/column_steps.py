@@ -10,7 +10,7 @@ Arguments are grouped into named tuples.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba.extending import register_jitable
@@ -20,6 +20,7 @@ from streammargin.compiled.jit import kernel
 from streammargin.compiled.quadratic import scaled_direction
 from streammargin.compiled.samples import Sample
 from streammargin.rows.blocks import Block, DenseBlock
+from streammargin.rows.labels import Labels
 
 TRIES = 30  # most backtracking steps
 BACK = 0.4  # backtracking factor of a Newton step
@@ -105,7 +106,7 @@ def sparse_chosen(data, indices, indptr, bias, row, labels, k, place, starts, ro
 
 
 def gather(
-    block: Block, first: int, labels, k: int, place: np.ndarray, starts: np.ndarray, rows: np.ndarray,
+    block: Block, first: int, labels: Labels, k: int, place: np.ndarray, starts: np.ndarray, rows: np.ndarray,
     values: np.ndarray,
 ) -> None:  # fmt: skip
     """Append the values of the chosen columns in a block with the rows first .. first + m to a column-wise cache.
@@ -139,7 +140,7 @@ def sizes(block: Block) -> np.ndarray:
 
 
 @register_jitable
-def respond(loss, centred, i, answers):
+def respond(loss: Any, centred: Centred, i: int, answers: Answers) -> float:
     """Update dual and slope of row i from its margin; returns M_i."""
     softness, cap, centre, margin = centred.softness, centred.caps[i], centred.alpha[i], answers.margins[i]
     a = loss.step(centre, margin, softness, cap)
@@ -167,7 +168,7 @@ def meet(loss, centred, columns, w, answers):
 
 
 @register_jitable
-def length(w, low, high):
+def length(w: np.ndarray, low: int, high: int) -> float:
     """||w_g||_2 over the columns low .. high."""
     total = 0.0
     for j in range(low, high):
@@ -333,7 +334,7 @@ def dual_value(loss, targets, caps, duals):
 
 
 @register_jitable
-def diagonal_matrix(values):
+def diagonal_matrix(values: np.ndarray) -> np.ndarray:
     """The matrix (m, m) with these values (m,) on its diagonal."""
     H = np.zeros((values.size, values.size))
     for q in range(values.size):
@@ -342,7 +343,7 @@ def diagonal_matrix(values):
 
 
 @register_jitable
-def add_products(starts, rows, values, n, H):
+def add_products(starts: np.ndarray, rows: np.ndarray, values: np.ndarray, n: int, H: np.ndarray) -> None:
     """Add A^T A to the upper triangle of H (m, m); A (n, m): starts (m+1,), rows and values."""
     ends = np.zeros(n + 1, np.int64)
     for e in range(starts[-1]):

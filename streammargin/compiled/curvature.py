@@ -9,19 +9,22 @@ import numpy as np
 from streammargin.compiled.jit import kernel
 from streammargin.compiled.overloads import along
 from streammargin.compiled.samples import NORMS, ONE, Sample
-from streammargin.penalties.mirror_maps import Grouped, Shrunk
+from streammargin.penalties.mirror_maps import Grouped, Norm, Shrunk
+from streammargin.rows.blocks import Block
 
 OTHERS = (Shrunk(0.5, 0.5), Grouped(np.zeros(3, np.int32), np.ones(1), 0.5, 0.5))
 
 
 @along
-def row_curvature(block, norm, i):
+def row_curvature(block: Block, norm: Norm, i: int) -> float:
     """L_i = (q-1) ||a_i||_q^2: 0 only for a row of zeros, inf where the powers under- or overflow."""
     return _checked(norm.curvature(block, i), block, i)
 
 
 @along
-def now_and_curvature(block, norm, i, theta, powers, power_sum):
+def now_and_curvature(
+    block: Block, norm: Norm, i: int, theta: np.ndarray, powers: np.ndarray, power_sum: float
+) -> tuple[float, float]:
     """(x_i.w, L_i) at the first visit of a row; reading a sparse row twice would take a quarter longer."""
     score, L = norm.now_and_curvature(block, i, theta, powers, power_sum)
     return score, _checked(L, block, i)

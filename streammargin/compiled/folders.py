@@ -97,6 +97,8 @@ def prepare(place: str) -> None:
 class Locator(caching._CacheLocator):
     """What Numba asks where the kernels of a function are."""
 
+    folders: Folders
+
     stamp = ""
 
     def __init__(self, function: Callable, source: str) -> None:

@@ -11,6 +11,8 @@ from numba.extending import register_jitable
 from streammargin.compiled.chunks import chunk_add, chunk_look
 from streammargin.compiled.jit import kernel
 from streammargin.compiled.samples import ONE, Sample, counts, weights
+from streammargin.rows.blocks import Block
+from streammargin.rows.labels import Labels, RowNumbers
 
 # further columns of the figures
 INSIDE, HINGE, FIGURES = 2, 3, 4
@@ -35,7 +37,7 @@ class Schedule(NamedTuple):
 
 
 @register_jitable
-def penalty_of(outer, schedule):
+def penalty_of(outer: float, schedule: Schedule) -> float:
     """lambda_s in outer iteration s - s0 = 0, 1, ..."""
     s = schedule.s0 + outer
     if schedule.decay == LOG:
@@ -46,7 +48,7 @@ def penalty_of(outer, schedule):
 
 
 @register_jitable
-def rates(outer, schedule):
+def rates(outer: float, schedule: Schedule) -> tuple[float, float, float]:
     """lambda_s, t_s and eta_s in outer iteration s - s0 = 0, 1, ... (Algorithm 1, with the C of Lemma 4.3)."""
     s0, p, r = schedule.s0, schedule.p, schedule.r
     epsilon = (math.log(s0) - math.log(s0 - 1.0)) / math.log(s0)
@@ -83,7 +85,10 @@ def subgradient_block(block, numbers, labels, chunk, active, w, scale, pull, fig
 
 
 @register_jitable
-def look(block, numbers, labels, start, stop, k, v_k, scale, inside):
+def look(
+    block: Block, numbers: RowNumbers, labels: Labels, start: int, stop: int, k: int, v_k: np.ndarray, scale: float,
+    inside: np.ndarray,
+) -> tuple[int, int, float]:  # fmt: skip
     """Fill inside (group,) with the signs of the rows start .. stop that have a margin <= 1 under v_k (d+1,), else 0.
 
     Returns (rows present, rows inside, sum of the hinge losses).

@@ -94,9 +94,11 @@ def small_calls(seconds: float) -> Iterator[None]:
 class Kernel(CPUDispatcher):
     """A compiled function that runs as plain Python where `small_calls` expects that to be faster."""
 
+    spent: float  # seconds in plain Python
+
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self.spent = 0.0  # seconds in plain Python
+        self.spent = 0.0
         self._missing: set[Any] = set()  # signatures known not to be on disk
 
     def _compile_for_args(self, *arguments: Any, **none: Any) -> Any:

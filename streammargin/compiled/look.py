@@ -221,7 +221,9 @@ def look_block(block, numbers, labels, loss, coupled, problems, point, rule, fou
 
 
 @along
-def count_confused(numbers, labels, present, scores, confused):
+def count_confused(
+    numbers: RowNumbers, labels: Labels, present: np.ndarray, scores: np.ndarray, confused: np.ndarray
+) -> None:
     """Count, per value of C, the rows whose class is not the one with the largest score (K, m)."""
     per_trial = scores.shape[0] // confused.size
     for trial in range(confused.size):
@@ -235,7 +237,10 @@ def count_confused(numbers, labels, present, scores, confused):
 
 
 @along
-def gather(block, numbers, labels, k, g, scores, multiplier, blur, centres, midway, lengths, columns, places):
+def gather(
+    block: Block, numbers: RowNumbers, labels: Labels, k: int, g: int, scores: np.ndarray, multiplier: float,
+    blur: float, centres: np.ndarray, midway: float, lengths: np.ndarray, columns: np.ndarray, places: np.ndarray,
+) -> tuple[int, int]:  # fmt: skip
     """Fill row g of the columns for the rows present in problem k; returns (their number, mistakes)."""
     present, mine, off = places[0], places[2 + g], columns[OFF]
     caps, margins, signs, targets = columns[CAP], columns[MARGIN], columns[SIGN], columns[TARGET]
@@ -282,7 +287,7 @@ def add_duals(sums, side, softness, columns, size):
 
 
 @along
-def loss_value(loss, bend, u, off, cap):
+def loss_value(loss: Any, bend: float, u: float, off: float, cap: float) -> tuple[float, float]:
     """(cap phi(u), its largest increase within `off` of u); bend: bound on phi''."""
     if bend < np.inf:
         a, value = derivative(loss, u, cap)

@@ -12,6 +12,8 @@ Niu et al. 2019, arXiv 1910.01312; Yan and Li 2019, arXiv 1912.06800).
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba.extending import register_jitable
 
@@ -21,7 +23,8 @@ from streammargin.compiled.jit import kernel
 from streammargin.compiled.row_norms import row_norm
 from streammargin.compiled.samples import ONE, Sample, counts, weights
 from streammargin.losses.base import attained
-from streammargin.rows.blocks import GRAM_ROWS, add_outer_products
+from streammargin.rows.blocks import GRAM_ROWS, Block, add_outer_products
+from streammargin.rows.labels import Labels, RowNumbers
 
 # columns of the sums, one row per problem; GAP: sum of the losses' gaps; ACTIVE: rows with a positive slope, which
 # contribute to H; SUMMED, PULLED and ROUNDING as in certificate.py; from CARRY on: compensation of the first two
@@ -174,7 +177,10 @@ def chunk_terms(loss, softness, caps, margins, centres, sizes, off, a, slopes):
 
 
 @register_jitable
-def count_wrong(block, numbers, labels, start, stop, w, scores, wrong):
+def count_wrong(
+    block: Block, numbers: RowNumbers, labels: Labels, start: int, stop: int, w: np.ndarray, scores: np.ndarray,
+    wrong: np.ndarray,
+) -> None:  # fmt: skip
     """Count, per value of C, the rows start .. stop whose class is not the one with the largest score."""
     per_trial = w.shape[0] // wrong.size
     for k in range(w.shape[0]):
@@ -295,7 +301,7 @@ def lowest(loss, softness, caps, alpha, margins, products, along, square, slope)
 
 
 @register_jitable
-def narrowed(low, high, t, first, second):
+def narrowed(low: float, high: float, t: float, first: int, second: float) -> tuple[float, float, float]:
     """Narrow the interval by the derivatives at t; the next t is Newton's if it lies inside, else the midpoint."""
     if first < 0.0:
         low = t
@@ -335,7 +341,7 @@ def move_centres(labels, loss, k, softness, alpha, margins):
 
 
 @register_jitable
-def middle(loss, cap):
+def middle(loss: Any, cap: float) -> float:
     """The midpoint of the feasible interval of a dual; the feasible number nearest to 0 where it has no end."""
     found = 0.5 * (loss.feasible(-np.inf, cap) + loss.feasible(np.inf, cap))
     return found if np.isfinite(found) else loss.feasible(0.0, cap)
@@ -351,7 +357,7 @@ def middle_centres(labels, loss, k, base, part, alpha):
 
 
 @register_jitable
-def factor(H, floor):
+def factor(H: np.ndarray, floor: float) -> int:
     """Factorise I + H = U^T U in place, in the upper triangle of H; returns the number of corrected pivots.
 
     In exact arithmetic no pivot is below 1. One that rounding has made smaller, or smaller than `floor` times its
@@ -387,7 +393,7 @@ def factor(H, floor):
 
 
 @register_jitable
-def descent(U, gradient):
+def descent(U: np.ndarray, gradient: np.ndarray) -> np.ndarray:
     """-(U^T U)^-1 gradient for an upper triangular U."""
     size = U.shape[0]
     direction = np.empty(size)

@@ -46,7 +46,7 @@ def _words(seed: tuple[int, ...]) -> Iterator[int]:
 
 
 @register_jitable
-def mixed(word):
+def mixed(word: np.uint64) -> np.uint64:
     """A word (uint64) each bit of which depends on all bits of the argument."""
     word = (word ^ (word >> _30)) * FIRST
     word = (word ^ (word >> _27)) * SECOND
@@ -54,7 +54,7 @@ def mixed(word):
 
 
 @register_jitable
-def seeded(words):
+def seeded(words: np.ndarray) -> np.uint64:
     """The first state for these words (uint64)."""
     state = np.uint64(words.size)
     for word in words:

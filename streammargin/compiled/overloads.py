@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from streammargin.rows import labels as rows
 # forceinline: LLVM vectorises a loop only where its calls are inlined. _nrt off: else each call counts references to
 # the arrays of its object, 30 ns that LLVM does not always remove. Methods take and return numbers: no count is needed
 ALONG = {"forceinline": True, "_nrt": False}
+REORDERED = {"reassoc", "contract"}
 along = register_jitable(**ALONG)  # for functions called in loops, with blocks or arrays as arguments
 
 
@@ -64,50 +66,16 @@ def _overload_prefetch_outer(array, index):
     return run
 
 
+def _as_written(*functions: Callable[..., Any], **options: Any) -> None:
+    """Kernels call these functions as they are. Not strict: Numba would compare annotations, too."""
+    for function in functions:
+        overload(function, strict=False, jit_options=options)(lambda *arguments, function=function: function)
+
+
 # reassociation lets LLVM vectorise sums over dense rows; for CSR it would use slow gather instructions
-@overload(blocks.dense_dot, jit_options={"fastmath": {"reassoc", "contract"}})
-def _overload_dense_dot(x, w):
-    return blocks.dense_dot
-
-
-@overload(blocks.beyond, jit_options=ALONG)
-def _overload_beyond(x, r):
-    return blocks.beyond
-
-
-@overload(blocks.dense_shrunk_dot, jit_options={"fastmath": {"reassoc", "contract"}})
-def _overload_dense_shrunk_dot(x, theta, r):
-    return blocks.dense_shrunk_dot
-
-
-@overload(blocks.squares, jit_options={"fastmath": {"reassoc", "contract"}})
-def _overload_squares(x):
-    return blocks.squares
-
-
-@overload(blocks.dense_exact_dot, jit_options={"fastmath": {"reassoc", "contract"}})
-def _overload_dense_exact_dot(x, w):
-    return blocks.dense_exact_dot
-
-
-@overload(blocks.add_outer_products, jit_options={"fastmath": {"reassoc", "contract"}})
-def _overload_add_outer_products(rows, t, H, first):
-    return blocks.add_outer_products
-
-
-@overload(blocks.add_multiples, jit_options={"fastmath": {"reassoc", "contract"}})
-def _overload_add_multiples(X, rows, factors, w):
-    return blocks.add_multiples
-
-
-@overload(exponentials.exp_minus, jit_options=ALONG)
-def _overload_exp_minus(x):
-    return exponentials.exp_minus
-
-
-@overload(exponentials.log_one_plus, jit_options=ALONG)
-def _overload_log_one_plus(t):
-    return exponentials.log_one_plus
+_as_written(blocks.dense_dot, blocks.dense_shrunk_dot, blocks.squares, blocks.dense_exact_dot, fastmath=REORDERED)
+_as_written(blocks.add_outer_products, blocks.add_multiples, fastmath=REORDERED)
+_as_written(blocks.beyond, exponentials.exp_minus, exponentials.log_one_plus, **ALONG)
 
 
 @overload(base.linear_around, jit_options=ALONG)
@@ -116,19 +84,19 @@ def _overload_linear_around(loss, u, most):
     return (lambda loss, u, most: loss.distance(u) > most) if known else (lambda loss, u, most: False)
 
 
-@overload(base.attained, jit_options=ALONG)
+@overload(base.attained, strict=False, jit_options=ALONG)
 def _overload_attained(loss, u, cap):
     at_once = base.has(loss.instance_class, "attained")
     return (lambda loss, u, cap: loss.attained(u, cap)) if at_once else base.attained_one_by_one
 
 
-@overload(base.reached, jit_options=ALONG)
+@overload(base.reached, strict=False, jit_options=ALONG)
 def _overload_reached(loss, u, cap):
     at_once = base.has(loss.instance_class, "attained")
     return (lambda loss, u, cap: loss.attained(u, cap)[:3]) if at_once else base.reached_one_by_one
 
 
-@overload(base.derivative, jit_options=ALONG)
+@overload(base.derivative, strict=False, jit_options=ALONG)
 def _overload_derivative(loss, u, cap):
     at_once = base.has(loss.instance_class, "attained")
     return (lambda loss, u, cap: loss.attained(u, cap)[:2]) if at_once else base.derivative_by_step

@@ -25,7 +25,7 @@ LEAST_AGE = 1024  # least number of updates between two `renew`, which costs d p
 
 
 @register_jitable
-def renew(theta, powers, q):
+def renew(theta: np.ndarray, powers: np.ndarray, q: float) -> tuple[float, float]:
     """Divide theta by a number near max |theta| and recompute its powers; returns (sum |theta|^q, divisor).
 
     The divisor is a power of two, so that nothing is rounded, unless powers of numbers below 2 could overflow.

@@ -83,7 +83,7 @@ def _sweep(H, pieces, bounds, slope, v, awake):
 
 
 @register_jitable
-def scaled_factor(F):
+def scaled_factor(F: np.ndarray) -> np.ndarray:
     """Factorise F (m, m), scaled to a unit diagonal, in place, in its upper triangle.
 
     Returns the square roots of the diagonal.
@@ -100,7 +100,7 @@ def scaled_factor(F):
 
 
 @register_jitable
-def scaled_descent(U, roots, gradient):
+def scaled_descent(U: np.ndarray, roots: np.ndarray, gradient: np.ndarray) -> np.ndarray:
     """-F^-1 gradient (m,) for a factored F."""
     size = roots.size
     scaled = np.empty(size)
@@ -113,7 +113,7 @@ def scaled_descent(U, roots, gradient):
 
 
 @register_jitable
-def scaled_direction(F, gradient):
+def scaled_direction(F: np.ndarray, gradient: np.ndarray) -> np.ndarray:
     """-F^-1 gradient (m,) from the upper triangle of F (m, m), scaled to a unit diagonal; F is overwritten."""
     roots = scaled_factor(F)
     return scaled_descent(F, roots, gradient)

@@ -7,20 +7,21 @@ import numpy as np
 from streammargin.compiled.jit import kernel
 from streammargin.compiled.overloads import along
 from streammargin.compiled.samples import Sample
+from streammargin.rows.blocks import Block
 
 # columns of the figures over all present rows
 LARGEST, TOTAL, ROWS, EMPTY, ROW_FIGURES = 0, 1, 2, 3, 4
 
 
 @along
-def row_norm(block, i, q):
+def row_norm(block: Block, i: int, q: float) -> float:
     """||x_i||_q, or ||x_i||_2 or ||x_i||_1, which are upper bounds, where powers under- or overflow; 0 for zeros."""
     total = block.sum_powers(i, q)
     return length_of(block, i, np.sqrt(total) if q == 2.0 else total ** (1.0 / q))  # sqrt is much faster than a power
 
 
 @along
-def length_of(block, i, size):
+def length_of(block: Block, i: int, size: float) -> float:
     """The result of `row_norm`, given the norm computed from powers."""
     for r in (2.0, 1.0):
         if not (size > 0.0 and np.isfinite(size)):

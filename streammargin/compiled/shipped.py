@@ -27,7 +27,13 @@ OBJECTS = HOME / "objects"
 MANIFEST = "kernels.json"
 SWITCH = "STREAMMARGIN_SHIPPED"  # 0: none is taken
 # settings of Numba that make other kernels, and are not in its keys
-SETTINGS = {"CPU_NAME": None, "CPU_FEATURES": None, "BOUNDSCHECK": None, "DEBUGINFO_DEFAULT": 0, "ENABLE_AVX": True}
+SETTINGS: dict[str, Any] = {
+    "CPU_NAME": None,
+    "CPU_FEATURES": None,
+    "BOUNDSCHECK": None,
+    "DEBUGINFO_DEFAULT": 0,
+    "ENABLE_AVX": True,
+}
 SETTINGS |= {"OPT": 3, "LOOP_VECTORIZE": 1}
 
 

@@ -6,10 +6,13 @@ succession the row was put to sleep, up to FOR_LONG; a row far from leaving its 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba.extending import register_jitable
 
 from streammargin.losses.base import linear_around
+from streammargin.rows.labels import Labels, RowNumbers
 
 AWAKE = 7  # the largest counter of an awake row
 FOR_LONG = 4  # from so many times on a row sleeps LONGEST passes; sleeping one more pass each time: a tenth more visits
@@ -20,7 +23,7 @@ FETCHED = 2  # rows prefetched ahead, which saves a tenth of a pass over text
 
 
 @register_jitable
-def groups_at_once(group, problems):
+def groups_at_once(group: int, problems: int) -> int:
     """The number of groups of `group` rows that are processed at a time.
 
     With several problems it is 1, so that the rows of a group stay in the cache from one problem to the next.
@@ -29,7 +32,10 @@ def groups_at_once(group, problems):
 
 
 @register_jitable
-def rows_awake(groups, group, rows, numbers, labels, k, sleep, awake):
+def rows_awake(
+    groups: np.ndarray, group: int, rows: np.ndarray, numbers: RowNumbers, labels: Labels, k: int, sleep: np.ndarray,
+    awake: np.ndarray,
+) -> tuple[int, int]:  # fmt: skip
     """Write the rows of these groups that problem k visits to `awake`; returns (their number, number of sleeping rows).
 
     groups: indices of groups of `group` rows; rows: of the block; sleep (n,): counters, decremented here.
@@ -52,7 +58,7 @@ def rows_awake(groups, group, rows, numbers, labels, k, sleep, awake):
 
 
 @register_jitable
-def longer(counter, loss, u, longest):
+def longer(counter: int, loss: Any, u: float, longest: int) -> int:
     """The new counter of a row with margin u that is put to sleep again, for longer, at most `longest` passes.
 
     With longest = 0 no row ever sleeps.

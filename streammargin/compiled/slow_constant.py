@@ -4,26 +4,27 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 from numba.extending import register_jitable
 
 from streammargin.compiled.sleep import AHEAD
 
 
 @register_jitable
-def damped(image, centre, damping):
+def damped(image: float, centre: float, damping: float) -> float:
     """The constant's weight as used by the rows; image: its entry of A^T alpha."""
     return centre + damping * (image - centre)
 
 
 @register_jitable
-def enter(theta, centre, damping):
+def enter(theta: np.ndarray, centre: float, damping: float) -> None:
     """Transform theta (d+1,) for rows whose constant column is multiplied by sqrt(damping)."""
     if damping < 1.0:
         theta[theta.size - 1] = damped(theta[theta.size - 1], centre, damping) / math.sqrt(damping)
 
 
 @register_jitable
-def leave(theta, centre, damping):
+def leave(theta: np.ndarray, centre: float, damping: float) -> None:
     """Undo `enter`, keeping what the rows have added."""
     if damping < 1.0:
         last = theta.size - 1
@@ -31,6 +32,6 @@ def leave(theta, centre, damping):
 
 
 @register_jitable
-def follow(image, centre, damping, rows):
+def follow(image: float, centre: float, damping: float, rows: float) -> float:
     """The new centre after so many rows; image: the constant's entry of A^T alpha."""
     return centre + min(1.0, rows / AHEAD) * (damped(image, centre, damping) - centre) if damping < 1.0 else centre

@@ -7,6 +7,7 @@ Srebro 2012.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numba.extending import register_jitable
@@ -14,6 +15,7 @@ from numba.extending import register_jitable
 from streammargin.compiled.chunks import MISTAKES, ROOT, SMALLEST, chunk_add, chunk_look  # noqa: F401
 from streammargin.compiled.jit import kernel
 from streammargin.compiled.samples import ONE, Sample, counts, weights
+from streammargin.rows.labels import Labels, RowNumbers
 
 # further columns of the figures; the classes of a joint margin share those of row 0
 LEVEL, TOTAL, VALUE, FIGURES = 2, 3, 4, 5
@@ -22,7 +24,7 @@ HEADROOM = 200.0
 
 
 @register_jitable
-def top_score(figures, group, joint):
+def top_score(figures: np.ndarray, group: int, joint: bool) -> float:
     """The largest score -a_i.w so far; for a joint margin, over all classes."""
     if not joint:
         return -figures[group, SMALLEST]
@@ -33,7 +35,10 @@ def top_score(figures, group, joint):
 
 
 @register_jitable
-def chunk_shares(numbers, labels, loss, start, size, joint, active, cutoff, margins, figures):
+def chunk_shares(
+    numbers: RowNumbers, labels: Labels, loss: Any, start: int, size: int, joint: bool, active: np.ndarray,
+    cutoff: float, margins: np.ndarray, figures: np.ndarray,
+) -> None:  # fmt: skip
     """Replace the margins by the coefficients of the rows in A^T q, times exp(-LEVEL)."""
     for k in active:
         group = 0 if joint else k

@@ -19,8 +19,8 @@ from streammargin.errors import DataError, OutputError, StreamMarginError, Usage
 from streammargin.files import short_reason
 
 LOG = logging.getLogger("streammargin")
-HEADER = {"serial": int, "least_tol": float, "identity": dict, "marks": list, "progress": dict, "history": dict,
-          "numbers": dict}  # fmt: skip
+HEADER: dict[str, type] = {"serial": int, "least_tol": float, "identity": dict, "marks": list, "progress": dict,
+                           "history": dict, "numbers": dict}  # fmt: skip
 PLAN = "block bounds"  # of the identity
 # of the identity, of what is read
 SIZES, TEXTS = ("rows", "features"), ("labels", "epsilons", "held-out labels", "names of columns", "first weights")
@@ -39,6 +39,13 @@ class Checkpoint:
     the run was interrupted is on disk; finished: whether the directory held a finished training; ended: whether its
     final state was loaded; replaced: whether this training replaced it.
     """
+
+    finished: bool
+    written: bool
+    folder: str
+    seconds: float
+    ended: bool
+    replaced: bool
 
     def __init__(self, folder: str, seconds: float) -> None:
         """Create the directory and lock it. OutputError where that fails or another process holds the lock."""

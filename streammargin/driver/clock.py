@@ -15,6 +15,9 @@ GRACE = 1.0  # seconds beyond the limit for the certificate after the last pass:
 class Clock:
     """longest: seconds of the longest read of each phase so far, without compiling."""
 
+    limits: Limits
+    started: float
+
     def __init__(self, limits: Limits, counts: ReadCounts) -> None:
         self.limits, self.started = limits, time.perf_counter()
         self.longest: dict[str, float] = {}

@@ -22,7 +22,7 @@ from streammargin.driver.validate import Predictions, Validator
 from streammargin.errors import out_of_range
 from streammargin.points.base import Point
 from streammargin.rows.labels import RowLabels
-from streammargin.solvers.base import Method, Solver
+from streammargin.solvers.base import Method, Solver, Stage
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof import kept
 from streammargin.solvers.proof.figures import Figures
@@ -61,6 +61,23 @@ class Course:
     Without state and progress the run is at its beginning.
     """
 
+    problem: Problem
+    active: np.ndarray
+    costs: Sequence[float]
+    shared: Shared
+    method: Method
+    stages: dict[str, Stage]
+    clock: Clock
+    column: float
+    limits: Limits
+    reader: BlockReader
+    history: History
+    scaling: Scaling | None
+    validator: Validator | None
+    bias: Midway | None
+    predictions: Predictions | None
+    watched: Sequence[WatchedSource]
+
     def __init__(
         self, shared: Shared, problem: Problem, costs: Sequence[float], method: Method, state: Any = None,
         watch: Any = None, progress: Progress | None = None,
@@ -70,11 +87,13 @@ class Course:
         self.reader, self.column, self.limits, self.clock = shared.reader, shared.column, shared.limits, shared.clock
         self.history, self.validator, self.scaling = shared.history, shared.validator, shared.scaling
         self.bias, self.predictions, self.watched = shared.midway, shared.predictions, shared.watched
-        self.early = None if self.limits.early_stop is None else EarlyStop(problem, self.limits.early_stop)
+        self.early: EarlyStop | None = (
+            None if self.limits.early_stop is None else EarlyStop(problem, self.limits.early_stop)
+        )
         self.doubted: list[int] = []  # indices into `watched`: to be read and compared before the training goes on
-        self.progress = self.blank() if progress is None else progress
-        self.watch = new(method.watch, problem) if watch is None and method.watch is not None else watch
-        self.state = self.solver.start(problem, shared.labels) if state is None else state
+        self.progress: Progress = self.blank() if progress is None else progress
+        self.watch: Any = new(method.watch, problem) if watch is None and method.watch is not None else watch
+        self.state: Any = self.solver.start(problem, shared.labels) if state is None else state
         if progress is None:
             if self.scaling is not None:
                 self.progress.go(SCALING)

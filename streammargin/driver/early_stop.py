@@ -15,9 +15,11 @@ class EarlyStop:
     patience: the passes in a row without a smaller error that end the training.
     """
 
+    patience: int
+
     def __init__(self, problem: Problem, patience: int) -> None:
         self.patience, self._each = patience, problem.groups // problem.trials
-        self.kept = new(Kept, problem)
+        self.kept: Kept = new(Kept, problem)
 
     @property
     def keeps(self) -> bool:

@@ -36,14 +36,14 @@ class _Resident:
         return self._bytes
 
 
-resident_bytes = _Resident().read
+resident_bytes: Callable[[], int | None] = _Resident().read
 
 
 class History:
     """Publishes events and keeps at most KEPT of them: with more, every other pass_end event is dropped."""
 
     def __init__(self, listeners: Iterable[Listener] = ()) -> None:
-        self.listeners = list(listeners)
+        self.listeners: list[Listener] = list(listeners)
         self.events: list[dict[str, Any]] = []
         self._stride = 1
         self._seen = 0

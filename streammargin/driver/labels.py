@@ -68,6 +68,11 @@ class LabelReader(ABC):
 class KeptLabels(LabelReader):
     """Labels in memory."""
 
+    held_bytes: int
+    known: RowLabels
+    row_bytes: int
+    rows: int
+
     def __init__(self, known: RowLabels) -> None:
         self.known, self.rows, self.held_bytes, self.row_bytes = known, len(known.codes), known.nbytes, 0
         self.outputs = max(array.shape[1] if array.ndim > 1 else 1 for array in (known.codes, known.targets))
@@ -198,6 +203,9 @@ def truths(labels: np.ndarray) -> np.ndarray:
 
 class Coder:
     """Labels (m,) as codes (m,) int16, by the classes (k,), sorted, and their codes; UNKNOWN for others."""
+
+    classes: np.ndarray
+    codes: np.ndarray
 
     def __init__(self, classes: np.ndarray, codes: np.ndarray) -> None:
         self.classes, self.codes = classes, np.append(codes, UNKNOWN).astype(np.int16)

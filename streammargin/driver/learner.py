@@ -52,6 +52,10 @@ class Learner:
     mistakes : int, rows that were misclassified before they were learned from
     """
 
+    batches: int
+    rows: int
+    mistakes: int
+
     def __init__(self, options: Options) -> None:
         options.check_place(
             Where.STREAM,
@@ -76,9 +80,9 @@ class Learner:
         if options.positive is not None and options.classes is not None:
             raise UsageError("with a stream, `positive` sets one class against all others; leave out `classes`")
         self.options = options
-        self.loss = terms(self.solver.default_loss if options.loss is None else options.loss)
+        self.loss: Any = terms(self.solver.default_loss if options.loss is None else options.loss)
         self.C = options.costs[0] if options.costs else self.solver.default_C
-        self.column = options.column([self.C])
+        self.column: float = options.column([self.C])
         self.batches = self.rows = self.mistakes = 0
         self.target: Target | None = None
         self._known: Codes | None = None

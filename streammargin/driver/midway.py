@@ -18,6 +18,9 @@ class Midway:
     w*||. Where w separates the rows with b = 0, the smallest y (x.w + b) is at least the smallest y x.w.
     """
 
+    highest: np.ndarray
+    lowest: np.ndarray
+
     def __init__(self, count: int) -> None:
         self.lowest, self.highest = np.empty(count), np.empty(count)
         self.begin()

@@ -27,6 +27,16 @@ class Path:
     equal errors, the smallest C; early: whether early stopping ended the training at one of them.
     """
 
+    count: int
+    problem: Problem
+    unit: float
+    given: float | None
+    last: float | None
+    best: int
+    early: bool
+    first: float
+    number: int
+
     def __init__(
         self, problem: Problem, unit: float, count: int, low: float | None = None, high: float | None = None
     ) -> None:

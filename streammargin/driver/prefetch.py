@@ -77,16 +77,20 @@ class BlockReader:
     A resident reader (one block that holds everything) reads once and then hands out the same block.
     """
 
+    bounds: np.ndarray
+    labels: LabelReader | None
+    source: Source
+
     def __init__(
         self, source: Source, bounds: np.ndarray, buffers: int, resident: bool = False,
         labels: LabelReader | None = None,
     ) -> None:  # fmt: skip
         self.source, self.bounds, self.labels = source, bounds, labels
-        self.counts = ReadCounts()
+        self.counts: ReadCounts = ReadCounts()
         self._whole = source.whole()
         self._kept: Block | None = None
         self._resident = resident or self._whole is not None
-        self.buffer_count = 0 if self._whole is not None else buffers
+        self.buffer_count: int = 0 if self._whole is not None else buffers
         self._buffers: list[Buffer] = []  # allocated at the first read
         self._of: BlockReader | None = None  # the reader that this one was made from by `pieces`
 

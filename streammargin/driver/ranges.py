@@ -20,8 +20,8 @@ class Ranges:
     """
 
     def __init__(self, problem: Problem) -> None:
-        self.step = -(-problem.rows // ROWS)
-        self.largest = np.zeros(problem.features, problem.dtype)
+        self.step: int = -(-problem.rows // ROWS)
+        self.largest: np.ndarray = np.zeros(problem.features, problem.dtype)
 
     def add(self, first: int, block: Block, labels: RowLabels) -> None:
         """Add one block, in any order; first: number of its first row; labels: they cover its rows."""

@@ -54,7 +54,7 @@ class Run(Course):
         super().__init__(shared, problem, costs, method, state, watch, progress)
         rows = max(1, int(UNIT * problem.rows / (LOOK * problem.count * max(1, problem.values))))
         self._pieces = self.reader.pieces(rows)
-        self.identity = Identity(self, self._pieces)
+        self.identity: Identity = Identity(self, self._pieces)
         self.phases: dict[str, Phase] = {
             IDENTITY: self.identity,
             PROLOGUE: Prologue(self, self._pieces),

@@ -25,6 +25,9 @@ class Runs:
     The first run of a path stops before its first pass: its prologue tells at which C the path begins.
     """
 
+    run: Run
+    path: Path | None
+
     def __init__(self, run: Run, path: Path | None = None) -> None:
         self.run, self.path = run, path
 

@@ -28,14 +28,24 @@ class Scaling:
     center, factor (d,) float64 are 0 and 1 until `finish` sets them in place. Sources that hold them see the change.
     """
 
+    kind: str
+    source: Source
+    center: np.ndarray
+    factor: np.ndarray
+
     def __init__(self, source: Source, kind: str, labels: LabelReader, memory: int) -> None:
         self.source, self.kind = source, kind
         d = source.features
         self.center, self.factor = np.zeros(d), np.ones(d)
-        self.sums = {"largest": np.zeros(d), "mean": np.zeros(d), "spread": np.zeros(d), "mass": np.zeros(d + 1)}
+        self.sums: dict[str, np.ndarray] = {
+            "largest": np.zeros(d),
+            "mean": np.zeros(d),
+            "spread": np.zeros(d),
+            "mass": np.zeros(d + 1),
+        }
         least = least_budget(source, row_bytes=labels.row_bytes)
         plan = make_plan(source, max(memory, least), 0, row_bytes=labels.row_bytes)
-        self.reader = BlockReader(source, plan.bounds, plan.buffers, plan.resident, labels)
+        self.reader: BlockReader = BlockReader(source, plan.bounds, plan.buffers, plan.resident, labels)
 
     @staticmethod
     def nbytes(features: int) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from streammargin.compiled.predict import total_loss
-from streammargin.driver.labels import LabelReader
+from streammargin.driver.labels import KeptLabels, LabelReader
 from streammargin.driver.midway import SCORES
 from streammargin.driver.outcome import Outcome
 from streammargin.driver.path import Path
@@ -44,9 +44,9 @@ class Validator(ABC):
     def __init__(self, source: Source, outputs: int, labels: LabelReader, budget: int) -> None:
         self.source = source
         plan, size = plan_to_score(source, outputs, labels.row_bytes, budget)
-        self.memory_bytes = labels.held_bytes + size
-        self.labels = labels.all() if plan.resident else labels
-        self.reader = BlockReader(source, plan.bounds, plan.buffers, plan.resident, self.labels)
+        self.memory_bytes: int = labels.held_bytes + size
+        self.labels: KeptLabels | LabelReader = labels.all() if plan.resident else labels
+        self.reader: BlockReader = BlockReader(source, plan.bounds, plan.buffers, plan.resident, self.labels)
 
     def begin(self) -> None:
         """Set the sums to 0."""
@@ -74,13 +74,17 @@ class ClassValidator(Validator):
     counted: the rows with a class that was trained on. seen (trials, classes): those predicted for at least one row.
     """
 
+    counted: int
+    positive: np.ndarray
+    trials: int
+
     def __init__(
         self, source: Source, labels: LabelReader, counted: int, positive: np.ndarray, trials: int, budget: int
     ) -> None:
         super().__init__(source, len(positive), labels, budget)
         self.counted, self.positive, self.trials = counted, positive, trials
         classes = max(2, len(positive) // trials)
-        self.sums = {"wrong": np.zeros(trials), "seen": np.zeros((trials, classes), bool)}
+        self.sums: dict[str, np.ndarray] = {"wrong": np.zeros(trials), "seen": np.zeros((trials, classes), bool)}
 
     def _judge(self, labels: RowLabels, scores: np.ndarray) -> None:
         codes, per_trial = labels.codes, len(self.positive) // self.trials
@@ -117,7 +121,7 @@ class NumberValidator(Validator):
     def __init__(self, source: Source, labels: LabelReader, loss: Any, trials: int, budget: int) -> None:
         super().__init__(source, trials * labels.outputs, labels, budget)
         self.loss = loss
-        self.sums = {"loss": np.zeros(trials)}
+        self.sums: dict[str, np.ndarray] = {"loss": np.zeros(trials)}
 
     def _judge(self, labels: RowLabels, scores: np.ndarray) -> None:
         targets = labels.targets.reshape(len(scores), -1)
@@ -136,6 +140,12 @@ class Predictions:
     its best value of C makes the predictions.
     """
 
+    reader: BlockReader
+    path: Path | None
+    problem: Problem
+    validator: Validator | None
+    present: np.ndarray
+
     def __init__(
         self,
         problem: Problem,
@@ -146,7 +156,7 @@ class Predictions:
     ) -> None:
         self.problem, self.validator, self.path = problem, validator, path
         self.present, self.reader = present, rows
-        self.held_out = validator is not None and not problem.resident
+        self.held_out: bool = validator is not None and not problem.resident
         if self.held_out and validator is not None:
             self.reader = validator.reader
 

@@ -27,7 +27,7 @@ from streammargin.options.describe import described
 from streammargin.options.others import refuse
 from streammargin.options.table import Options, Where, options_for
 from streammargin.penalties import FAMILY as PENALTIES
-from streammargin.result import TrainResult, remarks
+from streammargin.result import Certificate, TrainResult, remarks
 from streammargin.sinks.console import watched
 from streammargin.solvers.registry import FAMILY as SOLVERS
 from streammargin.solvers.word import Auto
@@ -66,7 +66,11 @@ def _in_range() -> Iterator[None]:
 
 
 # parameters in place of bias=0, seed and listeners
-INSTEAD = {"fit_intercept": (True, "bool"), "random_state": (0, "Any"), "verbose": (False, "bool")}
+INSTEAD: dict[str, tuple[object, str]] = {
+    "fit_intercept": (True, "bool"),
+    "random_state": (0, "Any"),
+    "verbose": (False, "bool"),
+}
 HELD_OUT: dict[str, tuple[object, str]] = {"validation_fraction": (0.1, "float")}  # goes with the option `early_stop`
 
 
@@ -219,9 +223,9 @@ class Estimator(BaseEstimator):
             kind, other = ("numbers", "MarginClassifier") if self.of_numbers else ("classes", "MarginRegressor")
             raise UsageError(f"{type(self).__name__} needs a loss for {kind}; use {other} with loss {options.loss}")
         result = train_rows(data, options, History(watched(self.verbose, options.max_seconds)), None)
-        self.n_features_in_ = result.model.answer.features
-        self.n_iter_ = result.passes
-        self.certificate_ = result.certificate
+        self.n_features_in_: int = result.model.answer.features
+        self.n_iter_: int = result.passes
+        self.certificate_: Certificate = result.certificate
         self._header = result.model.header
         if hasattr(named, "columns") and self._header["outputs"] is not None:
             self._header["outputs"] = [str(name) for name in named.columns]
@@ -263,7 +267,7 @@ class Estimator(BaseEstimator):
         self.coef_ = self._dense_coef()[0] if alone else self._dense_coef()
         return self
 
-    def save(self, path: str | os.PathLike, force: bool = False) -> None:
+    def save(self, path: str | os.PathLike[str], force: bool = False) -> None:
         """Write the model file, as `streammargin train` does."""
         self._model().save(path, force=force)
 

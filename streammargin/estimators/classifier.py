@@ -17,6 +17,7 @@ from streammargin.losses.base import has
 from streammargin.model.linear import LinearModel
 from streammargin.model.probability import METHOD
 from streammargin.options.table import Options, Where
+from streammargin.result import Certificate
 from streammargin.solvers.base import StreamSolver
 from streammargin.solvers.registry import FAMILY as SOLVERS
 from streammargin.solvers.registry import make_solver
@@ -82,8 +83,14 @@ class MarginClassifier(ClassifierMixin, Estimator):
     certificate_ : exact figures, see `streammargin.result.Certificate`
     """
 
+    classes_: np.ndarray
+    coef_: np.ndarray
+    intercept_: np.ndarray
+    n_iter_: int
+    t_: int
+
     place = Where.CLASSIFIER
-    own: ClassVar = HELD_OUT
+    own: ClassVar[dict[str, tuple[object, str]]] = HELD_OUT
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> MarginClassifier:
         """Fit on rows X (n, d), an array or a SciPy matrix, or on files that contain the labels too.
@@ -105,7 +112,7 @@ class MarginClassifier(ClassifierMixin, Estimator):
             result = self._train((X, labels), None, sample_weight, y)
         self._learner: Learner | None = None
         if hasattr(self, "t_"):  # from an earlier partial_fit
-            del self.t_  # type: ignore[has-type]
+            del self.t_
         self.coef_, self.intercept_ = result.model.answer.arrays().values()
         self.classes_ = result.model.classes_
         self._warn(result)
@@ -146,7 +153,7 @@ class MarginClassifier(ClassifierMixin, Estimator):
         self.classes_ = learner.target.classes
         self.n_iter_, self.t_ = learner.batches, learner.rows
         self._header = stream_header(learner, "passes", 0.0)
-        self.certificate_ = stream_certificate(learner)
+        self.certificate_: Certificate = stream_certificate(learner)
         return self
 
     def _model(self) -> LinearModel:

@@ -24,8 +24,10 @@ INTERPOLATOR = TypeVar("INTERPOLATOR", bound="InterpolatingRegressor")
 class Regressor(RegressorMixin, Estimator):
     """The base class of the regressors; attributes coef_ (d,) and intercept_, or (outputs, d) and (outputs,)."""
 
+    coef_: np.ndarray
+    intercept_: float | np.ndarray
+
     of_numbers = True
-    intercept_: Any
 
     def fit(self: SELF, X: Any, y: Any = None, sample_weight: Any = None) -> SELF:
         """Fit targets y (n,), or (n, outputs), on rows X (n, d), an array or a SciPy matrix, or on files with both.
@@ -104,7 +106,7 @@ class MarginRegressor(Regressor):
     """
 
     place = Where.REGRESSOR
-    own: ClassVar = HELD_OUT
+    own: ClassVar[dict[str, tuple[object, str]]] = HELD_OUT
 
     def _options(self) -> dict[str, Any]:
         options = super()._options()
@@ -144,7 +146,7 @@ class InterpolatingRegressor(Regressor):
     """
 
     place = Where.INTERPOLATOR
-    own: ClassVar = {"epsilon": (0.0, "float | str")}
+    own: ClassVar[dict[str, tuple[object, str]]] = {"epsilon": (0.0, "float | str")}
     epsilon: float | str
 
     def _takes_several(self) -> bool:

@@ -62,53 +62,53 @@ def smooth(loss: Any) -> bool:
     return largest_bend(loss) <= SMOOTH
 
 
-def linear_around(loss, u, most):
+def linear_around(loss: Any, u: float, most: float) -> bool:
     """Whether phi is linear within a distance of `most` from u; False for a loss without `distance`."""
     return has(loss, "distance") and loss.distance(u) > most
 
 
-def attained(loss, u, cap):
+def attained(loss: Any, u: float, cap: float) -> tuple[float, float, float, float]:
     """(-cap phi'(u), primal, dual, slope) for a smooth loss."""
     return loss.attained(u, cap) if has(loss, "attained") else attained_one_by_one(loss, u, cap)
 
 
-def attained_one_by_one(loss, u, cap):
+def attained_one_by_one(loss: Any, u: float, cap: float) -> tuple[float, float, float, float]:
     """The same for a loss without `attained`."""
     alpha = loss.step(0.0, u, 0.0, cap)
     return alpha, loss.primal(u, cap), loss.dual(alpha, cap), loss.slope(alpha, 0.0, cap)
 
 
-def reached(loss, u, cap):
+def reached(loss: Any, u: float, cap: float) -> tuple[float, float, float]:
     """(-cap phi'(u), primal, dual) for a smooth loss, which may lack a slope."""
     return loss.attained(u, cap)[:3] if has(loss, "attained") else reached_one_by_one(loss, u, cap)
 
 
-def reached_one_by_one(loss, u, cap):
+def reached_one_by_one(loss: Any, u: float, cap: float) -> tuple[float, float, float]:
     """The same for a loss without `attained`."""
     alpha = loss.step(0.0, u, 0.0, cap)
     return alpha, loss.primal(u, cap), loss.dual(alpha, cap)
 
 
-def derivative(loss, u, cap):
+def derivative(loss: Any, u: float, cap: float) -> tuple[float, float]:
     """(-cap phi'(u), primal) for a smooth loss."""
     return loss.attained(u, cap)[:2] if has(loss, "attained") else derivative_by_step(loss, u, cap)
 
 
-def lifted(loss, multiplier):
+def lifted(loss: Any, multiplier: float) -> Any:
     """The loss with the multiplier of the bound on the duals' sum; unchanged for classes."""
     return loss.lifted(multiplier) if has(loss, "lifted") else loss
 
 
-def share_of(plain, loss, alpha, cap, share):
+def share_of(plain: Any, loss: Any, alpha: float, cap: float, share: float) -> float:
     """The dual of `plain` at alpha; share: the dual of the same loss with a multiplier (`lifted`)."""
     return plain.dual(alpha, cap) if has(loss, "lifted") else share
 
 
-def margin_shift(loss, multiplier):
+def margin_shift(loss: Any, multiplier: float) -> float:
     """What the multiplier adds to the margins of classes instead; 0 for numbers."""
     return 0.0 if has(loss, "lifted") else multiplier
 
 
-def derivative_by_step(loss, u, cap):
+def derivative_by_step(loss: Any, u: float, cap: float) -> tuple[float, float]:
     """The same for a loss without `attained`."""
     return loss.step(0.0, u, 0.0, cap), loss.primal(u, cap)

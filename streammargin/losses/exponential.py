@@ -15,31 +15,31 @@ class ExponentialTerms(NamedTuple):
 
     bound_at_start: float  # bound on the mean of phi'' = phi while the risk is at most that of w = 0
 
-    def has_hard_margin(self):
+    def has_hard_margin(self) -> bool:
         return True
 
-    def primal(self, u, cap):
+    def primal(self, u: float, cap: float) -> float:
         return cap * math.exp(-u) if u > -LARGEST else math.inf
 
-    def level(self, score):
+    def level(self, score: float) -> float:
         return score
 
-    def share(self, score, level):
+    def share(self, score: float, level: float) -> float:
         return math.exp(score - level)
 
-    def value(self, score, level):
+    def value(self, score: float, level: float) -> float:
         return math.exp(score - level)
 
-    def divisor(self, total, value, level):
+    def divisor(self, total: float, value: float, level: float) -> float:
         return total
 
-    def steepness(self, rows):
+    def steepness(self, rows: float) -> float:
         return 1.0
 
-    def curvature_bound(self):
+    def curvature_bound(self) -> float:
         return math.inf
 
-    def curvature_at_start(self):
+    def curvature_at_start(self) -> float:
         return self.bound_at_start
 
 

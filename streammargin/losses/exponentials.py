@@ -20,7 +20,7 @@ EXPONENTIAL = tuple(1.0 / math.factorial(k) for k in range(13, -1, -1))  # for t
 ARTANH = tuple(1.0 / k for k in range(21, 2, -2))  # coefficients of the powers of s^2, without the first, 1
 
 
-def exp_minus(x):
+def exp_minus(x: float) -> float:
     """exp(-x) for x >= 0, to a unit in the last place; 0 for x from 708 on."""
     shifted = WHOLE - x / LN_2
     n = shifted - WHOLE
@@ -32,7 +32,7 @@ def exp_minus(x):
     return series * power if x < LARGEST else 0.0
 
 
-def log_one_plus(t):
+def log_one_plus(t: float) -> float:
     """log(1 + t) for 0 <= t <= 1, to two units in the last place."""
     far = t > BREAK  # log(1 + t) = log 2 + log((1 + t) / 2)
     s = (t - 1.0) / (t + 3.0) if far else t / (t + 2.0)

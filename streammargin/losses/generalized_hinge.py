@@ -15,46 +15,46 @@ class GeneralizedHingeTerms(NamedTuple):
 
     a: float
 
-    def has_hard_margin(self):
+    def has_hard_margin(self) -> bool:
         return False
 
-    def feasible(self, alpha, cap):
+    def feasible(self, alpha: float, cap: float) -> float:
         return min(max(alpha, 0.0), self.a * cap)
 
-    def slack(self, u):
+    def slack(self, u: float) -> float:
         return u
 
-    def missed(self, u):
+    def missed(self, u: float) -> bool:
         return u <= 0.0
 
-    def step(self, alpha, u, L, cap):
+    def step(self, alpha: float, u: float, L: float, cap: float) -> float:
         if L <= 0.0:  # the dual is linear on either side of cap; at u = 0 all from cap on are optimal
             return 0.0 if u > 1.0 else cap if u >= 0.0 else self.a * cap
         # the median of the kink at cap and the maximisers of the two sides
         moved = min(max(cap, alpha - u / L), alpha + (1.0 - u) / L)
         return self.feasible(moved, cap)
 
-    def slope(self, alpha, L, cap):
+    def slope(self, alpha: float, L: float, cap: float) -> float:
         return 1.0 / L if not self.settled(alpha, cap) else 0.0
 
-    def distance(self, u):
+    def distance(self, u: float) -> float:
         return min(abs(u), abs(1.0 - u))
 
-    def curvature_bound(self):
+    def curvature_bound(self) -> float:
         return math.inf
 
-    def primal(self, u, cap):
+    def primal(self, u: float, cap: float) -> float:
         if u >= 1.0:
             return 0.0
         return cap * (1.0 - (u if u >= 0.0 else self.a * u))
 
-    def dual(self, alpha, cap):
+    def dual(self, alpha: float, cap: float) -> float:
         return min(alpha, cap)
 
-    def settled(self, alpha, cap):
+    def settled(self, alpha: float, cap: float) -> bool:
         return alpha <= 0.0 or alpha == cap or alpha >= self.a * cap
 
-    def gap(self, alpha, u, cap):
+    def gap(self, alpha: float, u: float, cap: float) -> float:
         return self.primal(u, cap) - (alpha * (1.0 - u) if alpha <= cap else cap - alpha * u)
 
 

@@ -21,39 +21,39 @@ class HingeTerms(NamedTuple):
     g: float
     U: float
 
-    def has_hard_margin(self):
+    def has_hard_margin(self) -> bool:
         return True
 
-    def feasible(self, alpha, cap):
+    def feasible(self, alpha: float, cap: float) -> float:
         return min(max(alpha, 0.0), self.U * cap)
 
-    def slack(self, u):
+    def slack(self, u: float) -> float:
         return u
 
-    def missed(self, u):
+    def missed(self, u: float) -> bool:
         return u <= 0.0
 
-    def step(self, alpha, u, L, cap):
+    def step(self, alpha: float, u: float, L: float, cap: float) -> float:
         curvature = L + self.g / cap
         if curvature <= 0.0:  # a row of norm 0: its dual is linear
             return self.U * cap if cap < math.inf else alpha
         moved = alpha + (1.0 - u - self.g * alpha / cap) / curvature
         return min(max(moved, 0.0), self.U * cap)
 
-    def slope(self, alpha, L, cap):
+    def slope(self, alpha: float, L: float, cap: float) -> float:
         if alpha <= 0.0 or alpha >= self.U * cap:
             return 0.0
         return 1.0 / (L + self.g / cap)
 
-    def distance(self, u):
+    def distance(self, u: float) -> float:
         if u >= 1.0:
             return u - 1.0
         return max(0.0, 1.0 - self.g * self.U - u) if math.isfinite(self.U) else 0.0
 
-    def curvature_bound(self):
+    def curvature_bound(self) -> float:
         return 1.0 / self.g if self.g > 0.0 else math.inf
 
-    def primal(self, u, cap):
+    def primal(self, u: float, cap: float) -> float:
         r = 1.0 - u
         if r <= 0.0:
             return 0.0
@@ -62,13 +62,13 @@ class HingeTerms(NamedTuple):
         best = min(r / self.g, self.U)
         return cap * best * (r - 0.5 * self.g * best)
 
-    def dual(self, alpha, cap):
+    def dual(self, alpha: float, cap: float) -> float:
         return alpha - 0.5 * self.g * alpha * (alpha / cap)
 
-    def settled(self, alpha, cap):
+    def settled(self, alpha: float, cap: float) -> bool:
         return alpha <= 0.0 or alpha >= self.U * cap
 
-    def gap(self, alpha, u, cap):
+    def gap(self, alpha: float, u: float, cap: float) -> float:
         r = 1.0 - u
         if self.g == 0.0:
             return (cap * r if r > 0.0 else 0.0) - alpha * r

@@ -21,19 +21,19 @@ class LogisticTerms(NamedTuple):
 
     tolerance: float  # relative size of the last Newton step
 
-    def has_hard_margin(self):
+    def has_hard_margin(self) -> bool:
         return False
 
-    def feasible(self, alpha, cap):
+    def feasible(self, alpha: float, cap: float) -> float:
         return min(max(alpha, 0.0), cap)
 
-    def slack(self, u):
+    def slack(self, u: float) -> float:
         return u
 
-    def missed(self, u):
+    def missed(self, u: float) -> bool:
         return u <= 0.0
 
-    def step(self, alpha, u, L, cap):
+    def step(self, alpha: float, u: float, L: float, cap: float) -> float:
         # maximise over a in (0, 1), in z = logit(a):  z + u + cap L (a - alpha/cap) = 0, increasing in z
         kappa = cap * L
         old = alpha / cap
@@ -56,17 +56,17 @@ class LogisticTerms(NamedTuple):
                 break
         return cap / (1.0 + math.exp(-z)) if z >= 0.0 else cap * (math.exp(z) / (1.0 + math.exp(z)))
 
-    def distance(self, u):
+    def distance(self, u: float) -> float:
         return 0.0
 
-    def slope(self, alpha, L, cap):
+    def slope(self, alpha: float, L: float, cap: float) -> float:
         bend = alpha * (1.0 - alpha / cap)
         return bend / (1.0 + L * bend)
 
-    def primal(self, u, cap):
+    def primal(self, u: float, cap: float) -> float:
         return cap * (math.log1p(math.exp(-u)) if u >= 0.0 else math.log1p(math.exp(u)) - u)
 
-    def dual(self, alpha, cap):
+    def dual(self, alpha: float, cap: float) -> float:
         a = alpha / cap
         b = (cap - alpha) / cap
         entropy = 0.0
@@ -78,7 +78,7 @@ class LogisticTerms(NamedTuple):
             entropy -= b * (math.log(b) if b < 0.5 else math.log1p(-a))
         return cap * entropy
 
-    def attained(self, u, cap):
+    def attained(self, u: float, cap: float) -> tuple[float, float, float, float]:
         # the dual's share is phi(u) + alpha u, computed without cancellation
         size = abs(u)
         t = exp_minus(size)
@@ -90,25 +90,25 @@ class LogisticTerms(NamedTuple):
             return cap * least, cap * value, cap * share, cap * least * inverse
         return cap * inverse, cap * (value - u), cap * share, cap * least * inverse
 
-    def settled(self, alpha, cap):
+    def settled(self, alpha: float, cap: float) -> bool:
         return False
 
-    def gap(self, alpha, u, cap):
+    def gap(self, alpha: float, u: float, cap: float) -> float:
         return self.primal(u, cap) - self.dual(alpha, cap) + alpha * u
 
-    def log_likelihood(self, scores):
+    def log_likelihood(self, scores: np.ndarray) -> np.ndarray:
         return -np.logaddexp(0.0, -scores)
 
-    def level(self, score):
+    def level(self, score: float) -> float:
         return min(score, 0.0)
 
-    def share(self, score, level):
+    def share(self, score: float, level: float) -> float:
         if score > 0.0:
             return math.exp(-level) / (1.0 + math.exp(-score))
         shifted = math.exp(score - level)
         return shifted / (1.0 + shifted * math.exp(level))
 
-    def value(self, score, level):
+    def value(self, score: float, level: float) -> float:
         if score > 0.0:
             return (score + math.log1p(math.exp(-score))) * math.exp(-level)
         shifted = math.exp(score - level)
@@ -116,17 +116,17 @@ class LogisticTerms(NamedTuple):
         # log(1 + x) / x, by its series where that is exact: the logarithm would take as long as a short row
         return (math.log1p(x) / x if x > 1e-5 else 1.0 - x * (0.5 - x / 3.0)) * shifted
 
-    def divisor(self, total, value, level):
+    def divisor(self, total: float, value: float, level: float) -> float:
         risk = value * math.exp(level)
         return value * (-math.expm1(-risk) / risk) if risk > 0.0 else value
 
-    def steepness(self, rows):
+    def steepness(self, rows: float) -> float:
         return rows
 
-    def curvature_bound(self):
+    def curvature_bound(self) -> float:
         return 0.25
 
-    def curvature_at_start(self):
+    def curvature_at_start(self) -> float:
         return 0.25
 
 

@@ -34,36 +34,36 @@ class ResidualTerms(NamedTuple):
     under: float
     g: float
 
-    def of_numbers(self):
+    def of_numbers(self) -> bool:
         return True
 
-    def level(self):
+    def level(self) -> float | None:
         return self.high / (self.high - self.low) if self.g == 0.0 else None
 
-    def most(self):
+    def most(self) -> float:
         return self.high / self.g if self.g > 0.0 else math.inf
 
-    def reach(self):
+    def reach(self) -> tuple[float, float]:
         return self.high, -self.low
 
-    def lifted(self, multiplier):
+    def lifted(self, multiplier: float) -> ResidualTerms:
         return ResidualTerms(
             self.low, self.high, self.over - multiplier / self.low, self.under + multiplier / self.high, self.g
         )
 
-    def has_hard_margin(self):
+    def has_hard_margin(self) -> bool:
         return True
 
-    def feasible(self, alpha, cap):
+    def feasible(self, alpha: float, cap: float) -> float:
         return min(max(alpha, self.low * cap), self.high * cap)
 
-    def slack(self, u):
+    def slack(self, u: float) -> float:
         return -max(u - self.over, -u - self.under, 0.0)
 
-    def missed(self, u):
+    def missed(self, u: float) -> bool:
         return u > self.over or -u > self.under
 
-    def step(self, alpha, u, L, cap):
+    def step(self, alpha: float, u: float, L: float, cap: float) -> float:
         curvature = L + self.g / cap
         if curvature <= 0.0:  # its dual is linear; at C = inf the dual of a row of norm 0 has no effect
             if not cap < math.inf:
@@ -75,15 +75,15 @@ class ResidualTerms(NamedTuple):
         shrunk = max(abs(moved) - (self.under if moved > 0.0 else self.over) / curvature, 0.0)
         return min(shrunk, self.high * cap) if moved > 0.0 else max(-shrunk, self.low * cap)
 
-    def slope(self, alpha, L, cap):
+    def slope(self, alpha: float, L: float, cap: float) -> float:
         if alpha <= self.low * cap or alpha >= self.high * cap or (alpha == 0.0 and self.over + self.under > 0.0):
             return 0.0
         return 1.0 / (L + self.g / cap)
 
-    def curvature_bound(self):
+    def curvature_bound(self) -> float:
         return 1.0 / self.g if self.g > 0.0 else math.inf
 
-    def primal(self, u, cap):
+    def primal(self, u: float, cap: float) -> float:
         beyond = abs(u) - (self.under if u < 0.0 else self.over)
         if beyond <= 0.0:
             return 0.0
@@ -92,13 +92,13 @@ class ResidualTerms(NamedTuple):
             best = min(best, beyond / self.g)
         return cap * (best * (beyond - 0.5 * self.g * best))
 
-    def dual(self, alpha, cap):
+    def dual(self, alpha: float, cap: float) -> float:
         return -(self.under if alpha > 0.0 else self.over) * abs(alpha) - 0.5 * self.g * alpha * (alpha / cap)
 
-    def settled(self, alpha, cap):
+    def settled(self, alpha: float, cap: float) -> bool:
         return alpha <= self.low * cap or alpha >= self.high * cap or (alpha == 0.0 and self.over + self.under > 0.0)
 
-    def gap(self, alpha, u, cap):
+    def gap(self, alpha: float, u: float, cap: float) -> float:
         return self.primal(u, cap) - self.dual(alpha, cap) + alpha * u
 
 

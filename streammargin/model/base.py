@@ -64,6 +64,9 @@ class Model:
     model are always refused. Rows without names are matched by position.
     """
 
+    classes_: np.ndarray
+    feature_names_in_: np.ndarray | None
+    header: dict[str, Any]
     _answer: Answer
 
     def __init__(
@@ -346,7 +349,7 @@ class Model:
             return loss if getattr(loss, "epsilons", None) is None else None
         return None
 
-    def save(self, path: str | os.PathLike, force: bool = False) -> None:
+    def save(self, path: str | os.PathLike[str], force: bool = False) -> None:
         """Write the model file; an existing one only with force. Raises OutputError, ReadWriteError."""
         answer = self.answer
         arrays = {**answer.arrays(), "classes": self.classes_, **self.problem}

@@ -62,6 +62,18 @@ class OfClasses:
     of the largest losses count, None for all; length: of the weights of two classes, in the norm of the penalty.
     """
 
+    smallest: float
+    total: float
+    surprise: float
+    counts: np.ndarray
+    correct: np.ndarray
+    guessed: np.ndarray
+    classes: np.ndarray
+    length: float
+    loss: Any
+    top: float | None
+    probable: Callable[[np.ndarray], np.ndarray] | None
+
     def __init__(
         self, classes: np.ndarray, rest: Any, loss: Any, top: float | None, length: float, memory: int,
         probable: Callable[[np.ndarray], np.ndarray] | None,
@@ -70,10 +82,10 @@ class OfClasses:
         k = len(classes)
         self.confusion = np.zeros((k, k), np.int64) if k <= MOST_CONFUSED else None
         ranked = k if 2 < k <= MOST_RANKED else 1 if k == 2 else 0
-        self.rankings = [Ranking(memory // max(1, ranked)) for _ in range(ranked)]
+        self.rankings: list[Ranking] = [Ranking(memory // max(1, ranked)) for _ in range(ranked)]
         self.probable, self.surprise = probable, 0.0
-        self.among = {n: 0 for n in AMONG if n < k}
-        self.known = Codes(classes, rest, "the evaluated rows")
+        self.among: dict[int, int] = {n: 0 for n in AMONG if n < k}
+        self.known: Codes = Codes(classes, rest, "the evaluated rows")
         self.total, self.smallest = 0.0, math.inf
         self.counts, self.correct, self.guessed = np.zeros((3, len(classes)), np.int64)
         self.kept: list[np.ndarray] = []  # margins, where only the largest losses count
@@ -177,6 +189,16 @@ def _mean(values: list[float | None]) -> float | None:
 
 class OfNumbers:
     """Errors of predicted numbers; loss: terms, or None; top: how many of the largest losses count, None for all."""
+
+    squares: float
+    sizes: float
+    spread: float
+    largest: float
+    total: float
+    loss: Any
+    top: float | None
+    mean: float
+    seen: int
 
     def __init__(self, loss: Any, top: float | None) -> None:
         self.loss, self.top = loss, top

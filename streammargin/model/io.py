@@ -23,7 +23,7 @@ from streammargin.wording import shown
 _LIBLINEAR_TYPE = {"hinge": "L2R_L1LOSS_SVC_DUAL", "squared_hinge": "L2R_L2LOSS_SVC_DUAL", "logistic": "L2R_LR_DUAL"}
 
 
-def load_model(path: str | os.PathLike, memory: str | int | None = None) -> Model:
+def load_model(path: str | os.PathLike[str], memory: str | int | None = None) -> Model:
     """Load a model file of `Model.save`; memory: most bytes to use, such as 512M = 512 x 2^20 (None: any).
 
     Raises InputMissingError, DataError, and UsageError, before reading, where it needs more memory.

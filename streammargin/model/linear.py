@@ -28,8 +28,8 @@ class LinearModel(Model):
         self, coef: np.ndarray, intercept: np.ndarray, classes: np.ndarray, header: dict[str, Any],
         names: np.ndarray | None = None,
     ) -> None:  # fmt: skip
-        self.coef_ = np.ascontiguousarray(coef, np.float64)
-        self.intercept_ = np.ascontiguousarray(intercept, np.float64)
+        self.coef_: np.ndarray = np.ascontiguousarray(coef, np.float64)
+        self.intercept_: np.ndarray = np.ascontiguousarray(intercept, np.float64)
         # `answer` builds the point when asked, so that no second copy of the weights is kept
         self._keep(classes, header, names)
 

@@ -19,7 +19,7 @@ class Ranking:
     """
 
     def __init__(self, most: int) -> None:
-        self.most = max(most, 1 << 20)
+        self.most: int = max(most, 1 << 20)
         self._kept: list[np.ndarray] = []
         self._held = 0
         self._folder: TemporaryDirectory[str] | None = None

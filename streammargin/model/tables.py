@@ -32,8 +32,15 @@ class TableRows:
     columns.
     """
 
+    features: int
+    name: str
+    asked: Asked
+    id: str
+    label: str
+    schema: Schema
+
     def __init__(self, data: Any, schema: Schema, asked: Asked, label: str = "", id: str = "") -> None:
-        self.reader = open_table(data, label or schema.label or None)
+        self.reader: Any = open_table(data, label or schema.label or None)
         self.name, self.features = self.reader.name, schema.features
         self.schema, self.asked, self.label, self.id = matched(self.reader, schema, label, id), asked, label, id
 

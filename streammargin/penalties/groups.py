@@ -27,10 +27,12 @@ GROUPS_HELP = (
 class Groups:
     """The groups of m columns; of (m,) int64: the group of each column, from 0 to count - 1."""
 
+    of: np.ndarray
+
     def __init__(self, groups: Any) -> None:
         _, self.of = np.unique(groups, return_inverse=True)
-        self.sizes = np.bincount(self.of)
-        self.roots = np.sqrt(self.sizes)
+        self.sizes: np.ndarray = np.bincount(self.of)
+        self.roots: np.ndarray = np.sqrt(self.sizes)
 
     def __repr__(self) -> str:
         digest = hashlib.blake2b(self.of.astype(np.int64).tobytes(), digest_size=8)

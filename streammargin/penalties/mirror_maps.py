@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from streammargin.errors import UsageError
+from streammargin.rows.blocks import Block
 
 
 class L2(NamedTuple):
@@ -20,32 +21,34 @@ class L2(NamedTuple):
 
     q: float
 
-    def curvature(self, block, i):
+    def curvature(self, block: Block, i: int) -> float:
         """L_i = (q-1) ||a_i||_q^2, the curvature bound of the dual along row i."""
         return block.sum_powers(i, 2.0)
 
-    def scale(self, power_sum):
+    def scale(self, power_sum: float) -> float:
         """The factor from the stored powers to the weights."""
         return 1.0
 
-    def now(self, block, i, theta, powers, power_sum):
+    def now(self, block: Block, i: int, theta: np.ndarray, powers: np.ndarray, power_sum: float) -> float:
         """x_i.w for w = mirror(theta)."""
         return np.float64(block.dot(i, powers))
 
-    def now_and_curvature(self, block, i, theta, powers, power_sum):
+    def now_and_curvature(
+        self, block: Block, i: int, theta: np.ndarray, powers: np.ndarray, power_sum: float
+    ) -> tuple[float, float]:
         """(now, curvature); for a sparse row in one loop."""
         return block.dot_and_square(i, powers)
 
-    def move(self, block, i, t, theta, powers, power_sum):
+    def move(self, block: Block, i: int, t: float, theta: np.ndarray, powers: np.ndarray, power_sum: float) -> float:
         """theta += t x_i; returns the new sum |theta|^q (not needed here)."""
         block.add(i, t, theta)
         return power_sum
 
-    def score(self, block, i, theta, drift, share, square):
+    def score(self, block: Block, i: int, theta: np.ndarray, drift: np.ndarray, share: float, square: float) -> float:
         """x_i . mirror(theta + share drift); square is not needed."""
         return np.float64(block.dot(i, theta)) + share * np.float64(block.dot(i, drift))
 
-    def combined_square(self, theta, drift, share):
+    def combined_square(self, theta: np.ndarray, drift: np.ndarray, share: float) -> float:
         """||theta + share drift||_q^2 (not needed here)."""
         return 0.0
 
@@ -55,31 +58,33 @@ class Lp(NamedTuple):
 
     q: float
 
-    def curvature(self, block, i):
+    def curvature(self, block: Block, i: int) -> float:
         """L_i = (q-1) ||a_i||_q^2, the curvature bound of the dual along row i."""
         return (self.q - 1.0) * block.sum_powers(i, self.q) ** (2.0 / self.q)
 
-    def scale(self, power_sum):
+    def scale(self, power_sum: float) -> float:
         """The factor from the stored powers to the weights: ||theta||_q^(2-q)."""
         return power_sum ** ((2.0 - self.q) / self.q) if power_sum > 0.0 else 0.0
 
-    def now(self, block, i, theta, powers, power_sum):
+    def now(self, block: Block, i: int, theta: np.ndarray, powers: np.ndarray, power_sum: float) -> float:
         """x_i.w for w = mirror(theta)."""
         return self.scale(power_sum) * np.float64(block.dot(i, powers))
 
-    def now_and_curvature(self, block, i, theta, powers, power_sum):
+    def now_and_curvature(
+        self, block: Block, i: int, theta: np.ndarray, powers: np.ndarray, power_sum: float
+    ) -> tuple[float, float]:
         """(now, curvature)."""
         return self.now(block, i, theta, powers, power_sum), self.curvature(block, i)
 
-    def move(self, block, i, t, theta, powers, power_sum):
+    def move(self, block: Block, i: int, t: float, theta: np.ndarray, powers: np.ndarray, power_sum: float) -> float:
         """theta += t x_i, and powers accordingly; returns the new sum |theta|^q."""
         return max(power_sum + block.add_mirrored(i, t, theta, powers, self.q), 0.0)
 
-    def score(self, block, i, theta, drift, share, square):
+    def score(self, block: Block, i: int, theta: np.ndarray, drift: np.ndarray, share: float, square: float) -> float:
         """x_i . mirror(theta + share drift), where square is (nearly) ||theta + share drift||_q^2."""
         return block.combined_dot(i, theta, drift, share, self.q, math.sqrt(square)) if square > 0.0 else 0.0
 
-    def combined_square(self, theta, drift, share):
+    def combined_square(self, theta: np.ndarray, drift: np.ndarray, share: float) -> float:
         """||theta + share drift||_q^2."""
         top = 0.0
         for j in range(theta.size):
@@ -102,19 +107,21 @@ class Shrunk(NamedTuple):
     r: float
     rest: float
 
-    def curvature(self, block, i):
+    def curvature(self, block: Block, i: int) -> float:
         """L_i = ||a_i||_2^2 / rest, the curvature bound of the dual along row i."""
         return block.sum_powers(i, 2.0) / self.rest
 
-    def now(self, block, i, theta, powers, power_sum):
+    def now(self, block: Block, i: int, theta: np.ndarray, powers: np.ndarray, power_sum: float) -> float:
         """x_i.w for w = mirror(theta)."""
         return block.shrunk_dot(i, theta, self.r) / self.rest
 
-    def now_and_curvature(self, block, i, theta, powers, power_sum):
+    def now_and_curvature(
+        self, block: Block, i: int, theta: np.ndarray, powers: np.ndarray, power_sum: float
+    ) -> tuple[float, float]:
         """(now, curvature)."""
         return self.now(block, i, theta, powers, power_sum), self.curvature(block, i)
 
-    def move(self, block, i, t, theta, powers, power_sum):
+    def move(self, block: Block, i: int, t: float, theta: np.ndarray, powers: np.ndarray, power_sum: float) -> float:
         """theta += t x_i; returns power_sum (not needed here)."""
         block.add(i, t, theta)
         return power_sum
@@ -131,22 +138,27 @@ class Grouped(NamedTuple):
     r: float
     rest: float
 
-    def curvature(self, block, i):
+    def curvature(self, block: Block, i: int) -> float:
         """L_i = ||a_i||_2^2 / rest, the curvature bound of the dual along row i."""
         return block.sum_powers(i, 2.0) / self.rest
 
-    def now(self, block, i, theta, powers, power_sum):
+    def now(self, block: Block, i: int, theta: np.ndarray, powers: np.ndarray, power_sum: float) -> float:
         """x_i.w for w = mirror(theta)."""
         return block.grouped_dot(i, theta, powers, self.of, self.roots, self.r) / self.rest
 
-    def now_and_curvature(self, block, i, theta, powers, power_sum):
+    def now_and_curvature(
+        self, block: Block, i: int, theta: np.ndarray, powers: np.ndarray, power_sum: float
+    ) -> tuple[float, float]:
         """(now, curvature)."""
         return self.now(block, i, theta, powers, power_sum), self.curvature(block, i)
 
-    def move(self, block, i, t, theta, powers, power_sum):
+    def move(self, block: Block, i: int, t: float, theta: np.ndarray, powers: np.ndarray, power_sum: float) -> float:
         """theta += t x_i, and the squares of its groups accordingly; returns power_sum (not needed here)."""
         block.add_grouped(i, t, theta, powers, self.of)
         return power_sum
+
+
+Norm = L2 | Lp | Shrunk | Grouped
 
 
 def resolve_p(norm: float | str, features: int) -> float:

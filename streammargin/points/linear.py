@@ -17,6 +17,8 @@ class LinearPoint:
     zeros (K, d) bool: the weights that are proven to be 0 in every solution; default: none.
     """
 
+    bias: float
+    w: np.ndarray
     ARRAYS: ClassVar[tuple[str, ...]] = ("coef", "intercept")
 
     def __init__(self, w: np.ndarray, bias: float, zeros: np.ndarray | None = None) -> None:

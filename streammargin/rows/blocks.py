@@ -23,15 +23,15 @@ PREFETCH_BYTES = 6 << 20
 ONE, TWO, THREE, FOUR = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
 
 
-def prefetch(array, index):
+def prefetch(array: np.ndarray, index: int) -> None:
     """Prefetch array[index] into the cache; does nothing without the JIT."""
 
 
-def prefetch_outer(array, index):
+def prefetch_outer(array: np.ndarray, index: int) -> None:
     """The same into the L2 cache, which allows more requests at a time than L1."""
 
 
-def dense_dot(x, w):
+def dense_dot(x: np.ndarray, w: np.ndarray) -> float:
     """sum_j x_j w_j over the entries of x, in the precision of w."""
     total = w.dtype.type(0)
     for j in range(x.size):
@@ -39,7 +39,7 @@ def dense_dot(x, w):
     return total
 
 
-def squares(x):
+def squares(x: np.ndarray) -> float:
     """sum_j x_j^2 over the entries of x, in float64."""
     total = 0.0
     for j in range(x.size):
@@ -47,7 +47,7 @@ def squares(x):
     return total
 
 
-def dense_exact_dot(x, w):
+def dense_exact_dot(x: np.ndarray, w: np.ndarray) -> float:
     """sum_j x_j w_j over the entries of x, in float64."""
     total = 0.0
     for j in range(x.size):
@@ -55,12 +55,12 @@ def dense_exact_dot(x, w):
     return total
 
 
-def beyond(x, r):
+def beyond(x: float, r: float) -> float:
     """sign(x) (|x| - r)_+, without a branch, which would often be mispredicted."""
     return x - min(max(x, -r), r)
 
 
-def dense_shrunk_dot(x, theta, r):
+def dense_shrunk_dot(x: np.ndarray, theta: np.ndarray, r: float) -> float:
     """sum_j x_j sign(theta_j) (|theta_j| - r)_+ over the entries of x."""
     total = 0.0
     for j in range(x.size):
@@ -68,7 +68,7 @@ def dense_shrunk_dot(x, theta, r):
     return total
 
 
-def add_outer_products(rows, t, H, first):
+def add_outer_products(rows: np.ndarray, t: float, H: np.ndarray, first: int) -> None:
     """H[j, k] += t sum_r rows[r, j] rows[r, k] for first <= j <= k; the number of rows is a multiple of 8."""
     width = H.shape[0]
     for low in range(first, width, TILE):
@@ -92,7 +92,7 @@ def add_outer_products(rows, t, H, first):
                     )
 
 
-def add_multiples(X, rows, factors, w):
+def add_multiples(X: np.ndarray, rows: np.ndarray, factors: np.ndarray, w: np.ndarray) -> None:
     """w[j] += sum_r factors_r X[i, j] over the listed rows i, four rows at a time."""
     d = X.shape[1]
     w = w[:d]
@@ -114,29 +114,29 @@ class DenseBlock(NamedTuple):
     X: np.ndarray
     bias: float
 
-    def rows(self):
+    def rows(self) -> int:
         """Number of rows m."""
         return self.X.shape[0]
 
-    def features(self):
+    def features(self) -> int:
         """Number of columns d, the constant column not counted."""
         return self.X.shape[1]
 
-    def dot(self, i, w):
+    def dot(self, i: int, w: np.ndarray) -> float:
         """x_i . w, summed in the precision of w."""
         x = self.X[i]
         return dense_dot(x, w) + w.dtype.type(self.bias) * w[x.size]
 
-    def exact_dot(self, i, w):
+    def exact_dot(self, i: int, w: np.ndarray) -> float:
         """x_i . w, summed in float64 even where w is float32."""
         x = self.X[i]
         return dense_exact_dot(x, w) + np.float64(self.bias) * np.float64(w[x.size])
 
-    def dot_and_square(self, i, w):
+    def dot_and_square(self, i: int, w: np.ndarray) -> tuple[float, float]:
         """(exact_dot, ||x_i||_2^2), summed in float64; the square may under- or overflow."""
         return self.exact_dot(i, w), self.sum_powers(i, 2.0)
 
-    def add(self, i, t, w):
+    def add(self, i: int, t: float, w: np.ndarray) -> None:
         """w += t x_i."""
         x = self.X[i]
         t = w.dtype.type(t)
@@ -144,13 +144,13 @@ class DenseBlock(NamedTuple):
             w[j] += t * x[j]
         w[x.size] += t * w.dtype.type(self.bias)
 
-    def add_rows(self, rows, factors, w):
+    def add_rows(self, rows: np.ndarray, factors: np.ndarray, w: np.ndarray) -> None:
         """w += sum_r factors_r x_i over the listed rows i."""
         add_multiples(self.X, rows, factors, w)
         for r in range(rows.size):
             w[self.X.shape[1]] += factors[r] * self.bias
 
-    def sum_powers(self, i, q):
+    def sum_powers(self, i: int, q: float) -> float:
         """sum_j |x_ij|^q, in float64."""
         x = self.X[i]
         total = 0.0
@@ -164,7 +164,7 @@ class DenseBlock(NamedTuple):
             total += abs(self.bias) ** q
         return total
 
-    def add_mirrored(self, i, t, theta, powers, q):
+    def add_mirrored(self, i: int, t: float, theta: np.ndarray, powers: np.ndarray, q: float) -> float:
         """theta += t x_i and powers = sign(theta) |theta|^(q-1); returns the change of sum |theta|^q."""
         x = self.X[i]
         d = x.size
@@ -178,12 +178,14 @@ class DenseBlock(NamedTuple):
                 change += theta[j] * powers[j]
         return change
 
-    def shrunk_dot(self, i, theta, r):
+    def shrunk_dot(self, i: int, theta: np.ndarray, r: float) -> float:
         """sum_j x_ij sign(theta_j) (|theta_j| - r)_+."""
         x = self.X[i]
         return dense_shrunk_dot(x, theta, r) + self.bias * beyond(theta[x.size], r)
 
-    def grouped_dot(self, i, theta, squares, of, roots, r):
+    def grouped_dot(
+        self, i: int, theta: np.ndarray, squares: np.ndarray, of: np.ndarray, roots: np.ndarray, r: float
+    ) -> float:
         """sum_j x_ij theta_j (1 - r roots_g / ||theta_g||)_+ with g = of_j and squares_g = ||theta_g||^2."""
         x = self.X[i]
         d = x.size
@@ -196,7 +198,7 @@ class DenseBlock(NamedTuple):
                 total += value * theta[j] * (1.0 - by / np.sqrt(square))
         return total
 
-    def add_grouped(self, i, t, theta, squares, of):
+    def add_grouped(self, i: int, t: float, theta: np.ndarray, squares: np.ndarray, of: np.ndarray) -> None:
         """theta += t x_i, and squares_g = ||theta_g||^2 accordingly."""
         x = self.X[i]
         d = x.size
@@ -205,11 +207,13 @@ class DenseBlock(NamedTuple):
             squares[of[j]] = max(squares[of[j]] + step * (2.0 * theta[j] + step), 0.0)
             theta[j] += step
 
-    def entries(self, i):
+    def entries(self, i: int) -> int:
         """Number of stored values of row i."""
         return self.X.shape[1]
 
-    def combined_dot(self, i, theta, drift, share, q, length):
+    def combined_dot(
+        self, i: int, theta: np.ndarray, drift: np.ndarray, share: float, q: float, length: float
+    ) -> float:
         """x_i . w for w = mirror(v), v = theta + share drift and ||v||_q = length, in float64."""
         x = self.X[i]
         d = x.size
@@ -221,7 +225,7 @@ class DenseBlock(NamedTuple):
                 total += value * np.sign(v) * min(abs(v) / length, 1.0) ** (q - 1.0)
         return length * total
 
-    def add_gram(self, rows, factors, few, H):
+    def add_gram(self, rows: np.ndarray, factors: np.ndarray, few: np.ndarray, H: np.ndarray) -> None:
         """H (d+1, d+1) += sum_r factors_r x_i x_i^T over the listed rows i, upper triangle only; factors >= 0.
 
         few (GRAM_ROWS, d+1): scratch memory, as a method of a block cannot allocate.
@@ -240,12 +244,12 @@ class DenseBlock(NamedTuple):
             few[size:up] = 0.0
             add_outer_products(few[:up], 1.0, H, 0)
 
-    def prefetch_row(self, i):
+    def prefetch_row(self, i: int) -> None:
         """Prefetch the beginning of row i; the hardware prefetches the rest of a dense row."""
         if i < self.X.shape[0]:
             prefetch(self.X, i * self.X.shape[1])
 
-    def prefetch_weights(self, i, w):
+    def prefetch_weights(self, i: int, w: np.ndarray) -> None:
         """Do nothing: a dense row uses all weights in order, which the hardware prefetches."""
 
 
@@ -258,15 +262,15 @@ class CSRBlock(NamedTuple):
     width: int
     bias: float
 
-    def rows(self):
+    def rows(self) -> int:
         """Number of rows m."""
         return self.indptr.size - 1
 
-    def features(self):
+    def features(self) -> int:
         """Number of columns d, the constant column not counted."""
         return self.width
 
-    def dot(self, i, w):
+    def dot(self, i: int, w: np.ndarray) -> float:
         """x_i . w, summed in the precision of w."""
         data, indices = self.data, self.indices
         k, stop = np.uint64(self.indptr[i]), np.uint64(self.indptr[i + 1])
@@ -284,7 +288,7 @@ class CSRBlock(NamedTuple):
             k += ONE
         return (s0 + s1) + (s2 + s3) + w.dtype.type(self.bias) * w[self.width]
 
-    def exact_dot(self, i, w):
+    def exact_dot(self, i: int, w: np.ndarray) -> float:
         """x_i . w, summed in float64 even where w is float32."""
         data, indices = self.data, self.indices
         k, stop = np.uint64(self.indptr[i]), np.uint64(self.indptr[i + 1])
@@ -301,7 +305,7 @@ class CSRBlock(NamedTuple):
             k += ONE
         return (s0 + s1) + (s2 + s3) + np.float64(self.bias) * np.float64(w[self.width])
 
-    def dot_and_square(self, i, w):
+    def dot_and_square(self, i: int, w: np.ndarray) -> tuple[float, float]:
         """(exact_dot, ||x_i||_2^2), summed in float64, in one loop; the square may under- or overflow."""
         data, indices = self.data, self.indices
         k, stop = np.uint64(self.indptr[i]), np.uint64(self.indptr[i + 1])
@@ -326,7 +330,7 @@ class CSRBlock(NamedTuple):
         score = (s0 + s1) + (s2 + s3) + np.float64(self.bias) * np.float64(w[self.width])
         return score, q0 + q1 + self.bias * self.bias
 
-    def add(self, i, t, w):
+    def add(self, i: int, t: float, w: np.ndarray) -> None:
         """w += t x_i."""
         data, indices = self.data, self.indices
         k, stop = np.uint64(self.indptr[i]), np.uint64(self.indptr[i + 1])
@@ -336,14 +340,14 @@ class CSRBlock(NamedTuple):
             k += ONE
         w[self.width] += t * w.dtype.type(self.bias)
 
-    def add_rows(self, rows, factors, w):
+    def add_rows(self, rows: np.ndarray, factors: np.ndarray, w: np.ndarray) -> None:
         """w += sum_r factors_r x_i over the listed rows i."""
         for r in range(rows.size):
             if r + 2 < rows.size:
                 self.prefetch_row(rows[r + 2])
             self.add(rows[r], factors[r], w)
 
-    def sum_powers(self, i, q):
+    def sum_powers(self, i: int, q: float) -> float:
         """sum_j |x_ij|^q, in float64."""
         total = 0.0
         if q == 2.0:
@@ -355,7 +359,7 @@ class CSRBlock(NamedTuple):
             total += abs(self.bias) ** q
         return total
 
-    def add_mirrored(self, i, t, theta, powers, q):
+    def add_mirrored(self, i: int, t: float, theta: np.ndarray, powers: np.ndarray, q: float) -> float:
         """theta += t x_i and powers = sign(theta) |theta|^(q-1); returns the change of sum |theta|^q."""
         start, stop = self.indptr[i], self.indptr[i + 1]
         change = 0.0
@@ -369,7 +373,7 @@ class CSRBlock(NamedTuple):
                 change += theta[j] * powers[j]
         return change
 
-    def shrunk_dot(self, i, theta, r):
+    def shrunk_dot(self, i: int, theta: np.ndarray, r: float) -> float:
         """sum_j x_ij sign(theta_j) (|theta_j| - r)_+."""
         data, indices = self.data, self.indices
         k, stop = np.uint64(self.indptr[i]), np.uint64(self.indptr[i + 1])
@@ -386,7 +390,9 @@ class CSRBlock(NamedTuple):
             k += ONE
         return (s0 + s1) + (s2 + s3) + self.bias * beyond(theta[self.width], r)
 
-    def grouped_dot(self, i, theta, squares, of, roots, r):
+    def grouped_dot(
+        self, i: int, theta: np.ndarray, squares: np.ndarray, of: np.ndarray, roots: np.ndarray, r: float
+    ) -> float:
         """sum_j x_ij theta_j (1 - r roots_g / ||theta_g||)_+ with g = of_j and squares_g = ||theta_g||^2."""
         start, stop = self.indptr[i], self.indptr[i + 1]
         total = 0.0
@@ -399,7 +405,7 @@ class CSRBlock(NamedTuple):
                 total += value * theta[j] * (1.0 - by / np.sqrt(square))
         return total
 
-    def add_grouped(self, i, t, theta, squares, of):
+    def add_grouped(self, i: int, t: float, theta: np.ndarray, squares: np.ndarray, of: np.ndarray) -> None:
         """theta += t x_i, and squares_g = ||theta_g||^2 accordingly."""
         start, stop = self.indptr[i], self.indptr[i + 1]
         for k in range(start, stop + 1):
@@ -408,11 +414,13 @@ class CSRBlock(NamedTuple):
             squares[of[j]] = max(squares[of[j]] + step * (2.0 * theta[j] + step), 0.0)
             theta[j] += step
 
-    def entries(self, i):
+    def entries(self, i: int) -> int:
         """Number of stored values of row i."""
         return self.indptr[i + 1] - self.indptr[i]
 
-    def combined_dot(self, i, theta, drift, share, q, length):
+    def combined_dot(
+        self, i: int, theta: np.ndarray, drift: np.ndarray, share: float, q: float, length: float
+    ) -> float:
         """x_i . w for w = mirror(v), v = theta + share drift and ||v||_q = length, in float64."""
         start, stop = self.indptr[i], self.indptr[i + 1]
         total = 0.0
@@ -424,7 +432,7 @@ class CSRBlock(NamedTuple):
                 total += value * np.sign(v) * min(abs(v) / length, 1.0) ** (q - 1.0)
         return length * total
 
-    def add_gram(self, rows, factors, few, H):
+    def add_gram(self, rows: np.ndarray, factors: np.ndarray, few: np.ndarray, H: np.ndarray) -> None:
         """H (d+1, d+1) += sum_r factors_r x_i x_i^T over the listed rows i, upper triangle only; factors >= 0.
 
         few (GRAM_ROWS, d+1): scratch memory, as a method of a block cannot allocate.
@@ -441,7 +449,7 @@ class CSRBlock(NamedTuple):
                 h[self.width] += t * self.bias
             H[self.width, self.width] += factors[r] * self.bias * self.bias
 
-    def prefetch_row(self, i):
+    def prefetch_row(self, i: int) -> None:
         """Prefetch row i."""
         rows = self.indptr.size - 1
         if i < rows:
@@ -450,7 +458,7 @@ class CSRBlock(NamedTuple):
                 prefetch(self.data, self.indptr[i] + LINE * line)
                 prefetch(self.indices, self.indptr[i] + LINE * line)
 
-    def prefetch_weights(self, i, w):
+    def prefetch_weights(self, i: int, w: np.ndarray) -> None:
         """Prefetch the entries of w at the columns of row i, where w has more than PREFETCH_BYTES."""
         if i + 1 < self.indptr.size and w.size * w.itemsize > PREFETCH_BYTES:
             start = self.indptr[i]

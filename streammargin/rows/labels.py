@@ -17,7 +17,7 @@ class RowNumbers(NamedTuple):
     first: int
     listed: np.ndarray
 
-    def row(self, i):
+    def row(self, i: int) -> int:
         """The global number of row i of the block."""
         return self.listed[i] if self.listed.size > 0 else self.first + i
 
@@ -122,25 +122,25 @@ class Labels(NamedTuple):
     targets_a_row: int = 1
     targets_a_line: int = 0
 
-    def rows(self):
+    def rows(self) -> int:
         """n."""
         return -(-self.codes.size // self.codes_a_row)
 
-    def code(self, row):
+    def code(self, row: int) -> int:
         """The class, of several labels that of the first; -1 for an absent row."""
         return self.codes[(row - self.first) * self.codes_a_row]
 
-    def code_in(self, k, row):
+    def code_in(self, k: int, row: int) -> int:
         """The class in line k; -1 for an absent row."""
         return self.codes[(row - self.first) * self.codes_a_row + k * self.codes_a_line]  # without a branch
 
-    def weight(self, row):
+    def weight(self, row: int) -> float:
         """The sample weight; 0 for an absent row."""
         if self.code(row) < 0:
             return 0.0
         return self.weights[row - self.first] if self.weights.size > 0 else 1.0
 
-    def cap(self, k, row):
+    def cap(self, k: int, row: int) -> float:
         """C times class weight times sample weight, the largest dual of the hinge; 0 for a row absent in problem k."""
         code = self.code_in(k, row)
         if code < 0:
@@ -148,28 +148,28 @@ class Labels(NamedTuple):
         weight = self.weights[row - self.first] if self.weights.size > 0 else 1.0
         return self.caps[k, code] * weight if weight > 0.0 else 0.0
 
-    def own(self, k, row):
+    def own(self, k: int, row: int) -> bool:
         """Whether y = +1 for the row in problem k."""
         return self.code_in(k, row) == self.positive[k]
 
-    def sign(self, k, row):
+    def sign(self, k: int, row: int) -> float:
         """y in {-1, 1}; 1 for a regression."""
         return 2.0 * (self.code_in(k, row) == self.positive[k]) - 1.0
 
-    def wrong(self, k, row, margin):
+    def wrong(self, k: int, row: int, margin: float) -> bool:
         """Whether a row with this margin is misclassified; a score of 0 predicts the sign -1."""
         return margin < 0.0 or (margin == 0.0 and self.own(k, row))
 
-    def target(self, k, row):
+    def target(self, k: int, row: int) -> float:
         """The target of a regression in line k; 0 for classes."""
         if self.targets.size == 0:
             return 0.0
         return self.targets[(row - self.first) * self.targets_a_row + k * self.targets_a_line]
 
-    def epsilon(self, row):
+    def epsilon(self, row: int) -> float:
         """How much farther from its target than the loss says a score may be; 0 where rows have no epsilon."""
         return self.epsilons[row - self.first] if self.epsilons.size > 0 else 0.0
 
-    def margin(self, k, row, score):
+    def margin(self, k: int, row: int, score: float) -> float:
         """The argument u of the loss: y score for classes, score - target for a regression."""
         return self.sign(k, row) * score - self.target(k, row)

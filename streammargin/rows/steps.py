@@ -14,13 +14,13 @@ class Perceptron(NamedTuple):
 
     rate: float
 
-    def factor(self, seen):
+    def factor(self, seen: float) -> float:
         return 1.0
 
-    def moves(self, u):
+    def moves(self, u: float) -> bool:
         return not u > 0.0
 
-    def multiple(self, u, cap):
+    def multiple(self, u: float, cap: float) -> float:
         return self.rate
 
 
@@ -29,13 +29,13 @@ class MirrorDescent(NamedTuple):
 
     rate: float
 
-    def factor(self, seen):
+    def factor(self, seen: float) -> float:
         return 1.0
 
-    def moves(self, u):
+    def moves(self, u: float) -> bool:
         return u < 1.0
 
-    def multiple(self, u, cap):
+    def multiple(self, u: float, cap: float) -> float:
         return self.rate * (1.0 - u)
 
 
@@ -44,13 +44,13 @@ class Pegasos(NamedTuple):
 
     horizon: float
 
-    def factor(self, seen):
+    def factor(self, seen: float) -> float:
         return self.horizon / seen if seen > 0.0 else 0.0
 
-    def moves(self, u):
+    def moves(self, u: float) -> bool:
         return u < 1.0
 
-    def multiple(self, u, cap):
+    def multiple(self, u: float, cap: float) -> float:
         return cap
 
 

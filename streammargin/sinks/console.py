@@ -68,6 +68,9 @@ class Console:
     logged: whether the run writes a log, to which messages may refer.
     """
 
+    logged: bool
+    max_seconds: float | None
+
     def __init__(
         self,
         verbosity: int = 0,
@@ -75,10 +78,10 @@ class Console:
         max_seconds: float | None = None,
         logged: bool = False,
     ) -> None:
-        self.stream = stream or sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # pythonw has none
+        self.stream: TextIO = stream or sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # pythonw has none
         self.verbosity = verbosity
-        self.bar = self.stream.isatty() and os.environ.get("TERM") != "dumb"
-        self.color = self.bar and "NO_COLOR" not in os.environ
+        self.bar: bool = self.stream.isatty() and os.environ.get("TERM") != "dumb"
+        self.color: bool = self.bar and "NO_COLOR" not in os.environ
         self.max_seconds, self.logged = max_seconds, logged
         self._last = self._started = time.monotonic()
         self._open = False

@@ -244,7 +244,7 @@ class Stage:
     may change it.
     """
 
-    solver: Solver
+    solver: Solver[Any]
     enter: Callable[[Problem, Any, Any], Any] = lambda problem, before, watch: before
     leave: Callable[[Problem, Any, Any, PassReport, np.ndarray], str] = stay
 

@@ -169,19 +169,22 @@ class ArraySource(Source):
     checked when they are first used, as for files. The arrays are never written.
     """
 
+    features: int
+    rows: int
+
     def __init__(self, X: Any, y: Any = None, sample_weight: Any = None, name: str = "X") -> None:
         self.name = name
         self._names = frame_names(X, name)
         X = as_rows(X, name)
-        self.sparse = hasattr(X, "tocsr")
+        self.sparse: bool = hasattr(X, "tocsr")
         if getattr(X, "ndim", 2) != 2:
             raise DataError(f"{name} has {X.ndim} dimension(s); rows must be a 2-dimensional array, one row each")
         self.rows, self.features = (int(size) for size in X.shape)
         if self.rows == 0 or self.features == 0:
             raise DataError(f"{name} has {self.rows} rows and {self.features} columns; rows need both")
-        self.dtype = value_dtype(X.dtype, name)
+        self.dtype: np.dtype = value_dtype(X.dtype, name)
         self._block: Block = self._sparse(X) if self.sparse else self._dense(X)
-        self.nnz = int(self._block.data.size) if isinstance(self._block, CSRBlock) else self.rows * self.features
+        self.nnz: int = int(self._block.data.size) if isinstance(self._block, CSRBlock) else self.rows * self.features
         self._y: np.ndarray | None = None
         self._outputs: list[str] | None = None
         if y is not None:

@@ -85,6 +85,10 @@ def finite_rows(X: np.ndarray, path: str, first: int) -> Batch:
 class Narrowing:
     """Checks a conversion to the stored dtype: overflow is an error; loss of whole numbers or underflow warns once."""
 
+    said: bool
+    dtype: np.dtype
+    path: str
+
     def __init__(self, dtype: np.dtype, path: str) -> None:
         self.dtype, self.path, self.said = dtype, path, False
 

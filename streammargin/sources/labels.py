@@ -264,6 +264,9 @@ def _is_missing(value: object) -> bool:
 class LabelCursor:
     """Returns any number of labels at a time, (m,) or (m, outputs), from chunks of other lengths."""
 
+    left: np.ndarray
+    chunks: Iterator[np.ndarray]
+
     def __init__(self, chunks: Iterator[np.ndarray]) -> None:
         self.chunks, self.left = chunks, np.empty(0)
 

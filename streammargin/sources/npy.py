@@ -37,18 +37,21 @@ def read_header(stream: Any) -> tuple[tuple[int, ...], np.dtype]:
 class NpyArray:
     """An array of numpy.save, read in pieces. Not memory-mapped: if a mapped file is truncated, the process dies."""
 
+    dtype: np.dtype
+    shape: tuple[int, ...]
+
     def __init__(self, path: str, noun: str) -> None:
         self.path = path
         try:
             with open(path, "rb") as file:
                 self.shape, self.dtype = read_header(file)
-                self.start = file.tell()
+                self.start: int = file.tell()
                 size = os.fstat(file.fileno()).st_size
         except OSError as error:
             raise InputMissingError(f"{path} cannot be read ({error.strerror})") from error
         except ValueError as error:
             raise DataError(f"{path} is not an array of {noun} ({error}); write it with numpy.save") from error
-        self.ndim = len(self.shape)
+        self.ndim: int = len(self.shape)
         if self.dtype.hasobject or not self.dtype.itemsize:
             raise DataError(
                 f"{path} is not an array of {noun} (its type is {self.dtype}); write numbers or text with numpy.save"

@@ -17,7 +17,9 @@ class ScaledSource(View):
     rounding the scaled values would make the proven gap that of other rows.
     """
 
-    dtype = np.dtype(np.float64)  # known before an instance exists
+    center: np.ndarray
+    factor: np.ndarray
+    dtype: np.dtype = np.dtype(np.float64)  # known before an instance exists
 
     def __init__(self, source: Source, center: np.ndarray, factor: np.ndarray) -> None:
         super().__init__(source)

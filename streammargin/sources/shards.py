@@ -25,6 +25,9 @@ def check_inside(option: str, value: object) -> None:
 class Joined:
     """Columns of several sources as one; None: all its entries are 1."""
 
+    columns: Sequence[Slices | None]
+    starts: np.ndarray
+
     def __init__(self, columns: Sequence[Slices | None], starts: np.ndarray) -> None:
         self.columns, self.starts = columns, starts
 
@@ -52,6 +55,12 @@ class ShardedSource(Source):
     Raises DataError when widths or layouts disagree; `feature_names` raises it when column names do.
     """
 
+    nnz: int
+    rows: int
+    dtype: np.dtype
+    features: int
+    sparse: bool
+
     def __init__(self, sources: Sequence[Source]) -> None:
         first = sources[0]
         for other in sources[1:]:
@@ -65,9 +74,9 @@ class ShardedSource(Source):
                 raise DataError(
                     f"{other.name} is {kinds[0]} but {first.name} is {kinds[1]}; convert the shards to one kind"
                 )
-        self.sources = list(sources)
-        self.name = f"{first.name} and {len(sources) - 1} more" if len(sources) > 1 else first.name
-        self.starts = np.cumsum([0] + [s.rows for s in sources])
+        self.sources: list[Source] = list(sources)
+        self.name: str = f"{first.name} and {len(sources) - 1} more" if len(sources) > 1 else first.name
+        self.starts: np.ndarray = np.cumsum([0] + [s.rows for s in sources])
         self.rows, self.nnz = int(self.starts[-1]), sum(s.nnz for s in sources)
         self.features, self.dtype, self.sparse = first.features, first.dtype, first.sparse
 

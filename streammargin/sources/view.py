@@ -14,6 +14,13 @@ from streammargin.sources.base import Buffer, OfValues, Slices, Source
 class View(Source):
     """Forwards everything to the wrapped source; subclasses override parts."""
 
+    features: int
+    name: str
+    nnz: int
+    rows: int
+    dtype: np.dtype
+    sparse: bool
+
     def __init__(self, source: Source) -> None:
         self.source = source
         self.name, self.rows, self.features, self.nnz = source.name, source.rows, source.features, source.nnz

@@ -23,9 +23,12 @@ class WatchedSource(View):
     file when the source was opened, empty for arrays.
     """
 
+    seen: np.ndarray
+    sums: np.ndarray
+
     def __init__(self, source: Source) -> None:
         super().__init__(source)
-        self.files_then = [_status(path) for path in source.files()]
+        self.files_then: list[list[int] | None] = [_status(path) for path in source.files()]
         self._before: tuple[np.ndarray, ...] | None = None  # ends, sums and seen of another process
         self._set(np.array([0, self.rows], np.int64))
 

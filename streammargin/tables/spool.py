@@ -40,6 +40,8 @@ KEY, SCHEMA, RANGES = "streammargin-table", "streammargin-schema", "streammargin
 class SpooledSource(View):
     """The rows of a spool under the name of its table, with the schema that made them."""
 
+    name: str
+
     def __init__(self, path: str, table: Table, schema: Schema) -> None:
         super().__init__(open_file(path, None, None, None))
         self.name, self._schema, self._table = table.name, schema, table

@@ -30,10 +30,17 @@ class Staged(Reader):
     Each batch is an Arrow stream of its own, as text has no types: a column may hold numbers here and words there.
     """
 
+    path: str
+    reader: Reader
+    columns: list[str]
+    name: str
+    named: bool
+    typed: bool
+
     def __init__(self, reader: Reader, path: str) -> None:
         self.reader, self.path = reader, path
         self.name, self.columns, self.named, self.typed = reader.name, reader.columns, reader.named, reader.typed
-        self.gaps = reader.gaps
+        self.gaps: Sequence[str] = reader.gaps
         self._columns: list[str] = []  # that are written, once all rows are
         self._text: set[str] = set()  # those of them that are text in every batch, or gaps
 

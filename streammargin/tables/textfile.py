@@ -102,6 +102,8 @@ class Text:
     and DataError for a damaged compressed file.
     """
 
+    name: str
+
     def __init__(self, path: str, file: Any = None) -> None:
         self.name, self._line = path, 1
         with contextlib.ExitStack() as stack, self._errors():

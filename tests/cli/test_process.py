@@ -13,6 +13,7 @@ import pytest
 from conftest import HANGS, write_h5
 
 import streammargin as sm
+from streammargin.cli.main import main
 from streammargin.model.linear import LinearModel
 
 COMMAND = f"{sys.executable} -m streammargin"
@@ -60,16 +61,20 @@ def test_a_reader_that_has_enough_is_no_error(model, tmp_path):
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-16"])
-def test_labels_on_stdout_are_those_of_files_whatever_the_encoding(model, tmp_path, encoding):
-    for verb in ("predict", "predict --decision"):
-        done = shell(
-            f"COMMAND {verb} {model} rows.h5 > out.txt; COMMAND {verb} {model} rows.h5 -o file.txt", tmp_path,
-            PYTHONIOENCODING=encoding,
-        )  # fmt: skip
+def test_labels_on_stdout_are_those_of_files_whatever_the_encoding(model, tmp_path, encoding, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for number, verb in enumerate(("predict --decision", "predict")):
+        assert main([*verb.split(), model, "rows.h5", "-o", f"{number}.txt"]) == 0
+        done = shell(f"COMMAND {verb} {model} rows.h5 > out.txt", tmp_path, PYTHONIOENCODING=encoding)
         assert (done.returncode, done.stderr) == (0, "")
-        assert (tmp_path / "out.txt").read_bytes() == (tmp_path / "file.txt").read_bytes()
-        (tmp_path / "file.txt").unlink()
+        assert (tmp_path / "out.txt").read_bytes() == (tmp_path / f"{number}.txt").read_bytes()
     assert (tmp_path / "out.txt").read_text("utf-8").splitlines()[0] == "j\xe5"
+
+
+def test_files_and_messages_bear_an_encoding_without_their_letters(model, tmp_path):
+    done = shell(f"COMMAND predict {model} rows.h5 -o file.txt", tmp_path, PYTHONIOENCODING="ascii")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "file.txt").read_text("utf-8").splitlines() == ["j\xe5", "n\xe4h"]
     done = shell("COMMAND train näh.h5", tmp_path, PYTHONIOENCODING="ascii")  # a message is escaped, not lost
     assert done.returncode == 66 and "n\\xe4h.h5: no such file" in done.stderr
 

@@ -11,11 +11,11 @@ import streammargin as sm
 
 pytest.importorskip("sklearn")
 
+from reference.suite import suite
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils import estimator_checks
 
 CONTRADICTION = "its rows outnumber the columns and contradict each other: there is no interpolator to be equal to"
 IMPOSSIBLE = dict.fromkeys(
@@ -24,25 +24,15 @@ IMPOSSIBLE = dict.fromkeys(
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@estimator_checks.parametrize_with_checks(
-    [
-        sm.InterpolatingRegressor(passes=100),
-    ],
-    expected_failed_checks=lambda estimator: IMPOSSIBLE,
-    xfail_strict=True,
-)
+@suite(sm.InterpolatingRegressor(passes=100), expected_failures=lambda estimator: IMPOSSIBLE)
 def test_scikit_learn_suite(estimator, check):
     check(estimator)
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@estimator_checks.parametrize_with_checks(
-    [
-        sm.InterpolatingRegressor(passes=100, solver="asdca", epsilon=0.1),
-    ],
-    expected_failed_checks=lambda estimator: IMPOSSIBLE,
-    xfail_strict=True,
+@suite(
+    sm.InterpolatingRegressor(passes=100, solver="asdca", epsilon=0.1), expected_failures=lambda estimator: IMPOSSIBLE
 )
 def test_scikit_learn_suite_with_other_options(estimator, check):
     check(estimator)

@@ -16,6 +16,7 @@ import streammargin as sm
 
 pytest.importorskip("sklearn")
 
+from reference.suite import suite
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -32,23 +33,17 @@ EQUIVALENCE = ("check_sample_weight_equivalence_on_dense_data", "check_sample_we
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@estimator_checks.parametrize_with_checks(
-    [
-        sm.MarginClassifier(),
-    ],
-)
+@suite(sm.MarginClassifier())
 def test_scikit_learn_suite(estimator, check):
     check(estimator)
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@estimator_checks.parametrize_with_checks(
-    [
-        sm.MarginClassifier(tol=1e-12, passes=500),
-        sm.MarginClassifier(loss="squared_hinge", **EXACT),
-        sm.MarginClassifier(loss="logistic", **EXACT),
-    ],
+@suite(
+    sm.MarginClassifier(tol=1e-12, passes=500),
+    sm.MarginClassifier(loss="squared_hinge", **EXACT),
+    sm.MarginClassifier(loss="logistic", **EXACT),
 )
 def test_scikit_learn_suite_with_other_options(estimator, check):
     check(estimator)

@@ -13,9 +13,9 @@ import streammargin as sm
 
 pytest.importorskip("sklearn")
 
+from reference.suite import suite
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.utils import estimator_checks
 
 SOLVERS = ("perceptron", "mirror", "pegasos")
 EQUIVALENCE = ("check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data")
@@ -33,26 +33,17 @@ def expected_failures(estimator):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@estimator_checks.parametrize_with_checks(
-    [
-        sm.MarginClassifier(solver="perceptron", passes=100),
-    ],
-    expected_failed_checks=expected_failures,
-    xfail_strict=True,
-)
+@suite(sm.MarginClassifier(solver="perceptron", passes=100), expected_failures=expected_failures)
 def test_scikit_learn_suite(estimator, check):
     check(estimator)
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@estimator_checks.parametrize_with_checks(
-    [
-        sm.MarginClassifier(solver="mirror:average", passes=50, penalty="lp:1.5"),
-        sm.MarginClassifier(solver="pegasos", passes=100),
-    ],
-    expected_failed_checks=expected_failures,
-    xfail_strict=True,
+@suite(
+    sm.MarginClassifier(solver="mirror:average", passes=50, penalty="lp:1.5"),
+    sm.MarginClassifier(solver="pegasos", passes=100),
+    expected_failures=expected_failures,
 )
 def test_scikit_learn_suite_with_other_options(estimator, check):
     check(estimator)

@@ -35,19 +35,20 @@ print(json.dumps([sm.__file__, compiled, scores, said]))
 """
 
 
-def run(*command, cwd="/", **environment):
+def run(*command, cwd="/", code=0, **environment):
+    """The lines that a command prints which ends with this exit code, in an environment without our settings."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("NUMBA_", "STREAMMARGIN_"))}
     kept.pop("PYTHONPATH", None)
     done = subprocess.run(command, cwd=cwd, env={**kept, **environment}, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.returncode == code, done.stdout + done.stderr
     return done.stdout.splitlines()
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory):
-    """(python, site-packages) of an environment with the wheel and its dependencies only."""
+def wheel(tmp_path_factory):
+    """A wheel with a few kernels."""
     home = tmp_path_factory.mktemp("wheel")
-    dist, env = home / "dist", home / "env"
+    dist = home / "dist"
     run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(dist), cwd=ROOT)
     assert not (ROOT / "build" / "lib").exists()
     (plain,) = dist.iterdir()
@@ -55,6 +56,13 @@ def installed(tmp_path_factory):
     out = run(sys.executable, script, str(plain), "--out", str(home), "--quick", "--kinds", "dense:float64")
     (wheel,) = home.glob("*.whl")
     assert str(wheel) in out[-1] and f"-cp3{sys.version_info.minor}-none-" in wheel.name
+    return wheel
+
+
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory):
+    """(python, site-packages) of an environment with the wheel and its dependencies only."""
+    env = tmp_path_factory.mktemp("installed") / "env"
     run(sys.executable, "-m", "venv", "--without-pip", str(env))
     (site,) = env.glob("lib/python*/site-packages")
     (site / "dependencies.pth").write_text("\n".join({str(Path(numba.__file__).parents[1]), *sys.path[-1:]}))
@@ -116,3 +124,18 @@ def test_info_names_them(installed):
     found = json.loads(run(installed[0], "-m", "streammargin", "info", "--kernels", "--json")[-1])
     (one,) = found["shipped"]
     assert one["unused"] is None and one["kernels"] > 10 and one["numba"] == numba.__version__
+
+
+def test_the_check_names_what_a_wheel_lacks(installed):
+    check = [installed[0], str(ROOT / "examples" / "kernel_check.py"), "--penalties", "l2"]
+    assert run(*check, "--rows", "digits", "--losses", "hinge") == ["1 fits, 0 refused; nothing was compiled"]
+    named, last = run(*check, "--rows", "table", "--losses", "smooth_hinge", code=1)
+    assert named.startswith("table, smooth_hinge l2: ") and last.endswith("these kernels were compiled")
+
+
+def test_they_are_measured_beside_native_ones(wheel, tmp_path):
+    few = ["--work", str(tmp_path), "--sets", "D", "--rows", "300", "--losses", "hinge", "--C", "1", "--no-steps"]
+    shown = run(sys.executable, "-m", "examples.benchmarks.shipped", str(wheel), str(tmp_path), *few, cwd=ROOT)
+    title, problem, milliseconds, _, _, bits = (cell.strip() for cell in shown[2].strip("|").split("|"))
+    assert (title, problem) == ("D", "hinge C=1") and int(milliseconds) > 0 and bits in ("same", "others")
+    assert shown[-1].startswith("compiled beside the kernels of the wheel: ")  # this wheel has those of float64 alone

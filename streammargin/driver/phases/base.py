@@ -20,6 +20,8 @@ class Phase(ABC):
     call returns the share that is done, and None at the end (see `Solver`). A phase keeps its state in the course.
     """
 
+    course: Course
+
     def __init__(self, course: Course, reader: BlockReader) -> None:
         self.course, self._reader = course, reader
 

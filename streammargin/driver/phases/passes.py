@@ -23,7 +23,7 @@ class Pass(Phase):
 
     def __init__(self, course: Course, reader: BlockReader) -> None:
         super().__init__(course, reader)
-        self.gain = Gain()
+        self.gain: Gain = Gain()
 
     @property
     def blocks_per_step(self) -> int:

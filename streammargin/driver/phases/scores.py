@@ -16,6 +16,9 @@ from streammargin.solvers.base import Blocks
 class Scores(Phase):
     """The event of the pass, and the choice of the next phase, wait until its error is known."""
 
+    early: EarlyStop
+    validator: Validator
+
     def __init__(self, course: Course, reader: BlockReader, validator: Validator, early: EarlyStop) -> None:
         super().__init__(course, reader)
         self.validator, self.early = validator, early

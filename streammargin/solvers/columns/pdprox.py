@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -50,8 +50,8 @@ class Pdprox(Method):
     prologue = 1
     numeric = True
     several = True
-    requires = ("step", "primal", "dual")
-    takes = (PATH, TOP)
+    requires: ClassVar[tuple[str, ...]] = ("step", "primal", "dual")
+    takes: ClassVar[tuple[str, ...]] = (PATH, TOP)
     any_p = False
 
     def check(self, problem: Problem) -> None:

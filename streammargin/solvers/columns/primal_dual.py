@@ -104,7 +104,7 @@ class PaperSteps(DualPass[PaperPair]):
 
     name = "steps of the paper"
     dual: bool = entry(False, YesNo(), "Algorithm 1 in place of 2")
-    state_class = PaperPair
+    state_class: ClassVar[type[PaperPair]] = PaperPair
     keeps_best = False
 
     def first_pace(self, problem: Problem, state: PaperPair, mass: float, squares: np.ndarray) -> None:

@@ -6,7 +6,7 @@ Lee, Sun and Saunders 2014 (SIAM J. Optim. 24) for smooth losses; Li, Sun and To
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -111,9 +111,9 @@ class ProximalNewton(LinearSolver[ProxNewton]):
     name = "proximal steps of newton"
     numeric = True
     several = True
-    requires = ("step", "primal", "dual", "gap", "slope")
-    takes = (PATH,)
-    state_class = ProxNewton
+    requires: ClassVar[tuple[str, ...]] = ("step", "primal", "dual", "gap", "slope")
+    takes: ClassVar[tuple[str, ...]] = (PATH,)
+    state_class: ClassVar[type[ProxNewton]] = ProxNewton
 
     def serves(self, penalty: Penalty, free: bool) -> bool:
         return isinstance(penalty, LpSquare) or penalty.pieces(1) is not None  # the exponent of lp is checked elsewhere

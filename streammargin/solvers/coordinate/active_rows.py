@@ -84,7 +84,7 @@ class Moves:
         self.alpha = alpha
         self.rows: list[slice | np.ndarray] = [slice(first, first + block.rows()) for first, block in blocks]
         self.rows += [active.rows.pieces[name].ids for name in parts]
-        self.before = [np.array(alpha[:, rows]) for rows in self.rows]
+        self.before: list[np.ndarray] = [np.array(alpha[:, rows]) for rows in self.rows]
 
     def made(self) -> list[np.ndarray]:
         """The changes since then, (m,) for each block and piece."""

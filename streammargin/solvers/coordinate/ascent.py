@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from streammargin.errors import UsageError
@@ -61,9 +63,9 @@ class Ascent(Succession):
     )  # fmt: skip
     numeric = True
     several = True
-    blocks_per_step = DualAscent.blocks_per_step
-    watch = Watch
-    requires = DualAscent.requires
+    blocks_per_step: ClassVar[int] = DualAscent.blocks_per_step
+    watch: ClassVar[type | None] = Watch
+    requires: ClassVar[tuple[str, ...]] = DualAscent.requires
 
     @property
     def called(self) -> str:

@@ -78,7 +78,7 @@ class DualAscent(CertifiedBySweep[A]):
     blocks_per_step = PLACES
     vectors: ClassVar[int] = 1  # vectors of length d + 1 that each row is multiplied with
     longest: ClassVar[int] = LONGEST  # passes that a row whose dual stays at a bound sleeps at most
-    requires = ("step", "primal", "dual", "settled", "gap", "feasible", "slack", "missed")
+    requires: ClassVar[tuple[str, ...]] = ("step", "primal", "dual", "settled", "gap", "feasible", "slack", "missed")
 
     def dtype(self, problem: Problem) -> np.dtype:
         """float32 where the rows are float32 and the tolerance, now and before a resume, allows it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import numpy as np
 
@@ -54,7 +55,7 @@ class Plain(DualAscent[PlainAscent]):
     """Coordinate ascent without momentum; out of core, active rows are cached."""
 
     name = "plain ascent"
-    state_class = PlainAscent
+    state_class: ClassVar[type[PlainAscent]] = PlainAscent
 
     def kept_bytes(self, problem: Problem) -> int:
         return active_rows.cache_bytes(problem, state_bytes(PlainAscent, problem, self.dtype(problem)))

@@ -85,7 +85,7 @@ class Exact(WholePass[ActiveSetState]):
     name = "active-set"
     state_class: ClassVar[type] = ActiveSetState
     prologue = 0
-    requires = (*DualAscent.requires, "has_hard_margin")  # those of the ascent
+    requires: ClassVar[tuple[str, ...]] = (*DualAscent.requires, "has_hard_margin")  # those of the ascent
 
     def check(self, problem: Problem) -> None:
         super().check(problem)
@@ -267,10 +267,10 @@ class ActiveSet(Succession):
     Source: non-negative least squares for the working set (Lawson and Hanson 1974); the rest is our own.
     """
 
-    name = Exact.name
-    requires = Exact.requires
-    default_C = Exact.default_C
-    any_p = Exact.any_p
+    name: ClassVar[str] = Exact.name
+    requires: ClassVar[tuple[str, ...]] = Exact.requires
+    default_C: ClassVar[float] = Exact.default_C
+    any_p: ClassVar[bool] = Exact.any_p
 
     def check(self, problem: Problem) -> None:
         SMALL.check(problem)

@@ -10,7 +10,7 @@ as centres of the next read. The others are farther from the margin, so that the
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -97,7 +97,7 @@ class NearMargin(CertifiedBySweep[NearState]):
     """Solves the problem of the cached rows between two reads."""
 
     name = "near-margin rows"
-    state_class = NearState
+    state_class: ClassVar[type[NearState]] = NearState
 
     def all_labels(self, problem: Problem) -> bool:
         return False  # those of cached rows lie beside them

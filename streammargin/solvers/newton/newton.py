@@ -11,6 +11,7 @@ proximal                        the only stage: other penalties, a free constant
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import numpy as np
 
@@ -98,10 +99,10 @@ class Newton(Succession):
     name = "newton"
     numeric = True
     several = True
-    requires = ProximalNewton.requires
+    requires: ClassVar[tuple[str, ...]] = ProximalNewton.requires
     any_p = False
-    takes = ProximalNewton.takes
-    watch = Watch
+    takes: ClassVar[tuple[str, ...]] = ProximalNewton.takes
+    watch: ClassVar[type | None] = Watch
 
     def takes_proximal(self, problem: Problem) -> bool:
         """Whether the penalty, a free constant, regression, a path over C or the loss requires the stage `proximal`."""

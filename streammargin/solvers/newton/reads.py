@@ -8,6 +8,7 @@ function of the weights, and feasible, and the proof is exact. Its gap falls wit
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import numpy as np
 
@@ -64,7 +65,7 @@ class Reads(LinearSolver[ReadsState]):
     """A Newton step on all rows after each read."""
 
     name = "newton's reads"
-    state_class = ReadsState
+    state_class: ClassVar[type[ReadsState]] = ReadsState
 
     def reserved_bytes(self, problem: Problem) -> int:
         width = problem.features + 1

@@ -5,6 +5,8 @@ Each pass makes some steps, and ends with a visit of all rows at frozen weights 
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from streammargin.compiled import newton as kernel
@@ -33,7 +35,7 @@ class Steps(LinearSolver[StepsState]):
     """Newton steps on all rows in memory, which start from a sample."""
 
     name = "newton's steps"
-    state_class = StepsState
+    state_class: ClassVar[type[StepsState]] = StepsState
 
     def reserved_bytes(self, problem: Problem) -> int:
         width = problem.features + 1

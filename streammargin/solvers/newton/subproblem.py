@@ -64,6 +64,20 @@ def step_work(values: int, width: int) -> float:
 class Rows:
     """m rows in memory in one problem: margins, duals a, slopes, and their sums."""
 
+    margins: np.ndarray
+    labels: Labels
+    loss: Any
+    parts: Parts
+    proximal: Proximal
+    count: int
+    values: int
+    a: np.ndarray
+    caps: np.ndarray
+    products: np.ndarray
+    slopes: np.ndarray
+    image: np.ndarray
+    totals: np.ndarray
+
     def __init__(self, parts: Parts, labels: Labels, loss: Any, proximal: Proximal, width: int) -> None:
         self.parts, self.labels, self.loss, self.proximal = parts, labels, loss, proximal
         self.count, self.values = labels.rows(), sum(values_of(block).size for _, block in parts)

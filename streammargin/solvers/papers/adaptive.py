@@ -12,6 +12,7 @@ bounds.
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import numpy as np
 
@@ -88,7 +89,7 @@ class Adaptive(WholePass[AdaptiveState]):
         kw_only=True,
     )  # fmt: skip
     joint = True
-    state_class = AdaptiveState
+    state_class: ClassVar[type[AdaptiveState]] = AdaptiveState
 
     def reserved_bytes(self, problem: Problem) -> int:
         vectors = 2 + problem.count  # a row, the starts of a block's columns, and a copy of the weights

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import numpy as np
 
@@ -59,7 +60,7 @@ class BatchPerceptron(GradientPass[BatchPerceptronState]):
 
     name = "batch-perceptron"
     average: bool = entry(True, YesNo(), "report the mean of all iterates in place of the last one")
-    state_class = BatchPerceptronState
+    state_class: ClassVar[type[BatchPerceptronState]] = BatchPerceptronState
 
     def kind_of_state(self) -> type[BatchPerceptronState]:
         return BatchPerceptronState if self.average else LastOnly

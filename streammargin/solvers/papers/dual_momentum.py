@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from streammargin.compiled.vectors import mix
@@ -32,7 +34,7 @@ class DualMomentum(SoftmaxPass[Momentum]):
     """
 
     name = "dual-momentum"
-    state_class = Momentum
+    state_class: ClassVar[type[Momentum]] = Momentum
 
     def move(
         self, problem: Problem, state: Momentum, group: int, step: float, pull: np.ndarray, mass: float, t: int

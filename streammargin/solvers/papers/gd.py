@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 from streammargin.solvers.papers.gradient_pass import Gradient, SoftmaxPass
 from streammargin.solvers.papers.power import PowerIteration
@@ -37,8 +38,8 @@ class Gd(PowerIteration[Descent], SoftmaxPass[Descent]):
     """
 
     name = "gd"
-    state_class = Descent
-    requires = ("curvature_bound", "curvature_at_start")
+    state_class: ClassVar[type[Descent]] = Descent
+    requires: ClassVar[tuple[str, ...]] = ("curvature_bound", "curvature_at_start")
 
     def iterates(self, problem: Problem) -> bool:
         return _bounded(problem)

@@ -53,7 +53,7 @@ class GradientPass(WholePass[G]):
     """
 
     state_class: ClassVar[type[Gradient]] = Gradient
-    norm_range = (1e-200, 1e200)  # products of norms with sums must not overflow
+    norm_range: ClassVar[tuple[float, float]] = (1e-200, 1e200)  # products of norms with sums must not overflow
 
     def reserved_bytes(self, problem: Problem) -> int:
         return 8 * problem.count * (problem.features + 1)  # a copy of the weights

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import numpy as np
 
@@ -46,8 +47,8 @@ class InertialDiagonal(Diagonal):
         "the inertia of iteration t is t/(t + alpha)", kw_only=True,
     )  # fmt: skip
     restarts: bool = entry(True, YesNo(), "t starts again where the inertia leads uphill", kw_only=True)
-    state_class = InertialState
-    fixed_class = FixedInertialState
+    state_class: ClassVar[type[InertialState]] = InertialState
+    fixed_class: ClassVar[type[FixedInertialState]] = FixedInertialState
 
     def momentum(self, state: DiagonalState) -> np.ndarray:
         t = state.steps

@@ -59,7 +59,7 @@ class WholePass(LinearSolver[P]):
     """
 
     prologue = 1
-    default_C = math.inf
+    default_C: ClassVar[float] = math.inf
     any_p = False
     norm_range: ClassVar[tuple[float, float]] = (1e-290, 1e290)  # of the largest row norm
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import numpy as np
 
@@ -51,8 +52,8 @@ class AveragedHardSteps(HardSteps):
 class HardPrimal(Primal[HardSteps]):
     """Adds row norms, which step sizes need, and bounds by the rows of single passes."""
 
-    default_C = math.inf
-    state_class = HardSteps
+    default_C: ClassVar[float] = math.inf
+    state_class: ClassVar[type[HardSteps]] = HardSteps
 
     def kind_of_state(self) -> type[HardSteps]:
         return AveragedHardSteps if self.average else HardSteps

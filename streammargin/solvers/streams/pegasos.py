@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import numpy as np
 
@@ -29,7 +30,7 @@ class Pegasos(Primal[Steps]):
     """
 
     name = "pegasos"
-    state_class = Steps
+    state_class: ClassVar[type[Steps]] = Steps
     any_p = False
 
     def kind_of_state(self) -> type[Steps]:

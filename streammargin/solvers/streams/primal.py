@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 
@@ -59,7 +59,7 @@ class Primal(CertifiedBySweep[P], StreamSolver[P]):
     w = mirror(theta) are for the rows x / base.
     """
 
-    requires = ()  # the default loss, whose steps the kernel has
+    requires: ClassVar[tuple[str, ...]] = ()  # the default loss, whose steps the kernel has
     average: bool = entry(False, YesNo(), "report the mean of all iterates in place of the last one")
 
     def base(self, state: P) -> float:

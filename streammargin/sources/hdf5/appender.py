@@ -13,11 +13,16 @@ CHUNK_BYTES = 4 << 20
 class Appender:
     """A dataset of unknown length: written in whole chunks, or contiguous if it stays shorter than one chunk."""
 
+    length: int
+    dtype: np.dtype
+    group: Any
+    name: str
+
     def __init__(self, group: h5py.Group, name: str, dtype: Any, width: int | None = None) -> None:
         self.group, self.name, self.dtype = group, name, np.dtype(dtype)
-        self.tail = () if width is None else (width,)
+        self.tail: tuple[int, ...] = () if width is None else (width,)
         row_bytes = max(1, self.dtype.itemsize * (1 if width is None else width))
-        self.chunk = max(1, CHUNK_BYTES // row_bytes)
+        self.chunk: int = max(1, CHUNK_BYTES // row_bytes)
         self.length = 0
         self._dataset: h5py.Dataset | None = None
         self._waiting: list[np.ndarray] = []

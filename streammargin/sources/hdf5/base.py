@@ -27,6 +27,9 @@ _NO_COMPRESSION = (h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHER32)
 class HDF5Source(Source):
     """An HDF5 file with labels; subclasses read the rows, which are stored under the name x."""
 
+    file: Any
+    name: str
+    path: str
     x: str
 
     def __init__(self, file: h5py.File, path: str, y: Any, sample_weight: Any) -> None:

@@ -34,22 +34,26 @@ class Chunks:
     Reading raises OSError for a damaged chunk, DataError for one at an impossible offset.
     """
 
+    dataset: Any
+    name: str
+    stored: np.dtype
+
     def __init__(
         self, dataset: h5py.Dataset, stored: np.dtype, name: str, alike: bool = True, keep: bool = False
     ) -> None:
         self.dataset, self.stored, self.name = dataset, stored, name
-        self.shape = (*dataset.shape, 1)[:2]
-        self.chunk = (*dataset.chunks, 1)[:2]
-        self.across = -(-self.shape[1] // self.chunk[1])
-        self.count = -(-self.shape[0] // self.chunk[0]) * self.across
+        self.shape: tuple[int, ...] = (*dataset.shape, 1)[:2]
+        self.chunk: tuple[int, ...] = (*dataset.chunks, 1)[:2]
+        self.across: int = -(-self.shape[1] // self.chunk[1])
+        self.count: int = -(-self.shape[0] // self.chunk[0]) * self.across
         values = self.chunk[0] * self.chunk[1]
         item = stored.itemsize if alike else dataset.id.get_type().get_size()
-        self.chunk_bytes = values * item  # as stored, decompressed
+        self.chunk_bytes: int = values * item  # as stored, decompressed
         self._largest = max(self.chunk_bytes, values * stored.itemsize)
         plist = dataset.id.get_create_plist()
-        self.filters = [int(plist.get_filter(k)[0]) for k in range(plist.get_nfilters())]
+        self.filters: list[int] = [int(plist.get_filter(k)[0]) for k in range(plist.get_nfilters())]
         # uncompressed chunks of whole rows need no copy
-        self.straight = alike and not self.filters and self.chunk[1] == self.shape[1]
+        self.straight: bool = alike and not self.filters and self.chunk[1] == self.shape[1]
         self._keep = keep
         self._kept: tuple[int, np.ndarray] | None = None
         self._places: np.ndarray | None = None

@@ -22,6 +22,9 @@ _PIECE = 1 << 18  # entries of indptr read at a time while planning
 class CSRHDF5Source(HDF5Source):
     """A group with data, indices, indptr; its shape is the attribute (n, d), or 10x's dataset (d, n)."""
 
+    features: int
+    rows: int
+
     sparse = True
 
     def __init__(self, file: h5py.File, path: str, x: str, y: Any, sample_weight: Any) -> None:
@@ -38,7 +41,7 @@ class CSRHDF5Source(HDF5Source):
         if self.features >= 2**31:
             raise DataError(f"{path} has {self.features} columns; at most {2**31 - 1} are supported")
         self._check_shape()
-        self.nnz = int(group["data"].shape[0])
+        self.nnz: int = int(group["data"].shape[0])
         if group["indices"].shape != group["data"].shape:
             raise DataError(f"{path}: {x}/indices and {x}/data have different lengths; convert the file again")
         if group["indptr"].shape != (self.rows + 1,):
@@ -49,7 +52,7 @@ class CSRHDF5Source(HDF5Source):
             kind = stored_dtype(group[part], f"{path}: {x}/{part}")
             if kind.kind not in "iu":
                 raise DataError(f"{path}: {x}/{part} holds {kind} but must hold integers; convert the file again")
-        self.dtype = value_dtype(stored_dtype(group["data"], f"{path}: {x}/data"), f"{path}: {x}/data")
+        self.dtype: np.dtype = value_dtype(stored_dtype(group["data"], f"{path}: {x}/data"), f"{path}: {x}/data")
         self._indptr = RowReader(group["indptr"], np.dtype(np.int64), path)
         self._data = RowReader(group["data"], self.dtype, path, place=self._place)
         narrow = np.dtype(np.uint32) if group["indices"].dtype == np.uint32 else np.dtype(np.int32)

@@ -19,6 +19,9 @@ from streammargin.sources.hdf5.reader import RowReader, stored_dtype
 class DenseHDF5Source(HDF5Source):
     """Dataset X (n, d) of floats or integers; other types than float32/64 are converted block by block."""
 
+    features: int
+    rows: int
+
     sparse = False
 
     def __init__(self, file: h5py.File, path: str, x: str, y: Any, sample_weight: Any) -> None:
@@ -28,9 +31,9 @@ class DenseHDF5Source(HDF5Source):
         if dataset.shape is None or dataset.ndim != 2:
             raise DataError(f"{path}: {x} has the shape {dataset.shape}; rows must be a 2-dimensional dataset")
         self.rows, self.features = (int(size) for size in dataset.shape)
-        self.nnz = self.rows * self.features
+        self.nnz: int = self.rows * self.features
         self._check_shape()
-        self.dtype = value_dtype(stored_dtype(dataset, f"{path}: {x}"), f"{path}: {x}")
+        self.dtype: np.dtype = value_dtype(stored_dtype(dataset, f"{path}: {x}"), f"{path}: {x}")
         self._reader = RowReader(dataset, self.dtype, path)
 
     def _row_bytes(self) -> int:

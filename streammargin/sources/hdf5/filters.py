@@ -149,6 +149,8 @@ class Unpacker:
     change theirs for each new dataset. HDF5's own do not: ValueError where their parameters are damaged.
     """
 
+    faithful: bool
+
     def __init__(self, dataset: h5py.Dataset, stored: np.dtype) -> None:
         _registered()
         self._source, self._stored, self._shape = dataset, stored, dataset.chunks

@@ -21,7 +21,7 @@ from streammargin.sources.open import is_stream
 from streammargin.wording import shown
 
 
-def write_hdf5(batches: Any, path: str | os.PathLike, *, dtype: str | None = None, force: bool = False) -> int:
+def write_hdf5(batches: Any, path: str | os.PathLike[str], *, dtype: str | None = None, force: bool = False) -> int:
     """Write batches of rows to one HDF5 file that `train` can stream; returns the number of rows.
 
     batches : an iterable of (X, y) or (X, y, sample_weight): an iterator, a loader or a list. X (m, d) is an array, a

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import h5py
@@ -40,7 +40,7 @@ class Column:
         self, node: Any, name: str, files: Sequence[str], categories: Any = None, wide: bool = False
     ) -> None:  # fmt: skip
         self.name = name
-        self.files = list(files)
+        self.files: list[str] = list(files)
         self.categories = None if categories is None else _all(categories, name)
         self.mask: h5py.Dataset | None = None
         parts = set(node) if isinstance(node, h5py.Group) else set()
@@ -76,7 +76,8 @@ class Column:
                 "0 or 1"
             )
         self.data = node
-        self.length, self.width = int(node.shape[0]), int(node.shape[1]) if node.ndim == 2 else None
+        self.length: int = int(node.shape[0])
+        self.width: int | None = int(node.shape[1]) if node.ndim == 2 else None
         if isinstance(node, Field) and node.dtype.hasobject:
             raise DataError(f"{name} has strings of variable length in a table; write it as a separate dataset")
         if self.categories is not None and self.data.dtype.kind not in "iu":
@@ -136,10 +137,13 @@ class ColumnSlices:
     It may hold a chunk for the next use. This is freed, and files are closed, once nobody has the object any more.
     """
 
+    column: Column
+    made: OfValues
+
     def __init__(self, column: Column, made: OfValues = np.asarray) -> None:
         self.column, self.made = column, made
         stack = contextlib.ExitStack()
-        self.close = weakref.finalize(self, stack.close)
+        self.close: Callable[[], Any] = weakref.finalize(self, stack.close)
         self._read: Read = _reading(column.data, column.name, stack)
         self._masked = None if column.mask is None else _reading(column.mask, column.name, stack)
         self._of = None if column.categories is None else made(column.categories)

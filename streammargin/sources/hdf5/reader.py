@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from typing import Any
 
 import h5py
 import numpy as np
@@ -50,16 +51,20 @@ class RowReader:
     in messages. Raises DataError where values were never written.
     """
 
+    dataset: Any
+    dtype: np.dtype
+    path: str
+
     def __init__(
         self, dataset: h5py.Dataset, dtype: np.dtype, path: str, raw: bool = False, keep: bool = False,
         place: Callable[[int], str] = "row {}".format,
     ) -> None:  # fmt: skip
         self.dataset, self.dtype, self.path = dataset, np.dtype(dtype), path
-        self.name = dataset.name.lstrip("/")
-        self.stored = self.dtype if raw else dataset.dtype
-        self.length = int(dataset.shape[0])
-        self.width = int(dataset.shape[1]) if dataset.ndim == 2 else 1
-        self.item = self.width * self.stored.itemsize  # bytes of one entry of axis 0, as stored
+        self.name: str = dataset.name.lstrip("/")
+        self.stored: np.dtype = self.dtype if raw else dataset.dtype
+        self.length: int = int(dataset.shape[0])
+        self.width: int = int(dataset.shape[1]) if dataset.ndim == 2 else 1
+        self.item: int = self.width * self.stored.itemsize  # bytes of one entry of axis 0, as stored
         self._file: int | None = None  # file descriptor, where bytes are read without HDF5
         self._offset: int | None = None
         self._chunks: Chunks | None = None

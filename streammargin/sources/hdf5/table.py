@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from typing import Any
 
 import h5py
 import numpy as np
@@ -17,6 +18,12 @@ Read = Callable[[int, int], np.ndarray]  # start, stop -> these entries
 
 class Field:
     """One column (n,) of a table; the categories of its codes are in `uns`."""
+
+    name: str
+    table: Any
+    dtype: np.dtype
+    ndim: int
+    shape: tuple[int, ...]
 
     def __init__(self, table: h5py.Dataset, name: str) -> None:
         self.table, self.name = table, name

@@ -58,7 +58,7 @@ class Parts:
             self._parts = [self._part(one, dataset, name) for one in dataset.virtual_sources()]
             self._check_apart(name)
             stack.pop_all()
-        self.held_bytes = self._most * min(_OPEN, len({(part.path, part.name) for part in self._parts}))
+        self.held_bytes: int = self._most * min(_OPEN, len({(part.path, part.name) for part in self._parts}))
 
     def _check_apart(self, name: str) -> None:
         spans = np.array([[*part.rows, *part.columns] for part in self._parts]).reshape(-1, 4).T

@@ -24,6 +24,14 @@ from streammargin.sources.labels import output_names
 class RowWriter:
     """Appends batches to one open HDF5 file: X (dense dataset or csr_matrix group), y, sample_weight, var."""
 
+    rows: int
+    nnz: int
+    widest: int
+    features: int | None
+    file: Any
+    label: LabelColumn | None
+    names: np.ndarray | None
+
     def __init__(
         self, file: h5py.File, dtype: Any, sparse: bool, features: int | None, names: np.ndarray | None = None,
         label: LabelColumn | None = None,

@@ -33,6 +33,9 @@ def damage(path: str) -> Iterator[None]:
 class Batches(Reader):
     """A table in memory, or a file that Arrow opens. opened: makes a fresh iterator over batches of these columns."""
 
+    columns: list[Any]
+    name: str
+
     def __init__(
         self, name: str, schema: pa.Schema, opened: Callable[[Sequence[str]], Iterator[Any]], paths: Sequence[str] = (),
         once: bool = False,

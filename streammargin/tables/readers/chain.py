@@ -14,11 +14,16 @@ from streammargin.tables.readers.base import Reader
 class Chain(Reader):
     """The rows of several readers, which must have the same columns, in any order. Raises DataError."""
 
+    columns: list[str]
+    named: bool
+    readers: Sequence[Reader]
+    typed: bool
+
     def __init__(self, readers: Sequence[Reader]) -> None:
         first = readers[0]
         self.readers, self.columns, self.named, self.typed = readers, first.columns, first.named, first.typed
-        self.gaps = first.gaps
-        self.name = f"{first.name} and {len(readers) - 1} more"
+        self.gaps: Sequence[str] = first.gaps
+        self.name: str = f"{first.name} and {len(readers) - 1} more"
         self._at, self._rows = first, 0  # the reader of the latest batch, and the rows before its first
         for other in readers[1:]:
             apart = set(other.columns) ^ set(first.columns)

@@ -29,6 +29,14 @@ class Delimited(Reader):
     columns: of the first line. text: where it is open already, as it can be read once only. Raises DataError.
     """
 
+    gaps: list[str]
+    typed: bool
+    path: str
+    columns: list[str]
+    named: bool
+    separator: str
+    once: bool
+
     typed, gaps = False, GAPS
 
     def __init__(self, path: str, separator: str, columns: list[str], header: bool, text: Text | None = None) -> None:

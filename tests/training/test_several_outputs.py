@@ -264,3 +264,46 @@ def test_batches_with_several_labels_are_written_and_joined(tmp_path):
     with pytest.raises(sm.DataError, match="the labels of batch 1 have one column, but those of the first one the col"):
         sm.write_hdf5([(X, Y), (X, Y[:, 0])], tmp_path / "three.h5")
     assert not (tmp_path / "three.h5").exists()
+
+
+def test_the_commands(here, tmp_path):
+    write_h5(tmp_path / "d.h5", X, Y, labels=B, outputs=np.array([b"p", b"q r", b"s"]))
+    data, numbers, marks = (str(tmp_path / name) for name in ("d.h5", "n.npz", "l.npz"))
+    assert here("train", data, "--loss", "squared_error", "-o", numbers, "-q").returncode == 0
+    assert here("train", data, "--y", "labels", "--loss", "logistic", "-o", marks, "-q").returncode == 0
+    model, labels = sm.load_model(numbers), sm.load_model(marks)
+    done = here("predict", numbers, data)
+    head, *lines = done.stdout.splitlines()
+    assert done.returncode == 0 and head == 'p "q r" s'
+    np.testing.assert_array_equal([line.split() for line in lines], model.predict(X).astype(str))
+    for option, expected in (
+        ([], labels.predict(X)),
+        (["--decision"], labels.decision_function(X)),
+        (["--probability"], labels.predict_proba(X)),
+    ):
+        done = here("predict", marks, data, *option)
+        assert done.stdout.splitlines()[0] == 'p "q r" s'
+        np.testing.assert_array_equal(
+            np.array([line.split() for line in done.stdout.splitlines()[1:]], float), expected
+        )
+    for name in ("o.npy", "o.h5"):
+        assert here("predict", numbers, data, "-o", str(tmp_path / name)).returncode == 0
+    np.testing.assert_array_equal(np.load(tmp_path / "o.npy"), model.predict(X))
+    with h5py.File(tmp_path / "o.h5") as file:
+        np.testing.assert_array_equal(file["labels"][:], model.predict(X))
+        assert file["outputs"].asstr()[:].tolist() == ["p", "q r", "s"]
+    for path, y in ((numbers, []), (marks, ["--y", "labels"])):
+        done = here("verify", path, data, *y)
+        assert done.returncode == 0 and "primal of output q r" in done.stdout
+        done = here("evaluate", path, data, *y)
+        assert done.returncode == 0 and "output q r: " in done.stdout and "of 3 outputs, in the mean:" in done.stdout
+        done = here("info", path, "--top", "2")
+        assert done.returncode == 0 and "weights of q r, for the columns as stored:" in done.stdout
+    assert "outputs      p, q r, s" in here("info", data).stdout
+    with h5py.File(tmp_path / "d.h5", "r+") as file:
+        file["labels"][5, 2] = 1 - B[5, 2]
+    assert here("verify", marks, data).returncode == 65
+    done = here("predict", numbers, data, "--obs", "x", "-o", str(tmp_path / "o.h5ad"))
+    assert done.returncode == 2 and "the model predicts several" in done.stderr
+    done = here("info", marks, "--liblinear", str(tmp_path / "l.txt"))
+    assert done.returncode == 2 and "this one has several outputs" in done.stderr

@@ -78,8 +78,6 @@ def make_problem(
     factors, mass = (np.tile(each, (costs.size // len(each), 1)) for each in (factors, known.mass[0]))
     largest = float(largest_targets(labels).max()) if task.numeric else 0.0
     several = labels.outputs > 1
-    if several:
-        labels = replace(labels, trials=len(task.costs))
     problem = Problem(
         rows=source.rows,
         features=source.features,
@@ -110,6 +108,8 @@ def make_problem(
         sparse=source.sparse,
         largest_target=largest,
     )
+    if several:
+        labels = replace(labels, trials=len(task.costs))
     return target, labels, known, problem
 
 

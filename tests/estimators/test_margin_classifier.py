@@ -16,6 +16,7 @@ import streammargin as sm
 
 pytest.importorskip("sklearn")
 
+from reference.datasets import noisy
 from reference.suite import suite
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
@@ -404,3 +405,22 @@ def test_probabilities_come_by_log_loss_scoring(blobs):
     X, y = blobs
     scores = cross_val_score(sm.MarginClassifier(loss="logistic"), X, y, scoring="neg_log_loss", cv=3)
     assert (scores > np.log(0.5)).all()  # better than a coin
+
+
+def test_labels_with_several_columns(tmp_path):
+    X, y = noisy(80, 6)
+    Y = np.column_stack([y > 0, X[:, 1] > 0.2, X[:, 2] * y > 0])
+    model = sm.MarginClassifier(loss="logistic").fit(X, Y)
+    assert model.coef_.shape == (3, 6) and model.classes_.tolist() == [0, 1]
+    assert model.score(X, Y) == pytest.approx((model.predict(X) == Y).all(axis=1).mean())
+    for k in range(3):
+        one = sm.MarginClassifier(loss="logistic").fit(X, Y[:, k])
+        np.testing.assert_allclose(model.decision_function(X)[:, k], one.decision_function(X), rtol=1e-9)
+        np.testing.assert_allclose(model.predict_proba(X)[:, k], one.predict_proba(X)[:, 1], rtol=1e-6)
+    path = write_h5(tmp_path / "d.h5", X, Y.astype(int))
+    of_file = sm.MarginClassifier(loss="logistic").fit(path)
+    np.testing.assert_allclose(of_file.coef_, model.coef_, rtol=1e-7)
+    assert of_file.score(path) == model.score(X, Y)
+    assert sm.MarginClassifier(early_stop=2, loss="logistic").fit(X, Y).certificate_.valid_error is not None
+    with pytest.raises(sm.DataError, match="labels of several columns are 0 or 1"):
+        sm.MarginClassifier().fit(X, 2 * Y.astype(int))

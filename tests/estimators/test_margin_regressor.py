@@ -124,3 +124,25 @@ def test_sparse_weights_predict_the_same(data, kind):
     assert model.coef_.shape == shape
     model.sparsify().fit(X, labels)
     assert isinstance(model.coef_, np.ndarray)
+
+
+def test_targets_with_several_columns(data):
+    pandas = pytest.importorskip("pandas")
+    X, y = data
+    Y = np.column_stack([y, 3.0 * X[:, 1] - 1.0, X[:, 2] + y])
+    model = sm.MarginRegressor(tol=1e-6).fit(X, Y)
+    assert model.coef_.shape == (3, 8) and model.intercept_.shape == (3,) and model.predict(X).shape == (60, 3)
+    for k in range(3):
+        one = sm.MarginRegressor(tol=1e-6).fit(X, Y[:, k])
+        np.testing.assert_allclose(model.predict(X)[:, k], one.predict(X), rtol=1e-9)
+    assert model.score(X, Y) == pytest.approx(np.mean([one.score(X, Y[:, 2]), *[
+        sm.MarginRegressor(tol=1e-6).fit(X, Y[:, k]).score(X, Y[:, k]) for k in range(2)]]))  # fmt: skip
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model.sparsify())).predict(X), model.densify().predict(X))
+    one = sm.MarginRegressor().fit(X, Y[:, :1])  # as scikit-learn takes it
+    assert one.coef_.shape == (1, 8) and one.intercept_.shape == (1,) and one.predict(X).shape == (60, 1)
+    named = sm.MarginRegressor().fit(X, pandas.DataFrame(Y, columns=["a", "b", "c"]))
+    assert named._header["outputs"] == ["a", "b", "c"]
+    held = sm.MarginRegressor(early_stop=3, loss="huber").fit(X, Y)
+    assert held.certificate_.valid_error is not None
+    with pytest.raises(ValueError, match="1d array"):
+        sm.InterpolatingRegressor().fit(X, Y)

@@ -27,6 +27,7 @@ class LabelWriter:
 
     group: Any
     name: str
+    width: int | None
 
     def __init__(self, group: h5py.Group, name: str, width: int | None = None) -> None:
         self.group, self.name, self.width = group, name, width

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from reference.words import of_columns
 
 import data_tools.main
 import streammargin.cli.main
@@ -19,6 +18,7 @@ from streammargin.cli.main import main
 from streammargin.driver.memory import usual_bytes
 from streammargin.losses import LOSSES, losses_with, terms
 from streammargin.penalties import PENALTIES
+from streammargin.penalties.base import Columns
 from streammargin.solvers.base import PATH, TOP
 from streammargin.solvers.registry import SHORT, make_solver, names
 
@@ -175,7 +175,7 @@ def test_the_penalties_are_those_of_the_code():
         assert (penalised == "yes") == (name in ("l2", "lp"))
         given = {"groups": np.array([0, 1]), "l1_ratio": 0.5}
         fields = {line.name: given[line.name] for line in PENALTIES[name].entries() if line.name in given}
-        penalty = of_columns(PENALTIES[name](**fields))
+        penalty = PENALTIES[name](**fields).of_columns(Columns(2, np.asarray, lines=2))
         for solver in ("sdca", "pdprox", "newton") if name not in ("lp", "l2") else ():
             assert (solver in solvers) == make_solver(solver).serves(penalty, False), name
 

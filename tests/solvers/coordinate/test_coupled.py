@@ -171,3 +171,20 @@ def test_rows_of_zeros_and_one_row_of_a_class():
         for bias in (0, 1.0):
             result = train((X, y), loss=loss, bias=bias, tol=1e-5, passes=3000)
             assert result.converged and math.isfinite(result.certificate["primal"])
+
+
+@pytest.mark.parametrize("loss", NAMES)
+@pytest.mark.parametrize("C, alone", [(1e-3, True), (30.0, False)])
+def test_newton_begins_with_them_and_goes_on_where_many_passes_are_left(loss, C, alone, monkeypatch):
+    X, y = classes(300, 8, spread=0.7)
+    made = []
+    begin = coupled.Coupled.begin_pass
+    monkeypatch.setattr(coupled.Coupled, "begin_pass", lambda *given: made.append(1) or begin(*given))
+    result = train((X, y), loss=loss, C=C, tol=1e-5, solver="newton", passes=400)
+    assert result.converged and made
+    assert alone or len(made) < result.passes
+    source = CountingSource(X, y, np.array([0, 150, 300]), None)  # out of core newton has no duals
+    other = train(source, loss=loss, C=C, tol=1e-5, solver="newton", passes=400)
+    assert len(made) < result.passes + other.passes
+    assert result.certificate["dual"] <= other.certificate["primal"] * (1 + 1e-12)
+    assert other.certificate["dual"] <= result.certificate["primal"] * (1 + 1e-12)

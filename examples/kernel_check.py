@@ -8,6 +8,7 @@ are those of examples/kernel_trainings.py, from which the wheel was made. Exit c
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import sys
 import tempfile
@@ -128,6 +129,7 @@ def main() -> int:
     counter = Compiled()
     event.register("numba:compile", counter)
     warnings.simplefilter("ignore")
+    logging.getLogger("streammargin").setLevel(logging.ERROR)  # what it says of the columns
     done, refused, lacking = 0, 0, False
     for name in options.rows:
         for what, fit in fits(*ROWS[name](), (options.losses, options.penalties)):

@@ -44,7 +44,7 @@ def train(
     class_weight: str | Mapping[object, float] | None = None,
     positive: object = None,
     classes: Sequence[object] | None = None,
-    multiclass: str = "ovr",
+    multiclass: str | None = None,
     tol: float | Absolute | str = 1e-3,
     passes: int = 1000,
     early_stop: int | None = None,

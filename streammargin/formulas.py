@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-NUMBERS = ("squared_error", "absolute_error", "epsilon_insensitive", "huber", "quantile", "interpolate")
-GROUPED = ("group", "sparse_group", "exclusive")
-APART = ("top", "low", "high", "radius")  # fields that say which rows, or which weights, count
+NUMBERS = ("squared_error", "absolute_error", "l2_error", "epsilon_insensitive", "huber", "quantile", "interpolate")
 # fmt: off
 LOSSES: dict[str, Any] = {  # phi(u), with the number that the word names
     "hinge": lambda u, _: np.maximum(0.0, 1.0 - u),
@@ -19,10 +16,15 @@ LOSSES: dict[str, Any] = {  # phi(u), with the number that the word names
     "smooth_hinge": lambda u, width: LOSSES["huber"](np.maximum(0.0, 1.0 - u), width) / width,
     "generalized_hinge": lambda u, slope: np.maximum(0.0, np.maximum(1.0 - u, 1.0 - slope * u)),
     "logistic": lambda u, _: np.logaddexp(0.0, -u), "exponential": lambda u, _: np.exp(-u),
-    "squared_error": lambda u, _: u**2 / 2.0, "absolute_error": lambda u, _: np.abs(u),
+    "squared_error": lambda u, _: u**2 / 2.0, **dict.fromkeys(["absolute_error", "l2_error"], lambda u, _: np.abs(u)),
     "huber": lambda u, delta: np.where(np.abs(u) < delta, u**2 / 2.0, delta * (np.abs(u) - delta / 2.0)),
     "quantile": lambda u, level: np.where(u < 0.0, -level * u, (1.0 - level) * u),
     **dict.fromkeys(["epsilon_insensitive", "interpolate"], lambda u, epsilon: np.maximum(0.0, np.abs(u) - epsilon)),
+}
+JOINT: dict[str, Any] = {  # of all scores z (m, K) of a row, own (m, K): whether the column is that of its class
+    "logistic": lambda z, own: np.logaddexp.reduce(z, axis=1) - z[own],
+    "hinge": lambda z, own: np.max(z + ~own, axis=1) - z[own],
+    "l2_error": lambda u: np.linalg.norm(u, axis=1),  # of the residuals u (m, K)
 }
 PENALTIES: dict[str, Callable[..., Any]] = {  # R(w); r: the l1_ratio, p: of the norm, of: a list of arrays of columns
     **dict.fromkeys(["lp", "l2"], lambda w, r, p, of: norm(w, p) ** 2 / 2.0),
@@ -31,6 +33,12 @@ PENALTIES: dict[str, Callable[..., Any]] = {  # R(w); r: the l1_ratio, p: of the
     "group": lambda w, r, p, of: r * sum(len(g)**0.5 * norm(w[g], 2.0) for g in of) + (1.0 - r) * norm(w, 2.0)**2 / 2.0,
     "sparse_group": lambda w, r, p, of: r * norm(w, 1.0) + (1.0 - r) * sum(len(g)**0.5 * norm(w[g], 2.0) for g in of),
     "exclusive": lambda w, r, p, of: sum(norm(w[g], 1.0) ** 2 / 2.0 for g in of),
+}
+OF_LINES = {  # R(W) of the weights of all outputs, a line each
+    "l21": lambda W, r: r * sum(norm(w, 2.0) for w in W.T) + (1.0 - r) * norm(W.ravel(), 2.0)**2 / 2.0,
+    "l1inf": lambda W, r: r * np.abs(W).max(axis=0).sum() + (1.0 - r) * norm(W.ravel(), 2.0)**2 / 2.0,
+    "trace": lambda W, r: r * np.linalg.norm(W, "nuc") + (1.0 - r) * norm(W.ravel(), 2.0)**2 / 2.0,
+    "exclusive": lambda W, _: sum(norm(w, 1.0) ** 2 for w in W.T) / 2.0,
 }
 # fmt: on
 
@@ -79,12 +87,3 @@ def _lifts(loss: str, number: Any, u: np.ndarray) -> np.ndarray:
 def _slope(loss: str, number: Any, u: np.ndarray) -> Any:
     """The slope that phi ends with on the side of u."""
     return {"quantile": np.where(u < 0.0, number, 1.0 - (number or 0.0)), "huber": number}.get(loss, 1.0)
-
-
-def spelled(word: str) -> tuple[str, Any, dict[str, float]]:
-    """(name, last number that a formula takes, all fields by name) of a saved word."""
-    name, _, rest = word.partition(":")
-    if name in GROUPED:  # the name of a file comes first, which may look like fields
-        rest = rest.rpartition(",")[2] if name != "exclusive" else ""
-    found = {key: float(text) for key, text in re.findall(r",(?:(\w+)=)?(-?inf|[\d.e+-]+)(?=,|$)", f",{rest}")}
-    return name, ([None] + [found[key] for key in found if key not in APART])[-1], found

@@ -6,8 +6,9 @@ caps, center, factor, groups.
 
 The penalised weights are those of the scaled columns, w = coef / factor, and that of the constant column of value v,
 (intercept - shift + coef . center) / v. The objective is R(w) + sum_i cap_i phi(u_i), with u = y (x.w + b) for classes
-and u = x.w + b - y in a regression. At C = inf it is the margin min_i u_i / ||w||_p, or R(w) and the largest violation.
-Where y is (n, K), each row of coef has a column of y, a shift and an objective of its own.
+and u = x.w + b - y in a regression. If all classes have one W, phi is a function of all scores of a row. At C = inf the
+objective is the margin min_i u_i / ||w||_p, or R(w) and the largest violation. Where y is (n, K), each row of coef has
+a column of y, a shift and an objective of its own.
 """
 
 from __future__ import annotations
@@ -25,25 +26,15 @@ import scipy.sparse as sp
 
 from streammargin.errors import DataError, UsageError
 from streammargin.files import check_arrays, check_input, reading
-from streammargin.formulas import LOSSES, NUMBERS, PENALTIES, bounded, norm, spelled
+from streammargin.formulas import JOINT, LOSSES, NUMBERS, OF_LINES, PENALTIES, bounded, norm
 from streammargin.matching import Codes
 from streammargin.packages import register_filters
+from streammargin.saved_words import column_of, spelled
 from streammargin.stored import check_stored_values, open_hdf5
 
 EXACT, LEAST = 1e-9, 1e-290  # allowed relative difference of two figures; below LEAST they have too few digits
 BLUR = 1e-12  # the sign of a score below BLUR |w|.|x| is not reliable
 CONVERT = "write X as a dataset or csr_matrix, and y beside it, with: streammargin-data convert IN OUT.h5"
-
-
-def column_of(word: str) -> str | None:
-    """The column that the word of a loss names in place of a number, None for a number."""
-    name, _, text = word.partition(":")
-    if name != "interpolate":
-        return None
-    with contextlib.suppress(ValueError):
-        float(text)
-        return None
-    return text
 
 
 def numbers(values: np.ndarray) -> np.ndarray:
@@ -79,13 +70,15 @@ class Saved:
             raise UsageError(f"the epsilons of {path} were an array; to verify it, train with `loss=interpolate:NAME`")
         word = h["loss"] if self.column is None else "interpolate"
         (self.loss, self.number, named), (penalty, r, domain) = spelled(word), spelled(h["penalty"])
-        if self.loss not in LOSSES or penalty not in PENALTIES:
+        one = problem["joint"] and not np.isinf(arrays["caps"]).all()  # a loss of all scores of a row
+        if self.loss not in (JOINT if one else LOSSES) or penalty not in PENALTIES | OF_LINES:
             raise UsageError(f"verify does not know users' own formulas: {path} has {h['loss']} and {h['penalty']}")
         self.coef, self.intercept = arrays["coef"].astype(np.float64), arrays["intercept"].astype(np.float64)
         self.classes, self.caps, width = arrays["classes"], arrays["caps"], self.coef.shape[1]
         self.known = Codes(self.classes, h["positive"], path)
         self.center, self.factor = arrays.get("center", np.zeros(width)), arrays.get("factor", np.ones(width))
         self.kind, self.value, self.weighted = *map(problem["constant"].get, ("kind", "value")), problem["weighted"]
+        self.all_scores = one
         self.outputs = h.get("outputs")  # the names of the columns of y (n, outputs)
         self.several = self.outputs is not None and self.loss not in NUMBERS  # labels of a row, each 0 or 1
         self.numeric, self.hard, self.top = self.loss in NUMBERS, bool(np.isinf(self.caps).all()), named.get("top")
@@ -105,7 +98,10 @@ class Saved:
         beyond = np.maximum(beyond, [[norm(line, 2.0) * (1.0 - BLUR) - radius] for line in w])
         if self.kind == "penalised":
             groups, w = [*groups, np.array([width])], np.column_stack([w, self.constant / self.value])
-        self.penalties = np.array([PENALTIES[penalty](line, r, h["p"], groups) for line in w])
+        if penalty in OF_LINES and "groups" not in arrays:
+            self.penalties = np.append(OF_LINES[penalty](w, r), np.zeros(len(w) - 1))  # one for all lines
+        else:
+            self.penalties = np.array([PENALTIES[penalty](line, r, h["p"], groups) for line in w])
         self.penalties[(beyond > 0.0).any(axis=1)] = math.inf
         self.lengths = np.array([norm(w.ravel() if problem["joint"] else line, h["p"]) for line in w])
         self.eps = (width + 8) * 2.0**-52  # rounding of a score, relative to |w|.|x|
@@ -242,8 +238,12 @@ class Sums:
         self.blur = np.maximum(self.blur, blur.max(axis=0, initial=0.0))
         wide = blur * (saved.eps / BLUR)
         with np.errstate(over="ignore", invalid="ignore"):
-            phi, low, high = (LOSSES[saved.loss](u + by, number) for by in (0.0, -wide, wide))
-            slip = np.maximum(low, high) - phi
+            if saved.all_scores:
+                phi = (JOINT[saved.loss](u) if saved.numeric else JOINT[saved.loss](scores, own))[:, None]
+                slip = 2.0 * wide.sum(axis=1, keepdims=True)
+            else:
+                phi, low, high = (LOSSES[saved.loss](u + by, number) for by in (0.0, -wide, wide))
+                slip = np.maximum(low, high) - phi
         self.phi, self.slip = self.phi + float(phi.sum()), self.slip + float(slip.sum())
         if not saved.hard:
             each = np.take_along_axis(saved.caps, codes.T, axis=1).T if saved.several else saved.caps[codes][:, None]
@@ -279,7 +279,8 @@ def check_all(saved: Saved, sums: Sums) -> Iterator[Check]:
         yield from [Check("  undecided by rounding", None, sums.unsure, None)] if sums.unsure else []
     if not saved.hard:
         yield Check("loss", None, math.fsum(losses := sums.loss()), None)
-        name, each, blur = "primal", saved.penalties + losses, np.sum([part[1] for part in sums.losses], axis=0)
+        penalties = saved.penalties.sum(keepdims=True) if saved.all_scores else saved.penalties
+        name, each, blur = "primal", penalties + losses, np.sum([part[1] for part in sums.losses], axis=0)
         total = math.fsum(each), float(blur.sum())
     elif saved.numeric:
         yield compare("violation", certificate["residual"], sums.violation, sums.blur.max())
@@ -289,7 +290,7 @@ def check_all(saved: Saved, sums: Sums) -> Iterator[Check]:
         blur = (sums.blur + saved.rounding * math.sqrt(sums.square)) / lengths
         name, each = "margin_lower", np.where(saved.lengths > 0.0, sums.smallest / lengths, -np.inf)
         total = each.min(), blur[np.argmin(each)]
-    parts = certificate["per_class"] if sums.K > 1 and not saved.problem["joint"] else []
+    parts = certificate["per_class"] if sums.K > 1 and saved.problem["lines"] == 1 else []
     noun, labels = ("class", saved.classes) if saved.outputs is None else ("output", saved.outputs)
     for label, part, figure, rounding in zip(labels, parts, each, blur, strict=False):
         yield compare(f"{name} of {noun} {label}", part[name], figure, rounding)

@@ -31,8 +31,8 @@ def test_every_room_of_solvers_has_its_line():
 def test_stages_that_are_drawn_are_those_of_the_methods():
     for name in ("ascent", "active-set"):
         stages = list(make_solver(name).stages())
-        lines = re.findall(rf"^\| `{name}` \| `(\w+)` .*\n\| \| `(\w+)` ", PAGE, re.MULTILINE)
-        assert lines == [tuple(stages)]
+        table, *_ = re.findall(rf"^\| `{name}` \| .*\n(?:\| \| .*\n)*", PAGE, re.MULTILINE)
+        assert re.findall(r"^\| [^|]*\| `(\w+)` ", table, re.MULTILINE) == stages
 
 
 @pytest.mark.parametrize(

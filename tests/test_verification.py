@@ -20,11 +20,13 @@ from reference.words import of_columns
 import streammargin as sm
 from streammargin.cli.main import main
 from streammargin.formulas import LOSSES as FORMULAS
+from streammargin.formulas import OF_LINES, bounded
 from streammargin.formulas import PENALTIES as PENALTY_FORMULAS
-from streammargin.formulas import bounded
 from streammargin.losses import LOSSES
 from streammargin.penalties import PENALTIES
-from streammargin.verification import Saved, spelled, verify
+from streammargin.penalties.base import Columns
+from streammargin.saved_words import spelled
+from streammargin.verification import Saved, verify
 
 X, y = noisy()
 CLASSES = np.arange(60) % 3
@@ -32,6 +34,7 @@ GROUPS = np.arange(12) // 3
 APART = (X[:, :4] + 9.0 * np.eye(3, 4)[CLASSES], CLASSES)
 WEIGHTS = {"sample_weight": np.arange(60) % 4 / 2.0}
 NUMBERS = 3.0 * X[:, 0] + y + 40.0
+TARGETS = np.column_stack([NUMBERS, X[:, 1] - y, X[:, 2]])
 
 
 def disagreeing(checks):
@@ -53,14 +56,35 @@ def trained(tmp_path):
 # what is trained on, with weights or without, and how
 MODELS = {
     "hinge": (X, y, {}, {}),
-    "classes": (sp.csr_matrix(X), CLASSES, WEIGHTS, {"loss": "logistic", "class_weight": "balanced", "scale": "std"}),
+    "classes": (
+        sp.csr_matrix(X),
+        CLASSES,
+        WEIGHTS,
+        {"loss": "logistic", "class_weight": "balanced", "scale": "std", "multiclass": "ovr"},
+    ),
+    "softmax": (sp.csr_matrix(X), CLASSES, WEIGHTS, {"loss": "logistic", "class_weight": "balanced", "scale": "std"}),
+    "Crammer-Singer": (X, CLASSES, WEIGHTS, {"multiclass": "joint", "penalty": "l1", "scale": "std"}),
     "some classes": (X, CLASSES, {}, {"classes": [0, 2], "scale": "maxabs", "solver": "sdca", "penalty": "lp:1.5"}),
     "one against the rest": (X, CLASSES, WEIGHTS, {"positive": "1", "loss": "smooth_hinge:0.5"}),
+    "columns of all classes": (X, CLASSES, WEIGHTS, {"penalty": "l21", "scale": "std"}),
+    "targets of few mixtures": (X, TARGETS, WEIGHTS, {"penalty": "trace:0.5", "loss": "squared_error"}),
+    "lengths of errors": (X, TARGETS, {}, {"penalty": "l1inf", "loss": "l2_error", "bias": 1.0}),
     "text": (X, np.array([f"<{label}>" for label in CLASSES], dtype="S"), {}, {"solver": "sdca"}),
     "l1": (X, y, {}, {"penalty": "l1", "solver": "pdprox", "bias": 3.0}),
     "groups": (X, CLASSES, {}, {"penalty": sm.penalties.Group(GROUPS, 0.4), "bias": 1.0}),
     "sparse groups": (X, CLASSES, WEIGHTS, {"penalty": sm.penalties.SparseGroup(GROUPS, 0.4), "scale": "maxabs"}),
-    "above 0": (X, CLASSES, WEIGHTS, {"penalty": "elasticnet:0.3,low=0", "scale": "std", "loss": "logistic"}),
+    "above 0": (
+        X,
+        CLASSES,
+        WEIGHTS,
+        {
+            "penalty": "elasticnet:0.3,low=0",
+            "scale": "std",
+            "loss": "logistic",
+            "multiclass": "ovr",
+            "solver": "pdprox",
+        },
+    ),
     "between": (sp.csr_matrix(X), NUMBERS, {}, {"penalty": "l1:low=-0.1,high=0.3", "loss": "huber", "bias": 2.0}),
     "ball": (X, y, {}, {"penalty": "l2:radius=0.1", "bias": 1.0, "scale": "maxabs"}),
     "exclusive": (X, y, {}, {"penalty": sm.penalties.Exclusive(GROUPS), "solver": "pdprox", "passes": 20}),
@@ -274,14 +298,14 @@ def test_memory_bounds_what_it_takes(tmp_path, form):
 
 
 def test_its_formulas_are_those_of_the_product():
-    assert set(FORMULAS) == set(LOSSES) and set(PENALTY_FORMULAS) == set(PENALTIES)
+    assert set(FORMULAS) == set(LOSSES) and {*PENALTY_FORMULAS, *OF_LINES} == set(PENALTIES)
     numbers = {"width": 0.7, "epsilon": 0.2, "slope": 1.5, "quantile": 0.3, "delta": 0.4}
     u = np.linspace(-4.0, 4.0, 161)
     for name, formula in FORMULAS.items():
         loss = LOSSES[name](**{key: numbers[key] for key in LOSSES[name]().get_params() if key in numbers})
         word, number, named = spelled(str(loss))
         assert (word, named.get("top")) == (name, None) and number in (None, *numbers.values())
-        loss = loss.terms()
+        loss = loss.of_one()
         expected = [loss.primal(each, 1.0) for each in u.tolist()]
         if name != "interpolate":  # which has no loss, but violations
             assert formula(u, number) == pytest.approx(expected, rel=1e-13, abs=1e-15), name
@@ -295,6 +319,11 @@ def test_its_formulas_are_those_of_the_product():
             if "l1_ratio" in word.get_params():
                 assert spelled(str(word))[:2] == (name, r)
             assert formula(w, r, p, groups) == pytest.approx(penalty.value(w), rel=1e-14), name
+    W = np.random.default_rng(0).standard_normal((3, 6))
+    for name in ("l21", "l1inf", "trace"):
+        for r in (0.25, 1.0):
+            penalty = PENALTIES[name](r).of_columns(Columns(6, groups, False, 3))
+            assert OF_LINES[name](W, r) == pytest.approx(penalty.value(W), rel=1e-14), name
     fields = {line.name for cls in LOSSES.values() for line in cls.entries()}
     assert fields == {*numbers, "top"}  # a new number of a loss is a new line above
 

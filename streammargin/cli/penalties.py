@@ -29,7 +29,7 @@ def serves(method: Method, cls: type[PenaltyWord]) -> bool:
     given = {"groups": [0, 0]} if "groups" in names else {}
     others = [{}, {"l1_ratio": 0.5}] if "l1_ratio" in names else [{}]
     others = [{"p": 1.5}] if issubclass(cls, Lp) else others  # lp:2 is l2
-    columns = Columns(2, lambda groups: np.asarray(groups))
+    columns = Columns(2, lambda groups: np.asarray(groups), lines=2)
     made = [cls(**given, **other).of_columns(columns) for other in others]
     return any(
         method.serves(one, False) and (method.any_p or not isinstance(one, LpSquare) or one.p == 2.0) for one in made

@@ -12,13 +12,30 @@ import numpy as np
 
 from streammargin.compiled import overloads  # noqa: F401
 from streammargin.compiled.careful import carried_sum, loss_rounding, margin_rounding
+from streammargin.compiled.coupled import (
+    CAP,
+    CENTRE,
+    COLUMNS,
+    FACTOR,
+    KEPT,
+    LENGTH,
+    MARGIN,
+    OFF,
+    SHARE,
+    SIGN,
+    SIZE,
+    TARGET,
+    A,
+    add_crossed,
+    add_own,
+    coupled_steps,
+)  # fmt: skip
 from streammargin.compiled.jit import kernel
 from streammargin.compiled.overloads import along
 from streammargin.compiled.row_norms import row_norm
 from streammargin.compiled.samples import ONE, Sample, counts, weights
 from streammargin.losses.base import (
     attained,
-    called,
     derivative,
     has,
     largest_bend,
@@ -39,8 +56,6 @@ CHUNK = 512  # most rows of a chunk
 VALUES = 1 << 16  # most values of a chunk, roughly: half a megabyte
 NONE, NOWHERE = np.zeros((1, 0)), np.zeros((1, 1, 0))
 ALL = -1  # in place of a side
-# columns per row of weights; the last two once per chunk
-CAP, MARGIN, SIGN, TARGET, CENTRE, SIZE, OFF, A, KEPT, SHARE, LENGTH, FACTOR, COLUMNS = range(13)
 
 
 class Point(NamedTuple):
@@ -82,7 +97,8 @@ class Found(NamedTuple):
     softness / cap_i (alpha_i - centre_i)^2, without softness of these squares alone. pull (K, S, d+1): sum_i a_i x_i.
     With S = 2 the second sums are those of the duals that decrease the constant.
     confused (V, trials): for several classes, rows whose class is not the one with the largest score.
-    margins (V, K, n), or (V, K, 0): set to the margins of the rows, without a multiplier.
+    margins (V, K, n), or (V, K, 0): set to the margins of the rows, without a multiplier. class_sums (K, d+1),
+    parts (K, PARTS), or (0, ...): of a coupled loss whose duals add up to 0 over the lines (compiled/coupled.py).
     """
 
     losses: np.ndarray
@@ -90,6 +106,20 @@ class Found(NamedTuple):
     pull: np.ndarray
     confused: np.ndarray
     margins: np.ndarray = NOWHERE
+    class_sums: np.ndarray = NONE[:0]
+    parts: np.ndarray = NONE[:0]
+
+
+class Curvature(NamedTuple):
+    """Second derivatives that `look` adds to: upper triangles of A^T diag(slope_i) A.
+
+    lines    (K, d+1, d+1): of each line, with slopes of its own
+    crossed  (groups, L (d+1), L (d+1)): of a coupled loss of L lines, sum_i (c_i x x_i) (c_i x x_i)^T, x: Kronecker
+             product. It is subtracted from the lines' matrices; (0, 0, 0) for other losses
+    """
+
+    lines: np.ndarray
+    crossed: np.ndarray = NOWHERE[:0]
 
 
 class Scratch(NamedTuple):
@@ -109,26 +139,37 @@ class Scratch(NamedTuple):
 
 def look(
     block: Block, numbers: RowNumbers, labels: Labels, loss: Any, problems: np.ndarray, point: Point, rule: Prox,
-    found: Found, H: np.ndarray | None = None,
+    found: Found, H: Curvature | None = None,
 ) -> None:  # fmt: skip
     """Add the sums of the block's rows at a Point to Found, and update their duals by a Prox rule.
 
     problems   indices k of the active problems; k belongs to the value of C with index k // (K // trials). A loss that
                couples rows of weights needs all classes of a value of C, in consecutive rows;
-    H          (K, d+1, d+1), upper triangles, added to: A^T diag(slope_i) A; of losses of one margin a row only
+    H          is added to, where it is given
     """
     V, K, width = point.w.shape
     single, coupled = (None, loss) if has(loss, "coupled_step") else (loss, None)
-    if coupled is not None and H is not None:
-        raise ValueError(f"{called(loss)} couples the margins of a row, so it has no slope for H; call look without H")
     lines = 1 if coupled is None else K // found.confused.shape[1]
     columns = np.zeros((COLUMNS, lines, CHUNK))
     scratch = Scratch(
         columns, tuple(tuple(columns[:, g]) for g in range(lines)), np.empty((2 + lines, CHUNK), np.int64),
         np.empty((V, K, CHUNK)), np.zeros((GRAM_ROWS, width)), np.empty(width),
     )  # fmt: skip
-    slopes = None if H is None else np.empty(CHUNK)
+    slopes = None if H is None else np.empty((2 * lines, CHUNK))
     look_block(block, numbers, labels, single, coupled, problems, point, rule, found, H, slopes, scratch)
+
+
+def sum_losses(
+    block: Block, numbers: RowNumbers, labels: Labels, loss: Any, w: np.ndarray, blur: np.ndarray, losses: np.ndarray,
+    wrong: np.ndarray,
+) -> None:  # fmt: skip
+    """Add the losses of the block's rows at w (K, d+1) to losses (K, LOSS_SUMS), and count them in wrong (trials,)."""
+    K, none = len(w), np.zeros((1, len(w)))
+    look(
+        block, numbers, labels, loss, np.arange(K), Point(w[None], none, blur[None]),
+        Prox(np.zeros((K, 0)), np.zeros((K, 0)), none[0], none[0], total=np.zeros((K, 0))),
+        Found(losses[None], np.zeros((K, 1, DUAL_SUMS)), np.zeros((K, 1, w.shape[1])), wrong[None]),
+    )  # fmt: skip
 
 
 @kernel
@@ -136,7 +177,7 @@ def look_block(block, numbers, labels, loss, coupled, problems, point, rule, fou
     """`look` with its scratch arrays; parts for arguments that are None are not compiled."""
     w, multiplier, blur = point
     centres, alpha, curvatures, softness, twice, total, steepest, midway = rule
-    losses, duals, pull, confused, seen = found
+    losses, duals, pull, confused, seen, own, parts = found
     columns, apart, places, scores, few, part = scratch
     present, listed, lengths, factors = places[0], places[1], apart[0][LENGTH], apart[0][FACTOR]
     V, K, width = w.shape
@@ -177,11 +218,14 @@ def look_block(block, numbers, labels, loss, coupled, problems, point, rule, fou
                 primal, slipped, gap = 0.0, 0.0, 0.0
                 if loss is not None:
                     above = lifted(loss, multiplier[v, k])
+                    bends = None if slopes is None else slopes[0]
                     primal, slipped, gap = single_steps(
-                        loss, above, curvatures[k], softness[k], twice, v == 0, apart[0], size, slopes
+                        loss, above, curvatures[k], softness[k], twice, v == 0, apart[0], size, bends
                     )
                 if coupled is not None:
-                    primal, slipped, gap = coupled_steps(coupled, curvatures[k], softness[k], columns, size)
+                    primal, slipped, gap = coupled_steps(
+                        coupled, curvatures[k], softness[k], centres.shape[1] > 0, columns, size, slopes
+                    )
                 sums = losses[v, k]
                 sums[LOSSES], sums[LOSS_CARRY] = carried_sum(sums[LOSSES], sums[LOSS_CARRY], primal)
                 sums[ROUNDING] += slipped
@@ -211,13 +255,18 @@ def look_block(block, numbers, labels, loss, coupled, problems, point, rule, fou
                     for j in range(width if at_once else 0):
                         pull[k + g, side, j] += part[j]
                     duals[k + g, side, ADDED] += 1 if at_once else count
+                if coupled is not None and own.shape[0] > 0:
+                    add_own(block, coupled, mine[:size], columns[:, g], listed, factors, own[k + g], parts[k + g])
             if H is not None:
-                count = 0
-                for r in range(size):
-                    slope = steepest * columns[CAP, 0, r] if steepest > 0.0 else slopes[r]
-                    listed[count], slopes[count] = places[2, r], slope
-                    count += slope > 0.0
-                block.add_gram(listed[:count], slopes[:count], few, H[k])
+                for g in range(G):
+                    count = 0
+                    for r in range(size):
+                        slope = steepest * columns[CAP, g, r] if steepest > 0.0 else slopes[g, r]
+                        listed[count], slopes[g, count] = places[2 + g, r], slope
+                        count += slope > 0.0
+                    block.add_gram(listed[:count], slopes[g, :count], few, H.lines[k + g])
+                if coupled is not None and steepest == 0.0:
+                    add_crossed(block, places[2, :size], slopes[G:, :size], H.crossed[k // G])
 
 
 @along
@@ -340,26 +389,9 @@ def single_steps(plain, loss, curvature, softness, twice, wanted, columns, size,
     return primal, slipped, gap
 
 
-@kernel
-def coupled_steps(loss, curvature, softness, columns, size):
-    """The same for a loss of several margins per row; a row's share is stored in the first column."""
-    primal, slipped = 0.0, 0.0
-    for r in range(size):
-        cap, a = columns[CAP, 0, r], columns[A, :, r]
-        value, columns[SHARE, 0, r], slip = loss.coupled_step(
-            columns[MARGIN, :, r], columns[SIGN, :, r], columns[OFF, :, r], columns[CENTRE, :, r], cap,
-            curvature + softness / cap, a,
-        )  # fmt: skip
-        primal += value
-        slipped += slip
-        for g in range(a.size):
-            columns[KEPT, g, r] = a[g]
-    return primal, slipped, 0.0
-
-
 def warm(sample: Sample) -> None:
     none, pair = np.zeros((2, 1)), np.zeros((1, 2))
-    for method, H in (("step", None), ("slope", np.zeros((1, 3, 3)))):
+    for method, H in (("step", None), ("slope", Curvature(np.zeros((1, 3, 3))))):
         for loss in sample.losses(method):
             found = Found(np.zeros((2, 1, LOSS_SUMS)), np.zeros((1, 1, DUAL_SUMS)), weights()[None], counts(2)[:, None])
             rule = Prox(pair, pair.copy(), np.ones(1), np.ones(1))

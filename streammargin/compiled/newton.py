@@ -39,7 +39,7 @@ FAR_MARGIN = 1e30  # margin of absent rows: their loss is 0 after any step
 @kernel
 def newton_sums(
     block, numbers, labels, loss, problems, trials, softness, w, blur, norms, base, alpha, crisp, keep, margins, keys,
-    image, H, sums, wrong,
+    image, drift, H, sums, wrong,
 ):  # fmt: skip
     """Add the block's terms of phi, its gradient and its Hessian at the frozen weights w.
 
@@ -53,6 +53,7 @@ def newton_sums(
     keys      (m,) float32 out, or (0,): t / (1 + t) with t the distance of u from the curved part of the loss; for
               several problems the smallest key;
     image     (K, d+1) A^T a, added to; H (K, d+1, d+1), upper triangles, added to, or (0, ...) if not wanted;
+    drift     (K, d+1): minus the derivative of A^T a by the logarithm of the softness, added to where H is wanted;
     sums      (K, SUMS), added to; wrong (trials,): rows whose class is not the one with the largest score, of
               several classes
     """
@@ -62,7 +63,7 @@ def newton_sums(
     score, size_of = np.empty(CHUNK), np.empty(CHUNK)
     present, margin, signs = np.empty(CHUNK, np.int64), np.empty(CHUNK), np.empty(CHUNK)
     caps, centres, sizes, off = np.empty(CHUNK), np.zeros(CHUNK), np.empty(CHUNK), np.empty(CHUNK)
-    a, slopes = np.empty(CHUNK), np.empty(CHUNK)
+    a, slopes, drifts = np.empty(CHUNK), np.empty(CHUNK), np.empty(CHUNK)
     pulling, free = np.empty(CHUNK, np.int64), np.empty(CHUNK, np.int64)
     few = np.zeros((GRAM_ROWS, w.shape[1]))
     for start in range(0, rows, CHUNK):
@@ -126,15 +127,19 @@ def newton_sums(
                     keys[at] = min(keys[at], key) if k != problems[0] else key
             pulls = count = 0
             for r in range(m):
-                i, pull, slope = present[r], signs[r] * a[r], slopes[r]
+                i, dual, slope = present[r], a[r], slopes[r]
+                pull = signs[r] * dual
                 pulling[pulls], a[pulls] = i, pull
                 pulls += pull != 0.0
                 free[count], slopes[count] = i, slope
+                drifts[count] = signs[r] * (dual - centres[r]) * slope * (softness[k] / caps[r])
                 count += slope > 0.0
             sums[k, ACTIVE] += count
             block.add_rows(pulling[:pulls], a[:pulls], image[k])
             if H.shape[0] > 0:
                 block.add_gram(free[:count], slopes[:count], few, H[k])
+                if softness[k] > 0.0:
+                    block.add_rows(free[:count], drifts[:count], drift[k])
         if per_trial > 1:
             count_wrong(block, numbers, labels, start, stop, w, scores, wrong)
 
@@ -429,7 +434,7 @@ def warm(sample: Sample) -> None:
     for loss in sample.losses("distance"):
         newton_sums(
             block, numbers, labels, loss, ONE, 1, np.ones(1), weights(), np.zeros(1), np.zeros(2), 0, pair,
-            np.ones(1), False, pair.copy(), np.zeros(2, np.float32), weights(), np.zeros((1, 3, 3)),
+            np.ones(1), False, pair.copy(), np.zeros(2, np.float32), weights(), weights(), np.zeros((1, 3, 3)),
             np.zeros((1, SUMS)), counts(),
         )  # fmt: skip
         chunk_terms(loss, 1.0, np.ones(2), pair[0], pair[0], pair[0], pair[0], np.zeros(2), np.zeros(2))

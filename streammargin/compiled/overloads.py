@@ -16,7 +16,7 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic, overload, overload_method, register_jitable
 
 from streammargin import losses
-from streammargin.losses import base, exponentials
+from streammargin.losses import base, exponentials, simplex
 from streammargin.penalties import mirror_maps as norms
 from streammargin.rows import blocks, steps
 from streammargin.rows import labels as rows
@@ -75,7 +75,8 @@ def _as_written(*functions: Callable[..., Any], **options: Any) -> None:
 # reassociation lets LLVM vectorise sums over dense rows; for CSR it would use slow gather instructions
 _as_written(blocks.dense_dot, blocks.dense_shrunk_dot, blocks.squares, blocks.dense_exact_dot, fastmath=REORDERED)
 _as_written(blocks.add_outer_products, blocks.add_multiples, fastmath=REORDERED)
-_as_written(blocks.beyond, exponentials.exp_minus, exponentials.log_one_plus, **ALONG)
+_as_written(blocks.beyond, exponentials.exp_minus, exponentials.log_one_plus, exponentials.logarithm, **ALONG)
+_as_written(simplex.own_line, simplex.feasible, simplex.middle, **ALONG)
 
 
 @overload(base.linear_around, jit_options=ALONG)
@@ -127,6 +128,16 @@ def _overload_margin_shift(loss, multiplier):
     return (lambda loss, multiplier: 0.0) if within else (lambda loss, multiplier: multiplier)
 
 
+@overload(base.part_of, jit_options=ALONG)
+def _overload_part_of(loss, p, own):
+    known = base.has(getattr(loss, "instance_class", None), "of_share")
+    return (lambda loss, p, own: loss.of_share(p, own)) if known else (lambda loss, p, own: 0.0)
+
+
+# sums over the lines of a row may be reordered, and so vectorised
+WIDE = {"coupled_step": {**ALONG, "fastmath": {"reassoc", "contract"}}}
+WIDE["softened"] = WIDE["coupled_step"]
+
 _exposed: set[str] = set()
 _known: set[type] = set()
 
@@ -150,7 +161,8 @@ def _overload_method(name: str, signature: inspect.Signature) -> None:
         return method if inspect.isfunction(method) else None
 
     choose.__signature__ = signature  # type: ignore[attr-defined]
-    decorate = overload_method(types.BaseNamedTuple, name, strict=False, jit_options=ALONG)  # type: ignore[attr-defined]
+    options = WIDE.get(name, ALONG)
+    decorate = overload_method(types.BaseNamedTuple, name, strict=False, jit_options=options)  # type: ignore[attr-defined]
     decorate(choose)
 
 

@@ -28,6 +28,20 @@ def total_loss(loss, margins):
     return total
 
 
+@kernel
+def total_coupled_loss(loss, scores, own):
+    """Sum of a loss of all scores over the rows of scores (m, K) float64; own (m,): the line of the row's class."""
+    total = 0.0
+    K = scores.shape[1]
+    u, signs, none, a = np.empty(K), np.empty(K), np.zeros(K), np.empty(K)
+    for i in range(scores.shape[0]):
+        for k in range(K):
+            signs[k] = 1.0 if k == own[i] else -1.0
+            u[k] = signs[k] * scores[i, k]
+        total += loss.coupled_step(u, signs, none, none, 1.0, 0.0, a)[0]
+    return total
+
+
 def warm(sample: Sample) -> None:
     decide_block(sample.block, weights(), 0, np.zeros((2, 1)))
     for loss in sample.losses("primal"):

@@ -50,6 +50,20 @@ class Sample(NamedTuple):
         ends = np.array([1, 2])
         return ends - 1, ends, np.array([0, 1, 0], np.int32), np.ones(3, self.dtype)
 
+    @property
+    def sparse(self) -> bool:
+        """Whether the rows are sparse."""
+        return isinstance(self.block, CSRBlock)
+
+    @property
+    def joint_labels(self) -> Labels:
+        """The same labels for one problem of two lines."""
+        return self.labels._replace(positive=np.array([0, 1]), caps=np.ones((2, 2)))
+
+    def joint_losses(self) -> list[Any]:
+        """The losses of all lines of weights together."""
+        return [joint for _, cls in sorted(LOSSES.items()) if (joint := cls().joint()) is not None]
+
     def losses(self, method: str) -> list[Any]:
         """One loss of each class of terms that has this method; others differ only in their numbers."""
         families = {type(loss): loss for loss in (cls().terms() for _, cls in sorted(LOSSES.items()))}

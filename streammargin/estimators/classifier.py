@@ -53,10 +53,10 @@ def _has_probabilities(estimator: MarginClassifier) -> None:
 class MarginClassifier(ClassifierMixin, Estimator):
     """Linear large-margin classifier, trained until a certificate proves the tolerance.
 
-    Several classes are trained one-vs-rest. Each column of y (n, outputs) of labels 0 and 1 has weights of its own,
-    from the same reads. X may also be the path of a file, a list of paths (shards) or a Source, which is streamed.
-    Columns of frames must have the names and order of those in `fit`, as in all of scikit-learn; columns of files are
-    matched by name, in any order.
+    Several classes are trained one-vs-rest, or with `multiclass="joint"` at once, as `loss="logistic"` does by default.
+    Each column of y (n, outputs) of labels 0 and 1 has weights of its own, from the same reads. X may also be the path
+    of a file, a list of paths (shards) or a Source, which is streamed. Columns of frames must have the names and order
+    of those in `fit`, as in all of scikit-learn; columns of files are matched by name, in any order.
 
     Parameters
     ----------

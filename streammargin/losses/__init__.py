@@ -27,6 +27,25 @@ A loss file defines subclasses of `Loss` (base.py), the words of `loss` with the
     lifted(e)                the loss once e |alpha| / reach is taken off its dual; with `reach`, for numbers alone
     most()                   where that is the mean with errors no larger than this, inf (or no method) where with all
 
+`Loss.joint` returns the terms of a loss of all K lines of weights together, of classes or of targets, if there is one.
+For classes sign_g is 1 for the row's own class and -1 for the others, u_g = sign_g z_g. For numbers u_g = z_g - y_g and
+sign_g = 1. The dual a_g pulls line g by sign_g a_g, minus cap times the derivative of phi by z_g. Arguments that are
+arrays have an entry for each line. No method may make another array.
+
+    coupled_step(u, signs, off, centres, cap, L, a)  fills a with the feasible duals of the largest
+                             share(a) - a.u - L/2 ||a - centres||^2; inf: the feasible duals at the centres.
+                             Returns (cap phi, share, slip): the row's share of the dual, for numbers without a.y,
+                             and the largest growth of cap phi where each u_g is wrong by at most off_g
+    coupled_slopes(u, signs, centres, cap, L, a, straight, crossed)  minus the derivative of the pulls by z, at the step
+                             that gave a: fills straight and crossed (K,) of diag(straight) - crossed crossed^T
+    coupled_dual(signs, cap, a)      the share of feasible duals
+    coupled_feasible(signs, cap, a)  changes a to feasible duals nearby
+    coupled_middle(signs, cap, a)    fills a with the middle of the feasible duals
+    of_share(p, own)         a line's part of minus the dual, for the share p = a / cap of another class, 1 - a / cap of
+                             its own; of duals that add up to 0 over the lines; convex, 0 at 0, its slope at most 1
+    log_likelihoods(scores)  (m, K) by NumPy: the logarithms of the classes' probabilities; may be left out
+    curvature_bound()        bound on the largest eigenvalue of phi'' by z; may be left out where phi is not smooth
+
 A loss without a dual has only `primal` and `has_hard_margin` of these. Whole-pass methods need, for scores s = -u, sums
 of phi and phi' that neither over- nor underflow, because they are scaled by exp(-level):
 
@@ -47,6 +66,7 @@ import pkgutil
 from collections.abc import Iterable
 from typing import Any
 
+from streammargin.errors import UsageError
 from streammargin.losses.base import Loss, has
 from streammargin.words import Family
 
@@ -97,8 +117,26 @@ def terms(value: object) -> Any:
     return make_loss(value).terms()
 
 
-def losses_with(methods: Iterable[str], of_numbers: bool = False) -> list[str]:
-    """Words of the losses for classes, or for regression with a finite C, that have all of these methods."""
-    made = {name: cls().terms() for name, cls in sorted(LOSSES.items()) if not cls.only_hard}
+def losses_with(methods: Iterable[str], of_numbers: bool = False, joint: bool = False) -> list[str]:
+    """Words of the losses for classes, or for regression with a finite C, that have all of these methods.
+
+    joint: in their form for all classes at once.
+    """
+    every = [cls() for _, cls in sorted(LOSSES.items()) if not cls.only_hard]
+    made = {loss.name: loss.joint() if joint else loss.terms() for loss in every}
     fit = [name for name, loss in made.items() if is_numeric(loss) == of_numbers]
     return [name for name in fit if all(has(made[name], method) for method in methods)]
+
+
+def terms_of(loss: Loss, joint: bool, lines: int) -> Any:
+    """The terms of a loss, or of its form for all classes at once. UsageError where it has no such form."""
+    if not joint:
+        return loss.of_one() if lines == 1 else loss.terms()
+    joint = loss.joint()
+    if joint is None:
+        able = " or ".join(f"`loss={name}`" for name in losses_with(["coupled_step"], joint=True))
+        raise UsageError(
+            f"the loss {loss.name} has no form for all classes at once; with `multiclass=joint` and a finite C use "
+            f"{able}, or use `multiclass=ovr`"
+        )
+    return joint

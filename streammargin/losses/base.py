@@ -27,6 +27,14 @@ class Loss(Thing, ABC):
     def terms(self) -> Any:
         """What kernels use: a named tuple of floats with the methods described in `losses/__init__.py`."""
 
+    def of_one(self) -> Any:
+        """The terms for a single line of weights; they differ for a loss of several targets."""
+        return self.terms()
+
+    def joint(self) -> Any:
+        """The same for one loss of all lines of weights together, with `coupled_step`; None: it has no such form."""
+        return None
+
 
 class Largest(Loss):
     """A loss of which only the largest may count.
@@ -45,6 +53,11 @@ class Largest(Loss):
 def has(loss: Any, method: str) -> bool:
     """Whether a loss, or its class, has this method; a user's field of that name does not count."""
     return callable(getattr(loss, method, None))
+
+
+def coupled(terms: Any) -> bool:
+    """Whether a row's loss is one of all its lines together."""
+    return has(terms, "coupled_step")
 
 
 def called(terms: Any) -> str:
@@ -107,6 +120,11 @@ def share_of(plain: Any, loss: Any, alpha: float, cap: float, share: float) -> f
 def margin_shift(loss: Any, multiplier: float) -> float:
     """What the multiplier adds to the margins of classes instead; 0 for numbers."""
     return 0.0 if has(loss, "lifted") else multiplier
+
+
+def part_of(loss: Any, p: float, own: bool) -> float:
+    """A line's part of a coupled loss's dual, for the share p of a row in it; 0 for a loss without `part`."""
+    return loss.of_share(p, own) if has(loss, "of_share") else 0.0
 
 
 def derivative_by_step(loss: Any, u: float, cap: float) -> tuple[float, float]:

@@ -12,6 +12,7 @@ import math
 from typing import NamedTuple
 
 from streammargin.losses.base import POSITIVE, Largest
+from streammargin.losses.crammer_singer import CrammerSingerTerms
 from streammargin.words import entry
 
 
@@ -81,6 +82,9 @@ class Hinge(Largest):
 
     def terms(self) -> HingeTerms:
         return HingeTerms(0.0, 1.0)
+
+    def joint(self) -> CrammerSingerTerms | None:
+        return CrammerSingerTerms(1.0) if self.top is None else None
 
 
 class SquaredHinge(Largest):

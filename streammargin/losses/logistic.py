@@ -14,6 +14,7 @@ import numpy as np
 
 from streammargin.losses.base import Largest
 from streammargin.losses.exponentials import exp_minus, log_one_plus
+from streammargin.losses.softmax import SoftmaxTerms
 
 
 class LogisticTerms(NamedTuple):
@@ -135,6 +136,9 @@ class Logistic(Largest):
 
     def terms(self) -> LogisticTerms:
         return LogisticTerms(1e-12)
+
+    def joint(self) -> SoftmaxTerms | None:
+        return SoftmaxTerms(1e-8) if self.top is None else None
 
 
 LOSSES = (Logistic,)

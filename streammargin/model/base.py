@@ -16,11 +16,11 @@ from streammargin.driver.plan import column_names
 from streammargin.errors import DataError, UsageError
 from streammargin.files import as_path
 from streammargin.losses import is_numeric, make_loss
-from streammargin.losses.base import Loss, called, has
+from streammargin.losses.base import Loss, called, coupled, has
 from streammargin.model.columns import ERROR, checked, match, matching_bytes
 from streammargin.model.evaluation import OfClasses, OfNumbers, OfSeveral, Tally
 from streammargin.model.file import NAMES, write_model
-from streammargin.model.probability import METHOD, able, of_labels, probabilities
+from streammargin.model.probability import METHOD, OF_ALL, able, of_labels, probabilities
 from streammargin.model.tables import TABLE, TableRows, is_rows, plain_schema
 from streammargin.points.base import Answer, answered
 from streammargin.points.table import kind_of
@@ -230,9 +230,9 @@ class Model:
     def predict_proba(self, data: Any, *, missing_columns: str = ERROR, unknown: str = "error") -> np.ndarray:
         """Probabilities (n, k) of the classes in the order of `classes_`, float64, for a model with the logistic loss.
 
-        For two classes, that of the second is 1 / (1 + exp(-score)). For several, each is that of its own score,
-        divided by the row's sum, as in LIBLINEAR. Of several outputs, (n, outputs): each label's own, of being 1.
-        Raises UsageError where the model was trained with another loss.
+        For two classes, that of the second is 1 / (1 + exp(-score)). For several it is the softmax of their scores;
+        with `multiclass=ovr` that of its own score, divided by the row's sum, as in LIBLINEAR. Of several outputs,
+        (n, outputs): each label's own, of being 1. Raises UsageError where the model was trained with another loss.
         """
         return self._of_rows(data, missing_columns, unknown, self.probabilities_of())
 
@@ -263,8 +263,8 @@ class Model:
         if self.numeric:
             raise UsageError("the model predicts numbers, and has no probabilities of classes; use predict")
         word = self._loss()
-        loss = None if word is None else word.terms()
-        known = has(loss, METHOD)
+        loss = None if word is None else self._terms(word)
+        known = has(loss, METHOD) or has(loss, OF_ALL)
         if not known or math.isinf(float(self.header.get("C", 1.0))):
             trained = "C = inf" if known else f"the loss {self.header.get('loss', 'hinge')}"
             raise UsageError(
@@ -321,8 +321,8 @@ class Model:
         """An object that sums the figures, and this loss. Raises UsageError for a loss of another kind."""
         from streammargin.compiled.overloads import expose
 
-        loss, top = (None, None) if word is None else (word.terms(), getattr(word, "top", None))
-        if loss is not None and not has(loss, "primal"):
+        loss, top = (None, None) if word is None else (self._terms(word), getattr(word, "top", None))
+        if loss is not None and not (has(loss, "primal") or coupled(loss)):
             raise UsageError(f"the loss {called(loss)} has no method primal, so its mean cannot be computed")
         if loss is not None and is_numeric(loss) != self.numeric:
             raise UsageError(f"the model predicts {'numbers' if self.numeric else 'classes'}; give a loss for these")
@@ -341,6 +341,11 @@ class Model:
         with contextlib.suppress(UsageError):
             probable = functools.partial(probabilities, self.check_probabilities())
         return OfClasses(self.classes_, self.header.get("positive"), loss, top, length, memory, probable)
+
+    def _terms(self, word: Loss) -> Any:
+        """The terms of a loss: where all classes have one W, those of its form for all classes at once."""
+        joint = word.joint() if self.header.get("multiclass") == "joint" and len(self.classes_) > 2 else None
+        return word.terms() if joint is None else joint
 
     def _loss(self) -> Loss | None:
         """The loss that the model was trained with; None for a user's own object, and for one of the training rows."""

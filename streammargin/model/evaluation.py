@@ -10,7 +10,7 @@ import numpy as np
 
 from streammargin.errors import DataError
 from streammargin.losses import is_numeric
-from streammargin.losses.base import lifted, margin_shift
+from streammargin.losses.base import coupled, lifted, margin_shift
 from streammargin.matching import Codes
 from streammargin.model.ranking import Ranking
 from streammargin.model.tables import TableRows
@@ -106,7 +106,7 @@ class OfClasses:
 
     def add(self, source: Source | TableRows, start: int, given: np.ndarray, scores: np.ndarray) -> None:
         """See `Tally`."""
-        from streammargin.compiled.predict import total_loss
+        from streammargin.compiled.predict import total_coupled_loss, total_loss
 
         codes, guess = self.codes_of(source, start, given), answered(scores)
         if scores.shape[1] == 1:
@@ -116,6 +116,8 @@ class OfClasses:
             margins = np.where(np.arange(scores.shape[1]) == codes[:, None], scores, -scores)
         if self.top is not None:
             self.kept.append(margins)
+        elif self.loss is not None and coupled(self.loss):
+            self.total += float(total_coupled_loss(self.loss, np.ascontiguousarray(scores), codes))
         elif self.loss is not None:
             self.total += float(total_loss(self.loss, margins))
         size = len(self.counts)

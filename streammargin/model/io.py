@@ -21,6 +21,7 @@ from streammargin.wording import shown
 
 # liblinear's names for solvers of the same model
 _LIBLINEAR_TYPE = {"hinge": "L2R_L1LOSS_SVC_DUAL", "squared_hinge": "L2R_L2LOSS_SVC_DUAL", "logistic": "L2R_LR_DUAL"}
+_JOINT_TYPE = "MCSVM_CS"  # one W for all classes; liblinear gives such a model no probabilities, as it has no softmax
 
 
 def load_model(path: str | os.PathLike[str], memory: str | int | None = None) -> Model:
@@ -121,7 +122,8 @@ def export_liblinear(model: Model, path: str, force: bool = False) -> None:
     biased = bool(np.any(intercept != 0.0))
     weights = np.vstack([coef.T, intercept]) if biased else coef.T
     with replacing(path, force) as name, open(name, "w", encoding="ascii") as file:
-        file.write(f"solver_type {_LIBLINEAR_TYPE[loss]}\nnr_class {len(labels)}\n")
+        joint = model.header.get("multiclass") == "joint" and len(labels) > 2
+        file.write(f"solver_type {_JOINT_TYPE if joint else _LIBLINEAR_TYPE[loss]}\nnr_class {len(labels)}\n")
         file.write(f"label {' '.join(map(str, labels))}\nnr_feature {coef.shape[1]}\nbias {1 if biased else -1}\nw\n")
         for row in weights:
             file.write(" ".join(f"{value:.17g}" for value in row) + " \n")

@@ -45,11 +45,11 @@ from streammargin.words import Worded
 
 T = TypeVar("T")
 FREE, MIDWAY = "free", "midway"  # a constant column without penalty; a bias found after the weights
-NO_SOFTMAX = "the classes are trained one against the rest; `loss=logistic` has probabilities of them"
+SOFTMAX = "the softmax is `loss=logistic` with `multiclass=joint`, its default for several classes"
 NOT_HERE = {
-    "softmax": NO_SOFTMAX,
-    "multinomial": NO_SOFTMAX,
-    "crammer_singer": "for one margin of all classes give `multiclass=joint` and `C=inf`",
+    "softmax": SOFTMAX,
+    "multinomial": SOFTMAX,
+    "crammer_singer": "it is `loss=hinge` with `multiclass=joint`",
 }
 SEVERAL = "several values of `C` need held-out data to choose among them; give `valid=DATA`"
 
@@ -114,7 +114,8 @@ class Options:
         "smooth_hinge, generalized_hinge, logistic, exponential; numbers: squared_error, absolute_error, "
         "epsilon_insensitive, huber, quantile, interpolate (default: the solver's, hinge for most)", common=True)
     penalty: PenaltyWord | str = option(DEFAULT, Worded(PENALTIES), "problem", ANYWHERE, "what weights cost, as l2, l1 "
-        "or elasticnet:0.5; also lp:1.5, group:FILE, sparse_group:FILE, exclusive:FILE, linf, l2norm", common=True)
+        "or elasticnet:0.5; also lp:1.5, group:FILE, sparse_group:FILE, exclusive:FILE, linf, l2norm; of "
+        "several outputs l21, l1inf, trace", common=True)
     C: float | Sequence[float] | Path | str | None = option(None, Costs(), "problem", LOSS,
         "weight of the data against the penalty, as in scikit-learn: larger fits harder; inf: the hard margin; of "
         "several values, or path:K, the best on `valid` is kept (default 1, or inf for a solver of the hard margin)",
@@ -134,8 +135,9 @@ class Options:
         "train this class against the rest")
     classes: Sequence[object] | None = option(None, Labels(), "problem", CLASSES & ~Where.CLASSIFIER,
         "keep only these classes; for a stream, all that may occur")
-    multiclass: str = option("ovr", Word(("ovr", "joint"), NOT_HERE), "problem", CLASSES,
-        "ovr: each class against the rest; joint: one margin between all of them (C = inf)")
+    multiclass: str | None = option(None, Word(("ovr", "joint"), NOT_HERE), "problem", CLASSES,
+        "ovr: each class against the rest; joint: one W for all classes, the softmax of loss=logistic or the hinge of "
+        "Crammer and Singer, at C = inf one margin (default: joint for logistic at a finite C, else ovr)")
     tol: float | Absolute | str = option(1e-3, Tolerance(), "stop", ROWS,
         "stop once the relative gap is proven to be EPS at most (C = inf: the relative margin gap; interpolate: no "
         "error exceeds epsilon by more than tol max|y|, and the norm of w is as near to its lower bound); "

@@ -19,12 +19,13 @@ RATIO = Number("a number from 0 to 1", lambda value: 0.0 <= value <= 1.0)
 class Columns(NamedTuple):
     """The penalised columns: their number d, and a function that reads the groups (m,) of all.
 
-    constant: whether the constant column is one more of them, the last.
+    constant: whether the constant column is one more of them, the last. lines: of weights that share one objective.
     """
 
     features: int
     groups: Callable[[Any], np.ndarray]
     constant: bool = False
+    lines: int = 1
 
 
 class Pieces(NamedTuple):
@@ -42,6 +43,11 @@ class Pieces(NamedTuple):
 class PenaltyWord(Thing, ABC):
     """A word of `penalty`; the penalty itself may depend on the columns."""
 
+    @property
+    def of_lines(self) -> bool:
+        """Whether it joins the weights of several outputs, so that its arrays are (lines, m) in place of (m,)."""
+        return False
+
     @abstractmethod
     def of_columns(self, columns: Columns) -> Penalty:
         """The penalty for these columns."""
@@ -53,6 +59,8 @@ class Penalty(PenaltyWord):
     Without a closed form there is no `prox`. Where R is not strongly convex there is no `mirror` and no `norm`.
 
     Its fields are those of the word; the first line of its docstring is its help.
+
+    Where it is `of_lines` all arrays (m,) are (lines, m): a line of weights for each output.
     """
 
     def of_columns(self, columns: Columns) -> Penalty:
@@ -114,8 +122,11 @@ class Penalty(PenaltyWord):
         """The largest steps (m,) <= `steps` that `prox` supports; by default one step for all columns."""
         return np.full(steps.shape, steps.min(initial=math.inf))
 
-    def pieces(self, size: int) -> tuple[np.ndarray, Pieces] | None:
-        """(order (size,), Pieces): the penalty as a sum over blocks of reordered columns; None where it is not one."""
+    def pieces(self, size: Any) -> tuple[np.ndarray, Pieces] | None:
+        """(order, Pieces): the penalty as a sum over blocks of reordered columns; None where it is not one.
+
+        size: the number m of columns, or the shape (lines, m) of which `order` numbers the entries, line by line.
+        """
         return None
 
     @abstractmethod

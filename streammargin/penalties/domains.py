@@ -41,7 +41,7 @@ class Domain(Penalty):
         return self.above(theta, 0.0)
 
     def bound(self, gain: float, theta: np.ndarray, blur: float, rounding: float) -> float:
-        blur += EPS * lp_norm(theta, 2.0)  # the factor rounds as well
+        blur += EPS * lp_norm(theta.ravel(), 2.0)  # the factor rounds as well
         if not blur < math.inf:
             return 0.0
         s = self.best_part(gain, theta, blur, rounding)
@@ -167,8 +167,8 @@ class Ball(Domain):
 class Bounded(Penalty):
     """The fields of a penalty whose weights may be kept between two numbers."""
 
-    low: float | None = entry(default=None, kind=LOW, help="the least that a weight may be, with pdprox", kw_only=True)
-    high: float | None = entry(default=None, kind=HIGH, help="the most that a weight may be, with pdprox", kw_only=True)
+    low: float | None = entry(default=None, kind=LOW, help="the least that a weight may be", kw_only=True)
+    high: float | None = entry(default=None, kind=HIGH, help="the most that a weight may be", kw_only=True)
 
     def boxed(self, columns: Columns, r: float) -> Penalty | None:
         """r ||w||_1 + (1 - r)/2 ||w||^2 between these numbers, but for the constant; None where there are none."""

@@ -12,10 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from streammargin.errors import UsageError
 from streammargin.kinds import Column
 from streammargin.penalties.base import RATIO, Columns, Norm, Penalty, PenaltyWord, Pieces, Square
 from streammargin.penalties.mirror_maps import Grouped as KernelGroups
 from streammargin.penalties.mirror_maps import lp_norm
+from streammargin.penalties.outputs import ExclusiveColumns
 from streammargin.words import entry, needed
 
 GROUPS = Column("FILE", any_file=True)
@@ -195,12 +197,26 @@ class Group(PenaltyWord):
 
 
 class Exclusive(PenaltyWord):
-    """1/2 sum over groups of ||w_g||_1^2: each group keeps a few of its own columns."""
+    """1/2 sum over groups of ||w_g||_1^2: each group keeps a few of its own columns.
 
-    groups: Any = needed(GROUPS, GROUPS_HELP)
+    Without groups, the weights of each column are a group: each column serves a few of several outputs.
+    """
+
+    groups: Any = entry(None, GROUPS, GROUPS_HELP + "; default: one group a column, of the weights of all outputs")
+
+    @property
+    def of_lines(self) -> bool:
+        return self.groups is None
 
     def of_columns(self, columns: Columns) -> Penalty:
-        return ExclusiveLasso(Groups(columns.groups(self.groups)))
+        if self.groups is not None:
+            return ExclusiveLasso(Groups(columns.groups(self.groups)))
+        if columns.lines == 1:
+            raise UsageError(
+                "exclusive without groups is about the outputs of each column, and here is one output; name the groups "
+                "of the columns, as in `penalty=exclusive:FILE`"
+            )
+        return ExclusiveColumns()
 
 
 PENALTIES = (Group, Exclusive)

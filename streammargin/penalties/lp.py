@@ -66,7 +66,7 @@ class L2(Bounded, LpSquare):
 
     name = "l2"
     p: ClassVar[Any] = 2.0
-    radius: float | None = entry(None, HIGH, "the most that ||w|| may be, with pdprox", kw_only=True)
+    radius: float | None = entry(None, HIGH, "the most that ||w|| may be", kw_only=True)
 
     def checked(self) -> L2:
         found = super().checked()

@@ -244,6 +244,17 @@ class DenseBlock(NamedTuple):
             few[size:up] = 0.0
             add_outer_products(few[:up], 1.0, H, 0)
 
+    def line_scores(self, i: int, W: np.ndarray, first: int, out: np.ndarray) -> None:
+        """out[g] = x_i . W_g for the lines first, first + 1, ... of W (K, d+1), summed in the precision of `out`."""
+        for g in range(out.size):
+            out[g] = self.exact_dot(i, W[first + g]) if out.itemsize == 8 else self.dot(i, W[first + g])
+
+    def add_to_lines(self, i: int, factors: np.ndarray, W: np.ndarray, first: int) -> None:
+        """W_g += factors[g] x_i for the lines first, first + 1, ... of W (K, d+1)."""
+        for g in range(factors.size):
+            if factors[g] != 0.0:
+                self.add(i, factors[g], W[first + g])
+
     def prefetch_row(self, i: int) -> None:
         """Prefetch the beginning of row i; the hardware prefetches the rest of a dense row."""
         if i < self.X.shape[0]:
@@ -448,6 +459,44 @@ class CSRBlock(NamedTuple):
                     h[indices[m]] += t * data[m]
                 h[self.width] += t * self.bias
             H[self.width, self.width] += factors[r] * self.bias * self.bias
+
+    def line_scores(self, i: int, W: np.ndarray, first: int, out: np.ndarray) -> None:
+        """out[g] = x_i . W_g for the lines first, first + 1, ... of W, summed in the precision of `out`.
+
+        W (d+1, K), as the weights of a column are then neighbours.
+        """
+        kind = out.dtype.type
+        last = W[self.width]
+        for g in range(out.size):
+            out[g] = kind(self.bias) * last[first + g]
+        data, indices = self.data, self.indices
+        k, stop = np.uint64(self.indptr[i]), np.uint64(self.indptr[i + 1])
+        fours = stop - (stop - k) % FOUR
+        while k < fours:
+            w0, w1, w2, w3 = W[indices[k]], W[indices[k + ONE]], W[indices[k + TWO]], W[indices[k + THREE]]
+            w0, w1, w2, w3 = w0[first:], w1[first:], w2[first:], w3[first:]
+            x0, x1, x2, x3 = kind(data[k]), kind(data[k + ONE]), kind(data[k + TWO]), kind(data[k + THREE])
+            for g in range(out.size):
+                out[g] += (x0 * w0[g] + x1 * w1[g]) + (x2 * w2[g] + x3 * w3[g])
+            k += FOUR
+        while k < stop:
+            x, w = kind(data[k]), W[indices[k]][first:]
+            for g in range(out.size):
+                out[g] += x * w[g]
+            k += ONE
+
+    def add_to_lines(self, i: int, factors: np.ndarray, W: np.ndarray, first: int) -> None:
+        """W_g += factors[g] x_i for the lines first, first + 1, ... of W (d+1, K)."""
+        kind = W.dtype.type
+        last = W[self.width]
+        for g in range(factors.size):
+            last[first + g] += kind(factors[g] * self.bias)
+        k, stop = np.uint64(self.indptr[i]), np.uint64(self.indptr[i + 1])
+        while k < stop:
+            x, w = kind(self.data[k]), W[self.indices[k]][first:]
+            for g in range(factors.size):
+                w[g] += x * factors[g]
+            k += ONE
 
     def prefetch_row(self, i: int) -> None:
         """Prefetch row i."""

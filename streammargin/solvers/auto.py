@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from streammargin.penalties.lp import LpSquare
+from streammargin.penalties.lp import Lp, LpSquare
 from streammargin.solvers.problem import Problem
 
 MOST_COLUMNS = 4000  # of a Hessian: factoring a larger one takes seconds
@@ -19,9 +19,12 @@ def candidates(problem: Problem) -> list[str]:
     The next one is used where an option or the loss is not supported, or the memory budget is too small. Where C or the
     loss were left out, the problem has the usual defaults; the chosen solver may have others.
     """
-    if problem.joint and not (problem.path or problem.top < math.inf):
+    if problem.joint and problem.hard and not (problem.path or problem.top < math.inf):
         return ["dual-momentum"]
     steps = ["newton"] if _few_columns(problem) else []
+    if problem.joint and not problem.hard:
+        by_rows = problem.p == 2.0 and not problem.free and isinstance(problem.penalty or Lp(2.0), LpSquare)
+        return [*steps, "ascent"] if by_rows else steps or ["newton"]
     if problem.path or problem.top < math.inf:  # the others take neither
         return [*steps, "pdprox"]
     if _tall_numbers(problem):
@@ -69,7 +72,7 @@ def _few_columns(problem: Problem) -> bool:
 
     Each class has its own Hessian, summed over all rows, while one read serves all classes.
     """
-    width = problem.features + 1
+    width = problem.lines * (problem.features + 1)
     values = max(problem.entries, problem.rows)
     sums = STEPS * values * width / 4 * problem.per_trial
     return width <= MOST_COLUMNS and STEPS * width**3 / 3 <= WORTH * values and sums <= SUMMED * values

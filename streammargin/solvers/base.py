@@ -17,7 +17,7 @@ import numpy as np
 from streammargin.compiled.order import permutation
 from streammargin.errors import UsageError
 from streammargin.losses import is_numeric, losses_with, terms
-from streammargin.losses.base import called, has
+from streammargin.losses.base import called, coupled, has
 from streammargin.penalties.base import Penalty
 from streammargin.penalties.lp import LpSquare
 from streammargin.points.base import Point
@@ -92,7 +92,8 @@ class Method(SolverWord):
     # methods of a loss that it calls, beside those that its base classes name; empty: the default loss only
     requires: ClassVar[tuple[str, ...]] = ()
     default_C: ClassVar[float] = 1.0  # inf: the method supports the hard margin only
-    joint: ClassVar[bool] = False  # supports multiclass = joint
+    joint: ClassVar[bool] = False  # supports multiclass = joint at C = inf
+    couples: ClassVar[tuple[str, ...]] = ()  # methods that it calls of a loss of all scores; empty: it takes none
     takes: ClassVar[tuple[str, ...]] = ()  # which of PATH and TOP it supports
     numeric: ClassVar[bool] = False  # supports targets that are numbers
     several: ClassVar[bool] = False  # supports several labels or targets of a row
@@ -100,10 +101,20 @@ class Method(SolverWord):
 
     def check(self, problem: Problem) -> None:
         """Raise UsageError for a loss, penalty, C or option that this method does not support."""
-        if problem.joint and not (problem.hard and self.joint):
+        if problem.joint and problem.hard and not self.joint:
             raise UsageError(
-                "`multiclass=joint` is one hard margin of all classes: it needs `C=inf`, and `solver=auto`, "
-                "dual-momentum, gd, normalized-gd or adaptive; for a finite C leave it out"
+                "one hard margin of all classes, `multiclass=joint` at C = inf, needs `solver=auto`, dual-momentum, "
+                "gd, normalized-gd or adaptive"
+            )
+        if problem.joint and not problem.all_scores and not self.couples:
+            raise UsageError(
+                f"{self.called} trains each class or output by itself, and `penalty={problem.penalty}` joins them; use "
+                "`solver=newton`"
+            )
+        if problem.joint and not problem.hard and not self.couples:
+            raise UsageError(
+                f"{self.called} trains one class against the rest at a finite C; use `multiclass=ovr`, or for all "
+                "classes at once `solver=auto`"
             )
         if is_numeric(problem.loss) and not (self.numeric and problem.numeric):
             able = (
@@ -125,7 +136,7 @@ class Method(SolverWord):
             raise UsageError(
                 f"{self.called} supports penalties with p = 2 only, not {problem.p:.6g}; use `penalty=l2`, or {other}"
             )
-        needed = self.required()
+        needed = self.couples if coupled(problem.loss) else self.required()
         if not needed and problem.loss != terms(self.default_loss):
             raise UsageError(f"{self.called} has one loss of its own; leave `loss` out")
         for method in needed:
@@ -178,8 +189,8 @@ class Method(SolverWord):
                 f"{self.called} needs the constant column to be penalised, with `bias=1`, or left out, with `bias=0`; "
                 "`solver=pdprox` takes it as it is"
             )
-        why = self.needs(penalty)
-        raise UsageError(f"{self.called} does not serve `penalty={penalty}`; `solver=pdprox` does{why and f' ({why})'}")
+        why, able = self.needs(penalty), "newton" if penalty.of_lines else "pdprox"
+        raise UsageError(f"{self.called} does not serve `penalty={penalty}`; `solver={able}` does{why and f' ({why})'}")
 
     @property
     def keeps_weights(self) -> bool:

@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from streammargin.losses.base import coupled
 from streammargin.penalties.base import Penalty
+from streammargin.penalties.lines import EachLine
 from streammargin.penalties.lp import Lp
 from streammargin.penalties.mirror_maps import L2, Shrunk, lp_norm
 from streammargin.solvers.outputs import Outputs
@@ -127,6 +129,11 @@ class Problem:
         """Whether a group has several lines."""
         return self.lines > 1
 
+    @property
+    def all_scores(self) -> bool:
+        """Whether a row has one loss, or one margin, of its scores by all lines of a group."""
+        return self.joint and (self.hard or coupled(self.loss))
+
     def lines_of(self, groups: int | np.ndarray) -> np.ndarray:
         """The lines of a group, or of these groups, one after the other (int64)."""
         return (np.atleast_1d(groups)[:, None] * self.lines + np.arange(self.lines)).ravel()
@@ -134,6 +141,10 @@ class Problem:
     def view(self, rows: np.ndarray, group: int) -> np.ndarray:
         """The rows of the lines of a group, of an array (K, ...) with a row for each line."""
         return rows[group * self.lines : (group + 1) * self.lines]
+
+    def of_group(self, rows: np.ndarray, group: int) -> np.ndarray:
+        """The same as an array (...) for a group of one line, and (lines, ...) for one of several."""
+        return rows[group] if self.lines == 1 else self.view(rows, group)
 
     def by_line(self, each: np.ndarray) -> np.ndarray:
         """An entry for each line, from an array with one for each group."""
@@ -151,7 +162,11 @@ class Problem:
             return Interpolation(lp, shared, self.largest_target, signed=True)
         if self.hard:
             return JointMargin(lp, shared, self.lines) if self.joint else HardMargin(lp, shared)
-        return SoftMargin(self.penalty or lp, shared, free=self.free, signed=self.numeric)
+        penalty = self.penalty or lp
+        if not self.joint:
+            return SoftMargin(penalty, shared, free=self.free, signed=self.numeric)
+        penalty = penalty if penalty.of_lines else EachLine.of(penalty)
+        return SoftMargin(penalty, False, free=self.free, signed=self.numeric)
 
     @property
     def margin(self) -> HardMargin:

@@ -194,7 +194,8 @@ class Job:
         absent = problem.numeric and self.known.absent  # interpolation has no weights except 0
         return {
             "constant": {"kind": kind, "value": self.column}, "shift": np.asarray(self.target.shift).tolist(),
-            "joint": problem.joint, "weighted": self.known.extremes.size > 0 or absent,
+            "joint": problem.all_scores, "lines": problem.lines,
+            "weighted": self.known.extremes.size > 0 or absent,
             "names": {name: value if isinstance(value, str) else None for name, value in names.items()},
         }  # fmt: skip
 

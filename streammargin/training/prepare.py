@@ -18,7 +18,7 @@ from streammargin.driver.scaling import Scaling
 from streammargin.driver.setup import Target, check_outputs, encode, make_numbers
 from streammargin.driver.validate import ClassValidator, LabelsValidator, NumberValidator, Validator, plan_to_score
 from streammargin.errors import BudgetError, DataError, UsageError
-from streammargin.losses import terms
+from streammargin.losses import make_loss, terms_of
 from streammargin.options.table import Options
 from streammargin.penalties.lp import LpSquare
 from streammargin.points.linear import LinearPoint
@@ -55,6 +55,8 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
     source, watched = watch(stored, options)
     target, sliced, known, asked = make_problem(source, task, options, budget)
     labels = sliced.settled()
+    if not task.numeric:
+        options = replace(options, multiclass="joint" if asked.all_scores else "ovr")
 
     own = labels.held_bytes + asked.objective.penalty.nbytes + _bytes_of_weights(options, asked)
     names = column_names(source, budget, own)
@@ -180,12 +182,15 @@ def wants_free(options: Options, task: Task, problem: Problem) -> bool:
 def _problem_for(method: Method, asked: Problem, task: Task, options: Options, source: Source) -> Problem:
     """The problem for this solver: with its default loss and C, and a free constant if it supports that."""
     if wants_free(options, task, asked):
-        able = method.serves(make_objective(source, options, free=True), True)
-        penalty = make_objective(source, options, able)
+        able = method.serves(make_objective(source, options, True, asked.per_trial), True)
+        penalty = make_objective(source, options, able, asked.per_trial)
         asked = replace(asked, penalty=penalty, norm=penalty.norm or asked.norm, free=able)
     if not options.auto or task.numeric:
         return asked
-    loss = asked.loss if options.loss is not None else terms(method.default_loss)
+    at_once = asked.all_scores and not asked.hard
+    loss = asked.loss
+    if options.loss is None:
+        loss = terms_of(make_loss(method.default_loss), at_once, asked.per_trial)
     outputs = asked.outputs if options.costs else asked.outputs.at(method.default_C)  # `asked` has C = 1
     return replace(asked, loss=loss, outputs=outputs)
 

@@ -24,6 +24,8 @@ from streammargin.driver.setup import (
     survey,
 )
 from streammargin.errors import DataError, UsageError
+from streammargin.losses import terms_of
+from streammargin.losses.base import coupled, has
 from streammargin.matching import number_in
 from streammargin.options.table import FREE, Options
 from streammargin.penalties import make_penalty
@@ -54,11 +56,6 @@ def make_problem(
     given = 0 if own is None or isinstance(own, str) else 8
     check_read(source, budget, (each + given) * source.rows + source.column_bytes(), "its labels alone")
     column = options.column(task.costs)
-    penalty = make_objective(source, options, free=False)
-    p = penalty.p if isinstance(penalty, LpSquare) else 2.0
-    free = column != 0.0 and (options.bias == FREE or (options.bias is None and not isinstance(penalty, LpSquare)))
-    if free:
-        penalty = make_objective(source, options, free)
     weights = source.sample_weight()
     labels = SlicedLabels(
         source, NONE, NONE, NONE if weights is None else weights, NONE if own is None else _epsilons(own, source),
@@ -70,14 +67,22 @@ def make_problem(
         factors = class_factors(options.class_weight, target, known.mass[0], source.name)
     check_caps(task.costs, factors, known.extremes, source.rows)
     per_trial = len(target.positive)
+    penalty = make_objective(source, options, free=False, lines=per_trial)
+    p = penalty.p if isinstance(penalty, LpSquare) else 2.0
+    free = column != 0.0 and (options.bias == FREE or (options.bias is None and not isinstance(penalty, LpSquare)))
+    if free:
+        penalty = make_objective(source, options, free, per_trial)
     costs = np.repeat(np.array(task.costs), per_trial)
+    joint = is_joint(options, task, len(target.classes), labels.outputs)
+    lines = per_trial if joint or penalty.of_lines or coupled(task.loss.terms()) else 1
     factors, mass = (np.tile(each, (costs.size // len(each), 1)) for each in (factors, known.mass[0]))
+    largest = float(largest_targets(labels).max()) if task.numeric else 0.0
     several = labels.outputs > 1
     problem = Problem(
         rows=source.rows,
         features=source.features,
         dtype=source.dtype if options.scale == "none" else ScaledSource.dtype,
-        loss=task.loss.terms(),
+        loss=terms_of(task.loss, joint and math.inf not in task.costs, per_trial),
         norm=penalty.norm or make_norm(p),
         p=p,
         outputs=Outputs(
@@ -94,18 +99,28 @@ def make_problem(
         absolute=options.eps if options.absolute else None,
         seed=options.seed,
         present=int(known.mass[1, 0].sum()),
-        lines=per_trial if options.multiclass == "joint" else 1,
+        lines=lines,
         path=options.path is not None,
         top=options.top,
         numeric=task.numeric,
         budget=spendable(budget),
         entries=source.nnz,
         sparse=source.sparse,
-        largest_target=float(largest_targets(labels).max()) if task.numeric else 0.0,
+        largest_target=largest,
     )
     if several:
         labels = replace(labels, trials=len(task.costs))
     return target, labels, known, problem
+
+
+def is_joint(options: Options, task: Task, classes: int, outputs: int) -> bool:
+    """Whether several classes have one W: by default where their loss is the softmax."""
+    if classes < 3 or outputs > 1:
+        return False
+    if options.multiclass is not None:
+        return options.multiclass == "joint"
+    joint = task.loss.joint()
+    return joint is not None and has(joint, "log_likelihoods") and math.inf not in task.costs
 
 
 def _classes(options: Options, labels: SlicedLabels) -> tuple[Target, SlicedLabels, Survey]:
@@ -221,11 +236,11 @@ def say_if_numbers(classes: np.ndarray, rows: int, name: str) -> None:
         LOG.warning(Message(text), extra={"code": "labels"})
 
 
-def make_objective(source: Source, options: Options, free: bool) -> Penalty:
-    """The penalty on all columns, including the constant one unless that is free."""
+def make_objective(source: Source, options: Options, free: bool, lines: int) -> Penalty:
+    """The penalty on all columns, including the constant one unless that is free; lines: for each value of C."""
 
     def groups(given: object) -> np.ndarray:
         of = column_groups(given, source)
         return of if free else np.append(of, of.max() + 1)  # the constant column is its own group
 
-    return make_penalty(options.penalty).of_columns(Columns(source.features, groups, not free))
+    return make_penalty(options.penalty).of_columns(Columns(source.features, groups, not free, lines))

@@ -11,6 +11,7 @@ from reference.datasets import as_form, noisy
 from streammargin.compiled import look as kernel
 from streammargin.compiled import overloads
 from streammargin.losses import is_numeric, terms
+from streammargin.losses.logistic import Logistic
 from streammargin.rows.labels import Labels, numbered_from
 from streammargin.sources.arrays import ArraySource
 
@@ -67,7 +68,8 @@ class Setting:
             block = ArraySource(self.X[first:last]).whole()._replace(bias=BIAS)
             kernel.look(
                 block, numbered_from(first), self.labels, self.loss, self.active,
-                kernel.Point(self.w, self.multiplier, self.blur), prox, self.found, H,
+                kernel.Point(self.w, self.multiplier, self.blur), prox, self.found,
+                None if H is None else kernel.Curvature(H) if isinstance(H, np.ndarray) else H,
             )  # fmt: skip
 
     def seen(self, v, k):
@@ -174,12 +176,11 @@ def test_chunks_hold_few_values():
 
 @pytest.mark.parametrize("form", ["dense", slow("csr")])
 def test_a_loss_may_couple_lines_of_weights(form):
-    overloads.expose(twin.Softmax)
-    s = Setting(twin.Softmax(), form)
-    with pytest.raises(ValueError, match="Softmax couples the margins of a row, so it has no slope"):
-        s.look(RULES["the best duals"], H=np.zeros((CLASSES, COLUMNS + 1, COLUMNS + 1)))
+    s = Setting(Logistic().joint(), form)
     s.multiplier[:] = 0.0
-    s.look(RULES["the best duals"])
+    width = COLUMNS + 1
+    H = kernel.Curvature(np.zeros((CLASSES, width, width)), np.zeros((1, CLASSES * width, CLASSES * width)))
+    s.look(RULES["the best duals"], H=H)
     there = s.caps > 0.0
     onehot = (s.codes[:, None] == np.arange(CLASSES)).astype(float)
     for v in range(2):
@@ -193,6 +194,14 @@ def test_a_loss_may_couple_lines_of_weights(form):
         assert s.found.confused[v, 0] == np.sum(best[there] != s.codes[there])
         if v > 0:
             continue
+        bends = s.caps[:, None, None] * (p[:, :, None] * np.eye(CLASSES) - p[:, :, None] * p[:, None, :])
+        expected = np.einsum("ikl,ia,ib->kalb", bends[there], s.rows[there], s.rows[there]).reshape(
+            2 * (CLASSES * width,)
+        )
+        matrix = -np.triu(H.crossed[0])
+        for k in range(CLASSES):
+            matrix[k * width : (k + 1) * width, k * width : (k + 1) * width] += np.triu(H.lines[k])
+        np.testing.assert_allclose(matrix, np.triu(expected), rtol=1e-10, atol=1e-10)
         pulled = s.caps[:, None] * (onehot - p)
         np.testing.assert_allclose(s.found.pull[:, 0], pulled.T @ s.rows, rtol=1e-11, atol=1e-11)
         np.testing.assert_allclose(s.alpha.T[there], np.abs(pulled[there]), rtol=1e-11, atol=1e-14)

@@ -46,13 +46,13 @@ class Setting:
         self.alpha[0, self.there] = self.problem.caps * top * rng.random(len(self.there))
 
     def look(self):
-        self.margins, self.image = np.zeros((1, 40)), np.zeros((1, 7))
+        self.margins, self.image, self.drift = np.zeros((1, 40)), np.zeros((1, 7)), np.zeros((1, 7))
         self.keys = np.full(40, -1.0, np.float32)
         self.H, self.sums = np.zeros((1, 7, 7)), np.zeros((1, steps.SUMS))
         steps.newton_sums(
             self.block, numbered_from(0), self.labels, self.loss, np.array([0]), 1, np.array([self.softness]), self.w,
-            np.zeros(1), np.zeros(40), 0, self.alpha, self.crisp, False, self.margins, self.keys, self.image, self.H,
-            self.sums, np.zeros(1, np.int64),
+            np.zeros(1), np.zeros(40), 0, self.alpha, self.crisp, False, self.margins, self.keys, self.image,
+            self.drift, self.H, self.sums, np.zeros(1, np.int64),
         )  # fmt: skip
         return self.sums[0]
 
@@ -91,6 +91,16 @@ def test_one_visit_gives_the_gradient_the_matrix_and_the_certificate(loss, form,
     steps.add_image(s.block, numbered_from(0), s.labels, 0, found, again)
     steps.add_matrix(s.block, numbered_from(0), slopes, matrix)
     assert again == pytest.approx(s.image[0], rel=1e-12) and matrix == pytest.approx(s.H[0], rel=1e-12)
+
+
+@pytest.mark.parametrize("loss", [name for name in losses.NAMES if soft(name)])
+def test_the_drift_is_how_the_gradient_changes_with_the_softness(loss):
+    seen, width = [], 1e-6
+    for share in (-width, 0.0, width):
+        seen.append(Setting(loss, softness=0.7 * np.exp(share)))
+        seen[-1].look()
+    expected = (seen[0].image - seen[2].image) / (2 * width)
+    assert np.abs(expected).max() > 0.01 and seen[1].drift == pytest.approx(expected, rel=1e-5, abs=1e-7)
 
 
 @pytest.mark.parametrize("loss", losses.NAMES)

@@ -19,7 +19,7 @@ def look(s, sides=1, steepest=0.0):
     steps.look(
         s.block, numbered_from(0), s.labels, s.loss, np.array([0]), steps.Point(s.w[None], none, none),
         steps.Prox(s.alpha, s.moved, none[0], np.array([s.softness]), steepest=steepest),
-        steps.Found(s.sums[None], s.duals, s.pull, np.zeros((1, 1), np.int64)), s.H,
+        steps.Found(s.sums[None], s.duals, s.pull, np.zeros((1, 1), np.int64)), steps.Curvature(s.H),
     )  # fmt: skip
     return s
 

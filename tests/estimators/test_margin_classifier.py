@@ -383,11 +383,14 @@ def test_probabilities_are_there_for_the_logistic_loss_alone(blobs):
         model = sm.MarginClassifier(loss="logistic").fit(X, labels)
         found, scores = model.predict_proba(X), model.decision_function(X)
         assert found.shape == (200, len(model.classes_)) and np.allclose(found.sum(axis=1), 1.0)
-        sigmoids = 1.0 / (1.0 + np.exp(-scores))
         if scores.ndim == 1:
-            assert np.allclose(found[:, 1], sigmoids, rtol=1e-12)
+            assert np.allclose(found[:, 1], 1.0 / (1.0 + np.exp(-scores)), rtol=1e-12)
         else:
-            assert np.allclose(found, sigmoids / sigmoids.sum(axis=1, keepdims=True), rtol=1e-12)
+            assert np.allclose(found, np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True), rtol=1e-12)
+            scores = model.set_params(multiclass="ovr").fit(X, labels).decision_function(X)
+            sigmoids = 1.0 / (1.0 + np.exp(-scores))
+            expected = sigmoids / sigmoids.sum(axis=1, keepdims=True)
+            assert np.allclose(model.predict_proba(X), expected, rtol=1e-12)
 
 
 def test_scores_of_other_losses_are_calibrated_by_scikit_learn(blobs):

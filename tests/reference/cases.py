@@ -83,7 +83,9 @@ def run():
             {"solver": "asdca", "loss": "squared_hinge"},
         ),
         "newton": ((as_form(X, "csr"), y), {"solver": "newton", "bias": 1.0}),
-        "newton logistic": ((X, np.arange(20) % 3), {"solver": "newton", "loss": "logistic"}),
+        "newton logistic": ((X, np.arange(20) % 3), {"solver": "newton", "loss": "logistic", "multiclass": "ovr"}),
+        "softmax": ((as_form(X, "csr"), labels), {"loss": "logistic", "bias": "free"}),
+        "Crammer-Singer": ((X, labels), {"multiclass": "joint", "penalty": "l1"}),
         "newton out of core": (CountingSource(*noisy(900, 3), (0, 400, 900)), {"solver": "newton"}),
         "newton in steps": (CountingSource(X, labels, (0, 8, 20)), {"solver": "newton", "memory": "13M", "passes": 6}),
         "newton from a sample": (noisy(1010, 4), {"solver": "newton"}),
@@ -98,7 +100,12 @@ def run():
         "prox-newton": ((X, y), {"solver": "prox-newton", "penalty": "l1", "C": 3.0}),
         "prox-newton of classes": (
             (as_form(X, "csr"), np.arange(20) % 3),
-            {"solver": "prox-newton", "penalty": sm.penalties.Group(np.arange(5) // 2), "loss": "logistic"},
+            {
+                "solver": "prox-newton",
+                "penalty": sm.penalties.Group(np.arange(5) // 2),
+                "multiclass": "ovr",
+                "loss": "logistic",
+            },
         ),
         "pdprox of classes": (
             (as_form(X, "csr"), labels),

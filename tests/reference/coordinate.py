@@ -1,6 +1,7 @@
 """Coordinate ascent the slow way: rows drawn with replacement, and with momentum, as the papers have it."""
 
 import numpy as np
+from reference.joint_losses import TWINS, Row
 from reference.norms import curvature, mirror
 
 from streammargin.compiled.order import permutation, uniforms
@@ -83,3 +84,16 @@ def strongly_accelerated(A, C, modulus, draws):
         z[i] = np.clip(z[i] - slope / (n * share * L[i]), 0, C)
         x = y + n * share * (z - before) + n * share**2 * (before - y)
         yield x
+
+
+def coupled_passes(name, X, y, cap, *, passes, seed):
+    """(W (K, d+1), alpha (n, K)) after passes of exact steps on all duals of a row; the rows are one block."""
+    twin, n, K = TWINS[name], len(y), int(y.max()) + 1
+    A, W, alpha = np.column_stack([X, np.ones(n)]), np.zeros((K, X.shape[1] + 1)), np.zeros((n, K))
+    for number in range(1, passes + 1):
+        for i in permutation(n, seed, number, 0, 0):
+            row = Row(W @ A[i], y[i], cap)
+            new = twin.step(row, alpha[i], A[i] @ A[i])
+            W += np.outer(row.signs * (new - alpha[i]), A[i])
+            alpha[i] = new
+    return W, alpha

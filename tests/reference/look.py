@@ -1,11 +1,11 @@
-"""One look at frozen weights, row by row in NumPy, and a loss of all scores of a row."""
+"""One look at frozen weights, row by row in NumPy."""
 
 from math import fsum
-from typing import NamedTuple
 
 import numpy as np
 
-from streammargin.compiled import look, overloads
+from streammargin.compiled import look
+from streammargin.losses.logistic import Logistic
 from streammargin.rows.labels import Labels, numbered_from
 from streammargin.sources.arrays import ArraySource
 
@@ -37,33 +37,8 @@ def steps(loss, caps, u, centres, curvature, softness, twice=False):
     return alpha, a, slopes, fsum(gaps), L
 
 
-class Softmax(NamedTuple):
-    """phi(z) = log sum_k exp(z_k) - z_own; the lines' duals are cap (own - p), each times its sign."""
-
-    scale: float = 1.0
-
-    def coupled_step(self, u, signs, off, centres, cap, L, a):
-        top, own, total, worst = -np.inf, 0.0, 0.0, 0.0
-        for g in range(u.size):
-            top = max(top, signs[g] * u[g])
-            worst = max(worst, off[g])
-            if signs[g] > 0.0:
-                own = u[g]
-        for g in range(u.size):
-            a[g] = np.exp(signs[g] * u[g] - top)
-            total += a[g]
-        entropy = 0.0
-        for g in range(u.size):
-            p = a[g] / total
-            if p > 0.0:
-                entropy -= p * np.log(p)
-            a[g] = cap * (1.0 - p if signs[g] > 0.0 else p)
-        return cap * (top + np.log(total) - own), cap * entropy, 2.0 * cap * worst
-
-
 def softmax_sums(X, codes):
     """What a look at weights of 1, 2, ... adds up for a softmax of three classes: figures in a row."""
-    overloads.expose(Softmax)
     w = np.arange(3.0 * (X.shape[1] + 1)).reshape(1, 3, -1) / 9.0
     labels = Labels(codes.astype(np.int16), np.arange(3), np.ones((3, 3)), np.empty(0), np.empty(0))
     found = look.Found(
@@ -72,6 +47,6 @@ def softmax_sums(X, codes):
     )  # fmt: skip
     none, alpha = np.zeros((1, 3)), np.zeros((3, len(X)))
     point, rule = look.Point(w, none, none), look.Prox(look.NONE, alpha, none[0], none[0])
-    look.look(ArraySource(X).whole(), numbered_from(0), labels, Softmax(), np.arange(3), point, rule, found)
+    look.look(ArraySource(X).whole(), numbered_from(0), labels, Logistic().joint(), np.arange(3), point, rule, found)
     sums = found.losses[..., : look.LOSS_CARRY], found.duals[..., : look.CARRY], found.pull, alpha
     return np.concatenate([part.ravel() for part in sums]).tolist()

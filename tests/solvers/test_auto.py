@@ -77,7 +77,8 @@ def test_the_solvers_to_try(options, names):
         ({"C": np.inf}, "active-set"),
         ({"C": np.inf, "penalty": "lp:sparse"}, "asdca"),
         ({"C": np.inf, "penalty": "lp:1.5"}, "asdca"),
-        ({"multiclass": "joint"}, "dual-momentum"),
+        ({"multiclass": "joint"}, "newton"),
+        ({"multiclass": "joint", "C": np.inf}, "dual-momentum"),
     ],
 )
 def test_the_model_names_the_solver_that_was_taken(options, name):

@@ -22,7 +22,7 @@ from streammargin.rows.blocks import values_of
 from streammargin.solvers import base, roles
 from streammargin.solvers.base import Solver
 from streammargin.solvers.cache import rows as row_store
-from streammargin.solvers.coordinate import dual_ascent
+from streammargin.solvers.coordinate import coupled, dual_ascent
 from streammargin.solvers.newton import subproblem as descent
 from streammargin.solvers.registry import make_solver, names
 from streammargin.sources.arrays import ArraySource
@@ -38,6 +38,8 @@ NUMERIC = [name for name in SOFT + ("sdca", "asdca") if make_solver(name).numeri
 WAYS += [(name, "measured", {"C": 0.3, "loss": "huber:0.7"}) for name in NUMERIC]
 WAYS += [("pdprox", "measured", {"C": 0.3, "loss": "huber:0.7,top=20"})]
 WAYS += [(name, "classes", {"multiclass": "joint"}) for name in ("dual-momentum", "gd", "adaptive")]
+WAYS += [("ascent", "classes", {"multiclass": "joint", "loss": "logistic", "C": [0.1, 1.0]})]
+WAYS += [("ascent", "float32 classes", {"multiclass": "joint", "C": 0.3})]
 WAYS += [
     ("newton", "classes", {"C": 1.0}),
     ("pegasos:average", "noisy", {}),
@@ -50,7 +52,11 @@ WAYS += [
     ("pdprox", "classes", {"C": [0.1, 1.0], "penalty": "elasticnet", "scale": "std"}),
     *[(name, "noisy", {"C": 0.3, "penalty": "elasticnet", "bias": 1.0}) for name in ("sdca", "ascent")],
     ("prox-newton", "noisy", {"penalty": "l1", "C": 0.3}),
-    ("prox-newton", "classes", {"C": [0.1, 1.0], "penalty": "elasticnet", "loss": "logistic", "scale": "std"}),
+    (
+        "prox-newton",
+        "classes",
+        {"C": [0.1, 1.0], "penalty": "elasticnet", "loss": "logistic", "scale": "std", "multiclass": "ovr"},
+    ),
 ]
 WAYS += [(word, "separable", {}) for word in ("homotopic:stochastic", "homotopic:average=no")]
 WAYS += [(f"homotopic:{word}", "separable", {}) for word in ("s0=3,units=paper", "stochastic,group=1,decay=log")]
@@ -59,7 +65,10 @@ WAYS += [(word, "separable", {}) for word in ("batch-perceptron:average=no", "ad
 PRINTED = ("diagonal:1,decay=linear,gamma=fixed", "inertial-diagonal:gamma=fixed,alpha=10,restarts=no")  # of the papers
 WAYS += [(word, kind, {}) for word in PRINTED for kind in ("separable", "classes")]
 WAYS += [("active-set", "separable", {"C": math.inf, "bias": "midway", "scale": "maxabs"})]
-WAYS += [("pdprox", "in memory", {"penalty": "l1", "C": 2.0, "loss": loss}) for loss in ("hinge", "logistic")]
+WAYS += [
+    ("pdprox", "in memory", {"penalty": "l1", "C": 2.0, "loss": loss, "multiclass": "ovr"})
+    for loss in ("hinge", "logistic")
+]
 WAYS += [(name, "targets", {"C": 0.3, "loss": "huber:0.7"}) for name in ("newton", "pdprox", "sdca")]
 WAYS += [(name, "labels", {"C": 1.0}) for name in ("newton", "asdca")]
 WAYS += [("pdprox", "labels", {"C": [0.1, 1.0], "penalty": "l1", "loss": "logistic", "scale": "std"})]
@@ -81,8 +90,8 @@ def data_of(kind):
         return X, np.column_stack([y > 0, X[:, 1] > 0.3, y * X[:, 2] > 0.0])
     if kind == "numbers":
         return X[:10] + 0.1, y[:10] * 1.5
-    classes = np.arange(90) % 3
-    return X.astype(np.float32 if kind == "float32" else float), classes if kind in ("classes", "in memory") else y
+    labels = np.arange(90) % 3 if kind in ("classes", "in memory", "float32 classes") else y
+    return X.astype(np.float32 if kind.startswith("float32") else float), labels
 
 
 def identifier(way):
@@ -197,7 +206,7 @@ def bits(result):
 @pytest.fixture
 def small_units(monkeypatch):
     """What takes half a second else is many units."""
-    for module in (base, descent, dual_ascent, row_store, driver):
+    for module in (base, coupled, descent, dual_ascent, row_store, driver):
         monkeypatch.setattr(module, "UNIT", 3e3)
 
 

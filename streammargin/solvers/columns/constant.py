@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from streammargin.losses.base import coupled, has
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import Axis
 
@@ -23,6 +24,18 @@ def bound_by_side(problem: Problem) -> bool:
 def largest_duals(problem: Problem) -> tuple[float, float]:
     """The largest |alpha| / cap of positive and of negative duals: each counts as a part of it in their sum's bound."""
     return problem.loss.reach() if bound_by_side(problem) else (1.0, 1.0)
+
+
+def constants_alone(problem: Problem, group: int) -> np.ndarray:
+    """The constants (lines,) that are best at w = 0; 0 for a loss of all scores but the softmax's."""
+    if not coupled(problem.loss):
+        return np.array([constant_alone(problem, k) for k in problem.lines_of(group)])
+    found = np.zeros(problem.lines)
+    if has(problem.loss, "log_likelihoods"):
+        caps = problem.outputs.caps[group * problem.lines] * problem.outputs.mass[group * problem.lines]
+        np.log(caps, out=found, where=caps > 0.0)
+        found -= found.mean()
+    return found
 
 
 def constant_alone(problem: Problem, k: int) -> float:

@@ -65,7 +65,7 @@ class Pdprox(Method):
             raise UsageError("pdprox needs a finite C; for the hard margin, C = inf, use `solver=auto`")
 
     def serves(self, penalty: Penalty, free: bool) -> bool:
-        return True
+        return not penalty.of_lines
 
     def stages(self) -> dict[str, Stage]:
         return {

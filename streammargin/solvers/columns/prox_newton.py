@@ -11,23 +11,43 @@ from typing import Any, ClassVar
 import numpy as np
 
 from streammargin.compiled import look as kernel
+from streammargin.compiled.coupled import PARTS
 from streammargin.compiled.quadratic import minimise_quadratic
 from streammargin.errors import DataError
-from streammargin.losses.base import has, largest_bend, smooth
+from streammargin.losses.base import coupled, has, largest_bend, smooth
 from streammargin.penalties.base import Penalty
 from streammargin.penalties.lp import LpSquare
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import RowLabels, numbered_from
 from streammargin.solvers.base import PATH, PassReport, Share, matrix_work
 from streammargin.solvers.cache import rows as store
-from streammargin.solvers.columns.constant import SIDES, constant_alone
+from streammargin.solvers.columns.constant import SIDES, constants_alone
+from streammargin.solvers.columns.proximal_model import minimise_by_prox
 from streammargin.solvers.columns.screening import TOO_FAR, proven_zeros
 from streammargin.solvers.linear import LinearSolver, LinearState, keep_weights
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.best import best_figures, keep_bounds
-from streammargin.solvers.proof.bounds import Bounds, bounds
+from streammargin.solvers.proof.bounds import Bounds, bounds, bounds_of_lines
+from streammargin.solvers.proof.objectives.base import Objective
 from streammargin.solvers.proof.rounding import blur
-from streammargin.solvers.roles import TRIALS, Count, K, N, Rows, Shared, Sum, W, b1, clear, f8, i8, of, state
+from streammargin.solvers.roles import (
+    GROUPS,
+    TRIALS,
+    Axis,
+    Count,
+    K,
+    N,
+    Rows,
+    Shared,
+    Sum,
+    W,
+    b1,
+    clear,
+    f8,
+    i8,
+    of,
+    state,
+)
 from streammargin.solvers.state import labels_of
 
 SOFTNESS = 0.5  # the first 1 / sigma, relative to the caps, as in `newton`
@@ -38,9 +58,16 @@ DAMPING = 1e-3  # first damping of the Hessian, relative to its largest possible
 LEAST_DAMPING = 1e-14  # least damping: smaller ones are rounding
 ENOUGH = 1e-4  # Armijo constant: a step is shortened if F falls by less than this share of the predicted fall
 ROUNDING = 1e-13  # of the function's value, relative
-PART = 1e-3  # accuracy of the quadratic subproblem, relative to its first change
+PART = 1e-3  # accuracy of the quadratic subproblem, relative to its first change, or to its fall
 ROUNDS = 200  # most rounds of the subproblem
-WORK = 3e10  # most multiplications of its Newton steps, a second or two
+ITERATIONS = 3000  # most iterations of it where the penalty is known by its prox alone
+EIGEN = 6  # matrices of the size of the Hessian while its eigenvectors are computed
+WORK = 3e10  # most multiplications of its Newton steps, or of its products with H, a second or two
+
+
+# entries of the weights of a group, if the loss couples its lines; lines with free constants that are balanced together
+COUPLED = Axis(lambda problem: problem.lines * (problem.features + 1) if coupled(problem.loss) else 0, name="L(d+1)")
+SUNK = K.where(lambda problem: problem.objective.free and has(problem.loss, "of_share"))
 
 
 @state
@@ -49,6 +76,9 @@ class Read:
 
     dual_image: Sum[f8] = of(K, SIDES, W)
     H: Sum[f8] = of(K, W, W)
+    crossed: Sum[f8] = of(GROUPS, COUPLED, COUPLED)
+    own: Sum[f8] = of(SUNK, W)
+    parts: Sum[f8] = of(SUNK, PARTS)
     weights: Sum[f8] = of(K, kernel.LOSS_SUMS)
     duals: Sum[f8] = of(K, SIDES, kernel.DUAL_SUMS)
     wrong: Sum[i8] = of(TRIALS)
@@ -60,33 +90,35 @@ class Step:
     """The last step: from `start` along `direction`.
 
     height: F at its start, at most; fall: predicted change of F; count: steps since the centres moved; damping: added
-    to the Hessian, relative to scale (K, d+1), its diagonal if all rows had their largest curvature.
+    to the Hessian, relative to scale (K, d+1), its diagonal at the first read.
     """
 
     start: Shared[f8] = of(K, W)
     direction: Shared[f8] = of(K, W)
     scale: Shared[f8] = of(K, W)
-    damping: Shared[f8] = of(K, fill=DAMPING)
-    height: Shared[f8] = of(K)
-    fall: Shared[f8] = of(K)
-    count: Shared[i8] = of(K)
+    damping: Shared[f8] = of(GROUPS, fill=DAMPING)
+    height: Shared[f8] = of(GROUPS)
+    fall: Shared[f8] = of(GROUPS)
+    count: Shared[i8] = of(GROUPS)
 
 
 @state
 class ProxNewton(LinearState):
-    """due: problems to step after this read; image (K, d+1): A^T alpha, scaled to be feasible for a free constant;
-    part: rows done in the current block. alpha, centres: in memory only.
+    """due: groups to step after this read; image (K, d+1): A^T alpha, scaled to be feasible for a free constant;
+    begun: whether there was a whole read; part: rows done in the current block. alpha, centres: in memory only, of a
+    loss that is not smooth.
     """
 
     w: Shared[f8] = of(K, W)
-    alpha: Rows[f8] = of(K, N.where(lambda problem: problem.resident))
+    alpha: Rows[f8] = of(K, N.where(lambda problem: problem.resident and not smooth(problem.loss)))
     centres: Rows[f8] = of(K, N.where(lambda problem: problem.resident and not smooth(problem.loss)))
-    softness: Shared[f8] = of(K)
+    softness: Shared[f8] = of(GROUPS)
     read: Read
     step: Step
     image: Shared[f8] = of(K, W)
     zeros: Shared[b1] = of(K, W)
-    due: Shared[b1] = of(K)
+    due: Shared[b1] = of(GROUPS)
+    begun: bool = False
     ended: bool = False
     part: int = 0
 
@@ -112,18 +144,20 @@ class ProximalNewton(LinearSolver[ProxNewton]):
     numeric = True
     several = True
     requires: ClassVar[tuple[str, ...]] = ("step", "primal", "dual", "gap", "slope")
+    couples: ClassVar[tuple[str, ...]] = ("coupled_step", "coupled_slopes", "coupled_middle")
     takes: ClassVar[tuple[str, ...]] = (PATH,)
     state_class: ClassVar[type[ProxNewton]] = ProxNewton
 
     def serves(self, penalty: Penalty, free: bool) -> bool:
-        return isinstance(penalty, LpSquare) or penalty.pieces(1) is not None  # the exponent of lp is checked elsewhere
+        return penalty.proximal or isinstance(penalty, LpSquare)  # the exponent of lp is checked elsewhere
 
     def needs(self, penalty: Penalty) -> str:
-        return f"newton needs the method pieces of a penalty, and {penalty} has none"
+        return f"newton needs the method prox of a penalty, and {penalty} has none"
 
     def reserved_bytes(self, problem: Problem) -> int:
-        width = problem.features + 1  # the Hessian, and its part for the nonzero columns
-        return 8 * width * (2 * width + 16)
+        shape = (problem.lines, problem.features + 1)[problem.lines == 1 :]  # as `of_group` gives it
+        width = math.prod(shape)  # the Hessian, and its part for the nonzero columns, or its eigenvectors
+        return 8 * width * ((2 if problem.objective.pieces(shape) is not None else EIGEN) * width + 16)
 
     def start(self, problem: Problem, labels: RowLabels) -> ProxNewton:
         state = super().start(problem, labels)
@@ -141,10 +175,10 @@ class ProximalNewton(LinearSolver[ProxNewton]):
         return 1 if problem.path else 0
 
     def prologue_block(self, problem: Problem, state: ProxNewton, index: int, block: Block, first: int) -> Share:
-        return self.run_block(problem, state, np.arange(problem.count), block, first)
+        return self.run_block(problem, state, np.arange(problem.groups), block, first)
 
     def zero_factor(self, problem: Problem, state: ProxNewton) -> float:
-        found = [self._proof(problem, state, k).theta for k in range(problem.count)]
+        found = [self._proof(problem, state, k).theta for k in range(problem.groups)]
         return min(problem.objective.penalty.zero_factor(problem.objective.penalised(image)) for image in found)
 
     def raise_costs(self, problem: Problem, state: ProxNewton, factor: float) -> None:
@@ -162,41 +196,48 @@ class ProximalNewton(LinearSolver[ProxNewton]):
 
     def run_block(self, problem: Problem, state: ProxNewton, active: np.ndarray, block: Block, first: int) -> Share:
         alone = problem.objective.free and not (problem.numeric or problem.from_weights)
-        if state.number <= 1 and state.read.rows == 0 and alone and block.bias:
-            for k in range(problem.count):
-                state.w[k, -1] = constant_alone(problem, k) / block.bias
-        for k in np.setdiff1d(np.arange(problem.count), active):  # done: their certified weights
-            state.w[k] = state.best_w[k]
-        work = problem.count * (store.LOOK + (problem.features + 1) / 2)
-        start, stop = store.next_rows(state, block, work, active.size)
+        if not state.begun and state.read.rows == 0 and alone and block.bias:
+            for k in range(problem.groups):
+                problem.view(state.w, k)[:, -1] = constants_alone(problem, k) / block.bias
+        done = problem.lines_of(np.setdiff1d(np.arange(problem.groups), active))
+        state.w[done] = state.best_w[done]  # their certified weights
+        apart = problem.lines if state.read.crossed.size else 1  # lines with second derivatives across
+        work = problem.count * (store.LOOK + apart * (problem.features + 1) / 2)
+        start, stop = store.next_rows(state, block, work, problem.lines * active.size)
         state.read.rows += stop - start
         # counts all rows, though only those with a slope enter the Hessian
-        state.multiplications += active.size * matrix_work(0, stop - start, problem.values / problem.rows)
+        each = matrix_work(0, stop - start, problem.values / problem.rows)
+        state.multiplications += apart * problem.lines * active.size * each
         self._look(problem, state, active, store.part(block, start, stop), first + start)
         return stop / block.rows() if stop < block.rows() else None
 
     @staticmethod
     def _look(problem: Problem, state: ProxNewton, active: np.ndarray, block: Block, first: int) -> None:
         """Update the duals of these rows and add their sums; in the first pass the best duals, with all rows curved."""
-        softness, steepest, read, none = state.softness, 0.0, state.read, np.zeros(problem.count)
-        if state.number <= 1:
-            steepest = 1.0 / (float(softness.max()) + 1.0 / largest_bend(problem.loss))
+        softness, steepest, read = problem.by_line(state.softness), 0.0, state.read
+        none = np.zeros(problem.count)
+        if not state.begun:
+            if all_curved(problem):
+                steepest = 1.0 / (float(softness.max()) + 1.0 / largest_bend(problem.loss))
             softness = none
         kernel.look(
-            block, numbered_from(first), labels_of(problem, state), problem.loss, active,
+            block, numbered_from(first), labels_of(problem, state), problem.loss, problem.lines_of(active),
             kernel.Point(state.w[None], none[None], blur(state.w)[None]),
             kernel.Prox(
                 state.centres, state.alpha, none, softness, steepest=steepest, midway=middle_share(problem.loss)
             ),
-            kernel.Found(read.weights[None], read.duals, read.dual_image, read.wrong[None]), read.H,
+            kernel.Found(
+                read.weights[None], read.duals, read.dual_image, read.wrong[None], class_sums=read.own, parts=read.parts
+            ),
+            kernel.Curvature(read.H, read.crossed),
         )  # fmt: skip
 
     def skip_remaining(self, problem: Problem, state: ProxNewton) -> None:
         state.due[:] = False
 
     def end_pass(self, problem: Problem, state: ProxNewton, active: np.ndarray) -> PassReport | float:
-        read, count = state.read, problem.count
-        mistakes = int(read.weights[:, kernel.MISTAKES].sum())
+        read, count = state.read, problem.groups
+        mistakes = int((read.wrong if problem.joint else read.weights[:, kernel.MISTAKES]).sum())
         if read.rows < problem.rows:  # interrupted: it proves nothing
             return PassReport(np.full(count, math.inf), mistakes, best_figures(problem, state.best))
         if not state.ended:
@@ -204,23 +245,24 @@ class ProximalNewton(LinearSolver[ProxNewton]):
             self._judge(problem, state, active)
         if state.due.any():
             k = int(np.argmax(state.due))
-            from_zero = state.number == 1 and not problem.from_weights
-            self._step(problem, state, k, state.image[k] if from_zero else read.dual_image[k].sum(axis=0))
-            if state.number == 1:  # the first Hessian is an upper bound, so there is no predicted fall to check
+            from_zero = not (state.begun or problem.from_weights)
+            self._step(problem, state, k, state.image if from_zero else read.dual_image.sum(axis=1))
+            if not state.begun and all_curved(problem):  # an upper bound: there is no predicted fall to check
                 state.step.count[k] = 0
             state.due[k] = False
             return 1.0 - float(state.due.sum()) / count
+        state.begun = True
         figures = best_figures(problem, state.best)
         estimate = np.array([math.inf if f.gap is None else f.gap for f in figures])
         return PassReport(estimate, mistakes, figures, read.wrong.copy() if problem.compared else None)
 
     def _judge(self, problem: Problem, state: ProxNewton, active: np.ndarray) -> None:
         """Compute what the pass proves, and which problems make a step."""
-        count = problem.count
+        count = problem.groups
         proofs = {k: self._proof(problem, state, k) for k in active.tolist()}
         dual = np.full(count, -math.inf)
         for k, proof in proofs.items():
-            state.image[k], dual[k] = proof.theta, proof.dual
+            problem.of_group(state.image, k)[:], dual[k] = proof.theta, proof.dual
         keep_bounds(state.best, dual, np.full(count, math.inf))
         found = [proofs[k].weights if k in proofs else None for k in range(count)]
         keep_weights(problem, state, state.w.copy(), found)
@@ -230,32 +272,39 @@ class ProximalNewton(LinearSolver[ProxNewton]):
 
     @staticmethod
     def _proof(problem: Problem, state: ProxNewton, k: int) -> Bounds:
-        """The bounds from the weights and duals of problem k."""
+        """The bounds from the weights and duals of group k."""
         read = state.read
-        return bounds(
-            problem.objective, state.w[k], read.weights[k], read.dual_image[k], read.duals[k], problem.present
-        )
+        w, losses, pull, duals = (problem.of_group(x, k) for x in (state.w, read.weights, read.dual_image, read.duals))
+        if problem.lines == 1:
+            return bounds(problem.objective, w, losses, pull, duals, problem.present)
+        own, parts = (problem.view(each, k) if each.size else each for each in (read.own, read.parts))
+        found = bounds_of_lines(problem.objective, w, losses, pull, duals, own, parts, problem.present)
+        return found._replace(weights=found.weights._replace(mistakes=int(read.wrong[k])))
 
     def _go_on(self, problem: Problem, state: ProxNewton, k: int, apart: float) -> bool:
-        """Shorten the last step of problem k, or move its centres, or return True: a new step is due.
+        """Shorten the last step of group k, or move its centres, or return True: a new step is due.
 
         apart: the objective minus its dual bound.
         """
-        step, gap = state.step, float(state.read.weights[k, kernel.GAP])
-        if state.number == 1:
-            self._first_scale(state, k)
+        step, read = state.step, state.read
+        gap, losses = (float(problem.view(read.weights, k)[:, name].sum()) for name in (kernel.GAP, kernel.LOSSES))
+        moved = float(problem.view(read.duals, k)[..., kernel.MOVED].sum()) if state.softness[k] > 0.0 else 0.0
+        height = problem.objective.regulariser(problem.of_group(state.w, k)) + losses - gap - 0.5 * moved
+        if not state.begun:
+            self._first_scale(problem, state, k)
+            step.height[k] = height
             return True
-        moved = float(state.read.duals[k, :, kernel.MOVED].sum()) if state.softness[k] > 0.0 else 0.0
-        losses = float(state.read.weights[k, kernel.LOSSES])
-        height = problem.objective.regulariser(state.w[k]) + losses - gap - 0.5 * moved
         blurred = ROUNDING * abs(height)
         if step.count[k] > 0:
             above = height - step.height[k]
             if above > ENOUGH * step.fall[k] + blurred:
                 part = min(max(-0.5 * step.fall[k] / (above - step.fall[k]), 0.1), 0.5)
-                step.direction[k] *= part
+                mine = problem.lines_of(k)
+                step.direction[mine] *= part
                 step.fall[k] *= part
-                state.w[k] = step.start[k] + step.direction[k]
+                state.w[mine] = step.start[mine] + step.direction[mine]
+                w = problem.of_group(state.w, k)
+                w[:] = problem.objective.inside(w)
                 step.damping[k] *= 4.0
                 return False
             step.damping[k] = max(0.25 * step.damping[k], LEAST_DAMPING)
@@ -266,7 +315,7 @@ class ProximalNewton(LinearSolver[ProxNewton]):
                 step.height[k] = height + gap + 0.5 * moved  # the objective, as F is below it at any softness
                 step.count[k] = 0
         elif state.softness[k] > 0.0 and near:
-            self._move_centres(state, k)
+            self._move_centres(problem, state, k)
             return False
         return True
 
@@ -280,18 +329,18 @@ class ProximalNewton(LinearSolver[ProxNewton]):
         return falls
 
     @staticmethod
-    def _first_scale(state: ProxNewton, k: int) -> None:
-        """Set the scale from the first read: the Hessian's diagonal with all rows curved."""
-        H, scale, image = state.read.H[k], state.step.scale, state.image[k]
-        scale[k] = np.diagonal(H)
-        if not (np.isfinite(image).all() and np.isfinite(H).all() and (scale[k] > 0.0)[image != 0.0].all()):
+    def _first_scale(problem: Problem, state: ProxNewton, k: int) -> None:
+        """Set the scale from the first read: the Hessian's diagonal, with all rows curved if the loss has kinks."""
+        H, scale, image = (problem.view(each, k) for each in (state.read.H, state.step.scale, state.image))
+        scale[:] = np.diagonal(H, axis1=1, axis2=2)
+        if not (np.isfinite(image).all() and np.isfinite(H).all() and (scale > 0.0)[image != 0.0].all()):
             raise DataError(TOO_FAR)
 
     @staticmethod
     def _find_zeros(problem: Problem, state: ProxNewton, k: int, proof: Bounds) -> None:
         """Mark weights proven to be 0, for a loss of bounded curvature; `scale` bounds the Hessian's diagonal."""
         best, most = state.best, largest_bend(problem.loss)
-        if most < math.inf:
+        if most < math.inf and problem.lines == 1:
             gap = float(best.primal[k] + best.rounding[k]) - proof.dual
             bend = state.step.scale[k] * (1.0 if smooth(problem.loss) else 1.0 + SOFTNESS * most)
             state.zeros[k] |= proven_zeros(problem, proof.theta, proof.total, gap, bend)
@@ -300,37 +349,51 @@ class ProximalNewton(LinearSolver[ProxNewton]):
         return state.zeros[:, :-1]
 
     @staticmethod
-    def _move_centres(state: ProxNewton, k: int) -> None:
-        state.centres[k] = state.alpha[k]
+    def _move_centres(problem: Problem, state: ProxNewton, k: int) -> None:
+        problem.view(state.centres, k)[:] = problem.view(state.alpha, k)
         state.softness[k] /= 4.0 if state.step.count[k] <= QUICK else 2.0
         state.step.count[k] = 0
 
     @staticmethod
     def _step(problem: Problem, state: ProxNewton, k: int, down: np.ndarray) -> None:
-        """Move w to the minimum of R plus the quadratic model; down (d+1,): minus the gradient of the smooth part."""
-        w, H, step, objective = state.w, state.read.H[k], state.step, problem.objective
-        ordered = objective.pieces(down.size)
-        assert ordered is not None
-        order, pieces = ordered
-        diagonal = np.diagonal(H) + step.damping[k] * step.scale[k].max()
+        """Move w to the minimum of R plus the quadratic model; down (K, d+1): minus the gradient of the smooth part."""
+        step, objective = state.step, problem.objective
+        w, start, direction, down, scale, zeros = (
+            problem.of_group(each, k) for each in (state.w, step.start, step.direction, down, step.scale, state.zeros)
+        )
+        H = hessian(problem, state.read, k)
+        diagonal = np.diagonal(H) + step.damping[k] * scale.max()
         H += np.triu(H, 1).T
         np.fill_diagonal(H, diagonal)
-        v = w[k, order]
-        if (np.diff(order) < 0).any():
-            H = H[np.ix_(order, order)]
-        resting = state.zeros[k, order] & (v == 0.0)
-        rounds = minimise_quadratic(H, -down[order], pieces, resting, v, PART, ROUNDS, WORK)
-        # each round sweeps over the matrix, and factors its nonzero part
-        state.multiplications += rounds * matrix_work(int(np.count_nonzero(v)), 1, v.size)
-        step.start[k] = w[k]
-        w[k, order] = v
-        step.direction[k] = w[k] - step.start[k]
-        grown = objective.regulariser(w[k]) - objective.regulariser(step.start[k])
-        step.fall[k] = grown - float(down @ step.direction[k])
+        start[:] = w
+        w[:], work = lowest(objective, H, -down, start, zeros)
+        state.multiplications += work
+        direction[:] = w - start
+        grown = objective.regulariser(w) - objective.regulariser(start)
+        step.fall[k] = grown - float(down.ravel() @ direction.ravel())
         step.count[k] += 1
 
     def weights(self, problem: Problem, state: ProxNewton) -> np.ndarray:
         return state.w.copy()
+
+
+def all_curved(problem: Problem) -> bool:
+    """Whether the first read counts all rows with their largest curvature; else the Hessian is that at the weights."""
+    return not (problem.lines > 1 and smooth(problem.loss))
+
+
+def hessian(problem: Problem, read: Read, k: int) -> np.ndarray:
+    """The Hessian of a group of lines, one after the other, its upper triangle; (d+1, d+1) of one line is a view."""
+    if problem.lines == 1:
+        return read.H[k]
+    width = read.H.shape[1]
+    H = np.zeros((problem.lines * width, problem.lines * width))
+    for line, own in enumerate(problem.view(read.H, k)):
+        at = slice(line * width, (line + 1) * width)
+        H[at, at] = own
+    if read.crossed.size:
+        H -= read.crossed[k]
+    return H
 
 
 def middle_share(loss: Any) -> float:
@@ -339,3 +402,26 @@ def middle_share(loss: Any) -> float:
         return 0.0
     found = 0.5 * (loss.feasible(-math.inf, 1.0) + loss.feasible(math.inf, 1.0))
     return found if math.isfinite(found) else 0.0
+
+
+def lowest(
+    objective: Objective, H: np.ndarray, slope: np.ndarray, w: np.ndarray, zeros: np.ndarray
+) -> tuple[np.ndarray, float]:
+    """(the minimum of R plus the quadratic model with this slope at w, multiplications that it took).
+
+    slope, w and zeros (weights that stay if they are 0): (d+1,) or (lines, d+1); H: over the entries of w.ravel().
+    """
+    ordered = objective.pieces(w.shape)
+    if ordered is None:
+        most = min(max(int(WORK / w.size**2), ROUNDS), ITERATIONS)
+        return minimise_by_prox(H, slope.ravel(), objective, w, PART, most)
+    order, pieces = ordered
+    v = w.ravel()[order]
+    if (np.diff(order) < 0).any():
+        H = H[np.ix_(order, order)]
+    resting = zeros.ravel()[order] & (v == 0.0)
+    rounds = minimise_quadratic(H, slope.ravel()[order], pieces, resting, v, PART, ROUNDS, WORK)
+    found = np.empty(w.size)
+    found[order] = v
+    # each round sweeps over the matrix, and factors its nonzero part
+    return found.reshape(w.shape), rounds * matrix_work(int(np.count_nonzero(v)), 1, v.size)

@@ -28,7 +28,7 @@ def proven_zeros(problem: Problem, theta: np.ndarray, sums: Sums, gap: float, be
     that stays below its cut.
     """
     zeros, penalty = np.zeros(theta.size, bool), problem.objective.penalty
-    ordered = problem.objective.pieces(theta.size)
+    ordered = problem.objective.pieces(theta.shape)
     if ordered is None or not gap < math.inf:
         return zeros
     blur = sums.blur

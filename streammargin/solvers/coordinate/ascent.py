@@ -8,10 +8,11 @@ import numpy as np
 
 from streammargin.errors import UsageError
 from streammargin.kinds import Word
-from streammargin.losses.base import called
+from streammargin.losses.base import called, coupled
 from streammargin.penalties.base import Penalty
 from streammargin.penalties.lp import LpSquare
 from streammargin.solvers.base import PassReport, Stage, stay
+from streammargin.solvers.coordinate.coupled import Coupled
 from streammargin.solvers.coordinate.drawn import IMPORTANCE, UNIFORM, DrawnMomentum, DrawnPlain
 from streammargin.solvers.coordinate.dual_ascent import DualAscent
 from streammargin.solvers.coordinate.momentum import Momentum
@@ -38,16 +39,16 @@ class Ascent(Succession):
 
     For each row i, in random order, with L_i = ||x_i||_q^2 / (p - 1) (for l2: ||x_i||^2):
         u <- y_i x_i.w
-        alpha_i <- the best dual of the loss at margin u and curvature L_i    (for the hinge: clip to [0, C s_i])
+        alpha_i <- the best dual, of all classes at once if they are joint, at u and L_i    (hinge: clip to [0, C s_i])
         theta <- theta + (change of alpha_i) y_i x_i,   w <- mirror(theta)    (for l2: w = theta)
     The duality gap of w and alpha is summed up in a read with both frozen.
     Orders: a permutation in each pass; uniform and importance draw with replacement, out of core within each block.
-    With momentum (any p > 1) the steps are taken from a sequence z that runs ahead of alpha, and restarted.
-    momentum=auto looks at how the gap falls after 16 passes, 32, 64, ...; it changes over where many are left.
+    With momentum (any p > 1) the steps start from a sequence z that runs ahead of alpha, and restarted; momentum=auto
+    looks at how the gap falls after 16 passes, 32, 64, ..., and changes over where many are left.
     Out of core, rows that still move stay in memory between two reads. Other penalties than l2 and lp have no momentum.
 
     Source: Shalev-Shwartz and Zhang 2013; lp-norm perceptron paper, Algorithm 1 and appendix C; momentum: Fercoq and
-    Richtarik 2015.
+    Richtarik 2015; all classes at once: Keerthi et al. 2008.
     """
 
     name = "ascent"
@@ -66,6 +67,7 @@ class Ascent(Succession):
     blocks_per_step: ClassVar[int] = DualAscent.blocks_per_step
     watch: ClassVar[type | None] = Watch
     requires: ClassVar[tuple[str, ...]] = DualAscent.requires
+    couples: ClassVar[tuple[str, ...]] = Coupled.couples
 
     @property
     def called(self) -> str:
@@ -81,12 +83,26 @@ class Ascent(Succession):
 
     def check(self, problem: Problem) -> None:
         super().check(problem)
+        if coupled(problem.loss):
+            self._check_coupled(problem)
         if self.momentum == "yes" and self.order == IMPORTANCE:
             raise UsageError("momentum draws rows with equal probability: give order=uniform with it, or momentum=no")
         if problem.hard and self.undecided:
             raise UsageError("ascent needs a finite C; for C = inf use `solver=asdca`, or sdca")
         if problem.hard:
             check_hard_margin(problem, self.default_loss)
+
+    def _check_coupled(self, problem: Problem) -> None:
+        """UsageError for what steps on all duals of a row do not support."""
+        if self.momentum == "yes" or self.order != PERMUTATION:
+            raise UsageError(
+                "for all classes at once ascent has neither momentum nor rows drawn with replacement; "
+                "give `solver=ascent`, or `multiclass=ovr`"
+            )
+        if problem.p != 2.0 or not (problem.penalty is None or isinstance(problem.penalty, LpSquare)):
+            raise UsageError(
+                "for all classes at once ascent serves `penalty=l2` alone; give that, or leave `solver` out"
+            )
 
     def serves(self, penalty: Penalty, free: bool) -> bool:
         return super().serves(penalty, free) or (self.momentum != "yes" and penalty.norm is not None and not free)
@@ -103,15 +119,18 @@ class Ascent(Succession):
         return {
             "plain": Stage(plain, leave=leave if self.undecided else stay),
             "momentum": Stage(accelerated, enter=lambda problem, before, watch: accelerated.follow(problem, before)),
+            "coupled": Stage(Coupled()),
         }
 
     def first(self, problem: Problem) -> str:
+        if coupled(problem.loss):
+            return "coupled"
         return "momentum" if self.momentum == "yes" else "plain"
 
     def memory(self, problem: Problem) -> int:
-        if self.undecided and problem.resident:
-            return super().memory(problem)
-        return self.stages()[self.first(problem)].solver.memory(problem)
+        stages, first = self.stages(), self.first(problem)
+        names = ("plain", "momentum") if first == "plain" and self.undecided and problem.resident else (first,)
+        return max(stages[name].solver.memory(problem) for name in names)
 
 
 def check_hard_margin(problem: Problem, able: str) -> None:

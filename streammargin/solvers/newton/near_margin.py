@@ -199,8 +199,8 @@ class NearMargin(CertifiedBySweep[NearState]):
             duals[k, state.known[low:high] - first] = state.duals[k, low:high]
         kernel.newton_sums(
             block, numbered_from(first), labels, problem.loss, active, problem.trials, state.softness, state.w,
-            blur(state.w), none, first, duals, state.crisp, True, margins, keys, look.image, np.zeros((0, 1, 1)),
-            look.totals, look.wrong,
+            blur(state.w), none, first, duals, state.crisp, True, margins, keys, look.image, look.image,
+            np.zeros((0, 1, 1)), look.totals, look.wrong,
         )  # fmt: skip
         lossy = (margins < 1.0).any(axis=0)
         state.lossy += int(lossy.sum())
@@ -300,8 +300,8 @@ class NearMargin(CertifiedBySweep[NearState]):
             look, margins = new(Look, problem), np.full((problem.count, keys.size), math.inf)
             kernel.newton_sums(
                 kept.rows, numbered_from(0), labels, problem.loss, every, problem.trials, state.softness, state.w,
-                blur(state.w), none[0], 0, none, none[0], False, margins, keys, look.image, np.zeros((0, 1, 1)),
-                look.totals, look.wrong,
+                blur(state.w), none[0], 0, none, none[0], False, margins, keys, look.image, look.image,
+                np.zeros((0, 1, 1)), look.totals, look.wrong,
             )  # fmt: skip
             lossy += int((margins < 1.0).any(axis=0).sum())
             found.append(keys)

@@ -5,7 +5,8 @@ start ----> steps               the same, with steps that start from a sample of
 steps ----> ascent              if Newton steps make no progress;
 near -----> reads               out of core: cached rows near the margin, or a sample; then a Newton step a read;
 reads ----> near                once, if its steps make no progress and enough rows fit;
-proximal                        the only stage: other penalties, a free constant, regression, losses with fewer methods.
+proximal                        the only stage: other penalties, a free constant, regression, losses with fewer methods;
+rows -----> proximal            in memory, one loss of all lines under the ridge: steps on the duals of a row first.
 """
 
 from __future__ import annotations
@@ -15,13 +16,15 @@ from typing import ClassVar
 
 import numpy as np
 
+from streammargin.compiled.coupled_ascent import VISITS
 from streammargin.errors import UsageError
-from streammargin.losses.base import has, smooth
+from streammargin.losses.base import coupled, has, smooth
 from streammargin.penalties.base import Penalty
 from streammargin.penalties.lp import LpSquare
-from streammargin.solvers.base import PassReport, Stage
+from streammargin.solvers.base import PassReport, Stage, matrix_work
 from streammargin.solvers.cache.rows import RowCache
-from streammargin.solvers.columns.prox_newton import ProximalNewton
+from streammargin.solvers.columns.prox_newton import ProximalNewton, ProxNewton
+from streammargin.solvers.coordinate.coupled import Coupled, CoupledAscent
 from streammargin.solvers.coordinate.dual_ascent import Ascent, DualAscent
 from streammargin.solvers.coordinate.momentum import Momentum, MomentumAscent
 from streammargin.solvers.coordinate.plain import Plain, PlainAscent
@@ -39,12 +42,16 @@ START = 6  # passes of coordinate ascent before Newton steps that do not start f
 START_MOST = 20  # most of them while ascent itself is near convergence
 START_NEAR = 12.0  # times tol: an estimate this small counts as near; Newton steps would cost half as much again
 COLUMNS = 200  # with more columns a step is so expensive that passes of ascent come first even with a sample
+TAKEN_JOINT = 8  # assumed number of steps for all lines together
 TAKEN = 15  # assumed number of Newton steps without a sample
 SAMPLED = 3, 8  # the same with a sample, for dense rows; for sparse rows or a smooth loss
 PASS_WORK = 7  # cost of a value in a pass of ascent, in multiplications of a matrix product, as it waits for memory
 A_VISIT = 10  # overhead of a row's visit, in values, for losses whose duals stay at bounds
+A_LINE = 10, 100  # the same of a line, for losses of all lines together: with kinks, and smooth
 A_SEARCH = 750  # the same for losses like the logistic one, whose step is an iterative search
 MOST = 400  # most passes of ascent before Newton steps
+SLOWS = 2.0  # times as many passes are left as the fall so far predicts, as steps on rows slow down
+NEAR_OPTIMUM = 0.03  # a relative gap of weights that are worth a start
 PROGRESS = 0.9  # a gap that fell to this share counts as progress
 PATIENCE = 40  # passes without progress before coordinate ascent takes over
 RESIDENT = 8  # the same where the softness does not fall any more, as a pass has many steps
@@ -57,7 +64,7 @@ CALLED = (*DualAscent.requires, "slope", "distance", "curvature_bound")  # loss 
 # the last one is in float64 whatever the rows are, so that weights keep their certificates
 ASCENT, MOMENTUM = Plain(precise=False), Momentum(precise=False)
 NEAR, READS, STEPS, LAST = NearMargin(), Reads(), Steps(), Momentum(precise=True)
-PROXIMAL = ProximalNewton()
+PROXIMAL, ROWS = ProximalNewton(), Coupled()
 
 
 @state
@@ -100,6 +107,7 @@ class Newton(Succession):
     numeric = True
     several = True
     requires: ClassVar[tuple[str, ...]] = ProximalNewton.requires
+    couples: ClassVar[tuple[str, ...]] = ProximalNewton.couples
     any_p = False
     takes: ClassVar[tuple[str, ...]] = ProximalNewton.takes
     watch: ClassVar[type | None] = Watch
@@ -107,7 +115,7 @@ class Newton(Succession):
     def takes_proximal(self, problem: Problem) -> bool:
         """Whether the penalty, a free constant, regression, a path over C or the loss requires the stage `proximal`."""
         lp = problem.penalty is None or isinstance(problem.penalty, LpSquare)
-        plain = lp and not (problem.free or problem.numeric or problem.path)
+        plain = lp and not (problem.free or problem.numeric or problem.path or problem.joint)
         return not plain or not all(has(problem.loss, method) for method in CALLED)
 
     def serves(self, penalty: Penalty, free: bool) -> bool:
@@ -131,12 +139,13 @@ class Newton(Succession):
             "reads": Stage(READS, enter_reads, leave_reads),
             "steps": Stage(STEPS, enter_steps, leave_steps),
             "ascent": Stage(LAST, enter_ascent),
-            "proximal": Stage(PROXIMAL),
+            "rows": Stage(ROWS, leave=leave_rows),
+            "proximal": Stage(PROXIMAL, enter_proximal),
         }
 
     def first(self, problem: Problem) -> str:
         if self.takes_proximal(problem):
-            return "proximal"
+            return "rows" if begins_by_rows(problem) else "proximal"
         if problem.from_weights:  # they take the place of a sample, and of ascent
             near = not (problem.resident or smooth(problem.loss)) and enough_rows_fit(problem)
             return "near" if near else "steps" if problem.resident else "reads"
@@ -150,8 +159,8 @@ class Newton(Succession):
     def memory(self, problem: Problem) -> int:
         """The arrays of ascent are in memory when the steps start from its duals; cached rows are freed before."""
         first = self.first(problem)
-        if first == "proximal":
-            return PROXIMAL.memory(problem)
+        if first in ("rows", "proximal"):
+            return PROXIMAL.memory(problem) + (ROWS.memory(problem) if first == "rows" else 0)
         if not problem.resident:
             return max(NEAR.memory(problem) if first == "near" else 0, READS.memory(problem))
         later = max(STEPS.memory(problem), LAST.memory(problem))
@@ -181,6 +190,37 @@ class Newton(Succession):
 
     def prologue_passes(self, problem: Problem) -> int:
         return PROXIMAL.prologue_passes(problem) if self.takes_proximal(problem) else 0
+
+
+def begins_by_rows(problem: Problem) -> bool:
+    """Whether steps on all duals of a row come first: they cost a hundredth of a step with a Hessian."""
+    ridge = problem.penalty is None or isinstance(problem.penalty, LpSquare)
+    given = problem.from_weights or problem.path
+    return coupled(problem.loss) and problem.resident and ridge and problem.p == 2.0 and not (problem.free or given)
+
+
+def leave_rows(problem: Problem, state: CoupledAscent, watch: Watch, report: PassReport, active: np.ndarray) -> str:
+    """Switch to steps with a Hessian when these are predicted to cost less than the passes that are left."""
+    estimate = float(report.estimate[active].max(initial=0.0))
+    lines, rows = problem.lines, problem.rows
+    a_step = matrix_work(lines * (problem.features + 1), rows, lines * (problem.values / rows + 1))
+    awake = max(1.0, float(state.figures[:, VISITS].sum())) / (rows * active.size)
+    a_pass = awake * PASS_WORK * lines * (problem.values + A_LINE[smooth(problem.loss)] * rows)
+    most = TAKEN_JOINT * a_step / a_pass
+    left = SLOWS * predicted_left(problem, watch, state.number, estimate)
+    return "proximal" if state.number + left >= most else ""
+
+
+def enter_proximal(problem: Problem, before: CoupledAscent, watch: Watch) -> ProxNewton:
+    """The state of steps with a Hessian, from the weights of the last pass if they are near the optimum.
+
+    Others are worse than 0: where rows are taken for sure that are not, the Hessian is too small.
+    """
+    after = PROXIMAL.start(problem, before.labels)
+    after.best, after.best_w = before.best, before.best_w.astype(np.float64, copy=False)
+    if watch.estimate <= NEAR_OPTIMUM:
+        PROXIMAL.begin_at(problem, after, ROWS.weights(problem, before))
+    return after
 
 
 def leave_start(problem: Problem, state: PlainAscent, watch: Watch, report: PassReport, active: np.ndarray) -> str:
@@ -292,18 +332,20 @@ def enter_ascent(problem: Problem, before: StepsState, watch: Watch) -> Momentum
 
 
 def newton_is_cheaper(problem: Problem, watch: Watch, number: int, estimate: float) -> bool:
-    """Whether coordinate ascent is predicted to take more passes than Newton steps would cost.
-
-    The prediction, from the fall of the gap estimate, is made after 1, 2, 4, 8, ... passes.
-    """
-    left = 0.0
+    """Whether coordinate ascent is predicted to take more passes than Newton steps would cost."""
     taken = SAMPLED[problem.sparse or smooth(problem.loss)] if sample.samples(problem) else TAKEN
     visit = A_VISIT if problem.loss.settled(0.0, 1.0) else A_SEARCH
     most = min(MOST, taken * work_of_step(problem) / (PASS_WORK * (problem.values + visit * problem.rows)))
-    if number & (number - 1) == 0:
-        left = passes_left(watch.estimate, estimate, number // 2, problem.tol)
-        watch.estimate = estimate
-    return number + left >= most
+    return number + predicted_left(problem, watch, number, estimate) >= most
+
+
+def predicted_left(problem: Problem, watch: Watch, number: int, estimate: float) -> float:
+    """How many passes are left by the fall of the gap estimate; 0 but for passes 1, 2, 4, 8, ..."""
+    if number & (number - 1) != 0:
+        return 0.0
+    left = passes_left(watch.estimate, estimate, number // 2, problem.tol)
+    watch.estimate = estimate
+    return left
 
 
 def passes_without_progress(problem: Problem, best: Best, stall: Stall, active: np.ndarray) -> int:

@@ -3,6 +3,8 @@
 Each read certifies its weights, and sums up the gradient and the Hessian for the step that follows it. A loss with a
 kink is smoothed around fixed centres, the midpoints of the feasible intervals (Nesterov 2005). So the duals are a
 function of the weights, and feasible, and the proof is exact. Its gap falls with the square of the softness.
+
+The softness falls no further than a step changes the margins. Near the minimum a step also follows the path of minima.
 """
 
 from __future__ import annotations
@@ -20,45 +22,56 @@ from streammargin.solvers.base import PassReport, Share, matrix_work
 from streammargin.solvers.cache import rows as store
 from streammargin.solvers.linear import LinearSolver
 from streammargin.solvers.newton.bound import Looking, begin_look, look_report
-from streammargin.solvers.newton.subproblem import ACTIVE_LEFT, direction
+from streammargin.solvers.newton.subproblem import direction
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.rounding import blur
-from streammargin.solvers.roles import K, Shared, Sum, W, b1, f4, f8, i8, of, state
+from streammargin.solvers.roles import K, Shared, Sum, W, f4, f8, i8, of, state
 from streammargin.solvers.state import labels_of
 
 SOFTNESS = 0.5  # the first 1 / sigma, relative to the caps
 WIDE = 4.0  # the same at w = 0: all rows have a positive slope
 WIDER = 8.0  # times the softness after a step that was too long, as no row had a slope
-BACK = 1.1  # the softness goes back towards an earlier one that is at least so many times as large
 OVERSHOT = 0.3  # a step is shortened if the slope at its end exceeds this times the initial descent
 SHORTEST, LONGEST = 0.1, 0.9  # shares of a step that may be left when it is shortened
-LEAST_FALL = 1 / 8  # share of the softness that is left after a read, at least, until a step was too long
-MOST_ACTIVE = 0.5  # share of the rows; with more, they lie at the bend, and a smaller softness may leave next to none
+LEAST_FALL = 1 / 8  # share of the softness that is left after a read, at least
+STAYS = 0.9  # a share above this is 1
+EVEN = 24  # times the gap of a row spread evenly over the softened part is its cap times the width of that part
 ENOUGH = 0.5  # of the goal: the gap that the softness aims at; the rest is for the distance of w from A^T a
 NO_KEYS = np.empty(0, f4)
 
 
 @state
-class ReadsState(Looking):
-    """Weights w (K, d+1), and at w the sums `look` and H (K, d+1, d+1).
+class Begun:
+    """Where the last step began: w (K, d+1), and at w the softness (K,), gradient, drift (K, d+1) and H.
 
-    last_step (K, d+1): to w; descent (K,): minus the slope at its start; settled (K,): w was near the minimum there, or
-    the step was shortened, so that it stays; fell (K,): the softness fell with the step.
-    sloped (K,): how many rows had a slope at its start.
-    wider (K,): the softness before it fell last; fall (K,): what share of it may be left, at least.
-    careful (K,): it falls only when w is near the minimum.
+    newton (K, d+1): the Newton step; active (K,): rows with a slope.
+    """
+
+    w: Shared[f8]
+    softness: Shared[f8] = of(K)
+    gradient: Shared[f8]
+    newton: Shared[f8]
+    drift: Shared[f8]
+    H: Shared[f8] = of(K, *2 * [W.where(lambda problem: not smooth(problem.loss))])
+    active: Shared[i8] = of(K)
+
+
+@state
+class ReadsState(Looking):
+    """Weights w (K, d+1), and at w the sums `look`, H (K, d+1, d+1) and drift (K, d+1), as in compiled/newton.py.
+
+    last_step (K, d+1): to w; descent (K,): minus the slope at its start; left (K,): the share of the softness that it
+    left. fall (K,): the least share that the next one may leave.
     """
 
     H: Sum[f8] = of(K, W, W)
+    drift: Sum[f8]
     softness: Shared[f8] = of(K, fill=SOFTNESS)
     last_step: Shared[f8]
     descent: Shared[f8] = of(K)
-    settled: Shared[b1] = of(K)
-    fell: Shared[b1] = of(K)
-    sloped: Shared[i8] = of(K)
-    wider: Shared[f8] = of(K)
+    left: Shared[f8] = of(K, fill=1.0)
     fall: Shared[f8] = of(K, fill=LEAST_FALL)
-    careful: Shared[b1] = of(K)
+    begun: Begun
 
 
 class Reads(LinearSolver[ReadsState]):
@@ -89,7 +102,7 @@ class Reads(LinearSolver[ReadsState]):
         """Add the sums of a unit of these rows at the current weights."""
         if state.look.seen == 0:
             begin_look(problem, state, active)
-            state.H[active] = 0.0
+            state.H[active], state.drift[active] = 0.0, 0.0
         work = problem.count * (store.LOOK + (problem.features + 1) / 2)
         start, stop = store.next_rows(state, block, work, active.size)
         look, none = state.look, np.zeros((problem.count, 0))
@@ -97,7 +110,7 @@ class Reads(LinearSolver[ReadsState]):
         kernel.newton_sums(
             store.part(block, start, stop), numbered_from(first + start), labels_of(problem, state), problem.loss,
             active, problem.trials, state.softness, state.w, blur(state.w), none[0], 0, none, none[0], False, none,
-            NO_KEYS, look.image, state.H, look.totals, look.wrong,
+            NO_KEYS, look.image, state.drift, state.H, look.totals, look.wrong,
         )  # fmt: skip
         return stop / block.rows() if stop < block.rows() else None
 
@@ -109,61 +122,74 @@ class Reads(LinearSolver[ReadsState]):
         return report
 
     def _step(self, problem: Problem, state: ReadsState, k: int) -> None:
-        """Make one Newton step of problem k, or shorten the last one if it was too long."""
-        w, step, descent = state.w[k], state.last_step[k], float(state.descent[k])
+        """Make one Newton step of problem k, or take back a part of the last one if it was too long."""
+        w, step, begun, H = state.w[k], state.last_step[k], state.begun, state.H[k]
         gradient = w - state.look.image[k]
         slope = float(gradient @ step)
-        if state.softness[k] <= SOFTNESS and state.look.totals[k, kernel.ACTIVE] > MOST_ACTIVE * problem.present:
-            state.careful[k] = state.softness[k] > 0.0
-        if slope > OVERSHOT * descent and not state.settled[k]:
-            state.careful[k] = True
-            if state.sloped[k] < w.size and self._widen(state, k):
-                return
-            left = share_left(descent, slope, float(step @ step) + curvature(state.H[k], step))
-            w -= (1.0 - left) * step
-            step *= left
-            state.descent[k] *= left
-            state.settled[k] = state.fell[k]  # the step led down at the softness of before
+        ahead = direction(H.copy(), gradient)
+        moved = self._moved(state, k, ahead)
+        if state.left[k] < 1.0 and moved > 1.0:  # the softness fell too far
+            self._leave(state, k, math.sqrt(state.left[k]))
+            state.fall[k] = max(state.fall[k], min(state.left[k], STAYS))
+        elif state.left[k] == 1.0 and slope > OVERSHOT * state.descent[k]:
+            self._shorten(state, k, slope)
             return
-        state.multiplications += matrix_work(
-            w.size, state.look.totals[k, kernel.ACTIVE], problem.values / problem.rows
-        )  # fmt: skip
-        if state.softness[k] > 0.0:
-            self._soften(problem, state, k, 0.5 * float(gradient @ gradient))
-        state.sloped[k] = state.look.totals[k, kernel.ACTIVE]
-        step[:] = direction(state.H[k], gradient)
-        state.descent[k] = -float(gradient @ step)
-        w += step
+        else:
+            begun.w[k], begun.softness[k], begun.gradient[k], begun.newton[k] = w, state.softness[k], gradient, ahead
+            begun.active[k] = state.look.totals[k, kernel.ACTIVE]
+            if begun.H.size:
+                begun.H[k] = H
+            near = -0.5 * float(gradient @ ahead) < 0.5 * state.look.totals[k, kernel.GAP]
+            begun.drift[k] = state.drift[k] if near else 0.0
+            share = max(moved, self._aim(problem, state, k))
+            # with fewer rows than columns the quadratic model is accurate only nearby
+            self._leave(state, k, share if near or share * begun.active[k] >= w.size else 1.0)
+            state.fall[k] = max(LEAST_FALL, state.fall[k] ** 2)
+        state.multiplications += matrix_work(w.size, float(begun.active[k]), problem.values / problem.rows)
+        step[:] = self._direction(state, k)
+        state.descent[k] = -float(begun.gradient[k] @ step)
+        w[:] = begun.w[k] + step
 
     @staticmethod
-    def _widen(state: ReadsState, k: int) -> bool:
-        """Undo a step whose matrix had too few rows, where the softness fell too far, or was too small."""
-        soft, before = float(state.softness[k]), float(state.wider[k])
-        if before < BACK * soft and state.sloped[k] > 0:
-            return False
-        state.softness[k] = math.sqrt(soft * before) if before >= BACK * soft else WIDER * soft
-        state.fall[k] = math.sqrt(state.fall[k])
-        state.w[k] -= state.last_step[k]
-        state.last_step[k], state.descent[k] = 0.0, 0.0
-        return True
+    def _moved(state: ReadsState, k: int, ahead: np.ndarray) -> float:
+        """How far a step changes the margins of rows with a slope, relative to the width of the softened part."""
+        gap = float(state.look.totals[k, kernel.GAP])
+        return math.sqrt(max(0.0, curvature(state.H[k], ahead)) / (EVEN * gap)) if gap > 0.0 else math.inf
 
-    def _soften(self, problem: Problem, state: ReadsState, k: int, away: float) -> None:
-        """Lower the softness, as the gap falls with its square; away: 1/2 ||w - A^T a||^2.
+    @staticmethod
+    def _leave(state: ReadsState, k: int, share: float) -> None:
+        """Set the softness to a share of that where the step begins."""
+        state.left[k] = share if share <= STAYS else 1.0
+        state.softness[k] = state.left[k] * state.begun.softness[k]
 
-        With few active rows the quadratic model is accurate only nearby, so w must be near the minimum then. So it must
-        be where most rows lie at the bend of the loss, or a step was too long.
+    @staticmethod
+    def _aim(problem: Problem, state: ReadsState, k: int) -> float:
+        """The least share of the softness that a step may leave; the gap falls with its square."""
+        gap, goal = float(state.look.totals[k, kernel.GAP]), ENOUGH * problem.tol * float(abs(state.best.primal[k]))
+        return max(float(state.fall[k]), math.sqrt(goal / gap)) if gap > 0.0 else 1.0
+
+    @staticmethod
+    def _direction(state: ReadsState, k: int) -> np.ndarray:
+        """The Newton step, and near the minimum also that along the path of minima to the softness that is left.
+
+        On the path margins of rows with a slope stay in proportion to the softness, so that their duals hardly change.
         """
-        total = state.look.totals[k]
-        gap, goal = float(total[kernel.GAP]), ENOUGH * problem.tol * float(abs(state.best.primal[k]))
-        fall = min(1.0, max(state.fall[k], math.sqrt(goal / gap) if gap > 0.0 else 1.0))
-        state.settled[k] = away < 0.5 * gap
-        before = float(state.softness[k])
-        many = fall * total[kernel.ACTIVE] >= ACTIVE_LEFT * state.w[k].size
-        if state.settled[k] or (many and not state.careful[k]):
-            state.wider[k] = state.softness[k]
-            state.fall[k] = max(LEAST_FALL, state.fall[k] ** 2)
-            state.softness[k] *= fall
-        state.fell[k] = state.softness[k] < before
+        begun, left = state.begun, float(state.left[k])
+        if left == 1.0:
+            return begun.newton[k]
+        return begun.newton[k] + direction(begun.H[k] / left, (1.0 - 1.0 / left) * begun.drift[k])
+
+    @staticmethod
+    def _shorten(state: ReadsState, k: int, slope: float) -> None:
+        """Take back a part of the last step; all of it, with a larger softness, if no row had a slope there."""
+        w, step, left = state.w[k], state.last_step[k], 0.0
+        if state.begun.active[k] == 0 and state.softness[k] > 0.0:
+            state.softness[k] *= WIDER
+        else:
+            left = share_left(float(state.descent[k]), slope, float(step @ step) + curvature(state.H[k], step))
+        w -= (1.0 - left) * step
+        step *= left
+        state.descent[k] *= left
 
     def weights(self, problem: Problem, state: ReadsState) -> np.ndarray:
         return state.w.copy()

@@ -118,7 +118,7 @@ class Steps(LinearSolver[StepsState]):
         kernel.newton_sums(
             store.part(block, start, stop), numbered_from(first + start), labels_of(problem, state), problem.loss,
             active, problem.trials, state.softness, state.w, blur(state.w), state.norms, 0, state.alpha, NONE,
-            False, state.margins, NO_KEYS, look.image, np.zeros((0, 1, 1)), look.totals, look.wrong,
+            False, state.margins, NO_KEYS, look.image, look.image, np.zeros((0, 1, 1)), look.totals, look.wrong,
         )  # fmt: skip
         return stop / block.rows() if stop < block.rows() else None
 

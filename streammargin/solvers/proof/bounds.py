@@ -10,13 +10,14 @@ import numpy as np
 from streammargin.compiled import look
 from streammargin.solvers.proof.objectives.base import Candidate, Objective, Sums
 from streammargin.solvers.proof.rounding import EPS
+from streammargin.solvers.proof.sink import sunk
 
 CHUNKED = look.CHUNK * EPS  # rounding of a sum over a chunk, relative to the size of its terms
 NAMES = look.DUAL, look.ALPHA, look.SUMMED, look.PULLED
 
 
 class Bounds(NamedTuple):
-    """The candidate of the weights, and the bound of the duals, with theta (d+1,) = A^T alpha and their sums `total`.
+    """The candidate of the weights, and the bound of the duals, with theta = A^T alpha and their sums `total`.
 
     The duals are scaled down where necessary to be feasible.
     """
@@ -43,11 +44,42 @@ def bounds(
     objective: Objective, w: np.ndarray, losses: np.ndarray, pull: np.ndarray, duals: np.ndarray, present: int,
     passes: int = 1, budget: float = math.inf, largest_duals: tuple[float, float] = (1.0, 1.0),
 ) -> Bounds:  # fmt: skip
-    """Bounds from w (d+1,) with its losses (LOSS_SUMS,), and from duals with sums (S, DUAL_SUMS) and pull (S, d+1).
+    """Bounds of a group of one line, from w (d+1,) with its losses (LOSS_SUMS,), and from duals with sums
+    (S, DUAL_SUMS) and pull (S, d+1).
 
     present: rows. passes: the duals are the mean of this many, whose sums were added up; the dual objective is concave.
     budget: bound on the sum of the duals, each divided by the entry of `largest_duals` for its sign.
     """
+    theta, total = objective.balanced(pull / passes, _sides(duals, present, passes, largest_duals))
+    if total.mass > budget:
+        theta, total = budget / total.mass * theta, total.part(budget / total.mass)
+    return Bounds(weighed(objective, w, losses), objective.bounds(theta, total)[0], theta, total)
+
+
+def bounds_of_lines(
+    objective: Objective, w: np.ndarray, losses: np.ndarray, pull: np.ndarray, duals: np.ndarray, own: np.ndarray,
+    parts: np.ndarray, present: int,
+) -> Bounds:  # fmt: skip
+    """Bounds of a group of several lines, from w (lines, d+1) with its losses (lines, LOSS_SUMS), and from duals with
+    sums (lines, S, DUAL_SUMS) and pull (lines, S, d+1).
+
+    own, parts: of compiled/coupled.py, for a loss whose duals add up to 0 over the lines, with free constants; else
+    (0, ...). Without them each line is balanced by itself.
+    """
+    sides = [_sides(line, present, 1, (1.0, 1.0)) for line in duals]
+    if own.shape[0] > 0:
+        theta, total = sunk(pull, sides, own, parts, present)
+    else:
+        lines = [objective.balanced(*line) for line in zip(pull, sides, strict=True)]
+        theta, total = np.stack([line for line, _ in lines]), lines[0][1]
+        for _, sums in lines[1:]:
+            total = total.plus(sums)
+    weights = weighed(objective, w, losses.sum(axis=0))
+    return Bounds(weights, objective.bounds(theta, total)[0], theta, total)
+
+
+def _sides(duals: np.ndarray, present: int, passes: int, largest_duals: tuple[float, float]) -> list[Sums]:
+    """The sums of a line's duals, of each sign where S = 2; duals (S, DUAL_SUMS)."""
     sides = []
     for side, most in zip(duals.tolist(), largest_duals, strict=False):
         dual, alpha, summed, pulled = (side[name] / passes for name in NAMES)
@@ -55,7 +87,4 @@ def bounds(
         sides.append(Sums(
             0.0, dual - CHUNKED * summed, alpha, 0.0, 0.0, mass=alpha / most, summed=summed, pulled=pulled, rows=terms
         ))  # fmt: skip
-    theta, total = objective.balanced(pull / passes, sides)
-    if total.mass > budget:
-        theta, total = budget / total.mass * theta, total.part(budget / total.mass)
-    return Bounds(weighed(objective, w, losses), objective.bounds(theta, total)[0], theta, total)
+    return sides

@@ -6,14 +6,16 @@ import math
 
 import numpy as np
 
-from streammargin.compiled import certificate
+from streammargin.compiled import certificate, look
 from streammargin.compiled import row_norms as norms
 from streammargin.compiled.margins import margins_block
+from streammargin.losses.base import coupled
 from streammargin.penalties.mirror_maps import lp_norm
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import Labels, numbered_from
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.best import Best
+from streammargin.solvers.proof.bounds import weighed
 from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.proof.objectives.base import Candidate, Sums
 from streammargin.solvers.proof.rounding import blur, norm_rounding, score_rounding
@@ -29,7 +31,7 @@ class Kept:
 
     in_vain: passes in a row without a smaller error. counted: the values of C that the current pass changes.
     certified: whether the sums of these weights are complete. They are those of compiled/certificate.py, or for a hard
-    margin those of compiled/margins.py and compiled/row_norms.py.
+    margin those of compiled/margins.py and compiled/row_norms.py. losses: of a loss of all scores (compiled/look.py).
     """
 
     w: Shared[f8]
@@ -41,6 +43,7 @@ class Kept:
     sums: Sum[f8] = of(
         K, certificate.SUMS, smallest=(certificate.MIN_MARGIN, certificate.SURELY), largest=(certificate.LONGEST,)
     )
+    losses: Sum[f8] = of(K, look.LOSS_SUMS)
     wrong: Sum[i8] = of(TRIALS)
     smallest: Sum[f8] = of(K, smallest=ALL)
     mistakes: Sum[i8] = of(K)
@@ -63,6 +66,9 @@ def add(problem: Problem, kept: Kept, labels: Labels, block: Block, first: int) 
         )
         norms.row_norms(block, numbers, labels, 2.0, kept.row_norms)
         return
+    if coupled(problem.loss):
+        look.sum_losses(block, numbers, labels, problem.loss, kept.w, blur(kept.w), kept.losses, kept.wrong)
+        return
     no_duals = np.zeros((problem.count, 0)), np.zeros((problem.count, 0), np.uint8), np.zeros((problem.count, 0))
     certificate.certify_block(
         block, numbers, labels, problem.loss, problem.trials, kept.w, blur(kept.w), *no_duals, kept.sums, kept.wrong
@@ -77,6 +83,9 @@ def figures(problem: Problem, kept: Kept, best: Best) -> list[Figures]:
 
 
 def _objectives(problem: Problem, kept: Kept) -> list[Candidate]:
+    if problem.joint:
+        each = zip(problem.by_group(kept.w), problem.by_group(kept.losses), kept.wrong.tolist(), strict=True)
+        return [weighed(problem.objective, w, losses.sum(axis=0))._replace(mistakes=wrong) for w, losses, wrong in each]
     sums = (Sums(*line[: certificate.CARRY].tolist())._replace(rows=problem.present) for line in kept.sums)
     return [problem.objective.candidate(problem.objective.size(w), each) for w, each in zip(kept.w, sums, strict=True)]
 

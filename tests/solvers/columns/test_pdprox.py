@@ -30,14 +30,12 @@ WEIGHTS = np.random.default_rng(3).choice([0.0, 0.5, 1.0, 3.0], 50)
 CLASS_WEIGHT = {1: 2.0, -1: 0.5}
 _ways = cycle([(c, w, f) for w in (False, True) for c in CONSTANTS for f in ("dense", "csr")][:11])  # 11: every pairing
 PAIRS = [(p, loss, *next(_ways)) for p in PENALTIES for loss in LOSSES]
-WHOLE = ("l2norm", "linf", "exclusive")  # penalties that second-order steps do not serve
 AS_CSR = ("hinge", "logistic")  # a form for each loss, as both take kernels of their own; the slow tests take the rest
 USUAL = [(*pair[:4], "csr" if pair[1] in AS_CSR else "dense") for pair in PAIRS]
 SOLVED = [
     way
-    for solver, left_out in (("pdprox", ()), ("prox-newton", WHOLE))
+    for solver in ("pdprox", "prox-newton")
     for pair, usual in zip(PAIRS, USUAL, strict=True)
-    if pair[0] not in left_out
     for way in [(solver, *usual)] + [slow(solver, *pair)] * (pair != usual)
 ]
 
@@ -88,12 +86,6 @@ def test_every_pair_is_solved_to_what_the_interior_point_method_finds(solver, pe
     assert result.converged and figures["gap"] <= 1e-5
     assert figures["dual"] <= best * (1 + 1e-6) and figures["primal"] == pytest.approx(best, rel=1e-5)
     assert objective(result.model, X, y, caps, penalty, constant, loss) == pytest.approx(figures["primal"], rel=1e-12)
-
-
-@pytest.mark.parametrize("penalty", WHOLE)
-def test_second_order_steps_refuse_what_does_not_fall_into_blocks(penalty):
-    with pytest.raises(UsageError, match=r'newton does not serve penalty=.*; solver="pdprox" does'):
-        sm.train(rows(), solver="prox-newton", penalty=words.penalty(penalty, **PENALTIES[penalty]))
 
 
 def test_the_pairs_go_with_every_kind_of_constant_weights_and_rows():
@@ -448,7 +440,7 @@ X, Y = rows()
         ({"penalty": "l1", "solver": "active-set"}, 'leave out solver with penalty="l1"'),
         ({"C": math.inf, "bias": "free"}, 'give a finite C with bias="free"'),
         ({"penalty": "l1", "solver": "sdca"}, 'sdca does not serve penalty="l1"; solver="pdprox" does'),
-        ({"penalty": "linf", "solver": "newton"}, '^newton does not serve penalty="linf"'),
+        ({"penalty": "lp:1.5", "solver": "newton"}, '^newton supports .* with p = 2 only, not 1.5'),
         ({"penalty": "elasticnet", "solver": "sdca", "bias": "free"}, 'with bias=1, or left out, with bias=0'),
         ({"penalty": "l2", "bias": "free", "solver": "sdca"}, "constant column to be penalised"),
         ({"solver": "pdprox", "C": math.inf}, "pdprox needs a finite C"),

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from conftest import slow
 from reference import bare, words
 from reference.datasets import noisy
 from reference.sources import CountingSource
@@ -33,6 +34,27 @@ def test_few_reads_at_any_cost(C, loss):
         result = train(source, loss=loss, C=C, **penalty)
         assert result.converged and result.certificate["gap"] <= 1e-4
         assert result.passes <= MOST[loss] and len(source.order) == 3 * result.passes
+
+
+@pytest.mark.parametrize("loss", MOST)
+@pytest.mark.parametrize("C", [0.01, 1.0, slow(100.0)])
+def test_few_reads_under_penalties_that_are_known_by_their_prox_alone(C, loss):
+    exclusive = sm.penalties.Exclusive(np.arange(8) // 3)
+    for penalty in ("linf", "l2norm", exclusive, "l2:low=0", "l1:low=-0.1,high=0.1", "l2:radius=0.2"):
+        source = CountingSource(X, Y, (0, 900, 1000, 3000))
+        result = train(source, loss=loss, C=C, penalty=penalty)
+        assert result.converged and result.certificate["gap"] <= 1e-4
+        assert result.passes <= MOST[loss] and len(source.order) == 3 * result.passes
+        by_pdprox = sm.train((X, Y), loss=loss, C=C, penalty=penalty, solver="pdprox", tol=1e-3, passes=5000)
+        assert by_pdprox.certificate.dual <= result.certificate.primal <= by_pdprox.certificate.primal * (1 + 1e-4)
+
+
+def test_no_weight_leaves_its_domain_by_a_shortened_step():
+    """Where the hinge's model leads too far, steps are shortened, and rounding may not lead out of the domain."""
+    low, high = -0.013, 0.1
+    result = sm.train((X, Y), solver="prox-newton", penalty=f"l1:low={low},high={high}", C=1.0, tol=1e-6, passes=200)
+    w = result.model.coef_
+    assert result.converged and w.min() == low and w.max() == high and np.all((low <= w) & (w <= high))
 
 
 def test_the_first_read_proves_that_all_weights_are_0():

@@ -123,8 +123,8 @@ def test_classes_and_values_of_C_share_each_read(loss):
     X, _ = overlapping(300, 6)
     y = np.argmax(X[:, :3] + 0.7 * np.random.default_rng(5).standard_normal((300, 3)), axis=1)
     for result in (
-        train(X, y, loss=loss, C=[0.01, 1.0, 100.0], tol=1e-4, valid=(X, y)),
-        in_blocks(X, y, loss=loss, C=[0.01, 1.0, 100.0], tol=1e-4, valid=(X, y))[0],
+        train(X, y, loss=loss, multiclass="ovr", C=[0.01, 1.0, 100.0], tol=1e-4, valid=(X, y)),
+        in_blocks(X, y, loss=loss, multiclass="ovr", C=[0.01, 1.0, 100.0], tol=1e-4, valid=(X, y))[0],
     ):
         assert result.converged
         last = [event for event in result.history if event["event"] == "certificate"][-3:]

@@ -76,7 +76,7 @@ class ReadsInThree(Apart, Reads):
     def run_block(self, problem, state, active, block, first):
         if state.look.seen == 0:
             begin_look(problem, state, active)
-            state.H[active] = 0.0
+            state.H[active], state.drift[active] = 0.0, 0.0
         with self.holders(state) as holders:
             for low, high, part in holders:
                 start, stop = max(first, low), min(first + block.rows(), high)

@@ -38,6 +38,11 @@ class Sums(NamedTuple):
     rows: int = 0
     mass: float = 0.0
 
+    def plus(self, other: Sums) -> Sums:
+        """The sums of the duals of both, of different rows or lines."""
+        names = ("duals", "alpha", "mass", "summed", "pulled")
+        return self._replace(**{name: getattr(self, name) + getattr(other, name) for name in names})
+
     def part(self, factor: float) -> Sums:
         """At least what the sums are of `factor` times the duals, 0 <= factor <= 1."""
         names = ("duals", "alpha", "mass", "summed", "pulled")
@@ -86,6 +91,8 @@ class Candidate(NamedTuple):
 class Objective(ABC):
     """R(w) + sum_i cap_i phi(u_i) over the rows, of one group of lines.
 
+    Weights w and A^T alpha are (d+1,) for a group of one line, and (lines, d+1) for one of several.
+
     penalty: R; shares_mistakes: several classes share one count of mistakes, so all report the latest weights; free:
     the constant, the last entry of w, is not penalised, so the last entry of A^T alpha must be 0; signed: a regression
     loss, whose duals have both signs.
@@ -98,8 +105,8 @@ class Objective(ABC):
     infeasible: ClassVar[bool] = False  # there may be no solution; a small upper bound on the margin shows that
 
     def penalised(self, w: np.ndarray) -> np.ndarray:
-        """The penalised entries of w or A^T alpha (d+1,)."""
-        return w[:-1] if self.free else w
+        """The penalised entries of w or A^T alpha."""
+        return w[..., :-1] if self.free else w
 
     def regulariser(self, w: np.ndarray) -> float:
         """R(w) for w (d+1,)."""
@@ -107,31 +114,45 @@ class Objective(ABC):
 
     def conjugate(self, theta: np.ndarray) -> float:
         """R*(theta) for theta = A^T alpha (d+1,); inf where it is not feasible."""
-        return math.inf if self.free and theta[-1] != 0.0 else self.penalty.conjugate(self.penalised(theta))
+        return math.inf if self.unbalanced(theta) else self.penalty.conjugate(self.penalised(theta))
+
+    def unbalanced(self, theta: np.ndarray) -> bool:
+        """Whether no dual bound is known of theta = A^T alpha, as the duals pull a free constant."""
+        return self.free and bool(theta[..., -1].any())
+
+    def _whole(self, moved: np.ndarray, given: np.ndarray) -> np.ndarray:
+        """The penalised entries with the free constants of `given`, where there are any."""
+        return np.concatenate([moved, given[..., -1:]], axis=-1) if self.free else moved
 
     def even(self, steps: np.ndarray) -> np.ndarray:
         """The largest steps (d+1,) <= `steps` that `prox` supports."""
-        found = self.penalty.even(self.penalised(steps))
-        return np.append(found, steps[-1]) if self.free else found
+        return self._whole(self.penalty.even(self.penalised(steps)), steps)
 
     def prox(self, v: np.ndarray, steps: np.ndarray) -> np.ndarray:
         """argmin over w of R(w) + sum_j (w_j - v_j)^2 / (2 steps_j) for v (d+1,), a new array."""
-        moved = self.penalty.prox(self.penalised(v), self.penalised(steps))
-        return np.append(moved, v[-1]) if self.free else moved
+        return self._whole(self.penalty.prox(self.penalised(v), self.penalised(steps)), v)
 
     def inside(self, w: np.ndarray) -> np.ndarray:
         """The nearest weights for which R is finite, of w (d+1,)."""
-        moved = self.penalty.inside(self.penalised(w))
-        return np.append(moved, w[-1]) if self.free else moved
+        return self._whole(self.penalty.inside(self.penalised(w)), w)
 
-    def pieces(self, width: int) -> tuple[np.ndarray, Pieces] | None:
-        """(order, Pieces): R(w) for w (width,) over blocks of reordered columns; a free constant is the last."""
-        found = self.penalty.pieces(width - self.free)
+    def pieces(self, shape: tuple[int, ...]) -> tuple[np.ndarray, Pieces] | None:
+        """(order, Pieces): R(w) over blocks of the reordered entries of w.ravel(); free constants are the last.
+
+        shape: of w.
+        """
+        entries = np.arange(math.prod(shape)).reshape(shape)
+        inner = self.penalised(entries)
+        found = self.penalty.pieces(inner.size if len(shape) == 1 else inner.shape)
         if found is None or not self.free:
             return found
         order, pieces = found
         starts, *each = pieces
-        return np.append(order, width - 1), Pieces(np.append(starts, width), *(np.append(part, 0.0) for part in each))
+        constants = np.atleast_1d(entries[..., -1])
+        ends = starts[-1] + np.arange(1, constants.size + 1)
+        return np.append(inner.ravel()[order], constants), Pieces(
+            np.append(starts, ends), *(np.append(part, np.zeros(constants.size)) for part in each)
+        )
 
     def balanced(self, sides: np.ndarray, sums: Sequence[Sums]) -> tuple[np.ndarray, Sums]:
         """(A^T alpha (d+1,), its sums), scaled to be feasible for a free constant.
@@ -148,11 +169,7 @@ class Objective(ABC):
         theta = factors[0] * sides[0] + factors[1] * sides[1]
         theta[-1] *= not self.free
         up, down = (side.part(factor) for factor, side in zip(factors, sums, strict=True))
-        total = up._replace(
-            duals=up.duals + down.duals, alpha=up.alpha + down.alpha, mass=up.mass + down.mass,
-            summed=up.summed + down.summed, pulled=up.pulled + down.pulled,
-        )  # fmt: skip
-        return theta, total
+        return theta, up.plus(down)
 
     def size(self, w: np.ndarray) -> Size:
         """How large the weights w (d+1,) are, as `candidate` takes it."""
@@ -168,7 +185,7 @@ class Objective(ABC):
 
         -inf where no scaling is feasible (see `balanced`).
         """
-        if self.free and theta[-1] != 0.0:
+        if self.unbalanced(theta):
             return -math.inf
         gain = sums.duals - TERM * sums.summed
         return self.penalty.bound(gain, self.penalised(theta), sums.blur, norm_rounding(theta.size))

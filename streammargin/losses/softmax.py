@@ -1,0 +1,157 @@
+"""Softmax, the logistic loss of several classes: phi(z) = log sum_k exp(z_k) - z_own.
+
+Its duals on the unit scale are probabilities p: a line of another class has a_g = cap p_g, the row's own line has
+a_own = cap (1 - p_own), the sum of the others. The dual is the entropy of p. The exact step solves
+
+    log p_k + kappa (p_k - q_k) = z_k - mu,  sum p = 1,  kappa = cap L, q: the centre
+
+by Newton's method in log p and mu together, from the softmax. Each log p_k is kept at most 0, as that of the solution
+is. The equation is convex in log p_k, so no step from the right of its root is too long.
+
+Source of the dual: Collins, Globerson, Koo, Carreras and Bartlett 2008, Exponentiated gradient algorithms for
+conditional random fields and max-margin Markov networks.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from streammargin.losses.exponentials import exp_minus, logarithm
+from streammargin.losses.simplex import feasible, middle, own_line
+
+SMALL = 1e-300  # a probability below it counts as 0
+MOST = 100  # Newton steps; usual are three to five, or some 25 where kappa is a million
+
+
+class SoftmaxTerms(NamedTuple):
+    """phi(z) = log sum_k exp(z_k) - z_own."""
+
+    tolerance: float  # how much the last Newton step moves the probabilities; about its square is left
+
+    def has_hard_margin(self) -> bool:
+        return False
+
+    def curvature_bound(self) -> float:
+        return 0.5
+
+    def of_share(self, p: float, own: bool) -> float:
+        """A line's part of minus the dual, on the unit scale."""
+        return p * math.log(p) if p > 0.0 else 0.0
+
+    def coupled_step(
+        self,
+        u: np.ndarray,
+        signs: np.ndarray,
+        off: np.ndarray,
+        centres: np.ndarray,
+        cap: float,
+        L: float,
+        a: np.ndarray,
+    ) -> tuple[float, float, float]:  # fmt: skip
+        own, top = own_line(signs), 0
+        for g in range(u.size):
+            if signs[g] * u[g] > signs[top] * u[top]:
+                top = g
+        highest = signs[top] * u[top]
+        for g in range(u.size):
+            a[g] = exp_minus(highest - signs[g] * u[g])
+        a[top] = 0.0  # of the others first: their sum may be far below 1
+        rest, met = 0.0, 0.0
+        for g in range(u.size):
+            rest += a[g]
+            met += a[g] * (highest - signs[g] * u[g])
+        a[top] = 1.0
+        level, scale = math.log1p(rest), cap / (1.0 + rest)
+        others, moved, widest = 0.0, 0.0, 0.0
+        a[own] = 0.0
+        for g in range(u.size):
+            a[g] *= scale
+            others += a[g]
+            moved += a[g] * off[g]
+            widest = max(widest, off[g])
+        a[own] = min(others, cap)
+        value = cap * (highest - u[own] + level)
+        slip = min(moved + others * off[own] + 0.5 * cap * widest * widest, 2.0 * cap * widest)
+        if L == 0.0:
+            return value, cap * (level + met / (1.0 + rest)), slip
+        held = math.isinf(L)
+        for g in range(u.size):
+            a[g] = centres[g] if held else signs[g] * u[g] - highest - level
+        if held:
+            feasible(signs, cap, a)
+        else:
+            self.softened(u, signs, centres, cap, L, own, highest, a)
+        return value, self.coupled_dual(signs, cap, a), slip
+
+    def softened(
+        self, u: np.ndarray, signs: np.ndarray, centres: np.ndarray, cap: float, L: float, own: int, highest: float,
+        a: np.ndarray,
+    ) -> None:  # fmt: skip
+        """Replace logarithms of probabilities in a by the duals of the step for 0 < L < inf; highest: largest score."""
+        kappa, mu, step = cap * L, 0.0, 0.0
+        for number in range(MOST):
+            total, bend, met, moved = 0.0, 0.0, 0.0, 0.0
+            for g in range(u.size):
+                q = (0.5 * (1.0 + signs[g])) - signs[g] * (centres[g] / cap)
+                t = (signs[g] * u[g] - highest) + kappa * q
+                p = exp_minus(-a[g])
+                v, r = 1.0 + kappa * p, t - mu - kappa * p - a[g]
+                # Halley's step; log p + kappa p is convex, so beyond log 1 only the first step can lead
+                new = min(a[g] + 2.0 * r * v / (2.0 * v * v + max(r, -2.0) * (kappa * p)), 0.0)
+                a[g] = new if number > 0 else a[g]
+                now = exp_minus(-a[g])
+                s = now / (1.0 + kappa * now)
+                moved += abs(now - p)
+                total += now
+                bend += s
+                met += s * (t - kappa * now - a[g])
+            step = (total - 1.0) / bend
+            if number > 0 and moved <= self.tolerance:
+                break
+            mu = met / bend + step
+        others = 0.0
+        for g in range(u.size):
+            p = exp_minus(-a[g])
+            a[g] = cap * max(p - step * p / (1.0 + kappa * p), 0.0) if g != own else 0.0
+            others += a[g]
+        a[own] = others
+        if others > cap:
+            feasible(signs, cap, a)
+
+    def coupled_feasible(self, signs: np.ndarray, cap: float, a: np.ndarray) -> None:
+        feasible(signs, cap, a)
+
+    def coupled_dual(self, signs: np.ndarray, cap: float, a: np.ndarray) -> float:
+        """The row's share of the dual: the entropy of the probabilities, times cap."""
+        entropy = 0.0
+        for g in range(a.size):
+            if signs[g] > 0.0:
+                rest = min(a[g] / cap, 1.0)
+                entropy -= (1.0 - rest) * math.log1p(-rest) if rest < 1.0 else 0.0
+        for g in range(a.size):
+            p = 0.0 if signs[g] > 0.0 else a[g] / cap
+            entropy -= p * logarithm(max(p, SMALL))
+        return cap * entropy
+
+    def coupled_slopes(
+        self, u: np.ndarray, signs: np.ndarray, centres: np.ndarray, cap: float, L: float, a: np.ndarray,
+        straight: np.ndarray, crossed: np.ndarray,
+    ) -> None:  # fmt: skip
+        total = 0.0
+        for g in range(a.size):
+            p = max(cap - a[g], 0.0) if signs[g] > 0.0 else a[g]
+            straight[g] = p / (1.0 + L * p) if p > 0.0 else 0.0
+            total += straight[g]
+        scale = 1.0 / math.sqrt(total) if total > 0.0 else 0.0
+        for g in range(a.size):
+            crossed[g] = straight[g] * scale
+
+    def coupled_middle(self, signs: np.ndarray, cap: float, a: np.ndarray) -> None:
+        middle(signs, cap, a)
+
+    def log_likelihoods(self, scores: np.ndarray) -> np.ndarray:
+        moved = scores - scores.max(axis=1, keepdims=True)
+        return moved - np.log(np.exp(moved).sum(axis=1, keepdims=True))

@@ -1,0 +1,196 @@
+"""Dual coordinate ascent for losses of all lines together: softmax, the hinge of Crammer and Singer, l2_error."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from streammargin.compiled import coupled_ascent as kernel
+from streammargin.compiled.look import DUAL_SUMS, LOSS_SUMS
+from streammargin.compiled.order import permutation
+from streammargin.compiled.sleep import AWAKE, LONGEST
+from streammargin.errors import DataError
+from streammargin.rows.blocks import Block, values_of
+from streammargin.rows.labels import numbered_from
+from streammargin.rows.visits import PLACES, Turns, group_of, take_turns, visit
+from streammargin.solvers.base import UNIT, Blocks, PassReport, Share, multiplications
+from streammargin.solvers.coordinate.dual_ascent import FLOAT32_TOL, TURN_ROWS, TURNS, VISITS
+from streammargin.solvers.linear import LinearSolver, LinearState, keep_weights
+from streammargin.solvers.problem import Problem
+from streammargin.solvers.proof.best import best_figures, keep_bounds
+from streammargin.solvers.proof.bounds import bounds_of_lines
+from streammargin.solvers.proof.figures import Figures
+from streammargin.solvers.proof.objectives.base import Running
+from streammargin.solvers.proof.rounding import blur
+from streammargin.solvers.roles import GROUPS, Axis, Float, K, N, Rows, Shared, Sum, f8, i8, of, state, u1
+from streammargin.solvers.state import labels_of
+
+# Weights lie as rows read them: those of a line together, or for sparse rows those of a column
+OUTER = Axis(lambda problem: problem.features + 1 if problem.sparse else problem.count, name="d+1 or K")
+INNER = Axis(lambda problem: problem.count if problem.sparse else problem.features + 1, name="K or d+1")
+
+
+@state
+class ExactSums:
+    """The sums of a certificate, as in compiled/look.py.
+
+    image: A^T alpha in float64, laid out as the weights; blur: eps times the norms of the lines.
+    """
+
+    losses: Sum[f8] = of(K, LOSS_SUMS)
+    duals: Sum[f8] = of(K, 1, DUAL_SUMS)
+    image: Sum[f8] = of(OUTER, INNER)
+    wrong: Sum[i8] = of(GROUPS)
+    blur: Shared[f8] = of(K)
+
+
+@state
+class CoupledAscent(LinearState):
+    """alpha (n, K) duals, and W, their A^T alpha; squares (n,): ||x_i||^2, 0 until first needed; sleep (n, groups)
+    counters; figures: of a pass, the columns of compiled/coupled_ascent.py; part: the next unit of a visit of all rows
+    in memory.
+    """
+
+    alpha: Rows[Float] = of(N, K)
+    sleep: Rows[u1] = of(N, GROUPS)
+    squares: Rows[f8] = of(N)
+    W: Shared[Float] = of(OUTER, INNER)
+    figures: Sum[f8] = of(GROUPS, kernel.FIGURES)
+    sweep: ExactSums
+    part: int = 0
+
+
+class Coupled(LinearSolver[CoupledAscent]):
+    """A step for all duals of one row after the other, in random order, under the ridge."""
+
+    name = "coupled ascent"
+    numeric = True
+    couples = ("coupled_step", "coupled_dual", "coupled_feasible")
+    blocks_per_step = PLACES
+    state_class = CoupledAscent
+
+    def dtype(self, problem: Problem) -> np.dtype:
+        """float32 where the rows are float32 and the tolerance, now and before a resume, allows it."""
+        single = problem.dtype == np.float32 and min(problem.asked, problem.least_tol) >= FLOAT32_TOL
+        return np.dtype(np.float32 if single and not problem.objective.signed else np.float64)
+
+    def reserved_bytes(self, problem: Problem) -> int:
+        return 16 * problem.count * (problem.features + 1)  # weights that are certified, and A^T alpha, by line
+
+    def begin_pass(self, problem: Problem, state: CoupledAscent, number: int) -> None:
+        super().begin_pass(problem, state, number)
+        state.part = 0
+        state.figures[:] = 0.0
+
+    def run_block(
+        self, problem: Problem, state: CoupledAscent, active: np.ndarray, block: Block, first: int
+    ) -> Share:  # fmt: skip
+        return self.run_blocks(problem, state, active, [(first, block)])
+
+    def run_blocks(self, problem: Problem, state: CoupledAscent, active: np.ndarray, blocks: Blocks) -> Share:
+        share = None
+        if problem.resident and len(blocks) == 1:
+            share = self._visit_part(problem, state, active, *blocks[0])
+        else:
+            self._visit_blocks(problem, state, active, blocks)
+        if share is None:  # `_visit` has counted the rows that are awake
+            state.multiplications -= multiplications(blocks, problem.lines * active.size)
+        return share
+
+    def _visit_blocks(self, problem: Problem, state: CoupledAscent, active: np.ndarray, blocks: Blocks) -> None:
+        """Visit rows of several blocks in turns, twice while they are in memory."""
+        rows = sum(block.rows() for _, block in blocks)
+        turns = min(TURNS, -(-rows // TURN_ROWS)) if len(blocks) > 1 else 1
+        for first, block in blocks:  # a read wakes its rows: they skip visits, but no whole read
+            state.sleep[first : first + block.rows()] &= AWAKE
+        for again in range(VISITS if len(blocks) > 1 else 1):
+            visits = [self._visit_of(problem, state, block, first, again) for first, block in blocks]
+            seen = state.figures if again == 0 else np.zeros_like(state.figures)
+            self._visit(problem, state, active, take_turns(visits, 0, turns, turns), seen)
+
+    def _visit_part(
+        self, problem: Problem, state: CoupledAscent, active: np.ndarray, first: int, block: Block
+    ) -> Share:  # fmt: skip
+        """One unit of a visit of all rows in memory."""
+        now = self._visit_of(problem, state, block, first, 0)
+        work = 2.0 * active.size * problem.lines * values_of(block).size
+        parts = max(1, min(now[3].size, math.ceil(work / UNIT)))
+        self._visit(problem, state, active, take_turns([now], state.part, state.part + 1, parts), state.figures)
+        state.part = (state.part + 1) % parts
+        return state.part / parts if state.part else None
+
+    @staticmethod
+    def _visit_of(problem: Problem, state: CoupledAscent, block: Block, first: int, again: int) -> tuple:
+        group = group_of(block)
+        order = permutation(-(-block.rows() // group), problem.seed, state.number, first, again)
+        return visit(block, numbered_from(first), order, group)
+
+    @staticmethod
+    def _visit(
+        problem: Problem, state: CoupledAscent, active: np.ndarray, turns: Turns, figures: np.ndarray
+    ) -> None:  # fmt: skip
+        """Make the steps of these turns, and count their multiplications."""
+        counts = figures[:, kernel.UPDATES :]  # and VISITS
+        before = float(counts.sum())
+        kernel.row_steps(
+            turns, labels_of(problem, state), problem.loss, active, problem.lines, LONGEST, state.alpha, state.sleep,
+            state.squares, state.W, figures,
+        )  # fmt: skip
+        state.multiplications += problem.lines * (float(counts.sum()) - before) * problem.values / problem.rows
+
+    def end_pass(self, problem: Problem, state: CoupledAscent, active: np.ndarray) -> PassReport:
+        if state.number == 1 and not np.isfinite(state.squares.sum()):
+            row = int(np.argmax(state.squares))
+            raise DataError(
+                f"the values of row {row} are too large: the sum of their squares overflows; divide the columns by "
+                "their largest value (`scale=maxabs`)"
+            )
+        estimate, figures = np.zeros(problem.groups), state.figures
+        for group in active:
+            lines = self._lines(problem, state.W, group)
+            size = math.sqrt(float(np.einsum("gj,gj->", lines, lines, dtype=np.float64)))
+            gap, share = float(figures[group, kernel.GAP]), float(figures[group, kernel.SHARE])
+            running = Running(size, share - 0.5 * size * size, share, gap, math.inf)
+            estimate[group] = problem.objective.estimate(running)
+        return PassReport(estimate, int(figures[:, kernel.MISSED].sum()))
+
+    @staticmethod
+    def _lines(problem: Problem, image: np.ndarray, group: int) -> np.ndarray:
+        """The lines (lines, d+1) of a group, of an array that is laid out as the weights; a view."""
+        return problem.view(image.T if problem.sparse else image, group)
+
+    def weights(self, problem: Problem, state: CoupledAscent) -> np.ndarray:
+        return np.ascontiguousarray(state.W.T if problem.sparse else state.W, dtype=np.float64)
+
+    def begin_certificate(self, problem: Problem, state: CoupledAscent, active: np.ndarray) -> None:
+        for group in np.setdiff1d(np.arange(problem.groups), active):
+            self._lines(problem, state.W, group)[:] = problem.view(state.best_w, group)
+        for array in (state.sweep.losses, state.sweep.duals, state.sweep.image, state.sweep.wrong):
+            array[...] = 0
+        state.sweep.blur = blur(np.ascontiguousarray(state.W.T if problem.sparse else state.W))
+
+    def certify_block(self, problem: Problem, state: CoupledAscent, block: Block, first: int) -> None:
+        sweep = state.sweep
+        kernel.certify_rows(
+            block, numbered_from(first), labels_of(problem, state), problem.loss, np.arange(problem.groups),
+            problem.lines, state.alpha, state.sleep, state.W, sweep.blur, sweep.losses, sweep.duals, sweep.image,
+            sweep.wrong,
+        )  # fmt: skip
+
+    def end_certificate(self, problem: Problem, state: CoupledAscent) -> tuple[list[Figures], np.ndarray]:
+        sweep, none = state.sweep, np.zeros((0, 0))
+        found, dual = [], np.empty(problem.groups)
+        w = np.array(state.W.T if problem.sparse else state.W, order="C")
+        for group in range(problem.groups):
+            image = np.ascontiguousarray(self._lines(problem, sweep.image, group))
+            proof = bounds_of_lines(
+                problem.objective, problem.of_group(w, group), problem.view(sweep.losses, group), image[:, None],
+                problem.view(sweep.duals, group), none, none, problem.present,
+            )  # fmt: skip
+            dual[group] = proof.dual
+            found.append(proof.weights)
+        keep_bounds(state.best, dual, np.full(problem.groups, math.inf))
+        keep_weights(problem, state, w, found)
+        state.W[:] = sweep.image  # rounding does not accumulate over certificates
+        return best_figures(problem, state.best), sweep.wrong.copy()

@@ -17,6 +17,7 @@ from streammargin.sources.base import Slices, Source
 from streammargin.sources.labels import Origin, as_values
 
 PIECE = 1 << 16  # rows at a time of all
+LEAST = 1 << 9  # rows at a time of many outputs: each has some calls of NumPy for as many
 NONE = np.empty(0)
 NO_ROWS = RowLabels(np.empty(0, np.int16), NONE, NONE)
 UNKNOWN = -2  # the code of a label that the file did not have before
@@ -25,7 +26,7 @@ TABLE = 1 << 16  # classes that span fewer whole numbers are looked up in a tabl
 
 def pieces_of(outputs: int) -> int:
     """Rows at a time of labels or targets with this many outputs."""
-    return max(1, PIECE // outputs)
+    return max(LEAST, PIECE // outputs)
 
 
 class LabelReader(ABC):

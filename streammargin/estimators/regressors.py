@@ -25,7 +25,7 @@ class Regressor(RegressorMixin, Estimator):
     """The base class of the regressors; attributes coef_ (d,) and intercept_, or (outputs, d) and (outputs,)."""
 
     coef_: np.ndarray
-    intercept_: float | np.ndarray
+    intercept_: Any
 
     of_numbers = True
 

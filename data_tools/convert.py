@@ -10,9 +10,9 @@ import os
 
 import numpy as np
 
-from data_tools.formats import FORMATS, Asked, Found, check_options, format_named, format_of
-from data_tools.like import columns_of_model
 from streammargin.cli.options import add_common
+from streammargin.data_tools.formats import FORMATS, Asked, Found, check_options, format_named, format_of
+from streammargin.data_tools.like import columns_of_model
 from streammargin.errors import DataError, InputMissingError, UsageError
 from streammargin.files import check_apart, check_output
 from streammargin.options.table import read_by

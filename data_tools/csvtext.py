@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from data_tools.formats import Asked, Found
+from streammargin.data_tools.formats import Asked, Found
 from streammargin.errors import DataError, UsageError
 from streammargin.matching import EXACT, is_plain, strict_number
 from streammargin.sources.batch import Batch

@@ -22,10 +22,10 @@ from streammargin.tables.textfile import Text, plain_stem
 
 # name of a format: its module. First bytes are checked in this order; text that fits nothing else is svmlight.
 FORMATS = {
-    "hdf5": "data_tools.hdf5file",
-    "npz": "data_tools.npz",
-    "csv": "data_tools.csvtext",
-    "svmlight": "data_tools.svmlight",
+    "hdf5": "streammargin.data_tools.hdf5file",
+    "npz": "streammargin.data_tools.npz",
+    "csv": "streammargin.data_tools.csvtext",
+    "svmlight": "streammargin.data_tools.svmlight",
 }
 
 

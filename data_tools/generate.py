@@ -7,9 +7,9 @@ import os
 
 import numpy as np
 
-from data_tools.rows import BATCH_BYTES, check_seed
-from data_tools.space import check_space
 from streammargin.cli.options import add_common, number
+from streammargin.data_tools.rows import BATCH_BYTES, check_seed
+from streammargin.data_tools.space import check_space
 from streammargin.errors import UsageError
 from streammargin.files import check_output
 from streammargin.matching import MAX_CLASSES

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import h5py
 import numpy as np
 
-from data_tools.formats import Asked, Found, kept_dtype, with_labels, with_weights
-from data_tools.matrices import by_columns, check_kind, check_lengths, check_shape
-from data_tools.rows import batches, label_of
-from data_tools.spill import buckets_for
+from streammargin.data_tools.formats import Asked, Found, kept_dtype, with_labels, with_weights
+from streammargin.data_tools.matrices import by_columns, check_kind, check_lengths, check_shape
+from streammargin.data_tools.rows import batches, label_of
+from streammargin.data_tools.spill import buckets_for
 from streammargin.driver.plan import column_names
 from streammargin.errors import DataError, StreamMarginError
 from streammargin.files import check_apart

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from data_tools.space import check_space
-from data_tools.spill import Spill, buckets_for
+from streammargin.data_tools.space import check_space
+from streammargin.data_tools.spill import Spill, buckets_for
 from streammargin.errors import DataError
 from streammargin.files import temporary_folder
 from streammargin.sources.arrays import first_fall

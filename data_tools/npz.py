@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from data_tools.formats import Asked, Found, kept_dtype, with_labels
-from data_tools.matrices import by_columns, by_rows, check_kind, check_lengths, check_shape
+from streammargin.data_tools.formats import Asked, Found, kept_dtype, with_labels
+from streammargin.data_tools.matrices import by_columns, by_rows, check_kind, check_lengths, check_shape
 from streammargin.errors import DataError
 from streammargin.sources.batch import Batch
 from streammargin.sources.npy import read_header

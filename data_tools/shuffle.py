@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from data_tools.rows import batches, check_seed, label_of
-from data_tools.spill import Spill, buckets_for
 from streammargin.cli.options import add_common, add_data_names
+from streammargin.data_tools.rows import batches, check_seed, label_of
+from streammargin.data_tools.spill import Spill, buckets_for
 from streammargin.driver.plan import least_budget
 from streammargin.files import check_apart, check_output, temporary_folder
 from streammargin.sizes import parse_size

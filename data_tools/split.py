@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from data_tools.rows import batches, check_seed, label_of
 from streammargin.cli.options import add_common, add_data_names, number
+from streammargin.data_tools.rows import batches, check_seed, label_of
 from streammargin.errors import UsageError
 from streammargin.files import check_apart, check_output, replacing
 from streammargin.sources.hdf5.write import filling

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from data_tools.formats import Asked, Found
+from streammargin.data_tools.formats import Asked, Found
 from streammargin.errors import DataError
 from streammargin.matching import EXACT, is_plain, strict_number
 from streammargin.sources.batch import Batch

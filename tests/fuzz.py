@@ -151,7 +151,7 @@ def train(path: str) -> None:
 
 def convert(path: str) -> None:
     """The converter, to a file beside it."""
-    from data_tools.convert import convert
+    from streammargin.data_tools.convert import convert
 
     convert(path, path + ".out.h5", force=True)
     os.unlink(path + ".out.h5")

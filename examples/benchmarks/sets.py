@@ -21,11 +21,11 @@ import numpy as np
 import scipy.io
 import scipy.sparse as sp
 
-from data_tools.convert import convert
-from data_tools.generate import generate
-from data_tools.shuffle import shuffle
-from data_tools.split import split
 from examples.paper_data import balanced, interactions, splice_sites
+from streammargin.data_tools.convert import convert
+from streammargin.data_tools.generate import generate
+from streammargin.data_tools.shuffle import shuffle
+from streammargin.data_tools.split import split
 from streammargin.sources.batch import Batch
 from streammargin.sources.hdf5.write import writing
 

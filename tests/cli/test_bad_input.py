@@ -14,8 +14,8 @@ import scipy.sparse as sp
 from conftest import call, write_h5
 
 import streammargin as sm
-from data_tools.convert import convert
 from streammargin.cli.main import main
+from streammargin.data_tools.convert import convert
 from streammargin.driver.plan import SLACK_BYTES
 from streammargin.errors import InputMissingError
 
@@ -436,7 +436,7 @@ def test_two_dashes_are_no_value(trains_not, blobs_file, option):
 
 
 def test_two_dashes_are_no_number_of_rows(capsys, tmp_path):
-    from data_tools.main import main as prepare
+    from streammargin.data_tools.main import main as prepare
 
     assert prepare(["generate", "new.h5", "--rows=--"]) == 2
     assert "argument --rows: -- is no value" in capsys.readouterr().err and os.listdir(tmp_path) == []

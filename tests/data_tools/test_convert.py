@@ -17,8 +17,8 @@ from conftest import call, write_h5
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from data_tools import formats, svmlight
-from data_tools.convert import convert
+from streammargin.data_tools import formats, svmlight
+from streammargin.data_tools.convert import convert
 from streammargin.errors import DataError, InputMissingError, OutputError, UsageError
 from streammargin.sources.batch import Batch
 from streammargin.tables.textfile import PIECE, Text
@@ -254,7 +254,7 @@ def test_npz_with_labels_of_a_npy_file(tmp_path, kind, compressed):
 
 
 def test_csc_in_more_buckets_than_one(tmp_path, monkeypatch):
-    from data_tools import matrices
+    from streammargin.data_tools import matrices
 
     monkeypatch.setattr(matrices, "_ENTRIES", 100)
     monkeypatch.setattr(matrices, "buckets_for", lambda *sizes, held: 7)
@@ -358,7 +358,7 @@ def test_inputs_and_outputs_that_cannot_be(tmp_path):
 def test_exit_codes(tmp_path, arguments, code):
     (tmp_path / "good.txt").write_text("1 1:1\n-1 2:1\n")
     (tmp_path / "bad.txt").write_text("1 1:1\nbad line\n")
-    done = call(*arguments, module="data_tools", cwd=tmp_path)
+    done = call(*arguments, module="streammargin.data_tools", cwd=tmp_path)
     assert done.returncode == code, done.stderr
     assert done.stdout == "" and "Traceback" not in done.stderr
     if code:
@@ -367,7 +367,7 @@ def test_exit_codes(tmp_path, arguments, code):
 
 def test_the_shell_reads_flags_where_python_reads_keywords(tmp_path):
     (tmp_path / "a.txt").write_text("1 0:1\n")
-    done = call("convert", "a.txt", "o.h5", module="data_tools", cwd=tmp_path)
+    done = call("convert", "a.txt", "o.h5", module="streammargin.data_tools", cwd=tmp_path)
     assert done.stderr.endswith("if these count from 0, use --zero-based\n")
     with pytest.raises(DataError, match=r"if these count from 0, use zero_based=True$"):
         convert(str(tmp_path / "a.txt"), str(tmp_path / "o.h5"))
@@ -395,7 +395,7 @@ def test_a_full_disk_leaves_nothing(tmp_path):
     (tmp_path / "a.txt").write_text("".join(f"{i % 2} {i + 1}:1.5\n" for i in range(200_000)))
     script = (
         "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20));"
-        "from data_tools.main import main; sys.exit(main(sys.argv[1:]))"
+        "from streammargin.data_tools.main import main; sys.exit(main(sys.argv[1:]))"
     )
     done = subprocess.run(
         [sys.executable, "-c", script, "convert", "a.txt", "o.h5"], cwd=tmp_path, capture_output=True, text=True

@@ -13,9 +13,9 @@ import scipy.sparse as sp
 from conftest import call, write_h5
 from test_convert import random_matrix, same, stored
 
-from data_tools.convert import convert
-from data_tools.shuffle import shuffle
-from data_tools.split import split
+from streammargin.data_tools.convert import convert
+from streammargin.data_tools.shuffle import shuffle
+from streammargin.data_tools.split import split
 from streammargin.errors import DataError, UsageError
 from streammargin.sources.hdf5.names import write_names
 
@@ -108,13 +108,13 @@ def test_content_decides_not_the_name(tmp_path, wrap):
 def test_a_pipe_is_read_once(tmp_path):
     rows = 30_000  # more than is looked at to tell the format
     text = "".join(f"{i % 2} 1:{i}\n" for i in range(rows))
-    command = [sys.executable, "-m", "data_tools", "convert", "/dev/stdin", "out.h5", "--dtype", "float64"]
+    command = [sys.executable, "-m", "streammargin.data_tools", "convert", "/dev/stdin", "out.h5", "--dtype", "float64"]
     done = subprocess.run(command, cwd=tmp_path, input=gzip.compress(text.encode()), capture_output=True)
     assert done.returncode == 0 and done.stderr.startswith(b"out.h5: 30000 rows")
     X, y = stored(tmp_path / "out.h5")
     assert X.data.tolist() == list(range(rows)) and y.tolist() == [i % 2 for i in range(rows)]
     with open(write_h5(tmp_path / "x.h5", np.eye(3)), "rb") as file:
-        command = [sys.executable, "-m", "data_tools", "convert", "/dev/stdin", "o.h5"]
+        command = [sys.executable, "-m", "streammargin.data_tools", "convert", "/dev/stdin", "o.h5"]
         done = subprocess.run(command, cwd=tmp_path, input=file.read(), capture_output=True)
     assert done.returncode == 65 and b"pipe" in done.stderr
 
@@ -198,7 +198,7 @@ def test_csc_of_old_anndata_is_converted(tmp_path):
 
 
 def test_a_column_of_more_values_than_rows_is_refused_before_they_are_sorted(tmp_path, monkeypatch):
-    monkeypatch.setattr("data_tools.spill.Spill.append", lambda *given: pytest.fail("they are parked"))
+    monkeypatch.setattr("streammargin.data_tools.spill.Spill.append", lambda *given: pytest.fail("they are parked"))
     X = sp.csc_matrix((np.ones(5), np.zeros(5, int), [0, 0, 5]), shape=(3, 2))
     with pytest.raises(DataError, match="column 1 has 5 values in 3 rows; sum the duplicates first"):
         convert(old_csc(tmp_path / "in.h5", X), str(tmp_path / "out.h5"))
@@ -240,7 +240,7 @@ def test_too_small_a_budget_names_the_least(tmp_path):
         convert(path, str(tmp_path / "out.h5"), memory=1)
     convert(path, str(tmp_path / "out.h5"), memory="1M")
     path = write_h5(tmp_path / "dense.h5", np.eye(4))
-    done = call("shuffle", path, "s.h5", "--memory", "1", module="data_tools", cwd=tmp_path)
+    done = call("shuffle", path, "s.h5", "--memory", "1", module="streammargin.data_tools", cwd=tmp_path)
     assert done.returncode == 2 and "use --memory " in done.stderr
     least = done.stderr.split("use --memory ")[1].split()[0]
     shuffle(path, str(tmp_path / "s.h5"), memory=least)

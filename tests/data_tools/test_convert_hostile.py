@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from conftest import call
 
-from data_tools.convert import convert
+from streammargin.data_tools.convert import convert
 from streammargin.errors import DataError, OutputError
 
 WRAPS = np.array([0, 2**63 - 1, -2, 5])  # the differences of its neighbours wrap, and do not fall
@@ -45,7 +45,9 @@ def declared(shape, dtype, stored=b""):
 @pytest.mark.parametrize("indptr", [WRAPS, WRAPS.astype(np.uint64), np.array([0, 2, 4, 2**40]), np.array([1, 2, 3, 5])])
 def test_row_ends_that_leave_the_values(tmp_path, kind, shape, indptr):
     path = write_npz(tmp_path / "a.npz", indptr=indptr, format=np.array(kind), shape=np.array(shape))
-    done = call("convert", path, tmp_path / "out.h5", module="data_tools")  # read past the end before, and died of it
+    done = call(
+        "convert", path, tmp_path / "out.h5", module="streammargin.data_tools"
+    )  # read past the end before, and died of it
     assert done.returncode == 65 and "indptr" in done.stderr, done.stderr
     with h5py.File(tmp_path / "b.h5", "w") as file:
         group = file.create_group("X")

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_convert import stored
 
-from data_tools.convert import convert
+from streammargin.data_tools.convert import convert
 from streammargin.errors import DataError, UsageError
 from streammargin.model.linear import LinearModel
 from streammargin.tables.textfile import Text
@@ -45,12 +45,14 @@ def test_a_label_of_another_name_is_asked_for_and_named(tmp_path, said):
 
 def test_the_shell_names_its_options_and_the_label(tmp_path):
     (tmp_path / "in.csv").write_text(ADULT)
-    done = call("convert", "in.csv", "o.h5", module="data_tools", cwd=tmp_path)
+    done = call("convert", "in.csv", "o.h5", module="streammargin.data_tools", cwd=tmp_path)
     assert done.returncode == 2 and "--label-column" in done.stderr and "--no-label" in done.stderr
     assert "age, hours, income" in done.stderr and done.stderr.count("\n") == 1
-    done = call("convert", "in.csv", "o.h5", "--label-column", "income", module="data_tools", cwd=tmp_path)
+    done = call("convert", "in.csv", "o.h5", "--label-column", "income", module="streammargin.data_tools", cwd=tmp_path)
     assert done.returncode == 0 and done.stderr.splitlines()[0] == "in.csv: the label is column 2, income"
-    done = call("convert", "in.csv", "p.h5", "--label-column", "2", "--no-label", module="data_tools", cwd=tmp_path)
+    done = call(
+        "convert", "in.csv", "p.h5", "--label-column", "2", "--no-label", module="streammargin.data_tools", cwd=tmp_path
+    )
     assert done.returncode == 2 and not (tmp_path / "p.h5").exists()
 
 
@@ -85,7 +87,7 @@ def test_a_second_candidate_is_warned_of(tmp_path, said):
 
 def test_quiet_shows_warnings_only(tmp_path):
     (tmp_path / "in.csv").write_text("label,target\n0,1\n1,0\n")
-    done = call("convert", "in.csv", "o.h5", "-q", module="data_tools", cwd=tmp_path)
+    done = call("convert", "in.csv", "o.h5", "-q", module="streammargin.data_tools", cwd=tmp_path)
     assert done.returncode == 0 and done.stderr.count("\n") == 1
     assert done.stderr.startswith("streammargin-data: warning: in.csv: target may be a label too")
 

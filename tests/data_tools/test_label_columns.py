@@ -11,9 +11,9 @@ from test_convert import stored
 from test_csv_columns import converted, said  # noqa: F401
 
 import streammargin as sm
-from data_tools.convert import convert
-from data_tools.shuffle import shuffle
-from data_tools.split import split
+from streammargin.data_tools.convert import convert
+from streammargin.data_tools.shuffle import shuffle
+from streammargin.data_tools.split import split
 from streammargin.errors import DataError, UsageError
 from streammargin.sources import label_column
 from streammargin.tables.textfile import Text

@@ -15,9 +15,9 @@ from test_convert import random_matrix, stored
 from test_convert_bad_input import old_csc
 
 import streammargin as sm
-from data_tools.convert import convert
-from data_tools.shuffle import shuffle
-from data_tools.split import split
+from streammargin.data_tools.convert import convert
+from streammargin.data_tools.shuffle import shuffle
+from streammargin.data_tools.split import split
 from streammargin.errors import DataError, ReadWriteError, UsageError
 from streammargin.model.linear import LinearModel
 from streammargin.sources.hdf5.names import write_names

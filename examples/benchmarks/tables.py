@@ -31,7 +31,7 @@ from pyarrow import csv, feather, parquet
 import streammargin as sm
 from streammargin.tables.asked import Asked
 from streammargin.tables.open import open_table
-from streammargin.tables.spool import write
+from streammargin.tables.spoolable import OfTable
 from streammargin.tables.table import with_roles
 
 WORDS = {"city": [f"city{k}" for k in range(40)], "work": ["private", "state", "own"]}
@@ -64,7 +64,7 @@ def files(folder: str, frame: pd.DataFrame) -> dict[str, tuple[str, Callable[[st
 def spool(path: str, folder: str) -> None:
     """Write the spool of a table, anew."""
     target = os.path.join(folder, "rows.h5")
-    write(with_roles(open_table(path, "y"), Asked(y="y")), target, None, force=True)
+    OfTable(with_roles(open_table(path), Asked(y="y"))).write(target, True)
 
 
 def seconds(work: Callable[[], Any]) -> float:

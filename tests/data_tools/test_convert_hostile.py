@@ -152,7 +152,7 @@ def test_only_ascii_blanks_are_blanks(tmp_path, blank):
         (tmp_path / "in.csv").write_bytes(text.encode())
         seen = f"{re.escape(repr(field))}|line 1: a control character, {re.escape(repr(blank))}"
         with pytest.raises(DataError, match=seen):
-            convert(str(tmp_path / "in.csv"), str(tmp_path / "out.h5"), label_column="-1")
+            convert(str(tmp_path / "in.csv"), str(tmp_path / "out.h5"), y="-1")
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r\r\n"])
@@ -161,14 +161,12 @@ def test_lines_may_end_as_other_systems_write_them(tmp_path, end):
     for name, lines, label in texts:
         (tmp_path / name).write_bytes(end.join(lines).encode() + end[:-1].encode())
         out = str(tmp_path / "out.h5")
-        assert convert(str(tmp_path / name), out, label_column=label, force=True)[0] == 2
+        assert convert(str(tmp_path / name), out, y=label, force=True)[0] == 2
 
 
 @pytest.mark.parametrize(
     "start, words",
     [
-        (b"PAR1\x15\x04\x15", "a Parquet file"),
-        (b"%%MatrixMarket matrix coordinate real general\n3 3 1\n1 1 2.0\n", "a Matrix Market file"),
         (b"\x28\xb5\x2f\xfd\x04", "compressed by zstd"),
         (b"MATLAB 5.0 MAT-file, Platform: GLNXA64", "a MATLAB file"),
         (b"1 1:2\x00\x00", "binary"),

@@ -42,13 +42,20 @@ def is_table(data: object) -> bool:
         return bool(data) and all(isinstance(part, (str, os.PathLike)) and is_table(part) for part in data)
     if not isinstance(data, (str, os.PathLike)):
         return any(hasattr(data, name) for name in ("__arrow_c_stream__", "scanner"))
-    return format_of(os.fspath(data)) in TABLES
+    return not _may_wait(data) and format_of(data) in TABLES
 
 
 def is_matrix(data: object) -> bool:
     """Whether these are paths of rows of numbers that are read front to back."""
     parts = data if isinstance(data, list) else [data]
-    return bool(parts) and all(isinstance(part, (str, os.PathLike)) and format_of(part) in MATRICES for part in parts)
+    paths = [part for part in parts if isinstance(part, (str, os.PathLike)) and not _may_wait(part)]
+    return bool(parts) and len(paths) == len(parts) and all(format_of(path) in MATRICES for path in paths)
+
+
+def _may_wait(path: str | os.PathLike[str]) -> bool:
+    """Whether this is a named pipe that a look at it may wait for; those of a shell, as <(...), are open already."""
+    path = os.fspath(path)
+    return path != STANDARD_INPUT and is_pipe(path) and not path.startswith(("/dev/", "/proc/"))
 
 
 def is_ordered(data: object) -> bool:

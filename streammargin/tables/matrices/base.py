@@ -27,9 +27,12 @@ MEMORY = 256 << 20  # bytes for sorting, where none are given
 class How:
     """How such a file is read.
 
-    near: the output; temporary files go next to it, and no input may be it. opened: closes what stays open while
-    batches are read. x, y, weight: names of arrays in an archive; y and weight may be FILE.npy and FILE:NAME too.
-    memory: bytes for sorting. features: columns, None for as many as there are. zero_based: of svmlight.
+    near: the output; temporary files go next to it, and no input may be it.
+    opened: closes what stays open while batches are read.
+    x, y, weight: names of arrays in an archive; y and weight may be FILE.npy and FILE:NAME too.
+    memory: bytes for sorting.
+    features: columns, None for as many as there are.
+    zero_based: of svmlight.
     """
 
     near: str
@@ -47,7 +50,7 @@ class Matrix:
     """The batches of a file, and what is known before reading.
 
     features: None if only known at the end. names (d,): of the columns, if the file has them. ids: names of the rows,
-    in order; None if there are none. files: what is read besides.
+    in order; None if there are none.
     """
 
     batches: Iterator[Batch]

@@ -84,7 +84,7 @@ def _format(path: str) -> str | None:
     try:
         start = _start(path)
     except StreamMarginError:  # said when it is opened
-        return by_name
+        return CSV if path == STANDARD_INPUT else by_name
     found = next((kind for magic, kind in STARTS.items() if start.startswith(magic)), None)
     if found is not None or (by_name is not None and b"\0" not in start):
         return found or by_name

@@ -1,4 +1,4 @@
-"""python -m data_tools, the command streammargin-data. Handles signals before importing anything else."""
+"""python -m streammargin.data_tools, the command streammargin-data. Handles signals before importing anything else."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def main() -> int:
 
 
 def _load() -> Callable[[], int]:
-    from data_tools.main import main
+    from streammargin.data_tools.main import main
 
     return main
 

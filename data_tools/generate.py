@@ -7,15 +7,15 @@ import os
 
 import numpy as np
 
-from data_tools.rows import BATCH_BYTES, check_seed
-from data_tools.space import check_space
 from streammargin.cli.options import add_common, number
+from streammargin.data_tools.rows import BATCH_BYTES, check_seed
 from streammargin.errors import UsageError
 from streammargin.files import check_output
 from streammargin.matching import MAX_CLASSES
 from streammargin.sizes import format_size, parse_size
 from streammargin.sources.batch import Batch
 from streammargin.sources.hdf5.write import writing
+from streammargin.tables.matrices.space import check_space
 
 _LARGEST_ROW = 1 << 30  # a few of them are in memory at a time
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from dataclasses import replace
 
 import h5py
 import numpy as np
 
-from data_tools.formats import Asked, Found, kept_dtype, with_labels, with_weights
-from data_tools.matrices import by_columns, check_kind, check_lengths, check_shape
-from data_tools.rows import batches, label_of
-from data_tools.spill import buckets_for
+from streammargin.data_tools.rows import batches, label_of
 from streammargin.driver.plan import column_names
 from streammargin.errors import DataError, StreamMarginError
 from streammargin.files import check_apart
@@ -22,44 +20,39 @@ from streammargin.sources.hdf5.nodes import attribute, decoding, look_up
 from streammargin.sources.hdf5.reader import RowReader, stored_dtype
 from streammargin.sources.hdf5.storage import has_link, opened
 from streammargin.sources.open import open_source
-from streammargin.tables.textfile import Text
-
-TEXT, SUFFIXES, OPTIONS = False, (".h5", ".hdf5", ".h5ad"), ("x", "y")
-
-
-def sniff(start: bytes) -> bool:
-    """Whether this is an HDF5 file; a user block may precede the signature, as MATLAB's header does."""
-    return any(start.startswith(b"\x89HDF\r\n\x1a\n", place) for place in (0, *(512 << k for k in range(8))))
+from streammargin.tables.matrices.base import How, Matrix, beside, kept_dtype
+from streammargin.tables.matrices.compressed import by_columns, check_kind, check_lengths, check_shape
+from streammargin.tables.matrices.spill import buckets_for
 
 
-def read(text: Text, asked: Asked) -> Found:
+def read(path: str, how: How) -> Matrix:
     """The rows as a source reads them, or those of a matrix by columns, sorted."""
-    path, x, y = text.name, asked.x, asked.y
+    x, y = how.x, how.y
     by_column = False
     with contextlib.suppress(StreamMarginError), decoding(path), opened(path) as probe:  # open_source says it
         group = look_up(probe, x or "X", path)
         by_column = isinstance(group, h5py.Group) and encoding_of(group) == "csc"
     if by_column:
-        file = asked.opened.enter_context(opened(path))
+        file = how.opened.enter_context(opened(path))
         column = names_column(file, x or "X", path)
         held = names_bytes(column)
-        buckets_for(0, asked.memory, held=held)  # refuses names that do not fit
-        stored, width, found = _csc_group(file, x or "X", path, asked, held)
-        found = with_labels(found, y or ("y" if has_link(file, "y") else None), file, path, asked)
+        buckets_for(0, how.memory, held=held)  # refuses names that do not fit
+        stored, width, found = _csc_group(file, x or "X", path, how, held)
+        labels = y or ("y" if has_link(file, "y") else None)
         weights = "sample_weight" if has_link(file, "sample_weight") else None
-        found = with_weights(found, weights, file, path, asked)
+        found = beside(found, path, replace(how, y=labels, weight=weights), file)
         names = None
         if column is not None:
-            check_apart({"the output": asked.near}, column.files)
+            check_apart({"the output": how.near}, column.files)
             names = read_names(column, width)
-        return Found(found, True, width, kept_dtype(stored, path), names)
-    source = asked.opened.enter_context(open_source(path, x=x, y=y))
-    names = column_names(source, asked.memory)
-    found = batches(source, asked.memory, source.names_bytes())
-    return Found(found, source.sparse, source.features, source.dtype, names, label_of(source))
+        return Matrix(found, True, width, kept_dtype(stored, path), names)
+    source = how.opened.enter_context(open_source(path, x=x, y=y))
+    names = column_names(source, how.memory)
+    found = batches(source, how.memory, source.names_bytes())
+    return Matrix(found, source.sparse, source.features, source.dtype, names, label_of(source))
 
 
-def _csc_group(file: h5py.File, x: str, path: str, asked: Asked, held: int) -> tuple[np.dtype, int, Iterator[Batch]]:
+def _csc_group(file: h5py.File, x: str, path: str, how: How, held: int) -> tuple[np.dtype, int, Iterator[Batch]]:
     """A csc_matrix group of an HDF5 file as batches of rows; held: bytes of the memory that names take."""
     files: list[str] = []  # that links lead to
     group = look_up(file, x, path, files)
@@ -67,7 +60,7 @@ def _csc_group(file: h5py.File, x: str, path: str, asked: Asked, held: int) -> t
         shape = attribute(group, "shape", "h5sparse_shape")
         rows, columns = check_shape(shape, f"{path}: {group.name}")
         parts = {name: look_up(group, name, path, files) for name in ("data", "indices", "indptr")}
-        check_apart({"the output": asked.near}, files)
+        check_apart({"the output": how.near}, files)
         for name, part in parts.items():
             if not isinstance(part, h5py.Dataset) or part.ndim != 1:
                 raise DataError(f"{path}: {group.name} has no 1-dimensional dataset {name}; write the file again")
@@ -78,7 +71,7 @@ def _csc_group(file: h5py.File, x: str, path: str, asked: Asked, held: int) -> t
         name: RowReader(part, part.dtype, path, keep=True, place="entry {}".format) for name, part in parts.items()
     }
     for reader in readers.values():
-        asked.opened.callback(reader.close)
+        how.opened.callback(reader.close)
     place = {"data": 0, "indices": 0, "indptr": 0}
 
     def take(name: str, count: int) -> np.ndarray:
@@ -93,5 +86,5 @@ def _csc_group(file: h5py.File, x: str, path: str, asked: Asked, held: int) -> t
     return (
         parts["data"].dtype,
         columns,
-        by_columns(take, lengths["data"], rows, columns, path, asked.memory, asked.near, held),
+        by_columns(take, lengths["data"], rows, columns, path, how.memory, how.near, held),
     )

@@ -34,7 +34,7 @@ def build_parser(verb: str | None = None) -> Parser:
     for name, summary in VERBS.items():
         child = verbs.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
         if name == verb:
-            importlib.import_module(f"data_tools.{name}").add_options(child)
+            importlib.import_module(f"streammargin.data_tools.{name}").add_options(child)
             child.add_argument("-q", "--quiet", action="store_true", help="warnings only")
     return parser
 
@@ -47,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         try:
             options = build_parser(verb).parse_args(arguments)
             with Remarks(logging.WARNING if options.quiet else logging.INFO, "streammargin-data: "):
-                line = importlib.import_module(f"data_tools.{options.verb}").run(options)
+                line = importlib.import_module(f"streammargin.data_tools.{options.verb}").run(options)
         except SystemExit as stop:
             return stop.code if isinstance(stop.code, int) else 2
         except Exception as error:

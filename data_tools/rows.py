@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import numpy as np
@@ -11,6 +12,7 @@ from streammargin.matching import Matcher
 from streammargin.rows.blocks import Block, CSRBlock
 from streammargin.sources.base import Source
 from streammargin.sources.batch import Batch
+from streammargin.sources.hdf5.base import RANGES, SCHEMA
 from streammargin.sources.label_column import LabelColumn
 from streammargin.sources.labels import LabelCursor, as_values, census, distinct
 
@@ -69,6 +71,12 @@ def _of_one_type(labels: np.ndarray, name: str) -> np.ndarray:
     if found.dtype.kind == "O":
         raise DataError(f"{name}: no type of numbers holds all of its labels as they are; write them as text")
     return found
+
+
+def table_of(source: Source) -> dict[str, str]:
+    """The attributes of a file that tell how its rows were made of a table; {} for other rows."""
+    schema, ranges = source.schema(), source.ranges()
+    return {} if schema is None else {SCHEMA: json.dumps(schema), RANGES: ranges or ""}
 
 
 def label_of(source: Source) -> LabelColumn | None:

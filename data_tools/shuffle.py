@@ -11,15 +11,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from data_tools.rows import batches, check_seed, label_of
-from data_tools.spill import Spill, buckets_for
 from streammargin.cli.options import add_common, add_data_names
+from streammargin.data_tools.rows import batches, check_seed, label_of, table_of
 from streammargin.driver.plan import least_budget
 from streammargin.files import check_apart, check_output, temporary_folder
 from streammargin.sizes import parse_size
 from streammargin.sources.base import Source
 from streammargin.sources.hdf5.write import writing
 from streammargin.sources.open import open_source
+from streammargin.tables.matrices.spill import Spill, buckets_for
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -86,6 +86,7 @@ def shuffle(
                 if ends[k] < ends[k + 1]:
                     spill.append(k, batch.take(order[ends[k] : ends[k + 1]]))
         with writing(output, force, source.dtype, source.sparse, source.features, names, label_of(source)) as writer:
+            writer.file.attrs.update(table_of(source))
             for k in range(count):
                 found = spill.read(k)
                 if found is not None:

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from data_tools.rows import batches, check_seed, label_of
 from streammargin.cli.options import add_common, add_data_names, number
+from streammargin.data_tools.rows import batches, check_seed, label_of, table_of
 from streammargin.errors import UsageError
 from streammargin.files import check_apart, check_output, replacing
 from streammargin.sources.hdf5.write import filling
@@ -74,6 +74,8 @@ def split(
             names = [stack.enter_context(replacing(path, force)) for path in (train, test)]
             train_rows = stack.enter_context(filling(names[0], train, *kind))
             test_rows = stack.enter_context(filling(names[1], test, *kind))
+            for writer in (train_rows, test_rows):
+                writer.file.attrs.update(table_of(source))
             for batch in batches(source):
                 # draw how many rows of a simple random sample are in this batch, and then which
                 here = int(generator.hypergeometric(left, rows_left - left, batch.rows)) if left else 0

@@ -30,8 +30,8 @@ import numpy as np
 from sklearn.datasets import load_breast_cancer
 
 import streammargin as sm
-from data_tools.generate import generate
 from examples.benchmarks.disk import bytes_read, row_bytes
+from streammargin.data_tools.generate import generate
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # after its backend

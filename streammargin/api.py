@@ -19,9 +19,10 @@ from streammargin.result import TrainResult, remarks
 from streammargin.sinks.console import watched
 from streammargin.solvers.word import SolverWord
 from streammargin.sources.open import is_stream
-from streammargin.tables.open import is_table
+from streammargin.tables.formats import is_table
 from streammargin.training.rows import train_rows
 from streammargin.training.stream import train_stream
+from streammargin.training.tables import is_spooled
 from streammargin.wording import Message, shown
 
 LOG = logging.getLogger("streammargin")
@@ -77,7 +78,8 @@ def train(
         Rows (n, d); with arrays, y and sample_weight are arrays (n,), s_i >= 0. The model keeps the column names of a
         frame or file, and matches columns by them. With an AnnData object, y and sample_weight may name columns of obs.
         A table has its labels in the column `y`: a frame, an Arrow table, or the path of CSV, Parquet, Feather or of a
-        folder of Parquet.
+        folder of Parquet. Files of numbers are svmlight text, Matrix Market, .npy and .npz. With `spool`, an iterable
+        of batches is written to that folder first, and may be read again.
     {options}
     verbose : show progress on stderr, as the command does; otherwise nothing is printed
     listeners : functions that are called with every event, a dict
@@ -117,7 +119,7 @@ def train_by(
 ) -> TrainResult:
     """`train` with its options as one object."""
     history = History(listeners)
-    if not is_table(data) and is_stream(data):
+    if not is_table(data) and is_stream(data) and not is_spooled(data, options):
         return train_stream(data, options, history, should_stop)
     result = train_rows(data, options, history, should_stop)
     for code, text in remarks(result):

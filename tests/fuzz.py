@@ -131,6 +131,37 @@ def _npz(path: Path) -> None:
         sp.save_npz(file, sp.csr_matrix(_rows(True)[0]))
 
 
+def _market(path: Path) -> None:
+    import scipy.io
+
+    scipy.io.mmwrite(path, sp.csc_matrix(_rows(True)[0]))
+
+
+def _savez(path: Path) -> None:
+    X, y = _rows(False)
+    np.savez_compressed(path, X=X, y=y)
+
+
+def _arrow(path: Path) -> None:
+    """A table of numbers, words and gaps, in the format that the name says."""
+    import pyarrow as pa
+    from pyarrow import csv, feather, ipc, parquet
+
+    X, y = _rows(False)
+    numbers = {f"x{k}": pa.array(column.astype(float), mask=column > 2.0) for k, column in enumerate(X.T)}
+    words = pa.array(np.array(["Rome", "Oslo", "Bern"])[np.arange(ROWS) % 3]).dictionary_encode()
+    table = pa.table({**numbers, "city": words, "label": np.where(y > 0, "yes", "no")})
+    if path.suffix == ".parquet":
+        parquet.write_table(table, path, row_group_size=20)
+    elif path.suffix == ".feather":
+        feather.write_feather(table, path, compression="lz4", chunksize=20)
+    elif path.suffix == ".csv":
+        csv.write_csv(table.set_column(8, "city", words.dictionary_decode()), path)
+    else:
+        with ipc.new_stream(path, table.schema) as stream:
+            stream.write_table(table, 20)
+
+
 def _model(path: Path) -> None:
     from streammargin.model.linear import LinearModel
 
@@ -151,10 +182,20 @@ def train(path: str) -> None:
 
 def convert(path: str) -> None:
     """The converter, to a file beside it."""
-    from data_tools.convert import convert
+    from streammargin.data_tools.convert import convert
 
     convert(path, path + ".out.h5", force=True)
     os.unlink(path + ".out.h5")
+
+
+def ordered(path: str) -> None:
+    """All that a training on a table or on rows of numbers reads, and that scoring reads."""
+    import streammargin as sm
+
+    own = path.endswith((".svm", ".csv", ".parquet", ".feather", ".arrows", "xy.npz"))
+    named = {"y": "label", "missing": "mean"} if "table" in path else {}
+    model = sm.train(path, **(named if own else {"y": _rows(True)[1]}), passes=3, memory="64M").model
+    model.predict(path)
 
 
 def predict(path: str) -> None:
@@ -194,6 +235,15 @@ KINDS: dict[str, tuple[str, Callable[[Path], None], Callable[[str], None]]] = {
     "text-bzip2": ("a.bz2", lambda path: _text(path, bz2.compress), convert),
     "text-xz": ("a.xz", lambda path: _text(path, lzma.compress), convert),
     "npz": ("a.npz", _npz, convert),
+    "svmlight-train": ("a.svm", _text, ordered),
+    "mtx": ("a.mtx", _market, ordered),
+    "mtx-convert": ("a.mtx", _market, convert),
+    "rows-npy": ("X.npy", lambda path: np.save(path, _rows(False)[0]), ordered),
+    "savez": ("xy.npz", _savez, ordered),
+    "csv-table": ("table.csv", _arrow, ordered),
+    "parquet": ("table.parquet", _arrow, ordered),
+    "feather": ("table.feather", _arrow, ordered),
+    "stream": ("table.arrows", _arrow, ordered),
     "model": ("m.npz", _model, predict),
     "npy": ("y.npy", lambda path: np.save(path, _rows(False)[1]), labels),
 }

@@ -20,7 +20,11 @@ def blocks(path):
 def commands(folder):
     """A folder with our two commands and Python, so that a shell finds them as after an installation."""
     folder.mkdir()
-    for name, words in (("streammargin", " -m streammargin"), ("streammargin-data", " -m data_tools"), ("python", "")):
+    for name, words in (
+        ("streammargin", " -m streammargin"),
+        ("streammargin-data", " -m streammargin.data_tools"),
+        ("python", ""),
+    ):
         path = folder / name
         path.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)}{words} "$@"\n')
         path.chmod(0o755)

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import data_tools.main
 import streammargin.cli.main
+import streammargin.data_tools.main
 import streammargin.errors
 from streammargin.cli.main import main
 from streammargin.driver.memory import usual_bytes
@@ -24,7 +24,7 @@ from streammargin.solvers.registry import SHORT, make_solver, names
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
-PARSERS = {"streammargin": streammargin.cli.main, "streammargin-data": data_tools.main}
+PARSERS = {"streammargin": streammargin.cli.main, "streammargin-data": streammargin.data_tools.main}
 
 
 def page(name):

@@ -12,9 +12,9 @@ import pytest
 from conftest import call, write_h5
 
 import streammargin as sm
-from data_tools.main import main as tools
 from streammargin import files
 from streammargin.cli.main import main
+from streammargin.data_tools.main import main as tools
 from streammargin.errors import OutputError
 from streammargin.kinds import Read
 from streammargin.losses import FAMILY as LOSSES
@@ -183,7 +183,7 @@ def test_no_file_that_is_read_is_written(tmp_path, blobs, here):
     for verb in (["convert", "a.h5"], ["shuffle", "a.h5"], ["split", "a.h5", "b.h5"]):
         for name in ("rows.h5", "labels.h5", "far.h5"):
             words = [name, "--x", "rows", "--y", "labels.h5:y", "--force"]
-            done = call(*verb, *words, module="data_tools", cwd=tmp_path)
+            done = call(*verb, *words, module="streammargin.data_tools", cwd=tmp_path)
             assert done.returncode == 2 and "is an input as well" in done.stderr, (verb, done.stderr)
     assert {name: (tmp_path / name).read_bytes() for name in os.listdir(tmp_path)} == before
     done = here("train", "a.h5", *everything, "-o", "m.npz", "-q", cwd=tmp_path)  # and all of it can be trained on

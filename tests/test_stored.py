@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from conftest import write_h5
 
 import streammargin as sm
-from data_tools.convert import convert
+from streammargin.data_tools.convert import convert
 from streammargin.driver.prefetch import read_blocks
 from streammargin.sources.open import open_source
 from streammargin.verification import verify

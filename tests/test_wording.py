@@ -16,7 +16,7 @@ from streammargin.wording import in_python, in_shell, shown
 ROOT = Path(sm.__file__).parent
 # of `save`, of predictions, of `write_hdf5` and `convert`, and of calls
 KNOWN = {line.name for line in TABLE} | {"force", "missing_columns", "dtype", "verbose", "unknown", "id"}
-KNOWN |= {"label_column", "label", "like"}  # of `convert`, whose header rules are those of tables
+KNOWN |= {"label", "like", "features", "separator", "zero_based", "format"}  # of `convert`, and rules of its input
 
 
 @pytest.mark.parametrize("text, shell, python", [

@@ -23,7 +23,6 @@ from typing import Any
 import numpy as np
 
 import streammargin as sm
-from data_tools.split import split
 from examples.benchmarks.disk import bytes_read, matrices, row_bytes
 from examples.benchmarks.judge import error, objective
 from examples.benchmarks.large_sets import LARGE
@@ -32,6 +31,7 @@ from examples.benchmarks.sides.wabbit import bits, read_weights, write_text
 from examples.benchmarks.store import Store, machine
 from examples.benchmarks.worker import hold_threads
 from streammargin.compiled.jit import compile_seconds
+from streammargin.data_tools.split import split
 
 KEY = ("set", "at_most", "C", "side")
 WITHIN = 1e-3  # 0.1 points

@@ -19,9 +19,9 @@ import numpy as np
 from sklearn.svm import LinearSVC
 
 import streammargin as sm
-from data_tools.generate import generate
 from examples.benchmarks.sets import WORK, load, make, read
 from examples.paper_data import gaussian
+from streammargin.data_tools.generate import generate
 from streammargin.solvers.registry import names
 
 # another solver's name; methods for a finite C

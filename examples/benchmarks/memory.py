@@ -71,11 +71,11 @@ def main():
         for kind in options.only.split(","):
             shape = KINDS[kind]
             small, large = os.path.join(folder, "small.h5"), os.path.join(folder, "large.h5")
-            run("data_tools", "generate", small, "--rows", "100", "--force", *shape)
+            run("streammargin.data_tools", "generate", small, "--rows", "100", "--force", *shape)
             train(small, options)  # compiles and caches
             idle = max(train(small, options)[1] for _ in range(3))
             for number, size in enumerate(options.sizes.split(",")):
-                run("data_tools", "generate", large, "--size", size, "--force", *shape)
+                run("streammargin.data_tools", "generate", large, "--size", size, "--force", *shape)
                 if number == 0:
                     train(large, options)  # out of core there are kernels more: compiling them takes up to 90 MiB
                 code, peak = train(large, options)

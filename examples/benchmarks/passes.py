@@ -34,8 +34,8 @@ import h5py
 import numpy as np
 
 import streammargin as sm
-from data_tools.generate import generate
 from examples.benchmarks.disk import drop
+from streammargin.data_tools.generate import generate
 from streammargin.sources.base import Buffer, Source
 
 KINDS = {

@@ -21,11 +21,11 @@ import numpy as np
 import scipy.io
 import scipy.sparse as sp
 
-from data_tools.convert import convert
-from data_tools.generate import generate
-from data_tools.shuffle import shuffle
-from data_tools.split import split
 from examples.paper_data import balanced, interactions, splice_sites
+from streammargin.data_tools.convert import convert
+from streammargin.data_tools.generate import generate
+from streammargin.data_tools.shuffle import shuffle
+from streammargin.data_tools.split import split
 from streammargin.sources.batch import Batch
 from streammargin.sources.hdf5.write import writing
 
@@ -127,7 +127,7 @@ TEXT = {"features": 47_000, "sparse": True, "nonzeros": 75, "noise": 0.1, "seed"
 SETS = {
     "a9a": Set("a9a", _a9a, "a9a/a9a.bz2", test=True),
     "covtype20k": Set("covtype, 20,000 rows, 2 against the rest, maxabs",
-                      _text("covtype20k/covtype.20k.data.xz", label_column="-1"),
+                      _text("covtype20k/covtype.20k.data.xz", y="-1"),
                       "covtype20k/covtype.20k.data.xz", positive=2, scale="maxabs"),
     "htru2": Set("HTRU2, std", _htru2, "htru2/HTRU_2.csv.xz", scale="std"),
     "mushrooms": Set("mushrooms", _mushrooms, "mushrooms/mushroom.mat"),

@@ -20,8 +20,8 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"
 import numpy as np
 
 import streammargin as sm
-from data_tools.generate import generate
 from examples.benchmarks.sets import read
+from streammargin.data_tools.generate import generate
 
 WHOLE_PASS = ("dual-momentum", "normalized-gd", "gd", "batch-perceptron", "diagonal", "inertial-diagonal", "homotopic")
 KINDS = {

@@ -11,12 +11,15 @@ pyarrow  reading the file into memory;
 pandas   reading the file into memory, and words to columns of numbers by get_dummies;
 scored   the same, and the product with the weights.
 
-Prints a table in Markdown. A ratio is ours over theirs: spool over pandas, score over scored.
+A second table has files of numbers: `spool` beside the reader of scikit-learn, SciPy or NumPy, which holds all rows.
+
+Prints tables in Markdown. A ratio is ours over theirs: spool over pandas, score over scored.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import tempfile
 import time
@@ -26,12 +29,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import scipy.io
+import scipy.sparse as sp
 from pyarrow import csv, feather, parquet
+from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 import streammargin as sm
 from streammargin.tables.asked import Asked
+from streammargin.tables.matrices.base import How
 from streammargin.tables.open import open_table
-from streammargin.tables.spool import write
+from streammargin.tables.spoolable import OfMatrix, OfTable
 from streammargin.tables.table import with_roles
 
 WORDS = {"city": [f"city{k}" for k in range(40)], "work": ["private", "state", "own"]}
@@ -64,7 +71,26 @@ def files(folder: str, frame: pd.DataFrame) -> dict[str, tuple[str, Callable[[st
 def spool(path: str, folder: str) -> None:
     """Write the spool of a table, anew."""
     target = os.path.join(folder, "rows.h5")
-    write(with_roles(open_table(path, "y"), Asked(y="y")), target, None, force=True)
+    OfTable(with_roles(open_table(path), Asked(y="y"))).write(target, True)
+
+
+def numbers(folder: str, rows: int) -> dict[str, tuple[str, Callable[[str], Any]]]:
+    """Path and usual reader of files of sparse rows with 100 columns, and of dense ones with 20."""
+    X = sp.random(rows, 100, 0.1, "csr", np.float32, np.random.default_rng(0))
+    y = np.arange(rows) % 2
+    paths = {name: os.path.join(folder, name) for name in ("a.svm", "a.mtx", "sparse.npz", "dense.npy")}
+    dump_svmlight_file(X, y, paths["a.svm"], zero_based=False)
+    scipy.io.mmwrite(paths["a.mtx"], X)
+    sp.save_npz(paths["sparse.npz"], X, compressed=False)
+    np.save(paths["dense.npy"], np.random.default_rng(0).random((rows, 20), np.float32))
+    readers = {"a.svm": load_svmlight_file, "a.mtx": scipy.io.mmread, "sparse.npz": sp.load_npz, "dense.npy": np.load}
+    return {name: (paths[name], readers[name]) for name in paths}
+
+
+def spool_numbers(path: str, folder: str) -> None:
+    """Write the spool of a file of numbers, anew."""
+    with contextlib.ExitStack() as stack:
+        OfMatrix([path], How(path, stack)).write(os.path.join(folder, "rows.h5"), True)
 
 
 def seconds(work: Callable[[], Any]) -> float:
@@ -88,21 +114,33 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for name, (path, arrow, pandas) in files(folder, frame).items():
 
-            def numbers(path: str = path, pandas: Callable[[str], Any] = pandas) -> pd.DataFrame:
+            def columns(path: str = path, pandas: Callable[[str], Any] = pandas) -> pd.DataFrame:
                 return pd.get_dummies(pandas(path).drop(columns="y"), dtype=np.float32)
 
             works: dict[str, Callable[[], Any]] = {
                 "spool": lambda path=path: spool(path, folder),
                 "score": lambda path=path: model.predict(path),
                 "pyarrow": lambda path=path, arrow=arrow: arrow(path),
-                "pandas": numbers,
-                "scored": lambda numbers=numbers: numbers().to_numpy(np.float32) @ model.coef_[0] > 0.0,
+                "pandas": columns,
+                "scored": lambda columns=columns: columns().to_numpy(np.float32) @ model.coef_[0] > 0.0,
             }
             turns = [{key: seconds(work) for key, work in works.items()} for _ in range(options.repeats)]
             least = {key: min(turn[key] for turn in turns) for key in works}
             cells = [f"{least[key]:.2f}" for key in works]
             ratios = [f"{least[one] / least[other]:.2f}" for one, other in (("spool", "pandas"), ("score", "scored"))]
             print(f"| {name} | {os.path.getsize(path) / 1e6:.0f} | {' | '.join(cells + ratios)} |", flush=True)
+        print("\n| file | MB | spool | usual reader | ratio |\n|---|---|---|---|---|")
+        for name, (path, usual) in numbers(folder, options.rows).items():
+            pairs = [
+                (
+                    seconds(lambda path=path: spool_numbers(path, folder)),
+                    seconds(lambda path=path, usual=usual: usual(path)),
+                )
+                for _ in range(options.repeats)
+            ]
+            own, theirs = (min(column) for column in zip(*pairs, strict=True))
+            size = os.path.getsize(path) / 1e6
+            print(f"| {name} | {size:.0f} | {own:.2f} | {theirs:.2f} | {own / theirs:.1f} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -51,12 +51,12 @@ def run(options: argparse.Namespace) -> int:
         shape = ["--sparse", "--features", str(FEATURES), "--nonzeros", "64", "--noise", "0.05"]
         train = ["-c", "0.1", "--memory", options.memory]
         started = time.monotonic()
-        code, _ = _call("data_tools", "generate", data, "--size", options.size, *shape)
+        code, _ = _call("streammargin.data_tools", "generate", data, "--size", options.size, *shape)
         if code:
             return code
         print(f"  {time.monotonic() - started:.0f} s", flush=True)
         # the compiler takes memory and time of its own: it is done before either is measured
-        _call("data_tools", "generate", small, "--rows", "100", *shape, silent=True)
+        _call("streammargin.data_tools", "generate", small, "--rows", "100", *shape, silent=True)
         on_small = ["train", small, *train, "-o", model + ".small", "--force", "-q"]
         print("  (compiling for this machine, unless it was done before: about 10 s of processor time)", flush=True)
         _call("streammargin", *on_small, silent=True, STREAMMARGIN_PATIENCE="0")
@@ -83,7 +83,7 @@ def _call(module: str, *arguments: str, silent: bool = False, **environment: str
     environment: variables to set for it.
     """
     if not silent:
-        name = "streammargin-data" if module == "data_tools" else module
+        name = "streammargin-data" if module == "streammargin.data_tools" else module
         print(f"$ {shlex.join([name, *arguments])}", flush=True)
     output: Any = subprocess.DEVNULL if silent else None
     command = [sys.executable, "-m", module, *arguments]

@@ -127,11 +127,16 @@ def add_table(parser: argparse.ArgumentParser) -> dict[str, argparse._ArgumentGr
     return groups
 
 
+def add_lines(parser: argparse.ArgumentParser, names: Sequence[str]) -> None:
+    """Add these options of a training."""
+    for line in options_for(Where.SHELL):
+        if line.name in names:
+            _add_line(parser, line)
+
+
 def add_data_names(parser: argparse.ArgumentParser) -> None:
     """Add --x and --y."""
-    for line in options_for(Where.SHELL):
-        if line.name in ("x", "y"):
-            _add_line(parser, line)
+    add_lines(parser, ("x", "y"))
 
 
 def flags(line: Line) -> list[str]:

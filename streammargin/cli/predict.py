@@ -20,7 +20,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Options of prediction."""
     parser.add_argument("model", metavar="MODEL")
     parser.add_argument("data", nargs="+", metavar="DATA", help="HDF5 file; several are shards of one data set; or a "
-                        "table: CSV, Parquet, Feather, a folder of Parquet, - for standard input")  # fmt: skip
+                        "table or file of numbers, as train takes them")  # fmt: skip
     parser.add_argument(
         "-o",
         "--output",
@@ -29,7 +29,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="text, or binary if it ends in .h5, .npy or .parquet; default stdout",
     )
     parser.add_argument("--id", type=name, metavar="NAME",
-                        help="column of a table that heads the lines of text and .parquet")  # fmt: skip
+                        help="column of a table that heads the lines of text and .parquet; of single cells the "
+                        "name of that column")  # fmt: skip
     parser.add_argument("--obs", type=name, metavar="NAME",
                         help="write a copy of an .h5ad file with the labels as this column of obs")  # fmt: skip
     add_unknown(parser)
@@ -52,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
     from streammargin.sources.base import Source
     from streammargin.sources.open import files_read
     from streammargin.tables.asked import Asked
-    from streammargin.tables.open import files_of
+    from streammargin.tables.formats import files_of
 
     if options.output:
         check_output(options.output, options.force)

@@ -24,7 +24,7 @@ from streammargin.errors import OutputError, StreamMarginError, UsageError
 from streammargin.files import check_apart
 from streammargin.options.asked import asked_digest
 from streammargin.options.table import Options, Where, options_for, read_by
-from streammargin.tables.open import files_of, is_table
+from streammargin.tables.formats import files_of, is_ordered
 
 if TYPE_CHECKING:
     from streammargin.result import TrainResult
@@ -37,9 +37,10 @@ REQUEUE = 75  # stopped early with a checkpoint: the same command resumes
 
 def add_options(parser: Parser) -> None:
     """Add all options of training; the letters of LIBLINEAR are aliases."""
-    parser.description = "Train a model on the rows of DATA: an HDF5 file, or several that are shards of one data set."
+    parser.description = "Train a model on the rows of DATA: a file, or several that are shards of one data set."
     parser.epilog = "all words: streammargin losses|penalties|solvers [NAME]"
-    parser.add_argument("data", nargs="+", metavar="DATA", help="HDF5 file, as streammargin-data convert writes it")
+    parser.add_argument("data", nargs="+", metavar="DATA", help="HDF5 file, table (CSV, Parquet, Feather, - "
+                        "for standard input) or file of numbers (svmlight, .mtx, .npy, .npz)")  # fmt: skip
     parser.add_argument(
         "-o", "--output", type=name, metavar="MODEL", help="the model file, else DATA's stem + .model.npz, here"
     )
@@ -170,7 +171,7 @@ def run(options: argparse.Namespace) -> int:
     check_apart(made, [*options.data, *named["rows"], *named["files"]])  # by name, before "exists; use --force"
     outputs = Outputs(output, log, asked_for, options.force)
     for path in [*options.data, *named["rows"]]:
-        if not is_table(path):
+        if not is_ordered(path):
             check_rows(path)
     read = [*files_read(options.data, **named), *files_of(options.data)]
     check_apart(made, read)
@@ -182,7 +183,7 @@ def run(options: argparse.Namespace) -> int:
     logging.getLogger("streammargin").addHandler(handler)
     try:
         save = functools.partial(_save, outputs=outputs, read=read)
-        if problem.spool is None and is_table(options.data[0]):
+        if problem.spool is None and is_ordered(options.data[0]):
             problem = replace(problem, spool=os.path.dirname(os.path.abspath(output)))
         return _train(options, problem, save, sinks)
     except Exception as error:

@@ -14,26 +14,29 @@ import numpy as np
 
 from streammargin.driver.plan import column_names
 from streammargin.errors import DataError, UsageError
-from streammargin.files import as_path
+from streammargin.files import as_path, temporary_folder
 from streammargin.losses import is_numeric, make_loss
 from streammargin.losses.base import Loss, called, coupled, has
-from streammargin.model.columns import ERROR, checked, match, matching_bytes
+from streammargin.model.columns import ERROR, checked, match, matched_order, matching_bytes, order_of
 from streammargin.model.evaluation import OfClasses, OfNumbers, OfSeveral, Tally
 from streammargin.model.file import NAMES, write_model
 from streammargin.model.probability import METHOD, OF_ALL, able, of_labels, probabilities
-from streammargin.model.tables import TABLE, TableRows, is_rows, plain_schema
+from streammargin.model.tables import TABLE, AnyRows, MatrixRows, TableRows, is_rows, plain_schema
 from streammargin.points.base import Answer, answered
 from streammargin.points.table import kind_of
 from streammargin.rows.blocks import Block
 from streammargin.sizes import parse_size
+from streammargin.sources.arrays import as_array
 from streammargin.sources.base import Source
 from streammargin.sources.label_column import ATTRIBUTE
 from streammargin.sources.labels import LabelCursor
 from streammargin.sources.names import equal, held_bytes, listed, packed
 from streammargin.sources.open import opened
 from streammargin.tables.asked import Asked
-from streammargin.tables.open import is_table
+from streammargin.tables.formats import is_matrix, is_table
+from streammargin.tables.matrices.base import How
 from streammargin.tables.schema import Schema
+from streammargin.tables.spool import scratch
 from streammargin.wording import counted, shown
 
 LOG = logging.getLogger("streammargin")
@@ -125,6 +128,21 @@ class Model:
             self._say(f"{source.name} has no column names, though the model has: columns are matched by position")
         return answer
 
+    def _answer_by_name(self, rows: MatrixRows, missing_columns: str) -> Answer:
+        """The answer with weights in the order of the columns of a file of numbers."""
+        answer, known, given = self.answer, self.feature_names_in_, rows.names
+        if known is not None and given is not None and not equal(known, given):
+            order, unknown = order_of(known, given, rows.name)
+            order, said = matched_order(known, order, unknown, rows.name, checked(missing_columns))
+            self._say(said)
+            return answer.for_columns(order, len(given))
+        if rows.features != answer.features:
+            raise DataError(
+                f"{rows.name} has {rows.features} columns, but the model was trained on {answer.features}; give it the "
+                "same columns"
+            )
+        return answer
+
     def _say(self, text: str) -> None:
         if text not in self._said:
             self._said.add(text)
@@ -146,7 +164,7 @@ class Model:
 
     @contextlib.contextmanager
     def rows_of(self, data: Any, *, x: str | None = None, y: Any = None, labelled: bool = False,
-                asked: Asked = Asked(), id: str = "") -> Iterator[Source | TableRows]:  # noqa: B008  # frozen  # fmt: skip
+                asked: Asked = Asked(), id: str = "") -> Iterator[AnyRows]:  # noqa: B008  # frozen  # fmt: skip
         """The rows to score: a source, or a table in order, as the model's schema makes them.
 
         labelled: with labels, in the column `y` of a table, by default the one of the training; id: the column of the
@@ -155,6 +173,12 @@ class Model:
         schema = self.schema
         if y is not None and not isinstance(y, str) and schema is not None and is_table(data):
             raise UsageError("`y` of a table is the name of a column, not an array; put the labels into the table")
+        if is_matrix(data):
+            with contextlib.ExitStack() as stack:
+                near = os.path.join(stack.enter_context(temporary_folder(os.path.join(scratch(), "rows"))), "rows")
+                how = How(near, stack, x, y if labelled and isinstance(y, str) else None)
+                yield MatrixRows(stack, data, self.answer.features, how, bool(id))
+            return
         if not is_rows(data, schema):
             if asked != Asked() or id:
                 raise UsageError("`unknown` and `id` are for tables; leave them out")
@@ -169,15 +193,15 @@ class Model:
         yield TableRows(data, schema, asked, label, id)
 
     def score_blocks(
-        self, source: Source | TableRows, memory: int | None = None, missing_columns: str = ERROR
+        self, source: AnyRows, memory: int | None = None, missing_columns: str = ERROR
     ) -> Iterator[Scored]:
         """The scores over a source or a table, in order, within `memory` bytes, the model included.
 
         None: 96 MiB besides the model and the column names. Raises DataError when the columns are not the model's,
         UsageError for a budget that is too small.
         """
-        if isinstance(source, TableRows):
-            answer = self.answer
+        if not isinstance(source, Source):
+            answer = self.answer if isinstance(source, TableRows) else self._answer_by_name(source, missing_columns)
             for start, block, labels, ids in source.blocks():
                 yield from self._scored(source, answer, start, block, labels, ids)
             return
@@ -192,7 +216,7 @@ class Model:
             yield from self._scored(source, answer, start, block)
 
     def _scored(
-        self, source: Source | TableRows, answer: Answer, start: int, block: Block, labels: np.ndarray | None = None,
+        self, source: AnyRows, answer: Answer, start: int, block: Block, labels: np.ndarray | None = None,
         ids: np.ndarray | None = None,
     ) -> Iterator[Scored]:  # fmt: skip
         """The scores of a block, some rows at a time."""
@@ -247,7 +271,7 @@ class Model:
         """What is made of the scores (m, k) of all rows, one after the other."""
         with self.rows_of(data, asked=Asked(unknown=unknown)) as rows:
             parts = (made(part.scores) for part in self.score_blocks(rows, missing_columns=missing_columns))
-            if isinstance(rows, TableRows):
+            if not isinstance(rows, Source):
                 return np.concatenate(list(parts))
             out: np.ndarray | None = None
             start = 0
@@ -299,15 +323,18 @@ class Model:
         rows = 0
         with self.rows_of(data, x=x, y=y, labelled=True, asked=Asked(unknown=unknown)) as source:
             stored = LabelCursor(source.labels()) if isinstance(source, Source) else None
+            if isinstance(source, MatrixRows) and y is not None and not isinstance(y, str):
+                stored = LabelCursor(iter([as_array(y, "y")]))
             for part in self.score_blocks(source, memory, missing_columns):
                 labels = part.labels if stored is None else stored.take(len(part.scores))
-                assert labels is not None
+                if labels is None:
+                    raise DataError(f"{source.name} has no labels; name them with `y`")
                 self._check_outputs(source, labels)
                 tally.add(source, part.start, labels, part.scores)
                 rows += len(part.scores)
             return tally.figures(rows)
 
-    def _check_outputs(self, source: Source | TableRows, labels: np.ndarray) -> None:
+    def _check_outputs(self, source: AnyRows, labels: np.ndarray) -> None:
         """DataError where labels (m,) or (m, outputs) are not as many as the model predicts."""
         given, own = labels.shape[1] if labels.ndim == 2 else 1, len(self.outputs or [""])
         if given != own:

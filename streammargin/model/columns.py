@@ -38,16 +38,23 @@ def match(
     already.
     """
     order, unknown = places(known, given, source, memory, held)
+    return matched_order(known, order, unknown, source.name, missing_columns)
+
+
+def matched_order(
+    known: np.ndarray, order: np.ndarray, unknown: list[str], name: str, missing_columns: str
+) -> tuple[np.ndarray, str]:
+    """(order, warning) of `match`, of what `order_of` found for the rows of this name. Raises DataError."""
     missing = known[order < 0]
     if unknown or (len(missing) and missing_columns == ERROR):
         lacking = list(missing) if missing_columns == ERROR else []
-        raise DataError(_difference(source.name, lacking, unknown))
+        raise DataError(_difference(name, lacking, unknown))
     if len(missing):
         return order, (
-            f"{source.name} lacks {counted(len(missing), 'column')} of the model's {len(known)} "
+            f"{name} lacks {counted(len(missing), 'column')} of the model's {len(known)} "
             f"({listed(missing)}): they count as 0"
         )
-    return order, f"the columns of {source.name} are in another order than the model's: matched by name"
+    return order, f"the columns of {name} are in another order than the model's: matched by name"
 
 
 def places(
@@ -60,11 +67,16 @@ def places(
     check_read(
         source, memory, held + matching_bytes(known, source), "and matching its column names, besides the model,"
     )
-    for names, whose in ((given, source.name), (known, "the model")):
+    return order_of(known, given, source.name)
+
+
+def order_of(known: np.ndarray, given: np.ndarray, rows: str) -> tuple[np.ndarray, list[str]]:
+    """`places`, of the rows of this name, without a look at memory."""
+    for names, whose in ((given, rows), (known, "the model")):
         if len(set(names)) < len(names):
             name, times = Counter(names).most_common(1)[0]
             raise DataError(
-                f"{whose} has {times} columns named {one_line(name)}, so those of {source.name} cannot be "
+                f"{whose} has {times} columns named {one_line(name)}, so those of {rows} cannot be "
                 "matched by name; give every column a name of its own"
             )
     place = {name: column for column, name in enumerate(given.tolist())}

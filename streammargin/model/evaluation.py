@@ -13,9 +13,8 @@ from streammargin.losses import is_numeric
 from streammargin.losses.base import coupled, lifted, margin_shift
 from streammargin.matching import Codes
 from streammargin.model.ranking import Ranking
-from streammargin.model.tables import TableRows
+from streammargin.model.tables import AnyRows
 from streammargin.points.base import answered
-from streammargin.sources.base import Source
 from streammargin.sources.labels import class_values, distinct, number_rows, number_values, shifted
 
 MOST_CONFUSED, MOST_RANKED = 1000, 20  # most classes of a confusion matrix, and of AUC and average precision
@@ -26,7 +25,7 @@ _FLAT, _THIRDS = 50.0, 120  # margins from which a loss is 0; steps of a search 
 class Tally(Protocol):
     """Takes the blocks of a source, and tells the figures of all its rows."""
 
-    def add(self, source: Source | TableRows, start: int, given: np.ndarray, scores: np.ndarray) -> None:
+    def add(self, source: AnyRows, start: int, given: np.ndarray, scores: np.ndarray) -> None:
         """Labels (m,) as they are stored and scores (m, k) of the rows from `start` on."""
 
     def figures(self, rows: int) -> dict[str, Any]:
@@ -90,7 +89,7 @@ class OfClasses:
         self.counts, self.correct, self.guessed = np.zeros((3, len(classes)), np.int64)
         self.kept: list[np.ndarray] = []  # margins, where only the largest losses count
 
-    def codes_of(self, source: Source | TableRows, start: int, given: np.ndarray) -> np.ndarray:
+    def codes_of(self, source: AnyRows, start: int, given: np.ndarray) -> np.ndarray:
         """Numbers of the classes of these rows (m,). Raises DataError for a label that the model does not know."""
         raw = class_values(given, source.name, shifted(source.label_place, start))
         values, inverse = distinct(raw)
@@ -104,7 +103,7 @@ class OfClasses:
             )
         return codes
 
-    def add(self, source: Source | TableRows, start: int, given: np.ndarray, scores: np.ndarray) -> None:
+    def add(self, source: AnyRows, start: int, given: np.ndarray, scores: np.ndarray) -> None:
         """See `Tally`."""
         from streammargin.compiled.predict import total_coupled_loss, total_loss
 
@@ -208,7 +207,7 @@ class OfNumbers:
         self.squares, self.sizes, self.largest, self.total = 0.0, 0.0, 0.0, 0.0
         self.mean, self.spread, self.seen = 0.0, 0.0, 0  # of the numbers; spread: sum of squares about the mean
 
-    def add(self, source: Source | TableRows, start: int, given: np.ndarray, scores: np.ndarray) -> None:
+    def add(self, source: AnyRows, start: int, given: np.ndarray, scores: np.ndarray) -> None:
         """See `Tally`."""
         from streammargin.compiled.predict import total_loss
 
@@ -251,7 +250,7 @@ class OfSeveral:
         self.outputs, self.each = outputs, each
         self.right = 0  # rows of which all labels are right
 
-    def add(self, source: Source | TableRows, start: int, given: np.ndarray, scores: np.ndarray) -> None:
+    def add(self, source: AnyRows, start: int, given: np.ndarray, scores: np.ndarray) -> None:
         """See `Tally`."""
         why = f"{source.name}: the labels of several columns are no numbers, but the model predicts numbers"
         labels = given.reshape(len(given), -1)

@@ -1,19 +1,24 @@
-"""Rows of a table, in order, for a model: scored while they are read, and never kept."""
+"""Rows that are read front to back, for a model: scored while they are read, and never kept."""
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterator
-from typing import Any
+from contextlib import ExitStack
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from streammargin.errors import DataError
+from streammargin.errors import DataError, UsageError
 from streammargin.rows.blocks import Block, CSRBlock, DenseBlock
 from streammargin.sources.base import Source
 from streammargin.sources.batch import Batch
 from streammargin.tables.asked import Asked
-from streammargin.tables.open import is_table, open_table
+from streammargin.tables.formats import is_table
+from streammargin.tables.header import Expected
+from streammargin.tables.matrices.base import How
+from streammargin.tables.open import Layout, open_table
 from streammargin.tables.schema import Column, Schema
 from streammargin.tables.table import matched
 
@@ -22,7 +27,16 @@ TABLE = "table"  # the entry of a model's header that has its schema
 
 def is_rows(data: Any, schema: Schema | None) -> bool:
     """Whether the data are read as a table: files are, and objects where the model has a schema."""
-    return is_table(data) and (schema is not None or isinstance(data, (str, os.PathLike)))
+    return is_table(data) and (schema is not None or isinstance(data, (str, os.PathLike, list)))
+
+
+class Rows(NamedTuple):
+    """Rows from `first` on, with labels (m,) and names of rows (m,) if they are asked for."""
+
+    first: int
+    block: Block
+    labels: np.ndarray | None
+    ids: np.ndarray | None
 
 
 class TableRows:
@@ -38,9 +52,12 @@ class TableRows:
     id: str
     label: str
     schema: Schema
+    names: np.ndarray | None = None  # columns are in the order of the model
 
     def __init__(self, data: Any, schema: Schema, asked: Asked, label: str = "", id: str = "") -> None:
-        self.reader: Any = open_table(data, label or schema.label or None)
+        known = frozenset(column.name for column in schema.columns) if schema.named else frozenset()
+        expected = Expected(label or schema.label or None, bool(label), known)
+        self.reader: Any = open_table(data, Layout(expected=expected))
         self.name, self.features = self.reader.name, schema.features
         self.schema, self.asked, self.label, self.id = matched(self.reader, schema, label, id), asked, label, id
 
@@ -50,8 +67,8 @@ class TableRows:
 
     label_place = place
 
-    def blocks(self) -> Iterator[tuple[int, Block, np.ndarray | None, np.ndarray | None]]:
-        """(first row, block, labels, names of rows) of some thousand rows at a time."""
+    def blocks(self) -> Iterator[Rows]:
+        """Some thousand rows at a time."""
         from streammargin.tables.apply import Beside, rows_of
         from streammargin.tables.labels import Labelling
 
@@ -60,18 +77,65 @@ class TableRows:
             labels = None if part.labels is None else labelling.values(part.labels, part.first)
             ids = None if part.ids is None else part.ids.to_numpy(zero_copy_only=False)
             rows = True
-            yield part.first, _block(part.batch, self.schema), labels, ids
+            yield Rows(part.first, _block(part.batch, np.dtype(self.schema.dtype), self.features), labels, ids)
         if not rows:
             raise DataError(f"{self.name} has no rows; check the input")
 
 
-def _block(batch: Batch, schema: Schema) -> Block:
-    """Rows in the type that those of the training had."""
-    dtype = np.dtype(schema.dtype)
+class MatrixRows:
+    """Rows of numbers of files, read once, in order; of sparse ones those of a model with this many columns.
+
+    stack: closes the files. ids: whether names of rows are asked for. Raises DataError, UsageError.
+    """
+
+    def __init__(self, stack: ExitStack, data: Any, features: int, how: How, ids: bool = False) -> None:
+        from streammargin.tables.matrices.open import open_matrix
+
+        paths = [os.fspath(path) for path in (data if isinstance(data, list) else [data])]
+        self.name = paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
+        self.found = open_matrix(paths, how)
+        self.names = self.found.names
+        stored = self.found.features
+        self.features = features if stored is None else stored
+        if ids and self.found.ids is None:
+            raise UsageError(f"{self.name} has no names of rows; leave out `id`")
+        self.ids = self.found.ids if ids else None
+
+    def place(self, row: int) -> tuple[str, int]:
+        """(name of the file, row), as of a source."""
+        return self.name, row
+
+    label_place = place
+
+    def names_bytes(self) -> int:
+        """Bytes of the names of columns, as of a source."""
+        return 0 if self.names is None else self.names.nbytes
+
+    def blocks(self) -> Iterator[Rows]:
+        """A batch of the file at a time."""
+        first = 0
+        for batch in self.found.batches:
+            if not batch.rows:
+                continue
+            widest = int(batch.indices.max()) + 1 if batch.indices is not None and batch.indices.size else 0
+            if widest > self.features:
+                raise DataError(
+                    f"{self.name} has {widest} columns or more, but the model was trained on {self.features}"
+                )
+            ids = None if self.ids is None else np.array(list(itertools.islice(self.ids, batch.rows)), object)
+            yield Rows(first, _block(batch, self.found.dtype, self.features), batch.labels, ids)
+            first += batch.rows
+        if not first:
+            raise DataError(f"{self.name} has no rows; check the input")
+
+
+def _block(batch: Batch, dtype: np.dtype, features: int) -> Block:
+    """Rows in the type that those of a training have."""
     if batch.X is not None:
-        return DenseBlock(batch.X.astype(dtype), 0.0)
+        return DenseBlock(np.ascontiguousarray(batch.X, dtype), 0.0)
     assert batch.data is not None and batch.indices is not None and batch.indptr is not None
-    return CSRBlock(batch.data.astype(dtype), batch.indices.astype(np.uint32), batch.indptr, schema.features, 0.0)
+    indptr = np.ascontiguousarray(batch.indptr, np.int64)
+    return CSRBlock(batch.data.astype(dtype), batch.indices.astype(np.uint32), indptr, features, 0.0)
 
 
 def plain_schema(names: np.ndarray | None, features: int, label: object) -> Schema:
@@ -85,4 +149,5 @@ def plain_schema(names: np.ndarray | None, features: int, label: object) -> Sche
     return Schema(tuple(Column(name) for name in texts), known, dtype="float64", named=named)
 
 
-Ordered = Source | TableRows
+Ordered = TableRows | MatrixRows
+AnyRows = Source | Ordered

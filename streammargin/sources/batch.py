@@ -14,7 +14,7 @@ LOG = logging.getLogger("streammargin")
 
 
 class Batch(NamedTuple):
-    """Rows, dense or sparse, with their labels and weights (None where there are none).
+    """Rows, dense or sparse, with labels, weights and numbers of queries (None where there are none).
 
     Sparse: X (n, d) is None; data (nnz,), indices (nnz,) and indptr (n+1,) int64 from 0.
     """
@@ -25,6 +25,7 @@ class Batch(NamedTuple):
     indptr: np.ndarray | None
     labels: np.ndarray | None
     weights: np.ndarray | None
+    qids: np.ndarray | None = None
 
     @property
     def rows(self) -> int:
@@ -36,16 +37,15 @@ class Batch(NamedTuple):
 
     def take(self, chosen: np.ndarray) -> Batch:
         """These rows (int64 numbers), in this order, copied."""
-        labels = None if self.labels is None else self.labels[chosen]
-        weights = None if self.weights is None else self.weights[chosen]
+        beside = [None if each is None else each[chosen] for each in (self.labels, self.weights, self.qids)]
         if self.X is not None:
-            return Batch(self.X[chosen], None, None, None, labels, weights)
+            return Batch(self.X[chosen], None, None, None, *beside)
         assert self.data is not None and self.indices is not None and self.indptr is not None
         lengths = np.diff(self.indptr)[chosen]
         indptr = np.concatenate([[0], np.cumsum(lengths)])
         # index in the old data of each entry of the new rows: start of its old row + position in the row
         where = np.repeat(self.indptr[chosen] - indptr[:-1], lengths) + np.arange(indptr[-1])
-        return Batch(None, self.data[where], self.indices[where], indptr, labels, weights)
+        return Batch(None, self.data[where], self.indices[where], indptr, *beside)
 
 
 def sorted_rows(

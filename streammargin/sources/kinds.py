@@ -5,21 +5,15 @@ from __future__ import annotations
 # (first bytes, the format, the remedy) of formats that are sometimes given as data
 _CONVERT = "streammargin-data convert reads it"
 _WRITE = "read it in batches and write these with sm.write_hdf5, or write it as CSV or svmlight text"
-_TABLE = "train on it as it is, or read it in batches and write these with sm.write_hdf5"
 _KINDS: tuple[tuple[bytes, str, str], ...] = (
-    (b"PK\x03\x04", "a zip archive", f"if it is SciPy's NPZ, {_CONVERT}"),
     (b"\x1f\x8b", "compressed by gzip", f"if it is text, {_CONVERT}"),
     (b"BZh", "compressed by bzip2", f"if it is text, {_CONVERT}"),
     (b"\xfd7zXZ\x00", "compressed by xz", f"if it is text, {_CONVERT}"),
     (b"\x28\xb5\x2f\xfd", "compressed by zstd", "unpack it with: zstd -d"),
     (b"\x04\x22\x4d\x18", "compressed by lz4", "unpack it with: lz4 -d"),
     (b"7z\xbc\xaf\x27\x1c", "a 7z archive", "unpack it"),
-    (b"PAR1\x15", "a Parquet file", _TABLE),
-    (b"ARROW1\x00", "an Arrow (Feather) file", _TABLE),
     (b"Obj\x01", "an Avro file", _WRITE),
-    (b"%%MatrixMarket", "a Matrix Market file", "turn it into NPZ with scipy.io.mmread and scipy.sparse.save_npz"),
     (b"MATLAB 5.0 MAT-file", "a MATLAB file", "read it with scipy.io.loadmat, or save it with -v7.3, which is HDF5"),
-    (b"\x93NUMPY", "an array of numpy.save", "give it to sm.train as an array, or write the rows as dataset X of HDF5"),
     (b"CDF\x01", "a NetCDF 3 file", "write it as NetCDF 4, which is HDF5"),
     (b"SQLite format 3\x00", "an SQLite database", _WRITE),
     (b"\xff\xfe", "UTF-16 text", "write it as UTF-8: iconv -f UTF-16 -t UTF-8 IN > OUT"),

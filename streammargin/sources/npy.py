@@ -24,13 +24,15 @@ def read_header(stream: Any) -> tuple[tuple[int, ...], np.dtype]:
         size = int.from_bytes(length, "little")
         if size > LONGEST:  # NumPy would read all of it first
             raise ValueError(f"its header takes {size} bytes")
-        shape, _, dtype = read(io.BytesIO(length + stream.read(size)))
+        shape, by_column, dtype = read(io.BytesIO(length + stream.read(size)))
     except OSError:
         raise
     except Exception as error:  # the header is Python source, whose parsing fails in many ways
         raise ValueError(str(error)[:80] or type(error).__name__) from error
     if any(size < 0 for size in shape):
         raise ValueError(f"its shape is {shape}")
+    if by_column and len(shape) > 1:
+        raise ValueError("it is stored by columns, in Fortran order; save numpy.ascontiguousarray of it")
     return shape, dtype
 
 

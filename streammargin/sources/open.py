@@ -162,6 +162,16 @@ def _open_shards(paths: list[str], x: str | None, y: object, sample_weight: obje
         raise
 
 
+def is_source(path: str) -> bool:
+    """Whether a format of sources knows this file or directory."""
+    try:
+        with open(path, "rb") as file:
+            start = file.read(LONGEST)
+    except OSError:
+        start = b""
+    return _format_of(path, start) is not None
+
+
 def check_rows(path: str) -> None:
     """Raise InputMissingError unless `path` is a regular file, or a directory that a format reads."""
     if not _is_directory(path) or _format_of(path, b"") is None:
@@ -190,7 +200,7 @@ def _open_file(path: str, x: str | None, y: object, sample_weight: object) -> So
     if kind is not None:
         raise DataError(f"{path} is {kind[0]}, not an HDF5 file; {kind[1]}")
     raise DataError(
-        f"{path} is not an HDF5 file; if it is svmlight text or CSV, "
+        f"{path} is not an HDF5 file, nor in another format that can be told; if it is svmlight text or CSV, "
         f"convert it with: streammargin-data convert {path} OUT.h5"
     )
 

@@ -186,6 +186,10 @@ class ShardedSource(Source):
     def labels_as(self, made: OfValues) -> Slices:
         return self._joined([source.labels_as(made) for source in self.sources])
 
+    def schema(self) -> dict[str, Any] | None:
+        first, *others = (source.schema() for source in self.sources)
+        return first if all(other == first for other in others) else None
+
     def label_column(self) -> str | int | None:
         first, *others = (source.label_column() for source in self.sources)
         return first if all(other == first for other in others) else None

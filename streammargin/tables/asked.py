@@ -14,13 +14,13 @@ ERROR, ZERO, MEAN, INDICATOR = "error", "zero", "mean", "indicator"
 class Asked:
     """Options about the columns of a table.
 
-    y: the column of the labels; None: one called label, class, target or y; "" : there is none. columns: those to take,
-    () for all; drop: those to leave out; text: names of columns of text with their longest n-grams. missing: what
-    stands for gaps; None: a gap is an error. unknown: ERROR, or ZERO where a word that no row of the training had
-    counts as none.
+    y: the column of the labels, by name, or by number from 0 (-1 is the last); None: one called label, class, target or
+    y; "": there is none. columns: those to take, () for all; drop: those to leave out; text: names of columns of text
+    with their longest n-grams. missing: what stands for gaps; None: a gap is an error. unknown: ERROR, or ZERO where a
+    word that no row of the training had counts as none.
     """
 
-    y: str | None = None
+    y: str | int | None = None
     columns: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
     text: tuple[tuple[str, int], ...] = ()

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from streammargin.errors import DataError
+from streammargin.matching import strict_number
 from streammargin.sources.base import MUCH
 from streammargin.sources.names import listed
 from streammargin.tables.asked import INDICATOR, ZERO
+from streammargin.tables.header import all_of, short
 from streammargin.tables.readers.base import Reader
 from streammargin.tables.schema import CATEGORY, MOST_WORDS, NUMBER, TEXT, Column, Schema
 from streammargin.tables.table import Table
@@ -45,13 +48,10 @@ def learn(table: Table, schema: Schema | None = None) -> Learnt:
     rows = max((found.rows for found in [labels, *tallies.values()]), default=0)
     if schema is not None:
         return Learnt(schema, rows)
-    for name, found in tallies.items():
-        _check_mixed(reader.plain(), name, found)
+    _check(table, reader.plain(), tallies)
     both = frozenset(name for name, found in tallies.items() if found.words and found.numbers)
     if both:
         tallies = tally(reader, values, [*label, *others], words | both)
-    _check_types(table.name, tallies)
-    _check_gaps(table, tallies)
     _check_texts(table, tallies)
     columns = [
         Column(name, TEXT, ngrams=text[name]) if name in text else _column(table, name, tallies[name])
@@ -62,8 +62,12 @@ def learn(table: Table, schema: Schema | None = None) -> Learnt:
 
 
 def _ranges(tallies: dict[str, Tally]) -> str:
-    """A warning that names the columns whose ranges differ by more than MUCH; "" where none do."""
-    largest = {name: 1.0 if found.words else found.largest for name, found in tallies.items()}
+    """`ranges_of` what was found; words are columns of 0 and 1."""
+    return ranges_of({name: 1.0 if found.words else found.largest for name, found in tallies.items()})
+
+
+def ranges_of(largest: dict[str, float]) -> str:
+    """A warning that names the columns whose ranges differ by more than MUCH; "" where none do. largest: of |x|."""
     largest = {name: size for name, size in largest.items() if size > 0.0}
     if not largest or max(largest.values()) <= MUCH * min(largest.values()):
         return ""
@@ -76,45 +80,81 @@ def _ranges(tallies: dict[str, Tally]) -> str:
     )
 
 
-def _check_mixed(reader: Reader, name: str, found: Tally) -> None:
-    """DataError for a column of numbers with some words in it."""
+class _Fault(NamedTuple):
+    """What is wrong with some columns, and how to mend it. where: the place of the only column, "" for several."""
+
+    what: str
+    mend: str
+    columns: list[str]
+    where: str = ""
+
+
+def _check(table: Table, reader: Reader, tallies: dict[str, Tally]) -> None:
+    """DataError for columns that make no numbers, all at once. reader: the one that parses."""
+    found = [_mixed(reader, tallies), *_types(tallies), _empty(tallies), _gaps(table, tallies)]
+    faults = [fault for fault in found if fault is not None]
+    if not faults:
+        return
+    columns = [short(name) for name in dict.fromkeys(name for fault in faults for name in fault.columns)]
+    mends = list(dict.fromkeys(fault.mend for fault in faults if fault.mend))
+    leave = f"leave {'it' if len(columns) == 1 else 'them'} out with `drop={','.join(columns)}`"
+    said = "; ".join(f"{fault.where}: {fault.what}" if fault.where else fault.what for fault in faults)
+    apart = ", " if faults[0].where else ": "
+    raise DataError(f"{table.name}{apart}{said}; {', or '.join([', '.join(mends), leave] if mends else [leave])}")
+
+
+def _mixed(reader: Reader, tallies: dict[str, Tally]) -> _Fault | None:
+    """Columns of numbers with some words in them, or of numbers with decimal commas."""
+    others = {name: words for name, found in tallies.items() if (words := _strangers(found))}
+    if not others:
+        return None
+    name = next(iter(others))
+    where, word = first_word(reader, name, others[name])
+    commas = _is_number(word.replace(",", "."))
+    mend = "write decimals with a point" if commas else "replace what is no number"
+    word = word[:SHOWN]
+    if len(others) == 1:
+        times = sum(tallies[name].words[each] for each in others[name]) - 1
+        more = f", nor are {times} more" if times else ""
+        what = f"{word!r} is not a finite number, as most of its values are{more}"
+        return _Fault(what, mend, [name], f"{where}, column {short(name)}")
+    what = f"{len(others)} columns of numbers hold words, as {word!r} in {where}: {all_of(list(others))}"
+    return _Fault(what, mend, list(others))
+
+
+def _strangers(found: Tally) -> set[str]:
+    """The words among the numbers of a column; none where most of its values are words."""
     if not found.words:
-        return
+        return set()
     numbers = found.numbers + sum(times for word, times in found.words.items() if _is_number(word))
-    others = [word for word in found.words if not _is_number(word)]
-    if not others or not numbers or 2 * numbers < found.rows - found.gaps:
-        return
-    where, word = first_word(reader, name, set(others))
-    word = one_line(word)[:SHOWN]
-    mend = "write decimals with a point" if _is_number(word.replace(",", ".")) else "replace it"
-    raise DataError(
-        f"{reader.name}, {where}, column {one_line(name)}: {word!r} is not a finite number, as most of its values are; "
-        f"{mend}, or leave the column out with `drop={one_line(name)}`"
-    )
+    others = {word for word in found.words if not _is_number(word)}
+    commas = sum(found.words[word] for word in others if _is_number(word.replace(",", ".", 1)))
+    return others if numbers + commas and 2 * (numbers + commas) >= found.rows - found.gaps else set()
 
 
 def _is_number(word: str) -> bool:
     try:
-        return math.isfinite(float(word)) and "_" not in word
+        return math.isfinite(strict_number(word))
     except ValueError:
         return False
 
 
-def _check_types(table: str, tallies: dict[str, Tally]) -> None:
-    """DataError for dates and other types, all columns at once."""
+def _types(tallies: dict[str, Tally]) -> Iterator[_Fault]:
+    """Dates and other types."""
     for kind in sorted({kind for found in tallies.values() for kind in found.first} - {"number", "words", "gap"}):
         names = [name for name, found in tallies.items() if kind in found.first]
         what = "dates" if kind == "date" else f"values of type {kind}"
-        raise DataError(
-            f"{table}: {counted(len(names), 'column')} hold {what}, as in {tallies[names[0]].first[kind]}: "
-            f"{listed(names)}; turn them into numbers, or leave them out with `drop={','.join(map(one_line, names))}`"
-        )
-    empty = [name for name, found in tallies.items() if found.gaps == found.rows]
-    if empty:
-        raise DataError(
-            f"{table}: {counted(len(empty), 'column')} hold no value at all: {listed(empty)}; leave them out with "
-            f"`drop={','.join(map(one_line, empty))}`"
-        )
+        where = tallies[names[0]].first[kind]
+        said = f"{counted(len(names), 'column')} hold {what}, as in {where}: {all_of(names)}"
+        yield _Fault(said, "turn them into numbers", names)
+
+
+def _empty(tallies: dict[str, Tally]) -> _Fault | None:
+    """Columns of gaps alone."""
+    names = [name for name, found in tallies.items() if found.gaps == found.rows]
+    if not names:
+        return None
+    return _Fault(f"{counted(len(names), 'column')} hold no value at all: {all_of(names)}", "", names)
 
 
 def _check_texts(table: Table, tallies: dict[str, Tally]) -> None:
@@ -128,17 +168,19 @@ def _check_texts(table: Table, tallies: dict[str, Tally]) -> None:
             )
 
 
-def _check_gaps(table: Table, tallies: dict[str, Tally]) -> None:
-    """DataError for gaps that nothing stands for, all columns with their counts."""
-    gaps = {name: found for name, found in tallies.items() if found.gaps}
+def _gaps(table: Table, tallies: dict[str, Tally]) -> _Fault | None:
+    """Gaps that nothing stands for, all columns with their counts."""
+    gaps = {name: found for name, found in tallies.items() if 0 < found.gaps < found.rows}
     if not gaps or table.asked.missing is not None:
-        return
-    counts = listed(f"{name} ({found.gaps})" for name, found in gaps.items())
-    first = next(iter(gaps.values())).first["gap"]
-    raise DataError(
-        f"{table.name}: {counted(len(gaps), 'column')} have missing values, the first in {first}: {counts}; fill them "
-        "with `missing=mean`, zero or indicator, or leave the columns out with `drop`"
-    )
+        return None
+    counts = all_of([f"{short(name)} ({found.gaps})" for name, found in gaps.items()])
+    where = next(iter(gaps.values())).first["gap"]
+    mend = "fill missing values with `missing=mean`, zero or indicator"
+    if len(gaps) == 1:
+        (name,) = gaps
+        more = f", as in {counted(gaps[name].gaps - 1, 'more row')}" if gaps[name].gaps > 1 else ""
+        return _Fault(f"the value is missing{more}", mend, [name], f"{where}, column {short(name)}")
+    return _Fault(f"{len(gaps)} columns have missing values, the first in {where}: {counts}", mend, list(gaps))
 
 
 def _column(table: Table, name: str, found: Tally) -> Column:
@@ -148,6 +190,11 @@ def _column(table: Table, name: str, found: Tally) -> Column:
     if not found.words or {word.lower() for word in found.words} <= BOOLEANS.keys():
         total = found.total + sum(BOOLEANS[word.lower()] * times for word, times in found.words.items())
         mean = total / max(1, found.numbers + found.words.total())
+        if missing is not None and not math.isfinite(mean):
+            raise DataError(
+                f"{table.name}, column {short(name)}: the sum of its values overflows, so there is no mean for gaps; "
+                "divide the column by a constant"
+            )
         fill = None if missing is None else mean if missing != ZERO else 0.0
         return Column(name, NUMBER, fill=fill, indicator=indicator)
     if len(found.words) > max(MOST_WORDS, found.rows // 2):

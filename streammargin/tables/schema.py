@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from streammargin.sources.base import Source
 from streammargin.sources.names import held_bytes
 
 NUMBER, CATEGORY, TEXT = "number", "category", "text"
@@ -132,6 +133,16 @@ class Schema:
         if dtype not in ("float32", "float64") or not isinstance(named, bool):
             raise ValueError("its schema has no type of rows")
         return cls(columns, label, dtype, named)
+
+
+def plain_of(source: Source) -> dict[str, Any] | None:
+    """How the rows of a source were made of a table, where that fits them; None for other rows."""
+    plain = source.schema()
+    try:
+        fits = plain is not None and Schema.from_plain(plain).features == source.features
+    except ValueError:  # of a file that others have written
+        fits = False
+    return plain if fits else None
 
 
 _TYPES = {"name": str, "kind": str, "words": list, "other": bool, "fill": (int, float), "indicator": bool,

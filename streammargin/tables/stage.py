@@ -41,13 +41,16 @@ class Staged(Reader):
         self.reader, self.path = reader, path
         self.name, self.columns, self.named, self.typed = reader.name, reader.columns, reader.named, reader.typed
         self.gaps: Sequence[str] = reader.gaps
+        self._again = False  # whether the latest batch is from the file
         self._columns: list[str] = []  # that are written, once all rows are
         self._text: set[str] = set()  # those of them that are text in every batch, or gaps
 
     def batches(self, columns: Sequence[str], words: frozenset[str]) -> Iterator[pa.RecordBatch]:
         if set(self._columns) >= set(columns) and self._text >= words & set(columns):
+            self._again = True
             yield from self._written(columns)
             return
+        self._again = False
         self._columns, self._text = [], set(columns)
         with writes(self.path), pa.OSFile(self.path, "wb") as file:
             for batch in self.reader.batches(columns, words):
@@ -68,6 +71,12 @@ class Staged(Reader):
         return self.reader
 
     def place(self, row: int) -> str:
+        if self._again and not self.typed:  # find the piece of text that has the row
+            rows = 0
+            for batch in self.reader.batches(self._columns, frozenset(self._columns)):
+                rows += batch.num_rows
+                if row < rows:
+                    break
         return self.reader.place(row)
 
     def files(self) -> list[str]:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from dataclasses import dataclass, replace
 
 from streammargin.errors import DataError, UsageError
-from streammargin.sources.names import listed
 from streammargin.tables.asked import Asked
-from streammargin.tables.header import LABEL_NAMES
+from streammargin.tables.header import LABEL_NAMES, all_of, position, say_doubts, short
 from streammargin.tables.readers.base import Reader
 from streammargin.tables.schema import Schema
 from streammargin.version import __version__
-from streammargin.wording import counted, one_line
+from streammargin.wording import Message, counted
+
+LOG = logging.getLogger("streammargin")
 
 
 @dataclass(frozen=True)
@@ -37,43 +39,129 @@ class Table:
         return hashlib.blake2b(told.encode(), digest_size=16).hexdigest() if files else ""
 
 
-def with_roles(reader: Reader, asked: Asked, weight: str | None = None, labelled: bool = True) -> Table:
-    """The table with the roles that the options give its columns. Raises UsageError for a name that it lacks."""
-    label = _label(reader, asked, labelled)
+def with_roles(
+    reader: Reader, asked: Asked, weight: str | None = None, labelled: bool = True, unlabelled: str = ""
+) -> Table:
+    """The table with the roles that the options give its columns. Raises UsageError for a name that it lacks.
+
+    unlabelled: for messages, what to do where there is no label; "" where there must be one.
+    """
+    if len(reader.columns) == 1 and labelled and not reader.typed:
+        raise DataError(
+            f"{reader.name}, line 1: one column only, but rows need a label and values; is there another separator "
+            f"than a comma, tab, semicolon or bar?"
+        )
+    label = _label(reader, asked, labelled, unlabelled)
     beside = {one for one in (label, weight) if one}
     for option, names in (("columns", asked.columns), ("drop", asked.drop), ("text", [name for name, _ in asked.text])):
         lacking = [name for name in names if name not in reader.columns]
         if lacking:
-            raise UsageError(
-                f"{reader.name} has no column {one_line(lacking[0])} for `{option}`; it has {listed(reader.columns)}"
-            )
+            raise _lacks(reader, lacking[0], option)
     if weight is not None and weight not in reader.columns:
-        raise UsageError(f"{reader.name} has no column {one_line(weight)} for `sample_weight`; it has "
-                         f"{listed(reader.columns)}")  # fmt: skip
+        raise _lacks(reader, weight, "sample_weight")
     chosen = asked.columns or reader.columns
     values = tuple(name for name in chosen if name not in beside and name not in asked.drop)
     if not values:
-        raise UsageError(f"{reader.name} has no column of values left; name some with `columns`")
+        raise UsageError(
+            f"{reader.name} has no column of values left beside {all_of(sorted(beside | set(asked.drop)))}; name some "
+            "with `columns`, or another label with `y`"
+        )
+    _say_roles(reader, asked, label, values, labelled)
     return Table(reader, asked, values, label, weight or "")
 
 
-def _label(reader: Reader, asked: Asked, labelled: bool) -> str:
+def _lacks(reader: Reader, name: str, option: str) -> UsageError:
+    has = all_of(reader.columns) if reader.named else f"{len(reader.columns)} columns without names"
+    return UsageError(f"{reader.name} has no column {short(name)} for `{option}`; it has {has}")
+
+
+def _say_roles(reader: Reader, asked: Asked, label: str, values: tuple[str, ...], labelled: bool) -> None:
+    """Say which column is the label, and what was probably not meant as it is read."""
+    if label and not reader.typed:
+        place = reader.columns.index(label)
+        named = f"column {place}, {short(label)}" if reader.named else f"column {place}"
+        LOG.info(Message(f"{reader.name}: the label is {named}"))
+    alike = [name for name in values if name.lower() in LABEL_NAMES]
+    if alike and not labelled:
+        LOG.warning(Message(f"{reader.name}: used as values, since `label=False`: {all_of(alike)}"))
+    say_doubts(reader.name, reader.columns, reader.named and not reader.typed, set(values), asked.y in reader.columns)
+
+
+def _label(reader: Reader, asked: Asked, labelled: bool, unlabelled: str) -> str:
     """The column of the labels. Raises UsageError where it is not known."""
     if not labelled or asked.y == "":
         return ""
     if asked.y is not None:
-        if asked.y not in reader.columns:
-            raise UsageError(
-                f"{reader.name} has no column {one_line(asked.y)} for `y`; it has {listed(reader.columns)}"
-            )
-        return asked.y
-    found = [name for name in reader.columns if name.lower() in LABEL_NAMES]
+        return place_of(reader, asked.y)
+    found = [name for name in reader.columns if name.lower() in LABEL_NAMES] if reader.named else []
     if len(found) == 1:
         return found[0]
-    what = "several columns may be the label" if found else f"no column is called {' or '.join(LABEL_NAMES)}"
-    raise UsageError(
-        f"{reader.name}: {what}; name the label with `y=NAME`; the columns are {listed(found or reader.columns)}"
-    )
+    what = "no column is called " + " or ".join(LABEL_NAMES)
+    shown = f"the columns are {all_of(found or reader.columns)}"
+    if found:
+        what = "several columns may be the label"
+    elif not reader.named:
+        what, shown = "there is no header line", f"it has {counted(len(reader.columns), 'column')}"
+    mend = f"name it with `y=NAME`{unlabelled}"
+    raise UsageError(f"{reader.name}: cannot find the label column, since {what}; {mend}; {shown}")
+
+
+def place_of(reader: Reader, y: str | int) -> str:
+    """The column with this name, or else this number. Raises UsageError where there is none."""
+    if isinstance(y, str) and y in reader.columns:
+        return y
+    place = position(y, len(reader.columns))
+    if place is None:
+        raise _lacks(reader, str(y), "y")
+    return reader.columns[place]
+
+
+def as_trained(
+    reader: Reader, schema: Schema, asked: Asked, labelled: bool, model: str, before: object
+) -> tuple[Table, Schema]:
+    """The columns of a model of this schema: matched by name, or by position where one of both has no names.
+
+    before: the column that its labels were from, by name or number. The label may be absent unless it is asked for.
+    Raises DataError for columns that the table lacks, UsageError for a label that is one of them.
+    """
+    own = {column.name for column in schema.columns} if schema.named and reader.named else set()
+    label = ""
+    if labelled and asked.y is not None:
+        label = place_of(reader, asked.y)
+    elif labelled and len(reader.columns) > len(schema.columns):
+        label = _as_before(reader, schema, before)
+        usual = [name for name in reader.columns if name.lower() in LABEL_NAMES and name not in own]
+        label = label or (usual[0] if usual and reader.named else "")
+    elif labelled and own and isinstance(before, str) and before in reader.columns:
+        label = before
+    by_place = not (schema.named and reader.named)
+    if labelled and not label and by_place and len(reader.columns) == len(schema.columns) + 1:
+        raise UsageError(
+            f"{reader.name} has a column more than {model} was trained on; name the label with `y=NAME`, or use "
+            "`label=False` if there is none"
+        )
+    if label in own:
+        raise UsageError(
+            f"{reader.name}: the column {short(label)} is one that {model} was trained on; name another label with "
+            "`y`, or use `label=False` if there is none"
+        )
+    own_schema = matched(reader, schema, label)
+    values = tuple(column.name for column in own_schema.columns)
+    left_out = [name for name in reader.columns if name not in {*values, label}]
+    if left_out:
+        mend = "; if one is the label, name it with `y`" if labelled and not label else ""
+        text = f"{reader.name}: left out, as the model was not trained on it: {all_of(left_out)}{mend}"
+        LOG.warning(Message(text))
+    _say_roles(reader, asked, label, values, labelled)
+    return Table(reader, asked, values, label), own_schema
+
+
+def _as_before(reader: Reader, schema: Schema, before: object) -> str:
+    """The column that had the labels of the model, "" where that is unknown or not here."""
+    if reader.named:
+        return before if isinstance(before, str) and before in reader.columns else ""
+    here = isinstance(before, int) and len(reader.columns) == len(schema.columns) + 1
+    return reader.columns[before] if here and isinstance(before, int) and before < len(reader.columns) else ""
 
 
 def matched(reader: Reader, schema: Schema, label: str = "", id: str = "") -> Schema:
@@ -84,17 +172,26 @@ def matched(reader: Reader, schema: Schema, label: str = "", id: str = "") -> Sc
     if not (schema.named and reader.named):
         own = [name for name in reader.columns if name != label]
         if len(own) != len(schema.columns):
+            whose = "the table" if not reader.named else "the model"
+            besides = f" beside the label, {short(label)}," if label else ","
             raise DataError(
-                f"{reader.name} has {counted(len(own), 'column')} beside the label but the model was trained on "
-                f"{len(schema.columns)}, and there are no names to match them by; write a table with these columns"
+                f"{reader.name} has {counted(len(own), 'column')}{besides} but the model was trained on "
+                f"{len(schema.columns)}, and {whose} has no column names to match them by; write a table with these "
+                "columns"
             )
         columns = tuple(replace(column, name=name) for column, name in zip(schema.columns, own, strict=True))
         schema = replace(schema, columns=columns, named=False)
-    needed = [*(column.name for column in schema.columns), *(name for name in (label, id) if name)]
-    lacking = [name for name in needed if name not in reader.columns]
+    names = [column.name for column in schema.columns]
+    twice = [name for name in names if names.count(name) > 1] if len(set(names)) < len(names) else []
+    if twice:
+        raise DataError(
+            f"the model has several columns called {short(twice[0])}, so those of {reader.name} cannot be matched by "
+            "name; train it again with a name for each column"
+        )
+    lacking = [name for name in [*names, *filter(None, (label, id))] if name not in reader.columns]
     if lacking:
         raise DataError(
             f"{reader.name} lacks {counted(len(lacking), 'column')} that the model was trained on, or that were "
-            f"asked for: {listed(lacking)}; it has {listed(reader.columns)}"
+            f"asked for: {all_of(lacking)}; it has {all_of(reader.columns)}"
         )
     return schema

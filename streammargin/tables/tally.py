@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,7 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streammargin.errors import DataError
+from streammargin.matching import EXACT, is_plain
+from streammargin.tables.header import is_number
 from streammargin.tables.readers.base import Reader
+from streammargin.tables.textfile import SHOWN, check_label
 from streammargin.wording import one_line
 
 BOOLEANS = {"true": 1.0, "false": 0.0}
@@ -52,20 +56,17 @@ def kind_of(type_: pa.DataType) -> str:
 
 
 def decoded(column: pa.Array, gaps: Sequence[str] = ()) -> pa.Array:
-    """A dictionary as the values that it stands for; words without blanks at their ends, null for those of `gaps`."""
+    """A dictionary as the values that it stands for; of words, null for those of `gaps`."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
-    if kind_of(column.type) != "words":
-        return column
-    column = pc.utf8_trim(column, " \t")
-    if not gaps:
+    if kind_of(column.type) != "words" or not gaps:
         return column
     missing = pc.is_in(column, value_set=pa.array(gaps, column.type))
     return pc.if_else(missing, None, column)
 
 
 def numbers_of(column: pa.Array) -> np.ndarray:
-    """Numbers and booleans (m,) float64; NaN for gaps."""
+    """Numbers, booleans and words that are numbers (m,) float64; NaN for gaps. Raises ArrowInvalid for other words."""
     return np.asarray(pc.cast(column, pa.float64(), safe=False).to_numpy(zero_copy_only=False))
 
 
@@ -105,6 +106,8 @@ def _add(reader: Reader, into: Tally, name: str, column: pa.Array, row: int, lab
         if "gap" not in into.first:
             into.first["gap"] = reader.place(row + int(np.flatnonzero(column.is_null().to_numpy(False))[0]))
     if label:
+        if kind == "words" and not reader.typed:
+            _check_spelt(reader, column, row)
         return
     if kind and kind not in into.first and column.null_count < len(column):
         into.first[kind] = reader.place(row + int(np.flatnonzero(column.is_valid().to_numpy(False))[0]))
@@ -122,7 +125,8 @@ def _add(reader: Reader, into: Tally, name: str, column: pa.Array, row: int, lab
                 f"column out with `drop={one_line(name)}`"
             )
         into.numbers += int(numbers.size - gaps.sum())
-        into.total += float(np.nansum(numbers))
+        with np.errstate(over="ignore"):  # said where a mean is needed
+            into.total += float(np.nansum(numbers))
         into.largest = max(into.largest, float(np.abs(numbers[~gaps]).max(initial=0.0)))
         into.narrow = into.narrow and fits_float32(numbers[~gaps])
     elif kind == "words":
@@ -130,6 +134,25 @@ def _add(reader: Reader, into: Tally, name: str, column: pa.Array, row: int, lab
             into.words[each["values"]] += each["counts"]
         if len(into.words) > MOST_DISTINCT:
             raise too_many(reader.name, name, into)
+
+
+def _check_spelt(reader: Reader, labels: pa.Array, row: int) -> None:
+    """DataError for a label that is a number as only Python spells it, one that is not finite, or too large.
+
+    row: of the first label.
+    """
+    different = pc.unique(labels).drop_null()
+    with contextlib.suppress(pa.ArrowInvalid):
+        if np.all(np.abs(numbers_of(different)) < EXACT):  # not NaN
+            return
+    for text in different.to_pylist():
+        if is_number(text):
+            where = f"{reader.name}, {reader.place(row + int(pc.index(labels, text).as_py()))}"
+            if not is_plain(text):
+                raise DataError(
+                    f"{where}: the label {text[:SHOWN]} is neither a number nor a name; write it differently"
+                )
+            check_label(float(text), text, where)
 
 
 def first_word(reader: Reader, name: str, words: set[str]) -> tuple[str, str]:

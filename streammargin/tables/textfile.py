@@ -125,15 +125,13 @@ class Text:
 
     def peek(self, lines: int) -> bytes:
         """What comes next, with this many line ends if it has them; it is read by `pieces` all the same."""
+        self._check_line_ends()
         with self._errors():
             return self._text.peek(lines, LONGEST_LINE)
 
     def pieces(self, size: int = PIECE) -> Iterator[tuple[int, bytes]]:
         """(number of its first line from 1, whole lines) until the file ends."""
-        if b"\r" in self.start and b"\n" not in self.start:
-            raise DataError(
-                f"{self.name}, line 1: lines end in carriage returns; write newlines: tr '\\r' '\\n' < IN > OUT"
-            )
+        self._check_line_ends()
         rest: list[bytes] = []  # parts of an unfinished line, joined once
         length = 0
         while True:
@@ -158,6 +156,12 @@ class Text:
         last = b"".join(rest)
         if last:
             yield self._line, last + b"\n"
+
+    def _check_line_ends(self) -> None:
+        if b"\r" in self.start and b"\n" not in self.start:
+            raise DataError(
+                f"{self.name}, line 1: lines end in carriage returns; write newlines: tr '\\r' '\\n' < IN > OUT"
+            )
 
     @contextlib.contextmanager
     def _errors(self) -> Iterator[None]:

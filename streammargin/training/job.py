@@ -32,6 +32,7 @@ from streammargin.solvers.problem import Problem
 from streammargin.sources.base import Source
 from streammargin.sources.label_column import ATTRIBUTE
 from streammargin.sources.watched import WatchedSource
+from streammargin.tables.schema import plain_of
 from streammargin.training.identity import identity
 from streammargin.version import __version__
 
@@ -166,7 +167,7 @@ class Job:
             "positive": target.rest, "certificate": certificate.to_dict(),
             ATTRIBUTE: self.label_column, "outputs": target.outputs,
             "problem": self._problem(outcome.midway is not None),
-            **({} if (table := self.source.schema()) is None else {"table": table}),
+            **({} if (table := plain_of(self.source)) is None else {"table": table}),
         }  # fmt: skip
         model = model_of(answer, target.classes, header, self.names)
         caps = problem.outputs.caps[chosen]

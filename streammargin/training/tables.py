@@ -1,65 +1,125 @@
-"""Tables as data of a training: their rows are spooled first, and the model keeps their schema."""
+"""Tables, files of numbers and batches as data of a training: their rows are spooled first."""
 
 from __future__ import annotations
 
 import logging
+import os
 from contextlib import ExitStack
+from dataclasses import replace
 
 from streammargin.errors import UsageError
 from streammargin.options.table import Options, Where, options_for
-from streammargin.sources.open import is_path
+from streammargin.sources.open import is_path, is_source, is_stream
 from streammargin.tables.asked import Asked
-from streammargin.tables.open import is_table
+from streammargin.tables.formats import is_matrix, is_table
+from streammargin.tables.header import Expected
 from streammargin.wording import Message, shown
 
 LOG = logging.getLogger("streammargin")
 NAMES = [line.name for line in options_for(Where.SHELL) if line.theme == "table"]
+SPOOL = "spool"
+
+
+def is_spooled(data: object, options: Options) -> bool:
+    """Whether the data are batches that are to be written to a spool, so that they can be read again."""
+    return options.spool is not None and not is_table(data) and is_stream(data)
 
 
 def from_tables(stack: ExitStack, data: object, options: Options) -> tuple[object, Options]:
-    """Data and options with tables replaced by sources of their rows; the stack removes what is temporary.
+    """Data and options with tables, files of numbers and batches replaced by sources; the stack removes what is theirs.
 
     Raises DataError, OutputError, ReadWriteError, and UsageError for options of tables without a table.
     """
-    beside = not isinstance(options.y, (str, type(None)))  # labels in an array: the columns of a frame are all values
-    if not is_table(data) or (beside and not is_path(data)):
-        given = [name for name in NAMES if getattr(options, name) is not None]
-        if given:
-            raise UsageError(f"`{given[0]}` is for tables: frames, CSV, Parquet, Feather; leave it out")
-        return data, options
-    from streammargin.tables.open import open_table
+    beside = not isinstance(
+        options.y, (str, int, type(None))
+    )  # labels in an array: the columns of a frame are all values
+    if is_matrix(data):
+        return _matrix(stack, data, options)
+    if is_table(data) and (not beside or is_path(data)):
+        return _table(stack, data, options)
+    spooled_away = is_spooled(data, options)
+    given = [name for name in NAMES if getattr(options, name) is not None and not (spooled_away and name == SPOOL)]
+    if given and not (is_path(data) and not is_source(os.fspath(data))):  # else it is said what the file is not
+        raise UsageError(f"`{given[0]}` is for tables: frames, CSV, Parquet, Feather; leave it out")
+    if spooled_away:
+        from streammargin.tables.spool import spooled
+        from streammargin.tables.spoolable import OfBatches
+
+        return stack.enter_context(spooled(OfBatches(data), options.spool)), _without(options, [SPOOL])
+    return data, options
+
+
+def _without(options: Options, names: list[str], **others: object) -> Options:
+    """The options without these, which the spool has used up, and with others."""
+    return Options.of({**vars(options), **others, **dict.fromkeys(names)})
+
+
+def _table(stack: ExitStack, data: object, options: Options) -> tuple[object, Options]:
+    from streammargin.tables.open import Layout, open_table
     from streammargin.tables.spool import again, spooled
+    from streammargin.tables.spoolable import OfTable
     from streammargin.tables.table import Table, matched, with_roles
 
     for name in ("y", "sample_weight"):
-        if not isinstance(getattr(options, name), (str, type(None))):
+        if not isinstance(getattr(options, name), (str, int, type(None))):
             raise UsageError(f"`{name}` of a table is the name of a column, not {shown(getattr(options, name))}")
     if options.x is not None:
         raise UsageError("`x` names a dataset of HDF5; name the columns of a table with `columns`")
     asked = asked_of(options)
-    reader = open_table(data, asked.y)
+    reader = open_table(data, Layout(expected=Expected(asked.y)))
     if reader.once:
         reader = again(stack, reader, options.spool)
     table = with_roles(reader, asked, options.sample_weight)  # type: ignore[arg-type]  # checked above
-    source = stack.enter_context(spooled(table, options.spool))
+    source = stack.enter_context(spooled(OfTable(table), options.spool))
     if options.scale == "none" and (remark := source.ranges()):
         LOG.warning(Message(remark), extra={"code": "scale"})
     valid = options.valid
     if is_table(valid):
-        other = open_table(valid, asked.y)
+        assert source.table_schema is not None
+        known = frozenset(column.name for column in source.table_schema.columns)
+        other = open_table(valid, Layout(expected=Expected(asked.y, names=known if reader.named else frozenset())))
         if other.once:
             other = again(stack, other, options.spool)
         schema = matched(other, source.table_schema, table.label)
         held_out = Table(other, asked, tuple(column.name for column in schema.columns), table.label)
-        valid = stack.enter_context(spooled(held_out, options.spool, schema))
-    spooled_away = dict.fromkeys(["y", "sample_weight", *NAMES])
-    return source, Options.of({**vars(options), "valid": valid, **spooled_away})
+        valid = stack.enter_context(spooled(OfTable(held_out, schema), options.spool, ".valid.h5"))
+    return source, _without(options, ["y", "sample_weight", *NAMES], valid=valid)
+
+
+def _matrix(stack: ExitStack, data: object, options: Options) -> tuple[object, Options]:
+    """Files of rows of numbers; labels and weights may be arrays."""
+    from streammargin.tables.matrices.base import How
+    from streammargin.tables.spool import spooled
+    from streammargin.tables.spoolable import OfMatrix
+
+    given = [name for name in NAMES if getattr(options, name) is not None and name != SPOOL]
+    if given:
+        raise UsageError(f"`{given[0]}` is for tables with names and words; rows of numbers have all their columns")
+    y, weight = options.y, options.sample_weight
+    named = [os.fspath(each) if isinstance(each, (str, os.PathLike)) else None for each in (y, weight)]
+    how = How("", stack, options.x, named[0], named[1])
+    rows = OfMatrix(_paths(data), how)
+    y, weight = (None if name else value for name, value in zip(named, (y, weight), strict=True))
+    source = stack.enter_context(spooled(rows, options.spool, y=y, weight=weight))
+    valid = options.valid
+    if is_matrix(valid):
+        from_file = how.y is not None and (how.y.endswith(".npy") or ":" in how.y)  # of the other rows
+        features = source.features if source.sparse else None
+        own = replace(how, features=features, y=None if from_file else how.y)
+        valid = stack.enter_context(spooled(OfMatrix(_paths(valid), own), options.spool, ".valid.h5"))
+    return source, _without(options, ["x", "y", "sample_weight", SPOOL], valid=valid)
+
+
+def _paths(data: object) -> list[str]:
+    parts = data if isinstance(data, list) else [data]
+    return [os.fspath(part) for part in parts if isinstance(part, (str, os.PathLike))]
 
 
 def asked_of(options: Options) -> Asked:
     """What the options ask of a table."""
     name, _, grams = (options.text or "").partition(",ngrams=")
+    y = options.y if isinstance(options.y, (int, type(None))) else str(options.y)
     return Asked(
-        y=None if options.y is None else str(options.y), columns=tuple(options.columns or ()),
+        y=y, columns=tuple(options.columns or ()),
         drop=tuple(options.drop or ()), text=((name, int(grams or 1)),) if name else (), missing=options.missing,
     )  # fmt: skip

@@ -14,8 +14,8 @@ import scipy.sparse as sp
 from conftest import call, write_h5
 
 import streammargin as sm
-from data_tools.convert import convert
 from streammargin.cli.main import main
+from streammargin.data_tools.convert import convert
 from streammargin.driver.plan import SLACK_BYTES
 from streammargin.errors import InputMissingError
 
@@ -59,10 +59,10 @@ def test_directory(trains_not, tmp_path):
 def test_standard_input_and_pipes(trains_not, tmp_path, capsys):
     trains_not("-", 66, "standard input is not open; name a file")
     done = call("train", "-", input="", cwd=tmp_path)
-    assert done.returncode == 65 and "standard input, line 1 is blank" in done.stderr and os.listdir(tmp_path) == []
+    assert done.returncode == 65 and "standard input is empty" in done.stderr and os.listdir(tmp_path) == []
     os.mkfifo(tmp_path / "pipe")
     trains_not("pipe", 66, "pipe is a device, a pipe or a socket")
-    with pytest.raises(InputMissingError, match="-: no such file; name standard input /dev/stdin"):
+    with pytest.raises(InputMissingError, match="standard input is not open; name a file"):
         convert("-", "out.h5")
 
 
@@ -72,7 +72,7 @@ def test_a_damaged_table(trains_not, tmp_path):
 
 
 def test_not_hdf5(trains_not, tmp_path):
-    (tmp_path / "a.txt").write_text("1 1:1\n")
+    (tmp_path / "a.txt").write_text("Dear diary\n")
     trains_not("a.txt", 65, "a.txt is not an HDF5 file", "streammargin-data convert a.txt OUT.h5")
 
 
@@ -436,7 +436,7 @@ def test_two_dashes_are_no_value(trains_not, blobs_file, option):
 
 
 def test_two_dashes_are_no_number_of_rows(capsys, tmp_path):
-    from data_tools.main import main as prepare
+    from streammargin.data_tools.main import main as prepare
 
     assert prepare(["generate", "new.h5", "--rows=--"]) == 2
     assert "argument --rows: -- is no value" in capsys.readouterr().err and os.listdir(tmp_path) == []

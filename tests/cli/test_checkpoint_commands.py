@@ -15,9 +15,9 @@ import pytest
 from conftest import HANGS, call, slow
 
 import streammargin as sm
-from data_tools.generate import generate
 from streammargin.api import train_by
 from streammargin.cli.main import main
+from streammargin.data_tools.generate import generate
 from streammargin.driver.checkpoint import SLOTS
 from streammargin.driver.slots import read_plain
 from streammargin.errors import UsageError

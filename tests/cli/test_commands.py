@@ -14,8 +14,8 @@ from conftest import HANGS, call, write_h5
 from reference.datasets import separable
 
 import streammargin as sm
-from data_tools.generate import generate
 from streammargin.cli.main import main
+from streammargin.data_tools.generate import generate
 
 
 @pytest.fixture
@@ -266,7 +266,7 @@ def test_demo_compiles_what_a_first_user_goes_on_with_and_counts_none_of_it(tmp_
 
     def run(*words):
         data_tools = words[0] in ("generate", "split")
-        command = [sys.executable, "-m", "data_tools" if data_tools else "streammargin", *words]
+        command = [sys.executable, "-m", "streammargin.data_tools" if data_tools else "streammargin", *words]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=tmp_path, timeout=HANGS)
         assert done.returncode == 0, done.stderr
         return done.stdout, sorted(path.name for path in (tmp_path / "cache").rglob("*.nbc"))

@@ -17,10 +17,13 @@ from conftest import call, write_h5
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from data_tools import formats, svmlight
-from data_tools.convert import convert
+import streammargin as sm
+from streammargin.data_tools.convert import convert
 from streammargin.errors import DataError, InputMissingError, OutputError, UsageError
 from streammargin.sources.batch import Batch
+from streammargin.tables import formats
+from streammargin.tables.matrices import svmlight
+from streammargin.tables.matrices.base import Matrix
 from streammargin.tables.textfile import PIECE, Text
 
 
@@ -88,7 +91,7 @@ BAD_LINES = [
     ("1 1:inf", "line 2: the value of index 1 is inf"),
     ("nan 1:1", "line 2: the label is nan"),
     ("1 9999999999:1", "line 2: the index 9999999999 is out of range"),
-    ("1 qid:3 1:1", "line 2: 'qid:3' is not index:value"),
+    ("1 qid:3 1:1", "from line 1 on: 1 of 3 rows have a qid; give all rows one, or none"),
 ]
 
 
@@ -203,13 +206,13 @@ def test_csv_with_a_header(tmp_path):
 @pytest.mark.parametrize("column, y", [("a", [1, 4.5]), ("0", [1, 4.5]), ("-1", [3, 7]), ("b", [2, -6])])
 def test_csv_label_column(tmp_path, column, y):
     (tmp_path / "a.csv").write_text(CSV.replace("\n", "\r\n"))
-    convert(str(tmp_path / "a.csv"), str(tmp_path / "a.h5"), label_column=column)
+    convert(str(tmp_path / "a.csv"), str(tmp_path / "a.h5"), y=column)
     assert stored(tmp_path / "a.h5")[1].tolist() == y
 
 
 def test_csv_labels_of_text_and_quotes(tmp_path):
     (tmp_path / "a.csv").write_text('1,"x, y",2\n3,z,4\n')
-    convert(str(tmp_path / "a.csv"), str(tmp_path / "a.h5"), label_column="1")
+    convert(str(tmp_path / "a.csv"), str(tmp_path / "a.h5"), y="1")
     X, y = stored(tmp_path / "a.h5")
     assert X.tolist() == [[1, 2], [3, 4]] and y.tolist() == ["x, y", "z"]
 
@@ -220,7 +223,7 @@ def test_csv_labels_of_text_and_quotes(tmp_path):
         ("1,2,3\n1,2\n", "line 2: 2 columns where the first line has 3"),
         ("1,2,3\n1,,3\n", "line 2, column 1: the value is missing"),
         ("a,b,label\n1,2,3\n1,x,3\n", "line 3, column b: 'x' is not a finite number"),
-        ("1,2,3\n1,nan,3\n", "line 2, column 1: 'nan' is not a finite number"),
+        ("1,2,3\n1,nan,3\n", "line 2, column 1: the value is missing"),
         ("1,2,3\n1,2,\n", "line 2: the label is missing"),
         ("1\n2\n", "line 1: one column only"),
     ],
@@ -228,14 +231,14 @@ def test_csv_labels_of_text_and_quotes(tmp_path):
 def test_csv_that_does_not_parse(tmp_path, text, message):
     (tmp_path / "a.csv").write_text(text)
     with pytest.raises(DataError, match=message):
-        convert(str(tmp_path / "a.csv"), str(tmp_path / "a.h5"), label_column="-1")
+        convert(str(tmp_path / "a.csv"), str(tmp_path / "a.h5"), y="-1")
     assert os.listdir(tmp_path) == ["a.csv"]
 
 
 def test_csv_unknown_label_column(tmp_path):
     (tmp_path / "a.csv").write_text(CSV)
-    with pytest.raises(UsageError, match="no column 'weight' for label_column; it has a, b, label"):
-        convert(str(tmp_path / "a.csv"), str(tmp_path / "a.h5"), label_column="weight")
+    with pytest.raises(UsageError, match="no column weight for y; it has a, b, label"):
+        convert(str(tmp_path / "a.csv"), str(tmp_path / "a.h5"), y="weight")
 
 
 def random_matrix(seed, shape=(300, 40), density=0.2):
@@ -254,7 +257,7 @@ def test_npz_with_labels_of_a_npy_file(tmp_path, kind, compressed):
 
 
 def test_csc_in_more_buckets_than_one(tmp_path, monkeypatch):
-    from data_tools import matrices
+    from streammargin.tables.matrices import compressed as matrices
 
     monkeypatch.setattr(matrices, "_ENTRIES", 100)
     monkeypatch.setattr(matrices, "buckets_for", lambda *sizes, held: 7)
@@ -289,7 +292,7 @@ def test_npz_of_another_format_or_content_is_refused(tmp_path):
     sp.save_npz(tmp_path / "a.npz", random_matrix(4).tocoo())
     with pytest.raises(DataError, match=r"format coo; save it with X.tocsr\(\)"):
         convert(str(tmp_path / "a.npz"), str(tmp_path / "a.h5"))
-    np.savez(tmp_path / "b.npz", X=np.eye(3))
+    np.savez(tmp_path / "b.npz", A=np.eye(3))
     with pytest.raises(DataError, match="format unknown"):
         convert(str(tmp_path / "b.npz"), str(tmp_path / "a.h5"))
 
@@ -358,7 +361,7 @@ def test_inputs_and_outputs_that_cannot_be(tmp_path):
 def test_exit_codes(tmp_path, arguments, code):
     (tmp_path / "good.txt").write_text("1 1:1\n-1 2:1\n")
     (tmp_path / "bad.txt").write_text("1 1:1\nbad line\n")
-    done = call(*arguments, module="data_tools", cwd=tmp_path)
+    done = call(*arguments, module="streammargin.data_tools", cwd=tmp_path)
     assert done.returncode == code, done.stderr
     assert done.stdout == "" and "Traceback" not in done.stderr
     if code:
@@ -367,35 +370,38 @@ def test_exit_codes(tmp_path, arguments, code):
 
 def test_the_shell_reads_flags_where_python_reads_keywords(tmp_path):
     (tmp_path / "a.txt").write_text("1 0:1\n")
-    done = call("convert", "a.txt", "o.h5", module="data_tools", cwd=tmp_path)
+    done = call("convert", "a.txt", "o.h5", module="streammargin.data_tools", cwd=tmp_path)
     assert done.stderr.endswith("if these count from 0, use --zero-based\n")
     with pytest.raises(DataError, match=r"if these count from 0, use zero_based=True$"):
         convert(str(tmp_path / "a.txt"), str(tmp_path / "o.h5"))
-    with pytest.raises(UsageError, match="format must be one of hdf5, npz, csv, svmlight, not 'xml'"):
+    with pytest.raises(
+        UsageError, match="format must be one of hdf5, csv, parquet, arrow, svmlight, mtx, npy, npz, not 'xml'"
+    ):
         convert(str(tmp_path / "a.txt"), str(tmp_path / "o.h5"), format="xml")
 
 
 def test_a_format_is_a_module_and_a_line_of_the_table(tmp_path, monkeypatch):
     """Input that begins with a word of its own, and has one row of one value."""
 
-    def read(text, asked):
-        row = Batch(np.array([[4.0]]), None, None, None, np.array([1]), None)
-        return formats.Found(iter([row]), False, None, np.dtype(np.float32))
+    def read(text, how):
+        rows = Batch(np.array([[-1.0], [1.0]]), None, None, None, np.array([1, 2]), None)
+        return Matrix(iter([rows]), False, 1, np.dtype(np.float32))
 
     module = ModuleType("own")
-    module.TEXT, module.SUFFIXES, module.OPTIONS = False, (), ()
-    module.sniff, module.read = lambda start: start.startswith(b"OWN"), read
+    module.TEXT, module.read = False, read
     monkeypatch.setitem(sys.modules, "own", module)
-    monkeypatch.setitem(formats.FORMATS, "own", "own")
+    monkeypatch.setitem(formats.MATRICES, "own", "own")
+    monkeypatch.setitem(formats.STARTS, b"OWN", "own")
     (tmp_path / "a").write_text("OWN")
-    assert convert(str(tmp_path / "a"), str(tmp_path / "a.h5")) == (1, 1, 1)
+    assert convert(str(tmp_path / "a"), str(tmp_path / "a.h5")) == (2, 1, 2)
+    assert sm.train(str(tmp_path / "a")).model.predict(str(tmp_path / "a")).tolist() == [1, 2]
 
 
 def test_a_full_disk_leaves_nothing(tmp_path):
     (tmp_path / "a.txt").write_text("".join(f"{i % 2} {i + 1}:1.5\n" for i in range(200_000)))
     script = (
         "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20));"
-        "from data_tools.main import main; sys.exit(main(sys.argv[1:]))"
+        "from streammargin.data_tools.main import main; sys.exit(main(sys.argv[1:]))"
     )
     done = subprocess.run(
         [sys.executable, "-c", script, "convert", "a.txt", "o.h5"], cwd=tmp_path, capture_output=True, text=True
@@ -410,6 +416,6 @@ def test_classes_do_not_depend_on_where_a_piece_of_the_text_ends(tmp_path):
     many = 600_000  # labels of several pieces, then the first that is no number
     with open(tmp_path / "in.csv", "w") as file:
         file.write("y,x\n" + "1.0,0\n02,1\n" * (many // 2) + "a,2\n1,0\n1.0,3\n")
-    convert(str(tmp_path / "in.csv"), str(tmp_path / "out.h5"), label_column="y")
+    convert(str(tmp_path / "in.csv"), str(tmp_path / "out.h5"), y="y")
     labels = stored(tmp_path / "out.h5")[1].tolist()
     assert labels == ["1.0", "02"] * (many // 2) + ["a", "1", "1.0"]

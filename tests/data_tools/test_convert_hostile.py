@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from conftest import call
 
-from data_tools.convert import convert
+from streammargin.data_tools.convert import convert
 from streammargin.errors import DataError, OutputError
 
 WRAPS = np.array([0, 2**63 - 1, -2, 5])  # the differences of its neighbours wrap, and do not fall
@@ -45,7 +45,9 @@ def declared(shape, dtype, stored=b""):
 @pytest.mark.parametrize("indptr", [WRAPS, WRAPS.astype(np.uint64), np.array([0, 2, 4, 2**40]), np.array([1, 2, 3, 5])])
 def test_row_ends_that_leave_the_values(tmp_path, kind, shape, indptr):
     path = write_npz(tmp_path / "a.npz", indptr=indptr, format=np.array(kind), shape=np.array(shape))
-    done = call("convert", path, tmp_path / "out.h5", module="data_tools")  # read past the end before, and died of it
+    done = call(
+        "convert", path, tmp_path / "out.h5", module="streammargin.data_tools"
+    )  # read past the end before, and died of it
     assert done.returncode == 65 and "indptr" in done.stderr, done.stderr
     with h5py.File(tmp_path / "b.h5", "w") as file:
         group = file.create_group("X")
@@ -150,7 +152,7 @@ def test_only_ascii_blanks_are_blanks(tmp_path, blank):
         (tmp_path / "in.csv").write_bytes(text.encode())
         seen = f"{re.escape(repr(field))}|line 1: a control character, {re.escape(repr(blank))}"
         with pytest.raises(DataError, match=seen):
-            convert(str(tmp_path / "in.csv"), str(tmp_path / "out.h5"), label_column="-1")
+            convert(str(tmp_path / "in.csv"), str(tmp_path / "out.h5"), y="-1")
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r\r\n"])
@@ -159,14 +161,12 @@ def test_lines_may_end_as_other_systems_write_them(tmp_path, end):
     for name, lines, label in texts:
         (tmp_path / name).write_bytes(end.join(lines).encode() + end[:-1].encode())
         out = str(tmp_path / "out.h5")
-        assert convert(str(tmp_path / name), out, label_column=label, force=True)[0] == 2
+        assert convert(str(tmp_path / name), out, y=label, force=True)[0] == 2
 
 
 @pytest.mark.parametrize(
     "start, words",
     [
-        (b"PAR1\x15\x04\x15", "a Parquet file"),
-        (b"%%MatrixMarket matrix coordinate real general\n3 3 1\n1 1 2.0\n", "a Matrix Market file"),
         (b"\x28\xb5\x2f\xfd\x04", "compressed by zstd"),
         (b"MATLAB 5.0 MAT-file, Platform: GLNXA64", "a MATLAB file"),
         (b"1 1:2\x00\x00", "binary"),

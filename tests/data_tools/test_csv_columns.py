@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_convert import stored
 
-from data_tools.convert import convert
+from streammargin.data_tools.convert import convert
 from streammargin.errors import DataError, UsageError
 from streammargin.model.linear import LinearModel
 from streammargin.tables.textfile import Text
@@ -36,35 +36,35 @@ def said(caplog):
 
 
 def test_a_label_of_another_name_is_asked_for_and_named(tmp_path, said):
-    with pytest.raises(UsageError, match=r"name it with label_column, or use label=False.* age, hours, income$"):
+    with pytest.raises(UsageError, match=r"name it with y=.NAME., or use label=False.* age, hours, income$"):
         converted(tmp_path, ADULT)
     assert os.listdir(tmp_path) == ["in.csv"]
-    assert converted(tmp_path, ADULT, label_column="income") == ([[30, 40], [20, 10]], [">50K", "<=50K"])
+    assert converted(tmp_path, ADULT, y="income") == ([[30, 40], [20, 10]], [">50K", "<=50K"])
     assert said("INFO")[-1].endswith("in.csv: the label is column 2, income")
 
 
 def test_the_shell_names_its_options_and_the_label(tmp_path):
     (tmp_path / "in.csv").write_text(ADULT)
-    done = call("convert", "in.csv", "o.h5", module="data_tools", cwd=tmp_path)
-    assert done.returncode == 2 and "--label-column" in done.stderr and "--no-label" in done.stderr
+    done = call("convert", "in.csv", "o.h5", module="streammargin.data_tools", cwd=tmp_path)
+    assert done.returncode == 2 and "--y" in done.stderr and "--no-label" in done.stderr
     assert "age, hours, income" in done.stderr and done.stderr.count("\n") == 1
-    done = call("convert", "in.csv", "o.h5", "--label-column", "income", module="data_tools", cwd=tmp_path)
+    done = call("convert", "in.csv", "o.h5", "--y", "income", module="streammargin.data_tools", cwd=tmp_path)
     assert done.returncode == 0 and done.stderr.splitlines()[0] == "in.csv: the label is column 2, income"
-    done = call("convert", "in.csv", "p.h5", "--label-column", "2", "--no-label", module="data_tools", cwd=tmp_path)
+    done = call("convert", "in.csv", "p.h5", "--y", "2", "--no-label", module="streammargin.data_tools", cwd=tmp_path)
     assert done.returncode == 2 and not (tmp_path / "p.h5").exists()
 
 
 def test_without_a_line_of_names_the_last_column_is_no_guess_either(tmp_path):
-    with pytest.raises(UsageError, match=r"there is no header line; .*label_column.*; the first row is 1, 2, 0$"):
+    with pytest.raises(UsageError, match=r"there is no header line; name it with y=.*; it has 3 columns$"):
         converted(tmp_path, "1,2,0\n3,4,1\n")
-    assert converted(tmp_path, "1,2,0\n3,4,1\n", label_column=-1) == ([[1, 2], [3, 4]], [0, 1])
+    assert converted(tmp_path, "1,2,0\n3,4,1\n", y=-1) == ([[1, 2], [3, 4]], [0, 1])
 
 
 def test_a_number_is_a_place_and_a_text_a_name_first(tmp_path):
     text = "1,0,label\n5,6,7\n"
-    assert converted(tmp_path, text, label_column=1) == ([[5, 7]], [6])
-    assert converted(tmp_path, text, label_column="1") == ([[6, 7]], [5])
-    assert converted(tmp_path, text, label_column="2") == ([[5, 6]], [7])
+    assert converted(tmp_path, text, y=1) == ([[5, 7]], [6])
+    assert converted(tmp_path, text, y="1") == ([[6, 7]], [5])
+    assert converted(tmp_path, text, y="2") == ([[5, 6]], [7])
 
 
 def test_many_columns_are_not_all_listed(tmp_path):
@@ -74,20 +74,19 @@ def test_many_columns_are_not_all_listed(tmp_path):
     assert len(str(caught.value)) < 500
 
 
-def test_a_second_candidate_is_warned_of(tmp_path, said):
+def test_a_second_candidate_is_asked_about(tmp_path, said):
     text = "a,label,target\n1,0,0\n2,1,1\n"
-    assert converted(tmp_path, text) == ([[1, 0], [2, 1]], [0, 1])
-    assert len(said("WARNING")) == 1 and "target may be a label too" in said("WARNING")[0]
-    assert said("INFO")[0].endswith("the label is column 1, label")
-    converted(tmp_path, text, label_column="label")  # who names one has chosen
-    assert len(said("WARNING")) == 1
+    with pytest.raises(UsageError, match=r"several may be the label; name it .*; the columns are label, target$"):
+        converted(tmp_path, text)
+    assert converted(tmp_path, text, y="label") == ([[1, 0], [2, 1]], [0, 1])
+    assert said("WARNING") == [] and said("INFO")[0].endswith("the label is column 1, label")
 
 
 def test_quiet_shows_warnings_only(tmp_path):
-    (tmp_path / "in.csv").write_text("label,target\n0,1\n1,0\n")
-    done = call("convert", "in.csv", "o.h5", "-q", module="data_tools", cwd=tmp_path)
+    (tmp_path / "in.csv").write_text(",label\n0,1\n1,0\n")
+    done = call("convert", "in.csv", "o.h5", "-q", module="streammargin.data_tools", cwd=tmp_path)
     assert done.returncode == 0 and done.stderr.count("\n") == 1
-    assert done.stderr.startswith("streammargin-data: warning: in.csv: target may be a label too")
+    assert done.stderr.startswith("streammargin-data: warning: in.csv: the first column has no name")
 
 
 @pytest.mark.parametrize("head", ["", "a,b,c\n"])
@@ -110,8 +109,9 @@ def test_one_column_is_a_table_where_there_is_no_label(tmp_path):
     assert converted(tmp_path, "a\n1\n2\n", label=False) == ([[1], [2]], None)
     with pytest.raises(DataError, match="line 2: 2 columns where the first line has 1"):
         converted(tmp_path, "1\n2,3\n", label=False)
-    with pytest.raises(DataError, match='separated by semicolons; use separator=";"'):
-        converted(tmp_path, "1;2\n", label=False)
+    assert converted(tmp_path, "1;2\n", label=False) == ([[1, 2]], None)
+    with pytest.raises(DataError, match=r"line 1: one column only, .*another separator"):
+        converted(tmp_path, "a\n1\n2\n")
 
 
 @pytest.mark.parametrize("word", ["tab", "\\t", "\t", ";", "|", " ", ":", "#", "'"])
@@ -133,7 +133,7 @@ def test_what_cannot_separate_is_refused(tmp_path, word):
 
 def test_a_separator_makes_a_table_of_any_text(tmp_path):
     (tmp_path / "in").write_text("1|2|0\n3|4|1\n")
-    convert(str(tmp_path / "in"), str(tmp_path / "o.h5"), separator="|", label_column="2")
+    convert(str(tmp_path / "in"), str(tmp_path / "o.h5"), separator="|", y="2")
     assert stored(tmp_path / "o.h5")[0].tolist() == [[1, 2], [3, 4]]
 
 
@@ -144,20 +144,28 @@ def test_a_separator_makes_a_table_of_any_text(tmp_path):
         ("1\t2\t0\n3\t\t1\n", {"separator": "tab"}, "line 2, column 1: the value is missing"),
         ("1\t2\t0\n3\t \t1\n", {"separator": "tab"}, "line 2, column 1: the value is missing"),
         ("1;2;0\n3;;1\n", {"separator": ";"}, "line 2, column 1: the value is missing"),
-        ("1;2;0\n3,5;4;1\n", {"separator": ";"}, "line 2, column 0: '3,5' is .* number; write decimals with a point"),
-        ("1,2,0\n3,Oslo,1\n", {}, "line 2, column 1: 'Oslo' is not a finite number; drop the row or the column, or"),
+        (
+            "1;2;0\n3,5;4;1\n",
+            {"separator": ";"},
+            "line 2, column 0: '3,5' is not .* number, as most .*; write decimals with a point",
+        ),
+        (
+            "1,2,0\n3,Oslo,1\n",
+            {},
+            "line 2, column 1: 'Oslo' is not a finite number, as most .*; replace what is no number, or leave it out",
+        ),
         ("1 2 0\n3  1\n", {"separator": " "}, "line 2, column 1: the value is missing"),
-        ('1,2,0\n3,4,"x\n', {}, "line 2: unexpected end of data; is a quote missing"),  # the rest of a label
+        ('1,2,0\n3,4,"x\n', {}, "line 1 or later: unexpected end of data; is a quote missing"),  # the rest of a label
     ],
 )
 def test_no_field_is_made_up_or_lost(tmp_path, text, options, message):
     with pytest.raises(DataError, match=message):
-        converted(tmp_path, text, label_column="2", **options)
+        converted(tmp_path, text, y="2", **options)
 
 
 @pytest.mark.parametrize(
     "option, text",
-    [({"label_column": "0"}, "1 1:2\n"), ({"label": False}, "1 1:2\n"), ({"x": "X"}, "1 1:2\n"), ({"y": "y"}, "1 2\n"),
+    [({"y": "0"}, "1 1:2\n"), ({"label": False}, "1 1:2\n"), ({"x": "X"}, "1 1:2\n"), ({"y": "y"}, "1 2\n"),
      ({"zero_based": True}, "1,2\n")],
 )  # fmt: skip
 def test_an_option_without_a_use_is_refused(tmp_path, option, text):
@@ -168,32 +176,32 @@ def test_an_option_without_a_use_is_refused(tmp_path, option, text):
 
 
 def test_the_label_of_another_format_names_that_of_this_one(tmp_path):
-    (tmp_path / "in").write_text("1,2\n")
-    with pytest.raises(UsageError, match="does not use y; give label_column, or use format="):
+    (tmp_path / "in").write_text("1 1:2\n")
+    with pytest.raises(UsageError, match="does not use y; its labels stand in each line; omit it, or use format="):
         convert(str(tmp_path / "in"), str(tmp_path / "o.h5"), y="y")
 
 
 def test_names_are_what_they_are(tmp_path, said):
-    text = '"a, b", c ,c, "d",label\n1,2,3,4,0\n'
+    text = '"a, b", c ,e, "d",label\n1,2,3,4,0\n'
     assert converted(tmp_path, text) == ([[1, 2, 3, 4]], [0])
-    assert converted(tmp_path, text, label_column="a, b") == ([[2, 3, 4, 0]], [1])
-    assert converted(tmp_path, text, label_column="d") == ([[1, 2, 3, 0]], [4])
-    with pytest.raises(UsageError, match=r"has 2 columns called c; give label_column one of .* 1, 2$"):
-        converted(tmp_path, text, label_column="c")
+    assert converted(tmp_path, text, y="a, b") == ([[2, 3, 4, 0]], [1])
+    assert converted(tmp_path, text, y="d") == ([[1, 2, 3, 0]], [4])
+    with pytest.raises(DataError, match=r"has several columns called c; give each a name of its own"):
+        converted(tmp_path, text.replace("e", "c"))
 
 
 def test_numbers_of_rows_without_a_name_are_warned_of(tmp_path, said):
     assert converted(tmp_path, ",a,label\n0,5,0\n1,6,1\n") == ([[0, 5], [1, 6]], [0, 1])
     assert "the first column has no name" in said("WARNING")[0]
-    converted(tmp_path, "0,1,2\n5,6,0\n", label_column="2")
+    converted(tmp_path, "0,1,2\n5,6,0\n", y="2")
     assert "the first line numbers the columns" in said("WARNING")[1]
 
 
 def test_a_row_that_may_have_been_taken_for_names_is_told(tmp_path, said):
-    assert converted(tmp_path, "5.1,x,0\n4,3,1\n", label_column="-1") == ([[4, 3]], [1])
+    assert converted(tmp_path, "5.1,x,0\n4,3,1\n", y="-1") == ([[4, 3]], [1])
     assert "read as a header though it has numbers: 5.1, 0" in said("WARNING")[0]
     for text, label in (("2019,2020,label\n1,2,0\n", None), ("2019,2020,income\n1,2,0\n", "income")):
-        converted(tmp_path, text, label_column=label)
+        converted(tmp_path, text, y=label)
     assert len(said("WARNING")) == 1
 
 
@@ -215,7 +223,8 @@ def test_any_table_round_trips(tmp_path_factory, data):
             row[label] = data.draw(st.sampled_from(labels))
     separator = data.draw(st.sampled_from([",", ";", "|", "\t"]))
     quoting = data.draw(st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]))
-    header = data.draw(st.none() | st.lists(names.map(lambda name: f"n {name}"), min_size=width, max_size=width))
+    named = st.lists(names.map(lambda name: f"n {name}".strip()), min_size=width, max_size=width, unique=True)
+    header = data.draw(st.none() | named)
     out = io.StringIO()
     writer = csv.writer(
         out, delimiter=separator, quoting=quoting, lineterminator=data.draw(st.sampled_from(["\n", "\r\n"]))
@@ -235,7 +244,7 @@ def test_any_table_round_trips(tmp_path_factory, data):
     size = data.draw(st.integers(3, 200))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Text, "pieces", lambda text: whole(text, size))
-        option = {"label": False} if label is None else {"label_column": label}
+        option = {"label": False} if label is None else {"y": label}
         X, y = converted(folder, out.getvalue(), separator=separator, **option)
     kept = [column for column in range(width) if column != label]
     assert [[float(row[column]) for column in kept] for row in rows] == X
@@ -277,7 +286,7 @@ def test_columns_take_the_order_of_a_model(tmp_path, like):
     assert converted(tmp_path, "c,a,b\n3,1,2\n", like=path) == ([[1, 2, 3]], None)  # the label may be absent
     assert converted(tmp_path, "b,c,a\n2,3,1\n", like=path, label=False) == ([[1, 2, 3]], None)
     text = "b,income,c,a\n2,>50K,3,1\n5,<=50K,6,4\n"
-    assert converted(tmp_path, text, like=path, label_column="income") == ([[1, 2, 3], [4, 5, 6]], [">50K", "<=50K"])
+    assert converted(tmp_path, text, like=path, y="income") == ([[1, 2, 3], [4, 5, 6]], [">50K", "<=50K"])
 
 
 def test_other_columns_are_left_out_with_a_word(tmp_path, like, said):
@@ -286,46 +295,48 @@ def test_other_columns_are_left_out_with_a_word(tmp_path, like, said):
     assert said("WARNING")[0].endswith("not trained on it: id, income")
     text = "b,c,buys,a\n2,3,yes,1\n"
     assert converted(tmp_path, text, like=like("abc")) == ([[1, 2, 3]], None)
-    assert said("WARNING")[-1].endswith("not trained on it: buys; if one is the label, name it with label_column")
+    assert said("WARNING")[-1].endswith("not trained on it: buys; if one is the label, name it with y")
     assert converted(tmp_path, text, like=like("abc"), label=False) == ([[1, 2, 3]], None)
     assert said("WARNING")[-1].endswith("not trained on it: buys")
 
 
 def test_missing_columns_are_all_named(tmp_path, like):
-    with pytest.raises(DataError, match=r"lacks 2 columns that .*model.npz was trained on: d, e$"):
+    with pytest.raises(
+        DataError, match=r"lacks 2 columns that the model was trained on, .*: d, e; it has c, label, a, b$"
+    ):
         converted(tmp_path, TABLE, like=like("abcde"))
     assert not (tmp_path / "out.h5").exists()
 
 
 def test_a_label_that_the_model_needs_is_refused(tmp_path, like):
-    with pytest.raises(UsageError, match=r"column 0, c, is one that .* was trained on"):
-        converted(tmp_path, TABLE, like=like("abc"), label_column="c")
+    with pytest.raises(UsageError, match=r"the column c is one that .* was trained on"):
+        converted(tmp_path, TABLE, like=like("abc"), y="c")
     # a model may well have been trained on a column of such a name
     assert converted(tmp_path, "y,x,label\n1,2,0\n", like=like("xy")) == ([[2, 1]], [0])
     assert converted(tmp_path, "y,x\n1,2\n", like=like("xy")) == ([[2, 1]], None)
 
 
-def test_names_that_columns_share_go_by_position_or_not_at_all(tmp_path, like):
+def test_names_that_columns_share_are_refused(tmp_path, like):
     path = like("aba")
-    assert converted(tmp_path, "a,b,a\n1,2,3\n", like=path) == ([[1, 2, 3]], None)
-    assert converted(tmp_path, "label,a,b,a\n0,1,2,3\n", like=path) == ([[1, 2, 3]], [0])
-    with pytest.raises(DataError, match=r"several columns have the same name \(a\)"):
-        converted(tmp_path, "a,a,b\n1,2,3\n", like=path)
-    with pytest.raises(DataError, match=r"several columns have the same name \(a\)"):
-        converted(tmp_path, "a,b,a,c\n1,2,3,4\n", like=like("abc"))
+    for text in ("a,b,a\n1,2,3\n", "label,a,b,a\n0,1,2,3\n"):
+        with pytest.raises(DataError, match=r"in.csv has several columns called a"):
+            converted(tmp_path, text, like=path)
+    with pytest.raises(DataError, match="the model has several columns called a"):
+        converted(tmp_path, "a,b,c\n1,2,3\n", like=path)
+    assert converted(tmp_path, "1,2,3\n", like=path) == ([[1, 2, 3]], None)
 
 
 def test_a_model_without_names_gives_the_width(tmp_path, like):
     assert converted(tmp_path, "c,a\n3,1\n", like=like(2)) == ([[3, 1]], None)
     assert converted(tmp_path, "c,y,a\n3,0,1\n", like=like(2)) == ([[3, 1]], [0])
     assert converted(tmp_path, "3,1\n", like=like(2)) == ([[3, 1]], None)
-    assert converted(tmp_path, "3,1,0\n", like=like(2), label_column=2) == ([[3, 1]], [0])
-    with pytest.raises(UsageError, match="label_column"):  # the last, by a guess
+    assert converted(tmp_path, "3,1,0\n", like=like(2), y=2) == ([[3, 1]], [0])
+    with pytest.raises(UsageError, match="name the label with y"):  # the last, by a guess
         converted(tmp_path, "3,1,0\n", like=like(2))
     with pytest.raises(DataError, match=r"has 3 columns, but .* was trained on 2, and the model has no column names"):
         converted(tmp_path, "a,b,c\n3,1,0\n", like=like(2), label=False)
-    with pytest.raises(DataError, match=r"has 1 column besides the label, column 1, label, but .* was trained on 2"):
-        converted(tmp_path, "a,label\n3,1\n", like=like(2), label_column="label")
+    with pytest.raises(DataError, match=r"has 1 column beside the label, label, but .* was trained on 2"):
+        converted(tmp_path, "a,label\n3,1\n", like=like(2), y="label")
 
 
 def test_a_table_without_names_goes_by_position(tmp_path, like):
@@ -358,7 +369,7 @@ def test_the_model_is_no_place_to_write_to(tmp_path, like):
 @pytest.mark.parametrize("head", ["member,age,label\n", ""])
 def test_true_and_false_are_1_and_0(tmp_path, yes, no, head):
     text = f"{head}{yes},31,a\n{no},4.5,b\n1,2,a\n"
-    assert converted(tmp_path, text, label_column=-1) == ([[1, 31], [0, 4.5], [1, 2]], ["a", "b", "a"])
+    assert converted(tmp_path, text, y=-1) == ([[1, 31], [0, 4.5], [1, 2]], ["a", "b", "a"])
 
 
 def test_a_first_row_of_true_and_false_is_no_line_of_names(tmp_path):
@@ -371,28 +382,28 @@ def test_labels_of_true_and_false_keep_their_values(tmp_path):
 
 
 def test_all_columns_that_are_refused_are_named_at_once(tmp_path):
-    text = "city,age,sex,member,plan,label\nRome,31,f,True,,1\nOslo,x,m,False,b,0\n"
+    text = "city,age,sex,member,plan,label\n7,31,1,True,,1\nOslo,x,m,False,2,0\n8,30,2,True,3,1\n"
     with pytest.raises(DataError) as error:
         converted(tmp_path, text)
     said = str(error.value)
-    assert all(word in said for word in ("city", "age", "sex", "plan", "'Rome'", "line 2", "4 columns")), said
+    assert all(word in said for word in ("city", "age", "sex", "plan", "'Oslo' in line 3", "3 columns")), said
+    assert "line 2, column plan: the value is missing" in said and 'drop="city,age,sex,plan"' in said
     assert "member" not in said and "label" not in said.split("csv", 1)[1]
 
 
 def test_of_a_wide_table_all_are_named_too(tmp_path):
     names = [f"name{place}" for place in range(40)]
     with pytest.raises(DataError) as error:
-        converted(tmp_path, ",".join([*names, "label"]) + "\n" + "a," * 40 + "1\n")
+        converted(tmp_path, ",".join([*names, "label"]) + "\n" + ("1," * 40 + "1\n") * 2 + "a," * 40 + "1\n")
     assert all(name in str(error.value) for name in names)
 
 
 def test_columns_by_number_are_named_where_there_are_no_names(tmp_path):
-    with pytest.raises(DataError, match=r"2 columns .*'a' in line 1: 0, 2;"):
-        converted(tmp_path, "a,1,b,2\nc,3,d,4\n", label_column=-1)
+    with pytest.raises(DataError, match=r"2 columns .*'a' in line 2: 0, 2;"):
+        converted(tmp_path, "5,1,6,2\na,3,b,4\n", y=-1)
 
 
-def test_a_line_that_is_cut_short_is_said_after_what_comes_before_it(tmp_path):
-    with pytest.raises(DataError, match="line 2, column a: 'x'"):
-        converted(tmp_path, "a,b,label\nx,1,0\n1,2\n")
-    with pytest.raises(DataError, match="line 2: 2 columns"):
-        converted(tmp_path, "a,b,label\n1,2\nx,1,0\n")
+def test_a_line_that_is_cut_short_is_said_first(tmp_path):
+    for text in ("a,b,label\nx,1,0\n1,2\n3,4,1\n", "a,b,label\n1,1,1\n1,2\nx,1,0\n"):
+        with pytest.raises(DataError, match="line 3: 2 columns"):
+            converted(tmp_path, text)

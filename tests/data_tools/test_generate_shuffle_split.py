@@ -10,9 +10,9 @@ import scipy.sparse as sp
 from conftest import call, write_h5
 from test_convert import stored
 
-from data_tools.generate import generate
-from data_tools.shuffle import shuffle
-from data_tools.split import split
+from streammargin.data_tools.generate import generate
+from streammargin.data_tools.shuffle import shuffle
+from streammargin.data_tools.split import split
 from streammargin.errors import OutputError, UsageError
 
 
@@ -92,7 +92,7 @@ def identities(path):
 def test_shuffle_is_a_permutation(tmp_path, monkeypatch, kind, buckets):
     import importlib
 
-    module = importlib.import_module("data_tools.shuffle")
+    module = importlib.import_module("streammargin.data_tools.shuffle")
     monkeypatch.setattr(module, "buckets_for", lambda *sizes: buckets)
     given = numbered(tmp_path, kind)
     orders = []
@@ -145,7 +145,7 @@ def test_the_commands(tmp_path):
         ["", "shuffle", "g.h5", "s.h5", "--seed", "3", "-q"],
         ["a.h5: 750 rows, b.h5: 250 rows\n", "split", "s.h5", "a.h5", "b.h5", "--test-size", "0.25"],
     ):
-        done = call(*arguments, module="data_tools", cwd=tmp_path)
+        done = call(*arguments, module="streammargin.data_tools", cwd=tmp_path)
         assert (done.returncode, done.stdout, done.stderr) == (0, "", line)
     assert stored(tmp_path / "a.h5")[0].shape == (750, 300) and stored(tmp_path / "b.h5")[0].shape == (250, 300)
 
@@ -163,7 +163,7 @@ def test_both_parts_need_a_file_of_their_own(tmp_path):
 
 def test_a_missing_label_file_is_not_the_outputs_fault(tmp_path):
     path = write_h5(tmp_path / "in.h5", np.eye(4))
-    done = call("split", path, "a.h5", "b.h5", "--y", "none.npy", module="data_tools", cwd=tmp_path)
+    done = call("split", path, "a.h5", "b.h5", "--y", "none.npy", module="streammargin.data_tools", cwd=tmp_path)
     assert done.returncode == 66 and "none.npy" in done.stderr and "space" not in done.stderr
 
 

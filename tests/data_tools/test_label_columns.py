@@ -11,9 +11,9 @@ from test_convert import stored
 from test_csv_columns import converted, said  # noqa: F401
 
 import streammargin as sm
-from data_tools.convert import convert
-from data_tools.shuffle import shuffle
-from data_tools.split import split
+from streammargin.data_tools.convert import convert
+from streammargin.data_tools.shuffle import shuffle
+from streammargin.data_tools.split import split
 from streammargin.errors import DataError, UsageError
 from streammargin.sources import label_column
 from streammargin.tables.textfile import Text
@@ -53,7 +53,7 @@ def test_what_labels_are(tmp_path, monkeypatch, labels, kept, size):
 @settings(max_examples=40)
 @given(st.lists(st.sampled_from(["7", "007", "7.0", "7e0", "8", "8.5", "8.50", "x", "-7", "0", "-0"]), min_size=1))
 def test_labels_come_back_as_they_were_spelt(tmp_path_factory, labels):
-    found = converted(tmp_path_factory.mktemp("t"), table(labels), label_column="label")[1]
+    found = converted(tmp_path_factory.mktemp("t"), table(labels), y="label")[1]
     values = [None if label == "x" else float(label) for label in set(labels)]
     if None in values or len(set(values)) < len(values):
         assert found == labels
@@ -67,7 +67,7 @@ def test_the_label_stands_in_any_column(tmp_path, place):
     labels = ["07", "7", "8"]
     for separator in ",;":
         lines = [separator.join([*row[:place], label, *row[place:]]) for row, label in zip(rows, labels, strict=True)]
-        X, y = converted(tmp_path, "\n".join(lines), label_column=place, separator=separator)
+        X, y = converted(tmp_path, "\n".join(lines), y=place, separator=separator)
         assert y == labels and [[float(v) for v in row] for row in rows] == X
 
 
@@ -168,18 +168,18 @@ def test_the_label_of_a_model_is_known_again(tmp_path, said):  # noqa: F811
 
     new = "income,label,hours,age\n>50K,1,41,33\n"
     for via in (lambda path: path, shuffled, parted):
-        model = trained(tmp_path, INCOME, via, label_column="income")
+        model = trained(tmp_path, INCOME, via, y="income")
         assert converted(tmp_path, new, like=model) == ([[33, 41]], [">50K"])
         assert converted(tmp_path, "hours,age\n41,33\n", like=model) == ([[33, 41]], None)
     assert sum(text.endswith("the label is column 0, income") for text in said("INFO")) == 3
-    assert converted(tmp_path, new, like=model, label_column="label") == ([[33, 41]], [1])
+    assert converted(tmp_path, new, like=model, y="label") == ([[33, 41]], [1])
 
 
 def test_so_is_its_place_in_a_table_without_names(tmp_path):
-    model = trained(tmp_path, "a,30,40\nb,20,10\na,50,45\nb,22,12\n", label_column=0)
+    model = trained(tmp_path, "a,30,40\nb,20,10\na,50,45\nb,22,12\n", y=0)
     assert converted(tmp_path, "b,33,41\n", like=model) == ([[33, 41]], ["b"])
     assert converted(tmp_path, "33,41\n", like=model) == ([[33, 41]], None)
-    with pytest.raises(UsageError, match="label_column"):  # it has names, and none of them is that of a label
+    with pytest.raises(UsageError, match="name the label with y"):  # it has names, and none of them is that of a label
         converted(tmp_path, "p,q,r\n33,41,1\n", like=model)
 
 
@@ -193,7 +193,7 @@ def test_a_series_names_its_label_too(tmp_path):
 
 def test_an_attribute_of_another_kind_is_no_name(tmp_path):
     (tmp_path / "train.csv").write_text(INCOME)
-    convert(str(tmp_path / "train.csv"), str(tmp_path / "train.h5"), label_column="income")
+    convert(str(tmp_path / "train.csv"), str(tmp_path / "train.h5"), y="income")
     for value in (np.arange(3), 0.5, h5py.Empty("f")):
         with h5py.File(tmp_path / "train.h5", "r+") as file:
             file["y"].attrs[label_column.ATTRIBUTE] = value
@@ -201,7 +201,7 @@ def test_an_attribute_of_another_kind_is_no_name(tmp_path):
 
 
 def test_values_that_are_missing_are_counted(tmp_path):
-    with pytest.raises(DataError, match=r"line 3, column a: the value is missing, as in 2 more of the lines read"):
+    with pytest.raises(DataError, match=r"line 3, column a: the value is missing, as in 2 more rows"):
         converted(tmp_path, "a,b,label\n1,2,0\n,2,1\n,3,0\n,4,1\n")
-    with pytest.raises(DataError, match=r"2 columns hold values .* the missing one in line 3: a, b;"):
+    with pytest.raises(DataError, match=r"2 columns have missing values, the first in line 3: a \(2\), b \(1\);"):
         converted(tmp_path, "a,b,label\n1,2,0\n,2,1\n3,,0\n,4,1\n")

@@ -15,9 +15,9 @@ from test_convert import random_matrix, stored
 from test_convert_bad_input import old_csc
 
 import streammargin as sm
-from data_tools.convert import convert
-from data_tools.shuffle import shuffle
-from data_tools.split import split
+from streammargin.data_tools.convert import convert
+from streammargin.data_tools.shuffle import shuffle
+from streammargin.data_tools.split import split
 from streammargin.errors import DataError, ReadWriteError, UsageError
 from streammargin.model.linear import LinearModel
 from streammargin.sources.hdf5.names import write_names
@@ -44,7 +44,7 @@ def table(folder, text, **options):
 
 
 def test_a_table_keeps_its_names(tmp_path):
-    assert table(tmp_path, '"a, b", c ,label,c,"say ""x""",é\n1,2,0,3,4,5\n') == ["a, b", "c", "c", 'say "x"', "é"]
+    assert table(tmp_path, '"a, b", c ,label,d,"say ""x""",é\n1,2,0,3,4,5\n') == ["a, b", "c", "d", 'say "x"', "é"]
     assert table(tmp_path, "label,a,\n0,1,2\n") == ["a", ""]
     assert table(tmp_path, "a\tb\r\n1\t2\r\n", separator="tab", label=False) == ["a", "b"]
     assert table(tmp_path, "1,2\n3,4\n", label=False) is None
@@ -71,7 +71,7 @@ texts = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs")), m
 @settings(max_examples=60)
 @given(names=st.lists(texts, min_size=1, max_size=8), quoted=st.booleans())
 def test_any_names_of_a_table_round_trip(tmp_path_factory, names, quoted):
-    names = [f"n{name}".strip(" \t") for name in names]
+    names = list(dict.fromkeys(f"n{name}".strip(" \t") for name in names))
     fields = ['"' + name.replace('"', '""') + '"' for name in names]
     text = ",".join(fields) + "\n" + ",".join("1" for _ in names) + "\n"
     assert table(tmp_path_factory.mktemp("names"), text, label=False) == names
@@ -193,7 +193,7 @@ def test_a_table_to_train_on_and_one_to_predict(tmp_path):
     (tmp_path / "train.csv").write_text("\n".join(lines))
     lines = ["debts,id,age,hours", *(f"{c},x{k},{a},{b}" for k, (a, b, c) in enumerate(X))]
     (tmp_path / "new.csv").write_text("\n".join(lines))
-    convert(str(tmp_path / "train.csv"), str(tmp_path / "train.h5"), label_column="income")
+    convert(str(tmp_path / "train.csv"), str(tmp_path / "train.h5"), y="income")
     trained = sm.train(str(tmp_path / "train.h5"), C=100.0).model
     assert trained.feature_names_in_.tolist() == ["age", "hours", "debts"]
     trained.save(tmp_path / "income.npz")

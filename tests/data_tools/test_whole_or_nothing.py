@@ -2,8 +2,13 @@
 
 import errno
 import os
+import shutil
 import signal
+import subprocess
+import sys
 import threading
+import zipfile
+from pathlib import Path
 
 import h5py
 import numpy as np
@@ -12,9 +17,10 @@ from conftest import call, write_h5
 from test_convert import random_matrix
 from test_convert_bad_input import old_csc
 
-from data_tools import main as command
-from data_tools.generate import generate
-from data_tools.split import split
+import streammargin
+from streammargin.data_tools import main as command
+from streammargin.data_tools.generate import generate
+from streammargin.data_tools.split import split
 from streammargin.errors import OutputError, ReadWriteError, UsageError
 from streammargin.sources.hdf5.write import RowWriter
 
@@ -137,5 +143,22 @@ def test_many_classes_keep_their_labels(tmp_path):
 def test_a_full_standard_error_changes_no_exit_code(tmp_path, blobs_file):
     for arguments, code in (([blobs_file, tmp_path / "out.h5"], 0), ([tmp_path / "gone.h5", tmp_path / "no.h5"], 66)):
         with open("/dev/full", "w") as full:
-            done = call("convert", *arguments, module="data_tools", capture_output=False, stderr=full)
+            done = call("convert", *arguments, module="streammargin.data_tools", capture_output=False, stderr=full)
         assert done.returncode == code
+
+
+@pytest.mark.slow  # builds a wheel
+def test_the_tools_are_installed_inside_of_the_package(tmp_path):
+    """Whether or not a checkout has the link to them: an archive of one may have a file in its place."""
+    root = Path(streammargin.__file__).parents[1]
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(root / name, tmp_path)
+    for name in ("streammargin", "data_tools"):
+        shutil.copytree(root / name, tmp_path / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+    for step in ("with", "without"):
+        done = subprocess.run([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", step], cwd=tmp_path)
+        assert done.returncode == 0
+        (wheel,) = (tmp_path / step).iterdir()
+        names = {name for name in zipfile.ZipFile(wheel).namelist() if "data_tools" in name}
+        assert names == {f"streammargin/data_tools/{path.name}" for path in (root / "data_tools").glob("*.py")}
+        (tmp_path / "streammargin" / "data_tools").unlink(missing_ok=True)

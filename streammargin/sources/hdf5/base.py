@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
 import weakref
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ from streammargin.sources.hdf5.nodes import attribute, decoding, look_up
 from streammargin.sources.hdf5.storage import has_link
 from streammargin.sources.label_column import ATTRIBUTE
 
+SCHEMA, RANGES = "streammargin-schema", "streammargin-ranges"  # attributes of rows that were made of a table
 _NO_COMPRESSION = (h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHER32)
 
 
@@ -138,6 +140,23 @@ class HDF5Source(Source):
 
     def names_bytes(self) -> int:
         return names_bytes(names_column(self.file, self.x, self.path))
+
+    def schema(self) -> dict[str, Any] | None:
+        with contextlib.suppress(ValueError):
+            found = json.loads(self._told(SCHEMA) or "null")
+            if isinstance(found, dict) and self.x == "X":
+                return found
+        return None
+
+    def ranges(self) -> str | None:
+        return self._told(RANGES)
+
+    def _told(self, name: str) -> str | None:
+        """An attribute of the file that is text."""
+        with contextlib.suppress(ValueError):
+            found = attribute(self.file, name)
+            return found if isinstance(found, str) else None
+        return None
 
     def feature_names(self) -> np.ndarray | None:
         column = names_column(self.file, self.x, self.path)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -46,6 +46,11 @@ def write_hdf5(batches: Any, path: str | os.PathLike[str], *, dtype: str | None 
     if not is_stream(batches):
         raise UsageError(f"batches must be an iterable of (X, y), as in [(X, y)], not {type(batches).__name__}")
     check_output(path, bool(force))
+    return write_batches(batches, path, dtype, bool(force), {})
+
+
+def write_batches(batches: Any, path: str, dtype: str | None, force: bool, attributes: Mapping[str, str]) -> int:
+    """`write_hdf5` of checked arguments. attributes: of the file."""
     pulled = _batches(batches)
     try:
         first = next(pulled, None)
@@ -54,10 +59,11 @@ def write_hdf5(batches: Any, path: str | os.PathLike[str], *, dtype: str | None 
         kept = first.dtype if dtype is None else np.dtype(dtype)
         narrowing = Narrowing(kept, path)
         label = LabelColumn(None, outputs=first.outputs())
-        with writing(path, bool(force), kept, first.sparse, first.features, first.feature_names(), label) as writer:
+        with writing(path, force, kept, first.sparse, first.features, first.feature_names(), label) as writer:
             writer.append(_checked(first, first, narrowing, dtype))
             for source in pulled:
                 writer.append(_checked(source, first, narrowing, dtype))
+            writer.file.attrs.update(attributes)
     except _OfTheIterable as error:
         assert error.__cause__ is not None
         raise error.__cause__ from None

@@ -22,7 +22,7 @@ from streammargin.sources.labels import output_names
 
 
 class RowWriter:
-    """Appends batches to one open HDF5 file: X (dense dataset or csr_matrix group), y, sample_weight, var."""
+    """Appends batches to one open HDF5 file: X (dense dataset or csr_matrix group), y, sample_weight, qid, var."""
 
     rows: int
     nnz: int
@@ -65,10 +65,11 @@ class RowWriter:
             assert batch.X is not None
             self._dense.append(batch.X)
         self.rows += batch.rows
-        for name, values in (("y", batch.labels), ("sample_weight", batch.weights)):
+        for name, values in (("y", batch.labels), ("sample_weight", batch.weights), ("qid", batch.qids)):
             if values is not None:
                 if name not in self._columns:
-                    self._columns[name] = self._labels() if name == "y" else Appender(self.file, name, np.float64)
+                    kind = np.int64 if name == "qid" else np.float64
+                    self._columns[name] = self._labels() if name == "y" else Appender(self.file, name, kind)
                 self._columns[name].append(values)
 
     def _labels(self) -> LabelWriter | SpeltWriter:

@@ -13,6 +13,8 @@ from streammargin.errors import DataError, InputMissingError, StreamMarginError
 from streammargin.tables.readers.base import Reader
 
 ROWS = 1 << 14  # of a batch
+BUFFER = 1 << 17  # bytes that are read at a time of a column of Parquet
+WHOLE = 64 << 20  # bytes of a row group of Parquet that is decoded as a whole
 
 
 @contextlib.contextmanager
@@ -38,9 +40,10 @@ class Batches(Reader):
 
     def __init__(
         self, name: str, schema: pa.Schema, opened: Callable[[Sequence[str]], Iterator[Any]], paths: Sequence[str] = (),
-        once: bool = False,
+        once: bool = False, count: int | None = None,
     ) -> None:  # fmt: skip
-        self.once = once
+        self.once, self.count = once, count
+        self.types = {field.name: field.type for field in schema}
         self.name, self.columns, self._opened, self._paths = name, list(schema.names), opened, list(paths)
         twice = {column for column in self.columns if self.columns.count(column) > 1}
         if twice:
@@ -87,7 +90,11 @@ def of_object(data: Any) -> Reader:
         return Batches("the dataset", data.schema, opened)
     pandas = hasattr(data, "iloc")  # whose index is no column
     table = pa.Table.from_pandas(data, preserve_index=False) if pandas else pa.table(data)
-    return Batches("the table", table.schema, lambda columns: iter(table.select(list(columns)).to_batches(ROWS)))
+
+    def slices(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        return iter(table.select(list(columns)).to_batches(ROWS))
+
+    return Batches("the table", table.schema, slices, count=table.num_rows)
 
 
 def pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -104,6 +111,17 @@ def of_stream(file: Any, name: str) -> Reader:
     return Batches(name, stream.schema, lambda columns: pieces(stream), once=True)
 
 
+def of_stream_file(path: str) -> Reader:
+    """A reader of a file that holds an Arrow stream."""
+
+    def opened(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        with pa.memory_map(path) as file:
+            yield from pieces(pa.ipc.open_stream(file))
+
+    with damage(path), pa.memory_map(path) as file:
+        return Batches(path, pa.ipc.open_stream(file).schema, opened, [path])
+
+
 def of_ipc(path: str) -> Reader:
     """A reader of a Feather (Arrow IPC) file."""
     with damage(path):
@@ -115,18 +133,27 @@ def of_ipc(path: str) -> Reader:
     return Batches(path, file.schema, opened, [path])
 
 
+def of_groups(file: Any, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """The rows of a Parquet file. A small row group is decoded column by column: side by side they take more memory."""
+    for group in range(file.num_row_groups):
+        if file.metadata.row_group(group).total_byte_size <= WHOLE:
+            yield from pieces(file.read_row_group(group, columns=list(columns)).combine_chunks().to_batches())
+        else:
+            yield from file.iter_batches(ROWS, row_groups=[group], columns=list(columns))
+
+
 def of_parquet(path: str) -> Reader:
     """A reader of a Parquet file."""
     from pyarrow import parquet
 
-    with damage(path):
-        schema = parquet.ParquetFile(path).schema_arrow
+    with damage(path), parquet.ParquetFile(path) as whole:
+        schema, count = whole.schema_arrow, whole.metadata.num_rows
 
     def opened(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        with parquet.ParquetFile(path, buffer_size=1 << 20) as file:
-            yield from file.iter_batches(ROWS, columns=list(columns))
+        with parquet.ParquetFile(path, buffer_size=BUFFER) as file:
+            yield from of_groups(file, columns)
 
-    return Batches(path, schema, opened, [path])
+    return Batches(path, schema, opened, [path], count=count)
 
 
 def of_folder(path: str) -> Reader:
@@ -142,12 +169,12 @@ def of_folder(path: str) -> Reader:
     def opened(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         for fragment in fragments:
             keys = dataset.get_partition_keys(fragment.partition_expression)
-            with damage(fragment.path), parquet.ParquetFile(fragment.path, buffer_size=1 << 20) as file:
+            with damage(fragment.path), parquet.ParquetFile(fragment.path, buffer_size=BUFFER) as file:
                 stored = [name for name in columns if name not in keys]
                 lacking = [name for name in stored if name not in file.schema_arrow.names]
                 if lacking:
                     raise DataError(f"{fragment.path} lacks the column {lacking[0]}, which other files here have")
-                for batch in file.iter_batches(ROWS, columns=stored):
+                for batch in of_groups(file, stored):
                     arrays = [
                         pa.array([keys[name]] * batch.num_rows) if name in keys else batch.column(name)
                         for name in columns

@@ -6,7 +6,8 @@ A new format is one new file with a subclass of Reader, and one line in `streamm
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -28,6 +29,10 @@ class Reader(ABC):
         Whether the table says what its columns hold; text does not;
     once : bool
         Whether it can be read once only: a pipe, or a stream of batches;
+    types : dict of str to pyarrow.DataType
+        Of all columns; {} where they are not known before reading;
+    count : int or None
+        Of the rows; None where it is not known before reading;
     gaps : sequence of str
         Texts that stand for a missing value; labels apart, of which only "" does. A typed table has none.
     """
@@ -37,6 +42,8 @@ class Reader(ABC):
     named: bool = True
     typed: bool = True
     once: bool = False
+    types: Mapping[str, pa.DataType] = MappingProxyType({})
+    count: int | None = None
     gaps: Sequence[str] = ()
 
     @abstractmethod

@@ -8,19 +8,22 @@ from __future__ import annotations
 import csv
 import io
 import os
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
 
 from streammargin.errors import DataError
 from streammargin.tables.readers.base import Reader
 from streammargin.tables.stage import writes
-from streammargin.tables.textfile import LONGEST_LINE, SHOWN, Text, plain_lines
+from streammargin.tables.textfile import LONGEST_LINE, SHOWN, Text, decoded, plain_lines
 
 GAPS = ["", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "?"]
 TRUE, FALSE = ["true", "True", "TRUE"], ["false", "False", "FALSE"]
 BLANKS = " \t"
+NEAR = (b'" ', b' "', b'"\t', b'\t"')  # found much faster than a pattern
 
 
 class Delimited(Reader):
@@ -45,6 +48,13 @@ class Delimited(Reader):
         self._text, self.once = text, text is not None
         self._rows = self._line = self._here = 0  # rows before the latest piece, its first line, its rows
         self._piece = b""
+        blanks, mark = BLANKS.replace(separator, ""), re.escape(separator)
+        # a quote with blanks outside or inside of it: these are told apart, which Arrow does not
+        self._apart = re.compile(
+            rf'(?:^|{mark})(?:[{blanks}]+"(?!"[^{mark}\n])|"[{blanks}])|[{blanks}]"(?:{mark}|$)|"[{blanks}]+(?:{mark}|$)'
+            .encode(), re.MULTILINE,
+        )  # fmt: skip
+        self._empty = re.compile(rf"^[{blanks}]+$".encode(), re.MULTILINE)
 
     def batches(self, columns: Sequence[str], words: frozenset[str]) -> Iterator[pa.RecordBatch]:
         own = [str(place) for place in range(len(self.columns))]  # unique, unlike the names
@@ -61,11 +71,19 @@ class Delimited(Reader):
             for line, raw in self._pieces(source):
                 self._line, self._piece = line, raw
                 try:
-                    table = arrow_csv.read_csv(pa.BufferReader(raw), read, parse, convert)
-                except pa.ArrowInvalid as error:
+                    blank = b" " in raw or b"\t" in raw
+                    plain = not (blank and any(pair in raw for pair in NEAR)) or self._apart.search(raw) is None
+                    whole = raw if plain else _joined(_split(raw.decode("utf-8"), self.separator), self.separator)
+                    table = arrow_csv.read_csv(pa.BufferReader(whole), read, parse, convert)
+                except (pa.ArrowInvalid, csv.Error, UnicodeDecodeError) as error:
                     raise self._fault(str(error)) from None
                 self._here = table.num_rows
-                yield from table.rename_columns(list(columns)).combine_chunks().to_batches()
+                for batch in table.combine_chunks().to_batches():
+                    arrays = [
+                        _words(column, plain, name not in words)
+                        for name, column in zip(columns, batch.columns, strict=True)
+                    ]
+                    yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
                 self._rows += table.num_rows
 
     def _pieces(self, source: Text) -> Iterator[tuple[int, bytes]]:
@@ -74,7 +92,10 @@ class Delimited(Reader):
         for line, raw in source.pieces():
             if not kept:
                 first = line
-            kept += plain_lines(raw, self.name, line)
+            raw = plain_lines(raw, self.name, line)
+            if b"\n " in raw or b"\n\t" in raw:  # lines of blanks are no rows
+                raw = raw if b'"' in raw else self._empty.sub(b"", raw)
+            kept += raw
             if header:
                 cut = _row_end(kept)
                 if cut < 0:
@@ -101,9 +122,11 @@ class Delimited(Reader):
                     )
         except csv.Error as error:
             return DataError(f"{self.name}, line {self._line} or later: {error}; is a quote missing?")
-        except UnicodeDecodeError as error:
-            line = self._line + self._piece[: error.start].count(b"\n")
-            return DataError(f"{self.name}, line {line}: not UTF-8 text; save the file as UTF-8")
+        except UnicodeDecodeError:
+            try:
+                decoded(self._piece, self.name, self._line)
+            except DataError as fault:
+                return fault
         return DataError(f"{self.name}, line {self._line} or later: {why[:200]}; write the table again")
 
     def _lines(self) -> Iterator[tuple[int, list[str]]]:
@@ -141,6 +164,58 @@ class Delimited(Reader):
         return f"{found.st_size} {found.st_mtime_ns} {found.st_ino}"
 
 
+def _words(column: pa.Array, trimmed: bool, guessed: bool) -> pa.Array:
+    """A column without blanks at the ends of its words; numbers where a guess of the type missed that all are.
+
+    trimmed: whether blanks are to be taken off; guessed: whether the column may hold numbers.
+    """
+    if not pa.types.is_string(column.type):
+        return column
+    column = pc.utf8_trim(column, BLANKS) if trimmed else column
+    if not guessed:
+        return column
+    kept = pc.if_else(pc.is_in(column, value_set=pa.array(GAPS)), None, column).drop_null()
+    if not len(kept) or _number(kept[:1]) is None:  # most columns of words end here
+        return column
+    numbers = _number(pc.if_else(pc.is_in(column, value_set=pa.array(GAPS)), None, column))
+    return column if numbers is None else numbers
+
+
+def _number(words: pa.Array) -> pa.Array | None:
+    """Words as numbers, True and False as 1 and 0; None where one is no number."""
+    lower = pc.utf8_lower(pc.utf8_trim(words, BLANKS))
+    plain = pc.if_else(pc.equal(lower, "true"), "1", pc.if_else(pc.equal(lower, "false"), "0", lower))
+    try:
+        return pc.cast(pc.replace_substring_regex(plain, r"^\+(\d|\.)", r"\1"), pa.float64())
+    except pa.ArrowInvalid:
+        return None
+
+
+def _split(text: str, separator: str) -> Iterator[list[str]]:
+    """The fields of each row, without blanks around them unless these are in quotes. Raises csv.Error."""
+    blanks, mark = BLANKS.replace(separator, ""), re.escape(separator)
+    field = re.compile(rf'[{blanks}]*(?:"([^"]*(?:""[^"]*)*)"[{blanks}]*|((?:[^"{mark}\n][^{mark}\n]*)?))({mark}|\n)')
+    row: list[str] = []
+    place = 0
+    while place < len(text):
+        found = field.match(text, place)
+        if found is None:
+            raise csv.Error(f"{separator!r} expected after a quote")
+        place = found.end()
+        row.append(found[2].strip(BLANKS) if found[1] is None else found[1].replace('""', '"'))
+        if found[3] == "\n":
+            if row != [""]:
+                yield row
+            row = []
+
+
+def _joined(rows: Iterable[list[str]], separator: str) -> bytes:
+    """Rows as delimited text."""
+    out = io.StringIO(newline="")
+    csv.writer(out, delimiter=separator, lineterminator="\n").writerows(rows)
+    return out.getvalue().encode()
+
+
 def _row_end(text: bytes) -> int:
     """The end of the first row, line ends in quotes apart; -1 where the row does not end."""
     end = text.find(b"\n") + 1
@@ -155,7 +230,7 @@ def first_rows(source: Text, separator: str, most: int = 2) -> list[list[str]]:
     while True:  # a row may have line ends in quotes
         kept = source.peek(lines)
         if kept.count(b"\n") < lines:  # all of the text
-            whole = kept
+            whole = kept if kept.endswith(b"\n") else kept + b"\n"
             break
         whole = kept[: kept.rfind(b"\n") + 1]
         if whole.count(b'"') % 2 == 0:
@@ -163,15 +238,12 @@ def first_rows(source: Text, separator: str, most: int = 2) -> list[list[str]]:
         lines *= 2
     kept = plain_lines(whole, path, 1)
     try:
-        text = io.StringIO(kept.decode("utf-8"), newline="")
+        text = io.StringIO(decoded(kept, path, 1), newline="")
         found: list[list[str]] = []
         for fields in csv.reader(text, delimiter=separator, skipinitialspace=True, strict=True):
             found.append([field.strip(BLANKS) for field in fields])
             if len(found) == most:
                 break
         return found
-    except UnicodeDecodeError as error:
-        line = 1 + kept[: error.start].count(b"\n")
-        raise DataError(f"{path}, line {line}: not UTF-8 text; save the file as UTF-8") from None
     except csv.Error as error:
         raise DataError(f"{path}, line 1: {error}; is a quote missing, in {kept[:SHOWN]!r}?") from None

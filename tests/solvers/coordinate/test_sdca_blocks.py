@@ -12,7 +12,7 @@ from reference.sources import CountingSource
 from reference.training import binary
 
 import streammargin as sm
-from data_tools.generate import generate
+from streammargin.data_tools.generate import generate
 from streammargin.rows.blocks import PREFETCH_BYTES
 
 

@@ -148,7 +148,7 @@ def test_of_numbers():
 def test_a_constant_column_costs_few_passes(solver, C, tmp_path):
     """Rows of the benchmark's set A took 57 passes for 11 at C = 1, and did not end with momentum at C = 10."""
     path = str(tmp_path / "A.h5")
-    from data_tools.generate import generate
+    from streammargin.data_tools.generate import generate
 
     generate(path, rows=4000, features=47_000, sparse=True, nonzeros=75, noise=0.1, seed=1)
     without, beside = (sm.train(path, solver=solver, C=C, bias=bias, passes=400) for bias in (0, 1))
@@ -157,7 +157,7 @@ def test_a_constant_column_costs_few_passes(solver, C, tmp_path):
 
 
 def test_out_of_core_as_well(tmp_path):
-    from data_tools.generate import generate
+    from streammargin.data_tools.generate import generate
 
     path = str(tmp_path / "A.h5")
     generate(path, rows=20_000, features=47_000, sparse=True, nonzeros=75, noise=0.1, seed=1)

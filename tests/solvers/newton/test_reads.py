@@ -12,8 +12,8 @@ from reference.training import binary, check_certificate
 from reference.words import loss_word
 
 import streammargin as sm
-from data_tools.generate import generate
 from streammargin.compiled import newton as kernel
+from streammargin.data_tools.generate import generate
 from streammargin.solvers.newton import newton
 from streammargin.solvers.newton.reads import Reads, curvature, share_left
 from streammargin.solvers.roles import Role, entries

@@ -9,39 +9,52 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from data_tools.formats import Asked, Found
 from streammargin.errors import DataError
 from streammargin.matching import EXACT, is_plain, strict_number
 from streammargin.sources.batch import Batch
+from streammargin.tables.matrices.base import How, Matrix
 from streammargin.tables.textfile import SHOWN, Text, check_label, plain_lines
 
-TEXT, SUFFIXES, OPTIONS = True, (), ("zero_based",)
+TEXT = True
+_QID = re.compile(rb"^([ \t]*[^ \t\n]+[ \t]+)qid:(\d{1,18})(?=[ \t\n])", re.MULTILINE)
+_ROW = re.compile(rb"^[ \t]*[^ \t\n#]+(?:[ \t]+(?:qid|\d+):[^ \t\n]+)*[ \t]*(?:#|$)")
 _COMMENT = re.compile(rb"#[^\n]*")
 _COLON, _NEWLINE = b":\n"
 
 
 def sniff(start: bytes) -> bool:
-    """Whether this may be svmlight text: any text may."""
-    return True
+    """Whether the first rows look like svmlight text, and one has a value."""
+    lines = [line for line in start.split(b"\n", 20)[:20] if line.split(b"#")[0].strip()]
+    return any(b":" in line for line in lines[:-1] or lines) and all(map(_ROW.match, lines[:-1] or lines))
 
 
-def read(text: Text, asked: Asked) -> Found:
+def read(text: Text, how: How) -> Matrix:
     """The rows with their labels."""
-    batches = rows_of(text, asked.zero_based, asked.features)
-    return Found(batches, True, asked.features, np.dtype(np.float32))
+    batches = rows_of(text, how.zero_based, how.features)
+    return Matrix(batches, True, how.features, np.dtype(np.float32))
 
 
 def rows_of(source: Text, zero_based: bool, features: int | None) -> Iterator[Batch]:
     """Sparse batches (float64 values, indices from 0) with labels. Raises DataError naming the line."""
+    grouped: bool | None = None  # whether rows have a qid
     for first_line, text in source.pieces():
         if b"#" in text:
             text = _COMMENT.sub(b"", text)
         text = plain_lines(text, source.name, first_line)
+        qids = [int(found[2]) for found in _QID.finditer(text)] if b"qid:" in text else []
+        if qids:
+            text = _QID.sub(rb"\1", text)
         batch = _parse(text, zero_based, features)
         if batch is None:  # a line does not parse; find it line by line
             batch = _parse_slowly(source.name, text, first_line, zero_based, features)
         if batch.rows:
-            yield batch
+            grouped = bool(qids) if grouped is None else grouped
+            if len(qids) != grouped * batch.rows:
+                raise DataError(
+                    f"{source.name}, from line {first_line} on: {len(qids)} of {batch.rows} rows have a qid; give all "
+                    "rows one, or none"
+                )
+            yield batch._replace(qids=np.array(qids, np.int64)) if qids else batch
 
 
 def _parse(text: bytes, zero_based: bool, features: int | None) -> Batch | None:

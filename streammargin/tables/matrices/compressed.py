@@ -7,14 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from data_tools.space import check_space
-from data_tools.spill import Spill, buckets_for
 from streammargin.errors import DataError
 from streammargin.files import temporary_folder
 from streammargin.sources.arrays import first_fall
 from streammargin.sources.batch import Batch, sorted_rows
+from streammargin.tables.matrices.space import check_space
+from streammargin.tables.matrices.spill import Spill, buckets_for
 
 Piece = Callable[[str, int], np.ndarray]  # the next `count` entries of data or indices
+Entries = Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]  # rows and columns from 0, values
 _ENTRIES = 1 << 19
 _KINDS = {"data": ("biuf", "real numbers"), "format": ("SU", "text")}
 
@@ -87,12 +88,8 @@ def by_columns(
 
     memory: bytes, of which `held` are in use.
     """
-    check_space(near, 8 * rows)  # a small file may declare very many empty rows
-    # an entry is written as (row, column, value); ranges have equally many rows, and fit in memory on average
-    count = min(rows, buckets_for(24 * entries, memory, held=held))
-    edge = np.linspace(0, rows, count + 1).astype(np.int64)
-    with temporary_folder(near) as folder:
-        spill = Spill(folder)
+
+    def each() -> Entries:
         for first, indptr in spans(take, columns, entries, path):
             sizes = np.diff(indptr)
             if sizes.max() > rows:  # check before writing: a damaged file may declare very many
@@ -106,14 +103,30 @@ def by_columns(
                 if bad.size:
                     raise DataError(f"{path}: the row index {row[bad[0]]} is outside 0..{rows - 1}")
                 column = first + np.searchsorted(indptr, np.arange(start, start + size), side="right") - 1
-                bucket = np.searchsorted(edge, row, side="right") - 1
-                order = np.argsort(bucket, kind="stable")
-                ends = np.searchsorted(bucket[order], np.arange(count + 1))
-                for k in range(count):
-                    here = order[ends[k] : ends[k + 1]]
-                    if here.size:  # as one sparse row of entries, their row numbers in place of labels
-                        spill.append(k, Batch(None, data[here], column[here].astype(np.int32),
-                                              np.array([0, here.size]), row[here], None))  # fmt: skip
+                yield row, column, data
+
+    return deal(each(), rows, columns, entries, path, memory, near, held)
+
+
+def deal(
+    found: Entries, rows: int, columns: int, entries: int, path: str, memory: int, near: str, held: int = 0
+) -> Iterator[Batch]:
+    """Entries in any order as batches of rows: on disk by range of rows, then sorted range by range."""
+    check_space(near, 8 * rows)  # a small file may declare very many empty rows
+    # an entry is written as (row, column, value); ranges have equally many rows, and fit in memory on average
+    count = min(rows, buckets_for(24 * entries, memory, held=held))
+    edge = np.linspace(0, rows, count + 1).astype(np.int64)
+    with temporary_folder(near) as folder:
+        spill = Spill(folder)
+        for row, column, data in found:
+            bucket = np.searchsorted(edge, row, side="right") - 1
+            order = np.argsort(bucket, kind="stable")
+            ends = np.searchsorted(bucket[order], np.arange(count + 1))
+            for k in range(count):
+                here = order[ends[k] : ends[k + 1]]
+                if here.size:  # as one sparse row of entries, their row numbers in place of labels
+                    spill.append(k, Batch(None, data[here], column[here].astype(np.int32),
+                                          np.array([0, here.size]), row[here], None))  # fmt: skip
         for k in range(count):
             yield from _range_of_rows(spill.read(k), int(edge[k]), int(edge[k + 1]), columns, path)
 
@@ -125,8 +138,15 @@ def _range_of_rows(found: Batch | None, start: int, stop: int, columns: int, pat
     assert found.data is not None and found.indices is not None and found.labels is not None
     order = np.argsort(found.labels, kind="stable")
     data, indices, row = found.data[order], found.indices[order], found.labels[order]
+    yield from between(row, indices, data, start, stop, columns, path)
+
+
+def between(
+    row: np.ndarray, column: np.ndarray, value: np.ndarray, start: int, stop: int, columns: int, path: str
+) -> Iterator[Batch]:
+    """The rows start..stop of entries that are sorted by row, a few at a time: most rows may be empty."""
     for low in range(start, stop, _ENTRIES):
         high = min(stop, low + _ENTRIES)
         ends = np.searchsorted(row, np.arange(low, high + 1))
         here = slice(int(ends[0]), int(ends[-1]))
-        yield sorted_rows(data[here], indices[here], ends - ends[0], columns, path, low)
+        yield sorted_rows(value[here], column[here], ends - ends[0], columns, path, low)

@@ -1,0 +1,56 @@
+"""Convert a table: the rows that a training on it would read, for good."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import Any
+
+import h5py
+import numpy as np
+
+from streammargin.options.table import Options
+from streammargin.tables.header import Expected
+from streammargin.tables.open import Layout, open_table
+from streammargin.tables.spool import again
+from streammargin.tables.spoolable import OfTable
+from streammargin.tables.table import as_trained, with_roles
+from streammargin.training.tables import asked_of
+
+UNLABELLED = ", or use `label=False` if there is none"
+
+
+def convert_table(
+    input: str, output: str, kind: str, given: dict[str, Any], options: Options, dtype: str | None, force: bool
+) -> tuple[int, int, int]:
+    """Write the rows of a table; given: the checked options of `convert`. Returns (rows, columns, stored values)."""
+    schema = before = None
+    if given["like"] is not None:
+        schema, before = _columns_of_model(given["like"])
+    names = frozenset() if schema is None or not schema.named else frozenset(each.name for each in schema.columns)
+    asked = asked_of(Options.of({**vars(options), "y": given["y"]}))
+    with contextlib.ExitStack() as stack:
+        reader = open_table(input, Layout(given["separator"], Expected(given["y"], given["label"], names)), kind)
+        if reader.once:
+            reader = again(stack, reader, os.path.dirname(os.path.abspath(output)))
+        if schema is None:
+            table = with_roles(reader, asked, given["sample_weight"], given["label"], UNLABELLED)
+        else:
+            table, schema = as_trained(reader, schema, asked, given["label"], given["like"], before)
+        OfTable(table, schema, None if dtype is None else np.dtype(dtype), False).write(output, force)
+    with h5py.File(output, "r") as file:
+        X = file["X"]
+        if isinstance(X, h5py.Group):
+            return int(X.attrs["shape"][0]), int(X.attrs["shape"][1]), int(X["data"].shape[0])
+        return *X.shape, X.size
+
+
+def _columns_of_model(path: str) -> tuple[Any, Any]:
+    """(schema, column of the labels) of the model in this file. Raises InputMissingError, DataError."""
+    from streammargin.model.io import load_model
+    from streammargin.model.tables import plain_schema
+    from streammargin.sources.label_column import ATTRIBUTE
+
+    model = load_model(path)
+    label = model.header.get(ATTRIBUTE)
+    return model.schema or plain_schema(model.feature_names_in_, model.answer.features, label), label

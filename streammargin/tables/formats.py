@@ -1,0 +1,147 @@
+"""What format data are in: told by what they are, by their path, or by their first bytes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from streammargin.errors import InputMissingError, StreamMarginError
+from streammargin.sources.kinds import kind_of
+from streammargin.sources.open import is_source
+from streammargin.tables.matrices import market, svmlight
+from streammargin.tables.textfile import Text, plain_stem
+
+STANDARD_INPUT = "-"
+CSV, PARQUET, ARROW, STREAM, FOLDER = "csv", "parquet", "arrow", "arrow stream", "folder"
+SVMLIGHT, MARKET, NPY, NPZ = "svmlight", "mtx", "npy", "npz"
+TABLES = (CSV, PARQUET, ARROW, STREAM, FOLDER)  # columns with names, which may hold words and gaps
+_FOLDER = "streammargin.tables.matrices"
+# rows of numbers -> the module that reads them
+MATRICES = {SVMLIGHT: f"{_FOLDER}.svmlight", MARKET: f"{_FOLDER}.market", NPY: f"{_FOLDER}.npy", NPZ: f"{_FOLDER}.npz"}
+STREAM_START = b"\xff\xff\xff\xff"
+STARTS = {b"PAR1": PARQUET, b"ARROW1": ARROW, STREAM_START: STREAM, b"PK\x03\x04": NPZ, b"\x93NUMPY": NPY,
+          market.START: MARKET}  # fmt: skip
+SUFFIXES = {".csv": CSV, ".tsv": CSV, ".tab": CSV, ".svm": SVMLIGHT, ".svmlight": SVMLIGHT, ".libsvm": SVMLIGHT}
+UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+SEPARATORS = (b",", b"\t", b";", b"|")
+_pipes: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # standard input, or what stands for a path -> the pipe
+
+
+class _Held:
+    """Stands for the path of a pipe."""
+
+
+_paths: dict[str, _Held] = {}
+
+
+def is_table(data: object) -> bool:
+    """Whether this is a table: an object with an Arrow C stream, or the path of what a reader of tables takes."""
+    if isinstance(data, list):
+        return bool(data) and all(isinstance(part, (str, os.PathLike)) and is_table(part) for part in data)
+    if not isinstance(data, (str, os.PathLike)):
+        return any(hasattr(data, name) for name in ("__arrow_c_stream__", "scanner"))
+    return not _may_wait(data) and format_of(data) in TABLES
+
+
+def is_matrix(data: object) -> bool:
+    """Whether these are paths of rows of numbers that are read front to back."""
+    parts = data if isinstance(data, list) else [data]
+    paths = [part for part in parts if isinstance(part, (str, os.PathLike)) and not _may_wait(part)]
+    return bool(parts) and len(paths) == len(parts) and all(format_of(path) in MATRICES for path in paths)
+
+
+def _may_wait(path: str | os.PathLike[str]) -> bool:
+    """Whether this is a named pipe that a look at it may wait for; those of a shell, as <(...), are open already."""
+    path = os.fspath(path)
+    return path != STANDARD_INPUT and is_pipe(path) and not path.startswith(("/dev/", "/proc/"))
+
+
+def is_ordered(data: object) -> bool:
+    """Whether this is read front to back: a table, or such rows of numbers."""
+    return data == STANDARD_INPUT or is_table(data) or is_matrix(data)
+
+
+def format_of(path: str | os.PathLike[str]) -> str | None:
+    """The format of what is read front to back; None for other files, and where there is none.
+
+    A name that says a kind of text is believed, as text is told by its content with less certainty. What can be read at
+    random is no such file, so that a package may bring a better way for one of these formats.
+    """
+    path = os.fspath(path)
+    found = _format(path)
+    return None if found is not None and not is_pipe(path) and is_source(path) else found
+
+
+def _format(path: str) -> str | None:
+    """`format_of`, whether or not the file can be read at random too."""
+    if os.path.isdir(path):
+        if any(name.endswith(".parquet") for _, _, names in os.walk(path) for name in names):
+            return FOLDER
+        return MARKET if market.inside(path) else None
+    by_name = SUFFIXES.get(os.path.splitext(plain_stem(path))[1].lower())
+    try:
+        start = _start(path)
+    except StreamMarginError:  # said when it is opened
+        return CSV if path == STANDARD_INPUT else by_name
+    found = next((kind for magic, kind in STARTS.items() if start.startswith(magic)), None)
+    if found is not None or (by_name is not None and b"\0" not in start):
+        return found or by_name
+    if kind_of(start) is not None:
+        return by_name if start.startswith(UTF_16) else None
+    return by_name or text_format(start) or (CSV if path == STANDARD_INPUT else None)
+
+
+def text_format(start: bytes) -> str | None:
+    """The kind of text that begins so; None where it looks like none of them."""
+    if b"\0" in start:
+        return None
+    if svmlight.sniff(start):
+        return SVMLIGHT
+    line = next(filter(None, (line.strip() for line in start.splitlines())), b"")
+    return CSV if any(mark in line for mark in SEPARATORS) else None
+
+
+def _start(path: str) -> bytes:
+    """The first bytes, without compression; b"" where nothing can be read. Raises StreamMarginError."""
+    if is_pipe(path):
+        found = piped(path)
+        return found.start if isinstance(found, Text) else found.peek(8)[:8]
+    if not os.path.isfile(path):
+        return b""
+    with Text(path) as text:
+        return text.start
+
+
+def is_pipe(path: str) -> bool:
+    """Whether this is standard input, or the path of what can be read once only."""
+    return path == STANDARD_INPUT or (os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path))
+
+
+def piped(path: str) -> Any:
+    """A pipe that is open: a Text, or a file where it is no text. What was looked at is read all the same."""
+    try:
+        holder = sys.stdin if path == STANDARD_INPUT else _paths.setdefault(path, _Held())
+        known = _pipes.get(holder)
+        if known is None:
+            own = path != STANDARD_INPUT
+            file = open(path if own else sys.stdin.fileno(), "rb", closefd=own)  # noqa: SIM115  # read later
+            binary = file.peek(8)[:8].startswith((STREAM_START, b"PAR1", b"ARROW1"))
+            known = _pipes[holder] = file if binary else Text(path if own else "standard input", file)
+        return known
+    except (AttributeError, OSError, TypeError, ValueError) as error:  # None, closed, or an object without a file
+        if isinstance(error, StreamMarginError):
+            raise
+        what = "standard input is not open" if path == STANDARD_INPUT else f"{path} cannot be read"
+        raise InputMissingError(f"{what}; name a file") from error
+
+
+def files_of(data: object) -> list[str]:
+    """The files that are read of these paths beside themselves: no output may replace them."""
+    paths = [
+        os.fspath(path) for path in (data if isinstance(data, list) else [data]) if isinstance(path, (str, os.PathLike))
+    ]
+    inside = [os.path.join(folder, name) for path in paths for folder, _, names in os.walk(path) for name in names]
+    beside = [name for path in paths if ".mtx" in path for name in market.names_beside(path).values()]
+    return [*inside, *beside]

@@ -1,0 +1,210 @@
+"""Matrix Market text (.mtx): entries `row column value`, with names in files beside it as of single-cell counts.
+
+There a column is a cell. Its names stand in barcodes.tsv, those of the rows in features.tsv or genes.tsv, plain or
+compressed; the matrix is turned around then, so that a cell is a row.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import warnings
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from streammargin.errors import DataError
+from streammargin.sources.batch import Batch
+from streammargin.sources.names import as_names
+from streammargin.tables.matrices.base import How, Matrix, beside
+from streammargin.tables.matrices.compressed import Entries, between, check_shape, deal
+from streammargin.tables.matrices.space import check_space
+from streammargin.tables.textfile import Text, decoded, plain_lines
+
+TEXT = True
+START = b"%%MatrixMarket"
+NAMES = ("features", "genes")
+
+
+class Head(NamedTuple):
+    """The first lines: the size, whether entries have values, and the number of the line of the size."""
+
+    rows: int
+    columns: int
+    entries: int
+    pattern: bool
+    line: int
+
+
+def inside(folder: str) -> str | None:
+    """The matrix of a folder of single-cell counts, or None."""
+    found = [os.path.join(folder, f"matrix.mtx{end}") for end in ("", ".gz", ".bz2", ".xz")]
+    return next(filter(os.path.isfile, found), None)
+
+
+def names_beside(path: str) -> dict[str, str]:
+    """The files with names beside a matrix: barcodes and features -> path. What stands before `matrix` is the same."""
+    folder, name = os.path.split(path)
+    before, matrix, _ = name.rpartition("matrix.mtx")
+    before = before if matrix else name.partition(".mtx")[0] + "_"
+    found = {}
+    for what, kinds in (("barcodes", ("barcodes",)), ("features", NAMES)):
+        for kind, end in itertools.product(kinds, ("", ".gz", ".bz2", ".xz")):
+            file = os.path.join(folder, f"{before}{kind}.tsv{end}")
+            if os.path.isfile(file) and what not in found:
+                found[what] = file
+    return found
+
+
+def read(text: Text, how: How) -> Matrix:
+    """The rows, with labels of another file; those of single-cell counts are the cells."""
+    path = text.name
+    pieces = text.pieces()
+    head, rest = _head(pieces, path)
+    files = names_beside(path)
+    names = {what: list(_first_fields(file)) for what, file in files.items()}
+    turned = _turned(head, names, files, path)
+    rows, columns = (head.columns, head.rows) if turned else (head.rows, head.columns)
+    check_shape((rows, columns), path)
+    check_space(how.near, 8 * rows)  # a small file may declare very many empty rows
+    entries = _entries(itertools.chain([rest], pieces), head, path, turned)
+    found = _rows(entries, rows, columns, path) if _in_order(text, head, turned) else None
+    if found is None:
+        found = deal(entries, rows, columns, head.entries, path, how.memory, how.near)
+    features = as_names(names["features"], files["features"]) if "features" in names else None
+    ids = iter(names["barcodes"]) if "barcodes" in names else None
+    return Matrix(beside(found, path, how), True, columns, np.dtype(np.float32), features, ids=ids)
+
+
+def _head(pieces: Iterator[tuple[int, bytes]], path: str) -> tuple[Head, tuple[int, bytes]]:
+    """The head, and the rest of its piece with the number of its first line. Raises DataError."""
+    number, raw = next(pieces, (1, b""))
+    end = raw.find(b"\n")
+    words = raw[:end].decode("latin-1").lower().split()
+    what = words[1:5]
+    if len(what) < 4 or what[:2] != ["matrix", "coordinate"] or what[2] not in ("real", "integer", "pattern"):
+        raise DataError(f"{path} holds {' '.join(what)[:80] or 'nothing'}; a matrix of coordinates with real, integer "
+                        "or no values can be read; write one with scipy.io.mmwrite")  # fmt: skip
+    if what[3] != "general":
+        raise DataError(f"{path} is {what[3][:40]}, and its other half would be missing; write it with "
+                        "scipy.io.mmwrite(..., symmetry='general')")  # fmt: skip
+    while True:
+        number, raw = number + 1, raw[end + 1 :]
+        end = raw.find(b"\n")
+        if end < 0:
+            more = next(pieces, None)
+            if more is None:
+                raise DataError(f"{path}, line {number}: the file ends before the size of the matrix; fetch it again")
+            number, raw, end = number - 1, b"\n" + raw + more[1], 0
+            continue
+        line = raw[:end].strip()
+        if line and not line.startswith(b"%"):
+            break
+    sizes = line.split()
+    if len(sizes) != 3 or not all(size.isdigit() and len(size) < 19 for size in sizes):
+        raise DataError(f"{path}, line {number}: {line[:40]!r} is not rows, columns and entries; write the file again")
+    rows, columns, entries = map(int, sizes)
+    return Head(rows, columns, entries, what[2] == "pattern", number), (number + 1, raw[end + 1 :])
+
+
+def _first_fields(path: str) -> Iterator[str]:
+    """The first field of each line of a file of names."""
+    with Text(path) as text:
+        for line, raw in text.pieces():
+            for row in decoded(plain_lines(raw, path, line), path, line).split("\n")[:-1]:
+                yield row.split("\t", 1)[0]
+
+
+def _turned(head: Head, names: dict[str, list[str]], files: dict[str, str], path: str) -> bool:
+    """Whether columns of the matrix are the rows. Raises DataError where the names do not fit."""
+    counts = {what: len(found) for what, found in names.items()}
+    for turned, size in ((True, (head.columns, head.rows)), (False, (head.rows, head.columns))):
+        if all(counts[what] == size[what == "features"] for what in counts):
+            return turned and bool(counts)
+    said = ", ".join(f"{files[what]} has {count} lines" for what, count in counts.items())
+    raise DataError(f"{path} is {head.rows} x {head.columns}, but {said}; take the files from one place again")
+
+
+def _entries(pieces: Iterator[tuple[int, bytes]], head: Head, path: str, turned: bool) -> Entries:
+    """The entries in the order of the file. Raises DataError for one that is out of range, or is missing."""
+    width, seen = 2 if head.pattern else 3, 0
+    for number, raw in pieces:
+        table = _numbers(raw, width, number, path)
+        i, j = table[:, 0], table[:, 1]
+        wrong = (i < 1) | (i > head.rows) | (j < 1) | (j > head.columns) | (i != np.rint(i)) | (j != np.rint(j))
+        if wrong.any():
+            row = table[int(np.flatnonzero(wrong)[0])]
+            raise DataError(
+                f"{path}, from line {number} on: the entry {row[0]:g} {row[1]:g} is outside of a matrix of {head.rows} "
+                f"x {head.columns}, which counts from 1; write it again"
+            )
+        seen += len(table)
+        values = np.ones(len(table)) if head.pattern else table[:, 2]
+        at = i.astype(np.int64) - 1, j.astype(np.int64) - 1
+        yield *(at[::-1] if turned else at), values
+    if seen != head.entries:
+        raise DataError(f"{path} has {seen} entries, but line {head.line} says {head.entries}; fetch it again")
+
+
+def _numbers(raw: bytes, width: int, number: int, path: str) -> np.ndarray:
+    """The numbers of whole lines (m, width). Raises DataError for the first line that has other ones."""
+    raw = plain_lines(raw, path, number)
+    found = _parsed(raw)
+    lines = raw.count(b"\n")
+    if found is not None and found.size == width * lines:
+        return found.reshape(-1, width)
+    kept = []
+    for place, line in enumerate(raw.split(b"\n"), number):
+        if not line.strip() or line.lstrip().startswith(b"%"):
+            continue
+        values = _parsed(line)
+        if values is None or values.size != width:
+            raise DataError(f"{path}, line {place}: {line[:40].decode('latin-1')!r} is no entry of {width} numbers; "
+                            "write the file again")  # fmt: skip
+        kept.append(values)
+    return np.array(kept).reshape(-1, width)
+
+
+def _parsed(raw: bytes) -> np.ndarray | None:
+    """All numbers of a text, None where there is something else."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DeprecationWarning)
+        try:
+            return np.fromstring(raw.decode("ascii"), sep=" ")
+        except (ValueError, DeprecationWarning):
+            return None
+
+
+def _in_order(text: Text, head: Head, turned: bool) -> bool:
+    """Whether the entries of a row stand together, and rows in order; found out by reading the file once more."""
+    if not os.path.isfile(text.name):
+        return False
+    last = -1
+    with Text(text.name) as again:
+        pieces = again.pieces()
+        _, rest = _head(pieces, text.name)
+        for rows, _, _ in _entries(itertools.chain([rest], pieces), head, text.name, turned):
+            if rows.size and (rows[0] < last or np.any(rows[1:] < rows[:-1])):
+                return False
+            last = int(rows[-1]) if rows.size else last
+    return True
+
+
+def _rows(entries: Entries, rows: int, columns: int, path: str) -> Iterator[Batch]:
+    """Batches of whole rows, of entries in the order of the rows."""
+    empty = np.empty(0, np.int64)
+    at, row, column, value = 0, empty, empty, np.empty(0)
+    for part in entries:
+        row, column, value = (np.concatenate(pair) for pair in zip((row, column, value), part, strict=True))
+        if not row.size:
+            continue
+        cut = int(np.searchsorted(row, row[-1]))  # the last row may go on
+        if cut:
+            yield from between(row[:cut], column[:cut], value[:cut], at, int(row[-1]), columns, path)
+            at, row, column, value = int(row[-1]), row[cut:], column[cut:], value[cut:]
+        elif row.size > columns:
+            raise DataError(
+                f"{path}: row {row[0]} has {row.size} values in {columns} columns; sum the duplicates first"
+            )
+    yield from between(row, column, value, at, rows, columns, path)

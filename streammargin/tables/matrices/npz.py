@@ -1,0 +1,170 @@
+"""NumPy's archives: of scipy.sparse.save_npz, each with one CSR or CSC matrix, and of numpy.savez(X=..., y=...)."""
+
+from __future__ import annotations
+
+import contextlib
+import lzma
+import math
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from streammargin.errors import DataError
+from streammargin.sources.arrays import as_weights
+from streammargin.sources.batch import Batch
+from streammargin.sources.labels import as_values
+from streammargin.sources.npy import read_header
+from streammargin.tables.matrices.base import How, Matrix, beside, kept_dtype
+from streammargin.tables.matrices.compressed import by_columns, by_rows, check_kind, check_lengths, check_shape
+from streammargin.tables.matrices.npy import check_rows, check_stored, dense_rows
+from streammargin.tables.textfile import Text
+
+TEXT = False
+MEMBERS = ("data", "indices", "indptr", "shape", "format")  # of save_npz
+_DAMAGE = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError)
+
+
+def read(text: Text, how: How) -> Matrix:
+    """The rows of the matrix, with labels of the archive or of another file."""
+    path = text.name
+    archive = how.opened.enter_context(Archive(path))
+    x = how.x or "X"
+    if archive.has("format") or not archive.has(x):
+        stored, width, found = _matrix(archive, how)
+        return Matrix(beside(found, path, how), True, width, kept_dtype(stored, path))
+    columns: dict[str, str] = {}  # that are in the archive
+    for part, name, usual in (("labels", how.y, "y"), ("weights", how.weight, "sample_weight")):
+        if archive.has(name or usual):
+            columns[part] = name or usual
+    rows, width = check_rows(archive.shape(x), archive.dtype(x), f"{path}: {x}")
+    found = dense_rows(archive.raw(x), rows, width, archive.dtype(x), f"{path}: {x}")
+    found = _with(archive, found, columns, rows)
+    how = replace(how, y=None if "labels" in columns else how.y, weight=None if "weights" in columns else how.weight)
+    return Matrix(beside(found, path, how), False, width, kept_dtype(archive.dtype(x), path))
+
+
+def _with(archive: Archive, found: Iterator[Batch], columns: dict[str, str], rows: int) -> Iterator[Batch]:
+    """The batches with columns of the archive: part of a batch -> its name."""
+    for name in columns.values():
+        if archive.shape(name) != (rows,):
+            raise DataError(
+                f"{archive.path}: {name} has the shape {archive.shape(name)} where there are {rows} rows; store one "
+                "value for each row"
+            )
+    for batch in found:
+        values = {part: as_values(archive.take(name, batch.rows)) for part, name in columns.items()}
+        if "weights" in values:
+            values["weights"] = as_weights(values["weights"], batch.rows, archive.path)
+        yield batch._replace(**values)
+
+
+class Archive:
+    """The arrays of an NPZ file as streams, front to back."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        try:
+            self._zip = zipfile.ZipFile(path)
+        except (*_DAMAGE, ValueError, NotImplementedError) as error:
+            raise DataError(f"{path} is not an NPZ file ({str(error)[:80]}); write it again") from error
+        self._opened = contextlib.ExitStack()
+        self._streams: dict[str, tuple[Any, np.dtype, tuple[int, ...]]] = {}
+
+    def __enter__(self) -> Archive:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._opened.close()  # before the archive: each stream keeps its file open
+        self._zip.close()
+
+    def has(self, name: str) -> bool:
+        """Whether the archive has an array of this name."""
+        return f"{name}.npy" in self._zip.namelist()
+
+    def _open(self, name: str) -> tuple[Any, np.dtype, tuple[int, ...]]:
+        if name in self._streams:
+            return self._streams[name]
+        if not self.has(name):
+            raise DataError(
+                f"{self.path} has no array {name}; write it with scipy.sparse.save_npz, or with numpy.savez(X=X, y=y)"
+            )
+        try:
+            stream = self._opened.enter_context(self._zip.open(f"{name}.npy"))
+            shape, dtype = read_header(stream)
+            stored = self._zip.getinfo(f"{name}.npy").file_size - stream.tell()
+        except (*_DAMAGE, ValueError, NotImplementedError, RuntimeError) as error:
+            raise DataError(
+                f"{self.path} is damaged: {name} is not an array ({str(error)[:80]}); write it again"
+            ) from error
+        if dtype.hasobject:
+            raise DataError(f"{self.path}: the array {name} holds Python objects, which are never unpickled")
+        if name in ("data", "indices", "indptr") and len(shape) != 1:
+            raise DataError(f"{self.path}: {name} has the shape {shape}; store it with one dimension")
+        if name in MEMBERS:
+            check_kind(name, dtype, self.path)
+        if not dtype.itemsize:
+            raise DataError(f"{self.path} is damaged: {name} is said to be {shape} of {dtype}; write it again")
+        check_stored(shape, dtype, stored, f"{self.path}: {name}")
+        self._streams[name] = (stream, dtype, shape)
+        return self._streams[name]
+
+    def length(self, name: str) -> int:
+        """The number of entries of an array."""
+        return math.prod(self.shape(name))
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """The shape of an array."""
+        return self._open(name)[2]
+
+    def dtype(self, name: str) -> np.dtype:
+        """The type of an array's entries."""
+        return self._open(name)[1]
+
+    def take(self, name: str, count: int) -> np.ndarray:
+        """The next `count` entries. Raises DataError if the file ends before."""
+        dtype = self.dtype(name)
+        raw = self.raw(name)(count * dtype.itemsize)
+        if len(raw) != count * dtype.itemsize:
+            raise DataError(f"{self.path} is cut short: {name} ends early; write it again")
+        return np.frombuffer(raw, dtype)
+
+    def raw(self, name: str) -> Callable[[int], bytes]:
+        """What returns the next bytes of an array."""
+        stream = self._open(name)[0]
+
+        def take(size: int) -> bytes:
+            try:
+                found: bytes = stream.read(size)
+            except _DAMAGE as error:
+                raise DataError(f"{self.path} is damaged: {name} ({str(error)[:80]}); write it again") from error
+            return found
+
+        return take
+
+    def small(self, name: str) -> np.ndarray:
+        """A small array as a whole. Raises DataError if it is large."""
+        size = self.length(name) * self.dtype(name).itemsize
+        if size > 64:
+            raise DataError(f"{self.path}: the array {name} takes {size} bytes, far too many; write it again")
+        return self.take(name, self.length(name))
+
+
+def _matrix(archive: Archive, how: How) -> tuple[np.dtype, int, Iterator[Batch]]:
+    """(stored type of the values, d, batches in row order) of a CSR or CSC matrix of save_npz."""
+    path = archive.path
+    named = archive.small("format").tolist() if archive.has("format") else []
+    kind = ", ".join(name.decode("latin-1") if isinstance(name, bytes) else name for name in named)
+    if kind not in ("csr", "csc"):
+        raise DataError(f"{path} holds a matrix of format {kind or 'unknown'}; save it with X.tocsr() first")
+    rows, columns = check_shape(archive.small("shape"), path)
+    lengths = {name: archive.length(name) for name in ("data", "indices", "indptr")}
+    check_lengths(lengths, rows if kind == "csr" else columns, path)
+    if kind == "csr":
+        found = by_rows(archive.take, lengths["data"], rows, columns, path)
+    else:
+        found = by_columns(archive.take, lengths["data"], rows, columns, path, how.memory, how.near)
+    return archive.dtype("data"), columns, found

@@ -1,0 +1,78 @@
+"""Tables of numbers alone, without gaps: their schema is known before they are read, and one pass is enough."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from streammargin.sources.batch import Batch
+from streammargin.tables.apply import Beside, Part
+from streammargin.tables.learn import ranges_of
+from streammargin.tables.schema import Column, Schema
+from streammargin.tables.table import Table
+from streammargin.tables.tally import fits_float32, kind_of
+
+EXACT = {pa.float32(), pa.float16(), pa.int8(), pa.uint8(), pa.int16(), pa.uint16(), pa.bool_()}  # in float32
+STEP = 1024  # rows that are put side by side at a time, so that they stay in the processor's cache
+
+
+class OtherValues(Exception):
+    """The table has a gap, or a number that float32 does not hold."""
+
+
+def is_plain(table: Table) -> bool:
+    """Whether all values are numbers by their types, in a table that may be read again, and nothing stands for gaps."""
+    reader, asked = table.reader, table.asked
+    if not reader.typed or reader.once or not reader.count or asked.text or asked.missing is not None:
+        return False
+    types = [reader.types[name] for name in table.values]
+    plain = all(kind_of(each) == "number" and not pa.types.is_dictionary(each) for each in types)
+    return plain and not any("\0" in name for name in (*table.values, table.label))
+
+
+class Numbers:
+    """The rows of such a table, as float32; `largest` is of |x| of each column, of the rows so far."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self.schema = Schema(tuple(map(Column, table.values)), table.label, "float32", table.reader.named)
+        self.largest = np.zeros(len(table.values))
+        self._exact = [table.reader.types[name] in EXACT for name in table.values]
+
+    def parts(self) -> Iterator[Part]:
+        """The rows in order. Raises OtherValues where a value does not fit; then nothing of it is good."""
+        table = self.table
+        beside = Beside(table.label, table.weight)
+        first = 0
+        for found in table.reader.batches(list(dict.fromkeys([*table.values, *beside.given])), frozenset()):
+            columns = [self._column(found.column(name), exact)
+                       for name, exact in zip(table.values, self._exact, strict=True)]  # fmt: skip
+            X = np.empty((found.num_rows, len(columns)), np.float32)
+            for start in range(0, len(X), STEP):
+                here = X[start : start + STEP]
+                for place, column in enumerate(columns):
+                    here[:, place] = column[start : start + STEP]
+            with np.errstate(all="ignore"):
+                high, low = X.max(axis=0), X.min(axis=0)
+                if not np.isfinite(high - low).all():  # NaN is a gap, and infinity has its row named elsewhere
+                    raise OtherValues
+            self.largest = np.maximum(self.largest, np.maximum(high, -low))
+            labels, weights = (found.column(name) if name else None for name in beside[:2])
+            yield Part(first, Batch(X, None, None, None, None, None), labels, weights, None)
+            first += found.num_rows
+
+    def _column(self, column: pa.Array, exact: bool) -> np.ndarray:
+        if column.null_count:
+            raise OtherValues
+        if pa.types.is_decimal(column.type):
+            column = column.cast(pa.float64())
+        values = np.asarray(column.to_numpy(zero_copy_only=False))
+        if not exact and not fits_float32(values):
+            raise OtherValues
+        return values
+
+    def ranges(self) -> str:
+        """The warning about the ranges of the columns, as of `learn`."""
+        return ranges_of(dict(zip(self.table.values, self.largest.tolist(), strict=True)))

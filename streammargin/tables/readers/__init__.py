@@ -1,0 +1,1 @@
+"""Readers of tables: columns with names and types, as batches of Arrow."""

@@ -1,0 +1,196 @@
+"""What a spool is made of: a table, files of rows of numbers, or batches."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import itertools
+import json
+import logging
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from streammargin.errors import DataError
+from streammargin.files import temporary_folder
+from streammargin.sizes import format_size
+from streammargin.sources.batch import Narrowing
+from streammargin.sources.hdf5.base import RANGES, SCHEMA
+from streammargin.sources.hdf5.from_batches import write_batches
+from streammargin.sources.hdf5.write import RowWriter, writing
+from streammargin.sources.label_column import LabelColumn
+from streammargin.tables.apply import Beside, Part, rows_of
+from streammargin.tables.formats import STANDARD_INPUT
+from streammargin.tables.labels import Labelling
+from streammargin.tables.learn import learn
+from streammargin.tables.matrices.base import How, Matrix
+from streammargin.tables.matrices.open import fingerprint, open_matrix
+from streammargin.tables.numbers import Numbers, OtherValues, is_plain
+from streammargin.tables.schema import Schema
+from streammargin.tables.spool import KEY
+from streammargin.tables.stage import Staged
+from streammargin.tables.table import Table
+from streammargin.version import __version__
+from streammargin.wording import Message
+
+LOG = logging.getLogger("streammargin")
+
+
+@dataclass(frozen=True)
+class OfTable:
+    """The rows of a table, as numbers. schema: that of another table, as held-out rows have it; None: it is learnt.
+
+    dtype: of the values; None: of the schema. told: whether the size is said before it is written.
+    """
+
+    table: Table
+    schema: Schema | None = None
+    dtype: np.dtype | None = None
+    told: bool = True
+
+    @property
+    def name(self) -> str:
+        """The path, for messages."""
+        return self.table.name
+
+    def key(self) -> str:
+        """See `Spoolable`."""
+        key = self.table.key()
+        if not key or self.schema is None:
+            return key
+        told = f"{key} {json.dumps(self.schema.to_plain())}"
+        return hashlib.blake2b(told.encode(), digest_size=16).hexdigest()
+
+    def files(self) -> list[str]:
+        """See `Spoolable`."""
+        return self.table.reader.files()
+
+    def write(self, path: str, force: bool) -> None:
+        """See `Spoolable`. Text is parsed once; what was parsed is kept beside the output meanwhile."""
+        with contextlib.ExitStack() as stack:
+            table = self.table
+            if self.schema is None and is_plain(table):
+                try:
+                    return self._write_numbers(Numbers(table), path, force)
+                except OtherValues:  # what is there is found out first, then
+                    pass
+            if not table.reader.typed:
+                stage = os.path.join(stack.enter_context(temporary_folder(path)), "stage")
+                table = replace(table, reader=Staged(table.reader, stage))
+            self._write(table, path, force)
+
+    def _write_numbers(self, numbers: Numbers, path: str, force: bool) -> None:
+        table = self.table
+        count = 0 if table.reader.count is None else table.reader.count
+        self._rows(table, numbers.schema, count, numbers.parts(), numbers.ranges, path, force)
+
+    def _write(self, table: Table, path: str, force: bool) -> None:
+        schema, count, ranges = learn(table, self.schema)
+        parts = rows_of(table.reader, schema, table.asked, Beside(table.label, table.weight))
+        self._rows(table, schema, count, parts, lambda: ranges, path, force)
+
+    def _rows(
+        self, table: Table, schema: Schema, count: int, parts: Iterator[Part], ranges: Callable[[], str], path: str,
+        force: bool,
+    ) -> None:  # fmt: skip
+        labelling = Labelling(table.reader)
+        spelt = not table.reader.typed
+        place = table.label if table.reader.named else table.reader.columns.index(table.label) if table.label else 0
+        label = LabelColumn(place, spelt=spelt) if table.label else None
+        kept = np.dtype(self.dtype or schema.dtype)
+        size = format_size(count * schema.row_bytes)
+        if self.told:
+            LOG.info(Message(f"{table.name}: its {count} rows are written to {path}, {size} at most"))
+        narrowing = Narrowing(kept, table.name)
+        with writing(path, force, kept, schema.sparse, schema.features, schema.names(), label) as writer:
+            for part in parts:
+                batch = part.batch
+                narrowing.check(batch)
+                if part.labels is not None:
+                    batch = batch._replace(labels=labelling.values(part.labels, part.first))
+                if part.weights is not None:
+                    batch = batch._replace(weights=labelling.weights(part.weights, part.first))
+                writer.append(batch)
+            attributes = writer.file.attrs
+            attributes[KEY], attributes[SCHEMA], attributes[RANGES] = (
+                self.key(),
+                json.dumps(schema.to_plain()),
+                ranges(),
+            )
+
+
+@dataclass(frozen=True)
+class OfMatrix:
+    """The rows of files of numbers. how: as for `open_matrix`, but for where they are written to."""
+
+    paths: Sequence[str]
+    how: How
+
+    @property
+    def name(self) -> str:
+        """The path, for messages."""
+        more = f" and {len(self.paths) - 1} more" if len(self.paths) > 1 else ""
+        return ("standard input" if self.paths[0] == STANDARD_INPUT else self.paths[0]) + more
+
+    def key(self) -> str:
+        """See `Spoolable`."""
+        files = fingerprint([*self.paths, *self._named()])
+        told = repr((files, self.how, __version__))
+        return hashlib.blake2b(told.encode(), digest_size=16).hexdigest() if files else ""
+
+    def _named(self) -> list[str]:
+        """The files that labels and weights are read from."""
+        found = [part for name in (self.how.y, self.how.weight) if name for part in (name, name.rpartition(":")[0])]
+        return [name for name in found if os.path.isfile(name)]
+
+    def files(self) -> list[str]:
+        """See `Spoolable`."""
+        return [*self.paths, *self._named()]
+
+    def write(self, path: str, force: bool) -> None:
+        """See `Spoolable`."""
+        with contextlib.ExitStack() as stack:
+            found = open_matrix(self.paths, replace(self.how, near=path, opened=stack))
+            write_matrix(found, self.name, path, force, np.dtype(found.dtype), self.key())
+
+
+def write_matrix(
+    found: Matrix, name: str, path: str, force: bool, dtype: np.dtype, key: str | None = None
+) -> RowWriter:
+    """Write the rows of a matrix, called `name`, as values of this type; returns what was written."""
+    first = next(found.batches, None)
+    if first is None or first.rows == 0:
+        raise DataError(f"{name} has no rows; check the input")
+    narrowing = Narrowing(dtype, name)
+    with writing(path, force, dtype, found.sparse, found.features, found.names, found.label) as writer:
+        for batch in itertools.chain([first], found.batches):
+            narrowing.check(batch)
+            writer.append(batch)
+        if found.sparse and writer.features is None and writer.widest == 0:
+            raise DataError(f"{name} has no values at all; give the number of columns with `features`")
+        if key is not None:
+            writer.file.attrs[KEY] = key
+    return writer
+
+
+@dataclass(frozen=True)
+class OfBatches:
+    """Batches (X, y) or (X, y, sample_weight) that can be iterated over once."""
+
+    batches: Any
+    name: str = "batches"
+
+    def key(self) -> str:
+        """See `Spoolable`."""
+        return ""
+
+    def files(self) -> list[str]:
+        """See `Spoolable`."""
+        return []
+
+    def write(self, path: str, force: bool) -> None:
+        """See `Spoolable`. Exceptions of the iterable pass unchanged."""
+        write_batches(self.batches, path, None, force, {KEY: ""})

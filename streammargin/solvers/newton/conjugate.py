@@ -259,7 +259,7 @@ class Conjugate(LinearSolver[ConjugateState]):
             return PassReport(estimate, 0, figures)
         state.due[active] = estimate[active] > problem.tol
         mistakes = int(look.weights[:, certificate.MISTAKES].sum())
-        return PassReport(estimate, mistakes, figures, look.wrong.copy() if problem.per_trial > 1 else None)
+        return PassReport(estimate, mistakes, figures, look.wrong.copy() if problem.compared else None)
 
     @staticmethod
     def _prove(problem: Problem, state: ConjugateState, active: np.ndarray) -> None:

@@ -75,6 +75,7 @@ def _as_written(*functions: Callable[..., Any], **options: Any) -> None:
 # reassociation lets LLVM vectorise sums over dense rows; for CSR it would use slow gather instructions
 _as_written(blocks.dense_dot, blocks.dense_shrunk_dot, blocks.squares, blocks.dense_exact_dot, fastmath=REORDERED)
 _as_written(blocks.add_outer_products, blocks.add_multiples, fastmath=REORDERED)
+_as_written(blocks.add_dense_scores, blocks.add_dense_pulls, fastmath=REORDERED)
 _as_written(blocks.beyond, exponentials.exp_minus, exponentials.log_one_plus, exponentials.logarithm, **ALONG)
 _as_written(simplex.own_line, simplex.feasible, simplex.middle, **ALONG)
 

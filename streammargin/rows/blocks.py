@@ -108,6 +108,97 @@ def add_multiples(X: np.ndarray, rows: np.ndarray, factors: np.ndarray, w: np.nd
             w[j] += factors[r] * x[j]
 
 
+def add_dense_scores(X: np.ndarray, V: np.ndarray, Z: np.ndarray) -> None:
+    """Z[r, g] += sum_j X[r, j] V[g, j], in float64: eight sums at a time, over TILE columns.
+
+    They are those of two rows and four lines, or of eight rows where fewer lines are left.
+    """
+    m, d, lines = X.shape[0], X.shape[1], V.shape[0]
+    fours, eights = lines // 4 * 4, m // 8 * 8
+    for low in range(0, d, TILE):
+        high = min(low + TILE, d)
+        for r in range(0, m if fours > 0 else 0, 2):
+            last = min(r + 1, m - 1)  # of an odd number of rows, the last one stands alone
+            x, y = X[r, low:high], X[last, low:high]
+            for g in range(0, fours, 4):
+                v0, v1, v2, v3 = V[g, low:high], V[g + 1, low:high], V[g + 2, low:high], V[g + 3, low:high]
+                s0 = s1 = s2 = s3 = t0 = t1 = t2 = t3 = 0.0
+                for j in range(x.size):
+                    a, b = np.float64(x[j]), np.float64(y[j])
+                    s0 += a * v0[j]
+                    s1 += a * v1[j]
+                    s2 += a * v2[j]
+                    s3 += a * v3[j]
+                    t0 += b * v0[j]
+                    t1 += b * v1[j]
+                    t2 += b * v2[j]
+                    t3 += b * v3[j]
+                out = Z[r, g : g + 4]
+                out[0] += s0
+                out[1] += s1
+                out[2] += s2
+                out[3] += s3
+                if last > r:
+                    out = Z[last, g : g + 4]
+                    out[0] += t0
+                    out[1] += t1
+                    out[2] += t2
+                    out[3] += t3
+        for g in range(fours, lines):
+            v = V[g, low:high]
+            for r in range(0, eights, 8):
+                x0, x1, x2, x3 = X[r, low:high], X[r + 1, low:high], X[r + 2, low:high], X[r + 3, low:high]
+                x4, x5, x6, x7 = X[r + 4, low:high], X[r + 5, low:high], X[r + 6, low:high], X[r + 7, low:high]
+                s0 = s1 = s2 = s3 = t0 = t1 = t2 = t3 = 0.0
+                for j in range(v.size):
+                    s0 += x0[j] * v[j]
+                    s1 += x1[j] * v[j]
+                    s2 += x2[j] * v[j]
+                    s3 += x3[j] * v[j]
+                    t0 += x4[j] * v[j]
+                    t1 += x5[j] * v[j]
+                    t2 += x6[j] * v[j]
+                    t3 += x7[j] * v[j]
+                Z[r, g] += s0
+                Z[r + 1, g] += s1
+                Z[r + 2, g] += s2
+                Z[r + 3, g] += s3
+                Z[r + 4, g] += t0
+                Z[r + 5, g] += t1
+                Z[r + 6, g] += t2
+                Z[r + 7, g] += t3
+            for r in range(eights, m):
+                x, total = X[r, low:high], 0.0
+                for j in range(v.size):
+                    total += x[j] * v[j]
+                Z[r, g] += total
+
+
+def add_dense_pulls(X: np.ndarray, R: np.ndarray, G: np.ndarray) -> None:
+    """G[g, j] += sum_r R[r, g] X[r, j], in float64: eight rows at a time, TILE columns at a time."""
+    m, d = X.shape
+    eights = m // 8 * 8
+    for low in range(0, d, TILE):
+        high = min(low + TILE, d)
+        for r in range(0, eights, 8):
+            x0, x1, x2, x3 = X[r, low:high], X[r + 1, low:high], X[r + 2, low:high], X[r + 3, low:high]
+            x4, x5, x6, x7 = X[r + 4, low:high], X[r + 5, low:high], X[r + 6, low:high], X[r + 7, low:high]
+            for g in range(G.shape[0]):
+                f0, f1, f2, f3 = R[r, g], R[r + 1, g], R[r + 2, g], R[r + 3, g]
+                f4, f5, f6, f7 = R[r + 4, g], R[r + 5, g], R[r + 6, g], R[r + 7, g]
+                out = G[g, low:high]
+                for j in range(out.size):
+                    out[j] += ((f0 * x0[j] + f1 * x1[j]) + (f2 * x2[j] + f3 * x3[j])) + (
+                        (f4 * x4[j] + f5 * x5[j]) + (f6 * x6[j] + f7 * x7[j])
+                    )
+        for r in range(eights, m):
+            x = X[r, low:high]
+            for g in range(G.shape[0]):
+                out = G[g, low:high]
+                for j in range(out.size):
+                    out[j] += R[r, g] * x[j]
+
+
 class DenseBlock(NamedTuple):
     """Rows of a C-contiguous array X, shape (m, d), float32 or float64, writable (never written)."""
 
@@ -254,6 +345,29 @@ class DenseBlock(NamedTuple):
         for g in range(factors.size):
             if factors[g] != 0.0:
                 self.add(i, factors[g], W[first + g])
+
+    def scores(self, start: int, stop: int, V: np.ndarray, Z: np.ndarray) -> None:
+        """Z[i - start, g] = x_i . V_g for start <= i < stop and all lines g of V (lines, d+1), in float64."""
+        d = self.X.shape[1]
+        for r in range(stop - start):
+            for g in range(V.shape[0]):
+                Z[r, g] = self.bias * V[g, d]
+        add_dense_scores(self.X[start:stop], V, Z)
+
+    def add_pulls(self, start: int, stop: int, R: np.ndarray, G: np.ndarray) -> None:
+        """G_g += sum_i R[i - start, g] x_i over start <= i < stop, for all lines g of G (lines, d+1)."""
+        d = self.X.shape[1]
+        add_dense_pulls(self.X[start:stop], R, G)
+        for r in range(stop - start):
+            for g in range(G.shape[0]):
+                G[g, d] += R[r, g] * self.bias
+
+    def add_squares(self, i: int, t: float, w: np.ndarray) -> None:
+        """w_j += t x_ij^2 (d+1,)."""
+        x = self.X[i]
+        for j in range(x.size):
+            w[j] += t * (np.float64(x[j]) * np.float64(x[j]))
+        w[x.size] += t * self.bias * self.bias
 
     def prefetch_row(self, i: int) -> None:
         """Prefetch the beginning of row i; the hardware prefetches the rest of a dense row."""
@@ -497,6 +611,26 @@ class CSRBlock(NamedTuple):
             for g in range(factors.size):
                 w[g] += x * factors[g]
             k += ONE
+
+    def scores(self, start: int, stop: int, V: np.ndarray, Z: np.ndarray) -> None:
+        """Z[i - start, g] = x_i . V_g for start <= i < stop and all lines g of V (lines, d+1), in float64."""
+        for i in range(start, stop):
+            self.prefetch_row(i + 2)
+            for g in range(V.shape[0]):
+                Z[i - start, g] = self.exact_dot(i, V[g])
+
+    def add_pulls(self, start: int, stop: int, R: np.ndarray, G: np.ndarray) -> None:
+        """G_g += sum_i R[i - start, g] x_i over start <= i < stop, for all lines g of G (lines, d+1)."""
+        for i in range(start, stop):
+            for g in range(G.shape[0]):
+                if R[i - start, g] != 0.0:
+                    self.add(i, R[i - start, g], G[g])
+
+    def add_squares(self, i: int, t: float, w: np.ndarray) -> None:
+        """w_j += t x_ij^2 (d+1,)."""
+        for k in range(self.indptr[i], self.indptr[i + 1]):
+            w[self.indices[k]] += t * (np.float64(self.data[k]) * np.float64(self.data[k]))
+        w[self.width] += t * self.bias * self.bias
 
     def prefetch_row(self, i: int) -> None:
         """Prefetch row i."""

@@ -5,6 +5,7 @@ start ----> steps               the same, with steps that start from a sample of
 steps ----> ascent              if Newton steps make no progress;
 near -----> reads               out of core: cached rows near the margin, or a sample; then a Newton step a read;
 reads ----> near                once, if its steps make no progress and enough rows fit;
+conjugate -> steps, proximal    in memory, a smooth loss under the ridge, many columns: steps by products first;
 proximal                        the only stage: other penalties, a free constant, regression, losses with fewer methods;
 rows -----> proximal            in memory, one loss of all lines under the ridge: steps on the duals of a row first.
 """
@@ -28,7 +29,9 @@ from streammargin.solvers.coordinate.coupled import Coupled, CoupledAscent
 from streammargin.solvers.coordinate.dual_ascent import Ascent, DualAscent
 from streammargin.solvers.coordinate.momentum import Momentum, MomentumAscent
 from streammargin.solvers.coordinate.plain import Plain, PlainAscent
-from streammargin.solvers.newton import sample
+from streammargin.solvers.newton import conjugate, sample
+from streammargin.solvers.newton.conjugate import Conjugate
+from streammargin.solvers.newton.conjugate_state import ConjugateState
 from streammargin.solvers.newton.near_margin import NearMargin, NearState, enough_rows_fit, reaches_far, sample_fits
 from streammargin.solvers.newton.reads import Reads, ReadsState
 from streammargin.solvers.newton.steps import Steps, steps_between_looks, work_of_step
@@ -55,6 +58,7 @@ NEAR_OPTIMUM = 0.03  # a relative gap of weights that are worth a start
 PROGRESS = 0.9  # a gap that fell to this share counts as progress
 PATIENCE = 40  # passes without progress before coordinate ascent takes over
 RESIDENT = 8  # the same where the softness does not fall any more, as a pass has many steps
+HALF = 0.5  # of the budget: products leave room for a Hessian that takes no more
 STUCK = 8  # passes without progress of cached rows before steps on all rows take over
 CRISP = 1e-3  # softness of the first read of cached rows after others: nearly all duals are at a bound
 DOWNHILL = 0.1  # of tol: for a smooth loss, a relative fall of the objective that counts as progress
@@ -64,7 +68,7 @@ CALLED = (*DualAscent.requires, "slope", "distance", "curvature_bound")  # loss 
 # the last one is in float64 whatever the rows are, so that weights keep their certificates
 ASCENT, MOMENTUM = Plain(precise=False), Momentum(precise=False)
 NEAR, READS, STEPS, LAST = NearMargin(), Reads(), Steps(), Momentum(precise=True)
-PROXIMAL, ROWS = ProximalNewton(), Coupled()
+PROXIMAL, ROWS, CONJUGATE = ProximalNewton(), Coupled(), Conjugate()
 
 
 @state
@@ -112,12 +116,6 @@ class Newton(Succession):
     takes: ClassVar[tuple[str, ...]] = ProximalNewton.takes
     watch: ClassVar[type | None] = Watch
 
-    def takes_proximal(self, problem: Problem) -> bool:
-        """Whether the penalty, a free constant, regression, a path over C or the loss requires the stage `proximal`."""
-        lp = problem.penalty is None or isinstance(problem.penalty, LpSquare)
-        plain = lp and not (problem.free or problem.numeric or problem.path or problem.joint)
-        return not plain or not all(has(problem.loss, method) for method in CALLED)
-
     def serves(self, penalty: Penalty, free: bool) -> bool:
         return PROXIMAL.serves(penalty, free)
 
@@ -140,11 +138,14 @@ class Newton(Succession):
             "steps": Stage(STEPS, enter_steps, leave_steps),
             "ascent": Stage(LAST, enter_ascent),
             "rows": Stage(ROWS, leave=leave_rows),
+            "conjugate": Stage(CONJUGATE, leave=leave_conjugate),
             "proximal": Stage(PROXIMAL, enter_proximal),
         }
 
     def first(self, problem: Problem) -> str:
-        if self.takes_proximal(problem):
+        if conjugate.suits(problem):
+            return "conjugate"
+        if takes_proximal(problem):
             return "rows" if begins_by_rows(problem) else "proximal"
         if problem.from_weights:  # they take the place of a sample, and of ascent
             near = not (problem.resident or smooth(problem.loss)) and enough_rows_fit(problem)
@@ -159,6 +160,9 @@ class Newton(Succession):
     def memory(self, problem: Problem) -> int:
         """The arrays of ascent are in memory when the steps start from its duals; cached rows are freed before."""
         first = self.first(problem)
+        if first == "conjugate":
+            after = {"": 0, "steps": STEPS.memory(problem), "proximal": PROXIMAL.memory(problem)}
+            return CONJUGATE.memory(problem) + after[after_products(problem)]
         if first in ("rows", "proximal"):
             return PROXIMAL.memory(problem) + (ROWS.memory(problem) if first == "rows" else 0)
         if not problem.resident:
@@ -167,7 +171,7 @@ class Newton(Succession):
         return later + max(ASCENT.memory(problem), MOMENTUM.memory(problem)) if first == "start" else later
 
     def scratch(self, problem: Problem, rows: int, size: int, sparse: bool) -> int:
-        if self.takes_proximal(problem):
+        if takes_proximal(problem):
             return PROXIMAL.scratch(problem, rows, size, sparse)
         return NEAR.scratch(problem, rows, size, sparse)
 
@@ -186,10 +190,17 @@ class Newton(Succession):
         )
 
     def all_labels(self, problem: Problem) -> bool:
-        return PROXIMAL.all_labels(problem) if self.takes_proximal(problem) else problem.resident
+        return PROXIMAL.all_labels(problem) if takes_proximal(problem) else problem.resident
 
     def prologue_passes(self, problem: Problem) -> int:
-        return PROXIMAL.prologue_passes(problem) if self.takes_proximal(problem) else 0
+        return PROXIMAL.prologue_passes(problem) if takes_proximal(problem) else 0
+
+
+def takes_proximal(problem: Problem) -> bool:
+    """Whether the penalty, a free constant, regression, a path over C or the loss requires the stage `proximal`."""
+    lp = problem.penalty is None or isinstance(problem.penalty, LpSquare)
+    plain = lp and not (problem.free or problem.numeric or problem.path or problem.joint)
+    return not plain or not all(has(problem.loss, method) for method in CALLED)
 
 
 def begins_by_rows(problem: Problem) -> bool:
@@ -211,14 +222,32 @@ def leave_rows(problem: Problem, state: CoupledAscent, watch: Watch, report: Pas
     return "proximal" if state.number + left >= most else ""
 
 
-def enter_proximal(problem: Problem, before: CoupledAscent, watch: Watch) -> ProxNewton:
+def after_products(problem: Problem) -> str:
+    """The stage that follows products which lead nowhere: steps with a Hessian, where there is room for it."""
+    if CONJUGATE.memory(problem) + PROXIMAL.memory(problem) > HALF * problem.budget:
+        return ""
+    return "proximal" if takes_proximal(problem) else "steps"
+
+
+def leave_conjugate(
+    problem: Problem, state: ConjugateState, watch: Watch, report: PassReport, active: np.ndarray
+) -> str:
+    """Switch to steps with a Hessian where products make no progress, or cost as much."""
+    stuck = passes_without_progress(problem, state.best, watch.stall, active) >= STUCK
+    return after_products(problem) if stuck or conjugate.spent(problem, state) else ""
+
+
+def enter_proximal(problem: Problem, before: CoupledAscent | ConjugateState, watch: Watch) -> ProxNewton:
     """The state of steps with a Hessian, from the weights of the last pass if they are near the optimum.
 
-    Others are worse than 0: where rows are taken for sure that are not, the Hessian is too small.
+    Those of products are. Others are worse than 0: where rows are taken for sure that are not, the Hessian is too
+    small.
     """
     after = PROXIMAL.start(problem, before.labels)
     after.best, after.best_w = before.best, before.best_w.astype(np.float64, copy=False)
-    if watch.estimate <= NEAR_OPTIMUM:
+    if isinstance(before, ConjugateState):
+        PROXIMAL.begin_at(problem, after, after.best_w)
+    elif watch.estimate <= NEAR_OPTIMUM:
         PROXIMAL.begin_at(problem, after, ROWS.weights(problem, before))
     return after
 
@@ -291,13 +320,16 @@ def enter_reads(problem: Problem, before: NearState, watch: Watch) -> ReadsState
     return after
 
 
-def enter_steps(problem: Problem, before: Ascent, watch: Watch) -> StepsState:
+def enter_steps(problem: Problem, before: Ascent | ConjugateState, watch: Watch) -> StepsState:
     """The state of Newton steps, from a sample or from the duals and weights so far, with best weights and bounds."""
     watch.stall = new(Stall, problem)
     after = STEPS.start(problem, before.labels)
     after.best = before.best
     after.best_w = before.best_w.astype(np.float64, copy=False)
-    if not sample.samples(problem):
+    if isinstance(before, ConjugateState):
+        after.sampling = False
+        STEPS.begin_at(problem, after, after.best_w)
+    elif not sample.samples(problem):
         _follow_ascent(problem, before, after)
     return after
 

@@ -1,5 +1,6 @@
 """Second-order steps: what training certifies, against an interior-point method; few passes at any C; hostile data."""
 
+import math
 from itertools import pairwise
 
 import numpy as np
@@ -15,7 +16,7 @@ from reference.words import loss_word
 import streammargin as sm
 from streammargin.driver.phases.passes import Pass
 from streammargin.errors import UsageError
-from streammargin.solvers.newton import newton, steps
+from streammargin.solvers.newton import conjugate, newton, steps
 
 TOL = 1e-5
 
@@ -251,10 +252,11 @@ def test_ascent_starts_it_and_goes_on_with_momentum(rows, most, left, way, loss,
         assert figures["dual"] <= known.primal * (1 + 1e-9)
 
 
-def test_steps_come_sooner_where_duals_never_rest():
+def test_steps_come_sooner_where_duals_never_rest(monkeypatch):
     """A visit is a search there, as long as many values: passes cost more beside the same steps."""
     X, y = overlapping(5000, 220)
     phases = {}
+    monkeypatch.setattr(conjugate, "PRODUCTS", math.inf)
     for loss in ("squared_hinge", "logistic"):
         with pytest.MonkeyPatch.context() as patch:
             phases[loss] = stages_of_passes(patch)

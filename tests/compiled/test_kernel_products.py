@@ -1,0 +1,89 @@
+"""Gradients, products of the Hessian and line searches of several lines, beside NumPy."""
+
+import numpy as np
+import pytest
+from conftest import slow
+from reference.datasets import as_form
+from scipy.optimize import minimize_scalar
+
+from streammargin.compiled import products
+from streammargin.compiled.jit import kernel
+from streammargin.losses import terms
+from streammargin.rows.labels import Labels
+from streammargin.sources.arrays import ArraySource
+
+FORMS = [slow("dense", np.float32), ("dense", np.float64), slow("csr", np.float32), ("csr", np.float64)]
+random = np.random.default_rng(5)
+ROWS, COLUMNS, BIAS = 83, 300, 0.5
+X = random.standard_normal((ROWS, COLUMNS)) * (random.random((ROWS, COLUMNS)) < 0.4)
+WEIGHTS = random.choice([0.0, 0.5, 2.0], ROWS)
+CODES = random.integers(-1, 2, ROWS).astype(np.int16)
+LABELS = Labels(CODES, np.array([1]), np.full((1, 2), 0.7), WEIGHTS, np.empty(0))
+CAPS, SIGNS = np.where(CODES >= 0, 0.7 * WEIGHTS, 0.0), np.where(CODES == 1, 1.0, -1.0)
+
+
+def block_of(form, dtype):
+    """The rows as a block, and in NumPy with the constant column."""
+    rows = np.hstack([X.astype(dtype).astype(float), np.full((ROWS, 1), BIAS)])
+    return ArraySource(as_form(X, form, dtype)).whole()._replace(bias=BIAS), rows
+
+
+@kernel
+def both(block, start, stop, V, Z, R, G):
+    block.scores(start, stop, V, Z)
+    block.add_pulls(start, stop, R, G)
+
+
+@pytest.mark.parametrize("form, dtype", FORMS)
+@pytest.mark.parametrize("lines", [1, 3, 4, 10])
+def test_scores_and_pulls_of_several_lines(lines, form, dtype):
+    block, rows = block_of(form, dtype)
+    rng = np.random.default_rng(lines)
+    V, G = rng.standard_normal((2, lines, COLUMNS + 1))
+    for start, stop in ((0, ROWS), (3, 4), (5, 26), (8, 16)):
+        Z, R, found = np.full((stop - start, lines), np.nan), rng.standard_normal((stop - start, lines)), G.copy()
+        both(block, start, stop, V, Z, R, found)
+        np.testing.assert_allclose(Z, rows[start:stop] @ V.T, atol=1e-12)
+        assert found == pytest.approx(G + R.T @ rows[start:stop], abs=1e-12)
+
+
+@pytest.mark.parametrize("form, dtype", FORMS)
+def test_gradient_and_products_of_a_loss_of_one_margin(form, dtype):
+    """The logistic loss; rows with code -1 or weight 0 are absent."""
+    block, rows = block_of(form, dtype)
+    w, v = np.random.default_rng(1).standard_normal((2, 1, COLUMNS + 1)) / 10
+    scores, bends, image = np.empty((1, ROWS)), np.full((1, ROWS), np.nan), np.ones((1, COLUMNS + 1))
+    products.add_scores(block, w, scores)
+    assert scores[0] == pytest.approx(rows @ w[0], abs=1e-12)
+    losses = products.add_gradient(block, LABELS, terms("logistic"), None, 0, scores, bends, image)
+    u = SIGNS * scores[0]
+    p = 1.0 / (1.0 + np.exp(u))
+    assert losses == pytest.approx(CAPS @ np.logaddexp(0.0, -u), rel=1e-12)
+    assert bends[0] == pytest.approx(CAPS * p * (1.0 - p), abs=1e-12)
+    assert image[0] == pytest.approx(1.0 + (CAPS * SIGNS * p) @ rows, abs=1e-12)
+    bent, along = np.ones((1, COLUMNS + 1)), np.empty((1, ROWS))
+    products.add_curved(block, LABELS, None, 0, bends, v, along, bent)
+    assert along[0] == pytest.approx(rows @ v[0], abs=1e-12)
+    assert bent[0] == pytest.approx(1.0 + rows.T @ (bends[0] * (rows @ v[0])), abs=1e-12)
+    diagonal = np.ones(COLUMNS + 1)
+    products.add_diagonal(block, bends, 1, diagonal)
+    assert diagonal == pytest.approx(1.0 + bends[0] @ rows**2, abs=1e-12)
+    some = np.zeros(COLUMNS + 1)
+    products.add_diagonal(block, bends, 8, some)
+    assert some == pytest.approx(8.0 * bends[0, ::8] @ rows[::8] ** 2, abs=1e-12)
+
+
+@pytest.mark.parametrize("loss, least", [("logistic", 1e-3), ("squared_hinge", 1e-3)])
+def test_the_line_search_ends_near_the_minimum(loss, least):
+    rng = np.random.default_rng(2)
+    scores, along = rng.standard_normal((2, 1, ROWS))
+    phi = {"logistic": lambda u: np.logaddexp(0.0, -u), "squared_hinge": lambda u: np.maximum(1.0 - u, 0.0) ** 2}[loss]
+
+    def value(t):
+        return -40.0 * t + 0.05 * t * t + CAPS @ phi(SIGNS * (scores[0] + t * along[0]))
+
+    slope = (value(1e-6) - value(-1e-6)) / 2e-6
+    t = products.lowest_along(LABELS, terms(loss), None, 0, scores, along, -40.0, 0.1, slope)
+    there = (value(t + 1e-6) - value(t - 1e-6)) / 2e-6
+    assert slope < 0.0 < t and abs(there) <= 0.03 * abs(slope) + least
+    assert value(t) - minimize_scalar(value, bounds=(0.0, 1e3), method="bounded").fun <= 0.03 * abs(slope) * t

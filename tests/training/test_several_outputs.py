@@ -221,7 +221,7 @@ def bad(value, row=7, column=1, y=Y):
         (B, {"solver": "perceptron"}, sm.UsageError, "several labels of a row need .* name one column with y"),
         (Y * [1, 1e60, 1], {"loss": "huber"}, sm.DataError, "the largest of its labels y1, .* is too far from 1"),
         (Y * [1, 1, 1e-3] + [0, 0, 1e6], {"loss": "huber"}, sm.DataError, "its labels y2 are .* too far from 0"),
-        (np.repeat(Y, 100, axis=1), {"loss": "squared_error", "memory": "64K"}, sm.UsageError, "use memory=.* or more"),
+        (np.repeat(Y, 100, axis=1), {"loss": "squared_error", "memory": "64K"}, sm.UsageError, "with memory=.* or more"),
     ],
 )
 def test_what_cannot_be_is_one_sentence(y, options, error, match):

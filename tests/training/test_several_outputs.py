@@ -221,7 +221,12 @@ def bad(value, row=7, column=1, y=Y):
         (B, {"solver": "perceptron"}, sm.UsageError, "several labels of a row need .* name one column with y"),
         (Y * [1, 1e60, 1], {"loss": "huber"}, sm.DataError, "the largest of its labels y1, .* is too far from 1"),
         (Y * [1, 1, 1e-3] + [0, 0, 1e6], {"loss": "huber"}, sm.DataError, "its labels y2 are .* too far from 0"),
-        (np.repeat(Y, 100, axis=1), {"loss": "squared_error", "memory": "64K"}, sm.UsageError, "use memory=.* or more"),
+        (
+            np.repeat(Y, 100, axis=1),
+            {"loss": "squared_error", "memory": "64K"},
+            sm.UsageError,
+            "with memory=.* or more",
+        ),
     ],
 )
 def test_what_cannot_be_is_one_sentence(y, options, error, match):
@@ -307,3 +312,11 @@ def test_the_commands(here, tmp_path):
     assert done.returncode == 2 and "the model predicts several" in done.stderr
     done = here("info", marks, "--liblinear", str(tmp_path / "l.txt"))
     assert done.returncode == 2 and "this one has several outputs" in done.stderr
+
+
+@pytest.mark.parametrize("loss", ["hinge", "logistic"])
+def test_labels_that_share_columns_are_counted_one_by_one(loss):
+    result = sm.train((X, B), loss=loss, penalty="l21", tol=1e-3)
+    wrong = result.model.predict(X) != B
+    assert result.converged and len(result.certificate.per_class) == 1
+    assert result.certificate.mistakes == wrong.sum() and result.certificate.train_error == wrong.mean()

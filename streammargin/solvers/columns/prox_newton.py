@@ -237,7 +237,7 @@ class ProximalNewton(LinearSolver[ProxNewton]):
 
     def end_pass(self, problem: Problem, state: ProxNewton, active: np.ndarray) -> PassReport | float:
         read, count = state.read, problem.groups
-        mistakes = int((read.wrong if problem.joint else read.weights[:, kernel.MISTAKES]).sum())
+        mistakes = int((read.wrong if problem.compared and problem.joint else read.weights[:, kernel.MISTAKES]).sum())
         if read.rows < problem.rows:  # interrupted: it proves nothing
             return PassReport(np.full(count, math.inf), mistakes, best_figures(problem, state.best))
         if not state.ended:
@@ -279,7 +279,9 @@ class ProximalNewton(LinearSolver[ProxNewton]):
             return bounds(problem.objective, w, losses, pull, duals, problem.present)
         own, parts = (problem.view(each, k) if each.size else each for each in (read.own, read.parts))
         found = bounds_of_lines(problem.objective, w, losses, pull, duals, own, parts, problem.present)
-        return found._replace(weights=found.weights._replace(mistakes=int(read.wrong[k])))
+        of_lines = problem.view(read.weights[:, kernel.MISTAKES], k)
+        mistakes = int(of_lines.sum() if problem.outputs.several else read.wrong[k])
+        return found._replace(weights=found.weights._replace(mistakes=mistakes))
 
     def _go_on(self, problem: Problem, state: ProxNewton, k: int, apart: float) -> bool:
         """Shorten the last step of group k, or move its centres, or return True: a new step is due.

@@ -96,7 +96,7 @@ def certificate_event(
     mistakes = classes[0].mistakes if wrong is None or not problem.compared else int(wrong[trial])
     if several:
         mistakes = sum(f.mistakes for f in classes)
-    labels = problem.present * (len(classes) if several else 1)
+    labels = problem.present * (problem.per_trial if several else 1)
 
     def worst(values: list[float | None]) -> float | None:
         return None if any(v is None for v in values) else max(v for v in values if v is not None)

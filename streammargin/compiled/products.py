@@ -37,7 +37,7 @@ def add_scores(block, w, scores):
     Z = np.empty((size, w.shape[0]))
     for start in range(0, block.rows(), size):
         stop = min(start + size, block.rows())
-        block.scores(start, stop, w, Z)
+        block.scores_of(start, stop, w, Z)
         for g in range(w.shape[0]):
             for i in range(start, stop):
                 scores[g, i] = Z[i - start, g]
@@ -103,7 +103,7 @@ def add_curved(block, labels, coupled, k, bends, v, scores, image):
     straight, crossed = np.empty(lines), np.empty(lines)
     for start in range(0, block.rows(), size):
         stop = min(start + size, block.rows())
-        block.scores(start, stop, v, Z)
+        block.scores_of(start, stop, v, Z)
         for g in range(lines):
             for i in range(start, stop):
                 scores[g, i] = Z[i - start, g]

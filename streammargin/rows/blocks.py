@@ -346,7 +346,7 @@ class DenseBlock(NamedTuple):
             if factors[g] != 0.0:
                 self.add(i, factors[g], W[first + g])
 
-    def scores(self, start: int, stop: int, V: np.ndarray, Z: np.ndarray) -> None:
+    def scores_of(self, start: int, stop: int, V: np.ndarray, Z: np.ndarray) -> None:
         """Z[i - start, g] = x_i . V_g for start <= i < stop and all lines g of V (lines, d+1), in float64."""
         d = self.X.shape[1]
         for r in range(stop - start):
@@ -612,7 +612,7 @@ class CSRBlock(NamedTuple):
                 w[g] += x * factors[g]
             k += ONE
 
-    def scores(self, start: int, stop: int, V: np.ndarray, Z: np.ndarray) -> None:
+    def scores_of(self, start: int, stop: int, V: np.ndarray, Z: np.ndarray) -> None:
         """Z[i - start, g] = x_i . V_g for start <= i < stop and all lines g of V (lines, d+1), in float64."""
         for i in range(start, stop):
             self.prefetch_row(i + 2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 # (first bytes, the format, the remedy) of formats that are sometimes given as data
 _CONVERT = "streammargin-data convert reads it"
+_TRAIN = f"train reads it, and {_CONVERT}"
 _WRITE = "read it in batches and write these with sm.write_hdf5, or write it as CSV or svmlight text"
 _KINDS: tuple[tuple[bytes, str, str], ...] = (
     (b"\x1f\x8b", "compressed by gzip", f"if it is text, {_CONVERT}"),
@@ -12,6 +13,10 @@ _KINDS: tuple[tuple[bytes, str, str], ...] = (
     (b"\x28\xb5\x2f\xfd", "compressed by zstd", "unpack it with: zstd -d"),
     (b"\x04\x22\x4d\x18", "compressed by lz4", "unpack it with: lz4 -d"),
     (b"7z\xbc\xaf\x27\x1c", "a 7z archive", "unpack it"),
+    (b"PAR1", "a Parquet file", _TRAIN),
+    (b"%%MatrixMarket", "a Matrix Market file", _TRAIN),
+    (b"\x93NUMPY", "an array of numpy.save", _TRAIN),
+    (b"PK\x03\x04", "a zip archive", "unpack it; train and streammargin-data convert read .npz files"),
     (b"Obj\x01", "an Avro file", _WRITE),
     (b"MATLAB 5.0 MAT-file", "a MATLAB file", "read it with scipy.io.loadmat, or save it with -v7.3, which is HDF5"),
     (b"CDF\x01", "a NetCDF 3 file", "write it as NetCDF 4, which is HDF5"),

@@ -30,7 +30,7 @@ def block_of(form, dtype):
 
 @kernel
 def both(block, start, stop, V, Z, R, G):
-    block.scores(start, stop, V, Z)
+    block.scores_of(start, stop, V, Z)
     block.add_pulls(start, stop, R, G)
 
 

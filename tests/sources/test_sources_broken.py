@@ -22,7 +22,7 @@ X = np.random.default_rng(0).normal(size=(200, 30))
         (b"\x89HDF", r"not an HDF5 file"),
         (
             b"+1 1:0.5 7:2\n-1 3:1\n",
-            r"not an HDF5 file; .* convert it with: streammargin-data convert .*bad\.h5 OUT\.h5",
+            r"not an HDF5 file, nor .* convert it with: streammargin-data convert .*bad\.h5 OUT\.h5",
         ),
         (b"PK\x03\x04" + bytes(100), r"not an HDF5 file"),
         (b"\x89HDF\r\n\x1a\n" + bytes(1000), r"bad\.h5 cannot be opened as HDF5 .*copy or convert it again"),

@@ -246,4 +246,4 @@ def first_rows(source: Text, separator: str, most: int = 2) -> list[list[str]]:
                 break
         return found
     except csv.Error as error:
-        raise DataError(f"{path}, line 1: {error}; is a quote missing, in {kept[:SHOWN]!r}?") from None
+        raise DataError(f"{path}, line 1 or later: {error}; is a quote missing, in {kept[:SHOWN]!r}?") from None

@@ -174,7 +174,8 @@ class Options:
     missing: str | None = option(None, Word(("mean", "zero", "indicator")), "table", TABLES, "what stands for missing "
         "values of a table: the mean, zero, or the mean and a column that tells (default: they are an error)")
     spool: str | None = option(None, Folder("DIR"), "table", TABLES | Where.STREAM,
-        "folder for the rows of a table or of batches as numbers, which are read again while nothing changes (default: beside the model)")
+        "folder for the rows of a table or of batches as numbers, which are read again while nothing changes "
+        "(default: beside the model)")
     # fmt: on
 
     def __post_init__(self) -> None:

@@ -124,7 +124,12 @@ def others(form: str, dtype: str) -> Iterator[tuple[Any, dict[str, Any]]]:
             for bias in (0.0, "midway"):
                 yield (X, np.where(scores > 0, 1, -1)), {"C": HARD, "bias": bias}
             yield (X, classes), {"loss": loss, "multiclass": "joint", "C": HARD}
+            for penalty in ("l2", "l1", "l21"):
+                yield (X, classes), {"loss": loss, "multiclass": "joint", "penalty": penalty}
+            yield (X, np.column_stack([y > 0, classes > 0])), {"loss": loss}
         else:
+            for name, penalty in itertools.product(("squared_error", "absolute_error", "l2_error"), ("l2", "l21")):
+                yield (X, np.column_stack([y, noise])), {"loss": name, "penalty": penalty}
             yield (X, y), {"loss": "interpolate", "penalty": "lp:1.5"}
             yield (X, y), {"loss": "quantile:0.9,top=5"}
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from streammargin.compiled import overloads  # noqa: F401
 from streammargin.compiled.jit import kernel
 from streammargin.compiled.samples import Sample, weights
+from streammargin.losses.base import coupled
 
 
 @kernel
@@ -29,17 +32,21 @@ def total_loss(loss, margins):
 
 
 @kernel
-def total_coupled_loss(loss, scores, own):
-    """Sum of a loss of all scores over the rows of scores (m, K) float64; own (m,): the line of the row's class."""
+def total_coupled_loss(loss: Any, u: np.ndarray, signs: np.ndarray) -> float:
+    """Sum over rows of a loss of all lines together; u, signs (m, K) float64, as `coupled_step` takes them."""
     total = 0.0
-    K = scores.shape[1]
-    u, signs, none, a = np.empty(K), np.empty(K), np.zeros(K), np.empty(K)
-    for i in range(scores.shape[0]):
-        for k in range(K):
-            signs[k] = 1.0 if k == own[i] else -1.0
-            u[k] = signs[k] * scores[i, k]
-        total += loss.coupled_step(u, signs, none, none, 1.0, 0.0, a)[0]
+    none, a = np.zeros(u.shape[1]), np.empty(u.shape[1])
+    for i in range(u.shape[0]):
+        total += loss.coupled_step(u[i], signs[i], none, none, 1.0, 0.0, a)[0]
     return total
+
+
+def total_of_residuals(loss: Any, residuals: np.ndarray) -> float:
+    """Sum of a loss over residuals (m, K): of each number, or of all numbers of a row together."""
+    residuals = np.ascontiguousarray(residuals)
+    if coupled(loss):
+        return float(total_coupled_loss(loss, residuals, np.ones(residuals.shape)))
+    return float(total_loss(loss, residuals))
 
 
 def warm(sample: Sample) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from streammargin.compiled.predict import total_loss
+from streammargin.compiled.predict import total_of_residuals
 from streammargin.driver.labels import KeptLabels, LabelReader
 from streammargin.driver.midway import SCORES
 from streammargin.driver.outcome import Outcome
@@ -125,9 +125,10 @@ class NumberValidator(Validator):
 
     def _judge(self, labels: RowLabels, scores: np.ndarray) -> None:
         targets = labels.targets.reshape(len(scores), -1)
-        for k, column in enumerate(scores.T):
-            residuals = column - targets[:, k % targets.shape[1]]
-            self.sums["loss"][k // targets.shape[1]] += total_loss(self.loss, residuals[:, None])
+        each = targets.shape[1]
+        for trial in range(scores.shape[1] // each):
+            residuals = scores[:, trial * each : (trial + 1) * each] - targets
+            self.sums["loss"][trial] += total_of_residuals(self.loss, residuals)
 
     def errors(self) -> np.ndarray:
         return self.sums["loss"] / self.source.rows

@@ -355,8 +355,12 @@ class Model:
             raise UsageError(f"the model predicts {'numbers' if self.numeric else 'classes'}; give a loss for these")
         expose(type(loss))
         if self.outputs is not None:
-            each = memory // len(self.outputs)
-            return OfSeveral(self.outputs, [self._tally_of_one(loss, top, 0.0, each) for _ in self.outputs])
+            each, joint = memory // len(self.outputs), loss if coupled(loss) else None
+            if word is not None:
+                loss = word.of_one()
+                expose(type(loss))
+            parts = [self._tally_of_one(loss, top, 0.0, each) for _ in self.outputs]
+            return OfSeveral(self.outputs, parts, joint)
         length = self.answer.length(float(self.header.get("p", 2.0)))
         return self._tally_of_one(loss, top, length, memory)
 
@@ -372,7 +376,9 @@ class Model:
     def _terms(self, word: Loss) -> Any:
         """The terms of a loss: where all classes have one W, those of its form for all classes at once."""
         joint = word.joint() if self.header.get("multiclass") == "joint" and len(self.classes_) > 2 else None
-        return word.terms() if joint is None else joint
+        if joint is None:
+            return word.of_one() if self.answer.outputs == 1 else word.terms()
+        return joint
 
     def _loss(self) -> Loss | None:
         """The loss that the model was trained with; None for a user's own object, and for one of the training rows."""

@@ -116,7 +116,8 @@ class OfClasses:
         if self.top is not None:
             self.kept.append(margins)
         elif self.loss is not None and coupled(self.loss):
-            self.total += float(total_coupled_loss(self.loss, np.ascontiguousarray(scores), codes))
+            signs = np.where(np.arange(scores.shape[1]) == codes[:, None], 1.0, -1.0)
+            self.total += float(total_coupled_loss(self.loss, margins, signs))
         elif self.loss is not None:
             self.total += float(total_loss(self.loss, margins))
         size = len(self.counts)
@@ -246,8 +247,9 @@ class OfNumbers:
 class OfSeveral:
     """Figures of several labels or numbers of a row, (m, outputs): those of each, and their means."""
 
-    def __init__(self, outputs: Sequence[str], each: Sequence[Tally]) -> None:
-        self.outputs, self.each = outputs, each
+    def __init__(self, outputs: Sequence[str], each: Sequence[Tally], joint: Any = None) -> None:
+        """joint: the loss of all numbers of a row together, or None."""
+        self.outputs, self.each, self.joint, self.total = outputs, each, joint, 0.0
         self.right = 0  # rows of which all labels are right
 
     def add(self, source: AnyRows, start: int, given: np.ndarray, scores: np.ndarray) -> None:
@@ -257,6 +259,10 @@ class OfSeveral:
         numbers = number_rows(labels, why, shifted(source.label_place, start), self.outputs)
         for k, tally in enumerate(self.each):
             tally.add(source, start, numbers[:, k].copy(), scores[:, k : k + 1].copy())
+        if self.joint is not None:
+            from streammargin.compiled.predict import total_of_residuals
+
+            self.total += total_of_residuals(self.joint, scores - numbers)
         self.right += int(np.count_nonzero(((scores > 0.0) == (numbers == 1.0)).all(axis=1)))
 
     def figures(self, rows: int) -> dict[str, Any]:
@@ -269,6 +275,8 @@ class OfSeveral:
                 found[name] = sum(values) if name == "mistakes" else max(values)
             elif first is None or isinstance(first, float):
                 found[name] = _mean(values)
+        if self.joint is not None:
+            found["loss"] = self.total / rows
         if "mistakes" in found:
             found["subset_accuracy"] = self.right / rows
         named = [{"output": output, **part} for output, part in zip(self.outputs, parts, strict=True)]

@@ -320,3 +320,16 @@ def test_labels_that_share_columns_are_counted_one_by_one(loss):
     wrong = result.model.predict(X) != B
     assert result.converged and len(result.certificate.per_class) == 1
     assert result.certificate.mistakes == wrong.sum() and result.certificate.train_error == wrong.mean()
+
+
+def test_the_length_of_errors_is_evaluated_and_validated_as_it_is_trained(tmp_path):
+    held_out = X[1::2], Y[1::2]
+    result = sm.train((X[::2], Y[::2]), loss="l2_error", C=[0.1, 1.0], valid=held_out, penalty="l21")
+    lengths = np.linalg.norm(result.model.predict(held_out[0]) - held_out[1], axis=1)
+    figures = result.model.evaluate(held_out)
+    assert figures["loss"] == pytest.approx(lengths.mean(), rel=1e-12)
+    assert result.certificate.valid_error == pytest.approx(lengths.mean(), rel=1e-12)
+    for output in figures["per_output"]:  # of one number it is the absolute error
+        assert output["loss"] == pytest.approx(output["mean_absolute_error"], rel=1e-12)
+    one = sm.train((X, Y[:, 0]), loss="l2_error").model
+    assert one.evaluate((X, Y[:, 0]))["loss"] == pytest.approx(np.abs(one.predict(X) - Y[:, 0]).mean(), rel=1e-12)

@@ -5,6 +5,7 @@
 `python -m examples.benchmarks.out_of_core DATA_DIR`  Reads and seconds to each gap, from a file larger than memory.
 `python -m examples.benchmarks.held_out DATA_DIR`     Compared with SGDClassifier.partial_fit and Vowpal Wabbit.
 `python -m examples.benchmarks.no_options DATA_DIR`   Every data set with the default options.
+`python -m examples.benchmarks.outputs PART`          Several classes and targets at once, compared with scikit-learn.
 `python -m examples.benchmarks.many_rows`             Nine million rows, on which LinearSVC runs out of memory.
 `python -m examples.benchmarks.margin DATA_DIR`       The hard margin, every solver.
 `python -m examples.benchmarks.steps`                 An iteration, compared with plain matrix products.

@@ -62,6 +62,12 @@ def numbers() -> tuple[Any, Any]:
     return datasets.load_diabetes(return_X_y=True)  # type: ignore[no-any-return]
 
 
+def several_numbers() -> tuple[Any, Any]:
+    """A regression of three columns of numbers."""
+    X, y = numbers()
+    return X, np.column_stack([y, y[::-1], np.sqrt(y)])
+
+
 def generated(rows: int, columns: int, values: int, numeric: bool, dtype: type) -> Callable[[], tuple[Any, Any]]:
     """Sparse rows with so many values each, or dense ones where that is all columns."""
 
@@ -80,6 +86,7 @@ def generated(rows: int, columns: int, values: int, numeric: bool, dtype: type) 
 
 ROWS: dict[str, Callable[[], tuple[Any, Any]]] = {
     "digits": digits, "table": table, "numbers": numbers,
+    "several numbers": several_numbers,
     "text": generated(3000, 20_000, 40, False, np.float32),
     "text of numbers": generated(2000, 9000, 30, True, np.float64),
     "one-hot": generated(4000, 90, 8, False, np.float64), "tall": generated(30_000, 12, 12, False, np.float32),
@@ -103,9 +110,15 @@ def fits(X: Any, y: Any, only: tuple[list[str], list[str]]) -> Iterator[tuple[st
                     given = PENALTIES[penalty](groups=np.arange(X.shape[1]) // 3)
                 make = sm.MarginRegressor if numeric else sm.MarginClassifier
                 yield f"{loss} {penalty}", fitted(make(loss=loss, penalty=given, passes=30))
+                if not numeric and len(np.unique(y)) > 2:
+                    for way in ("ovr", "joint"):
+                        several = make(loss=loss, penalty=given, multiclass=way, passes=30)
+                        yield f"{loss} {penalty} {way}", fitted(several)
     if only != (list(LOSSES), list(PENALTIES)):
         return
     if numeric:
+        if np.ndim(y) > 1:
+            return
         for penalty in ("l2", "lp:sparse"):
             yield f"interpolating {penalty}", fitted(sm.InterpolatingRegressor(penalty=penalty, passes=30))
         return

@@ -1,16 +1,17 @@
 """Compile every kernel behind `auto`: python examples/kernel_trainings.py [FORM:DTYPE ...] [--export DIR].
 
 For rows of each form (dense, sparse) and type (float32, float64) the kernels of every method that `auto` may take are
-warmed up. Small trainings go through all losses, penalties, tolerances and shapes of rows, in memory and out of core.
-`auto` chooses their solver. Then come several classes, scalings, weights, held-out rows, early stopping, starts,
-paths over C, streams and predictions. Methods, losses and penalties are those of the registries. A training that is
-refused is left out. Printed is how many functions were compiled, and how many kernels were loaded;
-examples/ship_kernels.py puts what they used into a wheel.
+warmed up, and those of readers and models. Small trainings go through all losses, penalties, tolerances and shapes of
+rows, with one output and several, in memory and out of core. `auto` chooses their solver. Then come scalings, weights,
+held-out rows, early stopping, starts, paths over C, streams and predictions. Methods, losses and penalties are those of
+the registries. A training that is refused is left out. Printed is how many functions were compiled, and how many
+kernels were loaded; examples/ship_kernels.py puts what they used into a wheel.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import inspect
 import itertools
 import json
@@ -134,6 +135,26 @@ def others(form: str, dtype: str) -> Iterator[tuple[Any, dict[str, Any]]]:
             yield (X, y), {"loss": "quantile:0.9,top=5"}
 
 
+def of_several(loss: Any, penalty: Any, scores: np.ndarray, noise: np.ndarray) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """(labels, options): three classes, each alone and all at once, or three columns of numbers."""
+    if is_numeric(loss.terms()):
+        yield np.column_stack([scores + k * noise for k in (0.2, 0.5, 1.0)]), {"loss": loss, "penalty": penalty}
+    else:
+        classes = np.digitize(scores + 0.3 * noise, np.quantile(scores, (0.3, 0.6)))
+        for multiclass in ("ovr", "joint"):
+            yield classes, {"loss": loss, "penalty": penalty, "multiclass": multiclass}
+
+
+def several(form: str, dtype: str) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """(data, options): each loss with each penalty, for several outputs."""
+    for shape in (NARROW, WIDE):
+        X, scores, noise = rows_of(form, dtype, shape)
+        for loss, penalty in itertools.product(LOSSES.values(), penalties(shape[1])):
+            for y, given in of_several(loss(), penalty, scores, noise):
+                for tol, bias in ((1e-2, None), (1e-8, None), (1e-2, "free"), (1e-2, 0.0)):
+                    yield (X, y), {**given, "tol": tol, **({} if bias is None else {"bias": bias})}
+
+
 def out_of_core(form: str, dtype: str, folder: str) -> Iterator[tuple[Any, dict[str, Any]]]:
     """(path, options): rows that are read in blocks."""
     for name, shape in (("narrow", (6000, 12)), ("wide", (60, 4000))):
@@ -145,6 +166,12 @@ def out_of_core(form: str, dtype: str, folder: str) -> Iterator[tuple[Any, dict[
                 if is_numeric(loss().terms()) == (kind == "numbers"):
                     for penalty, tol in itertools.product(("l2", "l1"), (1e-2, 1e-5)):
                         yield path, {"loss": loss(), "penalty": penalty, "tol": tol, "memory": "1M"}
+        for number, loss in enumerate(LOSSES.values()):
+            path = os.path.join(folder, f"{name}-{number}.h5")
+            for penalty, tol in itertools.product(("l2", "l21"), (1e-2, 1e-5)):
+                for y, given in of_several(loss(), penalty, scores, noise):
+                    sm.write_hdf5([(X, y)], path, force=True)
+                    yield path, {**given, "tol": tol, "memory": "1M"}
 
 
 def attempt(data: Any, options: dict[str, Any]) -> bool:
@@ -159,11 +186,25 @@ def attempt(data: Any, options: dict[str, Any]) -> bool:
     return True
 
 
+def used_elsewhere() -> set[str]:
+    """The files of kernels that are imported, often only when needed, outside of solvers and estimators."""
+    package = Path(sm.__file__).parent
+    named = re.compile(r"from streammargin\.compiled(?:\.(\w+))? import (.*)")
+    found: set[str] = set()
+    for folder in ("driver", "sources", "tables", "points", "model", "training"):
+        for path in (package / folder).rglob("*.py"):
+            for module, names in named.findall(path.read_text()):
+                found |= {module} if module else {name.split()[0] for name in names.split(", ")}
+    return found
+
+
 def warm(form: str, dtype: str) -> None:
-    """Compile the kernels of every method that `auto` may take, of the reader and of models, for rows of one kind."""
+    """Compile the kernels of every method that `auto` may take, of all readers and of models, for rows of one kind."""
     words = set(re.findall(r'"([a-z-]+)"', inspect.getsource(candidates))) & {*registry.names(), *registry.SHORT}
     for word in words:
         registry.make_solver(word)  # which imports its kernels
+    for name in used_elsewhere():
+        importlib.import_module(f"{streammargin.compiled.__name__}.{name}")
     sample = next(sample for sample in samples() if sample.kind == f"{form} {dtype}")
     for name, module in sorted(sys.modules.items()):
         if name.startswith(f"{streammargin.compiled.__name__}.") and hasattr(module, "warm"):
@@ -187,7 +228,8 @@ def go_through(kinds: Iterable[str], only_quick: bool = False) -> tuple[int, int
         if not only_quick:
             warm(form, dtype)
         with tempfile.TemporaryDirectory() as folder:
-            jobs = itertools.chain(problems(form, dtype), others(form, dtype), out_of_core(form, dtype, folder))
+            jobs = itertools.chain(*(make(form, dtype) for make in (problems, others, several)))
+            jobs = itertools.chain(jobs, out_of_core(form, dtype, folder))
             for data, options in quick(form, dtype) if only_quick else jobs:
                 went = attempt(data, options)
                 done, refused = done + went, refused + (not went)

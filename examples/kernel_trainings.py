@@ -216,7 +216,10 @@ def quick(form: str, dtype: str) -> Iterator[tuple[Any, dict[str, Any]]]:
     X, scores, noise = rows_of(form, dtype, NARROW)
     classes = np.digitize(scores + 0.3 * noise, np.linspace(-2, 2, 9))
     for loss, solver, tol in itertools.product(("hinge", "logistic"), ("auto", "sdca", "asdca"), TOLERANCES):
-        yield (X, classes), {"loss": loss, "solver": solver, "tol": tol}
+        given = {} if solver == "auto" else {"multiclass": "ovr"}
+        yield (X, classes), {"loss": loss, "solver": solver, "tol": tol, **given}
+    for loss, solver in itertools.product(("hinge", "logistic"), ("auto", "newton", "ascent")):
+        yield (X, classes), {"loss": loss, "solver": solver, "multiclass": "joint"}
 
 
 def go_through(kinds: Iterable[str], only_quick: bool = False) -> tuple[int, int]:

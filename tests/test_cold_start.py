@@ -95,8 +95,8 @@ def test_steps_of_second_order_do_not_load_linear_algebra_of_others(solver, loss
 @pytest.mark.parametrize(
     "file, head, body, after",
     [
-        ("losses/hinges.py", "def primal(self, u, cap):", "    return 7.0", 14.0),
-        ("rows/blocks.py", "def dense_exact_dot(x, w):", "return 0.0", 2.0),
+        ("losses/hinges.py", "def primal(self, u: float, cap: float) -> float:", "    return 7.0", 14.0),
+        ("rows/blocks.py", "def dense_exact_dot(x: np.ndarray, w: np.ndarray) -> float:", "return 0.0", 2.0),
     ],
 )
 def test_an_edited_loss_or_row_operation_is_never_stale(tmp_path, file, head, body, after):

@@ -1,11 +1,8 @@
 """Sums over rows in memory for Newton's method without a Hessian: gradients, products of the Hessian, line searches.
 
-A group of lines is at hand, with weights (lines, d+1). The scores of all rows (lines, n) are kept beside its weights
-and beside a direction. So a line search reads no row, and a product of the Hessian reads each row once. The loss is
-one of a single margin (`single`), or of all scores of a row (`coupled`); the other one is None, and not compiled.
-
-Second derivatives by the scores z: for a single margin they are its slope; for all scores they are
-diag(straight) - crossed crossed^T, which follows from the duals. These numbers are the `bends` (lines, n) of the rows.
+The scores of all rows (lines, n) are kept beside the weights (lines, d+1) and beside a direction. So a line search
+reads no row, and a product of the Hessian reads each row once. The loss is one of a single margin: its group has one
+line. The second derivatives by the scores are the `bends` (lines, n) of the rows.
 """
 
 from __future__ import annotations
@@ -54,7 +51,7 @@ def single_terms(loss, caps, margins, a, slopes):
 
 
 @kernel
-def add_gradient(block, labels, single, coupled, k, scores, bends, image):
+def add_gradient(block, labels, loss, k, scores, bends, image):
     """Fill `bends` at these scores, and add what the duals pull to image (lines, d+1); returns the sum of the losses.
 
     k: the first line of the group.
@@ -63,64 +60,38 @@ def add_gradient(block, labels, single, coupled, k, scores, bends, image):
     size = chunk_of(width)
     R, total = np.empty((size, lines)), 0.0
     caps, margins, signs, a, slopes = np.empty(size), np.empty(size), np.empty(size), np.empty(size), np.empty(size)
-    u, sign, none, dual = np.empty(lines), np.empty(lines), np.zeros(lines), np.empty(lines)
     for start in range(0, block.rows(), size):
         stop = min(start + size, block.rows())
-        if single is not None:
-            count = 0
-            for i in range(start, stop):
-                caps[count], signs[count] = labels.cap(k, i), labels.sign(k, i)
-                margins[count] = labels.margin(k, i, scores[0, i])
-                count += caps[count] > 0.0
-            total += single_terms(single, caps[:count], margins[:count], a[:count], slopes[:count])
-            count = 0
-            for i in range(start, stop):
-                present = labels.cap(k, i) > 0.0
-                R[i - start, 0] = signs[count] * a[count] if present else 0.0
-                bends[0, i] = slopes[count] if present else 0.0
-                count += present
-        if coupled is not None:
-            for i in range(start, stop):
-                cap = labels.cap(k, i)
-                for g in range(lines):
-                    u[g], sign[g], dual[g] = labels.margin(k + g, i, scores[g, i]), labels.sign(k + g, i), 0.0
-                if cap > 0.0:
-                    value, _share, _slip = coupled.coupled_step(u, sign, none, none, cap, 0.0, dual)
-                    total += value
-                for g in range(lines):
-                    R[i - start, g], bends[g, i] = sign[g] * dual[g], dual[g]
+        count = 0
+        for i in range(start, stop):
+            caps[count], signs[count] = labels.cap(k, i), labels.sign(k, i)
+            margins[count] = labels.margin(k, i, scores[0, i])
+            count += caps[count] > 0.0
+        total += single_terms(loss, caps[:count], margins[:count], a[:count], slopes[:count])
+        count = 0
+        for i in range(start, stop):
+            present = labels.cap(k, i) > 0.0
+            R[i - start, 0] = signs[count] * a[count] if present else 0.0
+            bends[0, i] = slopes[count] if present else 0.0
+            count += present
         block.add_pulls(start, stop, R, image)
     return total
 
 
 @kernel
-def add_curved(block, labels, coupled, k, bends, v, scores, image):
+def add_curved(block, labels, k, bends, v, scores, image):
     """Add A^T (second derivatives) A v to image (lines, d+1), and set scores (lines, n) to those of v."""
     lines, width = image.shape
     size = chunk_of(width)
     Z = np.empty((size, lines))
-    sign, none, dual = np.empty(lines), np.zeros(lines), np.empty(lines)
-    straight, crossed = np.empty(lines), np.empty(lines)
     for start in range(0, block.rows(), size):
         stop = min(start + size, block.rows())
         block.scores_of(start, stop, v, Z)
         for g in range(lines):
             for i in range(start, stop):
                 scores[g, i] = Z[i - start, g]
-        if coupled is None:
-            for i in range(start, stop):
-                Z[i - start, 0] *= bends[0, i]
-        if coupled is not None:
-            for i in range(start, stop):
-                cap, met = labels.cap(k, i), 0.0
-                for g in range(lines):
-                    sign[g], dual[g], straight[g], crossed[g] = labels.sign(k + g, i), bends[g, i], 0.0, 0.0
-                if cap > 0.0:
-                    coupled.coupled_slopes(none, sign, none, cap, 0.0, dual, straight, crossed)
-                for g in range(lines):
-                    met += crossed[g] * Z[i - start, g]
-                for g in range(lines):
-                    Z[i - start, g] = straight[g] * Z[i - start, g] - crossed[g] * met
+        for i in range(start, stop):
+            Z[i - start, 0] *= bends[0, i]
         block.add_pulls(start, stop, Z, image)
 
 
@@ -133,33 +104,19 @@ def add_diagonal(block, bends, stride, diagonal):
 
 
 @kernel
-def add_constants(labels, single, coupled, k, scores, pull, bend):
-    """Add what the duals at scores (lines, n) pull the constants to pull (lines,).
+def add_constants(labels, loss, k, scores, pull, bend):
+    """Add what the duals at scores (lines, n) pull the constant of line k to pull (lines,); returns the sum of |duals|.
 
-    The sum of the second derivatives by the scores is added to bend (lines, lines). Returns the sum of |duals|.
+    The sum of the second derivatives by the scores is added to bend (lines, lines).
     """
-    lines, rows = scores.shape
-    u, sign, none, dual = np.empty(lines), np.empty(lines), np.zeros(lines), np.empty(lines)
-    straight, crossed = np.empty(lines), np.empty(lines)
     total = 0.0
-    for i in range(rows):
+    for i in range(scores.shape[1]):
         cap = labels.cap(k, i)
         if cap > 0.0:
-            for g in range(lines):
-                u[g] = labels.margin(k + g, i, scores[g, i])
-                sign[g] = labels.sign(k + g, i)
-            if single is not None:
-                dual[0], _value, _share, straight[0] = attained(single, u[0], cap)
-                crossed[0] = 0.0
-            if coupled is not None:
-                coupled.coupled_step(u, sign, none, none, cap, 0.0, dual)
-                coupled.coupled_slopes(u, sign, none, cap, 0.0, dual, straight, crossed)
-            for g in range(lines):
-                pull[g] += sign[g] * dual[g]
-                total += abs(dual[g])
-                bend[g, g] += straight[g]
-                for h in range(lines):
-                    bend[g, h] -= crossed[g] * crossed[h]
+            dual, _value, _share, slope = attained(loss, labels.margin(k, i, scores[0, i]), cap)
+            pull[0] += labels.sign(k, i) * dual
+            total += abs(dual)
+            bend[0, 0] += slope
     return total
 
 
@@ -175,50 +132,33 @@ def single_slope(loss, caps, margins, products, t):
 
 
 @kernel
-def slope_along(labels, single, coupled, k, scores, along, t):
+def slope_along(labels, loss, k, scores, along, t):
     """(First, second derivative) by t of the losses at scores + t along, both (lines, n)."""
-    lines, rows = scores.shape
+    rows = scores.shape[1]
     first, second = 0.0, 0.0
     caps, margins, products = np.empty(CHUNK), np.empty(CHUNK), np.empty(CHUNK)
-    u, sign, none, dual = np.empty(lines), np.empty(lines), np.zeros(lines), np.empty(lines)
-    straight, crossed = np.empty(lines), np.empty(lines)
     for start in range(0, rows, CHUNK):
         stop = min(start + CHUNK, rows)
-        if single is not None:
-            count = 0
-            for i in range(start, stop):
-                caps[count], margins[count] = labels.cap(k, i), labels.margin(k, i, scores[0, i])
-                products[count] = labels.sign(k, i) * along[0, i]
-                count += caps[count] > 0.0
-            down, bend = single_slope(single, caps[:count], margins[:count], products[:count], t)
-            first += down
-            second += bend
-        if coupled is not None:
-            for i in range(start, stop):
-                cap, met = labels.cap(k, i), 0.0
-                if cap > 0.0:
-                    for g in range(lines):
-                        u[g] = labels.margin(k + g, i, scores[g, i] + t * along[g, i])
-                        sign[g] = labels.sign(k + g, i)
-                    coupled.coupled_step(u, sign, none, none, cap, 0.0, dual)
-                    coupled.coupled_slopes(u, sign, none, cap, 0.0, dual, straight, crossed)
-                    for g in range(lines):
-                        first -= sign[g] * dual[g] * along[g, i]
-                        second += straight[g] * along[g, i] * along[g, i]
-                        met += crossed[g] * along[g, i]
-                    second -= met * met
+        count = 0
+        for i in range(start, stop):
+            caps[count], margins[count] = labels.cap(k, i), labels.margin(k, i, scores[0, i])
+            products[count] = labels.sign(k, i) * along[0, i]
+            count += caps[count] > 0.0
+        down, bend = single_slope(loss, caps[:count], margins[:count], products[:count], t)
+        first += down
+        second += bend
     return first, second
 
 
 @kernel
-def lowest_along(labels, single, coupled, k, scores, along, slope, square, down):
+def lowest_along(labels, loss, k, scores, along, slope, square, down):
     """An approximate minimiser t > 0 of the losses at scores + t along, plus slope t + square t^2 / 2.
 
     down < 0: the derivative of all at 0. Newton's method from t = 1, inside an interval that contains the minimum.
     """
     low, high, t = 0.0, np.inf, 1.0
     for _ in range(SEARCH_STEPS):
-        first, second = slope_along(labels, single, coupled, k, scores, along, t)
+        first, second = slope_along(labels, loss, k, scores, along, t)
         first += slope + square * t
         if abs(first) <= FLAT * abs(down):
             break
@@ -231,8 +171,8 @@ def warm(sample: Sample) -> None:
     pair, image = np.zeros((1, 2)), weights()
     add_scores(block, weights(), pair)
     for loss in sample.losses("slope"):
-        add_gradient(block, labels, loss, None, 0, pair, pair.copy(), image)
-        add_constants(labels, loss, None, 0, pair, pair[0, :1].copy(), np.zeros((1, 1)))
-        lowest_along(labels, loss, None, 0, pair, pair.copy(), 0.0, 1.0, -1.0)
-    add_curved(block, labels, None, 0, pair, weights(), pair.copy(), image)
+        add_gradient(block, labels, loss, 0, pair, pair.copy(), image)
+        add_constants(labels, loss, 0, pair, pair[0, :1].copy(), np.zeros((1, 1)))
+        lowest_along(labels, loss, 0, pair, pair.copy(), 0.0, 1.0, -1.0)
+    add_curved(block, labels, 0, pair, weights(), pair.copy(), image)
     add_diagonal(block, pair, 1, image[0])

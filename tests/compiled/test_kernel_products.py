@@ -55,14 +55,14 @@ def test_gradient_and_products_of_a_loss_of_one_margin(form, dtype):
     scores, bends, image = np.empty((1, ROWS)), np.full((1, ROWS), np.nan), np.ones((1, COLUMNS + 1))
     products.add_scores(block, w, scores)
     assert scores[0] == pytest.approx(rows @ w[0], abs=1e-12)
-    losses = products.add_gradient(block, LABELS, terms("logistic"), None, 0, scores, bends, image)
+    losses = products.add_gradient(block, LABELS, terms("logistic"), 0, scores, bends, image)
     u = SIGNS * scores[0]
     p = 1.0 / (1.0 + np.exp(u))
     assert losses == pytest.approx(CAPS @ np.logaddexp(0.0, -u), rel=1e-12)
     assert bends[0] == pytest.approx(CAPS * p * (1.0 - p), abs=1e-12)
     assert image[0] == pytest.approx(1.0 + (CAPS * SIGNS * p) @ rows, abs=1e-12)
     bent, along = np.ones((1, COLUMNS + 1)), np.empty((1, ROWS))
-    products.add_curved(block, LABELS, None, 0, bends, v, along, bent)
+    products.add_curved(block, LABELS, 0, bends, v, along, bent)
     assert along[0] == pytest.approx(rows @ v[0], abs=1e-12)
     assert bent[0] == pytest.approx(1.0 + rows.T @ (bends[0] * (rows @ v[0])), abs=1e-12)
     diagonal = np.ones(COLUMNS + 1)
@@ -83,7 +83,7 @@ def test_the_line_search_ends_near_the_minimum(loss, least):
         return -40.0 * t + 0.05 * t * t + CAPS @ phi(SIGNS * (scores[0] + t * along[0]))
 
     slope = (value(1e-6) - value(-1e-6)) / 2e-6
-    t = products.lowest_along(LABELS, terms(loss), None, 0, scores, along, -40.0, 0.1, slope)
+    t = products.lowest_along(LABELS, terms(loss), 0, scores, along, -40.0, 0.1, slope)
     there = (value(t + 1e-6) - value(t - 1e-6)) / 2e-6
     assert slope < 0.0 < t and abs(there) <= 0.03 * abs(slope) + least
     assert value(t) - minimize_scalar(value, bounds=(0.0, 1e3), method="bounded").fun <= 0.03 * abs(slope) * t

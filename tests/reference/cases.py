@@ -17,7 +17,7 @@ from streammargin import compiled as kernels
 from streammargin.compiled.sdca import sdca_turns
 from streammargin.solvers.columns import interior
 from streammargin.solvers.columns import working_set as column_steps
-from streammargin.solvers.newton import newton
+from streammargin.solvers.newton import conjugate, newton
 from streammargin.sources import thinned
 
 UNCOMPILED = {"jit.py", "overloads.py", "samples.py", "warmup.py", "__init__.py", "cache.py", "folders.py",
@@ -86,6 +86,16 @@ def run():
         "newton logistic": ((X, np.arange(20) % 3), {"solver": "newton", "loss": "logistic", "multiclass": "ovr"}),
         "softmax": ((as_form(X, "csr"), labels), {"loss": "logistic", "bias": "free"}),
         "Crammer-Singer": ((X, labels), {"multiclass": "joint", "penalty": "l1"}),
+        "one step for all classes": ((as_form(X, "csr"), labels), {"solver": "ascent", "loss": "logistic"}),
+        "one step for all classes, dense": ((X, labels), {"solver": "ascent", "multiclass": "joint"}),
+        "lengths of errors": (
+            (X, np.column_stack([X[:, 0] + y, X[:, 1]])),
+            {"loss": "l2_error", "valid": (X, np.column_stack([y, X[:, 1]])), "bias": "free"},
+        ),
+        "the best pass of all classes": (
+            (X, labels),
+            {"loss": "logistic", "valid": (X, labels), "early_stop": 1, "solver": "newton"},
+        ),
         "newton out of core": (CountingSource(*noisy(900, 3), (0, 400, 900)), {"solver": "newton"}),
         "newton in steps": (CountingSource(X, labels, (0, 8, 20)), {"solver": "newton", "memory": "13M", "passes": 6}),
         "newton from a sample": (noisy(1010, 4), {"solver": "newton"}),
@@ -157,6 +167,13 @@ def run():
     always = {(column_steps, "EASY"): -1, (interior, "OUTER"): 0.0}  # steps are hard at once, and few columns matter
     answers["pdprox by interior points"] = changed(always, *cases["pdprox"])
     answers["newton, then ascent"] = changed({(newton, "PATIENCE"): 0}, (X, y), {"solver": "newton", "tol": 1e-15})
+    for name, rows, loss in (("dense", X, "logistic"), ("sparse", as_form(X, "csr"), "squared_hinge")):
+        answers[f"newton by products, {name}"] = changed(
+            {(conjugate, "PRODUCTS"): 0}, (rows, y), {"solver": "newton", "loss": loss}
+        )
+        start = sm.train((rows, y), loss=loss, C=0.01).model
+        options = {"solver": "newton", "loss": loss, "init": start, "bias": "free", "C": 100.0}
+        answers[f"newton by products from weights, {name}"] = changed({(conjugate, "PRODUCTS"): 0}, (rows, y), options)
     answers["mostly zeros"] = changed({(thinned, "LEAST"): 0}, (np.eye(20), y), {"solver": "newton"})
     with tempfile.TemporaryDirectory() as folder:
         for name in ("hinge", "logistic"):  # dense and sparse

@@ -125,9 +125,8 @@ class Conjugate(LinearSolver[ConjugateState]):
         """Find the gradient, and begin conjugate gradients; returns whether a step is needed."""
         newton, k = state.newton, state.newton.group
         w, image = problem.view(state.w, k), np.zeros_like(newton.gradient)
-        single, coupled = problem.loss, None
         losses = kernel.add_gradient(
-            block, labels_of(problem, state), single, coupled, k * problem.lines, newton.scores, newton.bends, image
+            block, labels_of(problem, state), problem.loss, k * problem.lines, newton.scores, newton.bends, image
         )  # fmt: skip
         self._count(problem, state, 1.0)
         newton.gradient[:] = ridge(problem, w) - image
@@ -159,7 +158,7 @@ class Conjugate(LinearSolver[ConjugateState]):
         labels, k, left = labels_of(problem, state), newton.group * lines, math.inf
         for _ in range(BALANCES):
             pull, bend = np.zeros(lines), np.zeros((lines, lines))
-            size = kernel.add_constants(labels, problem.loss, None, k, newton.scores, pull, bend)
+            size = kernel.add_constants(labels, problem.loss, k, newton.scores, pull, bend)
             off = float(np.abs(pull).sum())
             if off <= BALANCED * size or not off < left:
                 break
@@ -167,7 +166,7 @@ class Conjugate(LinearSolver[ConjugateState]):
             if not step @ pull > 0.0:  # no row bends
                 step = pull / size
             along = np.repeat(step[:, None], newton.scores.shape[1], axis=1)
-            t = kernel.lowest_along(labels, problem.loss, None, k, newton.scores, along, 0.0, 0.0, -float(step @ pull))
+            t = kernel.lowest_along(labels, problem.loss, k, newton.scores, along, 0.0, 0.0, -float(step @ pull))
             newton.scores += t * step[:, None]
             problem.view(state.w, newton.group)[:, -1] += t * step / block.bias
 
@@ -191,7 +190,7 @@ class Conjugate(LinearSolver[ConjugateState]):
         newton, direction = state.newton, state.newton.direction
         bent, scores = ridge(problem, direction), np.empty_like(newton.along)
         kernel.add_curved(
-            block, labels_of(problem, state), None, newton.group * problem.lines, newton.bends, direction, scores, bent
+            block, labels_of(problem, state), newton.group * problem.lines, newton.bends, direction, scores, bent
         )  # fmt: skip
         self._count(problem, state, VISIT)
         newton.products += 1
@@ -224,7 +223,7 @@ class Conjugate(LinearSolver[ConjugateState]):
             newton.made = MOST_STEPS
             return
         t = kernel.lowest_along(
-            labels_of(problem, state), problem.loss, None, newton.group * problem.lines, newton.scores, newton.along,
+            labels_of(problem, state), problem.loss, newton.group * problem.lines, newton.scores, newton.along,
             float(np.vdot(ridge(problem, w), step)), float(np.vdot(ridge(problem, step), step)), down,
         )  # fmt: skip
         w += t * step

@@ -125,34 +125,34 @@ def others(form: str, dtype: str) -> Iterator[tuple[Any, dict[str, Any]]]:
             for bias in (0.0, "midway"):
                 yield (X, np.where(scores > 0, 1, -1)), {"C": HARD, "bias": bias}
             yield (X, classes), {"loss": loss, "multiclass": "joint", "C": HARD}
-            for penalty in ("l2", "l1", "l21"):
-                yield (X, classes), {"loss": loss, "multiclass": "joint", "penalty": penalty}
-            yield (X, np.column_stack([y > 0, classes > 0])), {"loss": loss}
         else:
-            for name, penalty in itertools.product(("squared_error", "absolute_error", "l2_error"), ("l2", "l21")):
-                yield (X, np.column_stack([y, noise])), {"loss": name, "penalty": penalty}
             yield (X, y), {"loss": "interpolate", "penalty": "lp:1.5"}
             yield (X, y), {"loss": "quantile:0.9,top=5"}
 
 
 def of_several(loss: Any, penalty: Any, scores: np.ndarray, noise: np.ndarray) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """(labels, options): three classes, each alone and all at once, or three columns of numbers."""
+    """(labels, options): three columns of numbers or of labels, and three classes, each alone and all at once."""
+    given, columns = {"loss": loss, "penalty": penalty}, np.column_stack([scores + k * noise for k in (0.2, 0.5, 1.0)])
     if is_numeric(loss.terms()):
-        yield np.column_stack([scores + k * noise for k in (0.2, 0.5, 1.0)]), {"loss": loss, "penalty": penalty}
+        yield columns, given
     else:
-        classes = np.digitize(scores + 0.3 * noise, np.quantile(scores, (0.3, 0.6)))
+        yield columns > 0.0, given
         for multiclass in ("ovr", "joint"):
-            yield classes, {"loss": loss, "penalty": penalty, "multiclass": multiclass}
+            yield np.digitize(columns[:, 1], np.quantile(scores, (0.3, 0.6))), {**given, "multiclass": multiclass}
 
 
 def several(form: str, dtype: str) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """(data, options): each loss with each penalty, for several outputs."""
+    """(data, options): each loss with some penalties, and each penalty with some losses, for several outputs."""
     for shape in (NARROW, WIDE):
         X, scores, noise = rows_of(form, dtype, shape)
-        for loss, penalty in itertools.product(LOSSES.values(), penalties(shape[1])):
-            for y, given in of_several(loss(), penalty, scores, noise):
-                for tol, bias in ((1e-2, None), (1e-8, None), (1e-2, "free"), (1e-2, 0.0)):
-                    yield (X, y), {**given, "tol": tol, **({} if bias is None else {"bias": bias})}
+        for (name, loss), penalty in itertools.product(LOSSES.items(), penalties(shape[1])):
+            usual = penalty == PENALTIES["l2"]()
+            if usual or type(penalty) in map(PENALTIES.get, ("l1", "l21")) or name in ("hinge", "logistic", "l2_error"):
+                for y, given in of_several(loss(), penalty, scores, noise):
+                    for tol in TOLERANCES:
+                        yield (X, y), {**given, "tol": tol}
+                    for bias in ("free", 0.0) if usual else ():
+                        yield (X, y), {**given, "bias": bias}
 
 
 def out_of_core(form: str, dtype: str, folder: str) -> Iterator[tuple[Any, dict[str, Any]]]:

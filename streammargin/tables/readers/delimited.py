@@ -246,4 +246,5 @@ def first_rows(source: Text, separator: str, most: int = 2) -> list[list[str]]:
                 break
         return found
     except csv.Error as error:
-        raise DataError(f"{path}, line 1 or later: {error}; is a quote missing, in {kept[:SHOWN]!r}?") from None
+        later = " or later" if "unexpected end" in str(error) else ""  # where a quote that is missing was to stand
+        raise DataError(f"{path}, line 1{later}: {error}; is a quote missing, in {kept[:SHOWN]!r}?") from None

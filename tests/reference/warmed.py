@@ -33,7 +33,8 @@ def use_everything():
         data = as_form(X, form, dtype), labels
         for weights, *chosen in product((None, np.ones(30)), *options.values()):
             named = dict(zip(options, chosen, strict=True))
-            model = sm.train(data, sample_weight=weights, passes=2, **named).model
+            for multiclass in ("ovr", "joint") if chosen[1] == "l2" and labels is not y else ("ovr",):
+                model = sm.train(data, sample_weight=weights, passes=2, multiclass=multiclass, **named).model
         for solver, norm in (("perceptron", 2), ("mirror", 1.5), ("pegasos", 2)):
             sm.train(data, solver=f"{solver}:average", penalty=f"lp:{norm}", passes=2)
             sm.train(iter([data]), solver=solver, penalty=f"lp:{norm}")

@@ -52,6 +52,7 @@ def train(
     max_seconds: float | None = None,
     max_rows: int | None = None,
     memory: str | int = "1G",
+    threads: int | str | None = None,
     seed: int = 0,
     checkpoint: str | None = None,
     checkpoint_seconds: float = 60.0,
@@ -104,8 +105,8 @@ def train(
     options = Options(
         y=y, x=x, sample_weight=sample_weight, solver=solver, loss=loss, penalty=penalty, C=C, bias=bias, scale=scale,
         class_weight=class_weight, positive=positive, classes=classes, multiclass=multiclass, tol=tol,
-        passes=passes, early_stop=early_stop, max_seconds=max_seconds, max_rows=max_rows, memory=memory, seed=seed,
-        checkpoint=checkpoint,
+        passes=passes, early_stop=early_stop, max_seconds=max_seconds, max_rows=max_rows, memory=memory,
+        threads=threads, seed=seed, checkpoint=checkpoint,
         checkpoint_seconds=checkpoint_seconds, init=init, valid=valid, columns=columns, drop=drop, text=text,
         missing=missing, spool=spool,
     )  # fmt: skip

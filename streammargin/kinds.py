@@ -14,6 +14,9 @@ from streammargin.errors import UsageError
 from streammargin.files import as_path
 from streammargin.sizes import parse_size
 from streammargin.wording import shown
+from streammargin.workers import cores
+
+ALL, MOST_THREADS = "all", 1024
 
 
 class Kind:
@@ -198,6 +201,34 @@ class Whole(Kind):
         if not isinstance(value, numbers.Integral) or value < self.least:
             raise UsageError(f"{what} must be a whole number and at least {self.least}, not {shown(value)}")
         return int(value)
+
+
+@dataclass(frozen=True)
+class Threads(Kind):
+    """A number of threads, or all: the cores that the process may use."""
+
+    metavar: str | None = "N|all"
+
+    def read(self, text: str) -> int | str:
+        if text == ALL:
+            return text
+        try:
+            return int(text)
+        except ValueError:
+            raise UsageError(f"{text!r} is neither a whole number nor {ALL}") from None
+
+    def check(self, what: str, value: object) -> int | str:
+        if isinstance(value, str) and value == ALL:
+            return ALL
+        if not isinstance(value, numbers.Integral) or int(value) not in range(1, MOST_THREADS + 1):
+            raise UsageError(f"{what} must be a whole number from 1 to {MOST_THREADS}, or {ALL}, not {shown(value)}")
+        return int(value)
+
+
+def threads_of(value: object) -> int:
+    """The number of threads; None: 1. Raises UsageError."""
+    given = 1 if value is None else Threads().check("`threads`", value)
+    return given if isinstance(given, int) else cores()
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,18 @@ from streammargin.solvers import registry
 
 ROOT = Path(streammargin.__file__).parent
 TESTS = Path(__file__).parent
-BASE = {"errors", "files", "json_values", "kinds", "matching", "sizes", "version", "wording", "words"}  # leaves
+BASE = {
+    "errors",
+    "files",
+    "json_values",
+    "kinds",
+    "matching",
+    "sizes",
+    "version",
+    "wording",
+    "words",
+    "workers",
+}  # leaves
 NAMED = {"losses", "penalties", "rows"}  # named tuples, and classes of penalties
 ALLOWED = {  # by folder, and by single file
     "__main__": {"cli"},
@@ -19,7 +30,7 @@ ALLOWED = {  # by folder, and by single file
     "errors": {"wording"},
     "files": {"errors", "wording"},
     "json_values": set(),
-    "kinds": {"errors", "files", "sizes", "wording"},
+    "kinds": {"errors", "files", "sizes", "wording", "workers"},
     "matching": {"errors", "wording"},
     "result": {"model", "wording"},
     "sizes": {"errors", "wording"},
@@ -27,6 +38,7 @@ ALLOWED = {  # by folder, and by single file
     "saved_words": set(),
     "verification": {"errors", "files", "formulas", "matching", "packages", "saved_words", "stored"},
     "wording": set(),
+    "workers": set(),
     "version": set(),
     "packages": {"errors", "wording"},
     "words": {"errors", "kinds", "packages", "wording"},
@@ -34,10 +46,10 @@ ALLOWED = {  # by folder, and by single file
     "penalties": {"penalties", "rows", "errors", "kinds", "wording", "words"},
     "rows": {"rows"},
     "compiled": {"compiled"} | NAMED,
-    "solvers": {"solvers", "points", "compiled", "errors", "kinds", "wording", "words"} | NAMED,
+    "solvers": {"solvers", "points", "compiled", "errors", "kinds", "wording", "words", "workers"} | NAMED,
     "sources": {"sources", "compiled", "errors", "files", "matching", "packages", "stored", "wording"} | NAMED,
     "stored": {"errors", "files"},
-    "points": {"points", "compiled"} | NAMED,
+    "points": {"points", "compiled", "workers"} | NAMED,
     "tables": {"tables", "matching", "sources", "errors", "files", "sizes", "version", "wording"} | NAMED,
     "options": {"options", "solvers", "errors", "files", "kinds", "sizes", "wording", "words"} | NAMED,
     "driver": {"driver", "options", "points", "sources", "solvers", "compiled"} | BASE | NAMED,

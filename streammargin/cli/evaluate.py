@@ -6,8 +6,9 @@ import argparse
 import json
 from typing import Any
 
-from streammargin.cli.options import add_common, add_data_names, add_missing_columns, add_unknown
+from streammargin.cli.options import add_common, add_data_names, add_lines, add_missing_columns, add_unknown
 from streammargin.cli.remarks import Remarks
+from streammargin.kinds import ALL
 from streammargin.wording import printable
 
 
@@ -23,6 +24,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--memory", default="256M", metavar="SIZE", help="memory for the model and blocks of rows (default 256M)"
     )
+    add_lines(parser, ("threads",))
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     add_common(parser)
 
@@ -43,6 +45,7 @@ def run(options: argparse.Namespace) -> int:
             memory=memory,
             missing_columns=options.missing_columns,
             unknown=options.unknown,
+            threads=options.threads or ALL,
         )
     if options.json:
         print(json.dumps(to_plain(figures), allow_nan=False))

@@ -5,15 +5,17 @@ from __future__ import annotations
 import argparse
 import functools
 import sys
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from typing import Any
 
-from streammargin.cli.options import add_common, add_missing_columns, add_unknown, name
+from streammargin.cli.options import add_common, add_lines, add_missing_columns, add_unknown, name
 from streammargin.cli.predicted import Part, Wanted, Write, write_hdf5, write_npy, write_obs, write_parquet, write_text
 from streammargin.cli.remarks import Remarks
 from streammargin.errors import UsageError
 from streammargin.files import check_apart, check_output, replacing
+from streammargin.kinds import ALL, threads_of
 from streammargin.options.table import read_by
+from streammargin.workers import Workers
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -44,6 +46,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--memory", default="256M", metavar="SIZE", help="memory for the model and blocks of rows (default 256M)"
     )
+    add_lines(parser, ("threads",))
     parser.add_argument("--force", action="store_true", help="replace an existing OUT")
     add_common(parser)
 
@@ -68,8 +71,9 @@ def run(options: argparse.Namespace) -> int:
     data = options.data if len(options.data) > 1 else options.data[0]
     write = _writer(options, model.outputs)
     asked = Asked(unknown=options.unknown)
-    with Remarks(), model.rows_of(data, x=options.x, asked=asked, id=options.id or "") as rows:
-        scored = model.score_blocks(rows, memory, options.missing_columns)
+    opened = model.rows_of(data, x=options.x, asked=asked, id=options.id or "")
+    with Remarks(), opened as rows, closing(Workers(threads_of(options.threads or ALL))) as workers:
+        scored = model.score_blocks(rows, memory, options.missing_columns, workers)
         blocks = (Part(part.start, wanted.values(part.scores), part.ids) for part in scored)
         if write is not None:
             with replacing(options.output, options.force) as temporary:

@@ -22,6 +22,7 @@ from streammargin.cli.outputs import Outputs
 from streammargin.cli.remarks import say, shell_text
 from streammargin.errors import OutputError, StreamMarginError, UsageError
 from streammargin.files import check_apart
+from streammargin.kinds import ALL
 from streammargin.options.asked import asked_digest
 from streammargin.options.table import Options, Where, options_for, read_by
 from streammargin.tables.formats import files_of, is_ordered
@@ -158,6 +159,7 @@ def run(options: argparse.Namespace) -> int:
     from streammargin.sources.open import check_rows, files_read
 
     asked = {line.name: getattr(options, line.name) for line in options_for(Where.SHELL)}
+    asked["threads"] = options.threads or ALL
     problem = Options.of(asked)  # what cannot be is refused before anything is touched
     if options.require_convergence and options.early_stop is not None:
         raise UsageError("`early_stop` ends a training before it has converged; leave out --require-convergence or it")

@@ -15,6 +15,7 @@ from streammargin.losses.base import lifted
 # columns of the sums, one row per problem; from CARRY on: compensation terms of the first three
 PRIMAL, DUAL, SUM_ALPHA, MIN_MARGIN, MISTAKES, SUMMED, PULLED, SURELY, LONGEST, ROUNDING, CARRY = range(11)
 SUMS = CARRY + 3
+CARRIED = tuple((column, CARRY + column) for column in (PRIMAL, DUAL, SUM_ALPHA))
 
 
 def new_sums(problems: int) -> np.ndarray:

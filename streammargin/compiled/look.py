@@ -52,6 +52,7 @@ from streammargin.rows.labels import Labels, RowNumbers
 LOSSES, MISTAKES, ROUNDING, GAP, LOSS_CARRY, LOSS_SUMS = range(6)
 DUAL, ALPHA, SUMMED, PULLED, MOVED, ADDED, CARRY = range(7)
 DUAL_SUMS = CARRY + 2
+LOSS_CARRIED, DUAL_CARRIED = ((LOSSES, LOSS_CARRY),), ((DUAL, CARRY), (ALPHA, CARRY + 1))
 CHUNK = 512  # most rows of a chunk
 VALUES = 1 << 16  # most values of a chunk, roughly: half a megabyte
 NONE, NOWHERE = np.zeros((1, 0)), np.zeros((1, 1, 0))

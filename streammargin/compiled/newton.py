@@ -30,6 +30,7 @@ from streammargin.rows.labels import Labels, RowNumbers
 # contribute to H; SUMMED, PULLED and ROUNDING as in certificate.py; from CARRY on: compensation of the first two
 PRIMAL, DUAL, GAP, MISTAKES, ACTIVE, SUMMED, PULLED, ROUNDING, CARRY = range(9)
 SUMS = CARRY + 2
+CARRIED = ((PRIMAL, CARRY), (DUAL, CARRY + 1))
 CHUNK = 512  # rows processed at a time
 FLAT = 0.03  # a line search ends where the slope has fallen to this share of its initial value
 SEARCH_STEPS = 60  # most steps of a line search: more halvings of the interval would be below rounding

@@ -13,9 +13,8 @@ import numpy as np
 
 from streammargin.driver.labels import NO_ROWS, LabelReader
 from streammargin.errors import DataError
-from streammargin.rows.blocks import Block, CSRBlock, DenseBlock
+from streammargin.rows.blocks import Block, CSRBlock, DenseBlock, part
 from streammargin.rows.labels import RowLabels
-from streammargin.solvers.cache.rows import part
 from streammargin.sources.base import Buffer, Source
 
 # bytes of upcoming blocks announced to the operating system, at least one block; with fewer or many more a pass waits

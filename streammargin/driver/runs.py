@@ -109,4 +109,5 @@ def run(training: Runs, between: Callable[[Runs, str | None], None] | None = Non
         raise out_of_range() from error
     finally:
         training.run.stop_reading()
+        training.run.problem.workers.close()
     return training.outcome()

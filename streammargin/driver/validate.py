@@ -14,11 +14,12 @@ from streammargin.driver.outcome import Outcome
 from streammargin.driver.path import Path
 from streammargin.driver.plan import Plan, least_budget, make_plan
 from streammargin.driver.prefetch import BlockReader
-from streammargin.points.base import Point, answered
+from streammargin.points.base import Point, answered, score
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import RowLabels
 from streammargin.solvers.problem import Problem
 from streammargin.sources.base import Source
+from streammargin.workers import Workers
 
 
 def plan_to_score(source: Source, outputs: int, row_bytes: int, budget: int = 0) -> tuple[Plan, int]:
@@ -53,10 +54,10 @@ class Validator(ABC):
         for total in self.sums.values():
             total[:] = 0
 
-    def add(self, point: Point, first: int, block: Block, labels: RowLabels) -> None:
+    def add(self, point: Point, first: int, block: Block, labels: RowLabels, workers: Workers) -> None:
         """Add one block, in any order; first: number of its first row; labels: they cover its rows."""
         scores = np.empty((block.rows(), point.outputs))
-        point.score(block, 0, scores)
+        score(point, block, 0, scores, workers)
         self._judge(labels.cut(first, first + block.rows()), scores)
 
     @abstractmethod
@@ -194,5 +195,5 @@ class Predictions:
         for low in range(0, block.rows(), piece):  # a block in memory may hold all rows
             high = min(block.rows(), low + piece)
             scores = np.empty((high - low, point.outputs))
-            point.score(block, low, scores)
+            score(point, block, low, scores, self.problem.workers)
             seen[answered(scores)[labels.cut(first + low, first + high).codes >= 0]] = True

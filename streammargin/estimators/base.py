@@ -38,6 +38,7 @@ from streammargin.training.rows import train_rows
 from streammargin.training.task import make_task
 from streammargin.wording import Message, in_python
 from streammargin.words import Family, Thing
+from streammargin.workers import cores
 
 try:
     from sklearn.base import BaseEstimator
@@ -65,10 +66,11 @@ def _in_range() -> Iterator[None]:
         raise DataError(f"X, y or sample_weight has a number that does not fit into a float: {error}") from error
 
 
-# parameters in place of bias=0, seed and listeners
+# parameters in place of bias=0, seed, threads and listeners
 INSTEAD: dict[str, tuple[object, str]] = {
     "fit_intercept": (True, "bool"),
     "random_state": (0, "Any"),
+    "n_jobs": (None, "int | None"),
     "verbose": (False, "bool"),
 }
 HELD_OUT: dict[str, tuple[object, str]] = {"validation_fraction": (0.1, "float")}  # goes with the option `early_stop`
@@ -215,7 +217,9 @@ class Estimator(BaseEstimator):
         valid = None
         if self._options().get("early_stop") is not None:
             data, sample_weight, valid = self._split(data, sample_weight, int(seed))
-        options = Options(y=y, sample_weight=sample_weight, valid=valid, seed=int(seed), **self._options())
+        options = Options(
+            y=y, sample_weight=sample_weight, valid=valid, seed=int(seed), threads=self._threads(), **self._options()
+        )
         task = make_task(options)
         if options.bias is None and math.inf in task.costs:  # fit_intercept=True needs one
             options = replace(options, bias=1.0)
@@ -230,6 +234,14 @@ class Estimator(BaseEstimator):
         if hasattr(named, "columns") and self._header["outputs"] is not None:
             self._header["outputs"] = [str(name) for name in named.columns]
         return result
+
+    def _threads(self) -> int:
+        """The number of threads, as joblib takes n_jobs: None: 1, unless its context has another; -1: all cores."""
+        from joblib import effective_n_jobs
+
+        if self.n_jobs is not None and (not isinstance(self.n_jobs, (int, np.integer)) or self.n_jobs == 0):
+            raise UsageError(f"n_jobs must be None, a positive number, or -1 for all cores, not {self.n_jobs!r}")
+        return cores() if self.n_jobs == -1 else int(effective_n_jobs(self.n_jobs))
 
     def _split(self, data: Any, sample_weight: Any, seed: int) -> tuple[Any, Any, Any]:
         """Copies: (rows and labels to train on, their weights, rows and labels held out)."""

@@ -66,6 +66,8 @@ class MarginClassifier(ClassifierMixin, Estimator):
         Add a constant column, as `bias` says (default 1, at C = inf too).
     random_state : int, RandomState or None, default 0
         Seed of all random draws.
+    n_jobs : int, default None
+        Threads that visit rows at the same time, -1 for all cores; the weights do not depend on it.
 
     validation_fraction : float, default 0.1
         With `early_stop`, the share of each class that is held out, drawn by random_state. The rest is copied.

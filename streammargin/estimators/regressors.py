@@ -88,6 +88,8 @@ class MarginRegressor(Regressor):
         Otherwise its distance from the best constant prediction is penalised.
     random_state : int, RandomState or None, default 0
         Seed of all random draws.
+    n_jobs : int, default None
+        Threads that visit rows at the same time, -1 for all cores; the weights do not depend on it.
 
     validation_fraction : float, default 0.1
         With `early_stop`, the share of the rows that is held out, drawn by random_state. The rest is copied.
@@ -131,6 +133,8 @@ class InterpolatingRegressor(Regressor):
         add a constant column of value `bias` (default 1), whose weight is penalised
     random_state : int, RandomState or None, default 0
         seed of all random draws
+    n_jobs : int, default None
+        threads that visit rows at the same time, -1 for all cores; the weights do not depend on it
     verbose : bool, default False
         show the progress on stderr
 

@@ -15,6 +15,7 @@ import numpy as np
 from streammargin.driver.plan import column_names
 from streammargin.errors import DataError, UsageError
 from streammargin.files import as_path, temporary_folder
+from streammargin.kinds import threads_of
 from streammargin.losses import is_numeric, make_loss
 from streammargin.losses.base import Loss, called, coupled, has
 from streammargin.model.columns import ERROR, checked, match, matched_order, matching_bytes, order_of
@@ -22,7 +23,7 @@ from streammargin.model.evaluation import OfClasses, OfNumbers, OfSeveral, Tally
 from streammargin.model.file import NAMES, write_model
 from streammargin.model.probability import METHOD, OF_ALL, able, of_labels, probabilities
 from streammargin.model.tables import TABLE, AnyRows, MatrixRows, TableRows, is_rows, plain_schema
-from streammargin.points.base import Answer, answered
+from streammargin.points.base import Answer, answered, score
 from streammargin.points.table import kind_of
 from streammargin.rows.blocks import Block
 from streammargin.sizes import parse_size
@@ -38,6 +39,7 @@ from streammargin.tables.matrices.base import How
 from streammargin.tables.schema import Schema
 from streammargin.tables.spool import scratch
 from streammargin.wording import counted, shown
+from streammargin.workers import ALONE, Workers
 
 LOG = logging.getLogger("streammargin")
 _BUDGET = 96 << 20  # for blocks of rows, where none is given
@@ -193,7 +195,7 @@ class Model:
         yield TableRows(data, schema, asked, label, id)
 
     def score_blocks(
-        self, source: AnyRows, memory: int | None = None, missing_columns: str = ERROR
+        self, source: AnyRows, memory: int | None = None, missing_columns: str = ERROR, workers: Workers = ALONE
     ) -> Iterator[Scored]:
         """The scores over a source or a table, in order, within `memory` bytes, the model included.
 
@@ -203,7 +205,7 @@ class Model:
         if not isinstance(source, Source):
             answer = self.answer if isinstance(source, TableRows) else self._answer_by_name(source, missing_columns)
             for start, block, labels, ids in source.blocks():
-                yield from self._scored(source, answer, start, block, labels, ids)
+                yield from self._scored(source, answer, workers, start, block, labels, ids)
             return
         from streammargin.driver.prefetch import read_blocks
 
@@ -213,18 +215,18 @@ class Model:
             memory = held + _BUDGET + (0 if names is None else matching_bytes(names, source))
         answer = self._answer_for(source, memory, held, checked(missing_columns))
         for start, _, block in read_blocks(source, memory, held):
-            yield from self._scored(source, answer, start, block)
+            yield from self._scored(source, answer, workers, start, block)
 
     def _scored(
-        self, source: AnyRows, answer: Answer, start: int, block: Block, labels: np.ndarray | None = None,
-        ids: np.ndarray | None = None,
+        self, source: AnyRows, answer: Answer, workers: Workers, start: int, block: Block,
+        labels: np.ndarray | None = None, ids: np.ndarray | None = None,
     ) -> Iterator[Scored]:  # fmt: skip
         """The scores of a block, some rows at a time."""
         rows = max(1, min(1 << 16, _SCORES // max(8 * answer.outputs, self.classes_.dtype.itemsize)))
         for low in range(0, block.rows(), rows):
             high = min(block.rows(), low + rows)
             scores = np.empty((high - low, answer.outputs))
-            answer.score(block, low, scores)
+            score(answer, block, low, scores, workers)
             bad = np.flatnonzero(~np.isfinite(scores).all(axis=1))
             if bad.size:
                 where, row = source.place(start + low + int(bad[0]))
@@ -239,26 +241,33 @@ class Model:
             return self.classes_[(scores > 0.0).astype(np.intp)]
         return self.classes_[answered(scores)]
 
-    def decision_function(self, data: Any, *, missing_columns: str = ERROR, unknown: str = "error") -> np.ndarray:
+    def decision_function(
+        self, data: Any, *, missing_columns: str = ERROR, unknown: str = "error", threads: int | str | None = None
+    ) -> np.ndarray:  # fmt: skip
         """Scores (n,), or (n, k) for several classes or outputs, float64; data as for `streammargin.train`, tables too.
 
         unknown: whether a word of a table that no row of the training had is an "error", or counts as none, "zero".
+        threads: how many score rows at the same time, or "all" cores; None: 1.
         """
-        out = self._of_rows(data, missing_columns, unknown, lambda scores: scores)
+        out = self._of_rows(data, missing_columns, unknown, threads, lambda scores: scores)
         return out[:, 0] if out.shape[1] == 1 and self.outputs is None else out
 
-    def predict(self, data: Any, *, missing_columns: str = ERROR, unknown: str = "error") -> np.ndarray:
+    def predict(
+        self, data: Any, *, missing_columns: str = ERROR, unknown: str = "error", threads: int | str | None = None
+    ) -> np.ndarray:  # fmt: skip
         """Predicted labels, or numbers, (n,), or (n, outputs); arguments as for `decision_function`."""
-        return self._of_rows(data, missing_columns, unknown, self.labels_of)
+        return self._of_rows(data, missing_columns, unknown, threads, self.labels_of)
 
-    def predict_proba(self, data: Any, *, missing_columns: str = ERROR, unknown: str = "error") -> np.ndarray:
+    def predict_proba(
+        self, data: Any, *, missing_columns: str = ERROR, unknown: str = "error", threads: int | str | None = None
+    ) -> np.ndarray:  # fmt: skip
         """Probabilities (n, k) of the classes in the order of `classes_`, float64, for a model with the logistic loss.
 
         For two classes, that of the second is 1 / (1 + exp(-score)). For several it is the softmax of their scores;
         with `multiclass=ovr` that of its own score, divided by the row's sum, as in LIBLINEAR. Of several outputs,
         (n, outputs): each label's own, of being 1. Raises UsageError where the model was trained with another loss.
         """
-        return self._of_rows(data, missing_columns, unknown, self.probabilities_of())
+        return self._of_rows(data, missing_columns, unknown, threads, self.probabilities_of())
 
     def probabilities_of(self) -> Callable[[np.ndarray], np.ndarray]:
         """What makes probabilities of scores (m, k). Raises UsageError where the model has none."""
@@ -266,11 +275,16 @@ class Model:
         return functools.partial(probabilities if self.outputs is None else of_labels, loss)
 
     def _of_rows(
-        self, data: Any, missing_columns: str, unknown: str, made: Callable[[np.ndarray], np.ndarray]
-    ) -> np.ndarray:
+        self, data: Any, missing_columns: str, unknown: str, threads: int | str | None,
+        made: Callable[[np.ndarray], np.ndarray],
+    ) -> np.ndarray:  # fmt: skip
         """What is made of the scores (m, k) of all rows, one after the other."""
-        with self.rows_of(data, asked=Asked(unknown=unknown)) as rows:
-            parts = (made(part.scores) for part in self.score_blocks(rows, missing_columns=missing_columns))
+        with (
+            self.rows_of(data, asked=Asked(unknown=unknown)) as rows,
+            contextlib.closing(Workers(threads_of(threads))) as workers,
+        ):
+            scored = self.score_blocks(rows, None, missing_columns, workers)
+            parts = (made(part.scores) for part in scored)
             if not isinstance(rows, Source):
                 return np.concatenate(list(parts))
             out: np.ndarray | None = None
@@ -299,7 +313,7 @@ class Model:
 
     def evaluate(
         self, data: Any, *, x: str | None = None, y: Any = None, memory: str | int | None = None, loss: Any = None,
-        missing_columns: str = ERROR, unknown: str = "error",
+        missing_columns: str = ERROR, unknown: str = "error", threads: int | str | None = None,
     ) -> dict[str, Any]:  # fmt: skip
         """Accuracy, mistakes, mean loss and smallest margin on labelled data, streamed.
 
@@ -321,11 +335,15 @@ class Model:
         memory = None if memory is None else parse_size(memory)
         tally = self._tally(word, _BUDGET if memory is None else memory // 4)
         rows = 0
-        with self.rows_of(data, x=x, y=y, labelled=True, asked=Asked(unknown=unknown)) as source:
+        asked = Asked(unknown=unknown)
+        with (
+            self.rows_of(data, x=x, y=y, labelled=True, asked=asked) as source,
+            contextlib.closing(Workers(threads_of(threads))) as workers,
+        ):
             stored = LabelCursor(source.labels()) if isinstance(source, Source) else None
             if isinstance(source, MatrixRows) and y is not None and not isinstance(y, str):
                 stored = LabelCursor(iter([as_array(y, "y")]))
-            for part in self.score_blocks(source, memory, missing_columns):
+            for part in self.score_blocks(source, memory, missing_columns, workers):
                 labels = part.labels if stored is None else stored.take(len(part.scores))
                 if labels is None:
                     raise DataError(f"{source.name} has no labels; name them with `y`")

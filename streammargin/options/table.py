@@ -29,8 +29,10 @@ from streammargin.kinds import (
     Saved,
     Size,
     Texts,
+    Threads,
     Whole,
     Word,
+    threads_of,
 )
 from streammargin.losses import FAMILY as LOSSES
 from streammargin.losses import Loss
@@ -151,6 +153,8 @@ class Options:
     max_rows: int | None = option(None, Whole(1), "stop", Where.STREAM, "end a stream after this many rows")
     memory: str | int = option("1G", Size(), "resources", ANYWHERE,
         "bound on the memory that grows with the data (512M = 512 x 2^20 bytes)", common=True)
+    threads: int | str | None = option(None, Threads(), "resources", CALLS | Where.STREAM,
+        "threads that visit rows at the same time, or all cores; no model depends on it (default 1, in the shell all)")
     seed: int = option(0, Whole(0, "N"), "resources", CALLS | Where.STREAM, "seed of all random choices")
     checkpoint: str | None = option(None, Folder("DIR"), "run", RUNS,
         "save the state in this folder, and resume from it; the state of another unfinished training is an error "
@@ -237,6 +241,11 @@ class Options:
         return float(self.bias == FREE) if isinstance(self.bias, str) else self.bias
 
     @property
+    def workers(self) -> int:
+        """The number of threads."""
+        return threads_of(self.threads)
+
+    @property
     def auto(self) -> bool:
         """Whether the solver is chosen for the user."""
         return isinstance(self.solver, Auto)
@@ -259,6 +268,7 @@ class Options:
     def plain(self) -> dict[str, object]:
         """The values for events and headers, as JSON can hold them; words are spelled in full."""
         kept = {line.name: getattr(self, line.name) for line in TABLE if line.theme not in ("data", "run")}
+        del kept["threads"]  # which change no bit of a model
         kept |= {name: None if kept[name] is None else str(kept[name]) for name in ("solver", "loss", "penalty")}
         if self.absolute:
             kept["tol"] = str(self.tol)

@@ -7,7 +7,14 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
-from streammargin.rows.blocks import Block
+from streammargin.rows.blocks import Block, nbytes
+from streammargin.workers import Workers
+
+
+def score(answer: Answer, block: Block, first: int, scores: np.ndarray, workers: Workers) -> None:
+    """Fill scores (m, K) for the rows first .. first + m of the block, on several cores."""
+    size = nbytes(block) * len(scores) // max(1, block.rows())
+    workers.spans(len(scores), size, lambda low, high: answer.score(block, first + low, scores[low:high]))
 
 
 class Answer(Protocol):

@@ -658,6 +658,18 @@ def values_of(block: Block) -> np.ndarray:
     return block.X if isinstance(block, DenseBlock) else block.data
 
 
+def part(block: Block, start: int, stop: int) -> Block:
+    """These rows of the block, in place."""
+    if isinstance(block, DenseBlock):
+        return block._replace(X=block.X[start:stop])
+    return block._replace(indptr=block.indptr[start : stop + 1])
+
+
+def stored(block: Block) -> int:
+    """How many values its rows have; a part of a sparse block shares the arrays of the whole block."""
+    return int(block.indptr[-1] - block.indptr[0]) if isinstance(block, CSRBlock) else values_of(block).size
+
+
 def nbytes(block: Block) -> int:
     """Bytes of the arrays of a block."""
     return sum(array.nbytes for array in block if isinstance(array, np.ndarray))

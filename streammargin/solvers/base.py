@@ -21,12 +21,12 @@ from streammargin.losses.base import called, coupled, has
 from streammargin.penalties.base import Penalty
 from streammargin.penalties.lp import LpSquare
 from streammargin.points.base import Point
-from streammargin.rows.blocks import Block, CSRBlock, values_of
+from streammargin.rows.blocks import Block, stored
 from streammargin.rows.labels import RowLabels
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.proof.kept import Kept
-from streammargin.solvers.roles import keeps_per_row, new, row_bytes, state_bytes
+from streammargin.solvers.roles import keeps_per_row, new, row_bytes, state_bytes, sum_bytes
 from streammargin.solvers.state import State
 from streammargin.solvers.word import SolverWord
 
@@ -54,12 +54,7 @@ Blocks = Sequence[tuple[int, Block]]  # with the number of their first row
 
 def multiplications(blocks: Blocks, lines: int) -> float:
     """Multiplications of one visit of these rows: each value counts once for the score and once for the sums."""
-    return 2.0 * lines * sum(_stored(block) for _, block in blocks)
-
-
-def _stored(block: Block) -> int:
-    """How many values its rows have; a part of a sparse block shares the arrays of the whole block."""
-    return int(block.indptr[-1] - block.indptr[0]) if isinstance(block, CSRBlock) else values_of(block).size
+    return 2.0 * lines * sum(stored(block) for _, block in blocks)
 
 
 def matrix_work(width: int, rows: float, values: float) -> float:
@@ -226,6 +221,10 @@ class Method(SolverWord):
     def memory(self, problem: Problem) -> int:
         """Bytes that the state will take, the certificate's included."""
 
+    def sum_bytes(self, problem: Problem) -> int:
+        """Bytes of a copy of the sums over rows, as each leaf has (leaves.py); of its largest solver."""
+        return max(stage.solver.sum_bytes(problem) for stage in self.stages().values())
+
     def scratch(self, problem: Problem, rows: int, size: int, sparse: bool) -> int:
         """Bytes that it takes to work on a block of this many rows and bytes, beside the block and the state."""
         return 0
@@ -326,6 +325,9 @@ class Solver(Method, Generic[S]):
     def fits(self, problem: Problem, state: S) -> bool:
         """Whether the growing arrays of a loaded state fit each other and the rows; kernels do not check them."""
         return True
+
+    def sum_bytes(self, problem: Problem) -> int:
+        return sum_bytes(self.kind_of_state(), problem, self.dtype(problem))
 
     def memory(self, problem: Problem) -> int:
         return state_bytes(self.kind_of_state(), problem, self.dtype(problem)) + self.reserved_bytes(problem)

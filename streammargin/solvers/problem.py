@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -21,6 +21,7 @@ from streammargin.solvers.proof.objectives.base import Objective
 from streammargin.solvers.proof.objectives.hard_margin import HardMargin, JointMargin
 from streammargin.solvers.proof.objectives.interpolation import Interpolation
 from streammargin.solvers.proof.objectives.soft_margin import SoftMargin
+from streammargin.workers import ALONE, Workers
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,8 @@ class Problem:
     lines: of a group; above 1 they are the classes of one problem, which share a margin, (x.U_c - x.U_c') / ||U||.
     absolute: the bound on the mean gap, if that was asked for; tol is then the relative gap that solvers aim at.
     least_tol: the smallest tolerance that the training had before it was resumed; its arithmetic stays fit for that.
+    copies: how many copies of a solver's sums there is room for; with fewer than two, blocks are not split into leaves
+    (leaves.py). workers: the threads that visit leaves.
     """
 
     rows: int
@@ -72,6 +75,8 @@ class Problem:
     sparse: bool = False
     absolute: float | None = None
     least_tol: float = math.inf
+    copies: int = 0
+    workers: Workers = field(default=ALONE, compare=False, repr=False)
 
     @property
     def asked(self) -> float:

@@ -83,7 +83,8 @@ AXES = {Role.ROWS: (K, N), Role.SHARED: (K, W), Role.SUM: (K, W)}
 @dataclass(frozen=True)
 class Of:
     """The axes and initial value of an array; grows: its last axis is initially empty; smallest, largest: columns of a
-    sum that merge by minimum or maximum instead of addition.
+    sum that merge by minimum or maximum instead of addition; carried: pairs of columns, a compensated sum and its
+    compensation (`compiled.careful.carried_sum`).
     """
 
     axes: tuple[Axis | int, ...] = ()
@@ -91,13 +92,15 @@ class Of:
     grows: bool = False
     smallest: Columns = ()
     largest: Columns = ()
+    carried: tuple[tuple[int, int], ...] = ()
 
 
 def of(
-    *axes: Axis | int, fill: float = 0.0, grows: bool = False, smallest: Columns = (), largest: Columns = ()
+    *axes: Axis | int, fill: float = 0.0, grows: bool = False, smallest: Columns = (), largest: Columns = (),
+    carried: tuple[tuple[int, int], ...] = (),
 ) -> Any:  # fmt: skip
     """The default of an array field (see `Of`)."""
-    return Of(axes, fill, grows, smallest, largest)
+    return Of(axes, fill, grows, smallest, largest, carried)
 
 
 @dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(of, field))
@@ -346,13 +349,17 @@ def clear(state: Any) -> None:
     """Reset all sums to their initial values."""
     for path, entry, value in walk(state):
         if entry.role is Role.SUM and entry.kind == "array":
-            value[...] = entry.of.fill
-            for columns, limit in ((entry.of.smallest, math.inf), (entry.of.largest, -math.inf)):
-                if columns != ():  # integer arrays have none, as they cannot hold inf
-                    value[_at(columns)] = limit
+            _reset(value, entry.of)
         elif entry.role is Role.SUM:
             part, name = _owner(state, path)
             setattr(part, name, type(value)())
+
+
+def _reset(sums: np.ndarray, spec: Of) -> None:
+    sums[...] = spec.fill
+    for columns, limit in ((spec.smallest, math.inf), (spec.largest, -math.inf)):
+        if columns != ():  # integer arrays have none, as they cannot hold inf
+            sums[_at(columns)] = limit
 
 
 def _at(columns: Columns) -> Any:
@@ -377,22 +384,84 @@ def cut(state: S, first: int, stop: int) -> S:
     return part
 
 
+def beside(state: S) -> S:
+    """A state with sums of its own, at their initial values; all else is shared."""
+    own: S = object.__new__(type(state))
+    for entry in entries(type(state)):
+        setattr(own, entry.name, getattr(state, entry.name))
+    for entry in _of_sums(_kind(state)):
+        value = getattr(state, entry.name)
+        if entry.kind == "part":
+            value = beside(value)
+        elif entry.kind == "array":
+            value = np.zeros_like(value)  # which takes no memory until it is written
+            if entry.of.fill or entry.of.smallest != () or entry.of.largest != ():
+                _reset(value, entry.of)
+        else:
+            value = type(value)()
+        setattr(own, entry.name, value)
+    return own
+
+
+def _kind(state: Any) -> Any:
+    return type(state)  # mypy takes no class for hashable
+
+
+@cache
+def _of_sums(cls: Any) -> tuple[Entry, ...]:
+    """The fields that are sums, and the parts that have some."""
+    return tuple(one for one in entries(cls) if (_of_sums(one.type) if one.kind == "part" else one.role is Role.SUM))
+
+
+def sum_bytes(cls: type, problem: Problem, dtype: Any = f8) -> int:
+    """Bytes of the sums of a state."""
+    return sum(
+        sum_bytes(one.type, problem, dtype) if one.kind == "part" else _array(one, problem, np.dtype(dtype)).bytes
+        for one in _of_sums(cls)
+        if one.kind in ("part", "array")
+    )
+
+
 def _of_rows(axis: Axis | int) -> bool:
     return isinstance(axis, Axis) and axis.rows
 
 
 def merge(state: Any, part: Any) -> None:
-    """Add the sums of a holder's state to `state`; its per-row arrays are views already."""
-    for path, entry, value in walk(state):
-        if entry.role is not Role.SUM:
-            continue
-        owner, name = _owner(part, path)
-        other = getattr(owner, name)
-        if entry.kind == "array":
-            total = value + other
-            for columns, which in ((entry.of.smallest, np.minimum), (entry.of.largest, np.maximum)):
-                total[_at(columns)] = which(value, other)[_at(columns)]
-            value[...] = total
+    """Add the sums of a holder's state to `state`; its per-row arrays are views already.
+
+    A part with sums that do not simply add up has a method `align(other)`, which changes both so that they do.
+    """
+    if hasattr(state, "align"):
+        state.align(part)
+    for entry in _of_sums(_kind(state)):
+        value, other = getattr(state, entry.name), getattr(part, entry.name)
+        if entry.kind == "part":
+            merge(value, other)
+        elif entry.kind == "array":
+            _add(value, other, entry.of)
         else:
-            owner, name = _owner(state, path)
-            setattr(owner, name, value + other)
+            setattr(state, entry.name, value + other)
+
+
+def _add(total: np.ndarray, other: np.ndarray, spec: Of) -> None:
+    """Add sums to `total`; the rounding error of adding two compensated sums joins their compensations."""
+    kept = [
+        (_at(columns), which(total[_at(columns)], other[_at(columns)]))
+        for columns, which in ((spec.smallest, np.minimum), (spec.largest, np.maximum))
+        if columns != ()
+    ]
+    kept += [
+        ((..., carry), _carried(total[..., column], other[..., column], total[..., carry] + other[..., carry]))
+        for column, carry in spec.carried
+    ]
+    total += other
+    for place, values in kept:
+        total[place] = values
+
+
+def _carried(one: np.ndarray, other: np.ndarray, carry: np.ndarray) -> np.ndarray:
+    """The compensation of one + other, which is exact but for it, given those of both (Knuth, TAOCP 2, 4.2.2)."""
+    both = one + other
+    added = both - one
+    lost = carry - ((one - (both - added)) + (other - added))
+    return np.where(np.isfinite(lost), lost, 0.0)

@@ -23,6 +23,7 @@ from streammargin.options.table import Options
 from streammargin.penalties.lp import LpSquare
 from streammargin.points.linear import LinearPoint
 from streammargin.sizes import parse_size
+from streammargin.solvers import leaves
 from streammargin.solvers.auto import candidates, reason
 from streammargin.solvers.base import Method
 from streammargin.solvers.problem import Problem
@@ -40,6 +41,7 @@ from streammargin.training.problem import make_objective, make_problem
 from streammargin.training.start import start_of
 from streammargin.training.task import Task, check_tolerance, make_task
 from streammargin.wording import Message
+from streammargin.workers import Workers
 
 LOG = logging.getLogger("streammargin")
 
@@ -74,7 +76,9 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
     scored = 0 if held_out is None else _least_to_score(held_out, options, asked)
     own += scored
     spare = max(0, asked.budget - own)
-    asked = replace(asked, budget=spare, least_tol=least_tol, from_weights=start is not None)
+    asked = replace(
+        asked, budget=spare, least_tol=least_tol, from_weights=start is not None, workers=Workers(options.workers)
+    )
 
     def problem_for(method: Method) -> Problem:
         problem = _problem_for(method, asked, task, options, source)
@@ -83,9 +87,18 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
 
     def fit(method: Method, problem: Problem) -> tuple[Problem, Plan]:
         try:
-            return plan_of(working, method, problem, labels, budget, own)
+            found = plan_of(working, method, problem, labels, budget, own)
         except BudgetError as error:
             raise BudgetError(f"{error.raw}{numbers_of_rows(method, problem, able)}", error.least) from None
+        size = method.sum_bytes(found[0])
+        copies = leaves.copies(found[0], size, budget)
+        if copies:
+            with suppress(BudgetError):  # without copies blocks are not split
+                fewer = replace(problem, copies=copies, budget=max(0, problem.budget - copies * size))
+                split = plan_of(working, method, fewer, labels, budget, own + copies * size)
+                if split[0].resident == found[0].resident:
+                    return split
+        return found
 
     # before anything large is read or allocated
     able = [make_solver(word) for word in candidates(asked)]
@@ -125,7 +138,8 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
     if slim is not stored:
         fewer = replace(problem, entries=slim.nnz, sparse=True, budget=max(0, problem.budget - slim.held_bytes()))
         with suppress(UsageError):  # the rows stay dense where sparse ones need more memory
-            problem, plan = plan_of(slim, method, fewer, labels, budget, own)
+            copied = problem.copies * method.sum_bytes(problem)
+            problem, plan = plan_of(slim, method, fewer, labels, budget, own + copied)
             source = working = slim
     if wants_free(options, task, problem) and not problem.free:
         text = f"{method.called} cannot leave the constant free with this penalty: it is penalised (`bias=1` says so)"

@@ -46,7 +46,7 @@ def test_the_command_line_has_every_option_that_makes_sense_there():
 def test_the_estimators_have_every_option_that_makes_sense_for_them(estimator, place):
     expected = {line.name: line.default for line in options_for(place)}
     own = {name: default for name, (default, _) in estimator.own.items()}
-    known = {**expected, **own, "fit_intercept": True, "random_state": 0, "verbose": False}
+    known = {**expected, **own, "fit_intercept": True, "random_state": 0, "n_jobs": None, "verbose": False}
     assert estimator().get_params(deep=False) == known
     for name in expected:
         assert f"\n    {name} : " in estimator.__doc__

@@ -19,7 +19,7 @@ from streammargin.driver.prefetch import BlockReader
 from streammargin.driver.progress import CERTIFICATE, DONE
 from streammargin.driver.scaling import Scaling
 from streammargin.rows.blocks import values_of
-from streammargin.solvers import base, roles
+from streammargin.solvers import base, leaves, roles
 from streammargin.solvers.base import Solver
 from streammargin.solvers.cache import rows as row_store
 from streammargin.solvers.coordinate import coupled, dual_ascent
@@ -329,6 +329,30 @@ def test_the_plan_changes_no_proof_and_no_more_reads(trained, way, form):
         if run.problem.per_trial > 1 or result.run_end["never_predicted"]:
             counts = [count - (count == reads + 1 and set(counts[:i]) <= {count}) for i, count in enumerate(counts)]
         assert set(counts) == {reads}
+
+
+def figures(result):
+    """What was proven, as numbers."""
+    known = vars(result.certificate)
+    return {name: known[name] for name in ("primal", "dual", "margin_lower", "margin_upper") if known[name] is not None}
+
+
+@every_way
+@pytest.mark.parametrize("form", ["dense", slow("csr")])
+def test_threads_change_no_bit_and_leaves_no_figure(trained, way, form, monkeypatch):
+    """Blocks are split into leaves whatever the number of threads; sums over leaves are those over blocks."""
+    name, kind, options = way
+    whole = trained(way, form)
+    monkeypatch.setattr(leaves, "LEAF_BYTES", 64)
+    monkeypatch.setattr(leaves, "MERGED", 1)
+    split, bounds = [], leaves.bounds
+    monkeypatch.setattr(leaves, "bounds", lambda *given: split.append(bounds(*given)) or split[-1])
+    one, *more = (trained((name, kind, {**options, "threads": threads}), form) for threads in (1, 2, 3))
+    assert kind == "numbers" or max((len(ends) for ends in split), default=3) > 2
+    for other in more:
+        assert bits(one) == bits(other)
+    assert one.ran.problem.copies > 1 and not hasattr(one.ran.problem.workers._pool, "submit")
+    assert figures(one) == pytest.approx(figures(whole), rel=1e-6)
 
 
 @every_way

@@ -8,9 +8,7 @@ from reference.datasets import separable
 from reference.drive import labels_of, of_codes
 from reference.whole_pass import make_problem
 
-from streammargin.compiled import whole_pass as kernel
 from streammargin.rows.blocks import DenseBlock
-from streammargin.solvers.papers.gradient_pass import Gradient
 from streammargin.solvers.registry import make_solver
 from streammargin.solvers.roles import cut, merge
 
@@ -25,19 +23,7 @@ def visit(state, holders, work, part=None):
         if part is not None and hasattr(state, "row_norms"):
             holder.row_norms = state.row_norms  # those of all rows: they are known by now
         work(holder, DenseBlock(X[first:stop], 0.0))
-        if isinstance(state, Gradient):
-            to_one_level(state.sums, holder.sums)
         merge(*((state, holder) if part is None else (getattr(state, part), getattr(holder, part))))
-
-
-def to_one_level(*sums):
-    """The sums of softmax, so that they add up."""
-    level = np.max([one.figures[:, kernel.LEVEL] for one in sums], axis=0)
-    for one in sums:
-        factor = np.exp(one.figures[:, kernel.LEVEL] - level)
-        one.pull *= factor[:, None]
-        one.figures[:, [kernel.TOTAL, kernel.VALUE]] *= factor[:, None]
-        one.figures[:, kernel.LEVEL] = level
 
 
 def after(passes, solver, problem, labels, holders):

@@ -1,8 +1,11 @@
 """Fields of a state: what follows from their roles."""
 
+import math
+
 import numpy as np
 import pytest
 
+from streammargin.compiled.careful import carried_sum
 from streammargin.rows.labels import RowLabels
 from streammargin.solvers import roles
 from streammargin.solvers.roles import ALL, Count, Float, K, Lists, N, Rows, Shared, Stored, Sum, f8, i8, of, state
@@ -132,3 +135,27 @@ def test_whole_numbers_add_up_and_all_columns_may_be_the_smallest():
         part.smallest[:], part.wrong[:] = smallest, wrong
     roles.merge(one, other)
     assert one.smallest.tolist() == [0.5, -2.0] and one.wrong.tolist() == [7]
+
+
+@state
+class Carried:
+    total: Sum[f8] = of(3, carried=((0, 2),))
+
+
+def test_the_errors_of_adding_compensated_sums_are_carried():
+    """A sum over many holders is as exact as one compensated sum (2 u sum |t|, Higham 2002, eq. (4.8))."""
+    whole, parts, terms = roles.new(Carried, Small), 20_000, (0.1, 0.0)
+    for _ in range(parts):
+        part = roles.beside(whole)
+        assert part.total.tolist() == [0.0] * 3
+        for term in terms:
+            part.total[0], part.total[2] = carried_sum(part.total[0], part.total[2], term)
+            part.total[1] += term
+        roles.merge(whole, part)
+    exact, unit = math.fsum(parts * terms), np.finfo(float).eps / 2
+    size = parts * math.fsum(map(abs, terms))
+    assert abs(whole.total[0] - exact) <= 2.0 * unit * size < abs(whole.total[1] - exact)
+    overflown = roles.beside(whole)
+    overflown.total[0] = np.inf
+    roles.merge(whole, overflown)
+    assert whole.total[0] == np.inf and np.isfinite(whole.total[2])

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from streammargin.driver.phases.base import Phase
 from streammargin.rows.labels import RowLabels
+from streammargin.solvers import leaves
 from streammargin.solvers.base import Blocks, multiplications
 
 
@@ -19,7 +22,7 @@ class Certificate(Phase):
         [(first, block)] = blocks
         c = self.course
         c.state.multiplications += multiplications(blocks, c.problem.count)
-        c.solver.certify_block(c.problem, self.show(labels), block, first)
+        leaves.over(c.problem, self.show(labels), block, first, partial(c.solver.certify_block, c.problem))
 
     def end(self) -> None:
         c = self.course

@@ -22,7 +22,8 @@ class HeldOut(Phase):
     def visit(self, blocks: Blocks, labels: RowLabels) -> None:
         [(first, block)] = blocks
         point, midway = self.course.point(proven=True), self.course.progress.midway
-        self.validator.add(point if midway is None else point.with_constants(midway), first, block, labels)
+        shown = point if midway is None else point.with_constants(midway)
+        self.validator.add(shown, first, block, labels, self.course.problem.workers)
 
     def end(self) -> None:
         c, p = self.course, self.course.progress

@@ -6,7 +6,9 @@ from streammargin.driver.course import Course
 from streammargin.driver.early_stop import EarlyStop
 from streammargin.driver.phases.base import Phase
 from streammargin.driver.prefetch import BlockReader
+from streammargin.rows.blocks import Block
 from streammargin.rows.labels import RowLabels
+from streammargin.solvers import leaves
 from streammargin.solvers.base import Blocks, multiplications
 from streammargin.solvers.proof import kept
 from streammargin.solvers.state import labels_of
@@ -25,7 +27,12 @@ class LastRead(Phase):
         [(first, block)] = blocks
         c = self.course
         c.state.multiplications += multiplications(blocks, c.problem.count)
-        kept.add(c.problem, self.early.kept, labels_of(c.problem, self.show(labels)), block, first)
+        known = labels_of(c.problem, self.show(labels))
+
+        def add(own: kept.Kept, rows: Block, number: int) -> None:
+            kept.add(c.problem, own, known, rows, number)
+
+        leaves.over(c.problem, self.early.kept, block, first, add)
 
     def end(self) -> None:
         self.early.kept.certified = True

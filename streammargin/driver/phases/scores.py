@@ -32,7 +32,7 @@ class Scores(Phase):
         [(first, block)] = blocks
         if self._point is None:
             self._point = self.course.point(proven=False)
-        self.validator.add(self._point, first, block, labels)
+        self.validator.add(self._point, first, block, labels, self.course.problem.workers)
 
     def end(self) -> None:
         self._point = None  # frees it before the weights are made again

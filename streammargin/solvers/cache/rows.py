@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streammargin.compiled.copies import copy_spans
-from streammargin.rows.blocks import Block, CSRBlock, DenseBlock, nbytes, values_of
+from streammargin.rows.blocks import Block, CSRBlock, DenseBlock, nbytes, part, values_of
 from streammargin.solvers.base import UNIT, multiplications
 
 SHARE = 0.75  # share of the budget, after vectors, for cached rows; the rest is for buffers
@@ -161,13 +161,6 @@ def threshold(scores: np.ndarray, sizes: np.ndarray, budget: float) -> float:
 def cache_budget(left: int, buffers: int, everything: int) -> int:
     """Bytes for the cache out of `left`, after the least size of the buffers; at most `everything`."""
     return max(0, min(int(SHARE * left), left - buffers, everything))
-
-
-def part(block: Block, start: int, stop: int) -> Block:
-    """These rows of the block, in place."""
-    if isinstance(block, DenseBlock):
-        return block._replace(X=block.X[start:stop])
-    return block._replace(indptr=block.indptr[start : stop + 1])
 
 
 def next_rows(state: Any, block: Block, work: float, problems: int) -> tuple[int, int]:

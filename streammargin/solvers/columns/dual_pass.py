@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from functools import partial
 from typing import ClassVar, NamedTuple, TypeVar
 
 import numpy as np
@@ -16,8 +17,9 @@ from streammargin.compiled.columns import add_squares
 from streammargin.errors import DataError
 from streammargin.kinds import YesNo
 from streammargin.losses.base import largest_bend
-from streammargin.rows.blocks import Block
+from streammargin.rows.blocks import Block, part
 from streammargin.rows.labels import numbered_from
+from streammargin.solvers import leaves
 from streammargin.solvers.base import PassReport, Share, multiplications
 from streammargin.solvers.cache import rows as store
 from streammargin.solvers.columns.constant import SIDES, largest_duals
@@ -45,10 +47,10 @@ def budgets(problem: Problem) -> np.ndarray:
 class Read:
     """The sums of a read (compiled/look.py), and the number of rows in them."""
 
-    losses: Sum[f8] = of(2, K, kernel.LOSS_SUMS)
+    losses: Sum[f8] = of(2, K, kernel.LOSS_SUMS, carried=kernel.LOSS_CARRIED)
     wrong: Sum[i8] = of(2, TRIALS)
     dual_image: Sum[f8] = of(K, SIDES, W)
-    duals: Sum[f8] = of(K, SIDES, kernel.DUAL_SUMS)
+    duals: Sum[f8] = of(K, SIDES, kernel.DUAL_SUMS, carried=kernel.DUAL_CARRIED)
     rows: Count = 0
 
 
@@ -195,7 +197,7 @@ class DualPass(LinearSolver[P]):
             if first == 0:
                 for k in range(problem.count):
                     self.first_weights(problem, state, k)
-            self._look(problem, state, np.arange(problem.count), block, first)
+            leaves.over(problem, state, block, first, partial(self._look, problem, np.arange(problem.count)))
         return None
 
     def zero_factor(self, problem: Problem, state: P) -> float:
@@ -239,10 +241,10 @@ class DualPass(LinearSolver[P]):
             state.rounding[:, k] = blur(state.best_w[k : k + 1])
         start, stop = store.next_rows(state, block, 2 * store.LOOK * problem.count, active.size)
         state.read.rows += stop - start
-        self._look(problem, state, active, store.part(block, start, stop), first + start)
+        leaves.over(problem, state, part(block, start, stop), first + start, partial(self._look, problem, active))
         return stop / block.rows() if stop < block.rows() else None
 
-    def _look(self, problem: Problem, state: P, active: np.ndarray, block: Block, first: int) -> None:
+    def _look(self, problem: Problem, active: np.ndarray, state: P, block: Block, first: int) -> None:
         """Update the duals of these rows by their margins, and add the sums that certify weights and duals."""
         w, multiplier, read = state.w, state.budget_multiplier, state.read
         lengths = self.dual_steps(problem, state)

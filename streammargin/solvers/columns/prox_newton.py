@@ -6,6 +6,7 @@ Lee, Sun and Saunders 2014 (SIAM J. Optim. 24) for smooth losses; Li, Sun and To
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,8 +18,9 @@ from streammargin.errors import DataError
 from streammargin.losses.base import coupled, has, largest_bend, smooth
 from streammargin.penalties.base import Penalty
 from streammargin.penalties.lp import LpSquare
-from streammargin.rows.blocks import Block
+from streammargin.rows.blocks import Block, part
 from streammargin.rows.labels import RowLabels, numbered_from
+from streammargin.solvers import leaves
 from streammargin.solvers.base import PATH, PassReport, Share, matrix_work
 from streammargin.solvers.cache import rows as store
 from streammargin.solvers.columns.constant import SIDES, constants_alone
@@ -79,8 +81,8 @@ class Read:
     crossed: Sum[f8] = of(GROUPS, COUPLED, COUPLED)
     own: Sum[f8] = of(SUNK, W)
     parts: Sum[f8] = of(SUNK, PARTS)
-    weights: Sum[f8] = of(K, kernel.LOSS_SUMS)
-    duals: Sum[f8] = of(K, SIDES, kernel.DUAL_SUMS)
+    weights: Sum[f8] = of(K, kernel.LOSS_SUMS, carried=kernel.LOSS_CARRIED)
+    duals: Sum[f8] = of(K, SIDES, kernel.DUAL_SUMS, carried=kernel.DUAL_CARRIED)
     wrong: Sum[i8] = of(TRIALS)
     rows: Count = 0
 
@@ -208,11 +210,13 @@ class ProximalNewton(LinearSolver[ProxNewton]):
         # counts all rows, though only those with a slope enter the Hessian
         each = matrix_work(0, stop - start, problem.values / problem.rows)
         state.multiplications += apart * problem.lines * active.size * each
-        self._look(problem, state, active, store.part(block, start, stop), first + start)
+        leaves.over(
+            problem, state, part(block, start, stop), first + start, partial(self._look, problem, active), square=True
+        )
         return stop / block.rows() if stop < block.rows() else None
 
     @staticmethod
-    def _look(problem: Problem, state: ProxNewton, active: np.ndarray, block: Block, first: int) -> None:
+    def _look(problem: Problem, active: np.ndarray, state: ProxNewton, block: Block, first: int) -> None:
         """Update the duals of these rows and add their sums; in the first pass the best duals, with all rows curved."""
         softness, steepest, read = problem.by_line(state.softness), 0.0, state.read
         none = np.zeros(problem.count)

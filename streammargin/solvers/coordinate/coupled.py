@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from streammargin.compiled import coupled_ascent as kernel
-from streammargin.compiled.look import DUAL_SUMS, LOSS_SUMS
+from streammargin.compiled.look import DUAL_CARRIED, DUAL_SUMS, LOSS_CARRIED, LOSS_SUMS
 from streammargin.compiled.order import permutation
 from streammargin.compiled.sleep import AWAKE, LONGEST
 from streammargin.errors import DataError
@@ -38,8 +38,8 @@ class ExactSums:
     image: A^T alpha in float64, laid out as the weights; blur: eps times the norms of the lines.
     """
 
-    losses: Sum[f8] = of(K, LOSS_SUMS)
-    duals: Sum[f8] = of(K, 1, DUAL_SUMS)
+    losses: Sum[f8] = of(K, LOSS_SUMS, carried=LOSS_CARRIED)
+    duals: Sum[f8] = of(K, 1, DUAL_SUMS, carried=DUAL_CARRIED)
     image: Sum[f8] = of(OUTER, INNER)
     wrong: Sum[i8] = of(GROUPS)
     blur: Shared[f8] = of(K)

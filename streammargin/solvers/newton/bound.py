@@ -24,7 +24,7 @@ class Look:
     """Sums over the rows at frozen weights: image = A^T a, totals as in compiled/newton.py, seen: number of rows."""
 
     image: Sum[f8]
-    totals: Sum[f8] = of(K, kernel.SUMS)
+    totals: Sum[f8] = of(K, kernel.SUMS, carried=kernel.CARRIED)
     wrong: Sum[i8] = of(TRIALS)
     seen: Count = 0
 

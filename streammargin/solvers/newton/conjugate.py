@@ -16,8 +16,9 @@ from streammargin.compiled import look as certificate
 from streammargin.compiled import products as kernel
 from streammargin.losses.base import has, smooth
 from streammargin.penalties.lp import LpSquare
-from streammargin.rows.blocks import Block
+from streammargin.rows.blocks import Block, part
 from streammargin.rows.labels import RowLabels, numbered_from
+from streammargin.solvers import leaves
 from streammargin.solvers.base import UNIT, PassReport, Share, matrix_work
 from streammargin.solvers.cache import rows as store
 from streammargin.solvers.linear import LinearSolver, keep_weights
@@ -240,12 +241,17 @@ class Conjugate(LinearSolver[ConjugateState]):
         start, stop = store.next_rows(state, block, problem.count * store.LOOK, active.size)
         look.rows += stop - start
         none = np.zeros((1, problem.count))
-        certificate.look(
-            store.part(block, start, stop), numbered_from(first + start), labels_of(problem, state), problem.loss,
-            active, certificate.Point(state.w[None], none, blur(state.w)[None]),
-            certificate.Prox(np.zeros((problem.count, 0)), np.zeros((problem.count, 0)), none[0], none[0]),
-            certificate.Found(look.weights[None], look.duals, look.pull, look.wrong[None]),
-        )  # fmt: skip
+
+        def add(own: ConjugateState, rows: Block, number: int) -> None:
+            found = own.look
+            certificate.look(
+                rows, numbered_from(number), labels_of(problem, own), problem.loss, active,
+                certificate.Point(own.w[None], none, blur(own.w)[None]),
+                certificate.Prox(np.zeros((problem.count, 0)), np.zeros((problem.count, 0)), none[0], none[0]),
+                certificate.Found(found.weights[None], found.duals, found.pull, found.wrong[None]),
+            )  # fmt: skip
+
+        leaves.over(problem, state, part(block, start, stop), first + start, add)
         return stop / block.rows() if stop < block.rows() else None
 
     def end_pass(self, problem: Problem, state: ConjugateState, active: np.ndarray) -> PassReport:

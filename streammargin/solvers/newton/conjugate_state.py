@@ -15,8 +15,8 @@ class Sums:
     """The sums of a look at w (compiled/look.py), and the number of rows in them."""
 
     pull: Sum[f8] = of(K, SIDES, W)
-    weights: Sum[f8] = of(K, kernel.LOSS_SUMS)
-    duals: Sum[f8] = of(K, SIDES, kernel.DUAL_SUMS)
+    weights: Sum[f8] = of(K, kernel.LOSS_SUMS, carried=kernel.LOSS_CARRIED)
+    duals: Sum[f8] = of(K, SIDES, kernel.DUAL_SUMS, carried=kernel.DUAL_CARRIED)
     wrong: Sum[i8] = of(TRIALS)
     rows: Count = 0
 

@@ -16,8 +16,9 @@ import numpy as np
 
 from streammargin.compiled import newton as kernel
 from streammargin.losses.base import smooth
-from streammargin.rows.blocks import Block, nbytes
+from streammargin.rows.blocks import Block, nbytes, part
 from streammargin.rows.labels import RowLabels, numbered_from
+from streammargin.solvers import leaves
 from streammargin.solvers.base import PassReport, Share
 from streammargin.solvers.cache import rows as store
 from streammargin.solvers.cache.rows import Coming, Kept, RowCache
@@ -102,6 +103,9 @@ class NearMargin(CertifiedBySweep[NearState]):
     def all_labels(self, problem: Problem) -> bool:
         return False  # those of cached rows lie beside them
 
+    def sum_bytes(self, problem: Problem) -> int:
+        return max(super().sum_bytes(problem), 8 * (problem.features + 1) * (problem.features + 2))
+
     def reserved_bytes(self, problem: Problem) -> int:
         return cache_bytes(problem) + _vectors(problem)
 
@@ -160,7 +164,7 @@ class NearMargin(CertifiedBySweep[NearState]):
             keys, duals = np.full(rows, 2.0, np.float32), np.zeros((problem.count, rows))
         else:
             start, stop = store.next_rows(state, block, store.LOOK * problem.count, active.size)
-            keys, duals = self._look(problem, state, active, store.part(block, start, stop), first + start)
+            keys, duals = self._look(problem, state, active, part(block, start, stop), first + start)
         state.look.seen += stop - start
         numbers = np.arange(first + start, first + stop)
         wanted = self._wanted(problem, state, numbers, keys) & state.labels.present(numbers)
@@ -188,7 +192,7 @@ class NearMargin(CertifiedBySweep[NearState]):
         self, problem: Problem, state: NearState, active: np.ndarray, block: Block, first: int
     ) -> tuple[np.ndarray, np.ndarray]:
         """Add the sums of these rows at the current weights; returns their keys (m,) and duals (K, m)."""
-        labels, look, none = labels_of(problem, state), state.look, np.zeros(0)
+        labels, none = labels_of(problem, state), np.zeros(0)
         keys, duals = np.full(block.rows(), 2.0, np.float32), np.zeros((problem.count, block.rows()))
         margins = np.full(duals.shape, math.inf)
         low, high = np.searchsorted(state.known, [first, first + block.rows()])
@@ -197,11 +201,16 @@ class NearMargin(CertifiedBySweep[NearState]):
         for k in range(problem.count):
             kernel.middle_centres(labels, problem.loss, k, first, math.nan if known else 1.0, duals[k])
             duals[k, state.known[low:high] - first] = state.duals[k, low:high]
-        kernel.newton_sums(
-            block, numbered_from(first), labels, problem.loss, active, problem.trials, state.softness, state.w,
-            blur(state.w), none, first, duals, state.crisp, True, margins, keys, look.image, look.image,
-            np.zeros((0, 1, 1)), look.totals, look.wrong,
-        )  # fmt: skip
+
+        def add(own: NearState, rows: Block, number: int) -> None:
+            look = own.look
+            kernel.newton_sums(
+                rows, numbered_from(number), labels, problem.loss, active, problem.trials, own.softness, own.w,
+                blur(own.w), none, first, duals, own.crisp, True, margins, keys, look.image, look.image,
+                np.zeros((0, 1, 1)), look.totals, look.wrong,
+            )  # fmt: skip
+
+        leaves.over(problem, state, block, first, add)
         lossy = (margins < 1.0).any(axis=0)
         state.lossy += int(lossy.sum())
         if state.all_lossy and few_lossy(problem, state.lossy):
@@ -280,7 +289,7 @@ class NearMargin(CertifiedBySweep[NearState]):
                 for numbers, block in parts:
                     kernel.subtract_image(block, numbers, labels, 0, proximal.centres, state.offset)
         enough = 0.0 if first else WITHIN * problem.tol * float(abs(state.best.primal[k]))
-        done = solve(parts, labels, problem.loss, proximal, w, state.offset, enough, FIRST_GAP if first else 0.0)
+        done = solve(problem, parts, labels, proximal, w, state.offset, enough, FIRST_GAP if first else 0.0)
         state.multiplications += proximal.multiplications
         proximal.multiplications = 0.0
         if done:

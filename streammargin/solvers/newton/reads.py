@@ -16,8 +16,9 @@ import numpy as np
 
 from streammargin.compiled import newton as kernel
 from streammargin.losses.base import smooth
-from streammargin.rows.blocks import GRAM_ROWS, Block
+from streammargin.rows.blocks import GRAM_ROWS, Block, part
 from streammargin.rows.labels import RowLabels, numbered_from
+from streammargin.solvers import leaves
 from streammargin.solvers.base import PassReport, Share, matrix_work
 from streammargin.solvers.cache import rows as store
 from streammargin.solvers.linear import LinearSolver
@@ -105,13 +106,17 @@ class Reads(LinearSolver[ReadsState]):
             state.H[active], state.drift[active] = 0.0, 0.0
         work = problem.count * (store.LOOK + (problem.features + 1) / 2)
         start, stop = store.next_rows(state, block, work, active.size)
-        look, none = state.look, np.zeros((problem.count, 0))
-        look.seen += stop - start
-        kernel.newton_sums(
-            store.part(block, start, stop), numbered_from(first + start), labels_of(problem, state), problem.loss,
-            active, problem.trials, state.softness, state.w, blur(state.w), none[0], 0, none, none[0], False, none,
-            NO_KEYS, look.image, state.drift, state.H, look.totals, look.wrong,
-        )  # fmt: skip
+        state.look.seen += stop - start
+
+        def add(own: ReadsState, rows: Block, number: int) -> None:
+            look, none = own.look, np.zeros((problem.count, 0))
+            kernel.newton_sums(
+                rows, numbered_from(number), labels_of(problem, own), problem.loss, active, problem.trials,
+                own.softness, own.w, blur(own.w), none[0], 0, none, none[0], False, none, NO_KEYS, look.image,
+                own.drift, own.H, look.totals, look.wrong,
+            )  # fmt: skip
+
+        leaves.over(problem, state, part(block, start, stop), first + start, add, square=True)
         return stop / block.rows() if stop < block.rows() else None
 
     def end_pass(self, problem: Problem, state: ReadsState, active: np.ndarray) -> PassReport:

@@ -10,7 +10,8 @@ import numpy as np
 from streammargin.compiled.columns import sparse_shares
 from streammargin.losses.base import smooth
 from streammargin.rows.blocks import Block, CSRBlock
-from streammargin.rows.labels import Labels, RowLabels, numbered_from
+from streammargin.rows.labels import Labels, RowLabels
+from streammargin.solvers import leaves
 from streammargin.solvers.cache import rows as store
 from streammargin.solvers.newton.subproblem import Proximal, solve
 from streammargin.solvers.problem import Problem
@@ -94,8 +95,9 @@ def start_from(problem: Problem, drawn: Sample, proximal: Proximal, k: int, w: n
     if not proximal.is_under_way(rows):
         proximal.centres = np.zeros(rows)
         proximal.harder(0.0 if smooth(problem.loss) else SOFTNESS, -math.inf)
-    part = 0.5 * problem.tol if rows == problem.rows else GAP
-    return solve([(numbered_from(0), drawn.rows)], labels, problem.loss, proximal, w, np.zeros_like(w), 0.0, part)
+    enough = 0.5 * problem.tol if rows == problem.rows else GAP
+    parts = leaves.parts(problem, drawn.rows)
+    return solve(problem, parts, labels, proximal, w, np.zeros_like(w), 0.0, enough)
 
 
 def largest_share(problem: Problem, labels: Labels, k: int, duals: np.ndarray) -> float:

@@ -11,8 +11,9 @@ import numpy as np
 
 from streammargin.compiled import newton as kernel
 from streammargin.losses.base import smooth
-from streammargin.rows.blocks import GRAM_ROWS, Block
+from streammargin.rows.blocks import GRAM_ROWS, Block, part
 from streammargin.rows.labels import RowLabels, numbered_from
+from streammargin.solvers import leaves
 from streammargin.solvers.base import PassReport, Share
 from streammargin.solvers.cache import rows as store
 from streammargin.solvers.linear import LinearSolver
@@ -36,6 +37,9 @@ class Steps(LinearSolver[StepsState]):
 
     name = "newton's steps"
     state_class: ClassVar[type[StepsState]] = StepsState
+
+    def sum_bytes(self, problem: Problem) -> int:
+        return max(super().sum_bytes(problem), 8 * (problem.features + 1) * (problem.features + 2))
 
     def reserved_bytes(self, problem: Problem) -> int:
         width = problem.features + 1
@@ -83,12 +87,12 @@ class Steps(LinearSolver[StepsState]):
         proximal.multiplications = 0.0
         if done:
             if not smooth(problem.loss):
-                part = sample.largest_share(problem, drawn.labels, k, proximal.centres)
-                state.softness[k] *= 1.0 / part
+                share = sample.largest_share(problem, drawn.labels, k, proximal.centres)
+                state.softness[k] *= 1.0 / share
                 if drawn.rows.rows() == problem.rows:
                     state.alpha[k] = proximal.centres
                 else:
-                    middle_centres(problem, state, k, part)
+                    middle_centres(problem, state, k, share)
             state.proximal = new(Proximal, problem)
             state.started[k] = True
             state.due[k] = not sample.takes_all(problem)  # certify only after steps on all rows
@@ -103,7 +107,7 @@ class Steps(LinearSolver[StepsState]):
         )  # fmt: skip
         w = state.w[k]
         done = solve(
-            [(numbered_from(0), block)], labels_of_one(problem, state, k), problem.loss, proximal, w, np.zeros_like(w),
+            problem, leaves.parts(problem, block), labels_of_one(problem, state, k), proximal, w, np.zeros_like(w),
             0.0, LIKELY * problem.tol, most, to_prove=True,
         )  # fmt: skip
         state.multiplications += proximal.multiplications
@@ -113,13 +117,17 @@ class Steps(LinearSolver[StepsState]):
     def _look(self, problem: Problem, state: StepsState, active: np.ndarray, block: Block, first: int) -> Share:
         """Add the sums of a unit of these rows at the current weights."""
         start, stop = store.next_rows(state, block, problem.count * store.LOOK, active.size)
-        look = state.look
-        look.seen += stop - start
-        kernel.newton_sums(
-            store.part(block, start, stop), numbered_from(first + start), labels_of(problem, state), problem.loss,
-            active, problem.trials, state.softness, state.w, blur(state.w), state.norms, 0, state.alpha, NONE,
-            False, state.margins, NO_KEYS, look.image, look.image, np.zeros((0, 1, 1)), look.totals, look.wrong,
-        )  # fmt: skip
+        state.look.seen += stop - start
+
+        def add(own: StepsState, rows: Block, number: int) -> None:
+            look = own.look
+            kernel.newton_sums(
+                rows, numbered_from(number), labels_of(problem, own), problem.loss, active, problem.trials,
+                own.softness, own.w, blur(own.w), own.norms, 0, own.alpha, NONE, False, own.margins, NO_KEYS,
+                look.image, look.image, np.zeros((0, 1, 1)), look.totals, look.wrong,
+            )  # fmt: skip
+
+        leaves.over(problem, state, part(block, start, stop), first + start, add)
         return stop / block.rows() if stop < block.rows() else None
 
     def end_pass(self, problem: Problem, state: StepsState, active: np.ndarray) -> PassReport:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from streammargin.compiled import newton as kernel
-from streammargin.rows.blocks import Block, values_of
+from streammargin.rows.blocks import Block, stored
 from streammargin.rows.labels import Labels, RowNumbers
 from streammargin.solvers.base import UNIT, matrix_work
+from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import Shared, Total, f8, of, state
 
 PIVOT = 1e-13  # a pivot below this times its diagonal entry is rounding
@@ -64,55 +64,88 @@ def step_work(values: int, width: int) -> float:
 class Rows:
     """m rows in memory in one problem: margins, duals a, slopes, and their sums."""
 
-    margins: np.ndarray
-    labels: Labels
-    loss: Any
+    problem: Problem
     parts: Parts
+    labels: Labels
     proximal: Proximal
     count: int
     values: int
-    a: np.ndarray
-    caps: np.ndarray
+    margins: np.ndarray
     products: np.ndarray
+    caps: np.ndarray
+    a: np.ndarray
     slopes: np.ndarray
     image: np.ndarray
     totals: np.ndarray
 
-    def __init__(self, parts: Parts, labels: Labels, loss: Any, proximal: Proximal, width: int) -> None:
-        self.parts, self.labels, self.loss, self.proximal = parts, labels, loss, proximal
-        self.count, self.values = labels.rows(), sum(values_of(block).size for _, block in parts)
+    def __init__(self, problem: Problem, parts: Parts, labels: Labels, proximal: Proximal, width: int) -> None:
+        self.problem, self.parts, self.labels, self.proximal = problem, parts, labels, proximal
+        self.count, self.values = labels.rows(), sum(stored(block) for _, block in parts)
         self.margins, self.products, self.caps, self.a, self.slopes = (np.zeros(self.count) for _ in range(5))
         self.image, self.H, self.totals = np.zeros(width), np.zeros((width, width)), np.zeros(kernel.SUMS)
 
+    def _over(self, visit: Callable[[Block, RowNumbers, np.ndarray], None], total: np.ndarray) -> None:
+        """visit(rows, numbers, sums) of all parts, on several cores; with room for copies each has its own sums."""
+        if self.problem.copies < 2 or len(self.parts) < 2:
+            for numbers, block in self.parts:
+                visit(block, numbers, total)
+            return
+
+        def of_part(one: tuple[RowNumbers, Block]) -> np.ndarray:
+            own = np.zeros_like(total)
+            visit(one[1], one[0], own)
+            return own
+
+        for own in self.problem.workers.each(of_part, self.parts, self.problem.copies):
+            total += own
+
+    def _multiply(self, direction: np.ndarray, products: np.ndarray) -> None:
+        """Set products (m,) to a_i.direction."""
+
+        def visit(block: Block, numbers: RowNumbers, none: np.ndarray) -> None:
+            kernel.signed_products(block, numbers, self.labels, 0, direction, products)
+
+        self._over(visit, np.empty(0))
+
     def measure(self, w: np.ndarray) -> None:
         """Compute the margins at w (d+1,)."""
-        for numbers, block in self.parts:
-            kernel.signed_products(block, numbers, self.labels, 0, w, self.margins)
+        self._multiply(w, self.margins)
         kernel.row_caps(self.labels, 0, 0, self.margins, self.caps)
         self.proximal.multiplications += self.values
 
     def attain(self) -> None:
         """Compute the duals at the margins, and A^T a."""
-        change = np.negative(self.a, out=self.products)
-        softness, centres = self.proximal.softness, self.proximal.centres
-        kernel.attain(self.loss, softness, self.caps, centres, self.margins, self.a, self.slopes, self.totals)
-        change += self.a
-        if np.count_nonzero(change != 0.0) >= np.count_nonzero(self.a != 0.0):
+        counts = np.zeros(2)  # duals that changed, and that are not 0
+
+        def attain(block: Block, numbers: RowNumbers, own: np.ndarray) -> None:
+            at = slice(numbers.first, numbers.first + block.rows())
+            a, change, centres = self.a[at], self.products[at], self.proximal.centres[at]
+            np.negative(a, out=change)
+            sums = np.zeros(kernel.SUMS)
+            softness, loss = self.proximal.softness, self.problem.loss
+            kernel.attain(loss, softness, self.caps[at], centres, self.margins[at], a, self.slopes[at], sums)
+            change += a
+            own += np.concatenate([sums, [np.count_nonzero(change), np.count_nonzero(a)]])
+
+        found = np.zeros(kernel.SUMS + 2)
+        self._over(attain, found)
+        self.totals[:], counts = found[:-2], found[-2:]
+        change = self.products
+        if counts[0] >= counts[1]:
             # a new sum costs no more, and avoids rounding from earlier, larger duals
-            self.image[:], change[:] = 0.0, self.a
-        for numbers, block in self.parts:
-            kernel.add_image(block, numbers, self.labels, 0, change, self.image)
-        self.proximal.multiplications += self.values * np.count_nonzero(change) / self.count
+            self.image[:], change = 0.0, self.a
+        self._over(
+            lambda block, numbers, own: kernel.add_image(block, numbers, self.labels, 0, change, own), self.image
+        )
+        self.proximal.multiplications += self.values * (counts[1] if change is self.a else counts[0]) / self.count
 
     def step(self, w: np.ndarray, offset: np.ndarray, gradient: np.ndarray) -> float:
         """Make one Newton step with an exact line search; updates w (d+1,) and margins. Returns its initial slope."""
-        proximal, products, loss = self.proximal, self.products, self.loss
+        proximal, products, loss = self.proximal, self.products, self.problem.loss
         self.H[:] = 0.0
-        for numbers, block in self.parts:
-            kernel.add_matrix(block, numbers, self.slopes, self.H)
+        self._over(lambda block, numbers, own: kernel.add_matrix(block, numbers, self.slopes, own), self.H)
         p = direction(self.H, gradient)
-        for numbers, block in self.parts:
-            kernel.signed_products(block, numbers, self.labels, 0, p, products)
+        self._multiply(p, products)
         slope = float(gradient @ p)
         t = kernel.lowest(
             loss, proximal.softness, self.caps, proximal.centres, self.margins, products, float((w - offset) @ p),
@@ -128,8 +161,8 @@ class Rows:
 
 
 def solve(
-    parts: Parts, labels: Labels, loss: Any, proximal: Proximal, w: np.ndarray, offset: np.ndarray, enough: float,
-    relative: float, most: int = MOST_STEPS, to_prove: bool = False,
+    problem: Problem, parts: Parts, labels: Labels, proximal: Proximal, w: np.ndarray, offset: np.ndarray,
+    enough: float, relative: float, most: int = MOST_STEPS, to_prove: bool = False,
 ) -> bool:  # fmt: skip
     """Minimise 1/2 ||w||^2 - offset.w + the losses of rows in memory by semismooth Newton steps; one unit of them.
 
@@ -139,7 +172,7 @@ def solve(
     whose predicted decrease is below that. With `to_prove` only the gap, or `most` steps in all units, ends it, and the
     centres do not move at the end.
     """
-    rows = Rows(parts, labels, loss, proximal, w.size)
+    rows = Rows(problem, parts, labels, proximal, w.size)
     unit, totals = max(1, int(UNIT / step_work(rows.values, w.size))), rows.totals
     begun, longest = proximal.made, math.nan
     while True:

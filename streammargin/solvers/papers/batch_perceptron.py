@@ -27,6 +27,11 @@ class PerceptronSums(GradientSums):
 
     averaged: Sum[f8] = of(K, kernel.FIGURES, smallest=(kernel.SMALLEST,), largest=(kernel.LEVEL,))
 
+    def align(self, other: GradientSums) -> None:
+        """Keep one row, that of the smaller margin."""
+        first = self.figures[:, kernel.SMALLEST] <= other.figures[:, kernel.SMALLEST]
+        self.pull[~first], other.pull[first] = 0.0, 0.0
+
 
 @state
 class BatchPerceptronState(Gradient):

@@ -14,6 +14,7 @@ from streammargin.compiled.vectors import mix, square
 from streammargin.penalties.mirror_maps import lp_norm
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import RowLabels, numbered_from
+from streammargin.solvers import leaves
 from streammargin.solvers.base import PassReport
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.whole_pass import PassSums, Whole, WholePass, chunk_rows
@@ -31,6 +32,17 @@ class GradientSums(PassSums):
     pull: Sum[f8]
     figures: Sum[f8] = of(K, kernel.FIGURES, smallest=(kernel.SMALLEST,), largest=(kernel.LEVEL,))
     wrong: Sum[i8] = of(1)
+
+    def align(self, other: GradientSums) -> None:
+        """Bring both to one LEVEL. The classes of a joint margin share that of row 0, and the others have none."""
+        level = np.maximum(self.figures[:, kernel.LEVEL], other.figures[:, kernel.LEVEL])
+        shared = np.where(level > -math.inf, np.arange(level.size), 0)
+        for one in (self, other):
+            of_row = one.figures[:, kernel.LEVEL] - np.where(level > -math.inf, level, 0.0)
+            factor = np.exp(of_row)[shared]
+            one.pull *= factor[:, None]
+            one.figures[:, [kernel.TOTAL, kernel.VALUE]] *= factor[:, None]
+            one.figures[:, kernel.LEVEL] = level
 
 
 @state
@@ -77,7 +89,12 @@ class GradientPass(WholePass[G]):
 
     def run_block(self, problem: Problem, state: G, active: np.ndarray, block: Block, first: int) -> None:
         self.saw(problem, state, active, block)
-        self.sum_block(problem, state, active, block, first, chunk_rows(block))
+        chunk = chunk_rows(block)
+
+        def add(own: G, rows: Block, number: int) -> None:
+            self.sum_block(problem, own, active, rows, number, chunk)
+
+        leaves.over(problem, state, block, first, add)
 
     def keep(self, problem: Problem, state: G, group: int) -> None:
         problem.view(self.shown(state), group)[:] = problem.view(state.best_w, group)

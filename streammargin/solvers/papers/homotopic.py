@@ -33,6 +33,7 @@ from streammargin.errors import DataError, UsageError
 from streammargin.kinds import Number, Whole, Word, YesNo
 from streammargin.rows.blocks import Block, values_of
 from streammargin.rows.labels import RowLabels, numbered_from
+from streammargin.solvers import leaves
 from streammargin.solvers.margin.hull import Hull, hull_bound, hull_rounding
 from streammargin.solvers.papers.hinge_pass import Hinge, HingePass
 from streammargin.solvers.problem import Problem
@@ -182,11 +183,15 @@ class Homotopic(HingePass[HomotopicState]):
     def run_block(self, problem: Problem, state: HomotopicState, active: np.ndarray, block: Block, first: int) -> None:
         self.saw(problem, state, active, block)
         numbers, labels, scale = numbered_from(first), labels_of(problem, state), 1.0 / self.unit(state)
-        sums, stochastic = state.sums, self.stochastic
-        kernel.subgradient_block(
-            block, numbers, labels, chunk_rows(block), active[: 0 if stochastic else None], state.w, scale, sums.pull,
-            sums.figures, sums.wrong,
-        )  # fmt: skip
+        stochastic, chunk = self.stochastic, chunk_rows(block)
+
+        def add(own: HomotopicState, rows: Block, number: int) -> None:
+            kernel.subgradient_block(
+                rows, numbered_from(number), labels, chunk, active[: 0 if stochastic else None], own.w, scale,
+                own.sums.pull, own.sums.figures, own.sums.wrong,
+            )  # fmt: skip
+
+        leaves.over(problem, state, block, first, add)
         if stochastic:
             rows = block.rows()
             entries = values_of(block).size + rows

@@ -41,9 +41,13 @@ class Kept:
     counted: Shared[b1] = of(TRIALS)
     certified: bool = False
     sums: Sum[f8] = of(
-        K, certificate.SUMS, smallest=(certificate.MIN_MARGIN, certificate.SURELY), largest=(certificate.LONGEST,)
+        K,
+        certificate.SUMS,
+        smallest=(certificate.MIN_MARGIN, certificate.SURELY),
+        largest=(certificate.LONGEST,),
+        carried=certificate.CARRIED,
     )
-    losses: Sum[f8] = of(K, look.LOSS_SUMS)
+    losses: Sum[f8] = of(K, look.LOSS_SUMS, carried=look.LOSS_CARRIED)
     wrong: Sum[i8] = of(TRIALS)
     smallest: Sum[f8] = of(K, smallest=ALL)
     mistakes: Sum[i8] = of(K)

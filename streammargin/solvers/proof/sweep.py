@@ -31,7 +31,9 @@ class Sweep:
     frozen: Shared[Float]
     blur: Shared[f8] = of(K)
     rebuilt: Sum[f8] = of(K, W)
-    sums: Sum[f8] = of(K, sums.SUMS, smallest=(sums.MIN_MARGIN, sums.SURELY), largest=(sums.LONGEST,))
+    sums: Sum[f8] = of(
+        K, sums.SUMS, smallest=(sums.MIN_MARGIN, sums.SURELY), largest=(sums.LONGEST,), carried=sums.CARRIED
+    )
     wrong: Sum[i8] = of(TRIALS)
     largest_blur: float = 0.0
 

@@ -1,0 +1,71 @@
+"""Sums over the rows of a block, leaf by leaf: parts of a fixed size, which several cores may visit at once.
+
+Each leaf has sums of its own. They are added in the order of the rows, so the bits do not depend on the number of
+threads. Numbers of rows are written in place, as no row is in two leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from streammargin.rows.blocks import Block, part, stored, values_of
+from streammargin.rows.labels import RowNumbers, numbered_from
+from streammargin.solvers import roles
+from streammargin.solvers.problem import Problem
+from streammargin.workers import LEAF_BYTES
+
+LEAVES = 16  # most leaves of a block, and copies of the sums: each of them costs a few calls
+SHARE = 16  # copies of the sums take one byte of so many of the budget
+FEW = 16  # values of a row whose second derivatives cost about as much as its score
+MERGED = 256  # rows of a leaf that have as many values as its sums have numbers: adding sums costs little beside them
+
+
+def copies(problem: Problem, size: int, budget: int) -> int:
+    """How many copies of sums of `size` bytes are kept: for all threads there may be, if that is a small share.
+
+    It does not depend on the number of threads, so plans and bits do not either. 0: too few rows, or too large sums.
+    """
+    found = min(budget // (SHARE * max(1, size)), LEAVES) if problem.size >= 2 * LEAF_BYTES else 0
+    return found if found > 1 else 0
+
+
+def bounds(problem: Problem, block: Block, square: bool) -> np.ndarray:
+    """Where the leaves of this block begin and end; square: the sums have second derivatives."""
+    rows, values = block.rows(), max(1.0, stored(block) / max(1, block.rows()))
+    width = (problem.features + 1) / min(values, problem.features + 1)
+    work = max(1.0, values / FEW) if square else 1.0  # of a value, relative to that of its score
+    least = max(LEAF_BYTES / (values * values_of(block).itemsize * work), MERGED * width ** (2 if square else 1))
+    count = max(1, min(LEAVES, int(rows // least))) if problem.copies > 1 else 1
+    return np.linspace(0, rows, count + 1).astype(np.int64)
+
+
+def parts(problem: Problem, block: Block) -> list[tuple[RowNumbers, Block]]:
+    """The leaves of all rows, for sums with second derivatives: (their numbers, their rows)."""
+    ends = bounds(problem, block, square=True).tolist()
+    return [(numbered_from(start), part(block, start, stop)) for start, stop in pairwise(ends)]
+
+
+def over(
+    problem: Problem, state: Any, block: Block, first: int, visit: Callable[[Any, Block, int], None],
+    square: bool = False,
+) -> None:  # fmt: skip
+    """Call visit(state, rows, first) for the rows of a block, whose first has the number `first`.
+
+    A visit adds to sums (`roles.Sum`) of the state that it gets, and sets numbers of its rows; it changes nothing else.
+    """
+    ends = bounds(problem, block, square)
+    if ends.size == 2:
+        visit(state, block, first)
+        return
+
+    def leaf(number: int) -> Any:
+        own, (start, stop) = roles.beside(state), ends[number : number + 2].tolist()
+        visit(own, part(block, start, stop), first + start)
+        return own
+
+    for own in problem.workers.each(leaf, range(ends.size - 1), problem.copies):
+        roles.merge(state, own)

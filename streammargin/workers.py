@@ -1,0 +1,114 @@
+"""A pool of threads for pieces of work, whose results come in the order of the pieces."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import suppress
+from itertools import pairwise
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+
+T = TypeVar("T")
+R = TypeVar("R")
+LEAF_BYTES = 4 << 20  # of rows that are one piece of work: smaller pieces cost more calls than they are worth
+
+
+class Workers:
+    """At most `threads` threads, which start when they are first needed, in each process anew after a fork.
+
+    Results do not depend on their number, as each piece of work is done alone, and results come in order.
+    """
+
+    def __init__(self, threads: int = 1) -> None:
+        self.threads: int = threads
+        self._pool: ThreadPoolExecutor | None = None
+        self._process = 0
+
+    def each(self, work: Callable[[T], R], pieces: Sequence[T], most: int | None = None) -> Iterator[R]:
+        """work(piece) of each piece, in order; at most `most` results are there at once.
+
+        The first error is that of the first piece that has one, and all others have ended.
+        """
+        if self.threads < 2 or len(pieces) < 2:
+            yield from map(work, pieces)
+            return
+        size = len(pieces) if most is None else most
+        for start in range(0, len(pieces), size):
+            yield from self._at_once(work, pieces[start : start + size])
+
+    def _at_once(self, work: Callable[[T], R], pieces: Sequence[T]) -> list[R]:
+        """work(piece) of each piece. This thread works too, and each takes the next piece when it is done with one."""
+        found: dict[int, R] = {}
+        errors: dict[int, BaseException] = {}
+        left, lock = iter(range(len(pieces))), threading.Lock()
+
+        def take() -> int | None:
+            with lock:
+                return None if errors else next(left, None)
+
+        def run() -> None:
+            with np.errstate(all="ignore"):  # each thread has settings of its own
+                while (number := take()) is not None:
+                    try:
+                        found[number] = work(pieces[number])
+                    except BaseException as error:
+                        errors[number] = error
+
+        others = [self._started().submit(run) for _ in range(min(self.threads, len(pieces)) - 1)]
+        run()
+        wait(others)
+        if errors:
+            raise errors[min(errors)]
+        return [found[number] for number in range(len(pieces))]
+
+    def _started(self) -> ThreadPoolExecutor:
+        if self._pool is None or self._process != os.getpid():
+            self._pool, self._process = ThreadPoolExecutor(self.threads - 1, "streammargin-worker"), os.getpid()
+        return self._pool
+
+    def close(self) -> None:
+        """End the threads; they start again when they are needed."""
+        if self._pool is not None and self._process == os.getpid():
+            self._pool.shutdown()
+        self._pool = None
+
+    def __getstate__(self) -> dict[str, object]:
+        return {"threads": self.threads, "_pool": None, "_process": 0}
+
+    def spans(self, rows: int, size: int, work: Callable[[int, int], None]) -> None:
+        """work(start, stop) for spans of the rows, which have `size` bytes in all; the order must not matter."""
+        count = max(1, min(rows, size // LEAF_BYTES)) if self.threads > 1 else 1
+        ends = [rows * number // count for number in range(count + 1)]
+        for _ in self.each(lambda span: work(*span), list(pairwise(ends))):
+            pass
+
+
+ALONE = Workers(1)
+
+
+def cores() -> int:
+    """The number of cores that this process may use: its affinity, and the quota of its control groups."""
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min([allowed, *map(int, _quotas())]))
+
+
+def _quotas(root: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")) -> Iterator[float]:
+    """Cores that each control group of this process may use on average, rounded up (Linux)."""
+    folders = [root, root / "cpu"]
+    with suppress(OSError):
+        names = [line.rstrip("\n").split(":", 2)[2].lstrip("/") for line in own.read_text().splitlines()]
+        inside = [base / name for name in names for base in (root, root / "cpu")]
+        folders = [folder for leaf in inside for folder in (leaf, *leaf.parents) if root in (folder, *folder.parents)]
+    for folder in dict.fromkeys(folders):
+        with suppress(OSError, ValueError):
+            if (folder / "cpu.max").exists():
+                quota, period = map(float, (folder / "cpu.max").read_text().split())  # "max" is no number
+            else:
+                quota, period = (float((folder / f"cpu.cfs_{name}_us").read_text()) for name in ("quota", "period"))
+            if quota > 0.0 and period > 0.0:
+                yield -(-quota // period)

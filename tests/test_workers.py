@@ -1,0 +1,188 @@
+"""Threads: results in order, errors, forks, and how many there are; bits of trainings and predictions."""
+
+import os
+import pickle
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+from conftest import call, write_h5
+from reference.datasets import noisy
+
+import streammargin as sm
+from streammargin.solvers import leaves
+from streammargin.workers import LEAF_BYTES, Workers, _quotas, cores
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Leaves of few rows."""
+    monkeypatch.setattr(leaves, "LEAF_BYTES", 64)
+    monkeypatch.setattr(leaves, "MERGED", 1)
+    monkeypatch.setattr("streammargin.workers.LEAF_BYTES", 64)
+
+
+def test_results_come_in_the_order_of_the_pieces_and_threads_work_at_the_same_time():
+    workers, meeting = Workers(3), threading.Barrier(3)
+
+    def work(piece):
+        if piece < 3:  # passes once all three threads are here
+            meeting.wait(60)
+        return piece, threading.get_ident()
+
+    found = list(workers.each(work, range(40)))
+    assert [piece for piece, _ in found] == list(range(40))
+    assert len({thread for _, thread in found[:3]}) == 3
+    workers.close()
+    assert list(workers.each(lambda piece: piece + 1, range(3), most=2)) == [1, 2, 3]  # they start again
+    workers.close()
+
+
+def test_no_more_results_than_asked_for_are_there_at_once():
+    alive, most = 0, 0
+
+    class Result:
+        def __init__(self):
+            nonlocal alive, most
+            alive += 1
+            most = max(most, alive)
+
+        def __del__(self):
+            nonlocal alive
+            alive -= 1
+
+    for _ in Workers(2).each(lambda piece: Result(), range(30), most=4):
+        pass
+    assert most <= 8  # four, and four that were handed out
+
+
+def test_the_first_error_is_that_of_the_first_piece_and_nothing_runs_on():
+    ended = []
+
+    def work(piece):
+        if piece == 1:
+            time.sleep(0.05)
+        ended.append(piece)
+        if piece in (1, 2):
+            raise ValueError(piece)
+
+    with pytest.raises(ValueError, match="1"):
+        list(Workers(3).each(work, range(100)))
+    count = len(ended)
+    time.sleep(0.05)
+    assert len(ended) == count < 100
+
+
+def test_workers_are_pickled_without_threads_and_start_anew_after_a_fork():
+    workers = Workers(2)
+    assert list(workers.each(abs, [-1, 2, -3])) == [1, 2, 3]
+    again = pickle.loads(pickle.dumps(workers))
+    assert again.threads == 2 and list(again.each(abs, [-4, 5])) == [4, 5]
+    code = """
+import os, numpy as np, streammargin as sm
+from streammargin.workers import Workers
+workers = Workers(2)
+list(workers.each(abs, range(9)))
+child = os.fork()
+if child == 0:
+    os._exit(0 if list(workers.each(abs, range(9))) == list(range(9)) else 1)
+assert os.waitpid(child, 0)[1] == 0
+"""
+    assert subprocess.run([sys.executable, "-W", "ignore", "-c", code], timeout=100).returncode == 0
+
+
+def test_cores_are_those_that_the_process_may_use(tmp_path, monkeypatch):
+    inner = tmp_path / "one" / "two"
+    inner.mkdir(parents=True)
+    own = tmp_path / "cgroup"
+    own.write_text("0::/one/two\n")
+    (tmp_path / "one" / "cpu.max").write_text("250000 100000\n")
+    (inner / "cpu.max").write_text("max 100000\n")
+    assert list(_quotas(tmp_path, own)) == [3.0]  # two cores and a half
+    (tmp_path / "one" / "cpu.max").unlink()
+    old = tmp_path / "cpu" / "one"
+    old.mkdir(parents=True)
+    (old / "cpu.cfs_quota_us").write_text("100000\n")
+    (old / "cpu.cfs_period_us").write_text("100000\n")
+    own.write_text("4:cpu,cpuacct:/one\n0::/\n")
+    assert list(_quotas(tmp_path, own)) == [1.0]
+    assert list(_quotas(tmp_path / "none", tmp_path / "none")) == []
+    assert 1 <= cores() <= os.cpu_count()
+    monkeypatch.setattr("streammargin.workers._quotas", lambda: [1.0])
+    assert cores() == 1
+
+
+@pytest.mark.parametrize("threads", [0, -1, 1.5, "two", True, 5000])
+def test_other_numbers_of_threads_are_refused(threads):
+    if threads is True:
+        return
+    with pytest.raises(sm.UsageError, match=r"`?threads`? must be a whole number from 1 to 1024, or all, not"):
+        sm.train(noisy(), threads=threads)
+    model = sm.train(noisy(), passes=2).model
+    with pytest.raises(sm.UsageError, match="threads"):
+        model.predict(noisy()[0], threads=threads)
+
+
+def test_a_training_goes_on_with_another_number_of_threads_in_the_same_bits(small, tmp_path):
+    data = noisy(300, 6)
+    given = {"solver": "newton", "tol": 1e-9, "C": 3.0}
+    whole = sm.train(data, **given)
+    for folder, (first, then) in {"a": (1, 3), "b": (2, "all")}.items():
+        stops = iter([None] * 5)
+        sm.train(
+            data, threads=first, checkpoint=tmp_path / folder, should_stop=lambda s=stops: next(s, "signal"), **given
+        )
+        resumed = sm.train(data, threads=then, checkpoint=tmp_path / folder, **given)
+        assert resumed.model.coef_.tobytes() == whole.model.coef_.tobytes()
+        assert resumed.certificate == whole.certificate
+
+
+def test_predictions_and_figures_are_those_of_one_thread(small, tmp_path):
+    X, y = noisy(500, 8)
+    model = sm.train((X, y), loss="logistic", passes=3).model
+    alone = model.predict(X), model.decision_function(X), model.predict_proba(X), model.evaluate((X, y))
+    several = (
+        model.predict(X, threads=3), model.decision_function(X, threads=2), model.predict_proba(X, threads="all"),
+        model.evaluate((X, y), threads=3),
+    )  # fmt: skip
+    for one, other in zip(alone[:3], several[:3], strict=True):
+        assert one.tobytes() == other.tobytes()
+    assert alone[3] == several[3]
+
+
+def test_the_commands_take_threads_and_write_the_same_files(tmp_path):
+    X, y = noisy(200, 5)
+    data = write_h5(tmp_path / "rows.h5", X, y)
+    for threads in ("1", "all"):
+        model, out = tmp_path / f"{threads}.npz", tmp_path / f"{threads}.txt"
+        assert call("train", data, "-o", model, "--threads", threads).returncode == 0
+        assert call("predict", model, data, "-o", out, "--threads", threads).returncode == 0
+        assert call("evaluate", model, data, "--threads", threads).returncode == 0
+    one, other = (sm.load_model(tmp_path / f"{threads}.npz") for threads in ("1", "all"))
+    assert one.coef_.tobytes() == other.coef_.tobytes()
+    assert "threads" not in one.header
+    assert (tmp_path / "1.txt").read_text() == (tmp_path / "all.txt").read_text()
+    wrong = call("train", data, "-o", tmp_path / "no.npz", "--threads", "many")
+    assert wrong.returncode == 2 and "'many' is neither a whole number nor all" in wrong.stderr
+    assert not (tmp_path / "no.npz").exists()
+
+
+def test_estimators_take_n_jobs(small):
+    from streammargin import MarginClassifier
+
+    X, y = noisy(300, 6)
+    alone = MarginClassifier(random_state=0).fit(X, y)
+    for jobs in (1, 2, -1):
+        several = MarginClassifier(random_state=0, n_jobs=jobs).fit(X, y)
+        assert several.coef_.tobytes() == alone.coef_.tobytes()
+    for jobs in (0, 1.5, "all"):
+        with pytest.raises(sm.UsageError, match="n_jobs must be None, a positive number, or -1"):
+            MarginClassifier(n_jobs=jobs).fit(X, y)
+
+
+def test_leaves_are_of_a_size_that_is_worth_a_call():
+    assert LEAF_BYTES == 4 << 20
+    X, y = noisy(60, 5)
+    assert sm.train((X, y), threads=4).history[-1]["event"] == "run_end"

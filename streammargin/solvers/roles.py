@@ -444,24 +444,17 @@ def merge(state: Any, part: Any) -> None:
 
 
 def _add(total: np.ndarray, other: np.ndarray, spec: Of) -> None:
-    """Add sums to `total`; the rounding error of adding two compensated sums joins their compensations."""
-    kept = [
+    """Add sums to `total`; a compensated one is a term of another (Kahan 1965), less the compensations of both."""
+    kept: list[tuple[Any, np.ndarray]] = [
         (_at(columns), which(total[_at(columns)], other[_at(columns)]))
         for columns, which in ((spec.smallest, np.minimum), (spec.largest, np.maximum))
         if columns != ()
     ]
-    kept += [
-        ((..., carry), _carried(total[..., column], other[..., column], total[..., carry] + other[..., carry]))
-        for column, carry in spec.carried
-    ]
+    for column, carry in spec.carried:
+        wanted = other[..., column] - (total[..., carry] + other[..., carry])
+        new = total[..., column] + wanted
+        lost = (new - total[..., column]) - wanted
+        kept += [((..., column), new), ((..., carry), np.where(np.isfinite(lost), lost, 0.0))]
     total += other
     for place, values in kept:
         total[place] = values
-
-
-def _carried(one: np.ndarray, other: np.ndarray, carry: np.ndarray) -> np.ndarray:
-    """The compensation of one + other, which is exact but for it, given those of both (Knuth, TAOCP 2, 4.2.2)."""
-    both = one + other
-    added = both - one
-    lost = carry - ((one - (both - added)) + (other - added))
-    return np.where(np.isfinite(lost), lost, 0.0)

@@ -157,5 +157,6 @@ def test_the_errors_of_adding_compensated_sums_are_carried():
     assert abs(whole.total[0] - exact) <= 2.0 * unit * size < abs(whole.total[1] - exact)
     overflown = roles.beside(whole)
     overflown.total[0] = np.inf
-    roles.merge(whole, overflown)
+    with np.errstate(invalid="ignore"):
+        roles.merge(whole, overflown)
     assert whole.total[0] == np.inf and np.isfinite(whole.total[2])

@@ -100,6 +100,7 @@ class Job:
             "plan": {
                 "block_rows": plan.block_rows, "blocks": plan.blocks, "memory_bytes": plan.memory_bytes,
                 "kept_bytes": 0 if plan.resident else self.method.kept_bytes(self.problem),
+                "most_threads": max(1, self.problem.copies),
             },
             "solver": self.why,
         }  # fmt: skip

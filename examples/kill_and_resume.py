@@ -28,7 +28,6 @@ import scipy.sparse as sp
 
 import streammargin as sm
 from streammargin.__main__ import main
-from streammargin.compiled.warmup import warmup
 from streammargin.driver import checkpoint
 from streammargin.driver.checkpoint import SLOTS
 from streammargin.driver.slots import PART, read_plain, write_slot
@@ -193,7 +192,6 @@ def run():
     options = parser.parse_args()
     moments = random.Random(options.seed)
     checkpoint.SHARE = 0.5  # also for the processes that are started later
-    warmup()
     counts: Counter = Counter()
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
@@ -201,6 +199,9 @@ def run():
         for number, way in enumerate(way for way in ways(root) if options.solver in (None, *way)):
             folder = root / f"straight{number}"
             folder.mkdir()
+            compiling = root / f"compiling{number}"
+            compiling.mkdir()
+            finished(start(command(way, compiling)), 600)
             began = time.perf_counter()
             code = finished(start(command(way, folder)), 600)
             if code != 0:

@@ -255,12 +255,6 @@ def test_liblinear_export(trained, blobs, tmp_path):
 
 
 @pytest.mark.slow
-def test_warmup(tmp_path):
-    done = call("warmup", "-q", timeout=HANGS)  # it may find nothing compiled
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-
-
-@pytest.mark.slow
 def test_demo_compiles_what_a_first_user_goes_on_with_and_counts_none_of_it(tmp_path):
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
 

@@ -6,10 +6,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from conftest import call
 
 from streammargin.compiled.warmup import warmup
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.compiles]
 
 
 def test_after_warmup_nothing_is_compiled():
@@ -18,6 +19,11 @@ def test_after_warmup_nothing_is_compiled():
     command = [sys.executable, "-W", "error", "-m", "reference.warmed"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
+
+
+def test_the_command_finds_nothing_left_to_compile():
+    done = call("warmup", "-q")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 def test_warmup_says_how_far_it_is():

@@ -11,7 +11,11 @@ import numba
 import pytest
 
 ROOT = Path(__file__).parents[2]
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.compiles,
+    pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled"),
+]
 
 # trains digits; the last line has where the package is, the functions compiled, how they predict, and what was logged
 DIGITS = """

@@ -19,7 +19,7 @@ from streammargin.rows.blocks import Block
 from streammargin.rows.labels import RowLabels
 from streammargin.solvers.problem import Problem
 from streammargin.sources.base import Source
-from streammargin.workers import Workers
+from streammargin.workers import ALONE, Workers
 
 
 def plan_to_score(source: Source, outputs: int, row_bytes: int, budget: int = 0) -> tuple[Plan, int]:
@@ -54,7 +54,7 @@ class Validator(ABC):
         for total in self.sums.values():
             total[:] = 0
 
-    def add(self, point: Point, first: int, block: Block, labels: RowLabels, workers: Workers) -> None:
+    def add(self, point: Point, first: int, block: Block, labels: RowLabels, workers: Workers = ALONE) -> None:
         """Add one block, in any order; first: number of its first row; labels: they cover its rows."""
         scores = np.empty((block.rows(), point.outputs))
         score(point, block, 0, scores, workers)

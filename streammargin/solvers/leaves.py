@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from streammargin.rows.blocks import Block, part, stored, values_of
+from streammargin.rows.blocks import Block, part, stored
 from streammargin.rows.labels import RowNumbers, numbered_from
 from streammargin.solvers import roles
 from streammargin.solvers.problem import Problem
@@ -24,21 +24,28 @@ FEW = 16  # values of a row whose second derivatives cost about as much as its s
 MERGED = 256  # rows of a leaf that have as many values as its sums have numbers: adding sums costs little beside them
 
 
-def copies(problem: Problem, size: int, budget: int) -> int:
+def copies(problem: Problem, rows: int, size: int, budget: int) -> int:
     """How many copies of sums of `size` bytes are kept: for all threads there may be, if that is a small share.
 
-    It does not depend on the number of threads, so plans and bits do not either. 0: too few rows, or too large sums.
+    It does not depend on the number of threads, so plans and bits do not either. rows: of the largest block. 0: too few
+    rows, or too large sums.
     """
-    found = min(budget // (SHARE * max(1, size)), LEAVES) if problem.size >= 2 * LEAF_BYTES else 0
+    least = min(_least(problem, problem.values / problem.rows, square) for square in (False, True))
+    found = min(budget // (SHARE * max(1, size)), LEAVES) if rows >= 2 * least else 0
     return found if found > 1 else 0
+
+
+def _least(problem: Problem, values: float, square: bool) -> float:
+    """The least rows of a leaf, of so many values each."""
+    width = max(1.0, (problem.features + 1) / max(1.0, values))
+    work = max(1.0, values / FEW) if square else 1.0  # of a value, relative to that of its score
+    return max(LEAF_BYTES / (max(1.0, values) * problem.dtype.itemsize * work), MERGED * width ** (2 if square else 1))
 
 
 def bounds(problem: Problem, block: Block, square: bool) -> np.ndarray:
     """Where the leaves of this block begin and end; square: the sums have second derivatives."""
-    rows, values = block.rows(), max(1.0, stored(block) / max(1, block.rows()))
-    width = (problem.features + 1) / min(values, problem.features + 1)
-    work = max(1.0, values / FEW) if square else 1.0  # of a value, relative to that of its score
-    least = max(LEAF_BYTES / (values * values_of(block).itemsize * work), MERGED * width ** (2 if square else 1))
+    rows = block.rows()
+    least = _least(problem, stored(block) / max(1, rows), square)
     count = max(1, min(LEAVES, int(rows // least))) if problem.copies > 1 else 1
     return np.linspace(0, rows, count + 1).astype(np.int64)
 

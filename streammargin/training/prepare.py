@@ -91,7 +91,7 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
         except BudgetError as error:
             raise BudgetError(f"{error.raw}{numbers_of_rows(method, problem, able)}", error.least) from None
         size = method.sum_bytes(found[0])
-        copies = leaves.copies(found[0], size, budget)
+        copies = leaves.copies(found[0], found[1].block_rows, size, budget)
         if copies:
             with suppress(BudgetError):  # without copies blocks are not split
                 fewer = replace(problem, copies=copies, budget=max(0, problem.budget - copies * size))

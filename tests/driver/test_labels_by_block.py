@@ -28,6 +28,7 @@ from streammargin.solvers.registry import make_solver
 from streammargin.sources.base import Buffer, Source
 from streammargin.sources.open import open_source
 from streammargin.training import prepare as preparing
+from streammargin.workers import ALONE
 
 ROWS = 240
 RANDOM = np.random.default_rng(0)
@@ -308,7 +309,7 @@ def test_the_bytes_of_a_plan_and_of_a_checkpoint_do_not_depend_on_the_number_of_
 def test_the_predicted_classes_of_rows_in_memory_take_few_scores_at_a_time():
     point, rows = LinearPoint(np.eye(10, 9), 0.0), 100_000
     block, labels = DenseBlock(np.random.default_rng(0).random((rows, 8)), 0.0), of_codes(np.zeros(rows))
-    problem = SimpleNamespace(resident=True)
+    problem = SimpleNamespace(resident=True, workers=ALONE)
     found, seen = SimpleNamespace(best_point=lambda problem: point), np.zeros(10, bool)
     looked = Predictions(problem, np.ones(10), SimpleNamespace(), None)
     tracemalloc.start()

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from reference.sources import CountingSource
+from reference.whole_pass import make_problem
 
 import streammargin as sm
 from streammargin.driver import run as driver
-from streammargin.losses import terms
 from streammargin.rows.blocks import CSRBlock, DenseBlock
 from streammargin.rows.labels import Labels, numbered_from
 from streammargin.solvers import base
@@ -72,7 +72,8 @@ def test_newton_steps_in_memory_count_their_matrices(unit):
     n, d = X.shape
     labels = Labels((y > 0).astype(np.int16), np.array([1]), np.ones((1, 2)), np.empty(0), np.empty(0))
     proximal, w = Proximal(centres=np.zeros(n)), np.zeros(d + 1)
-    given = [(numbered_from(0), DenseBlock(X, 1.0))], labels, terms("logistic"), proximal, w
+    problem = make_problem(X, y > 0, loss="logistic")
+    given = problem, [(numbered_from(0), DenseBlock(X, 1.0))], labels, proximal, w
     units = 1
     while not solve(*given, np.zeros(d + 1), 0.0, 1e-9):
         units += 1

@@ -348,10 +348,12 @@ def test_threads_change_no_bit_and_leaves_no_figure(trained, way, form, monkeypa
     split, bounds = [], leaves.bounds
     monkeypatch.setattr(leaves, "bounds", lambda *given: split.append(bounds(*given)) or split[-1])
     one, *more = (trained((name, kind, {**options, "threads": threads}), form) for threads in (1, 2, 3))
-    assert kind == "numbers" or max((len(ends) for ends in split), default=3) > 2
+    few = kind == "numbers"  # rows: blocks stay whole
+    assert few or max((len(ends) for ends in split), default=3) > 2
     for other in more:
         assert bits(one) == bits(other)
-    assert one.ran.problem.copies > 1 and not hasattr(one.ran.problem.workers._pool, "submit")
+    assert few or one.ran.problem.copies > 1
+    assert one.ran.problem.workers._pool is None  # its threads have ended
     assert figures(one) == pytest.approx(figures(whole), rel=1e-6)
 
 

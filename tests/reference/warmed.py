@@ -50,11 +50,12 @@ def use_everything():
         model.evaluate(data)
         model.predict(data[0])
         for tol, norm, loss in ((1e-2, 2, "hinge"), (1e-6, 2, "logistic"), (1e-2, 1.5, "smooth_hinge")):
-            sm.train(data, solver="asdca", loss=loss, penalty=f"lp:{norm}", tol=tol, passes=2, bias=1.0)
+            given = {"loss": loss, "penalty": f"lp:{norm}", "multiclass": "ovr", "tol": tol}
+            sm.train(data, solver="asdca", passes=2, bias=1.0, **given)
         for loss in ("hinge", "squared_hinge", "logistic"):
             sm.train(data, solver="newton", loss=loss, passes=8)
         for solver, loss in product(("sdca", "pdprox"), ("hinge", "logistic")):
-            sm.train(data, solver=solver, loss=loss, penalty="elasticnet", bias=1.0, passes=2)
+            sm.train(data, solver=solver, loss=loss, penalty="elasticnet", multiclass="ovr", bias=1.0, passes=2)
         for solver in ("pdprox", "prox-newton"):
             sm.train(data, solver=solver, penalty="l1", passes=2)
         sm.train(data, solver="sdca", penalty=sm.penalties.Group(np.arange(5) // 2, 0.5), bias=0.0, passes=2)

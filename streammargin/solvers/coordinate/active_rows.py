@@ -27,10 +27,12 @@ Parts = Sequence[str]  # names of pieces; a reference to a piece itself would ke
 @state
 class ActiveRows:
     """The cache. brought: rows of blocks read since the last visit of a piece; turn: the next piece to visit;
-    least: the change of its duals in a visit that a row must exceed to stay.
+    least: the change of its duals in a visit that a row must exceed to stay; settling: visits of all pieces since the
+    last block of a pass.
     """
 
     rows: RowCache
+    settling: int = 0
     brought: float = 0.0
     turn: int = 0
     least: float = 0.0

@@ -10,7 +10,7 @@ import numpy as np
 
 from streammargin.compiled import sdca as kernel
 from streammargin.compiled.order import permutation
-from streammargin.compiled.sleep import LONGEST
+from streammargin.compiled.sleep import AWAKE, LONGEST
 from streammargin.errors import DataError
 from streammargin.kinds import YesNo
 from streammargin.rows.blocks import Block, values_of
@@ -33,6 +33,7 @@ TURNS = 64  # most turns of several blocks: alternating between blocks keeps the
 TURN_ROWS = 512  # least rows per turn, as a kernel call costs as much as some rows
 VISITS = 2  # visits of each row while several blocks are in memory: a second visit costs less than a read
 PIECE = 1 << 16  # rows of a vector of length n per chunk, to avoid copies of length n
+SETTLED, SETTLING = 0.1, 200  # of the gap of all rows, that of cached ones; most visits of these after a pass
 VISIT = 2  # multiplications per value of a visited row
 
 
@@ -123,7 +124,7 @@ class DualAscent(CertifiedBySweep[A]):
 
     def begin_pass(self, problem: Problem, state: A, number: int) -> None:
         super().begin_pass(problem, state, number)
-        state.part = 0
+        state.part = state.active.settling = 0
         state.figures[:] = 0.0
         state.figures[:, kernel.MIN_MARGIN] = math.inf
 
@@ -205,7 +206,7 @@ class DualAscent(CertifiedBySweep[A]):
                 self._visit(problem, state, active, take_turns(visits, start, turn + 1, turns), figures)
                 start = turn + 1
             if names and mixed is not None:
-                self._visit_kept(problem, state, active, names, *mixed)
+                self._visit_kept(problem, state, active, names, *mixed, np.zeros_like(state.figures))
 
     def _kept_order(
         self, problem: Problem, state: A, kept: active_rows.Parts, *seeds: int
@@ -215,14 +216,37 @@ class DualAscent(CertifiedBySweep[A]):
         return self.order_of(problem, state, largest, *seeds)
 
     def _visit_kept(
-        self, problem: Problem, state: A, active: np.ndarray, kept: active_rows.Parts, mixed: np.ndarray, group: int
-    ) -> None:
-        aside = np.zeros_like(state.figures)
+        self, problem: Problem, state: A, active: np.ndarray, kept: active_rows.Parts, mixed: np.ndarray, group: int,
+        figures: np.ndarray,
+    ) -> None:  # fmt: skip
+        """One visit of these cached pieces, added to figures (K, FIGURES)."""
         for name in kept:
             ids, block = state.active.rows.pieces[name][:2]
             order = mixed[mixed < -(-block.rows() // group)]
             turns = all_at_once(slow_constant.shortened(block, state.constant), RowNumbers(0, ids), order, group)
-            self._visit(problem, state, active, turns, aside)
+            self._visit(problem, state, active, turns, figures)
+
+    def settle(self, problem: Problem, state: A, active: np.ndarray) -> Share:
+        """After the last block, visit the cached rows until their gap is a small share of that of all rows; in units.
+
+        Those are the rows that matter most: while they still move, a read of all rows gains little.
+        """
+        cached, kept = state.active, list(state.active.rows.pieces)
+        if not kept or cached.settling >= SETTLING:
+            return None
+        if cached.settling == 0:
+            for name in kept:
+                state.sleep[:, cached.rows.pieces[name].ids] &= AWAKE
+        cached.settling += 1
+        found = np.zeros_like(state.figures)
+        order = self._kept_order(problem, state, kept, 0, cached.settling, 2)
+        self._visit_kept(problem, state, active, kept, *order, found)
+        if (found[:, kernel.GAP] <= SETTLED * state.figures[:, kernel.GAP]).all():
+            self.skip_remaining(problem, state)
+        return None if cached.settling >= SETTLING else cached.settling / SETTLING
+
+    def skip_remaining(self, problem: Problem, state: A) -> None:
+        state.active.settling = SETTLING
 
     def _measure(self, problem: Problem, state: A) -> None:
         """Compute the row norms once, from the curvatures, when all rows were visited."""

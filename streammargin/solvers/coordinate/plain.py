@@ -87,7 +87,9 @@ class Plain(DualAscent[PlainAscent]):
             state.constant.damping, figures,
         )  # fmt: skip
 
-    def end_pass(self, problem: Problem, state: PlainAscent, active: np.ndarray) -> PassReport:
+    def end_pass(self, problem: Problem, state: PlainAscent, active: np.ndarray) -> PassReport | float:
+        if (share := self.settle(problem, state, active)) is not None:
+            return share
         mean, figures = state.mean, state.figures
         if problem.p != 2.0:  # correct accumulated rounding
             for k in active:

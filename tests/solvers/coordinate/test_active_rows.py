@@ -11,7 +11,7 @@ from streammargin.driver import plan
 from streammargin.rows.blocks import nbytes
 from streammargin.solvers.cache import rows as store
 from streammargin.solvers.cache.rows import Kept, RowCache
-from streammargin.solvers.coordinate import active_rows
+from streammargin.solvers.coordinate import active_rows, dual_ascent
 from streammargin.solvers.coordinate.active_rows import ActiveRows
 
 
@@ -144,3 +144,18 @@ def test_rows_kept_make_room_for_held_out_rows(small_plans):
     X, y = text()
     held_out = CountingSource(X, y, np.linspace(0, len(y), 5).astype(int))  # its blocks are larger than the buffers
     assert trained(X, y, 0.5, tol=0.1, valid=held_out)[0].certificate["valid_error"] < 0.5
+
+
+def test_cached_rows_settle_before_the_next_read(small_plans, monkeypatch):
+    """At a large C the rows that matter most need many visits, of which a read of all rows makes two."""
+    X, y = text()
+    settled, _ = trained(X, y, 0.8, C=30.0, tol=1e-3, passes=60)
+    assert settled.converged
+    problem = binary(X, y, C=30.0)
+    assert settled.certificate.primal == pytest.approx(problem.primal(settled.model.coef_[0]), rel=1e-6)
+    again, _ = trained(X, y, 0.8, C=30.0, tol=1e-3, passes=60)
+    assert again.model.coef_.tobytes() == settled.model.coef_.tobytes()
+    monkeypatch.setattr(dual_ascent, "SETTLING", 0)
+    restless, _ = trained(X, y, 0.8, C=30.0, tol=1e-3, passes=2 * settled.passes)
+    assert not restless.converged
+    assert restless.certificate.dual <= settled.certificate.primal

@@ -1,5 +1,7 @@
 """Random trainings, each handed to `verify`: python tests/audit.py SEED N [--jobs J] [--only NUMBER].
 
+    python tests/audit.py SEED N --solver newton --cached 0.3   # out of core, and newton caches at most 3 rows of ten
+
 SEED and NUMBER determine a problem. Drawn are solver, loss, penalty, their fields, C, scale, weights and constant. So
 are the form and type of the rows, the classes, the tolerance, a start, and the passes of early stopping. Rows stay in
 memory, or are read in blocks. Labels are numbers, words, or text that looks like numbers: `7`, `007` and `7.0` are
@@ -17,6 +19,8 @@ from __future__ import annotations
 import argparse
 import collections
 import concurrent.futures
+import contextlib
+import functools
 import logging
 import math
 import multiprocessing
@@ -27,6 +31,7 @@ import sys
 import tempfile
 import time
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,8 +41,10 @@ import scipy.sparse as sp
 from scipy.optimize import minimize_scalar
 
 import streammargin as sm
+from streammargin import formulas
 from streammargin.formulas import LOSSES, lifted, norm
 from streammargin.penalties import FAMILY as PENALTIES
+from streammargin.solvers.newton import near_margin
 from streammargin.sources.open import open_source
 from streammargin.verification import BLUR, EXACT, Saved, verify
 
@@ -117,11 +124,11 @@ class Found:
     case: str = ""
 
 
-def draw(seed: int, number: int) -> Case:
-    """The problem of this number."""
+def draw(seed: int, number: int, only: str | None = None) -> Case:
+    """The problem of this number; only: a solver of a finite C, which takes the place of any that is drawn."""
     chance, numbers = random.Random(f"{seed} {number}"), np.random.default_rng([seed, number])
-    hard = chance.random() < 0.35
-    solver = chance.choice(list(HARD if hard else SOFT))
+    hard = chance.random() < 0.35 and only is None
+    solver = chance.choice(list(HARD if hard else SOFT)) if only is None else only
     options: dict[str, Any] = {"solver": solver, "seed": number}
     task = chance.choice(("two", "two", "several"))
     if solver in WITH_NUMBERS and chance.random() < (0.15 if hard else 0.35):
@@ -459,18 +466,33 @@ def faults(case: Case, result: sm.TrainResult, model: str, path: str, valid: str
     if saved.column is not None:
         return found  # `evaluate` knows no epsilons of rows
     with np.errstate(over="ignore"):
-        loss = sum_of(saved, u) / len(y)
+        total = float(formulas.JOINT[saved.loss](scores, own).sum()) if saved.all_scores else sum_of(saved, u)
+        loss = total / len(y)
     if abs(figures["loss"] - loss) > 1e-9 * loss + float(blur.max()):
         found.append(f"evaluate: loss {figures['loss']}, {loss} found")
     return found
 
 
-def one(seed: int, number: int) -> Found:
+@contextlib.contextmanager
+def cache_of(share: float | None) -> Iterator[None]:
+    """Out of core, newton caches at most this share of the rows; None: what the budget allows."""
+    counted = near_margin.cache_bytes
+    if share is not None:
+        near_margin.cache_bytes = lambda problem: int(share * problem.rows * near_margin.row_bytes(problem))
+    try:
+        yield
+    finally:
+        near_margin.cache_bytes = counted
+
+
+def one(seed: int, number: int, only: str | None = None, cached: float | None = None) -> Found:
     """Draw a problem, train, and look."""
     logging.getLogger("streammargin").setLevel(logging.ERROR)
-    case = draw(seed, number)
+    case = draw(seed, number, only)
+    if cached is not None:
+        case.way = "blocks"
     found = Found(case.options["solver"].partition(":")[0], "refused", case=str(case))
-    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(), cache_of(cached):
         warnings.simplefilter("error")
         path, valid, model = (os.path.join(folder, name) for name in ("data.h5", "valid.h5", "model.npz"))
         write(path, case.X, case.y, case.weights)
@@ -489,17 +511,18 @@ def one(seed: int, number: int) -> Found:
     return found
 
 
-def run(seed: int, numbers: range, jobs: int = 1) -> list[Found]:
+def run(seed: int, numbers: range, jobs: int = 1, only: str | None = None, cached: float | None = None) -> list[Found]:
     """What became of these problems, in order."""
     if jobs == 1:
-        return [one(seed, number) for number in numbers]
+        return [one(seed, number, only, cached) for number in numbers]
     context = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(jobs, mp_context=context) as pool:
-        return list(pool.map(one, [seed] * len(numbers), numbers, chunksize=20))
+        found = functools.partial(one, seed, only=only, cached=cached)
+        return list(pool.map(found, numbers, chunksize=20))
 
 
-def report(seed: int, numbers: range, found: list[Found]) -> int:
-    """Print the table of solvers and the problems that disagree; how many these are."""
+def report(seed: int, numbers: range, found: list[Found], more: str = "") -> int:
+    """Print the table of solvers and the problems that disagree; how many these are. more: options of the command."""
     tally: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
     for one in found:
         tally[one.solver][one.outcome] += 1
@@ -510,7 +533,7 @@ def report(seed: int, numbers: range, found: list[Found]) -> int:
         print(f"{solver:<18}{counts.total():>9}{counts['refused']:>9}{trained:>9}{share:>11}")
     bad = [(number, one) for number, one in zip(numbers, found, strict=True) if one.faults]
     for number, one in bad:
-        print(f"python tests/audit.py {seed} 1 --only {number}  # {one.case}")
+        print(f"python tests/audit.py {seed} 1 --only {number}{more}  # {one.case}")
         for fault in one.faults:
             print(f"    {fault}")
     print(f"{len(found)} problems of seed {seed}, {len(bad)} disagree")
@@ -523,9 +546,15 @@ if __name__ == "__main__":
     parser.add_argument("problems", type=int)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--only", type=int, metavar="NUMBER", help="this problem alone")
+    parser.add_argument("--solver", choices=sorted(SOFT), help="this one alone, at a finite C")
+    parser.add_argument("--cached", type=float, metavar="SHARE", help="out of core: of the rows that newton may cache")
     given = parser.parse_args()
     chosen = range(given.problems) if given.only is None else range(given.only, given.only + 1)
     started = time.perf_counter()
-    bad = report(given.seed, chosen, run(given.seed, chosen, given.jobs))
+    found = run(given.seed, chosen, given.jobs, given.solver, given.cached)
+    options = (("solver", given.solver), ("cached", given.cached))
+    bad = report(
+        given.seed, chosen, found, "".join(f" --{name} {value}" for name, value in options if value is not None)
+    )
     print(f"{time.perf_counter() - started:.0f} s")
     sys.exit(bad > 0)

@@ -1,4 +1,7 @@
-"""Warn once a minute, compiling not counted, while neither gap nor objective falls; the training continues."""
+"""Warn once a minute, compiling not counted, while neither gap nor objective falls; the training continues.
+
+A read of many rows may take minutes. So two passes without a fall come first, too.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from streammargin.compiled.jit import compile_seconds
 from streammargin.solvers.proof.figures import Figures
 
 EVERY = 60.0  # seconds
+PASSES = 2  # without a fall
 PART = 0.99  # a fall to this share of the smallest value so far counts as progress
 
 
@@ -26,6 +30,7 @@ class Gain:
     def __init__(self) -> None:
         self.gap = self.primal = math.inf
         self._fell = self._told = _now()
+        self._passes = 0  # since then
 
     def remark(self, estimate: float | None, figures: list[Figures]) -> str | None:
         """The warning due after a pass, options in backquotes (see wording.py); None if none is due."""
@@ -35,8 +40,10 @@ class Gain:
         primal = sum(f.primal for f in figures) if figures else math.inf
         if gap < PART * self.gap or primal < PART * self.primal:
             self.gap, self.primal = min(gap, self.gap), min(primal, self.primal)
-            self._fell = self._told = now
-        if now - self._told < EVERY:
+            self._fell, self._told, self._passes = now, now, 0
+            return None
+        self._passes += 1
+        if now - self._told < EVERY or self._passes < PASSES:
             return None
         self._told = now
         minutes = int((now - self._fell) / 60.0)

@@ -63,6 +63,15 @@ def test_a_gap_or_an_objective_that_falls_is_gain(monkeypatch):
     assert after(59.0, 0.8, primal=1.0) is None and after(59.0, 0.8, primal=1.0) is None
 
 
+def test_a_long_read_is_not_without_gain(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(gain, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    known, same = Gain(), [Figures(2.0, 0.0, 0.9, None, None, None, 0)]
+    for told in (False, False, True, True):
+        now[0] += 300.0
+        assert (known.remark(None, same) is not None) == told
+
+
 def test_compiling_is_no_time_without_gain(monkeypatch):
     now, compiled = [0.0], [0.0]
     monkeypatch.setattr(gain, "time", SimpleNamespace(monotonic=lambda: now[0]))

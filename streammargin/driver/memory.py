@@ -15,14 +15,15 @@ from streammargin.sizes import format_size
 from streammargin.solvers.base import Method
 from streammargin.solvers.outputs import Outputs
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.registry import make_solver
+from streammargin.solvers.registry import make_solver, names
+from streammargin.solvers.word import Auto
 
 WORTH = 1 << 16  # least bytes of all rows that are told
-FREE = ("newton", "mirror")  # what keeps no number of a row, for a finite C and for the hard margin
+FREE = ("newton", "mirror")  # what keeps no number of a row and is named first: for a finite C, for the hard margin
 
 
 def numbers_of_rows(method: Method, problem: Problem, others: Sequence[Method]) -> str:
-    """The end of a refusal: bytes a row, in all, and a method that keeps none; empty where it keeps none itself.
+    """The end of a refusal: bytes a row, in all, and who keeps none; empty where the method itself keeps none.
 
     others: methods that `auto` would take.
     """
@@ -30,12 +31,13 @@ def numbers_of_rows(method: Method, problem: Problem, others: Sequence[Method]) 
     if each * problem.rows < WORTH:
         return ""
     said = f"; of this {method.called} keeps {each} bytes a row, {format_size(each * problem.rows)} in all"
-    for other in (*others, *map(make_solver, FREE)):
+    rest = (name for name in (*FREE, *names()) if name != Auto.name)
+    for other in (*others, *map(make_solver, rest)):
         with suppress(UsageError):
             other.check(problem)
             if not other.row_bytes(problem):
-                return f"{said}; `solver={other}` keeps none"
-    return said
+                return f"{said}; `solver={other.called}` keeps none"
+    return f"{said}; no method for this problem keeps none"
 
 
 def usual_bytes(method: Method) -> int:

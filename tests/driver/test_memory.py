@@ -1,6 +1,7 @@
 """What is said of numbers that a method keeps of each row."""
 
 import logging
+import math
 
 import numpy as np
 import pytest
@@ -31,6 +32,18 @@ def test_a_budget_too_small_for_them_names_their_bytes_and_who_keeps_none(solver
     in_all = format_size(each * ROWS)
     assert f"{solver} keeps {each} bytes a row, {in_all} in all; `solver=newton` keeps none" in refused.value.args[0]
     assert sm.train(tall, solver="newton", penalty=penalty, memory=700_000, tol=0.01).converged
+
+
+@pytest.mark.parametrize("given, who", [
+    ({"C": 1.0, "penalty": "lp:1.5"}, "no method for this problem keeps none"),
+    ({"C": 1.0, "loss": "hinge:top=9"}, "no method for this problem keeps none"),
+    ({"C": math.inf, "penalty": "lp:1.5"}, "`solver=mirror` keeps none"),
+    ({"C": math.inf}, "`solver=mirror` keeps none"),
+], ids=str)  # fmt: skip
+def test_auto_says_who_keeps_none_if_anybody_does(given, who, tall):
+    with pytest.raises(UsageError) as refused:
+        sm.train(tall, memory=700_000, **given)
+    assert "bytes a row" in refused.value.args[0] and who in refused.value.args[0]
 
 
 def test_auto_never_takes_a_slower_solver_in_silence(tall, monkeypatch, caplog):

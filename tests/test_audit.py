@@ -17,6 +17,15 @@ def test_a_hundred_random_models_are_what_was_certified(capsys):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("cached", [0.1, 0.6])
+def test_newton_out_of_core_with_a_cache_for_a_share_of_the_rows(cached, capsys):
+    numbers = range(25)
+    found = audit.run(42, numbers, only="newton", cached=cached)
+    assert audit.report(42, numbers, found) == 0, capsys.readouterr().out
+    assert sum(one.outcome == "converged" for one in found) >= 10
+
+
+@pytest.mark.slow
 def test_an_audit_finds_what_is_wrong(monkeypatch):
     """Were the saved weights others than those that were certified, each problem would be named."""
     monkeypatch.setattr(audit, "train", wrong_train(audit.train))

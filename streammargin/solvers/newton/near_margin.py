@@ -46,7 +46,6 @@ OF_ONE = 16  # and for each problem: its dual, and the same after the read
 SOFTNESS = 0.25  # relative to the caps, at the first read with nonzero weights, which are near the optimum
 FIRST_SOFTNESS = 2.0  # for the sample at w = 0: all rows have a positive slope
 FIRST_GAP = 3e-3  # relative gap to which the first sample is solved; it differs more from all rows
-LARGEST_LIMIT = 0.9  # of the keys
 WITHIN = 1e-3  # of tol: the gap to which the problem of the cached rows is solved
 
 
@@ -399,8 +398,7 @@ def few_lossy(problem: Problem, lossy: float) -> bool:
 
 def reach(state: NearState) -> float:
     """How far from the margin the cached rows reach."""
-    limit = min(state.limit, LARGEST_LIMIT)
-    return limit / (1.0 - limit) if limit > 0.0 else math.inf
+    return state.limit / (1.0 - state.limit) if 0.0 < state.limit < 1.0 else math.inf
 
 
 def reaches_far(problem: Problem, state: NearState) -> bool:

@@ -127,16 +127,21 @@ class Reads(LinearSolver[ReadsState]):
         return report
 
     def _step(self, problem: Problem, state: ReadsState, k: int) -> None:
-        """Make one Newton step of problem k, or take back a part of the last one if it was too long."""
+        """Make one Newton step of problem k, or take back a part of the last one if it was too long.
+
+        The softness goes back with it, all the way.
+        """
         w, step, begun, H = state.w[k], state.last_step[k], state.begun, state.H[k]
         gradient = w - state.look.image[k]
         slope = float(gradient @ step)
         ahead = direction(H.copy(), gradient)
         moved = self._moved(state, k, ahead)
-        if state.left[k] < 1.0 and moved > 1.0:  # the softness fell too far
+        follows = state.left[k] < 1.0 and bool(begun.drift[k].any())  # then the step depends on what is left
+        if follows and moved > 1.0:  # the softness fell too far
             self._leave(state, k, math.sqrt(state.left[k]))
             state.fall[k] = max(state.fall[k], min(state.left[k], STAYS))
-        elif state.left[k] == 1.0 and slope > OVERSHOT * state.descent[k]:
+        elif not follows and slope > OVERSHOT * state.descent[k]:
+            self._leave(state, k, 1.0)
             self._shorten(state, k, slope)
             return
         else:

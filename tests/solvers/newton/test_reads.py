@@ -146,3 +146,15 @@ def test_thousands_of_rows_with_the_same_margin(C, only_reads, tmp_path):
     """Separable rows that were pushed apart: 14,000 of them have the margin 1 at the optimum."""
     X, y = generated(tmp_path / "a.h5", features=5, separable=0.3)
     assert in_blocks(X, y, bias=1, C=C, tol=1e-3, passes=40).converged
+
+
+@pytest.mark.parametrize("seed, C", [(0, 100.0), (2, 1.0), (3, 1.0)])
+def test_a_step_that_is_too_long_is_taken_back_while_the_softness_falls(seed, C, only_reads):
+    """Categories, two of 40 in a row: the first steps lead far away. Each once took over 100 reads."""
+    rng, rows, features = np.random.default_rng(seed), 6000, 40
+    X = np.eye(features)[rng.integers(0, features, rows)] + np.eye(features)[rng.integers(0, features, rows)]
+    X[:, 0] = rng.random(rows)
+    score = X @ (rng.standard_normal(features) / np.abs(X).mean(axis=0))
+    score -= np.median(score)
+    y = np.where(score + 0.7 * score.std() * rng.standard_normal(rows) > 0, 1, -1)
+    assert in_blocks(X, y, C=C, tol=1e-3, passes=50).converged

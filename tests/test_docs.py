@@ -251,6 +251,15 @@ def test_the_changelog_is_what_a_first_user_needs():
     assert len((ROOT / "CHANGELOG.md").read_text().splitlines()) <= 25  # nothing is released: no history of the history
 
 
+def test_the_page_on_installing_has_all_that_is_installed():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    text = page("install.md")
+    brought = text[text.index("It brings") :].partition(".")[0].lower()
+    for line in project["dependencies"]:
+        assert re.match(r"[\w-]+", line)[0] in brought
+    assert names_in(table(text, "Install")) == list(project["optional-dependencies"])
+
+
 def test_one_version_is_named_everywhere():
     version = streammargin.__version__
     assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"] == version

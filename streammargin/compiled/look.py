@@ -6,6 +6,7 @@ rows are stored in columns, so that losses are vectorised over rows. The combina
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +22,7 @@ from streammargin.compiled.coupled import (
     LENGTH,
     MARGIN,
     OFF,
+    PARTS,
     SHARE,
     SIGN,
     SIZE,
@@ -126,12 +128,12 @@ class Curvature(NamedTuple):
 class Scratch(NamedTuple):
     """Temporary arrays for a chunk: columns (COLUMNS, lines, CHUNK), places (2 + lines, CHUNK), and others.
 
-    lines: rows of weights that a loss couples. apart: a view of each column, as the compiler cannot tell that parts of
-    one array do not overlap. Others: scores (V, K, CHUNK), few (GRAM_ROWS, d+1), part (d+1,).
+    lines: rows of weights that a loss couples. apart: a view of each column of the first line, as the compiler cannot
+    tell that parts of one array do not overlap. Others: scores (V, K, CHUNK), few (GRAM_ROWS, d+1), part (d+1,).
     """
 
     columns: np.ndarray
-    apart: tuple[tuple[np.ndarray, ...], ...]
+    apart: tuple[np.ndarray, ...]
     places: np.ndarray
     scores: np.ndarray
     few: np.ndarray
@@ -153,7 +155,7 @@ def look(
     lines = 1 if coupled is None else K // found.confused.shape[1]
     columns = np.zeros((COLUMNS, lines, CHUNK))
     scratch = Scratch(
-        columns, tuple(tuple(columns[:, g]) for g in range(lines)), np.empty((2 + lines, CHUNK), np.int64),
+        columns, tuple(columns[:, 0]), np.empty((2 + lines, CHUNK), np.int64),
         np.empty((V, K, CHUNK)), np.zeros((GRAM_ROWS, width)), np.empty(width),
     )  # fmt: skip
     slopes = None if H is None else np.empty((2 * lines, CHUNK))
@@ -180,7 +182,7 @@ def look_block(block, numbers, labels, loss, coupled, problems, point, rule, fou
     centres, alpha, curvatures, softness, twice, total, steepest, midway = rule
     losses, duals, pull, confused, seen, own, parts = found
     columns, apart, places, scores, few, part = scratch
-    present, listed, lengths, factors = places[0], places[1], apart[0][LENGTH], apart[0][FACTOR]
+    present, listed, lengths, factors = places[0], places[1], apart[LENGTH], apart[FACTOR]
     V, K, width = w.shape
     G = columns.shape[1]
     several = confused.shape[1] < K
@@ -206,9 +208,12 @@ def look_block(block, numbers, labels, loss, coupled, problems, point, rule, fou
             k = problems[at]
             for v in range(V - 1, -1, -1):  # backwards: the columns of the first weights are used below
                 for g in range(G):
+                    views = apart
+                    if coupled is not None:
+                        views = columns_of(columns, g)
                     size, mistakes = gather(
                         block, numbers, labels, k + g, g, scores[v, k + g, :m],
-                        margin_shift(loss, multiplier[v, k + g]), blur[v, k + g], centres, midway, lengths, apart[g],
+                        margin_shift(loss, multiplier[v, k + g]), blur[v, k + g], centres, midway, lengths, views,
                         places,
                     )  # fmt: skip
                     losses[v, k + g, MISTAKES] += mistakes
@@ -221,7 +226,7 @@ def look_block(block, numbers, labels, loss, coupled, problems, point, rule, fou
                     above = lifted(loss, multiplier[v, k])
                     bends = None if slopes is None else slopes[0]
                     primal, slipped, gap = single_steps(
-                        loss, above, curvatures[k], softness[k], twice, v == 0, apart[0], size, bends
+                        loss, above, curvatures[k], softness[k], twice, v == 0, apart, size, bends
                     )
                 if coupled is not None:
                     primal, slipped, gap = coupled_steps(
@@ -232,7 +237,10 @@ def look_block(block, numbers, labels, loss, coupled, problems, point, rule, fou
                 sums[ROUNDING] += slipped
                 sums[GAP] += gap
             for g in range(G):
-                mine, signs, a, kept = places[2 + g], apart[g][SIGN], apart[g][A], apart[g][KEPT]
+                views = apart
+                if coupled is not None:
+                    views = columns_of(columns, g)
+                mine, signs, a, kept = places[2 + g], views[SIGN], views[A], views[KEPT]
                 for r in range(size):
                     row = numbers.row(mine[r])
                     if alpha.shape[1] > 0:
@@ -246,7 +254,7 @@ def look_block(block, numbers, labels, loss, coupled, problems, point, rule, fou
                         factor = signs[r] * a[r]
                         listed[count], factors[count] = mine[r], factor
                         count += factor != 0.0 and (only == ALL or (factor < 0.0) == (only == 1))
-                    add_duals(duals[k + g, side], only, softness[k], apart[g], size)
+                    add_duals(duals[k + g, side], only, softness[k], views, size)
                     # sum a chunk separately, which rounds less, where d + 1 additions are less work than its rows
                     at_once = values >= width
                     pulls = part if at_once else pull[k + g, side]
@@ -284,6 +292,15 @@ def count_confused(
                     best = k
             if not labels.own(best, numbers.row(present[r])):
                 confused[trial] += 1
+
+
+@kernel
+def columns_of(columns, g):
+    """The columns of a line, as `apart` has them: a kernel for any number of lines cannot be given those of all."""
+    caps, margins, signs, targets = columns[CAP, g], columns[MARGIN, g], columns[SIGN, g], columns[TARGET, g]
+    middle, sizes, off, a = columns[CENTRE, g], columns[SIZE, g], columns[OFF, g], columns[A, g]
+    kept, shares, lengths, factors = columns[KEPT, g], columns[SHARE, g], columns[LENGTH, g], columns[FACTOR, g]
+    return caps, margins, signs, targets, middle, sizes, off, a, kept, shares, lengths, factors
 
 
 @along
@@ -397,3 +414,13 @@ def warm(sample: Sample) -> None:
             found = Found(np.zeros((2, 1, LOSS_SUMS)), np.zeros((1, 1, DUAL_SUMS)), weights()[None], counts(2)[:, None])
             rule = Prox(pair, pair.copy(), np.ones(1), np.ones(1))
             look(*sample.rows, loss, ONE, Point(np.zeros((2, 1, 3)), none, none), rule, found, H)
+    block, numbers, _ = sample.rows
+    lines, two = np.zeros((1, 2)), np.array([0, 1])
+    for loss, H in product(sample.joint_losses(), (None, Curvature(np.zeros((2, 3, 3)), np.zeros((1, 6, 6))))):
+        point = Point(np.zeros((1, 2, 3)), lines, lines)
+        found = Found(
+            np.zeros((1, 2, LOSS_SUMS)), np.zeros((2, 1, DUAL_SUMS)), np.zeros((2, 1, 3)), counts()[:, None],
+            class_sums=np.zeros((2, 3)), parts=np.zeros((2, PARTS)),
+        )  # fmt: skip
+        rule = Prox(np.zeros((2, 2)), np.zeros((2, 2)), np.ones(2), np.ones(2))
+        look(block, numbers, sample.joint_labels, loss, two, point, rule, found, H)

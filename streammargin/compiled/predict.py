@@ -53,3 +53,5 @@ def warm(sample: Sample) -> None:
     decide_block(sample.block, weights(), 0, np.zeros((2, 1)))
     for loss in sample.losses("primal"):
         total_loss(loss, np.zeros((2, 1)))
+    for loss in sample.joint_losses():
+        total_coupled_loss(loss, np.zeros((2, 2)), np.zeros((2, 2)))

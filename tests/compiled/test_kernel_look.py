@@ -5,11 +5,14 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from conftest import slow
+from numba import typeof
 from reference import look as twin
 from reference.datasets import as_form, noisy
 
+import streammargin as sm
 from streammargin.compiled import look as kernel
 from streammargin.compiled import overloads
+from streammargin.compiled.samples import samples
 from streammargin.losses import is_numeric, terms
 from streammargin.losses.logistic import Logistic
 from streammargin.rows.labels import Labels, numbered_from
@@ -214,3 +217,18 @@ def test_fields_are_not_hidden_by_methods():
     """A method that kernels may call hides a field of the same name, in any named tuple."""
     for cls in (kernel.Point, kernel.Prox, kernel.Found, kernel.Scratch):
         assert not set(cls._fields) & overloads._exposed
+
+
+def test_one_kernel_serves_any_number_of_classes_and_warmup_compiles_it(monkeypatch):
+    compiled, trained, warmed = kernel.look_block, set(), set()
+
+    def types(arguments):
+        return tuple(map(str, map(typeof, arguments)))
+
+    monkeypatch.setattr(kernel, "look_block", lambda *given: trained.add(types(given)) or compiled(*given))
+    X, _ = noisy(120, 4, seed=3)
+    for classes in (3, 7):
+        sm.train((X, np.arange(120) % classes), loss="logistic", solver="newton", passes=8, tol=1e-9)
+    monkeypatch.setattr(kernel, "look_block", lambda *given: warmed.add(types(given)))
+    kernel.warm(next(sample for sample in samples() if sample.kind == "dense float64"))
+    assert len(trained) == 1 and trained < warmed

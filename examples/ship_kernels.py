@@ -15,6 +15,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -104,7 +105,8 @@ def written(wheel: Path, files: dict[str, bytes], out: Path, tag: str) -> Path:
 def tag_here() -> str:
     """What pip calls this Python and system: manylinux for the C library of 2014, as of Numba's own wheels."""
     system = sysconfig.get_platform().replace("-", "_").replace(".", "_")
-    system = system.replace("linux_", "manylinux_2_17_") if system.startswith("linux_") else system
+    system = re.sub("^linux_", "manylinux_2_17_", system)
+    system = re.sub(r"^macosx_(1[1-9]|[2-9]\d)(_\d+)?_(?=[a-z])", r"macosx_\1_0_", system)  # pip takes no 11 or 14_2
     return f"cp{sys.version_info.major}{sys.version_info.minor}-none-{system}"
 
 
@@ -114,7 +116,7 @@ def main() -> None:
     parser.add_argument("--kinds", nargs="+", default=KINDS, metavar="FORM:DTYPE")
     parser.add_argument("--out", type=Path, metavar="DIR", help="where to write (default: beside the wheel)")
     parser.add_argument("--tag", default=tag_here(), help=f"of the copy (default {tag_here()})")
-    parser.add_argument("--quick", action="store_true", help="hinge and logistic losses with l2 alone, to try it")
+    parser.add_argument("--quick", action="store_true", help="ten classes with the hinge and the logistic loss only")
     options = parser.parse_args()
     if os.uname().machine not in LEVELS:
         raise SystemExit(f"no kind of processor is named for {os.uname().machine}")

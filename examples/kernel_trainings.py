@@ -1,11 +1,11 @@
 """Compile every kernel behind `auto`: python examples/kernel_trainings.py [FORM:DTYPE ...] [--export DIR].
 
-For rows of each form (dense, sparse) and type (float32, float64) the kernels of every method that `auto` may take are
-warmed up, and those of readers and models. Small trainings go through all losses, penalties, tolerances and shapes of
-rows, with one output and several, in memory and out of core. `auto` chooses their solver. Then come scalings, weights,
-held-out rows, early stopping, starts, paths over C, streams and predictions. Methods, losses and penalties are those of
-the registries. A training that is refused is left out. Printed is how many functions were compiled, and how many
-kernels were loaded; examples/ship_kernels.py puts what they used into a wheel.
+The rows are dense or sparse, of float32 or float64. The kernels of every method that `auto` may take are warmed up, and
+those of readers and models, with all losses of the registry. Small trainings find what is called with other types. They
+have tolerances and shapes of rows, one output and several, in memory and out of core. Then come scalings, weights,
+held-out rows, early stopping, starts, paths over C, streams and predictions. A training that is refused is left out.
+Printed is how many functions were compiled, and how many kernels were loaded. examples/ship_kernels.py puts what they
+used into a wheel, and examples/kernel_check.py says what is lacking.
 """
 
 from __future__ import annotations
@@ -43,15 +43,13 @@ from streammargin.compiled.samples import samples
 from streammargin.compiled.shipped import name_of, place
 from streammargin.driver import plan
 from streammargin.losses import LOSSES, is_numeric
-from streammargin.penalties import PENALTIES
-from streammargin.penalties.base import PenaltyWord
 from streammargin.solvers import registry
 from streammargin.solvers.auto import candidates
 
 KINDS = [f"{form}:{dtype}" for form in ("dense", "sparse") for dtype in ("float32", "float64")]
 NARROW, WIDE = (300, 6), (20, 400)  # rows and columns: second-order steps, and one row after the other
 TOLERANCES = (1e-2, 1e-8)  # the second one needs float64 weights
-FINITE, HARD = 1.0, np.inf
+FEW = ("hinge", "logistic", "squared_error", "l2_error")  # losses of trainings: kernels of all are warmed up
 PASSES = 40  # more than a plain ascent makes before momentum
 
 
@@ -68,14 +66,6 @@ class Compiled(event.Listener):
         pass
 
 
-def penalties(columns: int) -> Iterator[PenaltyWord]:
-    """Each penalty, with groups of columns where it wants some."""
-    for cls in PENALTIES.values():
-        wanted = {line.name for line in cls.entries()}
-        given = {"groups": np.arange(columns) // 2} if "groups" in wanted else {}
-        yield cls(**given)
-
-
 def rows_of(form: str, dtype: str, shape: tuple[int, int], seed: int = 0) -> tuple[Any, np.ndarray, np.ndarray]:
     """Rows, scores and noise; half of the values are 0."""
     rng = np.random.default_rng(seed)
@@ -85,18 +75,24 @@ def rows_of(form: str, dtype: str, shape: tuple[int, int], seed: int = 0) -> tup
     return (sp.csr_matrix(X) if form == "sparse" else X), scores, noise
 
 
+def labelled(loss: str, scores: np.ndarray, noise: np.ndarray) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """(labels, options): numbers, or two classes; then three columns of them, and three classes apart and at once."""
+    columns = np.column_stack([scores + k * noise for k in (0.2, 0.5, 1.0)])
+    if is_numeric(LOSSES[loss]().terms()):
+        yield from ((y, {"loss": loss}) for y in (columns[:, 0], columns))
+        return
+    yield from ((y, {"loss": loss}) for y in (columns[:, 0] > 0.0, columns > 0.0))
+    for multiclass in ("ovr", "joint"):
+        yield np.digitize(columns[:, 1], np.quantile(scores, (0.3, 0.6))), {"loss": loss, "multiclass": multiclass}
+
+
 def problems(form: str, dtype: str) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """(data, options): each loss with each penalty."""
-    for shape in (NARROW, WIDE):
+    """(data, options): kinds of labels and penalties."""
+    for shape, loss in itertools.product((NARROW, WIDE), FEW):
         X, scores, noise = rows_of(form, dtype, shape)
-        for loss, penalty in itertools.product(LOSSES.values(), penalties(shape[1])):
-            numeric = is_numeric(loss().terms())
-            noisy = scores + 0.3 * noise
-            for C, tol in itertools.product((FINITE, HARD), TOLERANCES):
-                y = noisy if numeric else np.where((scores if C == HARD else noisy) > 0, 1, -1)
-                yield (X, y), {"loss": loss(), "penalty": penalty, "C": C, "tol": tol}
-            for bias in ("free", 0.0):
-                yield (X, y), {"loss": loss(), "penalty": penalty, "bias": bias}
+        for y, given in labelled(loss, scores, noise):
+            for penalty, tol in itertools.product(("l2", "l1"), TOLERANCES):
+                yield (X, y), {**given, "penalty": penalty, "tol": tol}
 
 
 def others(form: str, dtype: str) -> Iterator[tuple[Any, dict[str, Any]]]:
@@ -123,55 +119,22 @@ def others(form: str, dtype: str) -> Iterator[tuple[Any, dict[str, Any]]]:
             yield (X, classes), {**given, "scale": "maxabs"}
             yield (X, classes), {**given, "class_weight": "balanced", "C": 100.0, "tol": 1e-8}
             for bias in (0.0, "midway"):
-                yield (X, np.where(scores > 0, 1, -1)), {"C": HARD, "bias": bias}
-            yield (X, classes), {"loss": loss, "multiclass": "joint", "C": HARD}
+                yield (X, np.where(scores > 0, 1, -1)), {"C": np.inf, "bias": bias}
+            yield (X, classes), {"loss": loss, "multiclass": "joint", "C": np.inf}
         else:
             yield (X, y), {"loss": "interpolate", "penalty": "lp:1.5"}
             yield (X, y), {"loss": "quantile:0.9,top=5"}
 
 
-def of_several(loss: Any, penalty: Any, scores: np.ndarray, noise: np.ndarray) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """(labels, options): three columns of numbers or of labels, and three classes, each alone and all at once."""
-    given, columns = {"loss": loss, "penalty": penalty}, np.column_stack([scores + k * noise for k in (0.2, 0.5, 1.0)])
-    if is_numeric(loss.terms()):
-        yield columns, given
-    else:
-        yield columns > 0.0, given
-        for multiclass in ("ovr", "joint"):
-            yield np.digitize(columns[:, 1], np.quantile(scores, (0.3, 0.6))), {**given, "multiclass": multiclass}
-
-
-def several(form: str, dtype: str) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """(data, options): each loss with some penalties, and each penalty with some losses, for several outputs."""
-    for shape in (NARROW, WIDE):
-        X, scores, noise = rows_of(form, dtype, shape)
-        for (name, loss), penalty in itertools.product(LOSSES.items(), penalties(shape[1])):
-            usual = penalty == PENALTIES["l2"]()
-            if usual or type(penalty) in map(PENALTIES.get, ("l1", "l21")) or name in ("hinge", "logistic", "l2_error"):
-                for y, given in of_several(loss(), penalty, scores, noise):
-                    for tol in TOLERANCES:
-                        yield (X, y), {**given, "tol": tol}
-                    for bias in ("free", 0.0) if usual else ():
-                        yield (X, y), {**given, "bias": bias}
-
-
 def out_of_core(form: str, dtype: str, folder: str) -> Iterator[tuple[Any, dict[str, Any]]]:
     """(path, options): rows that are read in blocks."""
-    for name, shape in (("narrow", (6000, 12)), ("wide", (60, 4000))):
+    path = os.path.join(folder, "rows.h5")
+    for shape, loss in itertools.product(((6000, 12), (60, 4000)), FEW):
         X, scores, noise = rows_of(form, dtype, shape)
-        for kind, y in (("signs", np.where(scores + 0.3 * noise > 0, 1, -1)), ("numbers", scores + 0.3 * noise)):
-            path = os.path.join(folder, f"{name}-{kind}.h5")
-            sm.write_hdf5([(X, y)], path)
-            for loss in LOSSES.values():
-                if is_numeric(loss().terms()) == (kind == "numbers"):
-                    for penalty, tol in itertools.product(("l2", "l1"), (1e-2, 1e-5)):
-                        yield path, {"loss": loss(), "penalty": penalty, "tol": tol, "memory": "1M"}
-        for number, loss in enumerate(LOSSES.values()):
-            path = os.path.join(folder, f"{name}-{number}.h5")
-            for penalty, tol in itertools.product(("l2", "l21"), (1e-2, 1e-5)):
-                for y, given in of_several(loss(), penalty, scores, noise):
-                    sm.write_hdf5([(X, y)], path, force=True)
-                    yield path, {**given, "tol": tol, "memory": "1M"}
+        for y, given in labelled(loss, scores, noise):
+            sm.write_hdf5([(X, y)], path, force=True)
+            for penalty, tol in itertools.product(("l2", "l1"), (1e-2, 1e-5)):
+                yield path, {**given, "penalty": penalty, "tol": tol, "memory": "1M"}
 
 
 def attempt(data: Any, options: dict[str, Any]) -> bool:
@@ -212,14 +175,11 @@ def warm(form: str, dtype: str) -> None:
 
 
 def quick(form: str, dtype: str) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """(data, options): ten classes with two losses, and little else."""
-    X, scores, noise = rows_of(form, dtype, NARROW)
-    classes = np.digitize(scores + 0.3 * noise, np.linspace(-2, 2, 9))
-    for loss, solver, tol in itertools.product(("hinge", "logistic"), ("auto", "sdca", "asdca"), TOLERANCES):
-        given = {} if solver == "auto" else {"multiclass": "ovr"}
-        yield (X, classes), {"loss": loss, "solver": solver, "tol": tol, **given}
-    for loss, solver in itertools.product(("hinge", "logistic"), ("auto", "newton", "ascent")):
-        yield (X, classes), {"loss": loss, "solver": solver, "multiclass": "joint"}
+    """(data, options): ten classes with the hinge, and at once with the logistic loss; as many rows as digits are."""
+    X, scores, noise = rows_of(form, dtype, (1800, 64))
+    classes = np.digitize(scores + 0.1 * noise, np.quantile(scores, np.arange(1, 10) / 10))
+    for loss in ("hinge", "logistic"):
+        yield (X, classes), {"loss": loss, "tol": 1e-8}
 
 
 def go_through(kinds: Iterable[str], only_quick: bool = False) -> tuple[int, int]:
@@ -231,8 +191,7 @@ def go_through(kinds: Iterable[str], only_quick: bool = False) -> tuple[int, int
         if not only_quick:
             warm(form, dtype)
         with tempfile.TemporaryDirectory() as folder:
-            jobs = itertools.chain(*(make(form, dtype) for make in (problems, others, several)))
-            jobs = itertools.chain(jobs, out_of_core(form, dtype, folder))
+            jobs = itertools.chain(problems(form, dtype), others(form, dtype), out_of_core(form, dtype, folder))
             for data, options in quick(form, dtype) if only_quick else jobs:
                 went = attempt(data, options)
                 done, refused = done + went, refused + (not went)
@@ -291,7 +250,7 @@ def hollow(bitcode: bytes) -> bytes:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("kinds", nargs="*", default=KINDS, metavar="FORM:DTYPE")
-    parser.add_argument("--quick", action="store_true", help="a hinge and a logistic loss with l2 only")
+    parser.add_argument("--quick", action="store_true", help="ten classes with the hinge and the logistic loss only")
     parser.add_argument("--export", type=Path, metavar="DIR", help="write the kernels there, for a wheel")
     options = parser.parse_args()
     logging.getLogger("streammargin").addHandler(logging.NullHandler())

@@ -128,8 +128,8 @@ class Curvature(NamedTuple):
 class Scratch(NamedTuple):
     """Temporary arrays for a chunk: columns (COLUMNS, lines, CHUNK), places (2 + lines, CHUNK), and others.
 
-    lines: rows of weights that a loss couples. apart: a view of each column of the first line, as the compiler cannot
-    tell that parts of one array do not overlap. Others: scores (V, K, CHUNK), few (GRAM_ROWS, d+1), part (d+1,).
+    lines: rows of weights that a loss couples. apart: a view of each column of the first line. The compiler cannot tell
+    that parts of one array do not overlap. Others: scores (V, K, CHUNK), few (GRAM_ROWS, d+1), part (d+1,).
     """
 
     columns: np.ndarray

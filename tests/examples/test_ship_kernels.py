@@ -8,7 +8,10 @@ import zipfile
 from pathlib import Path
 
 import numba
+import numpy as np
 import pytest
+
+import streammargin as sm
 
 ROOT = Path(__file__).parents[2]
 pytestmark = [
@@ -17,8 +20,8 @@ pytestmark = [
     pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled"),
 ]
 
-# trains digits; the last line has where the package is, the functions compiled, how they predict, and what was logged
-DIGITS = """
+# the last line has where the package is, the functions compiled, what was found, and what was logged of kernels
+TELL = """
 import json, logging, sys
 from numba.core import event
 compiled, logged = [], []
@@ -30,13 +33,27 @@ class Keep(logging.Handler):
     def emit(self, record): logged.append(record.getMessage())
 logging.getLogger("streammargin").addHandler(Keep())
 logging.getLogger("streammargin").setLevel(logging.INFO)
-from sklearn.datasets import load_digits
 import streammargin as sm
-X, y = load_digits(return_X_y=True)
-scores = [sm.MarginClassifier(loss=loss).fit(X, y).score(X, y) for loss in sys.argv[1:]]
+%s
 said = [line for line in logged if "those of the package" in line]
-print(json.dumps([sm.__file__, compiled, scores, said]))
+print(json.dumps([sm.__file__, compiled, found, said]))
 """
+DIGITS = (
+    TELL
+    % """
+from sklearn.datasets import load_digits
+X, y = load_digits(return_X_y=True)
+found = [sm.MarginClassifier(loss=loss).fit(X, y).score(X, y) for loss in sys.argv[1:]]
+"""
+)
+ONE_KERNEL = (
+    TELL
+    % """
+import numpy as np
+from streammargin.compiled.block_checks import first_not_finite
+found = int(first_not_finite(np.array([1.0, np.nan])))
+"""
+)
 
 
 def run(*command, cwd="/", code=0, **environment):
@@ -75,16 +92,27 @@ def installed(wheel, tmp_path_factory):
     return str(env / "bin" / "python"), site
 
 
-def digits(installed, cache, *losses, **environment):
+def told(installed, cache, script, *arguments, **environment):
+    """(functions compiled, what was found, what was logged) by a script."""
     python, site = installed
-    found = run(python, "-c", DIGITS, *(losses or ["logistic"]), NUMBA_CACHE_DIR=str(cache), **environment)
-    where, compiled, scores, said = json.loads(found[-1])
-    assert Path(where).parent == site / "streammargin" and min(scores) > 0.95
+    environment |= {
+        "NUMBA_CACHE_DIR": str(cache),
+        "STREAMMARGIN_PATIENCE": "0",
+    }  # what is not there is compiled at once
+    where, *others = json.loads(run(python, "-c", script, *arguments, **environment)[-1])
+    assert Path(where).parent == site / "streammargin"
+    return others
+
+
+def trained(installed, cache, **environment):
+    """The same of ten digits with both losses."""
+    compiled, scores, said = told(installed, cache, DIGITS, "hinge", "logistic", **environment)
+    assert min(scores) > 0.95
     return compiled, said
 
 
 def test_digits_are_trained_from_an_empty_cache_and_nothing_is_compiled(installed, tmp_path):
-    assert digits(installed, tmp_path, "hinge", "logistic") == ([], [])
+    assert trained(installed, tmp_path) == ([], [])
     assert not list(tmp_path.rglob("*.nb?"))
 
 
@@ -102,13 +130,14 @@ def test_the_record_of_the_wheel_is_true(installed):
 ])  # fmt: skip
 def test_what_does_not_fit_is_compiled_and_one_line_says_why(installed, tmp_path, change, why):
     (path,) = (installed[1] / "streammargin/compiled/objects").glob("*/kernels.json")
+    assert told(installed, tmp_path, ONE_KERNEL) == [[], 1, []]
     text = path.read_text()
     path.write_text(json.dumps({**json.loads(text), **change}))
     try:
-        compiled, said = digits(installed, tmp_path, STREAMMARGIN_PATIENCE="0")
+        compiled, found, said = told(installed, tmp_path, ONE_KERNEL)
     finally:
         path.write_text(text)
-    assert compiled and len(said) == 1 and why in said[0]
+    assert (compiled[0], found, len(said)) == ("first_not_finite", 1, 1) and why in said[0]
 
 
 def test_a_read_only_install_without_a_home_finds_them(installed, tmp_path):
@@ -118,7 +147,7 @@ def test_a_read_only_install_without_a_home_finds_them(installed, tmp_path):
     try:
         nowhere = "/dev/null/home"
         environment = {"HOME": nowhere, "XDG_CACHE_HOME": nowhere, "PYTHONDONTWRITEBYTECODE": "1"}
-        assert digits(installed, "/dev/null/cache", "hinge", **environment) == ([], [])
+        assert trained(installed, "/dev/null/cache", **environment) == ([], [])
     finally:
         (site / "streammargin/compiled/__pycache__").unlink()
         (site / "streammargin/compiled/kept").rename(site / "streammargin/compiled/__pycache__")
@@ -130,16 +159,21 @@ def test_info_names_them(installed):
     assert one["unused"] is None and one["kernels"] > 10 and one["numba"] == numba.__version__
 
 
-def test_the_check_names_what_a_wheel_lacks(installed):
-    check = [installed[0], str(ROOT / "examples" / "kernel_check.py"), "--penalties", "l2"]
-    assert run(*check, "--rows", "digits", "--losses", "hinge") == ["3 fits, 0 refused; nothing was compiled"]
-    named, last = run(*check, "--rows", "table", "--losses", "generalized_hinge", code=1)
-    assert named.startswith("table, generalized_hinge l2: ") and last.endswith("these kernels were compiled")
+def test_the_check_names_what_a_wheel_lacks(installed, tmp_path):
+    check = [installed[0], str(ROOT / "examples/kernel_check.py"), "--rows", "digits", "--penalties", "l2"]
+    kept = {"NUMBA_CACHE_DIR": str(tmp_path), "STREAMMARGIN_PATIENCE": "0"}
+    named, last = run(*check, "--losses", "logistic", code=1, **kept)  # this wheel has all classes at once
+    assert named.startswith("digits, logistic l2 ovr: ")
+    assert last == "3 fits, 0 refused; these kernels were compiled"
+    assert run(*check, "--losses", "logistic", **kept) == ["3 fits, 0 refused; nothing was compiled"]
 
 
 def test_they_are_measured_beside_native_ones(wheel, tmp_path):
-    few = ["--work", str(tmp_path), "--sets", "D", "--rows", "300", "--losses", "hinge", "--C", "1", "--no-steps"]
+    X = np.random.default_rng(0).standard_normal((60, 300))
+    sm.write_hdf5([(X, np.where(X[:, 0] > 0, 1, -1))], tmp_path / "D.h5")
+    few = ["--work", str(tmp_path), "--sets", "D", "--losses", "hinge", "--C", "1", "--no-steps"]
     shown = run(sys.executable, "-m", "examples.benchmarks.shipped", str(wheel), str(tmp_path), *few, cwd=ROOT)
     title, problem, milliseconds, _, _, bits = (cell.strip() for cell in shown[2].strip("|").split("|"))
     assert (title, problem) == ("D", "hinge C=1") and int(milliseconds) > 0 and bits in ("same", "others")
-    assert shown[-1].startswith("compiled beside the kernels of the wheel: ")  # this wheel has those of float64 alone
+    said, _, compiled = shown[-1].partition(": ")
+    assert said == "compiled beside the kernels of the wheel" and "sdca_turns" not in compiled  # which it has

@@ -243,6 +243,26 @@ def test_cells_of_anndata_get_a_column_of_labels(tmp_path):
     assert (found.X != cells.X).nnz == 0
 
 
+def test_queries_go_along_with_their_rows(files, tmp_path):
+    """Where rows are shuffled, split, or copied: the column of labels tells which row is which."""
+    X, y = arrays()
+    path = tmp_path / "q.svm"
+    svmlight(path, X, np.arange(N), np.arange(N) // 10 + 1)
+    convert(str(path), str(tmp_path / "q.h5"))
+    convert(str(tmp_path / "q.h5"), str(tmp_path / "copy.h5"))
+    shuffle(str(tmp_path / "q.h5"), str(tmp_path / "mixed.h5"))
+    split([str(tmp_path / "q.h5"), str(tmp_path / "mixed.h5")], str(tmp_path / "a.h5"), str(tmp_path / "b.h5"))
+    for name in ("copy", "mixed", "a", "b"):
+        with h5py.File(tmp_path / f"{name}.h5") as file:
+            assert file["qid"].dtype == np.int64
+            np.testing.assert_array_equal(file["qid"][:], file["y"][:] // 10 + 1)
+    svmlight(path, X, np.arange(N))
+    convert(str(path), str(tmp_path / "other.h5"))
+    with pytest.raises(DataError, match=r"other.h5 has no qid, and another shard has; give all shards one, or none"):
+        shuffle([str(tmp_path / "q.h5"), str(tmp_path / "other.h5")], str(tmp_path / "c.h5"))
+    assert not (tmp_path / "c.h5").exists()
+
+
 def test_a_converted_table_keeps_its_schema(tmp_path):
     lines = [f"{k % 2},{'ab'[k % 2]},{'yn'[k % 2]}\n" for k in range(40)]
     (tmp_path / "t.csv").write_text("n,word,label\n" + "".join(lines))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -10,11 +11,13 @@ from typing import Any
 import pyarrow as pa
 
 from streammargin.errors import DataError, InputMissingError, StreamMarginError
+from streammargin.tables.formats import is_query
 from streammargin.tables.readers.base import Reader
 
 ROWS = 1 << 14  # of a batch
 BUFFER = 1 << 17  # bytes that are read at a time of a column of Parquet
 WHOLE = 64 << 20  # bytes of a row group of Parquet that is decoded as a whole
+VIEW = "string_view"  # a type that older releases of Arrow lack
 
 
 @contextlib.contextmanager
@@ -69,18 +72,29 @@ def _worded(batch: pa.RecordBatch, words: frozenset[str]) -> pa.RecordBatch:
     """The batch with these columns as text."""
     arrays = [
         column.cast(pa.string()) if name in words and not pa.types.is_string(column.type) else column
-        for name, column in zip(batch.schema.names, batch.columns, strict=True)
+        for name, column in zip(batch.schema.names, map(_without_views, batch.columns), strict=True)
     ]
     return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
 
 
-def of_object(data: Any) -> Reader:
-    """A reader of a frame, a table, a dataset or anything else with an Arrow C stream.
+def _without_views(column: pa.Array) -> pa.Array:
+    """A column as text where it is a view of text, as polars has it: Arrow has few functions of these."""
+    if str(column.type) == VIEW:
+        return column.cast(pa.string())
+    if pa.types.is_dictionary(column.type) and str(column.type.value_type) == VIEW:
+        return pa.DictionaryArray.from_arrays(column.indices, column.dictionary.cast(pa.string()))
+    return column
 
-    A stream of batches can be read once.
+
+def of_object(data: Any) -> Reader:
+    """A reader of a frame, a table, a dataset, a query of polars, or anything else with an Arrow C stream.
+
+    A stream of batches can be read once. Raises DataError for columns that Arrow does not know.
     """
     if isinstance(data, pa.RecordBatchReader):
         return Batches("the stream", data.schema, lambda columns: pieces(data), once=True)
+    if is_query(data):
+        return Batches("the query", _table(data.head(0).collect()).schema, functools.partial(_collected, data))
     if hasattr(data, "scanner"):  # a dataset of Arrow
 
         def opened(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -88,13 +102,32 @@ def of_object(data: Any) -> Reader:
                         .to_batches())  # fmt: skip
 
         return Batches("the dataset", data.schema, opened)
-    pandas = hasattr(data, "iloc")  # whose index is no column
-    table = pa.Table.from_pandas(data, preserve_index=False) if pandas else pa.table(data)
+    table = _table(data)
 
     def slices(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         return iter(table.select(list(columns)).to_batches(ROWS))
 
     return Batches("the table", table.schema, slices, count=table.num_rows)
+
+
+def _table(data: Any) -> pa.Table:
+    """A frame, or what else has an Arrow C stream, as a table. Raises DataError."""
+    pandas = hasattr(data, "iloc")  # whose index is no column
+    try:
+        return pa.Table.from_pandas(data, preserve_index=False) if pandas else pa.table(data)
+    except pa.ArrowException as error:
+        why = "; ".join(str(part).splitlines()[0] for part in error.args)[:200]
+        raise DataError(
+            f"the table has a column that Arrow does not take ({why}); give each column one type"
+        ) from error
+
+
+def _collected(query: Any, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """The rows of a query of polars, some thousand at a time where this polars can."""
+    chosen = query.select(list(columns))
+    stream = getattr(chosen, "collect_batches", None)
+    for frame in [chosen.collect()] if stream is None else stream(chunk_size=ROWS, maintain_order=True):
+        yield from pieces(pa.table(frame).to_batches())
 
 
 def pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from streammargin.errors import UsageError
 from streammargin.options.table import Options, Where, options_for
 from streammargin.sources.open import is_path, is_source, is_stream
-from streammargin.tables.asked import Asked
+from streammargin.tables.asked import ERROR, Asked
 from streammargin.tables.formats import is_matrix, is_table
 from streammargin.tables.header import Expected
 from streammargin.wording import Message, shown
@@ -81,6 +81,7 @@ def _table(stack: ExitStack, data: object, options: Options) -> tuple[object, Op
         if other.once:
             other = again(stack, other, options.spool)
         schema = matched(other, source.table_schema, table.label)
+        asked = replace(asked, unknown=options.unknown or ERROR)
         held_out = Table(other, asked, tuple(column.name for column in schema.columns), table.label)
         valid = stack.enter_context(spooled(OfTable(held_out, schema), options.spool, ".valid.h5"))
     return source, _without(options, ["y", "sample_weight", *NAMES], valid=valid)

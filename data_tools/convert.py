@@ -91,8 +91,8 @@ def convert(
     """Write `input` as an HDF5 file that can be streamed; returns (rows, columns, stored values).
 
     y: of a table the label, a name or a number; of others a dataset or a file. label: whether a table has one. like: a
-    model file; the output has its columns. columns, drop, text, missing, sample_weight: of a table, as for `train`. unknown: with
-    `like`, as for `predict`.
+    model file; the output has its columns. columns, drop, text, missing, sample_weight: of a table, as for `train`.
+    unknown: with `like`, as for `predict`.
     Logs the label column of text, and warnings about the other columns.
     Raises the errors of streammargin.errors: DataError names the line or row; on any error no output is left.
     """

@@ -245,7 +245,7 @@ def test_cells_of_anndata_get_a_column_of_labels(tmp_path):
 
 def test_queries_go_along_with_their_rows(files, tmp_path):
     """Where rows are shuffled, split, or copied: the column of labels tells which row is which."""
-    X, y = arrays()
+    X = arrays()[0]
     path = tmp_path / "q.svm"
     svmlight(path, X, np.arange(N), np.arange(N) // 10 + 1)
     convert(str(path), str(tmp_path / "q.h5"))

@@ -264,7 +264,7 @@ def test_cells_find_their_labels_by_barcode(tmp_path, form):
         (
             mixed[mixed.barcode != CELLS[3]],
             "kind",
-            r"no label for 1 of the 240 names of .*barcodes.tsv.gz, as CELL3-1",
+            r"no label for 1 of the 240 rows of .*matrix.mtx.gz, as CELL3-1",
         ),
         (pd.concat([mixed.head(1), mixed]), "kind", rf"labels.{form}, {where}: CELL\d+-1 occurs twice"),
         (mixed, "sort", r"no column sort beside a column of names; it has barcode, n, kind"),

@@ -606,6 +606,28 @@ def test_files_of_a_folder_must_have_the_same_columns(tmp_path):
         sm.train(str(tmp_path / "parts"), y="income")
 
 
+def test_a_file_of_another_kind_in_a_folder_of_parquet_is_named(tmp_path):
+    people().dropna().to_parquet(tmp_path / "0.parquet", index=False)
+    (tmp_path / "_SUCCESS").write_text("written by a cluster")
+    assert sm.train(str(tmp_path), y="income").model.classes_.tolist() == ["<=50K", ">50K"]
+    (tmp_path / "notes.csv").write_text("a,b\n")
+    with pytest.raises(DataError, match=r"notes.csv is no Parquet file, but lies in a folder of these; move it"):
+        sm.train(str(tmp_path), y="income")
+
+
+def test_a_frame_with_a_name_twice_is_an_error_of_ours():
+    frame = people().dropna()
+    with pytest.raises(DataError, match=r"the table has several columns called age; give each a name of its own"):
+        sm.train(pd.concat([frame, frame[["age"]]], axis=1), y="income")
+
+
+def test_columns_that_an_error_names_can_be_dropped_as_it_says():
+    frame = people()
+    with pytest.raises(DataError, match=r"or leave them out with drop=\['age', 'city'\]"):
+        sm.train(frame, y="income")
+    assert sm.train(frame, y="income", drop=["age", "city"]).model.feature_names_in_.tolist() == ["member", "hours"]
+
+
 def test_a_stream_may_change_its_dictionaries():
     """As streams of pandas' categories do."""
     schema = pa.schema([("w", pa.dictionary(pa.int8(), pa.string())), ("y", pa.int64())])

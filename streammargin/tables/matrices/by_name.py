@@ -4,31 +4,49 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from streammargin.errors import DataError
 from streammargin.sources.batch import Batch
+from streammargin.sources.label_column import LabelColumn
 from streammargin.sources.labels import LabelCursor
+from streammargin.tables.formats import is_table
+from streammargin.tables.matrices.base import Matrix
+from streammargin.tables.open import open_table
 from streammargin.wording import one_line
 
 
 def split_name(y: str | None) -> tuple[str, str] | None:
     """(path of a table, column) where the labels are a column of a table; else None."""
-    from streammargin.tables.formats import is_table
-
     path, colon, column = (y or "").rpartition(":")
     return (path, column) if colon and os.path.isfile(path) and is_table(path) else None
 
 
-def labels_by_name(path: str, column: str, names: Sequence[str], what: str) -> tuple[np.ndarray, bool]:
+def labelled(found: Matrix, name: str, path: str, column: str) -> Matrix:
+    """A matrix, called `name`, with the labels that a column of a table has for the names of its rows.
+
+    Raises DataError where it has no names of rows.
+    """
+    if found.ids is None:
+        raise DataError(
+            f"{name} has no barcodes beside it, by which the labels of {path} could be told apart; name labels in the "
+            "order of the rows with `y=FILE.npy`"
+        )
+    ids = list(found.ids)
+    labels, spelt = _labels_by_name(path, column, ids, name)
+    batches = _with_labels(found.batches, labels)
+    return replace(found, batches=batches, label=LabelColumn(None, spelt=spelt), ids=iter(ids))
+
+
+def _labels_by_name(path: str, column: str, names: Sequence[str], whose: str) -> tuple[np.ndarray, bool]:
     """(labels of the rows with these names, whether they are spelt in text).
 
-    The names stand in the first other column; what: their file, for messages. Raises DataError where a row has no
-    label, or two.
+    The names stand in the first other column; whose: the file of the rows, for messages. Raises DataError where a row
+    has no label, or two.
     """
     from streammargin.tables.labels import Labelling
-    from streammargin.tables.open import open_table
     from streammargin.tables.tally import decoded
 
     reader = open_table(path)
@@ -59,13 +77,13 @@ def labels_by_name(path: str, column: str, names: Sequence[str], what: str) -> t
     lacking = np.flatnonzero(places < 0)
     if lacking.size:
         raise DataError(
-            f"{path} has no label for {lacking.size} of the {len(names)} names of {what}, as {names[int(lacking[0])]} "
+            f"{path} has no label for {lacking.size} of the {len(names)} rows of {whose}, as {names[int(lacking[0])]} "
             f"in its column {one_line(others[0])}; add rows for them"
         )
     return np.concatenate(kept)[places], not reader.typed
 
 
-def with_labels(found: Iterator[Batch], labels: np.ndarray) -> Iterator[Batch]:
+def _with_labels(found: Iterator[Batch], labels: np.ndarray) -> Iterator[Batch]:
     """The batches with these labels, of all rows in order."""
     cursor = LabelCursor(iter([labels]))
     for batch in found:

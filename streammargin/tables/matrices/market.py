@@ -10,17 +10,14 @@ import itertools
 import os
 import warnings
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from streammargin.errors import DataError
 from streammargin.sources.batch import Batch
-from streammargin.sources.label_column import LabelColumn
 from streammargin.sources.names import as_names
 from streammargin.tables.matrices.base import How, Matrix, beside
-from streammargin.tables.matrices.by_name import labels_by_name, split_name, with_labels
 from streammargin.tables.matrices.compressed import Entries, between, check_shape, deal
 from streammargin.tables.matrices.space import check_space
 from streammargin.tables.textfile import Text, decoded, plain_lines
@@ -77,14 +74,7 @@ def read(text: Text, how: How) -> Matrix:
         found = deal(entries, rows, columns, head.entries, path, how.memory, how.near)
     features = as_names(names["features"], files["features"]) if "features" in names else None
     ids = iter(names["barcodes"]) if "barcodes" in names else None
-    label = None
-    if (table := split_name(how.y)) is not None:
-        if ids is None:
-            raise DataError(f"{path} has no barcodes beside it, by which the labels of {table[0]} could be told apart; "
-                            "name labels in the order of the rows with `y=FILE.npy`")  # fmt: skip
-        labels, spelt = labels_by_name(*table, names["barcodes"], files["barcodes"])
-        found, label, how = with_labels(found, labels), LabelColumn(None, spelt=spelt), replace(how, y=None)
-    return Matrix(beside(found, path, how), True, columns, np.dtype(np.float32), features, label, ids)
+    return Matrix(beside(found, path, how), True, columns, np.dtype(np.float32), features, ids=ids)
 
 
 def _head(pieces: Iterator[tuple[int, bytes]], path: str) -> tuple[Head, tuple[int, bytes]]:

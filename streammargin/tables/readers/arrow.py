@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -54,9 +55,7 @@ class Batches(Reader):
         self.room, self.once, self.count = room, once, count
         self.types = {field.name: field.type for field in schema}
         self.name, self.columns, self._opened, self._paths = name, list(schema.names), opened, list(paths)
-        twice = {column for column in self.columns if self.columns.count(column) > 1}
-        if twice:
-            raise DataError(f"{name} has several columns called {sorted(twice)[0]}; give each a name of its own")
+        _check_names(name, self.columns)
 
     def batches(self, columns: Sequence[str], words: frozenset[str]) -> Iterator[pa.RecordBatch]:
         with damage(self.name):
@@ -92,6 +91,13 @@ def _without_views(column: pa.Array) -> pa.Array:
     return column
 
 
+def _check_names(name: str, columns: Sequence[str]) -> None:
+    """Raises DataError for a name that two columns share."""
+    twice = [column for column, times in Counter(columns).items() if times > 1]
+    if twice:
+        raise DataError(f"{name} has several columns called {twice[0]}; give each a name of its own")
+
+
 def of_object(data: Any, room: Room = USUAL) -> Reader:
     """A reader of a frame, a table, a dataset, a query of polars, or anything else with an Arrow C stream.
 
@@ -120,6 +126,8 @@ def of_object(data: Any, room: Room = USUAL) -> Reader:
 def _table(data: Any) -> pa.Table:
     """A frame, or what else has an Arrow C stream, as a table. Raises DataError."""
     pandas = hasattr(data, "iloc")  # whose index is no column
+    if pandas:
+        _check_names("the table", list(map(str, data.columns)))
     try:
         return pa.Table.from_pandas(data, preserve_index=False) if pandas else pa.table(data)
     except pa.ArrowException as error:
@@ -232,6 +240,13 @@ def of_folder(path: str, room: Room = USUAL) -> Reader:
     with damage(path):
         found = dataset.dataset(path, format="parquet", partitioning="hive", exclude_invalid_files=False)
     fragments = sorted(found.get_fragments(), key=lambda one: one.path)
+    for fragment in fragments:
+        with open(fragment.path, "rb") as file:
+            if (start := file.read(4)) and start != b"PAR1":
+                raise DataError(
+                    f"{fragment.path} is no Parquet file, but lies in a folder of these; move it elsewhere, or "
+                    "begin its name with _ or ."
+                )
     if not fragments:
         raise DataError(f"{path} has no Parquet files; name a folder that has some")
 

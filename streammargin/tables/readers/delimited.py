@@ -108,10 +108,10 @@ class Delimited(Reader):
                 if len(kept) > LONGEST_LINE:
                     raise DataError(f"{self.name}, line {first}: a quote is not closed; is one missing?")
                 continue
-            if kept.strip(b" \t\n"):
+            if kept and not kept.isspace():  # ends at the first letter
                 yield first, kept
             kept = b""
-        if kept.strip(b" \t\n"):
+        if kept and not kept.isspace():
             yield first, kept
 
     def _fault(self, why: str) -> DataError:

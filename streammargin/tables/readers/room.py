@@ -13,8 +13,7 @@ LEAST_ROWS = 64
 class Room:
     """memory: bytes, of which a reader takes about half. near: temporary files go next to it; "": the system's folder.
 
-    The shares are for the columns of a file that are decoded at a time, for those that stay in memory, for the rows of
-    a batch, and for the text that is parsed at a time.
+    It has shares for columns that are decoded at a time, for those that stay in memory, for a batch, and for text.
     """
 
     memory: int = 256 << 20

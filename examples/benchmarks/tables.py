@@ -13,7 +13,7 @@ scored   the same, and the product with the weights.
 
 A second table has files of numbers: `spool` beside the reader of scikit-learn, SciPy or NumPy, which holds all rows.
 
-With `--training` there is another table only: CPU seconds and peak memory of `streammargin train` with 256M, from
+With `--training` there is another table only: CPU seconds of `streammargin train` with 256M, from
 Parquet with its spool and from the same rows in HDF5, in turns, a process each. For it take rows and columns such as
 1000000 and 100.
 
@@ -114,14 +114,14 @@ def long_table(path: str, rows: int, columns: int) -> None:
     writer.close()
 
 
-def process(data: str, folder: str) -> tuple[float, float]:
-    """CPU seconds and peak MiB of a training, in a process of its own."""
+def process(data: str, folder: str) -> float:
+    """CPU seconds of a training, in a process of its own."""
     command = [sys.executable, "-m", "streammargin", "train", data, "-o", os.path.join(folder, "m.npz"), "--memory",
                "256M", "--force", "-q"]  # fmt: skip
     child = subprocess.Popen(command)
     _, status, used = os.wait4(child.pid, 0)
     assert status == 0
-    return used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
+    return used.ru_utime + used.ru_stime
 
 
 def training(folder: str, rows: int, columns: int, repeats: int) -> None:
@@ -133,11 +133,11 @@ def training(folder: str, rows: int, columns: int, repeats: int) -> None:
     for _ in range(1 + repeats):  # the first compiles
         if os.path.exists(spool):
             os.unlink(spool)
-        turns.append((*process(path, folder), *process(spool, folder)))
-    own, peak, plain, plain_peak = (min(column) for column in zip(*turns[1:], strict=True))
-    print("| MB | Parquet and spool | MiB | HDF5 | MiB | ratio |\n|---|---|---|---|---|---|")
+        turns.append((process(path, folder), process(spool, folder)))
+    own, plain = (min(column) for column in zip(*turns[1:], strict=True))
+    print("| MB | Parquet and spool | HDF5 | ratio |\n|---|---|---|---|")
     size = os.path.getsize(path) / 1e6
-    print(f"| {size:.0f} | {own:.2f} | {peak:.0f} | {plain:.2f} | {plain_peak:.0f} | {own / plain:.2f} |")
+    print(f"| {size:.0f} | {own:.2f} | {plain:.2f} | {own / plain:.2f} |")
 
 
 def seconds(work: Callable[[], Any]) -> float:

@@ -11,7 +11,6 @@ from typing import Any
 _OPTION = re.compile(r"`([A-Za-z]\w*)(?:=([^`]*))?`")
 _JOINERS = "\u200c\u200d"
 LONGEST = 80  # characters of a value in a message
-_LISTS = ("columns", "drop")  # options that take several names
 _PYTHON_VALUES = {"inf": "math.inf", "True": "True", "False": "False", "None": "None"}
 
 
@@ -39,8 +38,6 @@ def in_python(text: str) -> str:
         name, value = found[1], found[2]
         if value is None:
             return name
-        if name in _LISTS and "," in value:
-            return f"{name}={value.split(',')}"
         return f"{name}={_PYTHON_VALUES.get(value) or _quoted(value)}"
 
     return _OPTION.sub(spell, text)

@@ -71,6 +71,7 @@ class Delimited(Reader):
         read = arrow_csv.ReadOptions(column_names=own, block_size=1 << 22)
         self._rows = 0
         with Text(self.path) if self._text is None else self._text as source:
+            source.piece = self.room.text(PIECE)
             for line, raw in self._pieces(source):
                 self._line, self._piece = line, raw
                 try:
@@ -92,7 +93,7 @@ class Delimited(Reader):
     def _pieces(self, source: Text) -> Iterator[tuple[int, bytes]]:
         """(number of its first line, whole rows); a row may have line ends in quotes. The header is left out."""
         header, kept, first = self.named, b"", 1
-        for line, raw in source.pieces(self.room.text(PIECE)):
+        for line, raw in source.pieces():
             if not kept:
                 first = line
             raw = plain_lines(raw, self.name, line)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from streammargin.cli.options import add_common, add_lines
+from streammargin.cli.options import add_common, add_lines, add_unknown
 from streammargin.data_tools import hdf5file
 from streammargin.data_tools.formats import FORMATS, HDF5, TABLES, check_options, format_for
 from streammargin.errors import InputMissingError, UsageError
@@ -49,6 +49,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--zero-based", action="store_true", help="svmlight indices count from 0")
     parser.add_argument("--x", metavar="NAME", help="rows inside an HDF5 file or an archive (default X)")
     add_lines(parser, _TABLE)
+    add_unknown(parser)
     parser.add_argument("--memory", default="256M", metavar="SIZE", help="for what must be sorted, default 256M")
     parser.add_argument("--force", action="store_true", help="replace an existing OUT.h5")
     add_common(parser)
@@ -60,7 +61,7 @@ def run(options: argparse.Namespace) -> str:
         options.input, options.output, format=options.format, features=options.features, dtype=options.dtype,
         y=options.y, label=options.label, sample_weight=options.sample_weight, separator=options.separator,
         like=options.like, zero_based=options.zero_based, x=options.x, memory=options.memory, force=options.force,
-        **{name: getattr(options, name) for name in _TABLE},
+        unknown=options.unknown, **{name: getattr(options, name) for name in _TABLE},
     )  # fmt: skip
     return f"{options.output}: {rows} rows, {features} columns, {nnz} stored values"
 
@@ -83,6 +84,7 @@ def convert(
     drop: Any = None,
     text: str | None = None,
     missing: str | None = None,
+    unknown: str = "error",
     memory: str | int = "256M",
     force: bool = False,
 ) -> tuple[int, int, int]:
@@ -90,6 +92,7 @@ def convert(
 
     y: of a table the label, a name or a number; of others a dataset or a file. label: whether a table has one. like: a
     model file; the output has its columns. columns, drop, text, missing, sample_weight: of a table, as for `train`.
+    unknown: with `like`, as for `predict`.
     Logs the label column of text, and warnings about the other columns.
     Raises the errors of streammargin.errors: DataError names the line or row; on any error no output is left.
     """
@@ -109,7 +112,8 @@ def convert(
     separator = _separator(separator)
     kind = format_for(input, format, separator)
     given = {"y": y, "label": label, "sample_weight": sample_weight, "separator": separator, "like": like, "x": x,
-             "zero_based": zero_based, **{name: getattr(table, name) for name in _TABLE}}  # fmt: skip
+             "zero_based": zero_based, "unknown": unknown,
+             **{name: getattr(table, name) for name in _TABLE}}  # fmt: skip
     if kind in TABLES:
         check_options(given, kind, input)
         if features is not None:

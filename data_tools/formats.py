@@ -25,7 +25,7 @@ from streammargin.tables.textfile import Text
 
 HDF5 = "hdf5"
 FORMATS = (HDF5, CSV, PARQUET, ARROW, *MATRICES)  # that `format` may name
-_TABLE = ("y", "label", "like", "columns", "drop", "text", "missing", "sample_weight")
+_TABLE = ("y", "label", "like", "columns", "drop", "text", "missing", "sample_weight", "unknown")
 USED = {
     HDF5: ("x", "y"),
     CSV: (*_TABLE, "separator"),
@@ -34,7 +34,7 @@ USED = {
     NPZ: ("x", "y"),
 }
 OTHERS = ("y",)  # of other files of numbers
-DEFAULTS: dict[str, Any] = {"label": True, "zero_based": False}
+DEFAULTS: dict[str, Any] = {"label": True, "zero_based": False, "unknown": "error"}
 __all__ = ["FORMATS", "HDF5", "MATRICES", "TABLES", "check_options", "format_for"]
 
 

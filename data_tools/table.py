@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from dataclasses import replace
 from typing import Any
 
 import h5py
@@ -28,7 +29,7 @@ def convert_table(
     if given["like"] is not None:
         schema, before = _columns_of_model(given["like"])
     names = frozenset() if schema is None or not schema.named else frozenset(each.name for each in schema.columns)
-    asked = asked_of(Options.of({**vars(options), "y": given["y"]}))
+    asked = replace(asked_of(Options.of({**vars(options), "y": given["y"]})), unknown=given["unknown"])
     with contextlib.ExitStack() as stack:
         reader = open_table(input, Layout(given["separator"], Expected(given["y"], given["label"], names)), kind)
         if reader.once:

@@ -62,6 +62,7 @@ def train(
     drop: Sequence[str] | None = None,
     text: str | None = None,
     missing: str | None = None,
+    unknown: str | None = None,
     spool: str | None = None,
     verbose: bool = False,
     listeners: Iterable[Listener] = (),
@@ -108,7 +109,7 @@ def train(
         passes=passes, early_stop=early_stop, max_seconds=max_seconds, max_rows=max_rows, memory=memory,
         threads=threads, seed=seed, checkpoint=checkpoint,
         checkpoint_seconds=checkpoint_seconds, init=init, valid=valid, columns=columns, drop=drop, text=text,
-        missing=missing, spool=spool,
+        missing=missing, unknown=unknown, spool=spool,
     )  # fmt: skip
     if should_stop is not None and not callable(should_stop):
         raise UsageError(f"should_stop must be a function, not {shown(should_stop)}")

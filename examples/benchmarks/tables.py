@@ -1,6 +1,6 @@
 """What do tables cost? CPU seconds to write the spool of each format and to score it, beside pyarrow and pandas.
 
-    python -m examples.benchmarks.tables [--rows 300000] [--columns 20] [--repeats 3]
+    python -m examples.benchmarks.tables [--rows 300000] [--columns 20] [--repeats 3] [--training]
 
 One table of numbers, two columns of words and a label is written as CSV, Parquet and Feather. These are timed in turns,
 with the CPU seconds of all threads of the process, and the least of the repeats counts:
@@ -13,6 +13,10 @@ scored   the same, and the product with the weights.
 
 A second table has files of numbers: `spool` beside the reader of scikit-learn, SciPy or NumPy, which holds all rows.
 
+With `--training` there is another table only: CPU seconds of `streammargin train` with 256M, from
+Parquet with its spool and from the same rows in HDF5, in turns, a process each. For it take rows and columns such as
+1000000 and 100.
+
 Prints tables in Markdown. A ratio is ours over theirs: spool over pandas, score over scored.
 """
 
@@ -21,6 +25,8 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -93,6 +99,47 @@ def spool_numbers(path: str, folder: str) -> None:
         OfMatrix([path], How(path, stack)).write(os.path.join(folder, "rows.h5"), True)
 
 
+def long_table(path: str, rows: int, columns: int) -> None:
+    """Numbers in float32 and noisy labels, in row groups of 200,000."""
+    random = np.random.default_rng(0)
+    weights = random.normal(size=columns)
+    writer = None
+    for start in range(0, rows, 200_000):
+        X = random.normal(size=(min(200_000, rows - start), columns)).astype(np.float32)
+        y = np.where(X @ weights / np.sqrt(columns) + random.normal(size=len(X)) > 0, "yes", "no")
+        part = pa.table({**{f"x{k}": X[:, k] for k in range(columns)}, "y": y})
+        writer = writer or parquet.ParquetWriter(path, part.schema)
+        writer.write_table(part, row_group_size=200_000)
+    assert writer is not None
+    writer.close()
+
+
+def process(data: str, folder: str) -> float:
+    """CPU seconds of a training, in a process of its own."""
+    command = [sys.executable, "-m", "streammargin", "train", data, "-o", os.path.join(folder, "m.npz"), "--memory",
+               "256M", "--force", "-q"]  # fmt: skip
+    child = subprocess.Popen(command)
+    _, status, used = os.wait4(child.pid, 0)
+    assert status == 0
+    return used.ru_utime + used.ru_stime
+
+
+def training(folder: str, rows: int, columns: int, repeats: int) -> None:
+    """Print the table of trainings."""
+    path = os.path.join(folder, "long.parquet")
+    long_table(path, rows, columns)
+    spool = f"{path}.rows.h5"
+    turns = []
+    for _ in range(1 + repeats):  # the first compiles
+        if os.path.exists(spool):
+            os.unlink(spool)
+        turns.append((process(path, folder), process(spool, folder)))
+    own, plain = (min(column) for column in zip(*turns[1:], strict=True))
+    print("| MB | Parquet and spool | HDF5 | ratio |\n|---|---|---|---|")
+    size = os.path.getsize(path) / 1e6
+    print(f"| {size:.0f} | {own:.2f} | {plain:.2f} | {own / plain:.2f} |")
+
+
 def seconds(work: Callable[[], Any]) -> float:
     """CPU seconds of all threads."""
     start = time.process_time()
@@ -106,7 +153,12 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=300_000)
     parser.add_argument("--columns", type=int, default=20)
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--training", action="store_true")
     options = parser.parse_args()
+    if options.training:
+        with tempfile.TemporaryDirectory() as folder:
+            training(folder, options.rows, options.columns, options.repeats)
+        return
     frame = table(options.rows, options.columns)
     model = sm.train(frame.head(20_000), y="y", tol=1e-2).model
     print("| format | MB | spool | score | pyarrow | pandas | scored | spool / pandas | score / scored |")

@@ -71,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
     data = options.data if len(options.data) > 1 else options.data[0]
     write = _writer(options, model.outputs)
     asked = Asked(unknown=options.unknown)
-    opened = model.rows_of(data, x=options.x, asked=asked, id=options.id or "")
+    opened = model.rows_of(data, x=options.x, asked=asked, id=options.id or "", memory=memory)
     with Remarks(), opened as rows, closing(Workers(threads_of(options.threads or ALL))) as workers:
         scored = model.score_blocks(rows, memory, options.missing_columns, workers)
         blocks = (Part(part.start, wanted.values(part.scores), part.ids) for part in scored)

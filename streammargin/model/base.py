@@ -35,7 +35,7 @@ from streammargin.sources.names import equal, held_bytes, listed, packed
 from streammargin.sources.open import opened
 from streammargin.tables.asked import Asked
 from streammargin.tables.formats import is_matrix, is_table
-from streammargin.tables.matrices.base import How
+from streammargin.tables.matrices.base import MEMORY, How
 from streammargin.tables.schema import Schema
 from streammargin.tables.spool import scratch
 from streammargin.wording import counted, shown
@@ -166,11 +166,12 @@ class Model:
 
     @contextlib.contextmanager
     def rows_of(self, data: Any, *, x: str | None = None, y: Any = None, labelled: bool = False,
-                asked: Asked = Asked(), id: str = "") -> Iterator[AnyRows]:  # noqa: B008  # frozen  # fmt: skip
+                asked: Asked = Asked(), id: str = "",  # noqa: B008  # frozen
+                memory: int | None = None) -> Iterator[AnyRows]:  # fmt: skip
         """The rows to score: a source, or a table in order, as the model's schema makes them.
 
         labelled: with labels, in the column `y` of a table, by default the one of the training; id: the column of the
-        names of rows.
+        names of rows. memory: bytes for reading rows in order.
         """
         schema = self.schema
         if y is not None and not isinstance(y, str) and schema is not None and is_table(data):
@@ -178,7 +179,8 @@ class Model:
         if is_matrix(data):
             with contextlib.ExitStack() as stack:
                 near = os.path.join(stack.enter_context(temporary_folder(os.path.join(scratch(), "rows"))), "rows")
-                how = How(near, stack, x, y if labelled and isinstance(y, str) else None)
+                named = y if labelled and isinstance(y, str) else None
+                how = How(near, stack, x, named, memory=MEMORY if memory is None else memory)
                 yield MatrixRows(stack, data, self.answer.features, how, bool(id))
             return
         if not is_rows(data, schema):
@@ -192,7 +194,7 @@ class Model:
         label = (str(y) if y is not None else schema.label) if labelled else ""
         if labelled and not label:
             raise UsageError("the column of the labels is not known; name it with `y`")
-        yield TableRows(data, schema, asked, label, id)
+        yield TableRows(data, schema, asked, label, id, memory)
 
     def score_blocks(
         self, source: AnyRows, memory: int | None = None, missing_columns: str = ERROR, workers: Workers = ALONE
@@ -337,7 +339,7 @@ class Model:
         rows = 0
         asked = Asked(unknown=unknown)
         with (
-            self.rows_of(data, x=x, y=y, labelled=True, asked=asked) as source,
+            self.rows_of(data, x=x, y=y, labelled=True, asked=asked, memory=memory) as source,
             contextlib.closing(Workers(threads_of(threads))) as workers,
         ):
             stored = LabelCursor(source.labels()) if isinstance(source, Source) else None

@@ -19,7 +19,9 @@ from streammargin.tables.formats import is_table
 from streammargin.tables.header import Expected
 from streammargin.tables.matrices.base import How
 from streammargin.tables.open import Layout, open_table
+from streammargin.tables.readers.room import USUAL, Room
 from streammargin.tables.schema import Column, Schema
+from streammargin.tables.spool import check_same
 from streammargin.tables.table import matched
 
 TABLE = "table"  # the entry of a model's header that has its schema
@@ -43,7 +45,7 @@ class TableRows:
     """The rows of a table as the schema of a model makes them; read once, in order.
 
     label: the column of the labels, "" for none; id: that of the names of rows. Raises DataError where the table lacks
-    columns.
+    columns. memory: bytes for reading; None: the usual ones.
     """
 
     features: int
@@ -54,10 +56,12 @@ class TableRows:
     schema: Schema
     names: np.ndarray | None = None  # columns are in the order of the model
 
-    def __init__(self, data: Any, schema: Schema, asked: Asked, label: str = "", id: str = "") -> None:
+    def __init__(
+        self, data: Any, schema: Schema, asked: Asked, label: str = "", id: str = "", memory: int | None = None
+    ) -> None:  # fmt: skip
         known = frozenset(column.name for column in schema.columns) if schema.named else frozenset()
         expected = Expected(label or schema.label or None, bool(label), known)
-        self.reader: Any = open_table(data, Layout(expected=expected))
+        self.reader: Any = open_table(data, Layout(expected=expected), room=USUAL if memory is None else Room(memory))
         self.name, self.features = self.reader.name, schema.features
         self.schema, self.asked, self.label, self.id = matched(self.reader, schema, label, id), asked, label, id
 
@@ -72,12 +76,13 @@ class TableRows:
         from streammargin.tables.apply import Beside, rows_of
         from streammargin.tables.labels import Labelling
 
-        labelling, rows = Labelling(self.reader), False
+        labelling, rows, before = Labelling(self.reader), False, self.reader.fingerprint()
         for part in rows_of(self.reader, self.schema, self.asked, Beside(self.label, id=self.id)):
             labels = None if part.labels is None else labelling.values(part.labels, part.first)
             ids = None if part.ids is None else part.ids.to_numpy(zero_copy_only=False)
             rows = True
             yield Rows(part.first, _block(part.batch, np.dtype(self.schema.dtype), self.features), labels, ids)
+        check_same(self.reader.fingerprint(), before, self.name)
         if not rows:
             raise DataError(f"{self.name} has no rows; check the input")
 

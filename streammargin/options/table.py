@@ -177,6 +177,8 @@ class Options:
         "word, or sequence of up to N words, is one of 2^18 columns")
     missing: str | None = option(None, Word(("mean", "zero", "indicator")), "table", TABLES, "what stands for missing "
         "values of a table: the mean, zero, or the mean and a column that tells (default: they are an error)")
+    unknown: str | None = option(None, Word(("error", "zero")), "table", TABLES, "words of a held-out table that no "
+        "row of the training had: an error, or they count as none (default: error)")
     spool: str | None = option(None, Folder("DIR"), "table", TABLES | Where.STREAM,
         "folder for the rows of a table or of batches as numbers, which are read again while nothing changes "
         "(default: beside the model)")

@@ -165,6 +165,10 @@ class Source(ABC):
         """
         raise UsageError(f"{self.name} has no column {name} of {what[0]}; give an array with one number for each row")
 
+    def queries(self) -> Slices | None:
+        """The numbers of the queries that rows belong to (n,) int64, or None where rows belong to none, as here."""
+        return None
+
     def names_bytes(self) -> int:
         """Bytes that `feature_names` needs, computed before it reads them; here 0."""
         return 0

@@ -208,6 +208,15 @@ class ShardedSource(Source):
     def _joined(self, columns: Sequence[Slices | None]) -> Slices:
         return Joined(columns, self.starts)
 
+    def queries(self) -> Slices | None:
+        found = [source.queries() for source in self.sources]
+        if all(each is None for each in found):
+            return None
+        lacking = [source.name for source, each in zip(self.sources, found, strict=True) if each is None]
+        if lacking:
+            raise DataError(f"{lacking[0]} has no qid, and another shard has; give all shards one, or none")
+        return self._joined(found)
+
     def names_bytes(self) -> int:
         # names of the first shard, and of one other at a time, to compare
         first, *others = (source.names_bytes() for source in self.sources)

@@ -80,6 +80,9 @@ class View(Source):
     def numbers(self, name: str, what: tuple[str, str]) -> Slices:
         return self.source.numbers(name, what)
 
+    def queries(self) -> Slices | None:
+        return self.source.queries()
+
     def names_bytes(self) -> int:
         return self.source.names_bytes()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -13,12 +15,14 @@ import scipy.sparse as sp
 from streammargin.errors import DataError
 from streammargin.sources.batch import Batch
 from streammargin.tables.asked import ZERO, Asked
+from streammargin.tables.header import all_of, short
 from streammargin.tables.readers.base import Reader
 from streammargin.tables.schema import CATEGORY, NUMBER, TEXT, Column, Schema
 from streammargin.tables.tally import BOOLEANS, decoded, kind_of, numbers_of
 from streammargin.tables.texts import counts_of
-from streammargin.wording import one_line
+from streammargin.wording import Message, one_line
 
+LOG = logging.getLogger("streammargin")
 SHOWN = 40  # characters of a value in a message
 
 
@@ -46,18 +50,27 @@ class Part(NamedTuple):
 
 
 def rows_of(reader: Reader, schema: Schema, asked: Asked, beside: Beside) -> Iterator[Part]:
-    """The rows of a table in order, with raw labels. Raises DataError for what the schema does not know."""
+    """The rows of a table in order, with raw labels. Raises DataError for what the schema does not know.
+
+    After the last row, a warning counts the words that training had not, where these count as none.
+    """
     values = [column.name for column in schema.columns]
     words = frozenset(schema.worded)
     extra = [name for name in dict.fromkeys(beside.given) if name not in values]
     if not reader.typed:  # labels and names of rows to the byte
         words |= {name for name in (beside.label, beside.id) if name in extra}
     first = 0
+    unknown: Counter[str] = Counter()
     for found in reader.batches([*values, *extra], words):
-        apply = _Apply(reader, schema, asked, first)
+        apply = _Apply(reader, schema, asked, first, unknown)
         batch = apply.sparse(found) if schema.sparse else apply.dense(found)
         yield Part(first, batch, *(found.column(name) if name else None for name in beside))
         first += found.num_rows
+    if unknown:
+        which = all_of([f"{short(name)} ({times})" for name, times in unknown.items()])
+        what = "a word that no row of the training had counts" if unknown.total() == 1 else (
+            f"{unknown.total()} words that no row of the training had count")  # fmt: skip
+        LOG.warning(Message(f"{reader.name}: {what} as none: {which}"))
 
 
 Entries = tuple[int, int, np.ndarray]  # the first column of a column of the table; place and values as of `_columns`
@@ -77,10 +90,10 @@ def _beside(entries: list[Entries], width: int) -> sp.csr_matrix:
 
 
 class _Apply:
-    """The schema on one batch, whose first row has this number."""
+    """The schema on one batch, whose first row has this number; adds to `unknown` the words that count as none."""
 
-    def __init__(self, reader: Reader, schema: Schema, asked: Asked, first: int) -> None:
-        self.reader, self.schema, self.asked, self.first = reader, schema, asked, first
+    def __init__(self, reader: Reader, schema: Schema, asked: Asked, first: int, unknown: Counter[str]) -> None:
+        self.reader, self.schema, self.asked, self.first, self.unknown = reader, schema, asked, first, unknown
 
     def dense(self, found: pa.RecordBatch) -> Batch:
         """Rows X (m, d) float64."""
@@ -170,6 +183,8 @@ class _Apply:
                 f"{self._where(column, int(unknown[0]))}: no row of the training had the word {word!r}; replace it, or "
                 "let it count as none with `unknown=zero`"
             )
+        if unknown.size:
+            self.unknown[column.name] += unknown.size
         return places
 
     def _where(self, column: Column, row: int) -> str:

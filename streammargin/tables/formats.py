@@ -37,12 +37,17 @@ _paths: dict[str, _Held] = {}
 
 
 def is_table(data: object) -> bool:
-    """Whether this is a table: an object with an Arrow C stream, or the path of what a reader of tables takes."""
+    """Whether this is a table: an object with an Arrow C stream, a query, or the path of what a reader takes."""
     if isinstance(data, list):
         return bool(data) and all(isinstance(part, (str, os.PathLike)) and is_table(part) for part in data)
     if not isinstance(data, (str, os.PathLike)):
-        return any(hasattr(data, name) for name in ("__arrow_c_stream__", "scanner"))
+        return is_query(data) or any(hasattr(data, name) for name in ("__arrow_c_stream__", "scanner"))
     return not _may_wait(data) and format_of(data) in TABLES
+
+
+def is_query(data: object) -> bool:
+    """Whether this is a query of polars that has not run, a LazyFrame."""
+    return hasattr(data, "collect_schema") and hasattr(data, "lazy") and not hasattr(data, "__arrow_c_stream__")
 
 
 def is_matrix(data: object) -> bool:

@@ -145,7 +145,7 @@ def _types(tallies: dict[str, Tally]) -> Iterator[_Fault]:
         names = [name for name, found in tallies.items() if kind in found.first]
         what = "dates" if kind == "date" else f"values of type {kind}"
         where = tallies[names[0]].first[kind]
-        said = f"{counted(len(names), 'column')} hold {what}, as in {where}: {all_of(names)}"
+        said = f"{_hold(names)} {what}, as in {where}: {all_of(names)}"
         yield _Fault(said, "turn them into numbers", names)
 
 
@@ -154,7 +154,11 @@ def _empty(tallies: dict[str, Tally]) -> _Fault | None:
     names = [name for name, found in tallies.items() if found.gaps == found.rows]
     if not names:
         return None
-    return _Fault(f"{counted(len(names), 'column')} hold no value at all: {all_of(names)}", "", names)
+    return _Fault(f"{_hold(names)} no value at all: {all_of(names)}", "", names)
+
+
+def _hold(names: list[str]) -> str:
+    return "1 column holds" if len(names) == 1 else f"{len(names)} columns hold"
 
 
 def _check_texts(table: Table, tallies: dict[str, Tally]) -> None:

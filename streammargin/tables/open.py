@@ -12,6 +12,7 @@ from streammargin.errors import DataError, InputMissingError, UsageError
 from streammargin.tables.formats import ARROW, FOLDER, PARQUET, STREAM, format_of, is_pipe, piped
 from streammargin.tables.header import ANYTHING, Expected, is_header, short
 from streammargin.tables.readers.base import Reader
+from streammargin.tables.readers.room import USUAL, Room
 from streammargin.tables.textfile import Text, plain_stem
 from streammargin.wording import Message
 
@@ -28,8 +29,10 @@ class Layout:
     expected: Expected = ANYTHING
 
 
-def open_table(data: Any, layout: Layout = Layout(), kind: str | None = None) -> Reader:  # frozen
-    """The reader of a table, for which `is_table` is true. kind: its format, where it is known.
+def open_table(  # the default layout is frozen
+    data: Any, layout: Layout = Layout(), kind: str | None = None, room: Room = USUAL
+) -> Reader:  # fmt: skip
+    """The reader of a table, for which `is_table` is true. kind: its format, where it is known; room: of its memory.
 
     Raises DataError, InputMissingError, UsageError.
     """
@@ -40,36 +43,36 @@ def open_table(data: Any, layout: Layout = Layout(), kind: str | None = None) ->
     if isinstance(data, list):
         from streammargin.tables.readers.chain import Chain
 
-        readers = [open_table(part, layout, kind) for part in data]
+        readers = [open_table(part, layout, kind, room) for part in data]
         return Chain(readers) if len(readers) > 1 else readers[0]
     if not isinstance(data, (str, os.PathLike)):
-        return arrow.of_object(data)
+        return arrow.of_object(data, room)
     path = os.fspath(data)
     kind = kind or format_of(path)
     if is_pipe(path):
-        return _piped(path, kind, layout)
+        return _piped(path, kind, layout, room)
     if not os.path.exists(path):
         raise InputMissingError(f"{path}: no such file")
     opened = {FOLDER: arrow.of_folder, PARQUET: arrow.of_parquet, ARROW: arrow.of_ipc, STREAM: arrow.of_stream_file}
     if kind in opened:
-        return opened[kind](path)
+        return opened[kind](path, room)
     with Text(path) as text:
-        return _delimited(text, layout)
+        return _delimited(text, layout, room)
 
 
-def _piped(path: str, kind: str | None, layout: Layout) -> Reader:
+def _piped(path: str, kind: str | None, layout: Layout, room: Room) -> Reader:
     """The reader of a pipe, which can be read once: delimited text, or an Arrow stream."""
     from streammargin.tables.readers import arrow
 
     file = piped(path)
     if kind == STREAM:
-        return arrow.of_stream(file, "standard input" if path == "-" else path)
+        return arrow.of_stream(file, "standard input" if path == "-" else path, room)
     if not isinstance(file, Text):
         raise DataError("standard input is Parquet or Feather, which cannot be read from a pipe; name the file")
-    return _delimited(file, layout, once=True)
+    return _delimited(file, layout, room, once=True)
 
 
-def _delimited(text: Text, layout: Layout, once: bool = False) -> Reader:
+def _delimited(text: Text, layout: Layout, room: Room, once: bool = False) -> Reader:
     """A reader of delimited text: the separator by suffix or by the first line, the header by its first two lines."""
     from streammargin.tables.readers.delimited import Delimited, first_rows
 
@@ -94,4 +97,4 @@ def _delimited(text: Text, layout: Layout, once: bool = False) -> Reader:
     twice = [name for name in columns if columns.count(name) > 1] if len(set(columns)) < len(columns) else []
     if twice:
         raise DataError(f"{path} has several columns called {short(twice[0])}; give each a name of its own")
-    return Delimited(path, separator, columns, header, text if once else None)
+    return Delimited(path, separator, columns, header, room, text if once else None)

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import h5py
 import pyarrow as pa
 
-from streammargin.errors import OutputError
+from streammargin.errors import DataError, OutputError
 from streammargin.files import temporary_folder
 from streammargin.sources.hdf5.file import open_file
 from streammargin.sources.view import View
@@ -86,6 +86,12 @@ def spooled(
         source = SpooledSource(path, rows, y, weight)
         stack.callback(source.close)
         yield source
+
+
+def check_same(after: str, before: str, name: str) -> None:
+    """Raises DataError where the key of what was read is another one now."""
+    if after != before:
+        raise DataError(f"{name} was changed while it was read; start again, and do not write to it meanwhile")
 
 
 def again(stack: contextlib.ExitStack, reader: Reader, folder: str | None) -> Reader:

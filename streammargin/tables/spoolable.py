@@ -30,7 +30,7 @@ from streammargin.tables.matrices.base import How, Matrix
 from streammargin.tables.matrices.open import fingerprint, open_matrix
 from streammargin.tables.numbers import Numbers, OtherValues, is_plain
 from streammargin.tables.schema import Schema
-from streammargin.tables.spool import KEY
+from streammargin.tables.spool import KEY, check_same
 from streammargin.tables.stage import Staged
 from streammargin.tables.table import Table
 from streammargin.version import __version__
@@ -96,7 +96,7 @@ class OfTable:
         self, table: Table, schema: Schema, count: int, parts: Iterator[Part], ranges: Callable[[], str], path: str,
         force: bool,
     ) -> None:  # fmt: skip
-        labelling = Labelling(table.reader)
+        labelling, key = Labelling(table.reader), self.key()
         spelt = not table.reader.typed
         place = table.label if table.reader.named else table.reader.columns.index(table.label) if table.label else 0
         label = LabelColumn(place, spelt=spelt) if table.label else None
@@ -114,12 +114,9 @@ class OfTable:
                 if part.weights is not None:
                     batch = batch._replace(weights=labelling.weights(part.weights, part.first))
                 writer.append(batch)
+            check_same(self.key(), key, table.name)
             attributes = writer.file.attrs
-            attributes[KEY], attributes[SCHEMA], attributes[RANGES] = (
-                self.key(),
-                json.dumps(schema.to_plain()),
-                ranges(),
-            )
+            attributes[KEY], attributes[SCHEMA], attributes[RANGES] = key, json.dumps(schema.to_plain()), ranges()
 
 
 @dataclass(frozen=True)
@@ -154,13 +151,17 @@ class OfMatrix:
         """See `Spoolable`."""
         with contextlib.ExitStack() as stack:
             found = open_matrix(self.paths, replace(self.how, near=path, opened=stack))
-            write_matrix(found, self.name, path, force, np.dtype(found.dtype), self.key())
+            write_matrix(found, self.name, path, force, np.dtype(found.dtype), self.key)
 
 
 def write_matrix(
-    found: Matrix, name: str, path: str, force: bool, dtype: np.dtype, key: str | None = None
+    found: Matrix, name: str, path: str, force: bool, dtype: np.dtype, key: Callable[[], str] | None = None
 ) -> RowWriter:
-    """Write the rows of a matrix, called `name`, as values of this type; returns what was written."""
+    """Write the rows of a matrix, called `name`, as values of this type; returns what was written.
+
+    key: tells the key of a spool.
+    """
+    before = None if key is None else key()
     first = next(found.batches, None)
     if first is None or first.rows == 0:
         raise DataError(f"{name} has no rows; check the input")
@@ -171,8 +172,9 @@ def write_matrix(
             writer.append(batch)
         if found.sparse and writer.features is None and writer.widest == 0:
             raise DataError(f"{name} has no values at all; give the number of columns with `features`")
-        if key is not None:
-            writer.file.attrs[KEY] = key
+        if key is not None and before is not None:
+            check_same(key(), before, name)
+            writer.file.attrs[KEY] = before
     return writer
 
 

@@ -51,6 +51,7 @@ def with_roles(
             f"{reader.name}, line 1: one column only, but rows need a label and values; is there another separator "
             f"than a comma, tab, semicolon or bar?"
         )
+    asked = replace(asked, columns=_apart(asked.columns, reader), drop=_apart(asked.drop, reader))
     label = _label(reader, asked, labelled, unlabelled)
     beside = {one for one in (label, weight) if one}
     for option, names in (("columns", asked.columns), ("drop", asked.drop), ("text", [name for name, _ in asked.text])):
@@ -68,6 +69,11 @@ def with_roles(
         )
     _say_roles(reader, asked, label, values, labelled)
     return Table(reader, asked, values, label, weight or "")
+
+
+def _apart(names: tuple[str, ...], reader: Reader) -> tuple[str, ...]:
+    """Names that were given as one text, as errors and the shell have them: a,b."""
+    return tuple(names[0].split(",")) if len(names) == 1 and names[0] not in reader.columns else names
 
 
 def _lacks(reader: Reader, name: str, option: str) -> UsageError:

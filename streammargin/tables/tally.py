@@ -50,7 +50,7 @@ def kind_of(type_: pa.DataType) -> str:
         return "number"
     if pa.types.is_decimal(type_):
         return "number"
-    if pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_):
+    if pa.types.is_string(type_) or pa.types.is_large_string(type_):
         return "words"
     return "date" if pa.types.is_temporal(type_) else str(type_)
 

@@ -103,6 +103,7 @@ class Text:
     """
 
     name: str
+    piece: int = PIECE
 
     def __init__(self, path: str, file: Any = None) -> None:
         self.name, self._line = path, 1
@@ -129,8 +130,9 @@ class Text:
         with self._errors():
             return self._text.peek(lines, LONGEST_LINE)
 
-    def pieces(self, size: int = PIECE) -> Iterator[tuple[int, bytes]]:
-        """(number of its first line from 1, whole lines) until the file ends."""
+    def pieces(self, size: int = 0) -> Iterator[tuple[int, bytes]]:
+        """(number of its first line from 1, whole lines) until the file ends; size: of a piece, 0 for `piece`."""
+        size = size or self.piece
         self._check_line_ends()
         rest: list[bytes] = []  # parts of an unfinished line, joined once
         length = 0

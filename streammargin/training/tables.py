@@ -9,8 +9,9 @@ from dataclasses import replace
 
 from streammargin.errors import UsageError
 from streammargin.options.table import Options, Where, options_for
+from streammargin.sizes import parse_size
 from streammargin.sources.open import is_path, is_source, is_stream
-from streammargin.tables.asked import Asked
+from streammargin.tables.asked import ERROR, Asked
 from streammargin.tables.formats import is_matrix, is_table
 from streammargin.tables.header import Expected
 from streammargin.wording import Message, shown
@@ -56,6 +57,7 @@ def _without(options: Options, names: list[str], **others: object) -> Options:
 
 def _table(stack: ExitStack, data: object, options: Options) -> tuple[object, Options]:
     from streammargin.tables.open import Layout, open_table
+    from streammargin.tables.readers.room import Room
     from streammargin.tables.spool import again, spooled
     from streammargin.tables.spoolable import OfTable
     from streammargin.tables.table import Table, matched, with_roles
@@ -66,7 +68,8 @@ def _table(stack: ExitStack, data: object, options: Options) -> tuple[object, Op
     if options.x is not None:
         raise UsageError("`x` names a dataset of HDF5; name the columns of a table with `columns`")
     asked = asked_of(options)
-    reader = open_table(data, Layout(expected=Expected(asked.y)))
+    room = Room(parse_size(options.memory), "" if options.spool is None else os.path.join(options.spool, "rows"))
+    reader = open_table(data, Layout(expected=Expected(asked.y)), room=room)
     if reader.once:
         reader = again(stack, reader, options.spool)
     table = with_roles(reader, asked, options.sample_weight)  # type: ignore[arg-type]  # checked above
@@ -77,10 +80,12 @@ def _table(stack: ExitStack, data: object, options: Options) -> tuple[object, Op
     if is_table(valid):
         assert source.table_schema is not None
         known = frozenset(column.name for column in source.table_schema.columns)
-        other = open_table(valid, Layout(expected=Expected(asked.y, names=known if reader.named else frozenset())))
+        known = known if reader.named else frozenset()
+        other = open_table(valid, Layout(expected=Expected(asked.y, names=known)), room=room)
         if other.once:
             other = again(stack, other, options.spool)
         schema = matched(other, source.table_schema, table.label)
+        asked = replace(asked, unknown=options.unknown or ERROR)
         held_out = Table(other, asked, tuple(column.name for column in schema.columns), table.label)
         valid = stack.enter_context(spooled(OfTable(held_out, schema), options.spool, ".valid.h5"))
     return source, _without(options, ["y", "sample_weight", *NAMES], valid=valid)

@@ -9,6 +9,7 @@ import sys
 
 import h5py
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.io
 import scipy.sparse as sp
@@ -241,6 +242,61 @@ def test_cells_of_anndata_get_a_column_of_labels(tmp_path):
     found = anndata.read_h5ad(tmp_path / "cells2.h5ad")
     assert found.obs["cell_type"].tolist() == model.predict(X).tolist() and found.obs["kind"].tolist() == kinds.tolist()
     assert (found.X != cells.X).nnz == 0
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_cells_find_their_labels_by_barcode(tmp_path, form):
+    X, y = arrays()
+    folder, labels = single_cells(tmp_path / "cells", X), str(tmp_path / f"labels.{form}")
+    frame = pd.DataFrame({"barcode": CELLS, "n": range(N), "kind": np.where(y > 0, "007", "7")})
+    mixed = pd.concat([frame.sample(frac=1.0, random_state=0), frame.head(1).assign(barcode="ANOTHER-1")])
+
+    def write(table):
+        table.to_csv(labels, index=False) if form == "csv" else table.to_parquet(labels, index=False)
+
+    write(mixed)
+    model = sm.train(folder, y=f"{labels}:kind").model
+    np.testing.assert_array_equal(model.coef_, sm.train(sp.csr_matrix(X), frame.kind.to_numpy(str)).model.coef_)
+    assert model.classes_.tolist() == ["007", "7"]
+    assert model.evaluate(folder, y=f"{labels}:kind")["accuracy"] == np.mean(model.predict(folder) == frame.kind)
+    where = "line 3" if form == "csv" else "row 1"
+    for table, column, message in (
+        (
+            mixed[mixed.barcode != CELLS[3]],
+            "kind",
+            r"no label for 1 of the 240 rows of .*matrix.mtx.gz, as CELL3-1",
+        ),
+        (pd.concat([mixed.head(1), mixed]), "kind", rf"labels.{form}, {where}: CELL\d+-1 occurs twice"),
+        (mixed, "sort", r"no column sort beside a column of names; it has barcode, n, kind"),
+        (mixed.assign(kind=mixed.kind.where(np.arange(N + 1) != 1)), "kind", rf"{where}: the label is missing; give"),
+    ):
+        write(table)
+        with pytest.raises(DataError, match=message):
+            sm.train(folder, y=f"{labels}:{column}")
+    write(mixed)
+    scipy.io.mmwrite(tmp_path / "plain.mtx", sp.csc_matrix(X))
+    with pytest.raises(DataError, match=r"plain.mtx has no barcodes beside it, by which the labels of .* told apart"):
+        sm.train(str(tmp_path / "plain.mtx"), y=f"{labels}:kind")
+
+
+def test_queries_go_along_with_their_rows(files, tmp_path):
+    """Where rows are shuffled, split, or copied: the column of labels tells which row is which."""
+    X = arrays()[0]
+    path = tmp_path / "q.svm"
+    svmlight(path, X, np.arange(N), np.arange(N) // 10 + 1)
+    convert(str(path), str(tmp_path / "q.h5"))
+    convert(str(tmp_path / "q.h5"), str(tmp_path / "copy.h5"))
+    shuffle(str(tmp_path / "q.h5"), str(tmp_path / "mixed.h5"))
+    split([str(tmp_path / "q.h5"), str(tmp_path / "mixed.h5")], str(tmp_path / "a.h5"), str(tmp_path / "b.h5"))
+    for name in ("copy", "mixed", "a", "b"):
+        with h5py.File(tmp_path / f"{name}.h5") as file:
+            assert file["qid"].dtype == np.int64
+            np.testing.assert_array_equal(file["qid"][:], file["y"][:] // 10 + 1)
+    svmlight(path, X, np.arange(N))
+    convert(str(path), str(tmp_path / "other.h5"))
+    with pytest.raises(DataError, match=r"other.h5 has no qid, and another shard has; give all shards one, or none"):
+        shuffle([str(tmp_path / "q.h5"), str(tmp_path / "other.h5")], str(tmp_path / "c.h5"))
+    assert not (tmp_path / "c.h5").exists()
 
 
 def test_a_converted_table_keeps_its_schema(tmp_path):

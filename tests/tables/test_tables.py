@@ -15,6 +15,7 @@ from conftest import call
 from pyarrow import dataset, feather, ipc, parquet
 
 import streammargin as sm
+from streammargin.data_tools.convert import convert
 from streammargin.errors import DataError, InputMissingError, OutputError, UsageError
 from streammargin.tables.asked import Asked
 from streammargin.tables.readers import arrow
@@ -66,11 +67,21 @@ def files(tmp_path_factory):
     paths = {name: str(folder / name) for name in ("p.csv", "p.csv.gz", "p.tsv", "p.parquet", "p.feather", "parts")}
     return {
         **paths, "halves": [str(folder / f"half{k}.csv") for k in range(2)], "frame": frame, "table": table,
-        "dataset": dataset.dataset(folder / "p.parquet"),
+        "dataset": dataset.dataset(folder / "p.parquet"), "views": as_views(table),
     }  # fmt: skip
 
 
-FORMS = ["p.csv", "p.csv.gz", "p.tsv", "p.parquet", "p.feather", "parts", "halves", "frame", "table", "dataset"]
+def as_views(table):
+    """The table with its text as polars has it: views, and the first column of words as a dictionary of these."""
+    view = getattr(pa, "string_view", pa.large_string)()  # older releases have none
+    columns = {name: table[name].combine_chunks() for name in table.column_names}
+    words = columns["city"].dictionary_encode()
+    columns["city"] = pa.DictionaryArray.from_arrays(words.indices, words.dictionary.cast(view))
+    return pa.table({**columns, "income": columns["income"].cast(view)})
+
+
+FORMS = ["p.csv", "p.csv.gz", "p.tsv", "p.parquet", "p.feather", "parts", "halves", "frame", "table", "dataset",
+         "views"]  # fmt: skip
 OPTIONS = {"y": "income", "missing": "mean", "scale": "std"}
 
 
@@ -93,6 +104,54 @@ def test_every_form_gives_the_model_of_the_numbers(files, truth, form):
     np.testing.assert_array_equal(predicted, model.predict(X))
     figures = result.model.evaluate(files[form])
     assert figures["accuracy"] == np.mean(predicted == people().income)
+
+
+def test_polars_goes_in_as_frame_and_as_query(files, truth):
+    polars = pytest.importorskip("polars")
+    frame = polars.from_pandas(files["frame"])
+    words = frame.with_columns(polars.col("city").cast(polars.Categorical))
+    for given in (frame, words, frame.lazy(), polars.scan_parquet(files["p.parquet"])):
+        model = sm.train(given, **OPTIONS).model
+        np.testing.assert_array_equal(model.coef_, truth[2].coef_)
+        np.testing.assert_array_equal(model.predict(given), model.predict(files["p.csv"]))
+        assert model.evaluate(given) == model.evaluate(files["p.csv"])
+
+
+class Query:
+    """What a LazyFrame of polars has, over a table; its frames have text as views."""
+
+    def __init__(self, table, batched):
+        self.table = table
+        if batched:
+            self.collect_batches = lambda chunk_size, maintain_order: iter(self.table.to_batches(chunk_size))
+
+    def collect_schema(self):
+        raise AssertionError("the first rows tell the types")
+
+    def lazy(self):
+        return self
+
+    def head(self, rows):
+        return Query(self.table.slice(0, rows), False)
+
+    def select(self, columns):
+        return Query(self.table.select(columns), hasattr(self, "collect_batches"))
+
+    def collect(self):
+        return self.table
+
+
+@pytest.mark.parametrize("batched", [True, False])
+def test_a_query_runs_once_for_each_time_that_its_rows_are_read(files, truth, batched):
+    query = Query(files["views"], batched)
+    model = sm.train(query, **OPTIONS).model
+    np.testing.assert_array_equal(model.coef_, truth[2].coef_)
+    np.testing.assert_array_equal(model.predict(query), model.predict(files["p.csv"]))
+
+
+def test_a_frame_that_arrow_does_not_take_is_an_error_of_ours():
+    with pytest.raises(DataError, match=r"the table has a column that Arrow does not take \(.*column w.*one type"):
+        sm.train(pd.DataFrame({"w": ["a", 1, 2.5] * 4, "y": [0, 1, 0] * 4}), y="y")
 
 
 def test_a_stream_of_batches_is_spooled_and_leaves_nothing(files, truth, tmp_path, monkeypatch):
@@ -194,6 +253,40 @@ def test_a_word_that_training_had_not_is_an_error_or_nothing(tmp_path):
     assert done.returncode == 65 and "--unknown zero" in done.stderr and done.stdout == ""
     done = call("predict", "m.npz", "o.csv", "--unknown", "zero", "--id", "city", cwd=tmp_path)
     assert done.stdout.splitlines()[0] == "city,label" and done.stdout.splitlines()[2].startswith("Paris,")
+    counted = "o.csv: a word that no row of the training had counts as none: city (1)"
+    assert counted in done.stderr
+
+
+def test_words_that_count_as_none_are_counted(caplog):
+    frame = people().dropna().assign(work=lambda f: np.where(f.member, "own", "state"))
+    model = sm.train(frame, y="income").model
+    other = frame.head(30).assign(work="new")
+    other.loc[other.index[:3], "city"] = ["Paris", "Bonn", "Paris"]
+    with caplog.at_level(logging.WARNING):
+        model.evaluate(other, unknown="zero")
+    assert caplog.messages == ["the table: 33 words that no row of the training had count as none: city (3), work (30)"]
+
+
+def test_convert_takes_the_columns_of_a_model_and_lets_new_words_count_as_none(tmp_path):
+    frame = people().dropna()
+    model = sm.train(frame, y="income").model
+    model.save(tmp_path / "m.npz")
+    frame.assign(city="Paris").to_csv(tmp_path / "o.csv", index=False)
+    given = {"like": str(tmp_path / "m.npz")}
+    with pytest.raises(DataError, match=r"line 2, column city: no row of the training had the word 'Paris'.*unknown="):
+        convert(str(tmp_path / "o.csv"), str(tmp_path / "o.h5"), **given)
+    convert(str(tmp_path / "o.csv"), str(tmp_path / "o.h5"), **given, unknown="zero")
+    expected = model.decision_function(frame.assign(city="Paris"), unknown="zero")
+    np.testing.assert_allclose(model.decision_function(str(tmp_path / "o.h5")), expected, rtol=1e-12)
+
+
+def test_rare_words_of_held_out_rows_may_count_as_none(files, caplog):
+    other = people().assign(city="Paris")
+    with caplog.at_level(logging.WARNING):
+        result = sm.train(files["p.csv"], valid=other, unknown="zero", **OPTIONS)
+    assert "400 words that no row of the training had count as none: city (400)" in caplog.text
+    expected = result.model.evaluate(other, unknown="zero")["error"]
+    assert result.certificate.valid_error == pytest.approx(expected)
 
 
 def _saved(model, folder):
@@ -248,14 +341,14 @@ BAD = [
     ("a,b,y\n1,2,0\n3,4\n", {}, r"line 3: 2 columns where the first line has 3"),
     ("a,b,y\n1,2,0\n3,inf,1\n", {}, r"line 3, column b: the value is infinite"),
     ("a,b,y\n1,2,\n3,4,1\n", {}, r"line 2: the label is missing"),
-    ("a,d,y\n1,2020-01-01,0\n2,2020-01-02,1\n", {}, r"1 column hold dates, as in line 2: d; .*drop"),
+    ("a,d,y\n1,2020-01-01,0\n2,2020-01-02,1\n", {}, r"1 column holds dates, as in line 2: d; .*drop"),
     ("a,a,y\n1,2,0\n", {}, r"several columns called a"),
     ('a,b,y\n1,"2,0\n3,4,1\n', {}, r"quote"),
     ("a,b,y\n1,2,0\n3,4,1\n", {"drop": "c"}, r"no column c for drop; it has a, b, y"),
     ("a,b,y\n1,2,0\n3,4,1\n", {"y": "z"}, r"no column z for y; it has a, b, y"),
     ("a,b,y\n1,2,0\n3,4,1\n", {"columns": "y"}, r"no column of values left"),
     ("a,b,y\n", {}, r"has no rows"),
-    ("a,b,y\n1,,0\n2,,1\n", {"missing": "mean"}, r"hold no value at all: b"),
+    ("a,b,y\n1,,0\n2,,1\n", {"missing": "mean"}, r"1 column holds no value at all: b"),
     ("a,y\n1e308,0\n1e308,1\n,0\n", {"missing": "mean"}, r"column a: the sum of its values overflows"),
 ]  # fmt: skip
 
@@ -511,6 +604,29 @@ def test_files_of_a_folder_must_have_the_same_columns(tmp_path):
     frame.drop(columns="hours").to_parquet(tmp_path / "parts" / "1.parquet", index=False)
     with pytest.raises(DataError, match=r"1.parquet lacks the column hours, which other files here have"):
         sm.train(str(tmp_path / "parts"), y="income")
+
+
+def test_a_file_of_another_kind_in_a_folder_of_parquet_is_named(tmp_path):
+    people().dropna().to_parquet(tmp_path / "0.parquet", index=False)
+    (tmp_path / "_SUCCESS").write_text("written by a cluster")
+    assert sm.train(str(tmp_path), y="income").model.classes_.tolist() == ["<=50K", ">50K"]
+    (tmp_path / "notes.csv").write_text("a,b\n")
+    with pytest.raises(DataError, match=r"notes.csv is no Parquet file, but lies in a folder of these; move it"):
+        sm.train(str(tmp_path), y="income")
+
+
+def test_a_frame_with_a_name_twice_is_an_error_of_ours():
+    frame = people().dropna()
+    with pytest.raises(DataError, match=r"the table has several columns called age; give each a name of its own"):
+        sm.train(pd.concat([frame, frame[["age"]]], axis=1), y="income")
+
+
+def test_columns_that_an_error_names_can_be_dropped_as_it_says():
+    frame = people()
+    with pytest.raises(DataError, match=r"or leave them out with drop=.age,city"):
+        sm.train(frame, y="income")
+    for drop in (["age", "city"], "age,city"):
+        assert sm.train(frame, y="income", drop=drop).model.feature_names_in_.tolist() == ["member", "hours"]
 
 
 def test_a_stream_may_change_its_dictionaries():

@@ -16,7 +16,7 @@ import numpy as np
 from streammargin.errors import DataError, StreamMarginError
 from streammargin.sources.arrays import as_weights, labels_of_rows, sample
 from streammargin.sources.base import OfValues, Slices, Source
-from streammargin.sources.hdf5.labels import LABELS, WEIGHTS, Column, ColumnSlices, open_column
+from streammargin.sources.hdf5.labels import LABELS, QUERIES, WEIGHTS, Column, ColumnSlices, open_column
 from streammargin.sources.hdf5.names import names_bytes, names_column, read_names
 from streammargin.sources.hdf5.nodes import attribute, decoding, look_up
 from streammargin.sources.hdf5.storage import has_link
@@ -137,6 +137,12 @@ class HDF5Source(Source):
     def numbers(self, name: str, what: tuple[str, str]) -> Slices:
         column, noun = self._column(name, what), "sample weights" if what is WEIGHTS else what[0]
         return self._slices(column, lambda part: as_weights(part, len(part), column.name, noun))
+
+    def queries(self) -> Slices | None:
+        node = look_up(self.file, QUERIES[1], self.path)
+        if not isinstance(node, h5py.Dataset) or node.ndim != 1 or node.dtype.kind not in "iu":
+            return None
+        return self._slices(self._column(QUERIES[1], QUERIES), lambda part: part.astype(np.int64))
 
     def names_bytes(self) -> int:
         return names_bytes(names_column(self.file, self.x, self.path))

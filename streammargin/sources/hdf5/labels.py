@@ -27,6 +27,7 @@ MOST = 20  # names in a message
 OUTPUTS = "outputs"  # a dataset beside labels (n, outputs): the names of their columns
 CATEGORIES = 16 << 20  # most bytes of category names; at most 32,767 of them may occur in rows
 LABELS, WEIGHTS = ("labels", "y"), ("weights", "sample_weight")  # (noun, option)
+QUERIES = ("qids", "qid")
 
 
 class Column:

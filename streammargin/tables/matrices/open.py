@@ -13,6 +13,7 @@ from streammargin.sources.names import check_same
 from streammargin.tables.formats import MARKET, MATRICES, format_of, is_pipe, piped
 from streammargin.tables.matrices import market
 from streammargin.tables.matrices.base import Format, How, Matrix
+from streammargin.tables.matrices.by_name import labelled, split_name
 from streammargin.tables.textfile import Text
 
 
@@ -45,6 +46,8 @@ def _open(path: str, how: How, kind: str | None) -> Matrix:
     text = piped(path) if is_pipe(path) else how.opened.enter_context(Text(path))
     if not module.TEXT and is_pipe(path):
         raise DataError(f"{text.name} is a pipe, and {kind.upper()} cannot be read from a pipe; name a file")
+    if (table := split_name(how.y)) is not None:
+        return labelled(module.read(text, replace(how, y=None)), text.name, *table)
     return module.read(text, how)
 
 

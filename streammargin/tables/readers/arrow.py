@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 
-from streammargin.errors import DataError, InputMissingError, StreamMarginError
+from streammargin.errors import DataError, InputMissingError, StreamMarginError, UsageError
+from streammargin.sizes import format_size
+from streammargin.tables.formats import is_query
 from streammargin.tables.readers.base import Reader
+from streammargin.tables.readers.room import USUAL, Room
+from streammargin.tables.readers.unit import by_rows
 
-ROWS = 1 << 14  # of a batch
+ROWS = 1 << 14  # of a batch, at most
 BUFFER = 1 << 17  # bytes that are read at a time of a column of Parquet
-WHOLE = 64 << 20  # bytes of a row group of Parquet that is decoded as a whole
+VIEW = "string_view"  # a type that older releases of Arrow lack
 
 
 @contextlib.contextmanager
@@ -33,25 +39,27 @@ def damage(path: str) -> Iterator[None]:
 
 
 class Batches(Reader):
-    """A table in memory, or a file that Arrow opens. opened: makes a fresh iterator over batches of these columns."""
+    """A table in memory, or a file that Arrow opens.
+
+    opened: makes a fresh iterator over batches of these columns, with at most this many rows.
+    """
 
     columns: list[Any]
     name: str
+    room: Room
 
     def __init__(
-        self, name: str, schema: pa.Schema, opened: Callable[[Sequence[str]], Iterator[Any]], paths: Sequence[str] = (),
-        once: bool = False, count: int | None = None,
+        self, name: str, schema: pa.Schema, opened: Callable[[Sequence[str], int], Iterator[Any]], room: Room,
+        paths: Sequence[str] = (), once: bool = False, count: int | None = None,
     ) -> None:  # fmt: skip
-        self.once, self.count = once, count
+        self.room, self.once, self.count = room, once, count
         self.types = {field.name: field.type for field in schema}
         self.name, self.columns, self._opened, self._paths = name, list(schema.names), opened, list(paths)
-        twice = {column for column in self.columns if self.columns.count(column) > 1}
-        if twice:
-            raise DataError(f"{name} has several columns called {sorted(twice)[0]}; give each a name of its own")
+        _check_names(name, self.columns)
 
     def batches(self, columns: Sequence[str], words: frozenset[str]) -> Iterator[pa.RecordBatch]:
         with damage(self.name):
-            for batch in self._opened(columns):
+            for batch in self._opened(columns, min(ROWS, self.room.rows(len(columns)))):
                 if batch.num_rows:
                     if self.once or self._paths:
                         batch.validate(full=True)  # damaged offsets and texts
@@ -69,104 +77,180 @@ def _worded(batch: pa.RecordBatch, words: frozenset[str]) -> pa.RecordBatch:
     """The batch with these columns as text."""
     arrays = [
         column.cast(pa.string()) if name in words and not pa.types.is_string(column.type) else column
-        for name, column in zip(batch.schema.names, batch.columns, strict=True)
+        for name, column in zip(batch.schema.names, map(_without_views, batch.columns), strict=True)
     ]
     return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
 
 
-def of_object(data: Any) -> Reader:
-    """A reader of a frame, a table, a dataset or anything else with an Arrow C stream.
+def _without_views(column: pa.Array) -> pa.Array:
+    """A column as text where it is a view of text, as polars has it: Arrow has few functions of these."""
+    if str(column.type) == VIEW:
+        return column.cast(pa.string())
+    if pa.types.is_dictionary(column.type) and str(column.type.value_type) == VIEW:
+        return pa.DictionaryArray.from_arrays(column.indices, column.dictionary.cast(pa.string()))
+    return column
 
-    A stream of batches can be read once.
+
+def _check_names(name: str, columns: Sequence[str]) -> None:
+    """Raises DataError for a name that two columns share."""
+    twice = [column for column, times in Counter(columns).items() if times > 1]
+    if twice:
+        raise DataError(f"{name} has several columns called {twice[0]}; give each a name of its own")
+
+
+def of_object(data: Any, room: Room = USUAL) -> Reader:
+    """A reader of a frame, a table, a dataset, a query of polars, or anything else with an Arrow C stream.
+
+    A stream of batches can be read once. Raises DataError for columns that Arrow does not know.
     """
     if isinstance(data, pa.RecordBatchReader):
-        return Batches("the stream", data.schema, lambda columns: pieces(data), once=True)
+        return Batches("the stream", data.schema, lambda columns, rows: pieces(data, rows), room, once=True)
+    if is_query(data):
+        schema = _table(data.head(0).collect()).schema
+        return Batches("the query", schema, functools.partial(_collected, data), room)
     if hasattr(data, "scanner"):  # a dataset of Arrow
 
-        def opened(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-            return iter(data.scanner(columns=list(columns), batch_size=ROWS, batch_readahead=1, fragment_readahead=1)
+        def opened(columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+            return iter(data.scanner(columns=list(columns), batch_size=rows, batch_readahead=1, fragment_readahead=1)
                         .to_batches())  # fmt: skip
 
-        return Batches("the dataset", data.schema, opened)
+        return Batches("the dataset", data.schema, opened, room)
+    table = _table(data)
+
+    def slices(columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        return iter(table.select(list(columns)).to_batches(rows))
+
+    return Batches("the table", table.schema, slices, room, count=table.num_rows)
+
+
+def _table(data: Any) -> pa.Table:
+    """A frame, or what else has an Arrow C stream, as a table. Raises DataError."""
     pandas = hasattr(data, "iloc")  # whose index is no column
-    table = pa.Table.from_pandas(data, preserve_index=False) if pandas else pa.table(data)
+    if pandas:
+        _check_names("the table", list(map(str, data.columns)))
+    try:
+        return pa.Table.from_pandas(data, preserve_index=False) if pandas else pa.table(data)
+    except pa.ArrowException as error:
+        why = "; ".join(str(part).splitlines()[0] for part in error.args)[:200]
+        raise DataError(
+            f"the table has a column that Arrow does not take ({why}); give each column one type"
+        ) from error
 
-    def slices(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        return iter(table.select(list(columns)).to_batches(ROWS))
 
-    return Batches("the table", table.schema, slices, count=table.num_rows)
+def _collected(query: Any, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+    """The rows of a query of polars, some thousand at a time where this polars can."""
+    chosen = query.select(list(columns))
+    stream = getattr(chosen, "collect_batches", None)
+    for frame in [chosen.collect()] if stream is None else stream(chunk_size=rows, maintain_order=True):
+        yield from pieces(pa.table(frame).to_batches(), rows)
 
 
-def pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The rows of these batches, a few thousand at a time."""
+def pieces(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+    """The rows of these batches, so many at a time."""
     for whole in batches:
-        for start in range(0, whole.num_rows, ROWS):
-            yield whole.slice(start, ROWS)
+        for start in range(0, whole.num_rows, rows):
+            yield whole.slice(start, rows)
 
 
-def of_stream(file: Any, name: str) -> Reader:
+def of_stream(file: Any, name: str, room: Room = USUAL) -> Reader:
     """A reader of an Arrow stream, which can be read once."""
     with damage(name):
         stream = pa.ipc.open_stream(file)
-    return Batches(name, stream.schema, lambda columns: pieces(stream), once=True)
+    return Batches(name, stream.schema, lambda columns, rows: pieces(stream, rows), room, once=True)
 
 
-def of_stream_file(path: str) -> Reader:
+def of_stream_file(path: str, room: Room = USUAL) -> Reader:
     """A reader of a file that holds an Arrow stream."""
 
-    def opened(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        with pa.memory_map(path) as file:
-            yield from pieces(pa.ipc.open_stream(file))
+    def opened(columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        with pa.OSFile(path) as file:
+            yield from pieces(pa.ipc.open_stream(file), rows)
 
-    with damage(path), pa.memory_map(path) as file:
-        return Batches(path, pa.ipc.open_stream(file).schema, opened, [path])
+    with damage(path), pa.OSFile(path) as file:
+        return Batches(path, pa.ipc.open_stream(file).schema, opened, room, [path])
 
 
-def of_ipc(path: str) -> Reader:
+def of_ipc(path: str, room: Room = USUAL) -> Reader:
     """A reader of a Feather (Arrow IPC) file."""
-    with damage(path):
-        file = pa.ipc.open_file(pa.memory_map(path))
+    with damage(path), pa.OSFile(path) as source:
+        whole = pa.ipc.open_file(source)
+        schema, count = whole.schema, whole.num_record_batches
 
-    def opened(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        return pieces(file.get_batch(number) for number in range(file.num_record_batches))
+    def opened(columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        _check_batch(path, os.path.getsize(path) // max(1, count), room)
+        with pa.OSFile(path) as source:  # not mapped: a process dies where a mapped file is cut
+            wanted = sorted(map(schema.get_field_index, columns))
+            file = pa.ipc.open_file(source, options=pa.ipc.IpcReadOptions(included_fields=wanted))
+            for number in range(count):
+                batch = file.get_batch(number)
+                _check_batch(path, batch.get_total_buffer_size(), room)
+                yield from pieces([batch], rows)
 
-    return Batches(path, file.schema, opened, [path])
+    return Batches(path, schema, opened, room, [path])
 
 
-def of_groups(file: Any, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """The rows of a Parquet file. A small row group is decoded column by column: side by side they take more memory."""
+def _check_batch(path: str, nbytes: int, room: Room) -> None:
+    """Raises UsageError where a batch of this size does not fit."""
+    if nbytes > room.memory:
+        raise UsageError(
+            f"{path} has batches of {format_size(nbytes)}, and each is decoded as a whole; use "
+            f"`memory={-(-nbytes >> 20)}M` or more, or write smaller ones: "
+            "pyarrow.feather.write_feather(table, path, chunksize=65536)"
+        )
+
+
+def of_groups(file: Any, columns: Sequence[str], rows: int, room: Room) -> Iterator[pa.RecordBatch]:
+    """The rows of a Parquet file."""
     for group in range(file.num_row_groups):
-        if file.metadata.row_group(group).total_byte_size <= WHOLE:
-            yield from pieces(file.read_row_group(group, columns=list(columns)).combine_chunks().to_batches())
-        else:
-            yield from file.iter_batches(ROWS, row_groups=[group], columns=list(columns))
+        if not columns:  # of a folder, all of them may be in its names
+            yield from file.iter_batches(rows, row_groups=[group], columns=[])
+            continue
+        stored = file.metadata.row_group(group)
+        sizes = dict.fromkeys(columns, 8 * stored.num_rows)  # repeated numbers take far less in the file
+        for chunk in map(stored.column, range(stored.num_columns)):
+            name = chunk.path_in_schema.split(".", 1)[0]  # of a column of lists there are several
+            if name in sizes:
+                sizes[name] += chunk.total_uncompressed_size
+        yield from by_rows(functools.partial(_decoded, file, group), sizes, rows, room)
+        pa.default_memory_pool().release_unused()  # buffers of one group would stay beside those of the next
 
 
-def of_parquet(path: str) -> Reader:
+def _decoded(file: Any, group: int, names: Sequence[str]) -> pa.Table:
+    return file.read_row_group(group, columns=list(names)).select(list(names))
+
+
+def of_parquet(path: str, room: Room = USUAL) -> Reader:
     """A reader of a Parquet file."""
     from pyarrow import parquet
 
     with damage(path), parquet.ParquetFile(path) as whole:
         schema, count = whole.schema_arrow, whole.metadata.num_rows
 
-    def opened(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    def opened(columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
         with parquet.ParquetFile(path, buffer_size=BUFFER) as file:
-            yield from of_groups(file, columns)
+            yield from of_groups(file, columns, rows, room)
 
-    return Batches(path, schema, opened, [path], count=count)
+    return Batches(path, schema, opened, room, [path], count=count)
 
 
-def of_folder(path: str) -> Reader:
+def of_folder(path: str, room: Room = USUAL) -> Reader:
     """A reader of all Parquet files below a folder, by their paths in order; names like key=value are columns."""
     from pyarrow import dataset, parquet
 
     with damage(path):
         found = dataset.dataset(path, format="parquet", partitioning="hive", exclude_invalid_files=False)
     fragments = sorted(found.get_fragments(), key=lambda one: one.path)
+    for fragment in fragments:
+        with open(fragment.path, "rb") as file:
+            if (start := file.read(4)) and start != b"PAR1":
+                raise DataError(
+                    f"{fragment.path} is no Parquet file, but lies in a folder of these; move it elsewhere, or "
+                    "begin its name with _ or ."
+                )
     if not fragments:
         raise DataError(f"{path} has no Parquet files; name a folder that has some")
 
-    def opened(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    def opened(columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
         for fragment in fragments:
             keys = dataset.get_partition_keys(fragment.partition_expression)
             with damage(fragment.path), parquet.ParquetFile(fragment.path, buffer_size=BUFFER) as file:
@@ -174,11 +258,11 @@ def of_folder(path: str) -> Reader:
                 lacking = [name for name in stored if name not in file.schema_arrow.names]
                 if lacking:
                     raise DataError(f"{fragment.path} lacks the column {lacking[0]}, which other files here have")
-                for batch in of_groups(file, stored):
+                for batch in of_groups(file, stored, rows, room):
                     arrays = [
                         pa.array([keys[name]] * batch.num_rows) if name in keys else batch.column(name)
                         for name in columns
                     ]
                     yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
 
-    return Batches(path, found.schema, opened, [fragment.path for fragment in fragments])
+    return Batches(path, found.schema, opened, room, [fragment.path for fragment in fragments])

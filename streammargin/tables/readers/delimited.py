@@ -17,8 +17,9 @@ from pyarrow import csv as arrow_csv
 
 from streammargin.errors import DataError
 from streammargin.tables.readers.base import Reader
+from streammargin.tables.readers.room import Room
 from streammargin.tables.stage import writes
-from streammargin.tables.textfile import LONGEST_LINE, SHOWN, Text, decoded, plain_lines
+from streammargin.tables.textfile import LONGEST_LINE, PIECE, SHOWN, Text, decoded, plain_lines
 
 GAPS = ["", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "?"]
 TRUE, FALSE = ["true", "True", "TRUE"], ["false", "False", "FALSE"]
@@ -42,7 +43,9 @@ class Delimited(Reader):
 
     typed, gaps = False, GAPS
 
-    def __init__(self, path: str, separator: str, columns: list[str], header: bool, text: Text | None = None) -> None:
+    def __init__(self, path: str, separator: str, columns: list[str], header: bool, room: Room,
+                 text: Text | None = None) -> None:  # fmt: skip
+        self.room = room
         self.name = self.path = path
         self.separator, self.columns, self.named = separator, columns, header
         self._text, self.once = text, text is not None
@@ -68,6 +71,7 @@ class Delimited(Reader):
         read = arrow_csv.ReadOptions(column_names=own, block_size=1 << 22)
         self._rows = 0
         with Text(self.path) if self._text is None else self._text as source:
+            source.piece = self.room.text(PIECE)
             for line, raw in self._pieces(source):
                 self._line, self._piece = line, raw
                 try:
@@ -105,10 +109,10 @@ class Delimited(Reader):
                 if len(kept) > LONGEST_LINE:
                     raise DataError(f"{self.name}, line {first}: a quote is not closed; is one missing?")
                 continue
-            if kept.strip(b" \t\n"):
+            if kept and not kept.isspace():  # ends at the first letter
                 yield first, kept
             kept = b""
-        if kept.strip(b" \t\n"):
+        if kept and not kept.isspace():
             yield first, kept
 
     def _fault(self, why: str) -> DataError:
@@ -152,7 +156,7 @@ class Delimited(Reader):
         with self._text as source, writes(path), open(path, "wb") as file:
             for _, raw in source.pieces():
                 file.write(raw)
-        other = Delimited(path, self.separator, self.columns, self.named)
+        other = Delimited(path, self.separator, self.columns, self.named, self.room)
         other.name = self.name
         return other
 
@@ -160,6 +164,8 @@ class Delimited(Reader):
         return [self.path] if self._text is None else []
 
     def fingerprint(self) -> str:
+        if self._text is not None:
+            return ""
         found = os.stat(self.path)
         return f"{found.st_size} {found.st_mtime_ns} {found.st_ino}"
 

@@ -1,0 +1,46 @@
+"""How much memory a reader takes at a time, and where it writes what does not fit."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import dataclass
+
+LEAST_ROWS = 64
+
+
+@dataclass(frozen=True)
+class Room:
+    """memory: bytes, of which a reader takes about half. near: temporary files go next to it; "": the system's folder.
+
+    It has shares for columns that are decoded at a time, for those that stay in memory, for a batch, and for text.
+    """
+
+    memory: int = 256 << 20
+    near: str = ""
+
+    @property
+    def decoding(self) -> int:
+        """Bytes of columns that are decoded at a time."""
+        return min(16 << 20, self.memory // 32)
+
+    @property
+    def decoded(self) -> int:
+        """Bytes of columns side by side."""
+        return min(64 << 20, self.memory // 4)
+
+    def rows(self, columns: int) -> int:
+        """Rows of a batch with so many columns."""
+        return max(LEAST_ROWS, min(16 << 20, self.memory // 32) // (8 * max(1, columns)))
+
+    def text(self, most: int) -> int:
+        """Bytes of a piece of text; parsed and as numbers it takes some times as much."""
+        return min(most, max(1 << 16, self.memory // 64))
+
+    @property
+    def beside(self) -> str:
+        """The path that temporary files go next to."""
+        return self.near or os.path.join(tempfile.gettempdir(), "rows")
+
+
+USUAL = Room()

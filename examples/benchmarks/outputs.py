@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import logging
 import os
 import statistics
 import time
@@ -284,6 +285,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0, help="after which one of our trainings ends")
     parser.add_argument("--repeats", type=int, default=3)
     options = parser.parse_args()
+    logging.getLogger("streammargin").setLevel(logging.ERROR)
     PARTS[options.part](options)
 
 

@@ -44,17 +44,26 @@ def mending(options: Options, served: Served) -> Iterator[None]:
 
 
 def mends(options: Options, served: Served) -> list[str]:
-    """The fewest changes with which a solver serves the options, as a sentence has them: at most MOST of them."""
+    """Changes with which a solver serves the options, as a sentence has them: at most MOST, each as small as can be.
+
+    Another loss or penalty is named where another solver alone does not serve.
+    """
     if not options.auto and options.costs is None and math.isinf(make_solver(options.solver).default_C):
         options = replace(options, C=[math.inf])  # another solver shall find the maximum margin, too
     every = [list(values) for values in _changes(options)]
     same = [values for values in every if values and values[0].same]
+    found = _fewest(options, same, served)
+    if found and found[0].startswith("use `solver="):
+        return found[:MOST]
+    return list(dict.fromkeys([*found[:1], *_fewest(options, every, served)]))[:MOST]
+
+
+def _fewest(options: Options, every: Sequence[list[Change]], served: Served) -> list[str]:
+    """The changes of as few of these options as serve; a solver alone comes first."""
     for size in range(1, len(every) + 1):
-        for among in (same, every):
-            several = itertools.combinations(among, size)
-            found = [said for one in several if (said := _tried(options, one, served)) is not None]
-            if found:
-                return found[:MOST]
+        several = itertools.combinations(every, size)
+        if found := [said for one in several if (said := _tried(options, one, served)) is not None]:
+            return found
     return []
 
 

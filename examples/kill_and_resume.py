@@ -1,8 +1,9 @@
 """Kills trainings at random moments, resumes them, and compares every bit with trainings that were never killed.
 
-    python examples/kill_and_resume.py [--kills 300] [--seed 0] [--solver NAME]
+    python examples/kill_and_resume.py [--kills 300] [--seed 0] [--solver NAME] [--outputs]
 
-Covers every solver; dense and CSR rows; two and three classes and regression; several C and paths over C; rows in
+Covers every solver; dense and CSR rows; two and three classes, regression and several outputs (`--outputs`: these
+alone); several C and paths over C; rows in
 memory and out of core; --scale; and a centred bias. Each training runs in its own process. SIGKILL ends it at start-up,
 between blocks, in a checkpoint, or before or after a change of stage. Checkpoints may take half of the time here. Short
 phases, such as a certificate, are targeted. The training is restarted until it finishes. Then the weights, the
@@ -49,6 +50,7 @@ def write_rows(path, sparse, classes):
     X = centers[y] + rng.standard_normal((ROWS, FEATURES))
     with h5py.File(path, "w") as file:
         file["y"], file["target"] = y, X @ centers[0] + y
+        file["targets"] = X @ rng.standard_normal((FEATURES, 4)) + y[:, None]
         if not sparse:
             file["X"] = X
             return
@@ -58,13 +60,37 @@ def write_rows(path, sparse, classes):
         group["data"], group["indices"], group["indptr"] = X.data, X.indices, X.indptr.astype(np.int64)
 
 
-def ways(folder):
-    """Arguments of `train`, so that each solver meets each kind of data."""
+def written(folder):
+    """The files by (sparse, classes)."""
     data = {}
     for sparse in (False, True):
         for classes in (2, 3):
             data[sparse, classes] = str(folder / f"{'csr' if sparse else 'dense'}{classes}.h5")
             write_rows(data[sparse, classes], sparse, classes)
+    return data
+
+
+def of_several_outputs(data):
+    """Arguments of `train`: one W for all classes, and several targets; in memory and out of core."""
+    joint = {"multiclass": "joint"}
+    targets = {"y": "targets"}
+    for number, given in enumerate((
+        {"solver": "newton", "loss": "logistic", **joint}, {"solver": "ascent", "loss": "logistic", **joint},
+        {"solver": "newton", "loss": "hinge", **joint}, {"solver": "ascent", "loss": "hinge", **joint},
+        {"loss": "logistic", "penalty": "trace", **joint}, {"loss": "hinge", "penalty": "l21:0.5", "multiclass": "ovr"},
+        {"loss": "squared_error", "penalty": "l21", **targets}, {"loss": "l2_error", "penalty": "trace", **targets},
+        {"loss": "absolute_error", "penalty": "l1inf", **targets}, {"loss": "huber", "solver": "pdprox", **targets},
+        {"loss": "l2_error", "solver": "ascent", "bias": 1, **targets},
+    )):  # fmt: skip
+        for outside in (False, True):
+            path = data[bool(number % 2) ^ outside, 3]
+            memory = f"{least_memory(path, tol=1e-12, **given)}M" if outside else "1G"
+            options = [part for name, value in given.items() for part in (f"--{name}", str(value))]
+            yield [path, "--tol", "1e-12", "--passes", "8", "--memory", memory, *options]
+
+
+def ways(data):
+    """Arguments of `train`, so that each solver meets each kind of data."""
     kinds = [(sparse, classes, memory) for sparse in (False, True) for classes in (2, 3) for memory in ("1G", None)]
     for i, name in enumerate(sorted(set(names()) - {"auto"})):
         for sparse, classes, memory in (kinds[i % 8], kinds[(i + 3) % 8]):
@@ -189,6 +215,7 @@ def run():
     parser.add_argument("--kills", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--solver", choices=sorted(set(names()) - {"auto"}), help="this one alone")
+    parser.add_argument("--outputs", action="store_true", help="trainings for several outputs alone")
     options = parser.parse_args()
     moments = random.Random(options.seed)
     checkpoint.SHARE = 0.5  # also for the processes that are started later
@@ -196,7 +223,9 @@ def run():
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
         cases = []
-        for number, way in enumerate(way for way in ways(root) if options.solver in (None, *way)):
+        data = written(root)
+        every = [*([] if options.outputs else ways(data)), *of_several_outputs(data)]
+        for number, way in enumerate(way for way in every if options.solver in (None, *way)):
             folder = root / f"straight{number}"
             folder.mkdir()
             compiling = root / f"compiling{number}"

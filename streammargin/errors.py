@@ -33,6 +33,14 @@ class UsageError(StreamMarginError, ValueError):
     exit_code = 2
 
 
+class Refusal(UsageError):
+    """What a solver does not support: what is wrong, and a mend for those who cannot try one (training/mends.py)."""
+
+    def __init__(self, wrong: str, mend: str) -> None:
+        super().__init__(f"{wrong}; {mend}")
+        self.wrong = wrong
+
+
 class BudgetError(UsageError):
     """A memory budget that is too small; least: the smallest that will do, in bytes."""
 

@@ -155,9 +155,9 @@ class File:
         if column is None and (place or name.endswith(".npy")):
             check_input(place or name)
             column = self._open(place).get(inside) if place else np.load(name, mmap_mode="r", allow_pickle=False)
-        shape = (self.rows, outputs) if outputs else (self.rows,)
-        if getattr(column, "shape", None) != shape:
-            values = f"{self.rows} values" if not outputs else f"the shape {shape}"
+        shapes = [(self.rows, outputs)] if outputs else [(self.rows,), (self.rows, 1)]
+        if getattr(column, "shape", None) not in shapes:
+            values = f"the shape {shapes[0]}" if outputs else f"{self.rows} values"
             raise DataError(f"{self.path}: {name} is not a dataset of {values}; {CONVERT} with `y={name}`")
         check_stored_values(column)
         self.wide = max(self.wide, 8 * max(1, outputs) * column.dtype.itemsize)
@@ -191,7 +191,8 @@ class File:
                 X = numbers(self.x[start:stop])
             weights = np.ones(stop - start) if self.weights is None else numbers(self.weights[start:stop])
             epsilons = None if self.epsilons is None else numbers(self.epsilons[start:stop])
-            yield start, X, np.asarray(self.y[start:stop]), weights, epsilons
+            labels = np.asarray(self.y[start:stop])
+            yield start, X, labels[:, 0] if labels.shape[1:] == (1,) else labels, weights, epsilons
 
 
 class Sums:

@@ -328,6 +328,12 @@ def test_its_formulas_are_those_of_the_product():
     assert fields == {*numbers, "top"}  # a new number of a loss is a new line above
 
 
+@pytest.mark.parametrize("labels, loss", [(y, "hinge"), (CLASSES, "hinge"), (TARGETS[:, 0], "absolute_error")])
+def test_one_column_of_labels_is_read_as_it_is_trained_on(trained, labels, loss):
+    model, data = trained(X, labels[:, None], loss=loss)
+    assert not disagreeing(verify(model, data))
+
+
 def test_labels_are_one_however_they_are_written(trained):
     saved = Saved(trained(X, CLASSES)[0])
     for labels in ([2, 0, 1], [2.0, 0.0, 1.0], ["2", "0", "1"]):

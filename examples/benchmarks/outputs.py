@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import logging
 import os
 import statistics
 import time
@@ -208,8 +209,10 @@ def targets_set(rows: int = 4_000, columns: int = 60, outputs: int = 8) -> tuple
 
 def leaves_zero(X: np.ndarray, Y: np.ndarray, loss: str, penalty: str) -> float:
     """The least C at which W is not 0: one over the dual norm of the losses' slope there."""
-    slope = {"squared_error": Y, "l2_error": Y / np.linalg.norm(Y, axis=1)[:, None], "absolute_error": np.sign(Y),
-             "hinge": np.where(Y > 0, 1.0, -1.0)}[loss]  # fmt: skip
+    if loss == "l2_error":
+        slope = Y / np.linalg.norm(Y, axis=1)[:, None]
+    else:
+        slope = {"squared_error": Y, "absolute_error": np.sign(Y), "hinge": np.where(Y > 0, 1.0, -1.0)}[loss]
     T = X.T @ slope
     return 1.0 / {"l21": np.linalg.norm(T, axis=1).max(), "l1inf": np.abs(T).sum(axis=1).max(),
                   "trace": np.linalg.norm(T, 2)}[penalty]  # fmt: skip
@@ -284,6 +287,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0, help="after which one of our trainings ends")
     parser.add_argument("--repeats", type=int, default=3)
     options = parser.parse_args()
+    logging.getLogger("streammargin").setLevel(logging.ERROR)
     PARTS[options.part](options)
 
 

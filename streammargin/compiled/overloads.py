@@ -135,7 +135,8 @@ def _overload_part_of(loss, p, own):
     return (lambda loss, p, own: loss.of_share(p, own)) if known else (lambda loss, p, own: 0.0)
 
 
-# sums over the lines of a row may be reordered, and so vectorised
+# Sums over the lines of a row may be reordered, and so vectorised. Their loops write to no array: else the compiler
+# asks at run time how far apart the arrays lie, and the order of a sum, so its bits, would depend on addresses
 WIDE = {"coupled_step": {**ALONG, "fastmath": {"reassoc", "contract"}}}
 WIDE["softened"] = WIDE["coupled_step"]
 

@@ -93,9 +93,9 @@ def certificate_event(
     chosen = range(problem.groups)[problem.groups_of(trial)]
     classes = [figures[k] for k in chosen]
     several = problem.outputs.several  # labels of a row, each of which may be wrong
-    mistakes = classes[0].mistakes if wrong is None or not problem.compared else int(wrong[trial])
-    if several:
-        mistakes = sum(f.mistakes for f in classes)
+    mistakes = sum(f.mistakes for f in classes)
+    if problem.compared and wrong is not None and len(classes) > 1:  # else they are those of the best weights
+        mistakes = int(wrong[trial])
     labels = problem.present * (problem.per_trial if several else 1)
 
     def worst(values: list[float | None]) -> float | None:

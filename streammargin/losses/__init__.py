@@ -66,7 +66,7 @@ import pkgutil
 from collections.abc import Iterable
 from typing import Any
 
-from streammargin.errors import UsageError
+from streammargin.errors import Refusal
 from streammargin.losses.base import Loss, has
 from streammargin.words import Family
 
@@ -129,14 +129,14 @@ def losses_with(methods: Iterable[str], of_numbers: bool = False, joint: bool = 
 
 
 def terms_of(loss: Loss, joint: bool, lines: int) -> Any:
-    """The terms of a loss, or of its form for all classes at once. UsageError where it has no such form."""
+    """The terms of a loss, or of its form for all classes at once. Refusal where it has no such form."""
     if not joint:
         return loss.of_one() if lines == 1 else loss.terms()
     joint = loss.joint()
     if joint is None:
-        able = " or ".join(f"`loss={name}`" for name in losses_with(["coupled_step"], joint=True))
-        raise UsageError(
-            f"the loss {loss.name} has no form for all classes at once; with `multiclass=joint` and a finite C use "
-            f"{able}, or use `multiclass=ovr`"
+        able = " and ".join(losses_with(["coupled_step"], joint=True))
+        wrong = (
+            f"the loss {loss} has no form for all classes at once, `multiclass=joint` at a finite C; {able} have one"
         )
+        raise Refusal(wrong, "use `multiclass=ovr`")
     return joint

@@ -36,6 +36,7 @@ class L2ErrorTerms(NamedTuple):
         for g in range(u.size):
             square += u[g] * u[g]
             far += off[g] * off[g]
+        for g in range(u.size):
             a[g] = centres[g] if held else L * centres[g] - u[g]
         if held:
             self.coupled_feasible(signs, cap, a)

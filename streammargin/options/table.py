@@ -114,7 +114,8 @@ class Options:
     loss: Loss | str | None = option(None, Worded(LOSSES), "problem", LOSS,
         "what an error costs, as hinge or logistic of classes, quantile:0.9 of numbers; classes: hinge, squared_hinge, "
         "smooth_hinge, generalized_hinge, logistic, exponential; numbers: squared_error, absolute_error, "
-        "epsilon_insensitive, huber, quantile, interpolate (default: the solver's, hinge for most)", common=True)
+        "epsilon_insensitive, huber, quantile, l2_error, interpolate (default: the solver's, hinge for most)",
+        common=True)
     penalty: PenaltyWord | str = option(DEFAULT, Worded(PENALTIES), "problem", ANYWHERE, "what weights cost, as l2, l1 "
         "or elasticnet:0.5; also lp:1.5, group:FILE, sparse_group:FILE, exclusive:FILE, linf, l2norm; of "
         "several outputs l21, l1inf, trace", common=True)

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 
 from streammargin.compiled.order import permutation
-from streammargin.errors import UsageError
+from streammargin.errors import Refusal
 from streammargin.losses import is_numeric, losses_with, terms
 from streammargin.losses.base import called, coupled, has
 from streammargin.penalties.base import Penalty
@@ -95,56 +95,58 @@ class Method(SolverWord):
     blocks_per_step: ClassVar[int] = 1  # blocks that a step of a pass gets at once, where the memory allows it
 
     def check(self, problem: Problem) -> None:
-        """Raise UsageError for a loss, penalty, C or option that this method does not support."""
-        if problem.joint and problem.hard and not self.joint:
-            raise UsageError(
-                "one hard margin of all classes, `multiclass=joint` at C = inf, needs `solver=auto`, dual-momentum, "
-                "gd, normalized-gd or adaptive"
-            )
-        if problem.joint and not problem.all_scores and not self.couples:
-            raise UsageError(
-                f"{self.called} trains each class or output by itself, and `penalty={problem.penalty}` joins them; use "
-                "`solver=newton`"
-            )
-        if problem.joint and not problem.hard and not self.couples:
-            raise UsageError(
-                f"{self.called} trains one class against the rest at a finite C; use `multiclass=ovr`, or for all "
-                "classes at once `solver=auto`"
-            )
+        """Raise a Refusal of a loss, penalty, C or option that this method does not support."""
+        if problem.hard:
+            self._check_hard(problem)
+        elif problem.joint and not self.couples:
+            raise Refusal(*self._one_by_one(problem))
         if is_numeric(problem.loss) and not (self.numeric and problem.numeric):
-            able = (
-                "to interpolate numbers use `solver=sdca` or asdca" if problem.hard else "for numbers use `solver=auto`"
-            )
-            raise UsageError(f"{self.called} trains classifiers; {able}")
+            able = "`solver=sdca`" if problem.hard else "`solver=newton`"
+            raise Refusal(f"{self.called} trains classifiers", f"for numbers use {able}")
         if problem.outputs.several and (problem.hard or not self.several):
-            raise UsageError(
-                "several labels of a row need a finite `C`, and `solver=auto`, newton, pdprox, ascent, sdca or asdca; "
-                "else name one column with `y`"
-            )
+            what = "the hard margin, C = inf," if problem.hard else self.called
+            raise Refusal(f"{what} takes one label of a row, and here are several", "name one column with `y`")
         if math.isinf(self.default_C) and not problem.hard:
-            raise UsageError(f"{self.called} finds the maximum margin only; leave `C` out, or use `solver=auto`")
+            raise Refusal(f"{self.called} finds the maximum margin only", "leave `C` out, or use `solver=auto`")
         self._check_penalty(problem)
         if problem.p != 2.0 and not self.any_p:
-            other = f"`solver={'asdca' if problem.hard else 'sdca'}`"
-            if problem.free:
-                other = "`bias=1` with `solver=auto`"
-            raise UsageError(
-                f"{self.called} supports penalties with p = 2 only, not {problem.p:.6g}; use `penalty=l2`, or {other}"
+            wrong = f"{self.called} supports penalties with p = 2 only, not {problem.p:.6g}"
+            raise Refusal(wrong, "use `penalty=l2`")
+        self._check_loss(problem)
+        for extra in extras(problem):
+            if extra not in self.takes:
+                raise Refusal(f"{self.called} does not support {extra}", "leave it out")
+
+    def _check_hard(self, problem: Problem) -> None:
+        """The hard margin: its penalty, and whether one of all classes is supported."""
+        lp = problem.penalty is None or isinstance(problem.penalty, LpSquare)
+        if not lp or problem.free:
+            free = ", with a penalised constant" if lp else ""
+            raise Refusal(f"the hard margin, C = inf, is that of l2 and lp alone{free}", "give a finite C")
+        if problem.joint and not self.joint:
+            wrong = f"{self.called} does not find one hard margin of all classes, `multiclass=joint` at C = inf"
+            raise Refusal(wrong, "use `solver=auto`, or `multiclass=ovr`")
+
+    def _one_by_one(self, problem: Problem) -> tuple[str, str]:
+        """What is wrong with outputs that are joined, for a method that trains each by itself; a mend."""
+        if not problem.all_scores:
+            wrong = (
+                f"{self.called} trains each class or output by itself, and `penalty={problem.penalty_word}` joins them"
             )
+            return wrong, "use `solver=newton`"
+        if problem.numeric:
+            return f"{self.called} trains each target by itself, and the loss joins them", "use `solver=newton`"
+        return f"{self.called} trains one class against the rest at a finite C", "use `multiclass=ovr`"
+
+    def _check_loss(self, problem: Problem) -> None:
         needed = self.couples if coupled(problem.loss) else self.required()
         if not needed and problem.loss != terms(self.default_loss):
-            raise UsageError(f"{self.called} has one loss of its own; leave `loss` out")
+            raise Refusal(f"{self.called} has one loss of its own", "leave `loss` out")
         for method in needed:
             if not has(problem.loss, method):
                 able = ", ".join(losses_with(needed))
-                raise UsageError(
-                    f"{self.called} needs the method {method} of a loss, which {called(problem.loss)} lacks; "
-                    f"the losses that serve are {able}"
-                )
-        for extra in extras(problem):
-            if extra not in self.takes:
-                other = ", or use `solver=pdprox`" if extra == TOP else ""
-                raise UsageError(f"{self.called} does not support {extra}; leave it out{other}")
+                wrong = f"{self.called} needs the method {method} of a loss, which {called(problem.loss)} lacks"
+                raise Refusal(f"{wrong} (these have it: {able})", "use one of these")
 
     @property
     def called(self) -> str:
@@ -172,20 +174,14 @@ class Method(SolverWord):
         penalty = problem.penalty
         if penalty is None:
             return
-        lp = isinstance(penalty, LpSquare)
-        if problem.hard and not (lp and not problem.free):
-            name = "bias=free" if lp else f"penalty={penalty}"
-            mend = "leave out `solver`" if math.isinf(self.default_C) else "give a finite C"
-            raise UsageError(f"the hard margin, C = inf, is that of l2 and lp alone; {mend} with `{name}`")
         if self.serves(penalty, problem.free):
             return
         if self.serves(penalty, False):
-            raise UsageError(
-                f"{self.called} needs the constant column to be penalised, with `bias=1`, or left out, with `bias=0`; "
-                "`solver=pdprox` takes it as it is"
-            )
+            wrong = f"{self.called} needs the constant column to be penalised"
+            raise Refusal(wrong, "use `bias=1`, or leave it out, with `bias=0`")
         why, able = self.needs(penalty), "newton" if penalty.of_lines else "pdprox"
-        raise UsageError(f"{self.called} does not serve `penalty={penalty}`; `solver={able}` does{why and f' ({why})'}")
+        wrong = f"{self.called} does not serve `penalty={problem.penalty_word or penalty}`{why and f' ({why})'}"
+        raise Refusal(wrong, f"use `solver={able}`")
 
     @property
     def keeps_weights(self) -> bool:

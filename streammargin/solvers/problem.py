@@ -42,7 +42,8 @@ class Problem:
     path: C goes up during the training. top: of how many rows, at most, the largest losses count.
     from_weights: the training begins from given weights, not from 0.
     resident: all rows are in memory at once, as one block.
-    penalty: R(w), 1/2 ||w||_p^2 where it is None; free: the constant column is left out of it.
+    penalty: R(w), 1/2 ||w||_p^2 where it is None; free: the constant column is left out of it. penalty_word: its word,
+    as messages name it.
     lines: of a group; above 1 they are the classes of one problem, which share a margin, (x.U_c - x.U_c') / ||U||.
     absolute: the bound on the mean gap, if that was asked for; tol is then the relative gap that solvers aim at.
     least_tol: the smallest tolerance that the training had before it was resumed; its arithmetic stays fit for that.
@@ -63,6 +64,7 @@ class Problem:
     present: int
     lines: int = 1
     penalty: Penalty | None = None
+    penalty_word: str = ""
     free: bool = False
     resident: bool = True
     path: bool = False

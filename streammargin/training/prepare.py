@@ -28,7 +28,6 @@ from streammargin.solvers.auto import candidates, reason
 from streammargin.solvers.base import Method
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.registry import CLASSES, make_solver
-from streammargin.solvers.word import Auto
 from streammargin.sources.base import Source
 from streammargin.sources.labels import lie_inside
 from streammargin.sources.names import check_same
@@ -37,7 +36,8 @@ from streammargin.sources.scaled import ScaledSource
 from streammargin.sources.thinned import thinned
 from streammargin.sources.watched import WatchedSource
 from streammargin.training.job import Job
-from streammargin.training.problem import make_objective, make_problem
+from streammargin.training.mends import mending
+from streammargin.training.problem import make_objective, make_problem, read_labels
 from streammargin.training.start import start_of
 from streammargin.training.task import Task, check_tolerance, make_task
 from streammargin.wording import Message
@@ -55,8 +55,18 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
     budget = parse_size(options.memory)
     stored = stack.enter_context(opened(data, x=options.x, y=options.y, sample_weight=options.sample_weight))
     source, watched = watch(stored, options)
-    target, sliced, known, asked = make_problem(source, task, options, budget)
-    labels = sliced.settled()
+    read = read_labels(source, task, options, budget)
+
+    def served(other: Options) -> Method | None:
+        task = make_task(other)
+        problem = make_problem(source, task, other, read, budget)
+        methods = [make_solver(word) for word in (candidates(problem) if other.auto else [other.solver])]
+        return _first(methods, lambda method: _problem_for(method, problem, task, other, source))
+
+    given = options
+    with mending(given, served):
+        asked = make_problem(source, task, options, read, budget)
+    target, labels, known = read.target, read.labels.settled(), read.known
     if not task.numeric:
         options = replace(options, multiclass="joint" if asked.all_scores else "ovr")
 
@@ -102,13 +112,12 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
 
     # before anything large is read or allocated
     able = [make_solver(word) for word in candidates(asked)]
-    if options.auto:
-        check_served(able, problem_for)
     named = able if options.auto else [make_solver(options.solver)]
     if start is not None:
         named = who_begin(named, asked, options.auto)
     try:
-        chosen = choose(named, problem_for, fit)
+        with mending(given, served):
+            chosen = choose(named, problem_for, fit)
     except BudgetError as error:
         raise error if options.auto else _with_what_fits(error, able, problem_for, fit) from None
     method, (problem, plan) = chosen.method, chosen.fitted
@@ -248,19 +257,6 @@ def _first(methods: Sequence[Method], problem_for: Callable[[Method], Problem]) 
             method.check(problem_for(method))
             return method
     return None
-
-
-def check_served(methods: Sequence[Method], problem_for: Callable[[Method], Problem]) -> None:
-    """UsageError where none of these solvers serves the problem, with those that do."""
-    refusal = ""
-    for method in methods:
-        try:
-            return method.check(problem_for(method))
-        except UsageError as error:
-            refusal = error.raw
-    others = [name for name in CLASSES if name != Auto.name]
-    able = [name for name in others if _first([make_solver(name)], problem_for) is not None]
-    raise UsageError(f"{refusal}; of all solvers only {_listed(able)} can: name one with `solver`" if able else refusal)
 
 
 def _with_what_fits(

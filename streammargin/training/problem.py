@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -47,10 +48,17 @@ MANY = 100  # labels that most often show that there are more than two
 EPSILONS = ("epsilons", "loss=interpolate:")  # in messages: what they are, and how to name them
 
 
-def make_problem(
-    source: Source, task: Task, options: Options, budget: int
-) -> tuple[Target, SlicedLabels, Survey, Problem]:
-    """Read the labels once, and build the K binary problems, or the regression, for each value of C."""
+class Read(NamedTuple):
+    """What was read of the labels; largest: the largest |target|, 0 for classes."""
+
+    target: Target
+    labels: SlicedLabels
+    known: Survey
+    largest: float
+
+
+def read_labels(source: Source, task: Task, options: Options, budget: int) -> Read:
+    """Read the labels once."""
     own = getattr(task.loss, "epsilons", None)
     each = 0 if source.rereads_labels() else (8 if task.numeric else 2) * max(1, len(source.outputs() or ()))
     given = 0 if own is None or isinstance(own, str) else 8
@@ -62,6 +70,16 @@ def make_problem(
         reading=source.column_bytes(),
     )  # fmt: skip
     target, labels, known = _numbers(task, labels, column) if task.numeric else _classes(options, labels)
+    largest = float(largest_targets(labels).max()) if task.numeric else 0.0
+    if labels.outputs > 1:
+        labels = replace(labels, trials=len(task.costs))
+    return Read(target, labels, known, largest)
+
+
+def make_problem(source: Source, task: Task, options: Options, read: Read, budget: int) -> Problem:
+    """Build the K binary problems, or the regression, for each value of C. Refusal of a loss without a joint form."""
+    column = options.column(task.costs)
+    target, labels, known, largest = read
     factors = np.ones((1, 1))
     if not task.numeric:
         factors = class_factors(options.class_weight, target, known.mass[0], source.name)
@@ -76,9 +94,7 @@ def make_problem(
     joint = is_joint(options, task, len(target.classes), labels.outputs)
     lines = per_trial if joint or penalty.of_lines or coupled(task.loss.terms()) else 1
     factors, mass = (np.tile(each, (costs.size // len(each), 1)) for each in (factors, known.mass[0]))
-    largest = float(largest_targets(labels).max()) if task.numeric else 0.0
-    several = labels.outputs > 1
-    problem = Problem(
+    return Problem(
         rows=source.rows,
         features=source.features,
         dtype=source.dtype if options.scale == "none" else ScaledSource.dtype,
@@ -90,9 +106,10 @@ def make_problem(
             costs[:, None] * factors,
             costs,
             mass,
-            several,
+            labels.outputs > 1,
         ),
         penalty=penalty,
+        penalty_word=_named(penalty, options),
         free=free,
         trials=len(task.costs),
         tol=options.eps,
@@ -108,9 +125,12 @@ def make_problem(
         sparse=source.sparse,
         largest_target=largest,
     )
-    if several:
-        labels = replace(labels, trials=len(task.costs))
-    return target, labels, known, problem
+
+
+def _named(penalty: Penalty, options: Options) -> str:
+    """The word of the penalty, as messages name it; of one output it may have become another penalty."""
+    given, made = str(options.penalty), str(penalty)
+    return made if made.partition(":")[0] == given.partition(":")[0] else given
 
 
 def is_joint(options: Options, task: Task, classes: int, outputs: int) -> bool:
@@ -172,8 +192,8 @@ def _numbers(task: Task, labels: SlicedLabels, column: float) -> tuple[Target, S
     count = 1 if outputs is None else len(outputs)
     if hard and count > 1:
         raise UsageError(
-            f"{source.name}: its labels have {count} columns, and interpolation takes one; name one with `y`, or use "
-            "another loss, such as `loss=absolute_error`"
+            f"{source.name}: its labels have {count} columns, and interpolation takes one; name one with `y`, or give "
+            "a finite C with `loss=absolute_error`"
         )
     # hard: only weight 0, absence, matters
     labels = replace(labels, targets=make_numbers(source), weighed=not hard, outputs=count)

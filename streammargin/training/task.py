@@ -46,10 +46,12 @@ def make_task(options: Options) -> Task:
     if numeric:
         if loss.only_hard and costs != [math.inf]:
             raise UsageError(
-                "interpolation means C = inf; leave out `C`, or allow errors up to 0.1, as in `loss=interpolate:0.1`"
+                "interpolation means C = inf; leave out `C`, and to allow errors up to 0.1 use `loss=interpolate:0.1`"
             )
         if options.hard and not loss.only_hard:
-            raise UsageError(f"the loss {loss.name} needs a finite C; to interpolate use `loss=interpolate`")
+            raise UsageError(
+                f"the loss {loss.name} needs a finite C; give that, or to interpolate use `loss=interpolate`"
+            )
         place = Where.INTERPOLATION if loss.only_hard else Where.NUMBERS
         options.check_place(place, f"does not apply to the regression loss {loss.name}; leave it out")
     if options.midway and (costs != [math.inf] or numeric or options.multiclass == "joint"):

@@ -48,3 +48,29 @@ def test_compiled_steps_are_those_of_python(loss):
                 np.testing.assert_allclose(compiled, plain, rtol=1e-12, atol=1e-14)
             if math.isinf(L):
                 np.testing.assert_allclose(found[0][0], centres, atol=1e-14)
+
+
+@kernel
+def one_step(loss, u, signs, off, centres, cap, L, a):
+    """A step whose arrays are contiguous."""
+    return loss.coupled_step(u, signs, off, centres, cap, L, a)
+
+
+@pytest.mark.parametrize("loss", [Logistic().joint(), Hinge().joint(), L2Error().joint()], ids=lambda loss: type(loss))
+def test_no_bit_depends_on_where_the_arrays_lie(loss):
+    """Machine code may ask at run time how far apart arrays are, and add up in another order."""
+    rng = np.random.default_rng(0)
+    for lines in (3, 4, 8, 20):
+        own = None if "L2" in type(loss).__name__ else 0
+        row = Row(3.0 * rng.standard_normal(lines), own, 1.0)
+        given = row.u, row.signs, rng.random(lines), row.duals(rng.dirichlet(np.ones(lines)))
+        for L in (0.0, 1.0):
+            found = set()
+            for _ in range(40):
+                starts = rng.permutation(np.cumsum(lines + rng.integers(0, 9, 5)))
+                whole = np.empty(6 * lines + 50)
+                u, signs, off, centres, a = (whole[start : start + lines] for start in starts)
+                for place, values in zip((u, signs, off, centres), given, strict=True):
+                    place[:] = values
+                found.add((*one_step(loss, u, signs, off, centres, 1.0, L, a), a.tobytes()))
+            assert len(found) == 1

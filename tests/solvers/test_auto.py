@@ -154,10 +154,10 @@ def test_the_last_refusal_is_told():
 
 
 @pytest.mark.parametrize("options, told", [
-    ({"loss": "exponential"}, r"lacks; the losses that serve are .*; of all solvers only dual-momentum, gd and norm"),
-    ({"loss": "exponential", "C": 1.0}, "the losses that serve are .*squared_hinge$"),
+    ({"loss": "exponential"}, r"lacks \(these have it: .*; use solver=.dual-momentum.$"),
+    ({"loss": "exponential", "C": 1.0}, "these have it: .*squared_hinge.; use loss=.hinge.$"),
     ({"loss": "exponential", "penalty": "linf", "C": 1.0}, "^pdprox needs the method step of a loss"),
-    ({"penalty": "lp:1.5", "bias": "free"}, 'use penalty="l2", or bias=1 with solver="auto"$'),
+    ({"penalty": "lp:1.5", "bias": "free"}, '; use bias=1, or penalty="l2"$'),
 ])  # fmt: skip
 def test_a_problem_that_none_of_its_solvers_serves_is_told_with_what_mends_it(options, told):
     X, y = noisy()

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from streammargin.errors import UsageError
+from streammargin.errors import Refusal
 from streammargin.kinds import Word, YesNo
 from streammargin.losses.base import called, has
 from streammargin.penalties.base import Penalty
@@ -57,12 +57,11 @@ class Pdprox(Method):
     def check(self, problem: Problem) -> None:
         super().check(problem)
         if bound_by_side(problem) and not (has(problem.loss, "reach") and has(problem.loss, "lifted")):
-            raise UsageError(
-                f"the field top needs the methods reach and lifted of a loss of numbers, which {called(problem.loss)} "
-                "has not; leave it out"
-            )
+            loss = called(problem.loss)
+            wrong = f"the field top needs the methods reach and lifted of a loss of numbers, which {loss} has not"
+            raise Refusal(wrong, "leave it out")
         if problem.hard:
-            raise UsageError("pdprox needs a finite C; for the hard margin, C = inf, use `solver=auto`")
+            raise Refusal("pdprox needs a finite C", "for the hard margin, C = inf, use `solver=auto`")
 
     def serves(self, penalty: Penalty, free: bool) -> bool:
         return not penalty.of_lines

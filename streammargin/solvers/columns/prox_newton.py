@@ -154,7 +154,7 @@ class ProximalNewton(LinearSolver[ProxNewton]):
         return penalty.proximal or isinstance(penalty, LpSquare)  # the exponent of lp is checked elsewhere
 
     def needs(self, penalty: Penalty) -> str:
-        return f"newton needs the method prox of a penalty, and {penalty} has none"
+        return "newton needs the method prox of a penalty, and this one has none"
 
     def reserved_bytes(self, problem: Problem) -> int:
         shape = (problem.lines, problem.features + 1)[problem.lines == 1 :]  # as `of_group` gives it

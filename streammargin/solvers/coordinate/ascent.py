@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from streammargin.errors import UsageError
+from streammargin.errors import Refusal, UsageError
 from streammargin.kinds import Word
 from streammargin.losses.base import called, coupled
 from streammargin.penalties.base import Penalty
@@ -88,21 +88,17 @@ class Ascent(Succession):
         if self.momentum == "yes" and self.order == IMPORTANCE:
             raise UsageError("momentum draws rows with equal probability: give order=uniform with it, or momentum=no")
         if problem.hard and self.undecided:
-            raise UsageError("ascent needs a finite C; for C = inf use `solver=asdca`, or sdca")
+            raise Refusal("ascent needs a finite C", "for C = inf use `solver=asdca`")
         if problem.hard:
             check_hard_margin(problem, self.default_loss)
 
     def _check_coupled(self, problem: Problem) -> None:
-        """UsageError for what steps on all duals of a row do not support."""
+        """Refusal of what steps on all duals of a row do not support."""
         if self.momentum == "yes" or self.order != PERMUTATION:
-            raise UsageError(
-                "for all classes at once ascent has neither momentum nor rows drawn with replacement; "
-                "give `solver=ascent`, or `multiclass=ovr`"
-            )
+            wrong = "for all outputs at once ascent has neither momentum nor rows drawn with replacement"
+            raise Refusal(wrong, "use `solver=ascent`")
         if problem.p != 2.0 or not (problem.penalty is None or isinstance(problem.penalty, LpSquare)):
-            raise UsageError(
-                "for all classes at once ascent serves `penalty=l2` alone; give that, or leave `solver` out"
-            )
+            raise Refusal("for all outputs at once ascent serves the penalty l2 alone", "use `penalty=l2`")
 
     def serves(self, penalty: Penalty, free: bool) -> bool:
         return super().serves(penalty, free) or (self.momentum != "yes" and penalty.norm is not None and not free)
@@ -110,7 +106,7 @@ class Ascent(Succession):
     def needs(self, penalty: Penalty) -> str:
         if self.momentum == "yes":
             return "momentum is for l2 and lp alone"
-        return f"{self.called} needs the norm of a strongly convex penalty, and {penalty} has none"
+        return f"{self.called} needs the norm of a strongly convex penalty, and this one has none"
 
     def stages(self) -> dict[str, Stage]:
         plain, accelerated = Plain(precise=False), Momentum(precise=False)
@@ -134,12 +130,10 @@ class Ascent(Succession):
 
 
 def check_hard_margin(problem: Problem, able: str) -> None:
-    """UsageError for a loss without a hard margin; able: the name of a loss that has one."""
+    """Refusal of a loss without a hard margin; able: the name of a loss that has one."""
     if not problem.loss.has_hard_margin():
-        raise UsageError(
-            f"C = inf is the hard margin, which the loss {called(problem.loss)} does not have; give a finite C, "
-            f"or use `loss={able}`"
-        )
+        wrong = f"C = inf is the hard margin, which the loss {called(problem.loss)} does not have"
+        raise Refusal(wrong, f"give a finite C, or use `loss={able}`")
 
 
 def leave(problem: Problem, state: PlainAscent, watch: Watch, report: PassReport, active: np.ndarray) -> str:

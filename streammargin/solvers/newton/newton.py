@@ -18,7 +18,7 @@ from typing import ClassVar
 import numpy as np
 
 from streammargin.compiled.coupled_ascent import VISITS
-from streammargin.errors import UsageError
+from streammargin.errors import Refusal
 from streammargin.losses.base import coupled, has, smooth
 from streammargin.penalties.base import Penalty
 from streammargin.penalties.lp import LpSquare
@@ -125,7 +125,7 @@ class Newton(Succession):
     def check(self, problem: Problem) -> None:
         super().check(problem)
         if problem.hard:
-            raise UsageError(f"{self.name} needs a finite C; for the hard margin, C = inf, use `solver=auto`")
+            raise Refusal(f"{self.name} needs a finite C", "for the hard margin, C = inf, use `solver=auto`")
 
     def stages(self) -> dict[str, Stage]:
         return {

@@ -9,7 +9,6 @@ import numpy as np
 from streammargin.compiled import certificate, look
 from streammargin.compiled import row_norms as norms
 from streammargin.compiled.margins import margins_block
-from streammargin.losses.base import coupled
 from streammargin.penalties.mirror_maps import lp_norm
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import Labels, numbered_from
@@ -70,7 +69,7 @@ def add(problem: Problem, kept: Kept, labels: Labels, block: Block, first: int) 
         )
         norms.row_norms(block, numbers, labels, 2.0, kept.row_norms)
         return
-    if coupled(problem.loss):
+    if problem.joint:
         look.sum_losses(block, numbers, labels, problem.loss, kept.w, blur(kept.w), kept.losses, kept.wrong)
         return
     no_duals = np.zeros((problem.count, 0)), np.zeros((problem.count, 0), np.uint8), np.zeros((problem.count, 0))
@@ -88,8 +87,11 @@ def figures(problem: Problem, kept: Kept, best: Best) -> list[Figures]:
 
 def _objectives(problem: Problem, kept: Kept) -> list[Candidate]:
     if problem.joint:
-        each = zip(problem.by_group(kept.w), problem.by_group(kept.losses), kept.wrong.tolist(), strict=True)
-        return [weighed(problem.objective, w, losses.sum(axis=0))._replace(mistakes=wrong) for w, losses, wrong in each]
+        each = zip(problem.by_group(kept.w), problem.by_group(kept.losses), strict=True)
+        found = [weighed(problem.objective, w, losses.sum(axis=0)) for w, losses in each]
+        if problem.compared:  # each row once, not once for each line that is on the wrong side
+            found = [one._replace(mistakes=wrong) for one, wrong in zip(found, kept.wrong.tolist(), strict=True)]
+        return found
     sums = (Sums(*line[: certificate.CARRY].tolist())._replace(rows=problem.present) for line in kept.sums)
     return [problem.objective.candidate(problem.objective.size(w), each) for w, each in zip(kept.w, sums, strict=True)]
 
@@ -100,5 +102,5 @@ def _margins(problem: Problem, kept: Kept) -> list[Candidate]:
     np.divide(problem.by_group(kept.smallest).min(axis=1), sizes, out=lower, where=sizes > 0.0)
     largest = float(problem.margin.reported(kept.row_norms[norms.LARGEST]))
     lower -= score_rounding(2 * problem.features, largest) + norm_rounding(kept.w.size) * np.abs(lower)
-    mistakes = problem.by_group(kept.mistakes).sum(axis=1).tolist()
+    mistakes = (kept.wrong if problem.joint else kept.mistakes).tolist()
     return [Candidate(math.inf, *known) for known in zip(lower.tolist(), mistakes, strict=True)]

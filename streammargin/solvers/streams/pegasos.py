@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from streammargin.compiled import primal as kernel
-from streammargin.errors import UsageError
+from streammargin.errors import Refusal
 from streammargin.penalties.mirror_maps import lp_norm
 from streammargin.rows import steps
 from streammargin.solvers.problem import Problem
@@ -41,7 +41,7 @@ class Pegasos(Primal[Steps]):
 
     def check(self, problem: Problem) -> None:
         if problem.hard:
-            raise UsageError("pegasos needs a finite C; for the hard margin, C = inf, use `solver=perceptron`")
+            raise Refusal("pegasos needs a finite C", "for the hard margin, C = inf, use `solver=perceptron`")
         super().check(problem)
 
     def scale(self, problem: Problem, state: Steps, k: int) -> float:

@@ -122,3 +122,36 @@ def test_solvers_that_train_each_line_by_itself_refuse_what_joins_them():
             sm.train((X, codes), solver=solver, penalty="l21", loss="hinge", multiclass="ovr", C=C)
     with pytest.raises(UsageError, match="exclusive without groups is about the outputs of each column"):
         sm.train((X, np.sign(X[:, 0])), penalty="exclusive", C=C)
+
+
+@pytest.mark.parametrize("options", [
+    {"multiclass": "joint", "penalty": "l1", "solver": "newton"}, {"multiclass": "ovr", "penalty": "l21"},
+])  # fmt: skip
+def test_mistakes_are_those_of_the_certified_weights(options):
+    """The last pass may improve the bound alone: then the weights are those of an earlier one."""
+    for seed in range(1, 9):
+        rng = np.random.default_rng(seed)
+        X = rng.standard_normal((150, 4))
+        codes = np.argmax(X[:, :1] * np.arange(3) + rng.gumbel(size=(150, 3)), axis=1)
+        codes[:3] = np.arange(3)
+        result = sm.train((X, codes), C=0.5, tol=1e-2, **options)
+        assert result.certificate.mistakes == np.sum(result.model.predict(X) != codes)
+
+
+@pytest.mark.parametrize("kind", ["classes", "labels", "numbers"])
+def test_early_stop_certifies_losses_of_each_line(kind):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 4))
+    Y = X @ rng.standard_normal((4, 3)) + rng.standard_normal((200, 3))
+    codes, signs = np.argmax(Y, axis=1), np.where(Y > 0.0, 1.0, -1.0)
+    labels = {"classes": codes, "labels": (Y > 0.0).astype(int), "numbers": Y}[kind]
+    options = {"loss": "absolute_error"} if kind == "numbers" else {"loss": "hinge"}
+    if kind == "classes":
+        options, signs = {**options, "multiclass": "ovr"}, np.where(codes[:, None] == np.arange(3), 1.0, -1.0)
+    result = sm.train((X, labels), penalty="l21", C=0.5, bias=0, valid=(X, labels), early_stop=3, **options)
+    scores, figures = X @ result.model.coef_.T, result.certificate
+    losses = np.abs(Y - scores) if kind == "numbers" else np.maximum(0.0, 1.0 - signs * scores)
+    value = np.linalg.norm(result.model.coef_, axis=0).sum() + 0.5 * losses.sum()
+    assert figures.primal == pytest.approx(value, rel=1e-9) and figures.dual < figures.primal
+    wrong = {"classes": np.sum(np.argmax(scores, axis=1) != codes), "labels": np.sum(signs * scores < 0.0)}
+    assert figures.mistakes == wrong.get(kind)

@@ -134,17 +134,17 @@ def test_rows_of_very_different_lengths():
 @pytest.mark.parametrize(
     "solver, options, message",
     [
-        ("dual-momentum", {"penalty": "lp:1.5"}, 'use penalty="l2"'),
-        ("batch-perceptron", {"penalty": "lp:sparse"}, 'use penalty="l2"'),
-        ("dual-momentum", {"C": 1.0}, "leave C out"),
-        ("gd", {"loss": "hinge"}, "Hinge lacks; the losses that serve are exponential, logistic"),
-        ("dual-momentum", {"loss": "squared_hinge"}, "are exponential, logistic"),
-        ("batch-perceptron", {"loss": "logistic"}, "leave loss out"),
+        ("dual-momentum", {"penalty": "lp:1.5"}, 'p = 2 only, not 1.5; use solver="asdca" and C=math.inf$'),
+        ("batch-perceptron", {"penalty": "lp:sparse"}, 'p = 2 only.*; use solver="asdca" and C=math.inf$'),
+        ("dual-momentum", {"C": 1.0}, 'use solver="newton", or leave out C$'),
+        ("gd", {"loss": "hinge"}, r"Hinge lacks \(these have it: exponential, logistic\); use solver="),
+        ("dual-momentum", {"loss": "squared_hinge"}, "these have it: exponential, logistic"),
+        ("batch-perceptron", {"loss": "logistic"}, 'one loss of its own; use solver="dual-momentum"$'),
         ("dual-momentum:average", {}, "dual-momentum has no field 'average'; dual-momentum has no fields"),
         (
             "sdca",
             {"loss": "exponential"},
-            "needs the method step of a loss, which Exponential lacks; the losses that serve are .*, hinge, ",
+            "needs the method step of a loss, which Exponential lacks .these have it: .*, hinge, ",
         ),
     ],
 )

@@ -1,0 +1,116 @@
+"""What mends options that no solver serves: each mend is tried before it is named."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from streammargin.errors import Refusal, UsageError
+from streammargin.losses import LOSSES, is_numeric, make_loss
+from streammargin.options.table import FREE, Options
+from streammargin.penalties import DEFAULT
+from streammargin.solvers.base import Method
+from streammargin.solvers.registry import CLASSES, make_solver
+from streammargin.solvers.word import Auto
+
+MOST = 2  # mends that a message names
+Served = Callable[[Options], Method | None]  # the solver that serves these options, if there is one
+
+
+class Change(NamedTuple):
+    """Another value of an option; same: the loss and the penalty stay what they are."""
+
+    option: str
+    value: Any
+    same: bool = True
+
+
+@contextmanager
+def mending(options: Options, served: Served) -> Iterator[None]:
+    """Raise a Refusal as the UsageError that names what mends it, if anything does."""
+    try:
+        yield
+    except Refusal as refusal:
+        found = mends(options, served)
+        if not found:
+            raise
+        use = "use " if found[0].startswith("use ") else ""
+        listed = ", or ".join([found[0], *(mend.removeprefix(use) for mend in found[1:])])
+        raise UsageError(f"{refusal.wrong}; {listed}") from None
+
+
+def mends(options: Options, served: Served) -> list[str]:
+    """Changes with which a solver serves the options, as a sentence has them: at most MOST, each as small as can be.
+
+    Another loss or penalty is named where another solver alone does not serve.
+    """
+    if not options.auto and options.costs is None and math.isinf(make_solver(options.solver).default_C):
+        options = replace(options, C=[math.inf])  # another solver shall find the maximum margin, too
+    every = [list(values) for values in _changes(options)]
+    same = [values for values in every if values and values[0].same]
+    found = _fewest(options, same, served)
+    if found and found[0].startswith("use `solver="):
+        return found[:MOST]
+    return list(dict.fromkeys([*found[:1], *_fewest(options, every, served)]))[:MOST]
+
+
+def _fewest(options: Options, every: Sequence[list[Change]], served: Served) -> list[str]:
+    """The changes of as few of these options as serve; a solver alone comes first."""
+    for size in range(1, len(every) + 1):
+        several = itertools.combinations(every, size)
+        if found := [said for one in several if (said := _tried(options, one, served)) is not None]:
+            return found
+    return []
+
+
+def _tried(options: Options, values: Sequence[list[Change]], served: Served) -> str | None:
+    """The first of these values, one of each list, with which a solver serves the options, as a sentence has them."""
+    for changes in itertools.product(*values):
+        with suppress(UsageError):
+            method = served(replace(options, **{change.option: change.value for change in changes}))
+            if method is not None:
+                return _said(options, changes, method)
+    return None
+
+
+def _changes(options: Options) -> Iterator[Iterator[Change]]:
+    """The changes of each option, the gentlest first; those of the objective come last."""
+    loss = None if options.loss is None else make_loss(options.loss)
+    numeric = loss is not None and is_numeric(loss.terms())
+    solvers = [Auto()] if not options.auto else []
+    yield (Change("solver", one) for one in (*solvers, *(make_solver(name) for name in list(CLASSES)[1:])))
+    if not numeric and options.multiclass != "ovr":
+        yield iter([Change("multiclass", "ovr")])
+    if options.bias == FREE:
+        yield iter([Change("bias", 1.0)])
+    if options.top < math.inf:
+        assert loss is not None
+        yield iter([Change("loss", loss.replace(top=None))])
+    if options.costs is None or options.hard:
+        yield iter([Change("C", [1.0])])
+    elif not options.auto and math.isinf(make_solver(options.solver).default_C):
+        yield iter([Change("C", None)])
+    if str(options.penalty) != DEFAULT:
+        yield iter([Change("penalty", DEFAULT, same=False)])
+    words = [cls() for cls in LOSSES.values() if not cls.only_hard]
+    yield (Change("loss", one, same=False) for one in words if is_numeric(one.terms()) == numeric and one != loss)
+
+
+def _said(options: Options, changes: Sequence[Change], method: Method) -> str:
+    """The changes as a sentence has them; method: the solver that serves them."""
+    values = {change.option: change.value for change in changes}
+    if "solver" in values:
+        values["solver"] = method.called
+        if options.hard and "C" not in values and not math.isinf(method.default_C):
+            values["solver"] = f"{method.called}` and `C=inf"
+    if "bias" in values:
+        values["bias"] = 1
+    listed = " and ".join(f"`{name}={value}`" for name, value in values.items() if name != "C")
+    if "C" not in values:
+        return f"use {listed}"
+    lead = "leave out `C`" if values["C"] is None else "give a finite C"
+    return f"{lead} with {listed}" if listed else lead

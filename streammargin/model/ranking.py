@@ -47,19 +47,24 @@ class Ranking:
             yield np.concatenate(self._kept)
             return
         self._spill()
-        stored = np.memmap(os.path.join(self._folder.name, "rows"), ROW, "r")
-        count = -(-8 * stored.nbytes // self.most)
-        some = np.sort(np.asarray(stored["score"][:: max(1, len(stored) // SAMPLE)]))
+        size = os.path.getsize(os.path.join(self._folder.name, "rows"))
+        count, stride = -(-8 * size // self.most), max(1, size // ROW.itemsize // SAMPLE)
+        some = np.sort(np.concatenate([rows["score"][::stride] for rows in self._stored()]))
         edges = np.unique(some[np.arange(1, count) * len(some) // count])
-        piece = max(1, self.most // (8 * ROW.itemsize))
         for place in range(len(edges), -1, -1):
             low = -np.inf if place == 0 else edges[place - 1]
             high = np.inf if place == len(edges) else edges[place]
             found = []
-            for start in range(0, len(stored), piece):
-                rows = np.asarray(stored[start : start + piece])
+            for rows in self._stored():
                 found.append(rows[(rows["score"] >= low) & ((rows["score"] < high) | (place == len(edges)))])
             yield np.concatenate(found)
+
+    def _stored(self) -> Iterator[np.ndarray]:
+        """The rows on disk, some at a time; a memory map would count as memory of the process."""
+        assert self._folder is not None
+        with open(os.path.join(self._folder.name, "rows"), "rb") as file:
+            while (rows := np.fromfile(file, ROW, max(1, self.most // (8 * ROW.itemsize)))).size:
+                yield rows
 
     def figures(self) -> tuple[float | None, float | None]:
         """(area under the ROC curve, average precision); None where a row of the class, or of the rest, is missing."""

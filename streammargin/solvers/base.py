@@ -121,8 +121,11 @@ class Method(SolverWord):
         """The hard margin: its penalty, and whether one of all classes is supported."""
         lp = problem.penalty is None or isinstance(problem.penalty, LpSquare)
         if not lp or problem.free:
-            free = ", with a penalised constant" if lp else ""
-            raise Refusal(f"the hard margin, C = inf, is that of l2 and lp alone{free}", "give a finite C")
+            other = (
+                ", with a penalised constant" if lp else f", not of `penalty={problem.penalty_word or problem.penalty}`"
+            )
+            mend = "give a finite C" if math.isfinite(self.default_C) else "use `penalty=l2`"
+            raise Refusal(f"the hard margin, C = inf, is that of l2 and lp alone{other}", mend)
         if problem.joint and not self.joint:
             wrong = f"{self.called} does not find one hard margin of all classes, `multiclass=joint` at C = inf"
             raise Refusal(wrong, "use `solver=auto`, or `multiclass=ovr`")

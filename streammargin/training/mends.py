@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from streammargin.errors import Refusal, UsageError
 from streammargin.losses import LOSSES, is_numeric, make_loss
@@ -25,7 +25,7 @@ class Change(NamedTuple):
     """Another value of an option; same: the loss and the penalty stay what they are."""
 
     option: str
-    value: Any
+    value: object
     same: bool = True
 
 
@@ -71,7 +71,8 @@ def _tried(options: Options, values: Sequence[list[Change]], served: Served) -> 
     """The first of these values, one of each list, with which a solver serves the options, as a sentence has them."""
     for changes in itertools.product(*values):
         with suppress(UsageError):
-            method = served(replace(options, **{change.option: change.value for change in changes}))
+            given = {change.option: change.value for change in changes}
+            method = served(Options.of({**vars(options), **given}))
             if method is not None:
                 return _said(options, changes, method)
     return None

@@ -135,7 +135,9 @@ def test_the_formulas_of_a_lifted_loss(loss):
 
 @pytest.mark.parametrize("solver", ["sdca", "asdca", "ascent", "newton", "prox-newton"])
 def test_the_solver_that_serves_it_is_named(solver):
-    with pytest.raises(UsageError, match=r"does not support the field top of a loss; leave it out, or use .*pdprox"):
+    with pytest.raises(
+        UsageError, match=r"does not support the field top of a loss; use solver=.pdprox., or loss=.huber:1"
+    ):
         sm.train((X, Y), loss="huber:top=3", solver=solver)
 
 

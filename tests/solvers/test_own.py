@@ -73,7 +73,9 @@ class BareTerms(NamedTuple):
 
 
 def test_what_it_lacks_is_told():
-    with pytest.raises(sm.UsageError, match=r"sdca needs .*step.* of a loss, which Bare lacks; .* hinge, logistic"):
+    with pytest.raises(
+        sm.UsageError, match=r"sdca needs .*step.* of a loss, which Bare lacks .these have it: .* hinge, logistic"
+    ):
         sm.train(noisy(), loss=bare.own(BareTerms(1.0)))
 
 

@@ -113,8 +113,8 @@ def test_early_stopping_certifies_the_best_pass():
 
 def test_what_has_no_joint_form_is_refused():
     for options, told in (
-        ({"loss": "squared_hinge"}, 'use loss="hinge" or loss="logistic", or use multiclass="ovr"'),
-        ({"loss": "logistic", "solver": "pegasos"}, 'multiclass="ovr"'),
+        ({"loss": "squared_hinge"}, 'hinge and logistic have one; use multiclass="ovr", or loss="hinge"'),
+        ({"loss": "logistic", "solver": "pegasos"}, 'use solver="newton"'),
     ):
         with pytest.raises(UsageError) as caught:
             sm.train((X, Y), multiclass="joint", C=1.0, **options)

@@ -51,6 +51,7 @@ class Delimited(Reader):
         self._text, self.once = text, text is not None
         self._rows = self._line = self._here = 0  # rows before the latest piece, its first line, its rows
         self._piece = b""
+        self._places: dict[int, str] = {}  # of rows of the latest piece
         blanks, mark = BLANKS.replace(separator, ""), re.escape(separator)
         # a quote with blanks outside or inside of it: these are told apart, which Arrow does not
         self._apart = re.compile(
@@ -73,7 +74,7 @@ class Delimited(Reader):
         with Text(self.path) if self._text is None else self._text as source:
             source.piece = self.room.text(PIECE)
             for line, raw in self._pieces(source):
-                self._line, self._piece = line, raw
+                self._line, self._piece, self._places = line, raw, {}
                 try:
                     blank = b" " in raw or b"\t" in raw
                     plain = not (blank and any(pair in raw for pair in NEAR)) or self._apart.search(raw) is None
@@ -143,6 +144,11 @@ class Delimited(Reader):
             before = reader.line_num
 
     def place(self, row: int) -> str:
+        if row not in self._places:  # each column of a wide table asks for the same rows
+            self._places[row] = self._place(row)
+        return self._places[row]
+
+    def _place(self, row: int) -> str:
         if self._piece.count(b"\n") == self._here:  # a row a line
             return f"line {self._line + row - self._rows}"
         for number, (line, _) in enumerate(self._lines(), self._rows):

@@ -437,7 +437,10 @@ X, Y = rows()
         ({"penalty": sm.penalties.Group(list("abcdefgh"))}, "must be integers"),
         ({"penalty": sm.penalties.Group("none.txt")}, "the file none.txt of groups does not exist"),
         ({"penalty": "l1", "C": math.inf}, "the hard margin, C = inf, is that of l2 and lp alone"),
-        ({"penalty": "l1", "solver": "active-set"}, 'alone, not of penalty="l1"; give a finite C with solver="newton", or use penalty='),
+        (
+            {"penalty": "l1", "solver": "active-set"},
+            'not of penalty="l1"; give a finite C with solver="newton", or use penalty=',
+        ),
         ({"C": math.inf, "bias": "free"}, 'with a penalised constant; use bias=1, or give a finite C$'),
         ({"penalty": "l1", "solver": "sdca"}, 'sdca does not serve penalty="l1" .*; use solver="newton"$'),
         ({"penalty": "lp:1.5", "solver": "newton"}, '^newton supports .* with p = 2 only, not 1.5'),

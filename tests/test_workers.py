@@ -1,18 +1,22 @@
 """Threads: results in order, errors, forks, and how many there are; bits of trainings and predictions."""
 
+import math
 import os
 import pickle
 import subprocess
 import sys
 import threading
 import time
+from contextlib import ExitStack
 
 import pytest
 from conftest import call, write_h5
 from reference.datasets import noisy
 
 import streammargin as sm
+from streammargin.options.table import Options
 from streammargin.solvers import leaves
+from streammargin.training.prepare import prepare
 from streammargin.workers import LEAF_BYTES, Workers, _quotas, cores
 
 
@@ -137,6 +141,23 @@ def test_a_training_goes_on_with_another_number_of_threads_in_the_same_bits(smal
         resumed = sm.train(data, threads=then, checkpoint=tmp_path / folder, **given)
         assert resumed.model.coef_.tobytes() == whole.model.coef_.tobytes()
         assert resumed.certificate == whole.certificate
+
+
+@pytest.mark.parametrize("more", [{}, {"scale": "std"}, {"valid": noisy(50, 6)}], ids=str)
+def test_the_copies_of_sums_are_taken_off_the_budget_once(small, more, monkeypatch):
+    """Scaling and held-out rows make a second plan."""
+
+    def planned():
+        with ExitStack() as stack:
+            return prepare(stack, noisy(300, 6), Options(solver="newton", **more), math.inf)
+
+    job = planned()
+    copied = job.problem.copies * job.method.sum_bytes(job.problem)
+    monkeypatch.setattr(leaves, "copies", lambda *given: 0)
+    whole = planned()
+    assert copied > 0 and whole.problem.copies == 0
+    assert job.problem.budget == whole.problem.budget - copied
+    assert job.plan.memory_bytes == whole.plan.memory_bytes + copied
 
 
 def test_predictions_and_figures_are_those_of_one_thread(small, tmp_path):

@@ -96,6 +96,8 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
         return replace(problem, budget=max(0, problem.budget - every))
 
     def fit(method: Method, problem: Problem) -> tuple[Problem, Plan]:
+        before = problem.copies * method.sum_bytes(problem)  # of an earlier plan
+        problem = replace(problem, copies=0, budget=problem.budget + before)
         try:
             found = plan_of(working, method, problem, labels, budget, own)
         except BudgetError as error:

@@ -9,6 +9,7 @@ import threading
 import time
 from contextlib import ExitStack
 
+import numpy as np
 import pytest
 from conftest import call, write_h5
 from reference.datasets import noisy
@@ -16,6 +17,7 @@ from reference.datasets import noisy
 import streammargin as sm
 from streammargin.options.table import Options
 from streammargin.solvers import leaves
+from streammargin.solvers.newton import subproblem
 from streammargin.training.prepare import prepare
 from streammargin.workers import LEAF_BYTES, Workers, _quotas, cores
 
@@ -141,6 +143,32 @@ def test_a_training_goes_on_with_another_number_of_threads_in_the_same_bits(smal
         resumed = sm.train(data, threads=then, checkpoint=tmp_path / folder, **given)
         assert resumed.model.coef_.tobytes() == whole.model.coef_.tobytes()
         assert resumed.certificate == whole.certificate
+
+
+def test_classes_are_solved_at_once_in_the_same_bits(monkeypatch, tmp_path):
+    """Each has steps of its own in memory; a checkpoint between two units goes on with another number of threads."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((2_000, 12))
+    y = (X @ rng.standard_normal((12, 5)) + rng.standard_normal((2_000, 5))).argmax(axis=1)
+    monkeypatch.setattr(subproblem, "UNIT", 1.0)  # a step each
+    together, each = [], Workers.each
+    monkeypatch.setattr(
+        Workers,
+        "each",
+        lambda self, work, pieces, *most: (together.append(len(pieces)), each(self, work, pieces, *most))[1],
+    )
+    given = {"solver": "newton", "tol": 1e-8}
+    one = sm.train((X, y), threads=1, **given)
+    assert one.converged and max(together) == 1
+    for units in (3, 9):
+        stops = iter([None] * units)
+        sm.train(
+            (X, y), threads=3, checkpoint=tmp_path / f"{units}", should_stop=lambda s=stops: next(s, "signal"), **given
+        )
+        two = sm.train((X, y), threads=2, checkpoint=tmp_path / f"{units}", **given)
+        assert two.model.coef_.tobytes() == one.model.coef_.tobytes()
+        assert two.certificate == one.certificate
+    assert max(together) == 3
 
 
 @pytest.mark.parametrize("more", [{}, {"scale": "std"}, {"valid": noisy(50, 6)}], ids=str)

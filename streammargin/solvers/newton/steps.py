@@ -5,6 +5,7 @@ Each pass makes some steps, and ends with a visit of all rows at frozen weights 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -19,12 +20,12 @@ from streammargin.solvers.cache import rows as store
 from streammargin.solvers.linear import LinearSolver
 from streammargin.solvers.newton import sample
 from streammargin.solvers.newton.bound import begin_look, look_report
-from streammargin.solvers.newton.steps_state import StepsState, middle_centres
+from streammargin.solvers.newton.steps_state import SOFTNESS, StepsState, middle_centres
 from streammargin.solvers.newton.subproblem import Proximal, solve, step_work
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.rounding import blur
-from streammargin.solvers.roles import new
 from streammargin.solvers.state import labels_of, labels_of_one
+from streammargin.workers import ALONE
 
 LIKELY = 0.9  # of tol: the gap that steps in memory aim at, so that the look proves tol
 MOST_BETWEEN_LOOKS = 12  # most steps in memory between two looks
@@ -42,9 +43,7 @@ class Steps(LinearSolver[StepsState]):
         return max(super().sum_bytes(problem), 8 * (problem.features + 1) * (problem.features + 2))
 
     def reserved_bytes(self, problem: Problem) -> int:
-        width = problem.features + 1
-        of_one = 40 * problem.rows + 8 * width * (width + 6 + GRAM_ROWS)  # for the steps of one problem
-        return of_one + (sample.sample_bytes(problem) if sample.samples(problem) else 0)
+        return _of_one(problem) + (sample.sample_bytes(problem) if sample.samples(problem) else 0)
 
     def start(self, problem: Problem, labels: RowLabels) -> StepsState:
         state = super().start(problem, labels)
@@ -66,53 +65,66 @@ class Steps(LinearSolver[StepsState]):
         state.look.seen = state.part = 0
 
     def run_block(self, problem: Problem, state: StepsState, active: np.ndarray, block: Block, first: int) -> Share:
-        if state.sampling:
-            return self._start_from_sample(problem, state, active, block)
-        state.sample = None
-        due = active[state.due[active]]
-        if due.size:
-            self._steps(problem, state, due[0], block, steps_between_looks(problem, active))
-            return 1.0 - due.size / active.size
+        left = active[~state.started[active]] if state.sampling else active[state.due[active]]
+        if left.size:
+            self._at_once(problem, state, left, block, steps_between_looks(problem, active))
+            if state.sampling and state.started[active].all():
+                state.sampling, state.sample = False, None
+            return 1.0 - left.size / active.size
         if state.look.seen == 0:
             begin_look(problem, state, active)
         return self._look(problem, state, active, block, first)
 
-    def _start_from_sample(self, problem: Problem, state: StepsState, active: np.ndarray, block: Block) -> float:
-        """One unit of work on the sample, for the first problem that has not started; smooth losses have no centres."""
-        drawn = state.sample = state.sample or sample.draw(problem, state.labels, block)
-        left = active[~state.started[active]]
-        k, proximal = left[0], state.proximal
-        done = sample.start_from(problem, drawn, proximal, k, state.w[k])
-        state.multiplications += proximal.multiplications
-        proximal.multiplications = 0.0
+    def _at_once(self, problem: Problem, state: StepsState, left: np.ndarray, block: Block, most: int) -> None:
+        """One unit of the first of these problems; of several on as many cores, as each has arrays of its own."""
+        spare = problem.budget - problem.size - self.memory(problem)
+        together = left[: 1 + max(0, min(problem.workers.threads - 1, spare // _of_one(problem)))]
+        alone = problem if together.size < 2 else replace(problem, workers=ALONE)
+        if state.sampling and state.sample is None:
+            state.sample = sample.draw(problem, state.labels, block)
+
+        def unit(k: int) -> float:
+            if state.sample is not None:
+                return self._start_from_sample(alone, state, k, state.sample)
+            return self._steps(alone, state, k, block, most)
+
+        for made in problem.workers.each(unit, together.tolist()):
+            state.multiplications += made
+
+    def _start_from_sample(self, problem: Problem, state: StepsState, k: int, drawn: sample.Sample) -> float:
+        """One unit of work on the sample for problem k, in multiplications; smooth losses have no centres."""
+        now = state.proximal(k, state.drawn[k])
+        done = sample.start_from(problem, drawn, now, k, state.w[k])
+        state.drawn[k] = now.centres
         if done:
+            share = 1.0
             if not smooth(problem.loss):
-                share = sample.largest_share(problem, drawn.labels, k, proximal.centres)
-                state.softness[k] *= 1.0 / share
+                share = sample.largest_share(problem, drawn.labels, k, now.centres)
                 if drawn.rows.rows() == problem.rows:
-                    state.alpha[k] = proximal.centres
+                    state.alpha[k] = now.centres
                 else:
                     middle_centres(problem, state, k, share)
-            state.proximal = new(Proximal, problem)
+            state.drawn[k] = NONE
+            state.keep(
+                k, Proximal(centres=NONE, softness=0.0 if smooth(problem.loss) else SOFTNESS / share, height=0.0)
+            )
             state.started[k] = True
             state.due[k] = not sample.takes_all(problem)  # certify only after steps on all rows
-            state.sampling = left.size > 1
-        return 1.0 - left.size / active.size
+        else:
+            state.keep(k, now)
+        return now.multiplications
 
-    def _steps(self, problem: Problem, state: StepsState, k: int, block: Block, most: int) -> None:
+    def _steps(self, problem: Problem, state: StepsState, k: int, block: Block, most: int) -> float:
         """One unit of the steps of problem k, until a look is likely to prove the weights, or `most` steps are made."""
-        proximal = Proximal(
-            centres=state.alpha[k], softness=float(state.softness[k]), height=float(state.height[k]),
-            steps=int(state.steps[k]), made=int(state.made[k]),
-        )  # fmt: skip
-        w = state.w[k]
+        now, w = state.proximal(k, state.alpha[k]), state.w[k]
         done = solve(
-            problem, leaves.parts(problem, block), labels_of_one(problem, state, k), proximal, w, np.zeros_like(w),
+            problem, leaves.parts(problem, block), labels_of_one(problem, state, k), now, w, np.zeros_like(w),
             0.0, LIKELY * problem.tol, most, to_prove=True,
         )  # fmt: skip
-        state.multiplications += proximal.multiplications
-        state.softness[k], state.height[k], state.steps[k] = proximal.softness, proximal.height, proximal.steps
-        state.made[k], state.due[k] = 0 if done else proximal.made, not done
+        now.made = 0 if done else now.made
+        state.keep(k, now)
+        state.due[k] = not done
+        return now.multiplications
 
     def _look(self, problem: Problem, state: StepsState, active: np.ndarray, block: Block, first: int) -> Share:
         """Add the sums of a unit of these rows at the current weights."""
@@ -138,6 +150,12 @@ class Steps(LinearSolver[StepsState]):
 
     def weights(self, problem: Problem, state: StepsState) -> np.ndarray:
         return state.w.copy()
+
+
+def _of_one(problem: Problem) -> int:
+    """Bytes for the steps of one problem."""
+    width = problem.features + 1
+    return 40 * problem.rows + 8 * width * (width + 6 + GRAM_ROWS)
 
 
 def steps_between_looks(problem: Problem, active: np.ndarray) -> int:

@@ -5,13 +5,15 @@ Their results are sums, so that the rows could be split over several processes.
 
 from __future__ import annotations
 
+import numpy as np
+
 from streammargin.compiled import newton as kernel
 from streammargin.losses.base import smooth
 from streammargin.solvers.newton.bound import Looking
 from streammargin.solvers.newton.sample import Sample
 from streammargin.solvers.newton.subproblem import Proximal
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.roles import K, N, Rows, Scratch, Shared, Sum, b1, f8, i8, of, state
+from streammargin.solvers.roles import K, Lists, N, Rows, Scratch, Shared, Sum, b1, f8, i8, of, state
 from streammargin.solvers.state import labels_of
 
 SOFTNESS = 0.5  # the first 1 / sigma, relative to the caps: with 1/8 steps diverged, with 2 there are more steps
@@ -21,9 +23,9 @@ SOFTNESS = 0.5  # the first 1 / sigma, relative to the caps: with 1/8 steps dive
 class StepsState(Looking):
     """Weights w (K, d+1), and at w the sums `look` and the `margins` (K, n); norms (n,): of the rows.
 
-    alpha (K, n): proximal centres; softness, height, steps, made (K,): of the proximal step on all rows, as in
-    `Proximal`; proximal: that of the sample. largest (K, 1): the largest centre; due: steps are left to make; started:
-    the problem has started from the sample, which is used while `sampling`.
+    alpha (K, n): proximal centres; softness, height, steps, made (K,): of the proximal step, as in `Proximal`. It is on
+    the sample, with the centres `drawn` (K, m), until the problem has `started`, and then on all rows. largest (K, 1):
+    the largest centre; due: steps are left to make; sampling: problems are left to start.
     """
 
     alpha: Rows[f8] = of(K, N.where(lambda problem: not smooth(problem.loss)))
@@ -36,9 +38,18 @@ class StepsState(Looking):
     largest: Sum[f8] = of(K, 1, largest=(0,))
     due: Shared[b1] = of(K)
     started: Shared[b1] = of(K)
+    drawn: Lists[f8]
     sampling: bool = False
-    proximal: Proximal
     sample: Scratch[Sample | None] = None
+
+    def proximal(self, k: int, centres: np.ndarray) -> Proximal:
+        """The proximal step of problem k with these centres."""
+        softness, height, steps, made = (one[k].item() for one in (self.softness, self.height, self.steps, self.made))
+        return Proximal(centres=centres, softness=softness, height=height, steps=steps, made=made)
+
+    def keep(self, k: int, now: Proximal) -> None:
+        """Keep what changed in the proximal step of problem k."""
+        self.softness[k], self.height[k], self.steps[k], self.made[k] = now.softness, now.height, now.steps, now.made
 
 
 def move_centres(problem: Problem, state: StepsState, k: int) -> None:

@@ -189,7 +189,8 @@ def look_block(block, numbers, labels, loss, coupled, problems, point, rule, fou
     stop = 0
     while stop < block.rows():
         start, m, values = stop, 0, 0
-        while stop < block.rows() and stop - start < CHUNK and values < VALUES:
+        # with H chunks are whole: adding rows to it is what costs, and costs as much for one row as for GRAM_ROWS
+        while stop < block.rows() and stop - start < CHUNK and (values < VALUES or H is not None):
             if labels.weight(numbers.row(stop)) > 0.0:
                 present[m], lengths[m] = stop, row_norm(block, stop, 2.0)
                 m += 1

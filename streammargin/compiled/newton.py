@@ -60,8 +60,9 @@ def newton_sums(
     """
     rows = block.rows()
     per_trial = w.shape[0] // trials
-    scores = np.empty((w.shape[0] if per_trial > 1 else 0, CHUNK))
-    score, size_of = np.empty(CHUNK), np.empty(CHUNK)
+    several = per_trial > 1
+    scores = np.empty((w.shape[0] if several else 1, CHUNK))
+    size_of = np.empty(CHUNK)
     present, margin, signs = np.empty(CHUNK, np.int64), np.empty(CHUNK), np.empty(CHUNK)
     caps, centres, sizes, off = np.empty(CHUNK), np.zeros(CHUNK), np.empty(CHUNK), np.empty(CHUNK)
     a, slopes, drifts = np.empty(CHUNK), np.empty(CHUNK), np.empty(CHUNK)
@@ -79,13 +80,14 @@ def newton_sums(
                 if norms.size > 0:
                     norms[row] = size
             size_of[i - start] = size
+        for k in range(w.shape[0] if several else 0):
+            score_rows(block, start, stop, w[k], scores[k])
         for k in problems:
             # first all scores, then all losses, then sums of rows, so that rows are independent; lists are always
             # written, and counted if wanted, which is faster than a branch
-            w_k = w[k]
-            for i in range(start, stop):
-                block.prefetch_row(i + 2)
-                score[i - start] = block.exact_dot(i, w_k)
+            score = scores[k if several else 0]
+            if not several:
+                score_rows(block, start, stop, w[k], score)
             m = mistakes = 0
             for i in range(start, stop):
                 row = numbers.row(i)
@@ -141,8 +143,8 @@ def newton_sums(
                 block.add_gram(free[:count], slopes[:count], few, H[k])
                 if softness[k] > 0.0:
                     block.add_rows(free[:count], drifts[:count], drift[k])
-        if per_trial > 1:
-            count_wrong(block, numbers, labels, start, stop, w, scores, wrong)
+        if several:
+            count_wrong(numbers, labels, start, stop, scores, wrong)
 
 
 @kernel(wide_sums=True)
@@ -183,16 +185,19 @@ def chunk_terms(loss, softness, caps, margins, centres, sizes, off, a, slopes):
 
 
 @register_jitable
+def score_rows(block: Block, start: int, stop: int, w: np.ndarray, score: np.ndarray) -> None:
+    """Fill the scores of the rows start .. stop by w (d+1,)."""
+    for i in range(start, stop):
+        block.prefetch_row(i + 2)
+        score[i - start] = block.exact_dot(i, w)
+
+
+@register_jitable
 def count_wrong(
-    block: Block, numbers: RowNumbers, labels: Labels, start: int, stop: int, w: np.ndarray, scores: np.ndarray,
-    wrong: np.ndarray,
-) -> None:  # fmt: skip
-    """Count, per value of C, the rows start .. stop whose class is not the one with the largest score."""
-    per_trial = w.shape[0] // wrong.size
-    for k in range(w.shape[0]):
-        for i in range(start, stop):
-            if labels.weight(numbers.row(i)) > 0.0:
-                scores[k, i - start] = block.exact_dot(i, w[k])
+    numbers: RowNumbers, labels: Labels, start: int, stop: int, scores: np.ndarray, wrong: np.ndarray
+) -> None:
+    """Count, per value of C, the rows start .. stop whose class is not the one with the largest of scores (K, rows)."""
+    per_trial = scores.shape[0] // wrong.size
     for i in range(start, stop):
         row = numbers.row(i)
         if labels.weight(row) > 0.0:

@@ -78,12 +78,14 @@ class Outcome:
         point = self.point.chosen(chosen)
         return point if self.midway is None else point.with_constants(self.midway[chosen])
 
-    def mistakes(self, problem: Problem) -> int | None:
-        """Misclassified training rows at the best C; None for a regression or without figures."""
-        if self.figures is None:
+    def most_mistakes(self, problem: Problem) -> int | None:
+        """At most so many training rows are misclassified at the best C; None for a regression or without figures.
+
+        One against the rest, such a row is on the wrong side of a line at least. `wrong` may belong to other weights.
+        """
+        if self.figures is None or problem.numeric:
             return None
-        event = certificate_event(problem, self.best(problem), self.figures, self.wrong, None)
-        return None if event["mistakes"] is None else int(event["mistakes"])
+        return sum(one.mistakes for one in self.figures[problem.groups_of(self.best(problem))])
 
 
 def certificate_event(

@@ -180,7 +180,7 @@ class Predictions:
         All are predicted where mistakes are fewer than the rows of each class. Else the last held-out errors tell.
         """
         shown = self._shown(outcome)
-        mistakes = shown.mistakes(self.problem)
+        mistakes = shown.most_mistakes(self.problem)
         if mistakes is not None and mistakes < self.present[self.present > 0].min():
             return np.ones(len(self.present), bool)
         judged = shown.valid_errors is not None and shown.figures is outcome.figures and shown.kept is None

@@ -50,11 +50,10 @@ from streammargin.solvers.roles import (
     of,
     state,
 )
+from streammargin.solvers.softness import LEAST_FALL, may_soften, next_softness, share_of_softness
 from streammargin.solvers.state import labels_of
 
 SOFTNESS = 0.5  # the first 1 / sigma, relative to the caps, as in `newton`
-LEAST_FALL, AIM = 1 / 8, 0.5  # out of core: share of the softness that is left, at least; of the goal, for the gap
-QUICK = 3  # if a proximal step took at most this many Newton steps, the softness falls faster
 MOST = 40  # most Newton steps in one proximal step
 DAMPING = 1e-3  # first damping of the Hessian, relative to its largest possible diagonal
 LEAST_DAMPING = 1e-14  # least damping: smaller ones are rounding
@@ -315,7 +314,7 @@ class ProximalNewton(LinearSolver[ProxNewton]):
                 return False
             step.damping[k] = max(0.25 * step.damping[k], LEAST_DAMPING)
         step.height[k] = height
-        near = apart - gap < 0.5 * gap or step.count[k] >= MOST
+        near = may_soften(apart - gap, gap) or step.count[k] >= MOST
         if state.softness[k] > 0.0 and not problem.resident:
             if self._soften(problem, state, k, gap, near):
                 step.height[k] = height + gap + 0.5 * moved  # the objective, as F is below it at any softness
@@ -328,10 +327,10 @@ class ProximalNewton(LinearSolver[ProxNewton]):
     @staticmethod
     def _soften(problem: Problem, state: ProxNewton, k: int, gap: float, near: bool) -> bool:
         """Lower the softness as the tolerance asks for, until steps become too long, or near the minimum of F."""
-        goal = AIM * problem.tol * float(abs(state.best.primal[k]))
-        falls = gap > goal and (near or state.step.damping[k] < DAMPING)
+        left = share_of_softness(gap, problem.tol * float(abs(state.best.primal[k])), LEAST_FALL)
+        falls = left < 1.0 and (near or state.step.damping[k] < DAMPING)
         if falls:
-            state.softness[k] *= max(LEAST_FALL, math.sqrt(goal / gap))
+            state.softness[k] *= left
         return falls
 
     @staticmethod
@@ -357,7 +356,7 @@ class ProximalNewton(LinearSolver[ProxNewton]):
     @staticmethod
     def _move_centres(problem: Problem, state: ProxNewton, k: int) -> None:
         problem.view(state.centres, k)[:] = problem.view(state.alpha, k)
-        state.softness[k] /= 4.0 if state.step.count[k] <= QUICK else 2.0
+        state.softness[k] = next_softness(float(state.softness[k]), int(state.step.count[k]))
         state.step.count[k] = 0
 
     @staticmethod

@@ -29,6 +29,7 @@ from streammargin.solvers.proof.best import best_figures
 from streammargin.solvers.proof.rounding import blur
 from streammargin.solvers.proof.sweep import Certified, CertifiedBySweep
 from streammargin.solvers.roles import Count, K, Shared, W, b1, clear, f8, i8, new, of, state
+from streammargin.solvers.softness import may_soften
 from streammargin.solvers.state import labels_for, labels_of, line_of
 
 BUFFERS = 3 << 20  # least bytes of the buffers
@@ -331,7 +332,7 @@ class NearMargin(CertifiedBySweep[NearState]):
         state.crisp[k] = min(state.softness[k], reach(state))  # for the next read, as the softness below
         proximal.harder(float(state.softness[k]), -math.inf)
         state.offset[:] = image
-        if 0.5 * float(np.square(w - image).sum()) < 0.5 * state.look.totals[k, kernel.GAP]:
+        if may_soften(0.5 * float(np.square(w - image).sum()), float(state.look.totals[k, kernel.GAP])):
             state.softness[k] /= 2.0
 
     def frozen(self, problem: Problem, state: NearState, k: int) -> np.ndarray:

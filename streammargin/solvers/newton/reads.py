@@ -27,6 +27,7 @@ from streammargin.solvers.newton.subproblem import direction
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.rounding import blur
 from streammargin.solvers.roles import K, Shared, Sum, W, f4, f8, i8, of, state
+from streammargin.solvers.softness import LEAST_FALL, may_soften, share_of_softness
 from streammargin.solvers.state import labels_of
 
 SOFTNESS = 0.5  # the first 1 / sigma, relative to the caps
@@ -34,10 +35,8 @@ WIDE = 4.0  # the same at w = 0: all rows have a positive slope
 WIDER = 8.0  # times the softness after a step that was too long, as no row had a slope
 OVERSHOT = 0.3  # a step is shortened if the slope at its end exceeds this times the initial descent
 SHORTEST, LONGEST = 0.1, 0.9  # shares of a step that may be left when it is shortened
-LEAST_FALL = 1 / 8  # share of the softness that is left after a read, at least
 STAYS = 0.9  # a share above this is 1
 EVEN = 24  # times the gap of a row spread evenly over the softened part is its cap times the width of that part
-ENOUGH = 0.5  # of the goal: the gap that the softness aims at; the rest is for the distance of w from A^T a
 NO_KEYS = np.empty(0, f4)
 
 
@@ -149,7 +148,7 @@ class Reads(LinearSolver[ReadsState]):
             begun.active[k] = state.look.totals[k, kernel.ACTIVE]
             if begun.H.size:
                 begun.H[k] = H
-            near = -0.5 * float(gradient @ ahead) < 0.5 * state.look.totals[k, kernel.GAP]
+            near = may_soften(-0.5 * float(gradient @ ahead), float(state.look.totals[k, kernel.GAP]))
             begun.drift[k] = state.drift[k] if near else 0.0
             share = max(moved, self._aim(problem, state, k))
             # with fewer rows than columns the quadratic model is accurate only nearby
@@ -175,8 +174,8 @@ class Reads(LinearSolver[ReadsState]):
     @staticmethod
     def _aim(problem: Problem, state: ReadsState, k: int) -> float:
         """The least share of the softness that a step may leave; the gap falls with its square."""
-        gap, goal = float(state.look.totals[k, kernel.GAP]), ENOUGH * problem.tol * float(abs(state.best.primal[k]))
-        return max(float(state.fall[k]), math.sqrt(goal / gap)) if gap > 0.0 else 1.0
+        gap, goal = float(state.look.totals[k, kernel.GAP]), problem.tol * float(abs(state.best.primal[k]))
+        return share_of_softness(gap, goal, float(state.fall[k]))
 
     @staticmethod
     def _direction(state: ReadsState, k: int) -> np.ndarray:

@@ -13,11 +13,12 @@ from streammargin.rows.labels import Labels, RowNumbers
 from streammargin.solvers.base import UNIT, matrix_work
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import Shared, Total, f8, of, state
+from streammargin.solvers.softness import may_soften, next_softness, share_of_softness
 
 PIVOT = 1e-13  # a pivot below this times its diagonal entry is rounding
 MOST_STEPS = 80  # most steps; more would mean that rounding prevents convergence
-QUICK = 3  # if a proximal step took at most this many Newton steps, the softness falls faster
 ACTIVE_LEFT = 10  # least rows with a slope, in multiples of the columns, to lower the softness within a proximal step
+LEAST_LEFT = 0.25  # least share of the softness that is left within a proximal step
 WORTH = 0.7  # the softness is lowered within a proximal step only to less than this share
 FALLEN = 1e-6  # if ||w||^2 falls to this share of its maximum, margins are recomputed, as updates keep the rounding
 LINE_SEARCH = 10  # rough multiplications per row of a line search
@@ -192,14 +193,14 @@ def solve(
             return True
         dual = float(totals[kernel.DUAL]) - 0.5 * float(theta @ theta)
         soft = proximal.softness > 0.0 and proximal.steps > 0
-        if done or (soft and away < 0.5 * gap and dual >= proximal.height):
+        if done or (soft and may_soften(away, gap) and dual >= proximal.height):
             # the proximal step is done: w is near A^T a, and the dual objective no lower than at the centres
             proximal.centres[:] = rows.a[: proximal.centres.size]
-            proximal.harder(proximal.softness / (4.0 if proximal.steps <= QUICK else 2.0), dual)
+            proximal.harder(next_softness(proximal.softness, proximal.steps), dual)
             if done:
                 return True
             continue
-        lower = proximal.softness * max(0.25, math.sqrt(0.5 * goal / gap) if gap > 0.5 * goal else 1.0)
+        lower = proximal.softness * share_of_softness(gap, goal, LEAST_LEFT)
         left = totals[kernel.ACTIVE] * lower
         if soft and lower <= WORTH * proximal.softness and left >= ACTIVE_LEFT * w.size * proximal.softness:
             # lower the softness early: the gap falls with its square. But with few active rows the quadratic model is

@@ -1,0 +1,31 @@
+"""When a loss with a kink is softened less, and by how much: one rule for all of Newton's methods.
+
+A softened loss lies below the loss. At its minimum the gap is what the softening costs, which falls with its square.
+"""
+
+from __future__ import annotations
+
+import math
+
+NEAR = 0.5  # share of that gap which the distance from the minimum stays below
+AIM = 0.5  # of the goal: the gap that the softness aims at; the rest is for the distance of the weights
+QUICK = 3  # if a proximal step took at most this many Newton steps, the softness falls faster
+LEAST_FALL = 1 / 8  # share of the softness that a read leaves, at least, where the centres stay
+
+
+def may_soften(away: float, gap: float) -> bool:
+    """Whether the softness may fall: weights this far above the minimum of the softened objective are near it.
+
+    gap: what the softening costs, the sum of the gaps of the losses.
+    """
+    return away < NEAR * gap
+
+
+def next_softness(softness: float, steps: int) -> float:
+    """The softness of the next proximal step, after one of so many Newton steps."""
+    return softness / (4.0 if steps <= QUICK else 2.0)
+
+
+def share_of_softness(gap: float, goal: float, least: float) -> float:
+    """The share of the softness at which the gap would meet its part of the goal, but not below `least`."""
+    return max(least, math.sqrt(AIM * goal / gap)) if gap > AIM * goal else 1.0

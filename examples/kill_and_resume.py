@@ -1,14 +1,14 @@
 """Kills trainings at random moments, resumes them, and compares every bit with trainings that were never killed.
 
-    python examples/kill_and_resume.py [--kills 300] [--seed 0] [--solver NAME] [--outputs]
+    python examples/kill_and_resume.py [--kills 300] [--seed 0] [--solver NAME] [--outputs] [--threads 1,2,3]
 
 Covers every solver; dense and CSR rows; two and three classes, regression and several outputs (`--outputs`: these
 alone); several C and paths over C; rows in
 memory and out of core; --scale; and a centred bias. Each training runs in its own process. SIGKILL ends it at start-up,
 between blocks, in a checkpoint, or before or after a change of stage. Checkpoints may take half of the time here. Short
-phases, such as a certificate, are targeted. The training is restarted until it finishes. Then the weights, the
-model's header and the log are compared, except checkpoints, times, memory and bytes read. Exit code 1 if anything
-differs.
+phases, such as a certificate, are targeted. The training is restarted until it finishes, each time with one of
+`--threads`, at random. Then the weights, the model's header and the log are compared, except checkpoints, times, memory
+and bytes read. Exit code 1 if anything differs.
 """
 
 import argparse
@@ -138,10 +138,10 @@ def least_memory(path, **options):
     raise AssertionError("a budget of 1M was enough")
 
 
-def command(way, folder):
-    """The same command for every start."""
+def command(way, folder, threads="1"):
+    """The same command for every start, but for the number of threads."""
     return ["train", *way, "-o", str(folder / "model.npz"), "--log-json", str(folder / "log"), "-q", "--checkpoint",
-            str(folder / "checkpoints"), "--checkpoint-seconds", "0.001"]  # fmt: skip
+            str(folder / "checkpoints"), "--checkpoint-seconds", "0.001", "--threads", threads]  # fmt: skip
 
 
 def start(arguments, phase=None):
@@ -216,6 +216,7 @@ def run():
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--solver", choices=sorted(set(names()) - {"auto"}), help="this one alone")
     parser.add_argument("--outputs", action="store_true", help="trainings for several outputs alone")
+    parser.add_argument("--threads", type=lambda text: text.split(","), default=["1"], metavar="N,...")
     options = parser.parse_args()
     moments = random.Random(options.seed)
     checkpoint.SHARE = 0.5  # also for the processes that are started later
@@ -244,7 +245,8 @@ def run():
             while True:
                 phase = moments.choice(PHASES)
                 moment = moments.uniform(0.0, seconds) if phase is None else 600.0
-                if (code := finished(start(command(way, folder), phase), moment)) is not None:
+                again = command(way, folder, moments.choice(options.threads))
+                if (code := finished(start(again, phase), moment)) is not None:
                     break
                 counts["kills"] += 1
                 there = os.listdir(folder / "checkpoints") if (folder / "checkpoints").exists() else []

@@ -12,16 +12,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streammargin.driver.plan import column_names
+from streammargin.driver.plan import column_names, least_budget
 from streammargin.errors import DataError, UsageError
 from streammargin.files import as_path, temporary_folder
 from streammargin.kinds import threads_of
 from streammargin.losses import is_numeric, make_loss
 from streammargin.losses.base import Loss, called, coupled, has
 from streammargin.model.columns import ERROR, checked, match, matched_order, matching_bytes, order_of
-from streammargin.model.evaluation import OfClasses, OfNumbers, OfSeveral, Tally
+from streammargin.model.evaluation import OfClasses, OfNumbers, OfSeveral, Tally, rankings
 from streammargin.model.file import NAMES, write_model
 from streammargin.model.probability import METHOD, OF_ALL, able, of_labels, probabilities
+from streammargin.model.ranking import rows_in
 from streammargin.model.tables import TABLE, AnyRows, MatrixRows, TableRows, is_rows, plain_schema
 from streammargin.points.base import Answer, answered, score
 from streammargin.points.table import kind_of
@@ -43,6 +44,8 @@ from streammargin.workers import ALONE, Workers
 
 LOG = logging.getLogger("streammargin")
 _BUDGET = 96 << 20  # for blocks of rows, where none is given
+# least bytes for ranks, of those that a plan leaves free; where there is room, one of so many bytes of the budget
+_RANKS, _RANKED = 4 << 20, 8
 _SCORES = 1 << 20  # bytes of scores, or of labels, at a time: a block in memory may be all rows
 
 
@@ -197,9 +200,10 @@ class Model:
         yield TableRows(data, schema, asked, label, id, memory)
 
     def score_blocks(
-        self, source: AnyRows, memory: int | None = None, missing_columns: str = ERROR, workers: Workers = ALONE
-    ) -> Iterator[Scored]:
-        """The scores over a source or a table, in order, within `memory` bytes, the model included.
+        self, source: AnyRows, memory: int | None = None, missing_columns: str = ERROR, workers: Workers = ALONE,
+        beside: int = 0,
+    ) -> Iterator[Scored]:  # fmt: skip
+        """The scores over a source or a table, in order, within `memory` bytes, the model included, and those `beside`.
 
         None: 96 MiB besides the model and the column names. Raises DataError when the columns are not the model's,
         UsageError for a budget that is too small.
@@ -216,7 +220,7 @@ class Model:
             names = self.feature_names_in_
             memory = held + _BUDGET + (0 if names is None else matching_bytes(names, source))
         answer = self._answer_for(source, memory, held, checked(missing_columns))
-        for start, _, block in read_blocks(source, memory, held):
+        for start, _, block in read_blocks(source, memory, held + beside):
             yield from self._scored(source, answer, workers, start, block)
 
     def _scored(
@@ -335,17 +339,18 @@ class Model:
         """
         word = self._loss() if loss is None else make_loss(loss)
         memory = None if memory is None else parse_size(memory)
-        tally = self._tally(word, _BUDGET if memory is None else memory // 4)
         rows = 0
         asked = Asked(unknown=unknown)
         with (
             self.rows_of(data, x=x, y=y, labelled=True, asked=asked, memory=memory) as source,
             contextlib.closing(Workers(threads_of(threads))) as workers,
         ):
+            ranks = self._bytes_for_ranks(source, memory)
+            tally = self._tally(word, ranks)
             stored = LabelCursor(source.labels()) if isinstance(source, Source) else None
             if isinstance(source, MatrixRows) and y is not None and not isinstance(y, str):
                 stored = LabelCursor(iter([as_array(y, "y")]))
-            for part in self.score_blocks(source, memory, missing_columns, workers):
+            for part in self.score_blocks(source, memory, missing_columns, workers, ranks - _RANKS):
                 labels = part.labels if stored is None else stored.take(len(part.scores))
                 if labels is None:
                     raise DataError(f"{source.name} has no labels; name them with `y`")
@@ -364,8 +369,18 @@ class Model:
                 "with `y`"
             )
 
+    def _bytes_for_ranks(self, source: AnyRows, memory: int | None) -> int:
+        """Bytes of ranks in memory, where the least blocks leave room for more than a few."""
+        share = (_BUDGET if memory is None else memory) // _RANKED
+        if memory is not None and isinstance(source, Source):
+            share = min(share, memory - least_budget(source, self.nbytes))
+        return max(_RANKS, share)
+
     def _tally(self, word: Loss | None, memory: int) -> Tally:
-        """An object that sums the figures, and this loss. Raises UsageError for a loss of another kind."""
+        """An object that sums the figures, and this loss, with ranks in `memory` bytes.
+
+        Raises UsageError for a loss of another kind.
+        """
         from streammargin.compiled.overloads import expose
 
         loss, top = (None, None) if word is None else (self._terms(word), getattr(word, "top", None))
@@ -375,23 +390,24 @@ class Model:
             raise UsageError(f"the model predicts {'numbers' if self.numeric else 'classes'}; give a loss for these")
         expose(type(loss))
         if self.outputs is not None:
-            each, joint = memory // len(self.outputs), loss if coupled(loss) else None
+            joint = loss if coupled(loss) else None
             if word is not None:
                 loss = word.of_one()
                 expose(type(loss))
-            parts = [self._tally_of_one(loss, top, 0.0, each) for _ in self.outputs]
+            most = rows_in(memory, len(self.outputs))
+            parts = [self._tally_of_one(loss, top, 0.0, most) for _ in self.outputs]
             return OfSeveral(self.outputs, parts, joint)
         length = self.answer.length(float(self.header.get("p", 2.0)))
-        return self._tally_of_one(loss, top, length, memory)
+        return self._tally_of_one(loss, top, length, rows_in(memory, rankings(len(self.classes_))))
 
-    def _tally_of_one(self, loss: Any, top: float | None, length: float, memory: int) -> Tally:
-        """The figures of one label or number of a row."""
+    def _tally_of_one(self, loss: Any, top: float | None, length: float, most: int) -> Tally:
+        """The figures of one label or number of a row; most: rows of a ranking in memory."""
         if self.numeric:
             return OfNumbers(loss, top)
         probable = None
         with contextlib.suppress(UsageError):
             probable = functools.partial(probabilities, self.check_probabilities())
-        return OfClasses(self.classes_, self.header.get("positive"), loss, top, length, memory, probable)
+        return OfClasses(self.classes_, self.header.get("positive"), loss, top, length, most, probable)
 
     def _terms(self, word: Loss) -> Any:
         """The terms of a loss: where all classes have one W, those of its form for all classes at once."""

@@ -32,6 +32,11 @@ class Tally(Protocol):
         """What `Model.evaluate` returns, of this many rows."""
 
 
+def rankings(classes: int) -> int:
+    """How many rankings of scores this many classes have."""
+    return classes if 2 < classes <= MOST_RANKED else int(classes == 2)
+
+
 def largest_losses(loss: Any, margins: np.ndarray, top: float) -> float:
     """The sum of the `top` largest losses of each column of margins (n, K): the least of top e + sum phi(u + e).
 
@@ -58,7 +63,8 @@ class OfClasses:
     """Mistakes, losses and the smallest margin of labels.
 
     classes: (k,) labels; rest: the label that was told from all others, or None; loss: terms, or None; top: how many
-    of the largest losses count, None for all; length: of the weights of two classes, in the norm of the penalty.
+    of the largest losses count, None for all; length: of the weights of two classes, in the norm of the penalty; most:
+    rows of each ranking in memory.
     """
 
     smallest: float
@@ -74,14 +80,13 @@ class OfClasses:
     probable: Callable[[np.ndarray], np.ndarray] | None
 
     def __init__(
-        self, classes: np.ndarray, rest: Any, loss: Any, top: float | None, length: float, memory: int,
+        self, classes: np.ndarray, rest: Any, loss: Any, top: float | None, length: float, most: int,
         probable: Callable[[np.ndarray], np.ndarray] | None,
     ) -> None:  # fmt: skip
         self.classes, self.loss, self.top, self.length = classes, loss, top, length
         k = len(classes)
         self.confusion = np.zeros((k, k), np.int64) if k <= MOST_CONFUSED else None
-        ranked = k if 2 < k <= MOST_RANKED else 1 if k == 2 else 0
-        self.rankings: list[Ranking] = [Ranking(memory // max(1, ranked)) for _ in range(ranked)]
+        self.rankings: list[Ranking] = [Ranking(most) for _ in range(rankings(k))]
         self.probable, self.surprise = probable, 0.0
         self.among: dict[int, int] = {n: 0 for n in AMONG if n < k}
         self.known: Codes = Codes(classes, rest, "the evaluated rows")

@@ -1,5 +1,7 @@
 """The figures of `evaluate` beside scikit-learn's, to 1e-12."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from sklearn import metrics
@@ -51,7 +53,7 @@ def test_figures_are_those_of_scikit_learn(classes, loss):
         assert share == pytest.approx(metrics.top_k_accuracy_score(y, scores, k=int(k), labels=labels), rel=1e-12)
 
 
-@pytest.mark.parametrize("most", [1 << 20, 1 << 30])
+@pytest.mark.parametrize("most", [99, 999, 30_000, 1 << 20])
 def test_ranks_on_disk_are_those_in_memory(monkeypatch, tmp_path, most):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     rng = np.random.default_rng(0)
@@ -60,11 +62,25 @@ def test_ranks_on_disk_are_those_in_memory(monkeypatch, tmp_path, most):
     ranks = ranking.Ranking(most)
     for start in range(0, 300_000, 40_000):
         ranks.add(scores[start : start + 40_000], positive[start : start + 40_000])
-    spilled = ranks._folder is not None
+    spilled = bool(ranks._levels)
     area, precision = ranks.figures()
-    assert spilled == (most < 1 << 30) and list(tmp_path.iterdir()) == []
+    assert spilled == (most < 1 << 20) and list(tmp_path.iterdir()) == []
     assert area == pytest.approx(metrics.roc_auc_score(positive, scores), rel=1e-12)
     assert precision == pytest.approx(metrics.average_precision_score(positive, scores), rel=1e-12)
+
+
+@pytest.mark.parametrize("digits", [16, 0], ids=["all differ", "few scores"])
+def test_ranks_take_no_more_memory_than_they_may(digits):
+    rng, most = np.random.default_rng(0), 1 << 20
+    ranks = ranking.Ranking(ranking.rows_in(most, 1))
+    tracemalloc.start()
+    for _ in range(200):
+        scores = np.round(rng.normal(size=5_000), digits)
+        ranks.add(scores, scores > rng.normal(size=5_000))
+    area, _ = ranks.figures()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert 0.7 < area < 0.9 and peak < most
 
 
 def test_a_class_alone_has_no_ranks():

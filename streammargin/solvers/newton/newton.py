@@ -274,10 +274,11 @@ def leave_near(problem: Problem, state: NearState, watch: Watch, report: PassRep
     """Switch to a Newton step a read when the cached rows make no progress.
 
     Where too few rows fit, or the loss is smooth, that is right after the first pass, with its weights as a start.
+    Where very many rows lie at the margin, the cached ones may reach far from it at first only.
     """
     waited = passes_without_progress(problem, state.best, watch.stall, active)
-    few = not enough_rows_fit(problem) or (state.number == 1 and not reaches_far(problem, state))
-    return "reads" if smooth(problem.loss) or waited >= STUCK or few else ""
+    near = enough_rows_fit(problem) and reaches_far(problem, state)
+    return "reads" if smooth(problem.loss) or waited >= STUCK or not near else ""
 
 
 def leave_steps(problem: Problem, state: StepsState, watch: Watch, report: PassReport, active: np.ndarray) -> str:

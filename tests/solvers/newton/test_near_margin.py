@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 
+import h5py
 import numpy as np
 import pytest
 from reference import newton
@@ -13,6 +14,7 @@ from reference.whole_pass import make_problem
 
 import streammargin as sm
 from streammargin.compiled import newton as kernel
+from streammargin.data_tools.generate import generate
 from streammargin.driver import plan
 from streammargin.rows.labels import Labels, numbered_from
 from streammargin.solvers.cache import rows as row_store
@@ -212,10 +214,23 @@ def test_all_rows_with_a_loss_are_kept_where_they_are_few(C, monkeypatch):
 
 
 def test_steps_that_stall_lead_back_to_cached_rows_once(monkeypatch):
-    monkeypatch.setattr(newton_solver, "reaches_far", lambda problem, state: False)
+    monkeypatch.setattr(newton_solver, "reaches_far", lambda problem, state: state.number > 1)
     result = apart(20_000, 5, 100.0, 80, monkeypatch, tol=1e-3, passes=40)
     kept = [event["kept_rows"] for event in result.history if event["event"] == "pass_end"]
     assert result.converged and kept[0] > 0 and kept[1] == 0 and kept[-1] > 0
+
+
+def test_cached_rows_that_reach_far_at_first_only_are_left(tmp_path, monkeypatch):
+    """A fifth of the rows lie at the margin itself."""
+    path = tmp_path / "rows.h5"
+    generate(str(path), rows=20_000, features=5, separable=0.3)
+    with h5py.File(path) as file:
+        X, y = file["X"][:], file["y"][:]
+    monkeypatch.setattr(near_margin, "cache_bytes", lambda problem: int(400 * near_margin.row_bytes(problem)))
+    source = CountingSource(X, y, np.linspace(0, len(y), 21).astype(int))
+    result = sm.train(source, solver="newton", C=1.0, tol=1e-3, passes=20)
+    kept = [event["kept_rows"] for event in result.history if event["event"] == "pass_end"]
+    assert result.converged and kept[1] > 0 and kept[-1] == 0
 
 
 def test_more_rows_with_a_loss_than_fit_do_no_harm(small_plans, monkeypatch):

@@ -15,6 +15,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from streammargin.cli import last_resort
+from streammargin.cli.allocator import return_freed_arrays
 
 SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 SWALLOWED = 0.3  # seconds after which the exception of a signal has come to nothing, if nothing cleans up after it
@@ -39,6 +40,7 @@ def guarded(program: str, load: Callable[[], Callable[[], int]]) -> int:
         catch_signals()
         repair_streams()
         watch(program)
+        return_freed_arrays()
         code = load()()
         sys.stdout.flush()  # what --help wrote, say
         return code

@@ -16,7 +16,6 @@ from types import FrameType
 from typing import TYPE_CHECKING, TypeAlias
 
 from streammargin.cli import entry
-from streammargin.cli.allocator import return_freed_arrays
 from streammargin.cli.options import Parser, add_common, add_table, flags, name
 from streammargin.cli.outputs import Outputs
 from streammargin.cli.remarks import say, shell_text
@@ -203,7 +202,6 @@ def run(options: argparse.Namespace) -> int:
 def _train(options: argparse.Namespace, problem: Options, save: Callable[[TrainResult], str], sinks: _Sinks) -> int:
     from streammargin.api import train_by
 
-    return_freed_arrays()
     with _Signals() as signals:
         data = options.data[0] if len(options.data) == 1 else options.data
         result = train_by(data, problem, [sinks], signals.should_stop)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 from collections.abc import Iterator
@@ -94,10 +95,12 @@ class MatrixRows:
     """
 
     def __init__(self, stack: ExitStack, data: Any, features: int, how: How, ids: bool = False) -> None:
-        from streammargin.tables.matrices.open import open_matrix
+        from streammargin.tables.matrices.open import fingerprint, open_matrix
 
         paths = [os.fspath(path) for path in (data if isinstance(data, list) else [data])]
         self.name = paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
+        self._fingerprint = functools.partial(fingerprint, paths)
+        self._before = self._fingerprint()
         self.found = open_matrix(paths, how)
         self.names = self.found.names
         stored = self.found.features
@@ -130,6 +133,7 @@ class MatrixRows:
             ids = None if self.ids is None else np.array(list(itertools.islice(self.ids, batch.rows)), object)
             yield Rows(first, _block(batch, self.found.dtype, self.features), batch.labels, ids)
             first += batch.rows
+        check_same(self._fingerprint(), self._before, self.name)
         if not first:
             raise DataError(f"{self.name} has no rows; check the input")
 

@@ -3,9 +3,11 @@
 import csv
 import io
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from streammargin.errors import DataError
 from streammargin.tables.open import open_table
 from streammargin.tables.textfile import Text
 
@@ -38,3 +40,19 @@ def test_rows_and_their_lines(tmp_path_factory, rows, end, last, size):
     finally:
         Text.pieces = PIECES
     assert found == [(*row, f"line {line}") for row, line in zip(rows, lines, strict=True)]
+
+
+@pytest.mark.parametrize("row", [0, 2])
+def test_a_field_may_be_as_long_as_a_line(tmp_path, row):
+    """Python's csv has a limit of 131,072 bytes, and only first lines and messages are read by it."""
+    texts = ["a b", "b c", "c d"]
+    texts[row] = 40_000 * "long " + "one"
+    path = tmp_path / "t.csv"
+    path.write_text("text,x,y\n" + "".join(f'"{text}",{k},{k % 2}\n' for k, text in enumerate(texts)))
+    limit = csv.field_size_limit()
+    batches = list(open_table(str(path)).batches(["text"], frozenset(["text"])))
+    assert [text for batch in batches for text in batch.column(0).to_pylist()] == texts
+    assert csv.field_size_limit() == limit
+    path.write_text(path.read_text() + "few\n")
+    with pytest.raises(DataError, match="line 5: 1 columns where the first line has 3"):
+        list(open_table(str(path)).batches(["text"], frozenset(["text"])))

@@ -9,6 +9,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from conftest import HANGS
+from pyarrow import csv as pa_csv
 from pyarrow import feather, parquet
 
 import streammargin as sm
@@ -141,11 +142,10 @@ def test_rows_that_change_while_they_are_read_are_no_spool(table, tmp_path, monk
         sm.train(str(path), y=None if form == "svm" else "y", spool=str(tmp_path))
     assert os.listdir(tmp_path) == [path.name]
     monkeypatch.undo()
-    if form != "svm":
-        model = sm.train(str(path), y="y").model
-        monkeypatch.setattr(type(model), "score_blocks", changing(type(model).score_blocks, path))
-        with pytest.raises(DataError, match=r"was changed while it was read; start again"):
-            model.predict(str(path))
+    model = sm.train(str(path), y=None if form == "svm" else "y").model
+    monkeypatch.setattr(type(model), "score_blocks", changing(type(model).score_blocks, path))
+    with pytest.raises(DataError, match=r"was changed while it was read; start again"):
+        model.predict(str(path))
 
 
 def changing(score_blocks, path):
@@ -164,3 +164,34 @@ def test_text_is_parsed_in_smaller_pieces(table, tmp_path):
     reader = open_table(str(tmp_path / "t.csv"), room=Room(1 << 20))
     batches = list(reader.batches(["x0"], frozenset()))
     assert len(batches) > 5 and sum(batch.num_rows for batch in batches) == 5000
+
+
+def peak_bytes(path, folder):
+    """Resident bytes at most of a training with 24M, its spool included."""
+    command = [sys.executable, "-m", "streammargin", "train", str(path), "-o", str(folder / "m.npz"), "--memory", "24M",
+               "--spool", str(folder), "--force", "-q"]  # fmt: skip
+    process = subprocess.Popen(command)
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0
+    return used.ru_maxrss << 10
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="peaks are those of Linux")
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_a_training_with_its_spool_keeps_to_the_budget(tmp_path, form):
+    """Words, labels of text, and what the allocator of Arrow would keep were 30 to 60 MiB above it."""
+    random = np.random.default_rng(0)
+    frame = pd.DataFrame({f"x{k}": random.standard_normal(600_000).round(4) for k in range(12)})
+    frame["w"] = random.choice(["Bern", "Rome", "Oslo"], len(frame))
+    frame["y"] = np.where(frame["x0"] + random.standard_normal(len(frame)) > 0.0, "yes", "no")
+    peaks = {}
+    for rows in (len(frame), 100):
+        path = tmp_path / f"t{rows}.{form}"
+        pa_csv.write_csv(pa.table(frame[:rows]), path) if form == "csv" else frame[:rows].to_parquet(path, index=False)
+        if rows == len(frame):
+            peak_bytes(path, tmp_path)  # compiles
+            os.unlink(tmp_path / f"{path.name}.rows.h5")
+        peaks[rows] = peak_bytes(path, tmp_path)
+    assert peaks[len(frame)] - peaks[100] <= 24 << 20

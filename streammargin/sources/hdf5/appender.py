@@ -8,6 +8,7 @@ import h5py
 import numpy as np
 
 CHUNK_BYTES = 4 << 20
+TEXT_BYTES = 64  # of a text: the object, and what HDF5 makes of it
 
 
 class Appender:
@@ -21,7 +22,8 @@ class Appender:
     def __init__(self, group: h5py.Group, name: str, dtype: Any, width: int | None = None) -> None:
         self.group, self.name, self.dtype = group, name, np.dtype(dtype)
         self.tail: tuple[int, ...] = () if width is None else (width,)
-        row_bytes = max(1, self.dtype.itemsize * (1 if width is None else width))
+        item = TEXT_BYTES if self.dtype.hasobject else self.dtype.itemsize
+        row_bytes = max(1, item * (1 if width is None else width))
         self.chunk: int = max(1, CHUNK_BYTES // row_bytes)
         self.length = 0
         self._dataset: h5py.Dataset | None = None

@@ -11,6 +11,7 @@ from streammargin.sources.hdf5.reader import RowReader
 
 _REFERENCE = np.dtype([("length", "<u4"), ("address", "<u8"), ("number", "<u4")])
 _PIECE = 1 << 16
+_FEW = 1 << 12  # references as objects take 160 bytes each
 
 
 def not_utf8(name: str, row: int, error: UnicodeDecodeError) -> DataError:
@@ -65,18 +66,21 @@ class TextReader:
 
     def read(self, start: int, stop: int) -> np.ndarray:
         """The strings (stop - start,), as objects."""
-        raw = np.empty(stop - start, self._reader.dtype)
-        self._reader.read(start, stop, raw)
         found = np.empty(stop - start, object)
-        for k, reference in enumerate(raw.view(_REFERENCE).tolist()):
-            try:
-                found[k] = self._heap.text(reference)
-            except ValueError as error:  # UnicodeDecodeError is a ValueError
-                if isinstance(error, UnicodeDecodeError):
-                    raise not_utf8(self.name, start + k, error) from None
-                raise DataError(
-                    f"{self.name}: the text of row {start + k} cannot be read ({error}); the file may be damaged"
-                ) from error
+        same: dict[str, str] = {}  # labels are few words many times
+        for low in range(start, stop, _FEW):
+            raw = np.empty(min(_FEW, stop - low), self._reader.dtype)
+            self._reader.read(low, low + len(raw), raw)
+            for k, reference in enumerate(raw.view(_REFERENCE).tolist(), low):
+                try:
+                    text = self._heap.text(reference)
+                except ValueError as error:  # UnicodeDecodeError is a ValueError
+                    if isinstance(error, UnicodeDecodeError):
+                        raise not_utf8(self.name, k, error) from None
+                    raise DataError(
+                        f"{self.name}: the text of row {k} cannot be read ({error}); the file may be damaged"
+                    ) from error
+                found[k - start] = same.setdefault(text, text)
         return found
 
     def close(self) -> None:

@@ -5,6 +5,7 @@ Every piece of the text is parsed by itself, so that messages have the number of
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import os
@@ -136,12 +137,13 @@ class Delimited(Reader):
 
     def _lines(self) -> Iterator[tuple[int, list[str]]]:
         """(number of its first line, fields) of the rows of the latest piece."""
-        reader = csv.reader(io.StringIO(self._piece.decode("utf-8"), newline=""), delimiter=self.separator, strict=True)
-        before = 0
-        for fields in reader:
-            if fields:
-                yield self._line + before, fields
-            before = reader.line_num
+        text, before = io.StringIO(self._piece.decode("utf-8"), newline=""), 0
+        with _long_fields():
+            reader = csv.reader(text, delimiter=self.separator, strict=True)
+            for fields in reader:
+                if fields:
+                    yield self._line + before, fields
+                before = reader.line_num
 
     def place(self, row: int) -> str:
         if row not in self._places:  # each column of a wide table asks for the same rows
@@ -174,6 +176,16 @@ class Delimited(Reader):
             return ""
         found = os.stat(self.path)
         return f"{found.st_size} {found.st_mtime_ns} {found.st_ino}"
+
+
+@contextlib.contextmanager
+def _long_fields() -> Iterator[None]:
+    """Python's csv takes fields as long as a line may be; its limit is one of the process."""
+    before = csv.field_size_limit(LONGEST_LINE)
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)
 
 
 def _words(column: pa.Array, trimmed: bool, guessed: bool) -> pa.Array:
@@ -252,10 +264,11 @@ def first_rows(source: Text, separator: str, most: int = 2) -> list[list[str]]:
     try:
         text = io.StringIO(decoded(kept, path, 1), newline="")
         found: list[list[str]] = []
-        for fields in csv.reader(text, delimiter=separator, skipinitialspace=True, strict=True):
-            found.append([field.strip(BLANKS) for field in fields])
-            if len(found) == most:
-                break
+        with _long_fields():
+            for fields in csv.reader(text, delimiter=separator, skipinitialspace=True, strict=True):
+                found.append([field.strip(BLANKS) for field in fields])
+                if len(found) == most:
+                    break
         return found
     except csv.Error as error:
         later = " or later" if "unexpected end" in str(error) else ""  # where a quote that is missing was to stand

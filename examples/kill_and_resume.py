@@ -3,12 +3,11 @@
     python examples/kill_and_resume.py [--kills 300] [--seed 0] [--solver NAME] [--outputs] [--threads 1,2,3]
 
 Covers every solver; dense and CSR rows; two and three classes, regression and several outputs (`--outputs`: these
-alone); several C and paths over C; rows in
-memory and out of core; --scale; and a centred bias. Each training runs in its own process. SIGKILL ends it at start-up,
-between blocks, in a checkpoint, or before or after a change of stage. Checkpoints may take half of the time here. Short
-phases, such as a certificate, are targeted. The training is restarted until it finishes, each time with one of
-`--threads`, at random. Then the weights, the model's header and the log are compared, except checkpoints, times, memory
-and bytes read. Exit code 1 if anything differs.
+alone); several C and paths over C; rows in memory and out of core; --scale; and a centred bias. Each training runs in
+its own process. SIGKILL ends it at start-up, between blocks, in a checkpoint, or before or after a change of stage.
+Checkpoints may take half of the time here. Short phases, such as a certificate, are targeted. The training is restarted
+until it finishes, each time with one of `--threads`, at random. Then the weights, the model's header and the log are
+compared, except checkpoints, times, memory and bytes read. Exit code 1 if anything differs.
 """
 
 import argparse
@@ -40,6 +39,7 @@ CLOCKS = {
 }  # fmt: skip
 ROWS, FEATURES = 24_000, 40
 PHASES = [None, None, None, "scaling", "prologue", "certificate", "bias"]  # to be killed in; None: at any moment
+OF_OUTPUTS = [None, None, None, None, "certificate"]  # the same for several outputs, which have no other of these
 
 
 def write_rows(path, sparse, classes):
@@ -220,7 +220,7 @@ def run():
     options = parser.parse_args()
     moments = random.Random(options.seed)
     checkpoint.SHARE = 0.5  # also for the processes that are started later
-    counts: Counter = Counter()
+    phases, counts = OF_OUTPUTS if options.outputs else PHASES, Counter()
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
         cases = []
@@ -243,7 +243,7 @@ def run():
             folder.mkdir()
             counts["trainings"] += 1
             while True:
-                phase = moments.choice(PHASES)
+                phase = moments.choice(phases)
                 moment = moments.uniform(0.0, seconds) if phase is None else 600.0
                 again = command(way, folder, moments.choice(options.threads))
                 if (code := finished(start(again, phase), moment)) is not None:

@@ -26,6 +26,10 @@ from streammargin.solvers.proof.rounding import blur
 from streammargin.solvers.roles import GROUPS, Axis, Float, K, N, Rows, Shared, Sum, f8, i8, of, state, u1
 from streammargin.solvers.state import labels_of
 
+# Rows of several blocks are visited until they have this share of the gap that the first visit met, at most so many
+# times. MNIST, softmax, C = 1, 6% of the rows at hand: 1e-3 in 28 reads and 21.7 CPU s; with 2 visits 1.7e-2 after 36
+# reads and 8.4 s; with 20 visits, .03: 18 reads and 32.9 s
+SETTLED, MOST_VISITS = 0.1, 8
 # Weights lie as rows read them: those of a line together, or for sparse rows those of a column
 OUTER = Axis(lambda problem: problem.features + 1 if problem.sparse else problem.count, name="d+1 or K")
 INNER = Axis(lambda problem: problem.count if problem.sparse else problem.features + 1, name="K or d+1")
@@ -99,15 +103,23 @@ class Coupled(LinearSolver[CoupledAscent]):
         return share
 
     def _visit_blocks(self, problem: Problem, state: CoupledAscent, active: np.ndarray, blocks: Blocks) -> None:
-        """Visit rows of several blocks in turns, twice while they are in memory."""
+        """Visit rows of several blocks in turns, while they are in memory: twice, and until they settle."""
         rows = sum(block.rows() for _, block in blocks)
         turns = min(TURNS, -(-rows // TURN_ROWS)) if len(blocks) > 1 else 1
         for first, block in blocks:  # a read wakes its rows: they skip visits, but no whole read
             state.sleep[first : first + block.rows()] &= AWAKE
-        for again in range(VISITS if len(blocks) > 1 else 1):
+        first_gap, before = 0.0, state.multiplications
+        for again in range(MOST_VISITS if len(blocks) > 1 else 1):
             visits = [self._visit_of(problem, state, block, first, again) for first, block in blocks]
-            seen = state.figures if again == 0 else np.zeros_like(state.figures)
+            seen = np.zeros_like(state.figures)
             self._visit(problem, state, active, take_turns(visits, 0, turns, turns), seen)
+            gap = float(seen[:, kernel.GAP].sum())
+            if again == 0:
+                state.figures += seen
+                first_gap = gap
+            enough = gap <= SETTLED * first_gap or state.multiplications - before >= UNIT
+            if again + 1 >= VISITS and enough:
+                break
 
     def _visit_part(
         self, problem: Problem, state: CoupledAscent, active: np.ndarray, first: int, block: Block

@@ -119,6 +119,21 @@ def test_out_of_core_each_value_of_C_is_certified(loss, form):
     assert result.certificate["primal"] == pytest.approx(found, rel=1e-6)
 
 
+@pytest.mark.parametrize("C, fewer", [(1.0, 0.6), (1e-5, 1.0)])
+def test_blocks_at_hand_are_visited_until_their_rows_settle(C, fewer, monkeypatch):
+    """At a large C a read is used for more visits; at a small one rows settle in two."""
+    X, y = classes(2000, 60, spread=0.3)
+
+    def reads():
+        source = CountingSource(X.astype(np.float32), y, np.linspace(0, 2000, 21).astype(int), None)
+        return train(source, loss="logistic", C=C, tol=1e-3, passes=200)
+
+    found = reads()
+    monkeypatch.setattr(coupled, "MOST_VISITS", 2)
+    twice = reads()
+    assert found.converged and twice.converged and found.passes <= fewer * twice.passes
+
+
 @pytest.mark.parametrize("loss", NAMES)
 def test_rows_that_do_not_move_are_skipped_and_woken(loss, monkeypatch):
     """The hinge leaves most rows of separate classes alone; the answer is as near as without a rest."""

@@ -54,7 +54,7 @@ def _read_text(name: str, source: Source) -> np.ndarray:
 
 
 def _missing(name: str) -> InputMissingError:
-    return InputMissingError(f"the file {name} of groups does not exist; name one, as in `penalty=group:FILE`")
+    return InputMissingError(f"the file {name} of groups does not exist; name one with an integer per line")
 
 
 def _read(groups: Any, source: Source) -> np.ndarray:

@@ -436,6 +436,7 @@ X, Y = rows()
         ({"penalty": sm.penalties.Group([0, 1, 2, 0.5, 0, 0, 0, 0])}, "column 3 has 0.5"),
         ({"penalty": sm.penalties.Group(list("abcdefgh"))}, "must be integers"),
         ({"penalty": sm.penalties.Group("none.txt")}, "the file none.txt of groups does not exist"),
+        ({"penalty": "exclusive:none.txt"}, "none.txt of groups does not exist; name one with an integer per line"),
         ({"penalty": "l1", "C": math.inf}, "the hard margin, C = inf, is that of l2 and lp alone"),
         (
             {"penalty": "l1", "solver": "active-set"},

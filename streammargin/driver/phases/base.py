@@ -18,10 +18,10 @@ def finish(course: Course, reason: str) -> None:
 
 @dataclass(frozen=True)
 class Phase:
-    """reading: what it visits, made once the read has begun. end: chooses the next phase, in units (see `Solver`).
+    """`reading` is what it visits, made once the read has begun. `end` chooses the next phase, in units (see `Solver`).
 
-    begin: what comes before the first block; clears: the state whose sums are set to 0 then. break_off: how the
-    training ends within or before this read, and why. enough: whether the blocks that are left need not be read.
+    Before the first block `begin` is called, and the sums of the state `clears` are set to 0. `break_off` ends the
+    training within or before this read. `enough` says whether the blocks that are left need not be read.
     """
 
     reading: Callable[[Course], Reading]

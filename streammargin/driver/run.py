@@ -109,7 +109,7 @@ class Run(Course):
         p, share = self.progress, None
         if self._holders is not None:
             group, rows = 1, self._visit_holder(reading, self._holders)
-        elif (share := self._prepare(reading)) is None:
+        elif p.position or not self.problem.resident or (share := self._prepare(reading)) is None:
             if self._blocks is None:
                 self._blocks = self._reader.groups(p.order[p.position :], reading.blocks)
             self._group = self._group or next(self._blocks)
@@ -128,7 +128,7 @@ class Run(Course):
     def _prepare(self, reading: Reading) -> Share:
         """One unit of the work on all rows in memory that comes before they are visited."""
         for visit, state in reading.visits:
-            if visit.prepare is not None and self.problem.resident and not self.progress.position:
+            if visit.prepare is not None:
                 block = reading.reader.whole()._replace(bias=self.problem.column)
                 share: Share = visit.prepare(self.problem, state, *visit.arguments, block)
                 return share
@@ -195,7 +195,8 @@ class Run(Course):
     @property
     def current_reader(self) -> BlockReader:
         """The reader of the current read."""
-        self._current()
+        if self.reading is None:
+            self._current()
         return self._reader
 
     def stop_reading(self) -> None:

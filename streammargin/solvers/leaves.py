@@ -69,7 +69,7 @@ def carry_out(problem: Problem, state: Any, visit: Visit, blocks: Blocks) -> Sha
         visit.each(problem, own, *visit.arguments, rows, number)
 
     for first, block in blocks:
-        if visit.leaves:
+        if visit.leaves and problem.copies > 1:
             over(problem, state, block, first, each, visit.square, visit.sums)
         else:
             each(state, block, first)

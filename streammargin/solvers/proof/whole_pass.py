@@ -114,8 +114,9 @@ class WholePass(LinearSolver[P]):
             self.check_scale(state)
             self.after_prologue(problem, state)
         clear(state.sums)
-        for group in np.setdiff1d(np.arange(problem.groups), active):
-            self.keep(problem, state, group)
+        if active.size < problem.groups:
+            for group in np.setdiff1d(np.arange(problem.groups), active):
+                self.keep(problem, state, group)
 
     def after_prologue(self, problem: Problem, state: P) -> None:
         """Called before the first pass, after the prologue."""

@@ -11,6 +11,7 @@ from streammargin.losses import terms
 from streammargin.penalties.mirror_maps import make_norm, resolve_p
 from streammargin.rows.blocks import DenseBlock
 from streammargin.rows.labels import RowLabels
+from streammargin.solvers import leaves
 from streammargin.solvers.outputs import Outputs
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.registry import make_solver
@@ -38,10 +39,14 @@ def states(solver, X, y, passes, **problem):
     method = method.stages()[method.first(told)].solver
     state, active, block = method.start(told, labels_of(y)), np.arange(1), DenseBlock(np.ascontiguousarray(X), 0.0)
     for index in range(method.prologue):
-        method.prologue_block(told, state, index, block, 0)
+        method.begin_prologue(told, state, index)
+        leaves.carry_out(told, state, method.prologue_visit(told, state, index), [(0, block)])
     for number in range(1, passes + 1):
-        method.begin_pass(told, state, number)
-        while method.run_block(told, state, active, block, 0) is not None:
+        method.begin_pass(told, state, number, np.arange(told.groups))
+        visit = method.visit(told, state, active)
+        while visit.prepare is not None and visit.prepare(told, state, active, block) is not None:
+            pass  # a unit of the work
+        while leaves.carry_out(told, state, visit, [(0, block)]) is not None:
             pass  # a part of the rows
         yield method, told, state, method.end_pass(told, state, active)
 

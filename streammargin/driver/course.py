@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from streammargin.driver.clock import Clock
 from streammargin.driver.early_stop import EarlyStop
 from streammargin.driver.events import History
+from streammargin.driver.gain import Gain
+from streammargin.driver.holders import Holders
+from streammargin.driver.labels import NO_ROWS
 from streammargin.driver.midway import Midway
 from streammargin.driver.outcome import Limits, Outcome, certificate_event, hopeless, no_margin
-from streammargin.driver.prefetch import BlockReader
-from streammargin.driver.progress import BIAS, DONE, HELD_OUT, LAST_READ, PASS, PREDICTIONS, PROLOGUE, SCALING, Progress
+from streammargin.driver.prefetch import BlockReader, ReadCounts
+from streammargin.driver.progress import (
+    BIAS,
+    CERTIFICATE,
+    DONE,
+    HELD_OUT,
+    LAST_READ,
+    PASS,
+    PREDICTIONS,
+    PROLOGUE,
+    SCALING,
+    Progress,
+)
 from streammargin.driver.ranges import Ranges
-from streammargin.driver.scaling import Scaling
+from streammargin.driver.scaling import Moments, Scaling
 from streammargin.driver.stopping import Stopping
-from streammargin.driver.validate import Predictions, Validator
+from streammargin.driver.validate import Errors, Predicted, Predictions, Validator
 from streammargin.errors import out_of_range
 from streammargin.points.base import Point
 from streammargin.rows.labels import RowLabels
@@ -26,7 +40,9 @@ from streammargin.solvers.base import Method, Solver, Stage
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof import kept
 from streammargin.solvers.proof.figures import Figures
+from streammargin.solvers.proof.kept import Kept
 from streammargin.solvers.roles import new
+from streammargin.solvers.visits import Visit
 from streammargin.sources.watched import WatchedSource
 
 
@@ -34,31 +50,40 @@ from streammargin.sources.watched import WatchedSource
 class Shared:
     """What all runs of a training share.
 
-    labels: of all rows, or none where each block's are read with it (`Method.all_labels`).
-    column: value of the constant column. watched: the sources as stored, training and held-out, of a training with
-    checkpoints; they detect altered files. start: what to begin from, for unscaled rows; None: 0.
+    labels: of all rows, or none where each block's are read with it (`Method.all_labels`). holders: of the rows that a
+    reader reads, where they are in several places. watched: the sources as stored, training and held-out, of a training
+    with checkpoints; they detect altered files. start: what to begin from, for unscaled rows; None: 0.
     """
 
     labels: RowLabels
     reader: BlockReader
-    column: float
     limits: Limits
     clock: Clock
     history: History
     should_stop: Callable[[], str | None] | None = None
     validator: Validator | None = None
     scaling: Scaling | None = None
-    midway: Midway | None = None
+    midway: bool = False
     predictions: Predictions | None = None
     watched: Sequence[WatchedSource] = ()
     start: Point | None = None
+    holders: Mapping[BlockReader, Holders] = field(default_factory=dict)
+
+
+class Reading(NamedTuple):
+    """The reader of the rows, visits with the states that they add to, and how many blocks one that is alone gets."""
+
+    reader: BlockReader
+    visits: Sequence[tuple[Visit, Any]]
+    blocks: int = 1
 
 
 class Course:
-    """What comes next depends on `state`, `watch`, `progress`, `early`, and the sums of `scaling`, `validator`, `bias`.
+    """What comes next depends on `states` and `progress`, so these are what a checkpoint saves.
 
-    So these are what a checkpoint saves. The clock decides nothing but `max_seconds`. costs: the problem's values of C.
-    Without state and progress the run is at its beginning.
+    states: by name, that of the solver ("state") and of its method ("watch"), and sums of the driver's own reads.
+    The clock decides nothing but `max_seconds`. costs: the problem's values of C.
+    Without states and progress the run is at its beginning.
     """
 
     problem: Problem
@@ -68,43 +93,77 @@ class Course:
     method: Method
     stages: dict[str, Stage]
     clock: Clock
-    column: float
     limits: Limits
     reader: BlockReader
     history: History
     scaling: Scaling | None
     validator: Validator | None
-    bias: Midway | None
     predictions: Predictions | None
     watched: Sequence[WatchedSource]
 
     def __init__(
-        self, shared: Shared, problem: Problem, costs: Sequence[float], method: Method, state: Any = None,
-        watch: Any = None, progress: Progress | None = None,
+        self, shared: Shared, problem: Problem, costs: Sequence[float], method: Method,
+        states: dict[str, Any] | None = None, progress: Progress | None = None,
     ) -> None:  # fmt: skip
         self.shared, self.problem, self.costs = shared, problem, costs
         self.method, self.stages = method, method.stages()
-        self.reader, self.column, self.limits, self.clock = shared.reader, shared.column, shared.limits, shared.clock
+        self.reader, self.limits, self.clock = shared.reader, shared.limits, shared.clock
         self.history, self.validator, self.scaling = shared.history, shared.validator, shared.scaling
-        self.bias, self.predictions, self.watched = shared.midway, shared.predictions, shared.watched
-        self.early: EarlyStop | None = (
-            None if self.limits.early_stop is None else EarlyStop(problem, self.limits.early_stop)
-        )
+        self.predictions, self.watched = shared.predictions, shared.watched
+        self.gain: Gain = Gain()
+        self.reading: Reading | None = None  # of the current read, once it is needed
         self.doubted: list[int] = []  # indices into `watched`: to be read and compared before the training goes on
+        self.aside: Progress | None = None  # the saved progress meanwhile
+        self.counts_aside: ReadCounts = ReadCounts()
         self.progress: Progress = self.blank() if progress is None else progress
-        self.watch: Any = new(method.watch, problem) if watch is None and method.watch is not None else watch
-        self.state: Any = self.solver.start(problem, shared.labels) if state is None else state
+        self.states: dict[str, Any] = self._own_states() if states is None else states
+        self.early: EarlyStop | None = None
+        if self.limits.early_stop is not None:
+            self.states["early"] = new(Kept, problem, labels=NO_ROWS)
+            self.early = EarlyStop(problem, self.limits.early_stop, self.states["early"])
         if progress is None:
             if self.scaling is not None:
                 self.progress.go(SCALING)
             else:
                 self.begin()
         self.active = self.progress.active
-        self.ranges: Ranges | None = None
-        if self.scaling is None and not self.progress.number:
-            known = self.reader.source.ranges()
-            self.ranges = Ranges(problem) if known is None else None  # needed in the first pass only
-            self.progress.ranges = known or None
+
+    def _own_states(self) -> dict[str, Any]:
+        """Those of a run at its beginning."""
+        shared, problem = self.shared, self.problem
+        made: dict[str, Any] = {"state": self.solver.start(problem, shared.labels)}
+        wanted = {
+            "watch": self.method.watch, "scaling": shared.scaling and Moments, "held out": shared.validator and Errors,
+            "bias": shared.midway and Midway, "predictions": shared.predictions and Predicted,
+        }  # fmt: skip
+        known = self.reader.source.ranges() if shared.scaling is None else None
+        wanted["ranges"] = Ranges if shared.scaling is None and known is None else None  # in the first pass only
+        self.progress.ranges = known or None
+        labels = {"labels": NO_ROWS}
+        return made | {
+            name: new(cls, problem, **(labels if name != "watch" else {})) for name, cls in wanted.items() if cls
+        }
+
+    @property
+    def state(self) -> Any:
+        """That of the solver."""
+        return self.states["state"]
+
+    @state.setter
+    def state(self, state: Any) -> None:
+        self.states["state"] = state
+
+    @property
+    def watch(self) -> Any:
+        """What decides between the stages of the method."""
+        return self.states.get("watch")
+
+    # reads
+
+    def errors(self) -> np.ndarray:
+        """The held-out errors (trials,) that were read last."""
+        assert self.validator is not None
+        return self.validator.errors(self.states["held out"])
 
     @property
     def solver(self) -> Solver:
@@ -122,7 +181,7 @@ class Course:
         if self.shared.start is not None:
             found = self.scaling
             center, factor = (None, None) if found is None else (found.center, found.factor)
-            start = self.shared.start.scaled(center, factor, self.column)
+            start = self.shared.start.scaled(center, factor, self.problem.column)
             if not start.finite():
                 raise out_of_range()
             self.solver.begin_from(self.problem, self.state, start)
@@ -201,6 +260,21 @@ class Course:
         self.progress.done |= np.repeat(self.early.stopped, self.problem.groups // self.problem.trials)
         self.active = self.progress.active
 
+    def tell_scored(self, error: float | None) -> None:
+        """Publish the event of a pass, whose held-out error is known now."""
+        assert self.progress.pass_end is not None
+        self.history.publish({**self.progress.pass_end, "valid_error": error})
+        self.progress.pass_end = None
+
+    def after_scores(self) -> None:
+        """Choose the next phase, as the pass would have without early stopping."""
+        p = self.progress
+        if p.certify or (p.judged < p.number and not self.active.size):  # the last duals give the best bounds
+            p.go(CERTIFICATE)
+        else:
+            self.tell_certificates()
+            self.go_on()
+
     def _satisfied(self, k: int, figures: Figures) -> bool:
         return self.solver.satisfied(self.problem, self.state, k, figures)
 
@@ -250,7 +324,7 @@ class Course:
             p.go(HELD_OUT)
             return
         p.reason = reason
-        if self.bias is not None and reason != "signal":
+        if self.shared.midway and reason != "signal":
             p.go(BIAS)
         else:
             self.end(reason)
@@ -265,7 +339,7 @@ class Course:
         outcome = self.outcome()
         if not self.predictions.wanted(outcome):
             return
-        p.predicted = self.predictions.known(outcome)
+        p.predicted = self.predictions.known(outcome, self.states.get("held out"))
         if p.predicted is None and (self.problem.resident or reason != "seconds"):
             p.go(PREDICTIONS)
 
@@ -273,12 +347,12 @@ class Course:
 
     def point(self, proven: bool) -> Point:
         """The weights certified last (proven), or the latest ones."""
-        return self.solver.point(self.problem, self.state, self.column, proven)
+        return self.solver.point(self.problem, self.state, self.problem.column, proven)
 
     def found(self) -> Point:
         """The answer: the weights of the best pass, where one is kept."""
         if self.early is not None and self.early.keeps:
-            return self.solver.point(self.problem, self.state, self.column, True, self.early.kept)
+            return self.solver.point(self.problem, self.state, self.problem.column, True, self.early.kept)
         return self.point(self.progress.proven)
 
     def _figures_kept(self) -> tuple[list[Figures], np.ndarray | None]:

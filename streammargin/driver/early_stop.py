@@ -6,7 +6,6 @@ import numpy as np
 
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.kept import Kept
-from streammargin.solvers.roles import new
 
 
 class EarlyStop:
@@ -17,9 +16,10 @@ class EarlyStop:
 
     patience: int
 
-    def __init__(self, problem: Problem, patience: int) -> None:
-        self.patience, self._each = patience, problem.groups // problem.trials
-        self.kept: Kept = new(Kept, problem)
+    kept: Kept
+
+    def __init__(self, problem: Problem, patience: int, kept: Kept) -> None:
+        self.patience, self.kept, self._each = patience, kept, problem.groups // problem.trials
 
     @property
     def keeps(self) -> bool:

@@ -2,39 +2,38 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from streammargin.points.base import Point
 from streammargin.rows.blocks import Block
-from streammargin.rows.labels import RowLabels
+from streammargin.solvers.problem import Problem
+from streammargin.solvers.roles import ALL, K, Sum, f8, of, state
+from streammargin.solvers.state import Visited
 
 SCORES = 1 << 16  # computed at a time
 
 
-class Midway:
+@state
+class Midway(Visited):
     """Finds b such that the hyperplanes x.w + b = 0 lie midway between the classes (homotopic paper, eq. (15)).
 
     Rows are added in chunks, in any order. For the maximum-margin separator (w*, b*), |b - b*| <= max ||x_i|| ||w -
     w*||. Where w separates the rows with b = 0, the smallest y (x.w + b) is at least the smallest y x.w.
+    lowest, highest (K,): the smallest score of a row with y = +1, and the largest of one with y = -1.
     """
 
-    highest: np.ndarray
-    lowest: np.ndarray
-
-    def __init__(self, count: int) -> None:
-        self.lowest, self.highest = np.empty(count), np.empty(count)
-        self.begin()
-
-    def begin(self) -> None:
-        """Forget all rows added so far."""
-        self.lowest[:], self.highest[:] = np.inf, -np.inf
+    lowest: Sum[f8] = of(K, fill=math.inf, smallest=ALL)
+    highest: Sum[f8] = of(K, fill=-math.inf, largest=ALL)
 
     def add(self, scores: np.ndarray, positive: np.ndarray) -> None:
         """Add rows with the scores x.w (m, K); positive (m, K) bool: whether y = +1."""
         np.minimum(self.lowest, scores.min(axis=0, where=positive, initial=np.inf), out=self.lowest)
         np.maximum(self.highest, scores.max(axis=0, where=~positive, initial=-np.inf), out=self.highest)
 
-    def add_block(self, block: Block, first: int, point: Point, positive: np.ndarray, labels: RowLabels) -> None:
+    @staticmethod
+    def add_block(problem: Problem, sums: Midway, point: Point, block: Block, first: int) -> None:
         """Add the present rows of a block; first: number of its first row."""
         piece = max(1, SCORES // point.outputs)
         for low in range(0, block.rows(), piece):  # a block in memory may hold all rows
@@ -42,8 +41,9 @@ class Midway:
             scores = np.empty((high - low, point.outputs))
             point.score(block, low, scores)
             rows = slice(first + low, first + high)
-            present = labels.present(rows)
-            self.add(scores[present], labels.of(rows).codes[present, None] == positive)
+            present = sums.labels.present(rows)
+            codes = sums.labels.of(rows).codes
+            sums.add(scores[present], codes[present, None] == problem.outputs.positive)
 
     def bias(self) -> np.ndarray:
         """b (K,); 0 for a problem that no b separates, or whose rows all have one sign."""

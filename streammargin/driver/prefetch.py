@@ -6,7 +6,7 @@ import copy
 import queue
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -146,7 +146,7 @@ class BlockReader:
         for [(start, stop, block, _)] in self.groups(order, 1):
             yield start, stop, block
 
-    def groups(self, order: np.ndarray, blocks_per_step: int) -> Iterator[list[Labelled]]:
+    def groups(self, order: np.ndarray, blocks_per_step: int) -> Generator[list[Labelled]]:
         """As `stream` with labels, in lists of up to blocks_per_step blocks; blocks are valid until the next list.
 
         Several blocks come at once only where the labels of all rows are in memory. Raises DataError where the files

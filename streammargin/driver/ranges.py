@@ -6,32 +6,30 @@ import numpy as np
 
 from streammargin.compiled.columns import dense_ranges, extremes, sparse_ranges
 from streammargin.rows.blocks import Block, DenseBlock
-from streammargin.rows.labels import RowLabels
 from streammargin.solvers.problem import Problem
+from streammargin.solvers.roles import ALL, D, Stored, Sum, of, state
+from streammargin.solvers.state import Visited
 from streammargin.sources.base import MUCH
 
 ROWS = 2_000  # most rows measured, evenly spaced, so that the first pass is as fast as the next
 
 
-class Ranges:
-    """The largest |x| of each column, over at most ROWS evenly spaced rows that are present.
+@state
+class Ranges(Visited):
+    """The largest |x| of each column, over at most ROWS evenly spaced present rows; 0 for a column of zeros."""
 
-    largest (d,), with the rows' dtype; 0 for a column of zeros.
-    """
+    largest: Sum[Stored] = of(D, largest=ALL)
 
-    def __init__(self, problem: Problem) -> None:
-        self.step: int = -(-problem.rows // ROWS)
-        self.largest: np.ndarray = np.zeros(problem.features, problem.dtype)
-
-    def add(self, first: int, block: Block, labels: RowLabels) -> None:
-        """Add one block, in any order; first: number of its first row; labels: they cover its rows."""
-        own = labels.cut(first, first + block.rows())
+    @staticmethod
+    def add(problem: Problem, sums: Ranges, block: Block, first: int) -> None:
+        """Add one block, in any order; first: number of its first row."""
+        own, step = sums.labels.cut(first, first + block.rows()), -(-problem.rows // ROWS)
         codes, weights = own.codes_of(0), own.weights
-        start = -first % self.step
+        start = -first % step
         if isinstance(block, DenseBlock):
-            dense_ranges(block.X, codes, weights, start, self.step, self.largest)
+            dense_ranges(block.X, codes, weights, start, step, sums.largest)
         else:
-            sparse_ranges(block.data, block.indices, block.indptr, codes, weights, start, self.step, self.largest)
+            sparse_ranges(block.data, block.indices, block.indptr, codes, weights, start, step, sums.largest)
 
     def remark(self) -> str | None:
         """The warning for ranges that differ by more than MUCH, options in backquotes (see wording.py); or None."""

@@ -2,79 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from streammargin.driver.course import Course, Shared
+from streammargin.driver.course import Course, Reading
+from streammargin.driver.holders import Holders
 from streammargin.driver.phases.base import Phase
-from streammargin.driver.phases.bias import FindBias
-from streammargin.driver.phases.certificate import Certificate
-from streammargin.driver.phases.held_out import HeldOut
-from streammargin.driver.phases.identity import Identity
-from streammargin.driver.phases.last_read import LastRead
-from streammargin.driver.phases.passes import Pass
-from streammargin.driver.phases.predictions import Look
-from streammargin.driver.phases.prologue import Prologue
-from streammargin.driver.phases.scaling import FindScale
-from streammargin.driver.phases.scores import Scores
+from streammargin.driver.phases.passes import PASSES
+from streammargin.driver.phases.reads import READS
 from streammargin.driver.prefetch import BlockReader, Labelled
-from streammargin.driver.progress import (
-    BIAS,
-    CERTIFICATE,
-    HELD_OUT,
-    IDENTITY,
-    LAST_READ,
-    PASS,
-    PREDICTIONS,
-    PROLOGUE,
-    SCALING,
-    SCORES,
-    Progress,
-)
+from streammargin.driver.progress import HELD_OUT, PASS, PROLOGUE, SCALING, SCORES
 from streammargin.driver.telling import progress_event
-from streammargin.solvers.base import UNIT, Method
-from streammargin.solvers.cache.rows import LOOK
+from streammargin.solvers import leaves, roles
+from streammargin.solvers.base import Share, multiplications
+from streammargin.solvers.cache.rows import LOOK, unit_rows
 from streammargin.solvers.problem import Problem
+
+PHASES = {**READS, PASS: PASSES}
 
 
 class Run(Course):
     """Visits the blocks in phases: scaling, prologue, passes with certificates and held-out errors, bias, predictions.
 
-    A resumed training whose files may have changed begins with the phase "identity". All phases except passes split
-    rows in memory into chunks of one unit of work.
+    A resumed training whose files may have changed begins with the phase "identity".
     """
 
-    def __init__(
-        self, shared: Shared, problem: Problem, costs: Sequence[float], method: Method, state: Any = None,
-        watch: Any = None, progress: Progress | None = None,
-    ) -> None:  # fmt: skip
-        super().__init__(shared, problem, costs, method, state, watch, progress)
-        rows = max(1, int(UNIT * problem.rows / (LOOK * problem.count * max(1, problem.values))))
-        self._pieces = self.reader.pieces(rows)
-        self.identity: Identity = Identity(self, self._pieces)
-        self.phases: dict[str, Phase] = {
-            IDENTITY: self.identity,
-            PROLOGUE: Prologue(self, self._pieces),
-            PASS: Pass(self, self.reader),
-            CERTIFICATE: Certificate(self, self._pieces),
-        }
-        if self.scaling is not None:
-            self.phases[SCALING] = FindScale(self, self.scaling.reader)
-        if self.validator is not None:
-            held_out = self.validator.reader.pieces(rows)
-            self.phases[HELD_OUT] = HeldOut(self, held_out, self.validator)
-            if self.early is not None:
-                self.phases[SCORES] = Scores(self, held_out, self.validator, self.early)
-                self.phases[LAST_READ] = LastRead(self, self._pieces, self.early)
-        if self.bias is not None:
-            self.phases[BIAS] = FindBias(self, self._pieces, self.bias)
-        if self.predictions is not None:
-            self.phases[PREDICTIONS] = Look(self, self.predictions.reader.pieces(rows), self.predictions)
-        self._blocks: Iterator[list[Labelled]] | None = None
-        self._group: list[Labelled] = []  # being visited
+    _reader: BlockReader  # of the current read
+    _holders: Holders | None = None  # of its rows, where they are in several places
+    _blocks: Generator[list[Labelled]] | None = None
+    _group: Sequence[Labelled] = ()  # being visited
+    _parts: Generator[tuple[int, list[Any]]] | None = None  # what holders found
+
+    def __init__(self, *given: Any) -> None:
+        self._pieces: dict[tuple[BlockReader, int], BlockReader] = {}
+        super().__init__(*given)
 
     def following(self, problem: Problem, costs: Sequence[float]) -> Run:
         """A run of another problem (the next C of a path) that begins with the state of this one."""
@@ -82,11 +46,7 @@ class Run(Course):
         # judged = number: no certificate before the next pass
         fresh = replace(self.blank(), phase=PASS, stage=p.stage, due=p.due, number=now, judged=now, told=now,
                         validated=now, round=p.round, estimate=p.estimate, ranges=p.ranges)  # fmt: skip
-        return Run(self.shared, problem, costs, self.method, self.state, self.watch, fresh)
-
-    def identify(self) -> None:
-        """Called once before the first step: read and compare rows of files that may have changed."""
-        self.identity.put_off()
+        return Run(self.shared, problem, costs, self.method, dict(self.states), fresh)
 
     def met(self) -> str | None:
         """Why to end before the next unit: a limit that is reached, or a signal; None to continue.
@@ -111,41 +71,90 @@ class Run(Course):
             self.step()
         else:
             self.stop_reading()
-            self.phases[self.progress.phase].break_off(reason)
+            PHASES[self.progress.phase].break_off(self, reason)
+            self.reading = None
 
     def step(self) -> None:
         """Do one unit of work, and change the phase where it was the last."""
         p = self.progress
-        phase = self.phases[p.phase]
+        phase = PHASES[p.phase]
         if not p.order.size:
-            phase.begin()
-            self.clock.set_off(phase.reader.counts)
+            self._begin(phase)
         if p.position < len(p.order):
-            self._visit(phase)
+            self._visit(phase, self._current())
             if p.position < len(p.order):
                 return
             self.stop_reading()
             self.clock.over(p.phase, self.spent())
-        share = phase.end()
+        share = phase.end(self)
         if share is not None:
             self._tell(share, 1)
-        elif self.progress.order.size:  # a read that waited for the identity check
+            return
+        self.reading = None
+        if self.progress.order.size:  # a read that waited for the identity check
             self.clock.set_off(self.current_reader.counts)
 
-    def _visit(self, phase: Phase) -> None:
+    def _begin(self, phase: Phase) -> None:
+        """Begin a read; blocks come in the order of the rows unless the phase says otherwise."""
+        p, self.reading = self.progress, None
+        if phase.clears:
+            roles.clear(self.states[phase.clears])
+        phase.begin(self)
+        if not p.order.size:
+            p.order = np.arange(len(self.bounds) - 1)
+        self.clock.set_off(self.current_reader.counts)
+
+    def _visit(self, phase: Phase, reading: Reading) -> None:
         """Do one unit of a visit; a visit of a group of blocks may take several."""
-        p = self.progress
-        if self._blocks is None:
-            self._blocks = phase.reader.groups(p.order[p.position :], phase.blocks_per_step)
-        group = self._group = self._group or next(self._blocks)
-        labels = group[0][3]
-        share = phase.visit([(start, block._replace(bias=self.column)) for start, _, block, _ in group], labels)
+        p, share = self.progress, None
+        if self._holders is not None:
+            group, rows = 1, self._visit_holder(reading, self._holders)
+        elif p.position or not self.problem.resident or (share := self._prepare(reading)) is None:
+            if self._blocks is None:
+                self._blocks = self._reader.groups(p.order[p.position :], reading.blocks)
+            self._group = self._group or next(self._blocks)
+            group, rows = len(self._group), sum(stop - start for start, stop, *_ in self._group)
+            share = self._carry_out(reading, self._group)
+        else:
+            group, rows = len(p.order), self.problem.rows
         if share is None:
-            self._group, self.state.labels = [], self.shared.labels
-            p.position += len(group)
-            p.rows += sum(stop - start for start, stop, *_ in group)
-        begun = (share or 0.0) * sum(stop - start for start, stop, *_ in group)
-        self._tell(p.position + (share or 0.0) * len(group), len(p.order), int(begun))
+            self._group = ()
+            p.position += group
+            p.rows += rows
+            if phase.enough(self):
+                p.order = p.order[: p.position]
+        self._tell(p.position + (share or 0.0) * group, len(p.order), int((share or 0.0) * rows))
+
+    def _prepare(self, reading: Reading) -> Share:
+        """One unit of the work on all rows in memory that comes before they are visited."""
+        for visit, state in reading.visits:
+            if visit.prepare is not None:
+                block = reading.reader.whole()._replace(bias=self.problem.column)
+                share: Share = visit.prepare(self.problem, state, *visit.arguments, block)
+                return share
+        return None
+
+    def _carry_out(self, reading: Reading, group: Sequence[Labelled]) -> Share:
+        """Do one unit of all visits of these blocks."""
+        blocks = [(start, block._replace(bias=self.problem.column)) for start, _, block, _ in group]
+        for visit, state in reading.visits:
+            before, state.labels = state.labels, group[0][3]
+            share = leaves.carry_out(self.problem, state, visit, blocks)
+            state.labels = before
+            if share is not None:
+                return share
+            self.state.multiplications += multiplications(blocks, visit.lines)
+        return None
+
+    def _visit_holder(self, reading: Reading, holders: Holders) -> int:
+        """Add up what the next holder found; returns how many rows it has."""
+        p = self.progress
+        if self._parts is None:
+            self._parts = holders.visit(self.problem, reading.visits, p.order[p.position :])
+        rows, parts = next(self._parts)
+        for (visit, state), part in zip(reading.visits, parts, strict=True):
+            roles.merge(state, part, visit.sums)
+        return rows
 
     def spent(self) -> tuple[float, ...]:
         """Seconds, seconds reading, seconds waiting and bytes of the current read."""
@@ -158,20 +167,42 @@ class Run(Course):
 
     # reading
 
+    def _current(self) -> Reading:
+        """The current read, or after the last one that of all rows; finds who has its rows."""
+        if self.reading is None:
+            phase = PHASES.get(self.progress.phase)
+            self.reading = reading = Reading(self.reader, []) if phase is None else phase.reading(self)
+            alone = any(visit.alone for visit, _ in reading.visits)
+            self._reader = reading.reader if alone else self._in_units(reading)
+            self._holders = None if alone or not reading.visits else self.shared.holders.get(reading.reader)
+        return self.reading
+
+    def _in_units(self, reading: Reading) -> BlockReader:
+        """The reader of these rows; those in memory come a unit of work at a time."""
+        problem = self.problem
+        cost = max([problem.count * LOOK, *(visit.cost for visit, _ in reading.visits)])
+        rows = unit_rows(cost * problem.values / problem.rows)
+        if (reading.reader, rows) not in self._pieces:
+            self._pieces[reading.reader, rows] = reading.reader.pieces(rows)
+        return self._pieces[reading.reader, rows]
+
     @property
     def bounds(self) -> np.ndarray:
-        """Block bounds of the current read."""
-        return self.current_reader.bounds
+        """Where the rows of the current read are split: into its blocks, or between holders."""
+        reader = self.current_reader
+        return reader.bounds if self._holders is None else self._holders.bounds
 
     @property
     def current_reader(self) -> BlockReader:
-        """The reader of the current phase."""
-        phase = self.phases.get(self.progress.phase)
-        return self._pieces if phase is None else phase.reader
+        """The reader of the current read."""
+        if self.reading is None:
+            self._current()
+        return self._reader
 
     def stop_reading(self) -> None:
         """Release the blocks and end the reader thread."""
-        self._group = []
-        if self._blocks is not None:
-            self._blocks.close()  # type: ignore[attr-defined]
-            self._blocks = None
+        self._group = ()
+        for stream in (self._blocks, self._parts):
+            if stream is not None:
+                stream.close()
+        self._blocks = self._parts = None

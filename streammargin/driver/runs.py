@@ -12,6 +12,7 @@ from streammargin.compiled.jit import small_calls, told_of_compiling
 from streammargin.driver import snapshot
 from streammargin.driver.outcome import Outcome
 from streammargin.driver.path import Path
+from streammargin.driver.phases.reads import put_off
 from streammargin.driver.progress import DONE, PASS
 from streammargin.driver.run import Run
 from streammargin.driver.saved_state import under
@@ -99,7 +100,7 @@ def run(training: Runs, between: Callable[[Runs, str | None], None] | None = Non
         compiling = told_of_compiling(lambda: training.run.history.progress({"event": "compiling"}))
         # overflow is detected in the figures and the weights
         with small_calls(plain), compiling, np.errstate(all="ignore"):
-            training.run.identify()
+            put_off(training.run)
             while training.run.progress.phase != DONE:
                 reason = training.run.met()
                 if between is not None:

@@ -1,4 +1,4 @@
-"""Save and restore the current solver's state, and the watch that decides between stages."""
+"""Save and restore the states of a run: of the solver, of what decides between its stages, of the driver's reads."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from streammargin.driver.labels import NO_ROWS
 from streammargin.driver.prefetch import BlockReader
+from streammargin.driver.ranges import Ranges
 from streammargin.errors import DataError
 from streammargin.solvers import roles
 from streammargin.solvers.cache import rows as store
@@ -21,42 +23,44 @@ Arrays = dict[str, np.ndarray]
 T = TypeVar("T")
 
 
-def save_state(run: Run) -> tuple[dict[str, Any], Arrays]:
-    """(plain numbers, arrays by name). Of cached rows the row numbers are saved, and what is beside them."""
-    state = run.state
-    saved = roles.save(state)
-    arrays = {f"state/{name}": array for name, array in saved.arrays.items()}
-    arrays |= {f"kept/{name}": ids for name, ids in saved.rows.items()}
-    arrays |= {f"beside/{name}": array for name, array in saved.beside.items()}
-    watch = roles.save(run.watch) if run.watch is not None else roles.Saved({}, {}, {}, {})
-    arrays |= {f"watch/{name}": array for name, array in watch.arrays.items()}
-    return {"numbers": saved.numbers, "watch": watch.numbers}, arrays
+def save_states(run: Run) -> tuple[dict[str, Any], Arrays]:
+    """(plain numbers by state, arrays by name). Of cached rows the row numbers are saved, and what is beside them."""
+    numbers: dict[str, Any] = {}
+    arrays: Arrays = {}
+    for name, state in run.states.items():
+        saved = roles.save(state)
+        numbers[name] = saved.numbers
+        arrays |= {f"{name}/{path}": array for path, array in saved.arrays.items()}
+        arrays |= {f"kept/{path}": ids for path, ids in saved.rows.items()}
+        arrays |= {f"beside/{path}": array for path, array in saved.beside.items()}
+    return numbers, arrays
 
 
-def restore_state(run: Run, plain: dict[str, Any], arrays: Arrays) -> None:
-    """Restore the saved state and stage into a run. ValueError where they belong to another training."""
+def restore_states(run: Run, plain: dict[str, Any], arrays: Arrays) -> None:
+    """Restore the saved states and stage into a run. ValueError where they belong to another training."""
     stage, due = plain["progress"]["stage"], plain["progress"]["due"]
     if stage not in run.stages or (due and due not in run.stages):
         raise ValueError(f"it is in the stage {stage!r}, and {due!r} follows")
     run.progress.stage = stage
-    problem = run.problem
-    solver = run.solver
-    state: Any = roles.new(solver.kind_of_state(), problem, solver.dtype(problem), labels=run.shared.labels)
-    roles.load(state, problem, solver.dtype(problem), roles.Saved(plain["numbers"], under("state/", arrays), {}, {}))
-    if run.watch is not None:
-        roles.load(run.watch, problem, float, roles.Saved(plain["watch"], under("watch/", arrays), {}, {}))
+    problem, solver, numbers = run.problem, run.solver, plain["numbers"]
+    run.state = roles.new(solver.kind_of_state(), problem, solver.dtype(problem), labels=run.shared.labels)
+    run.states.pop("ranges", None)
+    if "ranges" in numbers:  # until the first pass has ended
+        run.states["ranges"] = roles.new(Ranges, problem, labels=NO_ROWS)
+    for name, state in run.states.items():
+        dtype = solver.dtype(problem) if name == "state" else float
+        roles.load(state, problem, dtype, roles.Saved(numbers[name], under(f"{name}/", arrays), {}, {}))
     kept, beside = under("kept/", arrays), under("beside/", arrays)
-    for path, cache in roles.rows_kept(state):
+    for path, cache in roles.rows_kept(run.state):
         cache.load_beside(under(f"{path}.", kept), under(f"{path}.", beside))
-    run.state = state
-    if not 0.0 <= state.multiplications < np.inf:
+    if not 0.0 <= run.state.multiplications < np.inf:
         raise ValueError("its count of multiplications is wrong")
-    _check_best(problem, state.best)
+    _check_best(problem, run.state.best)
 
 
 def read_kept(run: Run, arrays: Arrays) -> None:
     """Read the solver's cached rows; called last, once the saved state has passed all checks."""
-    kept, state = read_rows(run.reader, run.column, under("kept/", arrays)), run.state
+    kept, state = read_rows(run.reader, run.problem.column, under("kept/", arrays)), run.state
     for path, cache in roles.rows_kept(state):
         cache.restore(under(f"{path}.", kept))
 

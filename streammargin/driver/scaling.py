@@ -13,9 +13,34 @@ from streammargin.driver.prefetch import BlockReader
 from streammargin.driver.ranges import much_apart
 from streammargin.errors import DataError
 from streammargin.rows.blocks import Block
-from streammargin.rows.labels import RowLabels
+from streammargin.solvers.problem import Problem
+from streammargin.solvers.roles import ALL, D, Sum, W, f8, of, state
+from streammargin.solvers.state import Visited
 from streammargin.sources.base import Source
 from streammargin.sources.scaled import ScaledSource
+
+
+@state
+class Moments(Visited):
+    """Sums over the present rows: largest |x| (d,), mean and sum of squares around it (d,), and mass (d+1,).
+
+    mass: of the rows with a stored value in each column, and of all rows.
+    """
+
+    largest: Sum[f8] = of(D, largest=ALL)
+    mean: Sum[f8] = of(D)
+    spread: Sum[f8] = of(D)
+    mass: Sum[f8] = of(W)
+
+    def align(self, other: Moments) -> None:
+        """Change the other's so that they add up (Chan, Golub and LeVeque 1979)."""
+        rows = np.array([self.mass[:-1], other.mass[:-1]])
+        if not rows.any():  # dense: each row has a value in every column
+            rows += [[self.mass[-1]], [other.mass[-1]]]
+        share = np.divide(rows[1], rows.sum(axis=0), out=np.zeros(len(self.mean)), where=rows[1] > 0.0)
+        apart = other.mean - self.mean
+        other.spread += apart**2 * share * rows[0]
+        other.mean[:] = apart * share
 
 
 class Scaling:
@@ -37,12 +62,6 @@ class Scaling:
         self.source, self.kind = source, kind
         d = source.features
         self.center, self.factor = np.zeros(d), np.ones(d)
-        self.sums: dict[str, np.ndarray] = {
-            "largest": np.zeros(d),
-            "mean": np.zeros(d),
-            "spread": np.zeros(d),
-            "mass": np.zeros(d + 1),
-        }
         least = least_budget(source, row_bytes=labels.row_bytes)
         plan = make_plan(source, max(memory, least), 0, row_bytes=labels.row_bytes)
         self.reader: BlockReader = BlockReader(source, plan.bounds, plan.buffers, plan.resident, labels)
@@ -56,24 +75,21 @@ class Scaling:
         """A source, training or held-out, with the scale applied."""
         return ScaledSource(source, self.center, self.factor)
 
-    def arrays(self) -> dict[str, np.ndarray]:
-        """All arrays to be saved in a checkpoint."""
-        return {"center": self.center, "factor": self.factor, **self.sums}
-
-    def add(self, first: int, block: Block, labels: RowLabels) -> None:
-        """Add one block; blocks must come in order. labels: they cover its rows."""
+    @staticmethod
+    def add(problem: Problem, sums: Moments, block: Block, first: int) -> None:
+        """Add one block; blocks of a holder must come in order."""
         from streammargin.compiled.columns import add_moments
 
-        own = labels.cut(first, first + block.rows())
-        add_moments(block, own.codes_of(0), own.weights, *self.sums.values())
+        own = sums.labels.cut(first, first + block.rows())
+        add_moments(block, own.codes_of(0), own.weights, sums.largest, sums.mean, sums.spread, sums.mass)
 
-    def finish(self) -> None:
+    def finish(self, sums: Moments) -> None:
         """Compute center and factor after the last block. DataError for a column that cannot be scaled."""
         self.reader.release()
-        largest, name = self.sums["largest"], self.source.name
+        largest, name = sums.largest, self.source.name
         if self.kind == "auto" and not much_apart(largest):
             return
-        size = largest if self.kind == "maxabs" else self._deviations()
+        size = largest if self.kind == "maxabs" else self._deviations(sums)
         for column in np.flatnonzero((size > 0.0) & (size < sys.float_info.min)):
             raise DataError(
                 f"{name}: the values of column {column} are at most {largest[column]:.3g}, too small to scale; "
@@ -82,9 +98,9 @@ class Scaling:
         alike = 0.0 if self.kind != "maxabs" and not self.source.sparse else 1.0
         self.factor[:] = np.divide(1.0, size, out=np.full(size.size, alike), where=size > 0.0)
 
-    def _deviations(self) -> np.ndarray:
+    def _deviations(self, sums: Moments) -> np.ndarray:
         """Standard deviations (d,), 0 where a column is constant up to rounding; sets the centers."""
-        largest, mean, spread, mass = self.sums.values()
+        largest, mean, spread, mass = sums.largest, sums.mean, sums.spread, sums.mass
         name, rows = self.source.name, mass[-1]
         if self.source.sparse:  # rows without a stored value count as 0
             stored = mass[:-1]

@@ -25,11 +25,9 @@ from streammargin.driver.progress import (
     Progress,
     after_the_last,
 )
-from streammargin.driver.ranges import Ranges
 from streammargin.driver.run import Run
-from streammargin.driver.saved_state import read_kept, restore_state, save_state, under
+from streammargin.driver.saved_state import read_kept, restore_states, save_states, under
 from streammargin.driver.stopping import Stopping
-from streammargin.solvers import roles
 from streammargin.solvers.roles import is_number
 
 Arrays = dict[str, np.ndarray]
@@ -41,8 +39,10 @@ def save(run: Run) -> tuple[dict[str, Any], Arrays]:
     Of rows in the solver's cache only the row numbers are saved.
     """
     p = run.progress
-    numbers, arrays = save_state(run)
-    plain: dict[str, Any] = {**numbers, "history": run.history.save(), "counts": asdict(run.reader.counts)}
+    numbers, arrays = save_states(run)
+    plain: dict[str, Any] = {
+        "numbers": numbers, "history": run.history.save(), "counts": asdict(run.reader.counts)
+    }  # fmt: skip
     arrays |= {"bounds": run.bounds}
     progress = {field.name: getattr(p, field.name) for field in fields(p)} | {"spent": run.spent()}
     arrays |= {f"progress/{name}": value for name, value in progress.items() if isinstance(value, np.ndarray)}
@@ -54,18 +54,6 @@ def save(run: Run) -> tuple[dict[str, Any], Arrays]:
     plain["files"] = [source.files_then for source in run.watched]
     for k, source in enumerate(run.watched):
         arrays |= {f"watched/{k}/{name}": array for name, array in source.arrays().items()}
-    if run.scaling is not None:
-        arrays |= {f"scaling/{name}": array for name, array in run.scaling.arrays().items()}
-    if run.ranges is not None:
-        arrays["ranges"] = run.ranges.largest
-    if run.validator is not None:
-        arrays |= {f"held out/{name}": array for name, array in run.validator.sums.items()}
-    if run.bias is not None:
-        arrays |= {f"bias/{name}": array for name, array in vars(run.bias).items()}
-    if run.early is not None:
-        best = roles.save(run.early.kept)
-        plain["early"] = best.numbers
-        arrays |= {f"early/{name}": array for name, array in best.arrays.items()}
     return plain, arrays
 
 
@@ -95,30 +83,17 @@ def _restore(run: Run, plain: dict[str, Any], arrays: Arrays) -> None:
     run.doubted = [
         k for k, source in enumerate(run.watched) if source.restore(plain["files"][k], under(f"watched/{k}/", arrays))
     ]
-    problem = run.problem
-    if run.scaling is not None:
-        for name, array in run.scaling.arrays().items():
-            _fill(array, arrays[f"scaling/{name}"], name)
-    if run.validator is not None:
-        for name, array in run.validator.sums.items():
-            _fill(array, arrays[f"held out/{name}"], name)
-    if run.bias is not None:
-        for name, array in vars(run.bias).items():
-            _fill(array, arrays[f"bias/{name}"], name)
-    run.ranges = Ranges(problem) if "ranges" in arrays else None
-    if run.ranges is not None:
-        _fill(run.ranges.largest, arrays["ranges"], "ranges")
-    restore_state(run, plain, arrays)
+    restore_states(run, plain, arrays)
     run.progress = _progress(run, plain["progress"], arrays)
     if run.progress.number != run.state.number:
         raise ValueError(f"it is in two passes, {run.progress.number} and {run.state.number}")
+    if run.scaling is not None and run.progress.phase != SCALING:
+        run.scaling.finish(run.states["scaling"])
     if run.early is not None:
-        best = roles.Saved(plain["early"], under("early/", arrays), {}, {})
-        roles.load(run.early.kept, problem, float, best)
         run.early.check(run.progress.number)
     run.history.restore(plain["history"])
     read_kept(run, arrays)
-    if not run.solver.fits(problem, run.state):
+    if not run.solver.fits(run.problem, run.state):
         raise ValueError("the arrays of the solver do not fit each other")
     counts = ReadCounts(**plain["counts"])
     if not all(map(is_number, plain["counts"].values())):
@@ -135,7 +110,7 @@ def _take_up(run: Run, bounds: np.ndarray) -> None:
     progress does not fit this training.
     """
     p, rounds = run.progress, run.method.prologue_passes(run.problem)
-    phases = {PASS, CERTIFICATE, DONE, *([SCALING] if run.scaling else []), *([BIAS] if run.bias else [])}
+    phases = {PASS, CERTIFICATE, DONE, *([SCALING] if run.scaling else []), *([BIAS] if run.shared.midway else [])}
     phases |= {PROLOGUE} if p.round < rounds else set()
     phases |= {HELD_OUT} if run.validator is not None and p.figures is not None else set()
     phases |= {SCORES, LAST_READ} if run.early is not None else set()
@@ -143,7 +118,11 @@ def _take_up(run: Run, bounds: np.ndarray) -> None:
     p.check(run.problem, phases, len(bounds) - 1)
     if run.predictions is not None and p.predicted is not None:
         run.predictions.check(p.predicted)
-    _cut(p, run.current_reader, bounds)
+    if run.problem.holders > 1:
+        if not np.array_equal(run.bounds, bounds):
+            raise ValueError("its rows were in other places")
+    elif p.order.size or not run.problem.resident:
+        _cut(p, run.current_reader, bounds)
     asked = run.limits.tol, run.problem.absolute is not None
     if p.figures is not None and (p.stopping.tol, p.stopping.absolute) != asked:
         done = p.impossible | np.array([run.over(k, figures) for k, figures in enumerate(p.figures)])
@@ -162,6 +141,7 @@ def _take_up(run: Run, bounds: np.ndarray) -> None:
             p.go(PASS)
     elif not (run.active.size or p.order.size or p.phase in after_the_last(phases)):
         run.finish("tolerance")
+    run.reading = None  # it depends on what is active
     run.clock.set_off(run.current_reader.counts)
 
 
@@ -172,12 +152,6 @@ def _cut(p: Progress, reader: BlockReader, bounds: np.ndarray) -> None:
     pieces = [np.arange(first[block], first[block + 1]) for block in p.order.tolist()]
     p.position = sum(map(len, pieces[: p.position]))
     p.order = np.concatenate([np.empty(0, np.int64), *pieces])
-
-
-def _fill(array: np.ndarray, saved: np.ndarray, name: str) -> None:
-    if (saved.shape, saved.dtype) != (array.shape, array.dtype):
-        raise ValueError(f"{name} has the shape {saved.shape} and the type {saved.dtype}")
-    array[:] = saved
 
 
 def _progress(run: Run, plain: dict[str, Any], arrays: Arrays) -> Progress:

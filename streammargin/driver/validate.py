@@ -18,8 +18,9 @@ from streammargin.points.base import Point, answered, score
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import RowLabels
 from streammargin.solvers.problem import Problem
+from streammargin.solvers.roles import TRIALS, Axis, Sum, f8, i8, of, state
+from streammargin.solvers.state import Visited
 from streammargin.sources.base import Source
-from streammargin.workers import ALONE, Workers
 
 
 def plan_to_score(source: Source, outputs: int, row_bytes: int, budget: int = 0) -> tuple[Plan, int]:
@@ -33,14 +34,30 @@ def plan_to_score(source: Source, outputs: int, row_bytes: int, budget: int = 0)
     return plan, 2 * 8 * plan.block_rows * outputs + labels + (plan.memory_bytes if plan.buffers else 0)
 
 
+CLASSES = Axis(lambda problem: max(2, problem.per_trial), name="classes")
+
+
+@state
+class Errors(Visited):
+    """amount (trials,): wrong rows or labels, or the sum of the losses; seen: rows predicted to be of each class."""
+
+    amount: Sum[f8] = of(TRIALS)
+    seen: Sum[i8] = of(TRIALS, CLASSES)
+
+
+@state
+class Predicted(Visited):
+    """seen: the rows for which each class is predicted."""
+
+    seen: Sum[i8] = of(CLASSES)
+
+
 class Validator(ABC):
     """Errors of a point on a held-out source, one for each value of C: the smaller the better.
 
     Blocks are planned for `budget` bytes, or the minimum where that is more. labels: of the held-out rows.
-    memory_bytes: bytes of the plan, the scores and the labels. sums: the running sums over blocks.
+    memory_bytes: bytes of the plan, the scores and the labels.
     """
-
-    sums: dict[str, np.ndarray]
 
     def __init__(self, source: Source, outputs: int, labels: LabelReader, budget: int) -> None:
         self.source = source
@@ -49,30 +66,25 @@ class Validator(ABC):
         self.labels: KeptLabels | LabelReader = labels.all() if plan.resident else labels
         self.reader: BlockReader = BlockReader(source, plan.bounds, plan.buffers, plan.resident, self.labels)
 
-    def begin(self) -> None:
-        """Set the sums to 0."""
-        for total in self.sums.values():
-            total[:] = 0
-
-    def add(self, point: Point, first: int, block: Block, labels: RowLabels, workers: Workers = ALONE) -> None:
-        """Add one block, in any order; first: number of its first row; labels: they cover its rows."""
+    def add(self, problem: Problem, sums: Errors, point: Point, block: Block, first: int) -> None:
+        """Add one block, in any order; first: number of its first row."""
         scores = np.empty((block.rows(), point.outputs))
-        score(point, block, 0, scores, workers)
-        self._judge(labels.cut(first, first + block.rows()), scores)
+        score(point, block, 0, scores, problem.workers)
+        self._judge(sums, sums.labels.cut(first, first + block.rows()), scores)
 
     @abstractmethod
-    def _judge(self, labels: RowLabels, scores: np.ndarray) -> None:
+    def _judge(self, sums: Errors, labels: RowLabels, scores: np.ndarray) -> None:
         """Add rows with these labels and scores (m, outputs) to the sums."""
 
     @abstractmethod
-    def errors(self) -> np.ndarray:
+    def errors(self, sums: Errors) -> np.ndarray:
         """The error (trials,) at each value of C, once all blocks are added."""
 
 
 class ClassValidator(Validator):
-    """The share of misclassified rows, `wrong` (trials,); positive (K,): the class of sign +1.
+    """The share of misclassified rows; positive (K,): the class of sign +1.
 
-    counted: the rows with a class that was trained on. seen (trials, classes): those predicted for at least one row.
+    counted: the rows with a class that was trained on.
     """
 
     counted: int
@@ -84,36 +96,33 @@ class ClassValidator(Validator):
     ) -> None:
         super().__init__(source, len(positive), labels, budget)
         self.counted, self.positive, self.trials = counted, positive, trials
-        classes = max(2, len(positive) // trials)
-        self.sums: dict[str, np.ndarray] = {"wrong": np.zeros(trials), "seen": np.zeros((trials, classes), bool)}
 
-    def _judge(self, labels: RowLabels, scores: np.ndarray) -> None:
+    def _judge(self, sums: Errors, labels: RowLabels, scores: np.ndarray) -> None:
         codes, per_trial = labels.codes, len(self.positive) // self.trials
         for trial in range(self.trials):
             mine = slice(trial * per_trial, (trial + 1) * per_trial)
             best = answered(scores[:, mine])
             right = best == (codes == self.positive[trial]) if per_trial == 1 else self.positive[mine][best] == codes
-            self.sums["seen"][trial, best[codes >= 0]] = True
-            self.sums["wrong"][trial] += np.count_nonzero(~right & (codes >= 0))
+            sums.seen[trial] += np.bincount(best[codes >= 0], minlength=sums.seen.shape[1])
+            sums.amount[trial] += np.count_nonzero(~right & (codes >= 0))
 
-    def errors(self) -> np.ndarray:
-        return self.sums["wrong"] / max(1, self.counted)
+    def errors(self, sums: Errors) -> np.ndarray:
+        return sums.amount / max(1, self.counted)
 
 
 class LabelsValidator(Validator):
-    """The share of wrong labels, of several of each row that are 0 or 1: `wrong` (trials,)."""
+    """The share of wrong labels, of several of each row that are 0 or 1."""
 
     def __init__(self, source: Source, labels: LabelReader, trials: int, budget: int) -> None:
         super().__init__(source, trials * labels.outputs, labels, budget)
         self.outputs = labels.outputs
-        self.sums = {"wrong": np.zeros(trials)}
 
-    def _judge(self, labels: RowLabels, scores: np.ndarray) -> None:
+    def _judge(self, sums: Errors, labels: RowLabels, scores: np.ndarray) -> None:
         shaped = scores.reshape(len(scores), -1, self.outputs)
-        self.sums["wrong"] += np.count_nonzero((shaped > 0.0) != (labels.codes == 1)[:, None], axis=(0, 2))
+        sums.amount += np.count_nonzero((shaped > 0.0) != (labels.codes == 1)[:, None], axis=(0, 2))
 
-    def errors(self) -> np.ndarray:
-        return self.sums["wrong"] / (self.source.rows * self.outputs)
+    def errors(self, sums: Errors) -> np.ndarray:
+        return sums.amount / (self.source.rows * self.outputs)
 
 
 class NumberValidator(Validator):
@@ -122,17 +131,16 @@ class NumberValidator(Validator):
     def __init__(self, source: Source, labels: LabelReader, loss: Any, trials: int, budget: int) -> None:
         super().__init__(source, trials * labels.outputs, labels, budget)
         self.loss = loss
-        self.sums: dict[str, np.ndarray] = {"loss": np.zeros(trials)}
 
-    def _judge(self, labels: RowLabels, scores: np.ndarray) -> None:
+    def _judge(self, sums: Errors, labels: RowLabels, scores: np.ndarray) -> None:
         targets = labels.targets.reshape(len(scores), -1)
         each = targets.shape[1]
         for trial in range(scores.shape[1] // each):
             residuals = scores[:, trial * each : (trial + 1) * each] - targets
-            self.sums["loss"][trial] += total_of_residuals(self.loss, residuals)
+            sums.amount[trial] += total_of_residuals(self.loss, residuals)
 
-    def errors(self) -> np.ndarray:
-        return self.sums["loss"] / self.source.rows
+    def errors(self, sums: Errors) -> np.ndarray:
+        return sums.amount / self.source.rows
 
 
 class Predictions:
@@ -174,26 +182,31 @@ class Predictions:
     def _shown(self, outcome: Outcome) -> Outcome:
         return outcome if self.path is None else self.path.chosen(outcome)
 
-    def known(self, outcome: Outcome) -> np.ndarray | None:
-        """The predicted classes (classes,) where no read is needed, else None.
+    def known(self, outcome: Outcome, errors: Errors | None) -> np.ndarray | None:
+        """The predicted classes (classes,) where no read is needed, else None; errors: the last held-out ones.
 
-        All are predicted where mistakes are fewer than the rows of each class. Else the last held-out errors tell.
+        All are predicted where mistakes are fewer than the rows of each class. Else the held-out errors tell.
         """
         shown = self._shown(outcome)
         mistakes = shown.most_mistakes(self.problem)
         if mistakes is not None and mistakes < self.present[self.present > 0].min():
             return np.ones(len(self.present), bool)
         judged = shown.valid_errors is not None and shown.figures is outcome.figures and shown.kept is None
-        if self.held_out and self.validator is not None and judged:  # they describe these weights
-            return self.validator.sums["seen"][shown.best(self.problem)].copy()
+        if self.held_out and errors is not None and judged:  # they describe these weights
+            return errors.seen[shown.best(self.problem)] > 0
         return None
 
-    def add(self, outcome: Outcome, seen: np.ndarray, first: int, block: Block, labels: RowLabels) -> None:
-        """Mark in `seen` (classes,) the classes predicted for the rows of a block; labels: they cover its rows."""
-        point = self._shown(outcome).best_point(self.problem)
+    def point(self, outcome: Outcome) -> Point:
+        """What predicts."""
+        return self._shown(outcome).best_point(self.problem)
+
+    @staticmethod
+    def add(problem: Problem, sums: Predicted, point: Point, block: Block, first: int) -> None:
+        """Count the rows of a block for which each class is predicted."""
         piece = max(1, SCORES // point.outputs)
         for low in range(0, block.rows(), piece):  # a block in memory may hold all rows
             high = min(block.rows(), low + piece)
             scores = np.empty((high - low, point.outputs))
-            score(point, block, low, scores, self.problem.workers)
-            seen[answered(scores)[labels.cut(first + low, first + high).codes >= 0]] = True
+            score(point, block, low, scores, problem.workers)
+            found = answered(scores)[sums.labels.cut(first + low, first + high).codes >= 0]
+            sums.seen += np.bincount(found, minlength=sums.seen.size)

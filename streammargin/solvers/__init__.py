@@ -21,6 +21,7 @@ _HOME = {
     "Succession": "succession",
     "Problem": "problem",
     "State": "state",
+    "Visit": "visits",
     "labels_of": "state",
     "Certified": "proof.sweep",
     "CertifiedBySweep": "proof.sweep",
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from streammargin.solvers.state import State as State
     from streammargin.solvers.state import labels_of as labels_of
     from streammargin.solvers.succession import Succession as Succession
+    from streammargin.solvers.visits import Visit as Visit
 
 
 def _classes() -> dict[str, str]:

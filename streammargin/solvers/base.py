@@ -28,6 +28,7 @@ from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.proof.kept import Kept
 from streammargin.solvers.roles import keeps_per_row, new, row_bytes, state_bytes, sum_bytes
 from streammargin.solvers.state import State
+from streammargin.solvers.visits import Visit
 from streammargin.solvers.word import SolverWord
 
 
@@ -113,6 +114,8 @@ class Method(SolverWord):
             wrong = f"{self.called} supports penalties with p = 2 only, not {problem.p:.6g}"
             raise Refusal(wrong, "use `penalty=l2`")
         self._check_loss(problem)
+        if problem.holders > 1 and not self.spreads(problem):
+            raise Refusal(f"{self.called} needs all rows in one place", "use `solver=newton`")
         for extra in extras(problem):
             if extra not in self.takes:
                 raise Refusal(f"{self.called} does not support {extra}", "leave it out")
@@ -216,6 +219,10 @@ class Method(SolverWord):
         """The name of the first stage."""
         return next(iter(self.stages()))
 
+    def spreads(self, problem: Problem) -> bool:
+        """Whether rows may be split over several holders; default: it needs all of them in one place."""
+        return False
+
     @abstractmethod
     def memory(self, problem: Problem) -> int:
         """Bytes that the state will take, the certificate's included."""
@@ -270,6 +277,9 @@ class Solver(Method, Generic[S]):
     """
 
     state_class: ClassVar[type[State]]
+    # whether `run_block` and the prologue do what `Visit` promises: then blocks are split over cores, and rows over
+    # holders
+    mapped: ClassVar[bool] = False
 
     @property
     def keeps_point(self) -> bool:
@@ -336,30 +346,39 @@ class Solver(Method, Generic[S]):
         made: Any = new(self.kind_of_state(), problem, self.dtype(problem), labels=labels)
         return made
 
+    def spreads(self, problem: Problem) -> bool:
+        return self.mapped
+
+    def visit(self, problem: Problem, state: S, active: np.ndarray) -> Visit:
+        """What a pass does with its blocks."""
+        return Visit("pass", self.run_block, (active,), lines=problem.lines * active.size, alone=not self.mapped)
+
+    def begin_prologue(self, problem: Problem, state: S, index: int) -> None:
+        """Called before the first block of a prologue pass."""
+
+    def prologue_visit(self, problem: Problem, state: S, index: int) -> Visit:
+        """What prologue pass number `index`, of `prologue_passes`, does with its blocks; default: `prologue_block`."""
+        return Visit("prologue", self.prologue_block, (index,), leaves=self.mapped, lines=problem.count)
+
     def begin_from(self, problem: Problem, state: S, point: Point) -> None:
         """Begin from this point, for each value of C, in place of 0. Called before the prologue."""
         raise AssertionError(f"{self.name} keeps no point")
 
-    def prologue_block(self, problem: Problem, state: S, index: int, block: Block, first: int) -> Share:
-        """One block of prologue pass number `index`, of `prologue_passes`; in units."""
+    def prologue_block(self, problem: Problem, state: S, index: int, block: Block, first: int) -> None:
+        """One block of a prologue pass."""
         raise AssertionError(f"{self.name} declares no prologue")
 
     def order(self, problem: Problem, state: S, number: int, blocks: int) -> np.ndarray:
         """The blocks that pass `number` (from 1) visits, in this order; default: a seeded permutation."""
         return permutation(blocks, problem.seed, number)
 
-    def begin_pass(self, problem: Problem, state: S, number: int) -> None:
-        """Called before the first block of a pass."""
+    def begin_pass(self, problem: Problem, state: S, number: int, active: np.ndarray) -> None:
+        """Called before the first block of a pass; active: the groups that are not done."""
         state.number = number
 
     @abstractmethod
     def run_block(self, problem: Problem, state: S, active: np.ndarray, block: Block, first: int) -> Share:
         """Learn from rows first .. first + m - 1, for the groups listed in `active` (int64); in units."""
-
-    def run_blocks(self, problem: Problem, state: S, active: np.ndarray, blocks: Blocks) -> Share:
-        """Learn from the blocks of one step, (first, block), at most `blocks_per_step` of them; in units."""
-        [(first, block)] = blocks
-        return self.run_block(problem, state, active, block, first)
 
     @abstractmethod
     def end_pass(self, problem: Problem, state: S, active: np.ndarray) -> PassReport | float:

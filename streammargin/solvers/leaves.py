@@ -15,7 +15,9 @@ import numpy as np
 from streammargin.rows.blocks import Block, part, stored
 from streammargin.rows.labels import RowNumbers, numbered_from
 from streammargin.solvers import roles
+from streammargin.solvers.base import Blocks, Share
 from streammargin.solvers.problem import Problem
+from streammargin.solvers.visits import Visit
 from streammargin.workers import LEAF_BYTES
 
 LEAVES = 16  # most leaves of a block, and copies of the sums: each of them costs a few calls
@@ -56,9 +58,29 @@ def parts(problem: Problem, block: Block) -> list[tuple[RowNumbers, Block]]:
     return [(numbered_from(start), part(block, start, stop)) for start, stop in pairwise(ends)]
 
 
+def carry_out(problem: Problem, state: Any, visit: Visit, blocks: Blocks) -> Share:
+    """Visit these blocks, or do one unit of that; returns as a visit that is alone does."""
+    if visit.alone:
+        rows = [blocks] if visit.together else [blocks[0][1], blocks[0][0]]
+        share: Share = visit.each(problem, state, *visit.arguments, *rows)
+        return share
+
+    def each(own: Any, rows: Block, number: int) -> None:
+        visit.each(problem, own, *visit.arguments, rows, number)
+
+    for first, block in blocks:
+        if visit.leaves and problem.copies > 1:
+            over(problem, state, block, first, each, visit.square, visit.sums)
+        else:
+            each(state, block, first)
+        if visit.keeps is not None:
+            visit.keeps(problem, state, *visit.arguments, block, first)
+    return None
+
+
 def over(
     problem: Problem, state: Any, block: Block, first: int, visit: Callable[[Any, Block, int], None],
-    square: bool = False,
+    square: bool = False, sums: roles.Names = (),
 ) -> None:  # fmt: skip
     """Call visit(state, rows, first) for the rows of a block, whose first has the number `first`.
 
@@ -70,9 +92,9 @@ def over(
         return
 
     def leaf(number: int) -> Any:
-        own, (start, stop) = roles.beside(state), ends[number : number + 2].tolist()
+        own, (start, stop) = roles.beside(state, sums), ends[number : number + 2].tolist()
         visit(own, part(block, start, stop), first + start)
         return own
 
     for own in problem.workers.each(leaf, range(ends.size - 1), problem.copies):
-        roles.merge(state, own)
+        roles.merge(state, own, sums)

@@ -47,6 +47,7 @@ class Problem:
     lines: of a group; above 1 they are the classes of one problem, which share a margin, (x.U_c - x.U_c') / ||U||.
     absolute: the bound on the mean gap, if that was asked for; tol is then the relative gap that solvers aim at.
     least_tol: the smallest tolerance that the training had before it was resumed; its arithmetic stays fit for that.
+    column: the value of the constant column, 0 for none. holders: of how many holders the rows are, in as many places.
     copies: how many copies of a solver's sums there is room for; with fewer than two, blocks are not split into leaves
     (leaves.py). workers: the threads that visit leaves.
     """
@@ -77,6 +78,8 @@ class Problem:
     sparse: bool = False
     absolute: float | None = None
     least_tol: float = math.inf
+    column: float = 0.0
+    holders: int = 1
     copies: int = 0
     workers: Workers = field(default=ALONE, compare=False, repr=False)
 

@@ -10,6 +10,7 @@ import math
 import types
 import typing
 from collections.abc import Callable, Iterator
+from copy import copy
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from enum import Enum
 from functools import cache
@@ -76,6 +77,7 @@ D = Axis(lambda problem: problem.features, name="d")
 W = Axis(lambda problem: problem.features + 1, name="d+1")
 TRIALS = Axis(lambda problem: problem.trials, name="trials")
 ALL = slice(None)  # all columns
+Names: TypeAlias = tuple[str, ...]  # of fields
 Columns: TypeAlias = tuple[int, ...] | slice
 AXES = {Role.ROWS: (K, N), Role.SHARED: (K, W), Role.SUM: (K, W)}
 
@@ -367,29 +369,35 @@ def _at(columns: Columns) -> Any:
     return ..., columns if isinstance(columns, slice) else list(columns)
 
 
-def cut(state: S, first: int, stop: int) -> S:
-    """The state of a holder of the rows first .. stop: views of its rows, shared fields, and its own sums."""
-    made = {}
-    for entry in entries(type(state)):
-        value = getattr(state, entry.name)
-        if entry.kind == "part" or hasattr(value, "cut"):
-            value = cut(value, first, stop) if entry.kind == "part" else value.cut(first, stop)
+def cut(state: S, first: int, stop: int, names: Names = ()) -> S:
+    """The state of a holder of the rows first .. stop: views of its rows, sums of its own as `beside`, else shared."""
+    return _cut_rows(beside(state, names), first, stop)
+
+
+def _cut_rows(part: S, first: int, stop: int) -> S:
+    """A copy of the state with views of these rows."""
+    part = copy(part)
+    for entry in entries(type(part)):
+        value = getattr(part, entry.name)
+        if entry.kind == "part":
+            setattr(part, entry.name, _cut_rows(value, first, stop))
+        elif hasattr(value, "cut"):
+            setattr(part, entry.name, value.cut(first, stop))
         elif entry.kind == "array" and entry.role is Role.ROWS:
-            value = value[tuple(slice(first, stop) if _of_rows(axis) else slice(None) for axis in entry.of.axes)]
-        elif entry.kind == "array" and entry.role is Role.SUM:
-            value = value.copy()
-        made[entry.name] = value
-    part: S = type(state)(**made)
-    clear(part)
+            at = (slice(first, stop) if _of_rows(axis) else slice(None) for axis in entry.of.axes)
+            setattr(part, entry.name, value[tuple(at)])
     return part
 
 
-def beside(state: S) -> S:
-    """A state with sums of its own, at their initial values; all else is shared."""
+def beside(state: S, names: Names = ()) -> S:
+    """A state with sums of its own, at their initial values; all else is shared.
+
+    names: the fields with sums that are its own, where the others are known and stay; by default all.
+    """
     own: S = object.__new__(type(state))
     for entry in entries(type(state)):
         setattr(own, entry.name, getattr(state, entry.name))
-    for entry in _of_sums(_kind(state)):
+    for entry in _of_sums(_kind(state), names):
         value = getattr(state, entry.name)
         if entry.kind == "part":
             value = beside(value)
@@ -408,9 +416,10 @@ def _kind(state: Any) -> Any:
 
 
 @cache
-def _of_sums(cls: Any) -> tuple[Entry, ...]:
-    """The fields that are sums, and the parts that have some."""
-    return tuple(one for one in entries(cls) if (_of_sums(one.type) if one.kind == "part" else one.role is Role.SUM))
+def _of_sums(cls: Any, names: Names = ()) -> tuple[Entry, ...]:
+    """The fields that are sums, and the parts that have some; names: of these fields and the counts alone."""
+    found = (one for one in entries(cls) if (_of_sums(one.type) if one.kind == "part" else one.role is Role.SUM))
+    return tuple(one for one in found if not names or one.name in names or one.kind == "number")
 
 
 def sum_bytes(cls: type, problem: Problem, dtype: Any = f8) -> int:
@@ -426,14 +435,14 @@ def _of_rows(axis: Axis | int) -> bool:
     return isinstance(axis, Axis) and axis.rows
 
 
-def merge(state: Any, part: Any) -> None:
-    """Add the sums of a holder's state to `state`; its per-row arrays are views already.
+def merge(state: Any, part: Any, names: Names = ()) -> None:
+    """Add the sums of a holder's state to `state`, those of `beside`; its per-row arrays are views already.
 
     A part with sums that do not simply add up has a method `align(other)`, which changes both so that they do.
     """
     if hasattr(state, "align"):
         state.align(part)
-    for entry in _of_sums(_kind(state)):
+    for entry in _of_sums(_kind(state), names):
         value, other = getattr(state, entry.name), getattr(part, entry.name)
         if entry.kind == "part":
             merge(value, other)

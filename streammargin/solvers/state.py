@@ -12,15 +12,21 @@ from streammargin.solvers.roles import Given, Total, state
 
 
 @state
-class State:
-    """A solver's state is a subclass that declares further fields (see `roles.py`).
-
-    labels: of this holder's rows, or of those at hand alone (`Method.all_labels`); best: the best certified figures and
-    bounds; number: of the current pass; multiplications: so far (docs/events.md); the driver counts those of visited
-    blocks, the solver all others.
-    """
+class Visited:
+    """What a read of rows adds up is a subclass; labels: of this holder's rows, or of those at hand alone."""
 
     labels: Given[RowLabels]
+
+
+@state
+class State(Visited):
+    """A solver's state is a subclass that declares further fields (see `roles.py`).
+
+    labels: those at hand where `Method.all_labels` says so; best: the best certified figures and bounds; number: of the
+    current pass; multiplications: so far (docs/events.md); the driver counts those of visited blocks, the solver all
+    others.
+    """
+
     best: Best
     number: int = 0
     multiplications: Total = 0.0

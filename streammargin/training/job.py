@@ -12,7 +12,6 @@ from streammargin.driver.clock import Clock
 from streammargin.driver.course import Shared
 from streammargin.driver.events import SCHEMA, History
 from streammargin.driver.labels import LabelReader
-from streammargin.driver.midway import Midway
 from streammargin.driver.outcome import Limits, Outcome, certificate_event
 from streammargin.driver.path import Path
 from streammargin.driver.plan import Plan
@@ -44,7 +43,6 @@ class Job:
     """A prepared training.
 
     costs: the values of C;
-    column: value of the constant column, 0 for none;
     known: what the labels of all rows say;
     working: the rows as the solver sees them, scaled if asked for;
     why: one line on the choice of `auto`, None where a solver was named;
@@ -57,7 +55,6 @@ class Job:
 
     options: Options
     costs: list[float]
-    column: float
     method: Method
     source: Source
     target: Target
@@ -83,7 +80,7 @@ class Job:
             "solver": str(self.method),
             "loss": str(make_loss(self.method.default_loss if self.options.loss is None else self.options.loss)),
             "C": costs if len(costs) > 1 else costs[0] if self.options.path is None else str(self.options.path),
-            "bias": MIDWAY if self.options.midway else FREE if self.problem.free else self.column,
+            "bias": MIDWAY if self.options.midway else FREE if self.problem.free else self.problem.column,
             "p": self.problem.p,
         }
 
@@ -132,10 +129,9 @@ class Job:
         predictions = None
         if self.target.rest is None and not self.problem.numeric and not self.problem.outputs.several:
             predictions = Predictions(self.problem, self.known.mass[1, 0], reader, self.validator, path)
-        midway = Midway(self.problem.count) if options.midway else None
         shared = Shared(
-            self.labels.in_memory(), reader, self.column, limits, Clock(limits, reader.counts), history, should_stop,
-            self.validator, self.scaling, midway, predictions, self.watched, self.start,
+            self.labels.in_memory(), reader, limits, Clock(limits, reader.counts), history, should_stop,
+            self.validator, self.scaling, options.midway, predictions, self.watched, self.start,
         )  # fmt: skip
         return Runs(Run(shared, self.problem, self.costs, self.method), path)
 
@@ -191,11 +187,11 @@ class Job:
     def _problem(self, midway: bool) -> dict[str, object]:
         """The parts of the objective that options do not give, as plain values; `verify` recomputes it from them."""
         options, problem = self.options, self.problem
-        kind = "free" if problem.free else "penalised" if self.column else "midway" if midway else "none"
+        kind = "free" if problem.free else "penalised" if self.problem.column else "midway" if midway else "none"
         names = {name: getattr(options, name) for name in ("x", "y", "sample_weight")}
         absent = problem.numeric and self.known.absent  # interpolation has no weights except 0
         return {
-            "constant": {"kind": kind, "value": self.column}, "shift": np.asarray(self.target.shift).tolist(),
+            "constant": {"kind": kind, "value": self.problem.column}, "shift": np.asarray(self.target.shift).tolist(),
             "joint": problem.all_scores, "lines": problem.lines,
             "weighted": self.known.extremes.size > 0 or absent,
             "names": {name: value if isinstance(value, str) else None for name, value in names.items()},

@@ -158,8 +158,9 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
     why = reason(problem, str(method)) + method.remark(problem) if options.auto else None
     if why is not None:
         LOG.info("took %s", why)
+    problem = replace(problem, column=options.column(costs))
     return Job(
-        options, costs, options.column(costs), method, source, target, labels, known, problem, working, scaling,
+        options, costs, method, source, target, labels, known, problem, working, scaling,
         validator, plan, why, better, watched, names, start, stored.label_column(),
     )  # fmt: skip
 

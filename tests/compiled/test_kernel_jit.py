@@ -16,7 +16,7 @@ from reference.datasets import as_form, noisy
 
 import streammargin as sm
 from streammargin.compiled import jit
-from streammargin.driver.run import Run
+from streammargin.driver import runs
 
 compiling = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
 
@@ -127,7 +127,7 @@ def test_a_training_shows_that_it_waits_for_the_compiler(monkeypatch, capsys):
         for tell in list(waiting):
             tell()
 
-    monkeypatch.setattr(Run, "identify", lambda self: slow(jit._clock.waiting))
+    monkeypatch.setattr(runs, "put_off", lambda run: slow(jit._clock.waiting))
     monkeypatch.setattr(jit, "MOMENT", 1000.0)
     sm.train((X, y), verbose=True)
     assert capsys.readouterr().err.count("compiling for this machine, once") == 1

@@ -7,12 +7,14 @@ import h5py
 import numpy as np
 import pytest
 from reference.datasets import as_form
+from reference.drive import problem_of
 from reference.sources import CountingSource
 
 import streammargin as sm
 from streammargin.cli.main import main
 from streammargin.driver.midway import Midway
 from streammargin.errors import UsageError
+from streammargin.solvers.roles import new
 
 HARD = {"C": np.inf, "bias": "midway", "tol": 0.05}
 
@@ -159,7 +161,7 @@ def test_no_bias_where_it_would_not_separate():
     rng = np.random.default_rng(1)
     X, y = rng.standard_normal((80, 3)), np.where(rng.random(80) < 0.5, 1, -1)
     assert sm.train((X, y), solver="sdca", **HARD).model.intercept_[0] == 0.0
-    found = Midway(2)
+    found = new(Midway, problem_of(X, K=2), labels=None)
     scores = np.array([[1.0, 1.0], [2.0, 6.0], [5.0, 5.0], [7.0, 7.0]])  # with an offset the first problem is separable
     found.add(scores, np.array([[False], [False], [True], [True]]))
     assert found.bias().tolist() == [-3.5, 0.0]

@@ -6,6 +6,7 @@ import math
 import operator
 import os
 import shutil
+from functools import reduce
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -374,7 +375,7 @@ def with_nan(array):
     ("sdca", "proven", str), ("sdca", "progress/done", np.ones_like),
     ("sdca", "norms.visited", operator.neg), ("sdca", "norms.visited", lambda count: []),
     ("sdca", "mean.near", lambda near: 7.0), ("sdca", "multiplications", operator.neg),
-    ("sdca", "multiplications", str), ("sdca", "numbers/number", lambda count: count + 1),
+    ("sdca", "multiplications", str), ("sdca", "numbers/state/number", lambda count: count + 1),
     ("sdca", "state/best.dual", operator.neg),
     ("active-set", "kept/small.rows.0", beyond), ("active-set", "kept/small.rows.0", operator.neg),
     ("active-set", "kept/small.rows.0", np.float64), ("active-set", "kept/small.rows.0", longer),
@@ -394,7 +395,11 @@ def test_a_whole_slot_of_values_that_no_training_has_is_refused(solver, name, ch
         arrays[name] = np.ascontiguousarray(change(arrays[name]))
     else:
         part, _, name = name.rpartition("/")
-        places = (plain[part],) if part else (plain, plain["numbers"], plain["progress"])
+        places = (
+            (reduce(operator.getitem, part.split("/"), plain),)
+            if part
+            else (plain, plain["numbers"]["state"], plain["progress"])
+        )
         where = next(place for place in places if name in place)
         where[name] = change(where[name])
     write_slot(path, plain, arrays)

@@ -17,14 +17,17 @@ import streammargin as sm
 from streammargin.driver import setup
 from streammargin.driver.events import History
 from streammargin.driver.labels import NONE, UNKNOWN, Coder, KeptLabels, SlicedLabels, finite_numbers
-from streammargin.driver.phases.base import Phase
 from streammargin.driver.plan import Plan
-from streammargin.driver.validate import NumberValidator, Predictions
+from streammargin.driver.validate import Errors, NumberValidator, Predicted, Predictions
 from streammargin.losses import terms
 from streammargin.options.table import Options
 from streammargin.points.linear import LinearPoint
 from streammargin.rows.blocks import DenseBlock
+from streammargin.solvers import leaves
+from streammargin.solvers.proof.kept import Kept
 from streammargin.solvers.registry import make_solver
+from streammargin.solvers.roles import new
+from streammargin.solvers.state import State
 from streammargin.sources.base import Buffer, Source
 from streammargin.sources.open import open_source
 from streammargin.training import prepare as preparing
@@ -60,13 +63,13 @@ def blocks(monkeypatch):
 @pytest.fixture
 def windows(monkeypatch):
     """For how many rows solvers have labels, visit by visit."""
-    seen, show = [], Phase.show
+    seen, carry_out = [], leaves.carry_out
 
-    def shown(phase, labels):
-        seen.append(labels.codes.size)
-        return show(phase, labels)
+    def watched(problem, state, *given):
+        seen.extend([state.labels.codes.size] if isinstance(state, State | Kept) else [])
+        return carry_out(problem, state, *given)
 
-    monkeypatch.setattr(Phase, "show", shown)
+    monkeypatch.setattr(leaves, "carry_out", watched)
     return seen
 
 
@@ -131,12 +134,14 @@ def test_numbers_by_slices(tmp_path, hard, weighted):
         whole = labels.all()
         assert labels.row_bytes * ROWS == whole.held_bytes and labels.held_bytes <= weights.nbytes
         point = LinearPoint(np.ones((1, 5)), 1.0)
+        problem, found = problem_of(np.ones((ROWS, 5))), []
         judges = [NumberValidator(source, one, terms("huber:0.7"), 1, 1 << 24) for one in (labels, whole)]
         for judge in judges:
-            judge.begin()
             for [(first, _, block, own)] in judge.reader.groups(np.arange(1), 1):
-                judge.add(point, first, block._replace(bias=1.0), own)
-        assert judges[0].errors() == judges[1].errors() > 0.0
+                errors = new(Errors, problem, labels=own)
+                judge.add(problem, errors, point, block._replace(bias=1.0), first)
+                found.append(judge.errors(errors))
+        assert found[0] == found[1] > 0.0
 
 
 @pytest.mark.parametrize("kind", ["int8", "float", "halves", "three", "bool"])
@@ -309,11 +314,14 @@ def test_the_bytes_of_a_plan_and_of_a_checkpoint_do_not_depend_on_the_number_of_
 def test_the_predicted_classes_of_rows_in_memory_take_few_scores_at_a_time():
     point, rows = LinearPoint(np.eye(10, 9), 0.0), 100_000
     block, labels = DenseBlock(np.random.default_rng(0).random((rows, 8)), 0.0), of_codes(np.zeros(rows))
-    problem = SimpleNamespace(resident=True, workers=ALONE)
-    found, seen = SimpleNamespace(best_point=lambda problem: point), np.zeros(10, bool)
-    looked = Predictions(problem, np.ones(10), SimpleNamespace(), None)
+    problem = SimpleNamespace(resident=True, workers=ALONE, per_trial=10)
+    found = SimpleNamespace(best_point=lambda problem: point)
+    looked, predicted = (
+        Predictions(problem, np.ones(10), SimpleNamespace(), None),
+        new(Predicted, problem, labels=labels),
+    )
     tracemalloc.start()
-    looked.add(found, seen, 0, block, labels)
+    looked.add(problem, predicted, looked.point(found), block, 0)
     assert tracemalloc.get_traced_memory()[1] < 4 << 20 < 8 * rows * 10
     tracemalloc.stop()
-    assert seen.tolist() == [True] * 8 + [False] * 2
+    assert (predicted.seen > 0).tolist() == [True] * 8 + [False] * 2 and predicted.seen.sum() == rows

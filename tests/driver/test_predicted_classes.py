@@ -17,7 +17,7 @@ def known(mistakes, wrong):
     )  # fmt: skip
     figures = [Figures(1.0, 1.0, 0.0, None, None, None, each) for each in mistakes]
     outcome = Outcome("tolerance", np.ones(3, bool), 4, SimpleNamespace(), figures, np.array([wrong]), None)
-    return Predictions(problem, np.array([5, 9, 9]), SimpleNamespace(), None).known(outcome)
+    return Predictions(problem, np.array([5, 9, 9]), SimpleNamespace(), None).known(outcome, None)
 
 
 def test_fewer_mistakes_than_rows_of_each_class_are_those_of_the_certified_weights():

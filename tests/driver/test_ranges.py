@@ -1,17 +1,17 @@
 """Where the ranges of columns differ much, the run advises to scale them: once, and where it helps."""
 
 import logging
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from conftest import slow, write_h5
-from reference.drive import of_codes
+from reference.drive import of_codes, problem_of
 
 import streammargin as sm
 from streammargin.driver.ranges import ROWS, Ranges
 from streammargin.rows.blocks import CSRBlock, DenseBlock
+from streammargin.solvers.roles import new
 
 
 def warned(caplog, *data, **options):
@@ -68,14 +68,15 @@ def test_of_many_rows_evenly_spread_ones_are_looked_at_whatever_the_blocks(size)
     X = np.ones((n, 3))
     X[3 * 1000, 0], X[3 * 1000 + 1, 1], X[-1, 2] = 1e9, 1e9, 1e4  # of three rows the first is looked at
     X[n - 1 - (n - 1) % 3, 2] = 7.0
-    problem = SimpleNamespace(rows=n, features=3, dtype=X.dtype)
-    ranges, sparse = (Ranges(problem) for _ in range(2))
+    problem = problem_of(X)
+    ranges, sparse = (new(Ranges, problem, labels=of_codes(np.zeros(n))) for _ in range(2))
     for first in reversed(range(0, n, size)):
         rows = X[first : first + size]
-        labels = of_codes(np.zeros(n)).window(first, first + len(rows))
-        ranges.add(first, DenseBlock(rows, 0.0), labels)
+        ranges.labels = sparse.labels = of_codes(np.zeros(n)).window(first, first + len(rows))
+        ranges.add(problem, ranges, DenseBlock(rows, 0.0), first)
         A = sp.csr_matrix(rows)
-        sparse.add(first, CSRBlock(A.data, A.indices.astype(np.uint32), A.indptr.astype(np.int64), 3, 0.0), labels)
+        block = CSRBlock(A.data, A.indices.astype(np.uint32), A.indptr.astype(np.int64), 3, 0.0)
+        sparse.add(problem, sparse, block, first)
     assert ranges.largest.tolist() == sparse.largest.tolist() == [1e9, 1.0, 7.0]
 
 

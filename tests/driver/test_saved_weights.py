@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from conftest import write_h5
-from reference.drive import of_codes
+from reference.drive import of_codes, problem_of
 
 import streammargin as sm
 from streammargin.driver.labels import KeptLabels
-from streammargin.driver.scaling import Scaling
+from streammargin.driver.scaling import Moments, Scaling
 from streammargin.errors import DataError
+from streammargin.solvers.roles import new
 
 
 def near_a_thousand(form, classes=2, rows=600):
@@ -106,9 +107,11 @@ def test_the_spread_of_a_column_far_from_0(form):
     X[::5, 1] = 0.0  # one that is not always stored
     X[:, 0] -= 1e6 - 1e4 if form is np.asarray else 0.0
     scaling = Scaling(sm.open_source((form(X), np.zeros(500))), "std", KeptLabels(of_codes(np.zeros(500))), 1 << 24)
+    problem = problem_of(X)
     for [(start, _, block, labels)] in scaling.reader.groups(np.arange(1), 1):
-        scaling.add(start, block, labels)
-    scaling.finish()
+        moments = new(Moments, problem, labels=labels)
+        scaling.add(problem, moments, block, start)
+    scaling.finish(moments)
     np.testing.assert_allclose(1.0 / scaling.factor, X.std(axis=0), rtol=1e-9)
 
 

@@ -6,6 +6,7 @@ from streammargin.losses import terms
 from streammargin.penalties.mirror_maps import make_norm
 from streammargin.rows.blocks import DenseBlock
 from streammargin.rows.labels import RowLabels
+from streammargin.solvers import leaves
 from streammargin.solvers.outputs import Outputs
 from streammargin.solvers.problem import Problem
 
@@ -41,13 +42,19 @@ def started(solver, problem, X, y):
     """The state before the first pass, after the prologue."""
     solver.check(problem)
     state = solver.start(problem, labels_of(y))
-    for index in range(solver.prologue_passes(problem)):
-        solver.prologue_block(problem, state, index, DenseBlock(X, 0.0), 0)
+    prologue(solver, problem, state, [(0, DenseBlock(X, 0.0))])
     return state
+
+
+def prologue(solver, problem, state, blocks):
+    """All prologue passes over these blocks."""
+    for index in range(solver.prologue_passes(problem)):
+        solver.begin_prologue(problem, state, index)
+        leaves.carry_out(problem, state, solver.prologue_visit(problem, state, index), blocks)
 
 
 def one_pass(solver, problem, state, X, number):
     """The report of a pass over all rows in one block."""
-    solver.begin_pass(problem, state, number)
+    solver.begin_pass(problem, state, number, np.arange(problem.groups))
     solver.run_block(problem, state, np.array([0]), DenseBlock(X, 0.0), 0)
     return solver.end_pass(problem, state, np.array([0]))

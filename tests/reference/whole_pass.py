@@ -1,7 +1,7 @@
 """The whole-pass methods the slow way: signed rows A (n, d) in one array, every sum over all of them at once."""
 
 import numpy as np
-from reference.drive import of_codes
+from reference.drive import of_codes, prologue
 from scipy.special import logsumexp
 
 from streammargin.losses import terms
@@ -23,11 +23,9 @@ def make_problem(X, codes, *, loss="exponential", classes=2, joint=False, tol=1e
 def passes(solver, problem, codes, blocks, count):
     """Runs a solver on (first row, block) pairs: yields (t, state, weights, report) of each pass."""
     state, active = solver.start(problem, of_codes(codes)), np.arange(problem.groups)
-    for index in range(solver.prologue_passes(problem)):
-        for first, block in blocks:
-            solver.prologue_block(problem, state, index, block, first)
+    prologue(solver, problem, state, blocks)
     for t in range(1, count + 1):
-        solver.begin_pass(problem, state, t)
+        solver.begin_pass(problem, state, t, np.arange(problem.groups))
         w = solver.weights(problem, state)
         for first, block in blocks:
             solver.run_block(problem, state, active, block, first)

@@ -4,6 +4,7 @@ import io
 import json
 import math
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from reference.sources import CountingSource
 import streammargin as sm
 from streammargin.driver import run as driver
 from streammargin.driver import snapshot
-from streammargin.driver.midway import Midway
+from streammargin.driver.holders import Holders
 from streammargin.driver.prefetch import BlockReader
 from streammargin.driver.progress import CERTIFICATE, DONE
 from streammargin.driver.scaling import Scaling
@@ -102,6 +103,9 @@ def identifier(way):
 every_way = pytest.mark.parametrize("way", WAYS, ids=map(identifier, WAYS))
 
 
+PHASES = dict(driver.PHASES)
+
+
 @pytest.fixture
 def trained(monkeypatch):
     """Train a way, perhaps with another loop around its steps; with the result come what ran and what was read.
@@ -115,9 +119,9 @@ def trained(monkeypatch):
         def looped(training, between):
             run = training.run
             ran.append(run)
-            phase = run.phases[CERTIFICATE]
-            begin = phase.begin
-            phase.begin = lambda: (sweeps.append(1), begin())
+            phase = PHASES[CERTIFICATE]
+            counted = replace(phase, begin=lambda run: (sweeps.append(1), phase.begin(run)))
+            monkeypatch.setitem(driver.PHASES, CERTIFICATE, counted)
             with np.errstate(all="ignore"):
                 return (loop or to_the_end)(run).outcome()
 
@@ -206,7 +210,7 @@ def bits(result):
 @pytest.fixture
 def small_units(monkeypatch):
     """What takes half a second else is many units."""
-    for module in (base, coupled, descent, dual_ascent, row_store, driver):
+    for module in (base, coupled, descent, dual_ascent, row_store):
         monkeypatch.setattr(module, "UNIT", 3e3)
 
 
@@ -215,19 +219,22 @@ def small_units(monkeypatch):
 def test_a_training_that_is_saved_and_loaded_after_every_unit_ends_in_the_same_bits(trained, way, form, small_units):
     """In fresh objects each time, so that nothing can lie anywhere else."""
     phases = []
-
-    def interrupted(run):
-        while run.progress.phase != DONE:
-            run.advance(run.met())
-            saved = through_bytes(*snapshot.save(run))
-            phases.append(run.progress.phase)
-            run.stop_reading()
-            run = fresh(run)
-            snapshot.restore(run, *saved)
-        return run
-
-    assert bits(trained(way, form, interrupted)) == bits(trained(way, form))
+    again = trained(way, form, lambda run: saved_and_loaded(run, fresh, phases))
+    assert bits(again) == bits(trained(way, form))
     assert len(set(phases)) > 1
+
+
+def saved_and_loaded(run, anew, phases=None):
+    """The run at its end, which is saved after every unit, and goes on in another one; phases: those that it was in."""
+    while run.progress.phase != DONE:
+        run.advance(run.met())
+        saved = through_bytes(*snapshot.save(run))
+        if phases is not None:
+            phases.append(run.progress.phase)
+        run.stop_reading()
+        run = anew(run)
+        snapshot.restore(run, *saved)
+    return run
 
 
 @every_way
@@ -261,9 +268,49 @@ def fresh(run):
         scaling.center, scaling.factor = center, factor
         source = scaling.scaled(scaling.source)
     reader = BlockReader(source, reader.bounds, reader.buffer_count, labels=reader.labels)
-    midway = None if run.bias is None else Midway(run.problem.count)
-    shared = replace(run.shared, reader=reader, scaling=scaling, midway=midway, should_stop=None)
+    shared = replace(run.shared, reader=reader, scaling=scaling, should_stop=None)
     return driver.Run(shared, run.problem, run.costs, run.method)
+
+
+def in_three(run):
+    """A run that has not begun, of the same problem, whose rows are in three places."""
+
+    def split(reader):
+        rows = int(reader.bounds[-1])
+        ends = [0, rows // 4, rows // 4 + 1, rows]
+        inner = [range(first, stop, max(1, (stop - first) // 2)) for first, stop in pairwise(ends)]
+        bounds = [np.array([*some, stop]) for some, stop in zip(inner, ends[1:], strict=True)]
+        places = [BlockReader(reader.source, ends, reader.buffer_count, labels=reader.labels) for ends in bounds]
+        return Holders(places, reader.counts)
+
+    readers = [
+        run.reader,
+        *([run.scaling.reader] if run.scaling else []),
+        *([run.validator.reader] if run.validator else []),
+    ]
+    shared = replace(run.shared, holders={reader: split(reader) for reader in readers})
+    problem = replace(run.problem, holders=3, resident=False)
+    run.method.check(problem)
+    return driver.Run(shared, problem, run.costs, run.method)
+
+
+@every_way
+@pytest.mark.parametrize("form", ["dense", slow("csr")])
+def test_three_holders_of_rows_have_the_figures_of_one(trained, way, form):
+    """Of methods that add up over rows; the others need all rows in one place, and say so."""
+    one = trained(way, form)
+    problem, method = replace(one.ran.problem, holders=3), one.ran.method
+    if not method.spreads(problem):
+        with pytest.raises(sm.errors.Refusal, match="needs all rows in one place"):
+            method.check(problem)
+        return
+    three = trained(way, form, lambda run: to_the_end(in_three(run)))
+    assert bits(
+        trained(way, form, lambda run: saved_and_loaded(in_three(run), lambda run: in_three(fresh(run))))
+    ) == bits(three)
+    assert assert_they_agree([one, three])
+    if way[0] != "newton":
+        assert figures(three) == pytest.approx(figures(one), rel=1e-6)
 
 
 # the plan says in which order these visit rows, and so which way they go; the others make their steps between passes
@@ -322,7 +369,7 @@ def test_the_plan_changes_no_proof_and_no_more_reads(trained, way, form):
             assert kinds.count("certificate") == (result.passes - sample) * run.problem.trials
         if type(solver).order is not Solver.order and way[0] != "newton":  # whose sample is of every block of so few
             continue  # it chooses the blocks of a pass
-        beside = (run.scaling is not None) + (run.bias is not None)
+        beside = (run.scaling is not None) + run.shared.midway
         reads = solver.prologue_passes(run.problem) + result.passes + result.sweeps + beside
         counts = [result.source.reads[block] for block in sorted(result.source.reads)]
         # and at last from the first block on, until each class was predicted

@@ -32,7 +32,7 @@ def after(passes, solver, problem, labels, holders):
     if solver.prologue:
         visit(state, holders, lambda holder, block: solver.prologue_block(problem, holder, 0, block, 0))
     for number in range(1, passes + 1):
-        solver.begin_pass(problem, state, number)
+        solver.begin_pass(problem, state, number, np.arange(problem.groups))
         visit(state, holders, lambda holder, block: solver.run_block(problem, holder, active, block, 0), "sums")
         report = solver.end_pass(problem, state, active)
     return state, report
@@ -67,7 +67,7 @@ def test_a_sweep_of_three_holders_is_that_of_one(name):
         state, block = solver.start(problem, labels_of(Y)), DenseBlock(X, 0.0)
         if solver.prologue:
             solver.prologue_block(problem, state, 0, block, 0)
-        solver.begin_pass(problem, state, 1)
+        solver.begin_pass(problem, state, 1, np.arange(problem.groups))
         solver.run_block(problem, state, active, block, 0)
         solver.begin_certificate(problem, state, active)
         visit(state, holders, lambda holder, block: solver.certify_block(problem, holder, block, 0), "sweep")

@@ -1,7 +1,5 @@
 """The multiplications in events, against a count by hand."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -9,8 +7,7 @@ from reference.sources import CountingSource
 from reference.whole_pass import make_problem
 
 import streammargin as sm
-from streammargin.driver import run as driver
-from streammargin.rows.blocks import CSRBlock, DenseBlock
+from streammargin.rows.blocks import DenseBlock
 from streammargin.rows.labels import Labels, numbered_from
 from streammargin.solvers import base
 from streammargin.solvers.cache import rows as row_store
@@ -20,7 +17,7 @@ from streammargin.solvers.newton.subproblem import LINE_SEARCH, Proximal, solve
 
 
 def take_units(monkeypatch, size):
-    for module in (base, descent, dual_ascent, row_store, driver):
+    for module in (base, descent, dual_ascent, row_store):
         monkeypatch.setattr(module, "UNIT", size)
 
 
@@ -91,19 +88,6 @@ def test_the_two_weights_of_primal_dual_steps_count_both(form, unit):
     X, y = overlapping()
     result = sm.train((form(X), y), solver="pdprox:dual", tol=1e-12, passes=4, bias=0)
     assert told(result) == [X.size * (2 + looks) for looks in (2, 4, 7, 10)]  # the mean of one is that one
-
-
-def test_rows_of_a_unit_count_when_they_are_visited_and_never_again(unit):
-    """The driver counts the block when it is done, and what was counted before is taken off then."""
-    X = sp.random(50, 9, 0.4, format="csr", random_state=1)
-    block = CSRBlock(X.data, X.indices, X.indptr.astype(np.int64), 9, 1.0)
-    state, begun, ends = SimpleNamespace(part=0, multiplications=0.0), 0, []
-    while begun < 50:
-        start, begun = row_store.next_rows(state, block, 2 * 3, 3)
-        assert start == (ends[-1] if ends else 0)
-        ends.append(begun)
-        assert state.multiplications == (2 * 3 * X[:begun].nnz if begun < 50 else 0)
-    assert len(ends) == (4 if unit else 1)
 
 
 CASES = {

@@ -154,6 +154,14 @@ def test_a_field_is_listed_with_what_it_is():
     ]
 
 
+def test_methods_that_rows_in_several_places_suit_are_told():
+    lines = re.findall(r"^\| ([\w, -]+) \| (any number|one)", section("Rows in several places"), re.MULTILINE)
+    told = {name: places == "any number" for named, places in lines for name in named.split(", ")}
+    found = {name: make_solver(name).spreads(None) for name in names()[1:]}
+    assert {name: told.pop(name) for name in [*told] if name in found} == found
+    assert set(told) <= {"sdca", "asdca", "prox-newton"}  # words for some of these
+
+
 def test_who_reads_an_array_of_rows_is_a_visit_or_a_map():
     lines = re.findall(r"^- `(\S+)`: `(\w+)`; ", section("Who reads arrays of rows"), re.MULTILINE)
     assert sorted(lines) == sorted(set(readers()))

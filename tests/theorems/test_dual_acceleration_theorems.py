@@ -25,7 +25,7 @@ def iterates(X, codes, count=COUNT, loss="exponential", classes=2):
     state = solver.start(told, of_codes(codes))
     solver.prologue_block(told, state, 0, block, 0)
     for t in range(1, count + 1):
-        solver.begin_pass(told, state, t)
+        solver.begin_pass(told, state, t, np.arange(told.groups))
         w = R * state.w[:, :-1].ravel()
         solver.run_block(told, state, active, block, 0)
         solver.end_pass(told, state, active)

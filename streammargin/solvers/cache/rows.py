@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from streammargin.compiled.copies import copy_spans
-from streammargin.rows.blocks import Block, CSRBlock, DenseBlock, nbytes, part, values_of
-from streammargin.solvers.base import UNIT, multiplications
+from streammargin.rows.blocks import Block, CSRBlock, DenseBlock, nbytes, values_of
+from streammargin.solvers.base import UNIT
 
 SHARE = 0.75  # share of the budget, after vectors, for cached rows; the rest is for buffers
 LOOK = 2  # multiplications per value for the score of a row and its sum
@@ -163,20 +163,10 @@ def cache_budget(left: int, buffers: int, everything: int) -> int:
     return max(0, min(int(SHARE * left), left - buffers, everything))
 
 
-def next_rows(state: Any, block: Block, work: float, problems: int) -> tuple[int, int]:
-    """(start, stop) of the rows of a block in the next unit, from `state.part` on, which is 0 after the last unit.
-
-    work: multiplications per value of a row. Those of the visit, for all problems, are counted unit by unit.
-    """
-    start, each = int(state.part), work * values_of(block).size / block.rows()
-    rows = max(LEAST_ROWS, int(min(UNIT / max(1.0, each), block.rows())))
-    stop = min(block.rows(), start + (rows // UNIT_ROWS * UNIT_ROWS or rows))
-    state.part = stop % block.rows()
-    if stop < block.rows():
-        state.multiplications += multiplications([(0, part(block, start, stop))], problems)
-    else:  # the driver counts the whole block at its end
-        state.multiplications -= multiplications([(0, part(block, 0, start))], problems)
-    return start, stop
+def unit_rows(each: float) -> int:
+    """How many rows a unit has, of so many multiplications each."""
+    rows = max(LEAST_ROWS, int(UNIT / max(1.0, each)))
+    return rows // UNIT_ROWS * UNIT_ROWS or rows
 
 
 def keep(block: Block, first: int, ids: np.ndarray) -> Kept:

@@ -26,6 +26,7 @@ from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.rounding import blur
 from streammargin.solvers.roles import K, Scratch, Shared, b1, f8, of, state, state_bytes
 from streammargin.solvers.state import labels_of
+from streammargin.solvers.visits import Visit
 
 
 class Plan(NamedTuple):
@@ -47,7 +48,6 @@ class OnColumns(Restarted):
     next_sigma: Shared[f8] = of(K)
     interior_tried: Shared[b1] = of(K)
     proven: Shared[b1] = of(K)
-    begun: bool = False
     kept: Kept
     gathered: Gathered
     plan: Scratch[Plan | None] = None
@@ -91,15 +91,17 @@ class ColumnSteps(RestartedSteps[OnColumns]):
     def fits(self, problem: Problem, state: OnColumns) -> bool:
         return kept_columns.fits(problem, state.kept)
 
-    def prologue_block(self, problem: Problem, state: OnColumns, index: int, block: Block, first: int) -> Share:
+    def prologue_block(self, problem: Problem, state: OnColumns, index: int, block: Block, first: int) -> None:
         if self._plan(problem, state).stored:
             cache.count(state.kept.columns, labels_of(problem, state), block, first)
         return super().prologue_block(problem, state, index, block, first)
 
-    def begin_pass(self, problem: Problem, state: OnColumns, number: int) -> None:
-        super().begin_pass(problem, state, number)
-        state.begun, state.proven[:] = False, False
-        if self._plan(problem, state).stored and state.sigma.any():
+    def begin_pass(self, problem: Problem, state: OnColumns, number: int, active: np.ndarray) -> None:
+        super().begin_pass(problem, state, number, active)
+        state.proven[:] = False
+        penalty, stored = self._plan(problem, state)
+        state.due[active] = (penalty is not None) and not stored and (state.sigma[active] > 0.0)
+        if stored and state.sigma.any():
             kept_columns.begin(problem, state.kept)
 
     def dual_steps(self, problem: Problem, state: OnColumns) -> np.ndarray:
@@ -108,22 +110,26 @@ class ColumnSteps(RestartedSteps[OnColumns]):
     def resting(self, problem: Problem, state: OnColumns) -> np.ndarray:
         return state.proven
 
-    def run_block(self, problem: Problem, state: OnColumns, active: np.ndarray, block: Block, first: int) -> Share:
-        moving, (penalty, stored) = active[state.sigma[active] > 0.0], self._plan(problem, state)
-        if penalty is None:
-            return super().run_block(problem, state, active, block, first)
-        if not state.begun:
-            state.begun = True
-            state.due[moving] = not stored
-        if state.due.any():
-            k = int(np.argmax(state.due))
-            state.proven[k], state.due[k] = self._improve(problem, penalty, state, k, block), False
-            return 1.0 - float(state.due.sum() + 1) / (problem.count + 1)
-        share = super().run_block(problem, state, active, block, first)
-        if share is None:
-            for k in moving:
-                kept_columns.gather(problem, state, state.kept, k, state.w[LAST, k], block, first)
-        return share
+    def visit(self, problem: Problem, state: OnColumns, active: np.ndarray) -> Visit:
+        visit = super().visit(problem, state, active)
+        if self._plan(problem, state).penalty is None:
+            return visit
+        return visit._replace(prepare=self.move, keeps=self.gather)
+
+    def move(self, problem: Problem, state: OnColumns, active: np.ndarray, block: Block) -> Share:
+        """The steps of one problem on the columns that matter."""
+        penalty = self._plan(problem, state).penalty
+        if penalty is None or not state.due.any():
+            return None
+        k = int(np.argmax(state.due))
+        state.proven[k], state.due[k] = self._improve(problem, penalty, state, k, block), False
+        return 1.0 - float(state.due.sum() + 1) / (problem.count + 1)
+
+    @staticmethod
+    def gather(problem: Problem, state: OnColumns, active: np.ndarray, block: Block, first: int) -> None:
+        """Keep what steps on columns need of these rows."""
+        for k in active[state.sigma[active] > 0.0]:
+            kept_columns.gather(problem, state, state.kept, k, state.w[LAST, k], block, first)
 
     @staticmethod
     def _improve(problem: Problem, penalty: Split, state: OnColumns, k: int, block: Block) -> bool:

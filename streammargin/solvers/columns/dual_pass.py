@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from functools import partial
 from typing import ClassVar, NamedTuple, TypeVar
 
 import numpy as np
@@ -17,10 +16,10 @@ from streammargin.compiled.columns import add_squares
 from streammargin.errors import DataError
 from streammargin.kinds import YesNo
 from streammargin.losses.base import largest_bend
-from streammargin.rows.blocks import Block, part
+from streammargin.rows.blocks import Block
 from streammargin.rows.labels import numbered_from
 from streammargin.solvers import leaves
-from streammargin.solvers.base import PassReport, Share, multiplications
+from streammargin.solvers.base import PassReport, multiplications
 from streammargin.solvers.cache import rows as store
 from streammargin.solvers.columns.constant import SIDES, largest_duals
 from streammargin.solvers.columns.screening import TOO_FAR, proven_zeros
@@ -32,6 +31,7 @@ from streammargin.solvers.proof.objectives.base import Candidate
 from streammargin.solvers.proof.rounding import blur
 from streammargin.solvers.roles import TRIALS, Count, D, K, N, Rows, Shared, Sum, W, b1, clear, f8, i8, of, state
 from streammargin.solvers.state import labels_of
+from streammargin.solvers.visits import Visit
 from streammargin.words import entry
 
 LAST, MEAN = 0, 1  # the two weight vectors that a pass certifies
@@ -95,15 +95,14 @@ class Previous:
 class Pair(LinearState):
     """Weights w, last and mean, and duals alpha.
 
-    row_norms, squares: figures of the row norms, and squared column norms, from the prologue; constant: value of the
-    constant column; rounding: eps ||w||; row_margins: of all rows at both weights, for a bound on the duals' sum; due:
+    row_norms, squares: figures of the row norms, and squared column norms, from the prologue;
+    rounding: eps ||w||; row_margins: of all rows at both weights, for a bound on the duals' sum; due:
     problems to advance after this read; gaps: of the last pair and of the mean; shown_mistakes, shown_wrong: of the
-    better of the two; part: rows done in the current block.
+    better of the two.
     """
 
     row_norms: Sum[f8] = of(norms.ROW_FIGURES, largest=(norms.LARGEST,))
     squares: Sum[f8] = of(D)
-    constant: float = 0.0
     w: Shared[f8] = of(2, K, W)
     budget_multiplier: Shared[f8] = of(2, K)
     rounding: Shared[f8] = of(2, K)
@@ -119,7 +118,6 @@ class Pair(LinearState):
     shown_mistakes: int = 0
     shown_wrong: Shared[i8] = of(TRIALS)
     ended: bool = False
-    part: int = 0
 
 
 class Pulled(NamedTuple):
@@ -148,6 +146,7 @@ class DualPass(LinearSolver[P]):
     average: bool | None = entry(None, YesNo(), "show the mean of the iterates; no: the last one; none: the better one")
     prologue: ClassVar[int] = 1
     keeps_best: ClassVar[bool] = True  # of the passes; else the answer is that of the last one
+    mapped = True
 
     def dual_steps(self, problem: Problem, state: P) -> np.ndarray:
         """sigma (K,), step size of the duals; 0: replace them by the best duals for the margins."""
@@ -188,17 +187,20 @@ class DualPass(LinearSolver[P]):
 
     # prologue: the norms of rows and columns
 
-    def prologue_block(self, problem: Problem, state: P, index: int, block: Block, first: int) -> Share:
+    def begin_prologue(self, problem: Problem, state: P, index: int) -> None:
+        for k in range(problem.count if problem.path else 0):
+            self.first_weights(problem, state, k)
+
+    def prologue_visit(self, problem: Problem, state: P, index: int) -> Visit:
+        return super().prologue_visit(problem, state, index)._replace(leaves=False)
+
+    def prologue_block(self, problem: Problem, state: P, index: int, block: Block, first: int) -> None:
         labels = state.labels.cut(first, first + block.rows())
         norms.row_norms(block, numbered_from(first), labels_of(problem, state), 2.0, state.row_norms)
         add_squares(block, labels.codes_of(0), labels.weights, state.squares)
-        state.constant = float(block.bias)
         if problem.path:
-            if first == 0:
-                for k in range(problem.count):
-                    self.first_weights(problem, state, k)
-            leaves.over(problem, state, block, first, partial(self._look, problem, np.arange(problem.count)))
-        return None
+            visit = self.visit(problem, state, np.arange(problem.count))
+            leaves.carry_out(problem, state, visit._replace(keeps=None), [(first, block)])
 
     def zero_factor(self, problem: Problem, state: P) -> float:
         found = [zero_factor(problem, state, k) for k in range(problem.count)]
@@ -216,12 +218,14 @@ class DualPass(LinearSolver[P]):
 
     # passes
 
-    def begin_pass(self, problem: Problem, state: P, number: int) -> None:
-        super().begin_pass(problem, state, number)
+    def begin_pass(self, problem: Problem, state: P, number: int, active: np.ndarray) -> None:
+        super().begin_pass(problem, state, number, active)
         if number == 1:
             self._begin(problem, state)
-        state.part, state.ended = 0, False
+        state.ended = False
         state.due[:] = False
+        for k in np.setdiff1d(np.arange(problem.count), active):  # done: their certified weights
+            state.w[:, k], state.budget_multiplier[:, k] = state.best_w[k], 0.0
         state.rounding = np.stack([blur(w) for w in state.w])
         clear(state.read)
 
@@ -235,17 +239,12 @@ class DualPass(LinearSolver[P]):
         for k in range(0 if problem.from_weights else problem.count):
             self.first_weights(problem, state, k)
 
-    def run_block(self, problem: Problem, state: P, active: np.ndarray, block: Block, first: int) -> Share:
-        for k in np.setdiff1d(np.arange(problem.count), active):  # done: their certified weights
-            state.w[:, k], state.budget_multiplier[:, k] = state.best_w[k], 0.0
-            state.rounding[:, k] = blur(state.best_w[k : k + 1])
-        start, stop = store.next_rows(state, block, 2 * store.LOOK * problem.count, active.size)
-        state.read.rows += stop - start
-        leaves.over(problem, state, part(block, start, stop), first + start, partial(self._look, problem, active))
-        return stop / block.rows() if stop < block.rows() else None
+    def visit(self, problem: Problem, state: P, active: np.ndarray) -> Visit:
+        return super().visit(problem, state, active)._replace(cost=2 * store.LOOK * problem.count)
 
-    def _look(self, problem: Problem, active: np.ndarray, state: P, block: Block, first: int) -> None:
+    def run_block(self, problem: Problem, state: P, active: np.ndarray, block: Block, first: int) -> None:
         """Update the duals of these rows by their margins, and add the sums that certify weights and duals."""
+        state.read.rows += block.rows()
         w, multiplier, read = state.w, state.budget_multiplier, state.read
         lengths = self.dual_steps(problem, state)
         none = np.zeros(problem.count)
@@ -330,7 +329,7 @@ def column_squares(problem: Problem, state: Pair) -> tuple[float, np.ndarray]:
     """(total weight of the rows, weighted squared norms of the columns (d+1,))."""
     labels = state.labels
     mass = float(labels.weights[labels.present(slice(None))].sum()) if labels.weights.size else problem.present
-    return mass, np.append(state.squares, mass * state.constant**2)
+    return mass, np.append(state.squares, mass * problem.column**2)
 
 
 def alike(state: Pair) -> bool:

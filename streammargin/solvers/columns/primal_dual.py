@@ -119,9 +119,9 @@ class PaperSteps(DualPass[PaperPair]):
         state.pace.ratio[:] = problem.outputs.caps.max(axis=1)
         state.second = True
 
-    def begin_pass(self, problem: Problem, state: PaperPair, number: int) -> None:
+    def begin_pass(self, problem: Problem, state: PaperPair, number: int, active: np.ndarray) -> None:
         state.second = problem.top < math.inf and not state.second
-        super().begin_pass(problem, state, number)
+        super().begin_pass(problem, state, number, active)
 
     def resting(self, problem: Problem, state: PaperPair) -> np.ndarray:
         return np.full(problem.count, problem.top < math.inf and state.number > 0)
@@ -225,7 +225,7 @@ class RestartedSteps(DualPass[R]):
     def first_weights(self, problem: Problem, state: R, k: int) -> None:
         if problem.objective.free and not problem.numeric:
             alone = constant_alone(problem, k)
-            state.w[:, k, -1] = state.anchor.w[k, -1] = alone / state.constant
+            state.w[:, k, -1] = state.anchor.w[k, -1] = alone / problem.column
 
     def raise_costs(self, problem: Problem, state: R, factor: float) -> None:
         super().raise_costs(problem, state, factor)

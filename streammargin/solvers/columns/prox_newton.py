@@ -6,7 +6,6 @@ Lee, Sun and Saunders 2014 (SIAM J. Optim. 24) for smooth losses; Li, Sun and To
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,10 +17,9 @@ from streammargin.errors import DataError
 from streammargin.losses.base import coupled, has, largest_bend, smooth
 from streammargin.penalties.base import Penalty
 from streammargin.penalties.lp import LpSquare
-from streammargin.rows.blocks import Block, part
+from streammargin.rows.blocks import Block
 from streammargin.rows.labels import RowLabels, numbered_from
-from streammargin.solvers import leaves
-from streammargin.solvers.base import PATH, PassReport, Share, matrix_work
+from streammargin.solvers.base import PATH, PassReport, matrix_work
 from streammargin.solvers.cache import rows as store
 from streammargin.solvers.columns.constant import SIDES, constants_alone
 from streammargin.solvers.columns.proximal_model import minimise_by_prox
@@ -52,6 +50,7 @@ from streammargin.solvers.roles import (
 )
 from streammargin.solvers.softness import LEAST_FALL, may_soften, next_softness, share_of_softness
 from streammargin.solvers.state import labels_of
+from streammargin.solvers.visits import Visit
 
 SOFTNESS = 0.5  # the first 1 / sigma, relative to the caps, as in `newton`
 MOST = 40  # most Newton steps in one proximal step
@@ -106,8 +105,7 @@ class Step:
 @state
 class ProxNewton(LinearState):
     """due: groups to step after this read; image (K, d+1): A^T alpha, scaled to be feasible for a free constant;
-    begun: whether there was a whole read; part: rows done in the current block. alpha, centres: in memory only, of a
-    loss that is not smooth.
+    begun: whether there was a whole read. alpha, centres: in memory only, of a loss that is not smooth.
     """
 
     w: Shared[f8] = of(K, W)
@@ -121,7 +119,6 @@ class ProxNewton(LinearState):
     due: Shared[b1] = of(GROUPS)
     begun: bool = False
     ended: bool = False
-    part: int = 0
 
 
 class ProximalNewton(LinearSolver[ProxNewton]):
@@ -148,6 +145,7 @@ class ProximalNewton(LinearSolver[ProxNewton]):
     couples: ClassVar[tuple[str, ...]] = ("coupled_step", "coupled_slopes", "coupled_middle")
     takes: ClassVar[tuple[str, ...]] = (PATH,)
     state_class: ClassVar[type[ProxNewton]] = ProxNewton
+    mapped = True
 
     def serves(self, penalty: Penalty, free: bool) -> bool:
         return penalty.proximal or isinstance(penalty, LpSquare)  # the exponent of lp is checked elsewhere
@@ -163,6 +161,7 @@ class ProximalNewton(LinearSolver[ProxNewton]):
     def start(self, problem: Problem, labels: RowLabels) -> ProxNewton:
         state = super().start(problem, labels)
         state.softness[:] = self._softness(problem)
+        self._first_constants(problem, state)
         return state
 
     @staticmethod
@@ -175,8 +174,8 @@ class ProximalNewton(LinearSolver[ProxNewton]):
     def prologue_passes(self, problem: Problem) -> int:
         return 1 if problem.path else 0
 
-    def prologue_block(self, problem: Problem, state: ProxNewton, index: int, block: Block, first: int) -> Share:
-        return self.run_block(problem, state, np.arange(problem.groups), block, first)
+    def prologue_visit(self, problem: Problem, state: ProxNewton, index: int) -> Visit:
+        return self.visit(problem, state, np.arange(problem.groups))
 
     def zero_factor(self, problem: Problem, state: ProxNewton) -> float:
         found = [self._proof(problem, state, k).theta for k in range(problem.groups)]
@@ -190,33 +189,37 @@ class ProximalNewton(LinearSolver[ProxNewton]):
         state.softness[:] = self._softness(problem)
         state.best.primal[:], state.best.dual[:] = math.inf, -math.inf
 
-    def begin_pass(self, problem: Problem, state: ProxNewton, number: int) -> None:
-        super().begin_pass(problem, state, number)
-        state.part, state.ended = 0, False
+    def begin_pass(self, problem: Problem, state: ProxNewton, number: int, active: np.ndarray) -> None:
+        super().begin_pass(problem, state, number, active)
+        state.ended = False
         clear(state.read)
-
-    def run_block(self, problem: Problem, state: ProxNewton, active: np.ndarray, block: Block, first: int) -> Share:
-        alone = problem.objective.free and not (problem.numeric or problem.from_weights)
-        if not state.begun and state.read.rows == 0 and alone and block.bias:
-            for k in range(problem.groups):
-                problem.view(state.w, k)[:, -1] = constants_alone(problem, k) / block.bias
+        self._first_constants(problem, state)
         done = problem.lines_of(np.setdiff1d(np.arange(problem.groups), active))
         state.w[done] = state.best_w[done]  # their certified weights
-        apart = problem.lines if state.read.crossed.size else 1  # lines with second derivatives across
-        work = problem.count * (store.LOOK + apart * (problem.features + 1) / 2)
-        start, stop = store.next_rows(state, block, work, problem.lines * active.size)
-        state.read.rows += stop - start
-        # counts all rows, though only those with a slope enter the Hessian
-        each = matrix_work(0, stop - start, problem.values / problem.rows)
-        state.multiplications += apart * problem.lines * active.size * each
-        leaves.over(
-            problem, state, part(block, start, stop), first + start, partial(self._look, problem, active), square=True
-        )
-        return stop / block.rows() if stop < block.rows() else None
 
     @staticmethod
-    def _look(problem: Problem, active: np.ndarray, state: ProxNewton, block: Block, first: int) -> None:
+    def _first_constants(problem: Problem, state: ProxNewton) -> None:
+        """Before the first read a free constant is the best one beside weights of 0."""
+        alone = problem.objective.free and not (problem.numeric or problem.from_weights)
+        if not state.begun and alone and problem.column:
+            for k in range(problem.groups):
+                problem.view(state.w, k)[:, -1] = constants_alone(problem, k) / problem.column
+
+    def visit(self, problem: Problem, state: ProxNewton, active: np.ndarray) -> Visit:
+        cost = problem.count * (store.LOOK + self._apart(problem, state) * (problem.features + 1) / 2)
+        return super().visit(problem, state, active)._replace(sums=("read",), square=True, cost=cost)
+
+    @staticmethod
+    def _apart(problem: Problem, state: ProxNewton) -> int:
+        """Lines with second derivatives across."""
+        return problem.lines if state.read.crossed.size else 1
+
+    def run_block(self, problem: Problem, state: ProxNewton, active: np.ndarray, block: Block, first: int) -> None:
         """Update the duals of these rows and add their sums; in the first pass the best duals, with all rows curved."""
+        state.read.rows += block.rows()
+        # counts all rows, though only those with a slope enter the Hessian
+        each = matrix_work(0, block.rows(), problem.values / problem.rows)
+        state.multiplications += self._apart(problem, state) * problem.lines * active.size * each
         softness, steepest, read = problem.by_line(state.softness), 0.0, state.read
         none = np.zeros(problem.count)
         if not state.begun:

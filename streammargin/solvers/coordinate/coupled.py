@@ -25,6 +25,7 @@ from streammargin.solvers.proof.objectives.base import Running
 from streammargin.solvers.proof.rounding import blur
 from streammargin.solvers.roles import GROUPS, Axis, Float, K, N, Rows, Shared, Sum, f8, i8, of, state, u1
 from streammargin.solvers.state import labels_of
+from streammargin.solvers.visits import Visit
 
 # Rows of several blocks are visited until they have this share of the gap that the first visit met, at most so many
 # times. MNIST, softmax, C = 1, 6% of the rows at hand: 1e-3 in 28 reads and 21.7 CPU s; with 2 visits 1.7e-2 after 36
@@ -82,10 +83,13 @@ class Coupled(LinearSolver[CoupledAscent]):
     def reserved_bytes(self, problem: Problem) -> int:
         return 16 * problem.count * (problem.features + 1)  # weights that are certified, and A^T alpha, by line
 
-    def begin_pass(self, problem: Problem, state: CoupledAscent, number: int) -> None:
-        super().begin_pass(problem, state, number)
+    def begin_pass(self, problem: Problem, state: CoupledAscent, number: int, active: np.ndarray) -> None:
+        super().begin_pass(problem, state, number, active)
         state.part = 0
         state.figures[:] = 0.0
+
+    def visit(self, problem: Problem, state: CoupledAscent, active: np.ndarray) -> Visit:
+        return super().visit(problem, state, active)._replace(each=self.run_blocks, together=True)
 
     def run_block(
         self, problem: Problem, state: CoupledAscent, active: np.ndarray, block: Block, first: int

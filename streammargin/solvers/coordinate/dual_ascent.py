@@ -25,6 +25,7 @@ from streammargin.solvers.proof.objectives.base import Running
 from streammargin.solvers.proof.rounding import mean_rounding
 from streammargin.solvers.proof.sweep import Certified, CertifiedBySweep
 from streammargin.solvers.roles import Count, Float, K, N, Rows, Shared, Sum, f8, of, state, u1
+from streammargin.solvers.visits import Visit
 from streammargin.words import entry
 
 FLOAT32_TOL = 1e-5  # smallest tolerance for float32 weights, whose rounding limits the gap
@@ -122,8 +123,8 @@ class DualAscent(CertifiedBySweep[A]):
                 + "raise p, as in `penalty=lp:1.9`"
             )
 
-    def begin_pass(self, problem: Problem, state: A, number: int) -> None:
-        super().begin_pass(problem, state, number)
+    def begin_pass(self, problem: Problem, state: A, number: int, active: np.ndarray) -> None:
+        super().begin_pass(problem, state, number, active)
         state.part = state.active.settling = 0
         state.figures[:] = 0.0
         state.figures[:, kernel.MIN_MARGIN] = math.inf
@@ -143,6 +144,9 @@ class DualAscent(CertifiedBySweep[A]):
         before = float(counts.sum())
         self.visit_rows(problem, state, active, turns, figures)
         state.multiplications += self.vectors * (float(counts.sum()) - before) * problem.values / problem.rows
+
+    def visit(self, problem: Problem, state: A, active: np.ndarray) -> Visit:
+        return super().visit(problem, state, active)._replace(each=self.run_blocks, together=True)
 
     def run_block(self, problem: Problem, state: A, active: np.ndarray, block: Block, first: int) -> Share:
         return self.run_blocks(problem, state, active, [(first, block)])

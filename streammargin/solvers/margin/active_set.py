@@ -101,8 +101,8 @@ class Exact(WholePass[ActiveSetState]):
         filled = bool(np.all((heaps.filled >= 0) & (heaps.filled <= capacity)))
         return heaps.ids.shape[1] == capacity and filled and small_problem.fit(state.small)
 
-    def begin_pass(self, problem: Problem, state: ActiveSetState, number: int) -> None:
-        super().begin_pass(problem, state, number)
+    def begin_pass(self, problem: Problem, state: ActiveSetState, number: int, active: np.ndarray) -> None:
+        super().begin_pass(problem, state, number, active)
         state.due[:], state.ended, state.new = False, False, RowCache()
         if number == 1:
             state.drawn = [
@@ -124,7 +124,7 @@ class Exact(WholePass[ActiveSetState]):
         return max(1, min(max(small_problem.SIDE, support), free // 2))
 
     def run_block(self, problem: Problem, state: ActiveSetState, active: np.ndarray, block: Block, first: int) -> Share:
-        self.saw(problem, state, active, block)
+        state.sums.seen += block.rows()
         sums, heaps = state.sums, state.heaps
         numbers, labels = numbered_from(first), labels_of(problem, state)
         if state.number == 1:

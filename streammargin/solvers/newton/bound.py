@@ -40,12 +40,11 @@ class Bound:
 
 @state
 class Looking(LinearState):
-    """Looks at all rows at its weights w (K, d+1), whose sums are `look`; part: the next row of the look."""
+    """Looks at all rows at its weights w (K, d+1), whose sums are `look`."""
 
     bound: Bound
     look: Look
     w: Shared[f8]
-    part: int = 0
 
 
 def begin_look(problem: Problem, state: Looking, active: np.ndarray) -> None:
@@ -58,6 +57,7 @@ def begin_look(problem: Problem, state: Looking, active: np.ndarray) -> None:
     state.look.image[active] = 0.0
     state.look.totals[active] = 0.0
     state.look.wrong[:] = 0
+    state.look.seen = 0
 
 
 def look_report(problem: Problem, state: Looking, active: np.ndarray) -> PassReport:

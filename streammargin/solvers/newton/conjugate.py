@@ -16,11 +16,9 @@ from streammargin.compiled import look as certificate
 from streammargin.compiled import products as kernel
 from streammargin.losses.base import has, smooth
 from streammargin.penalties.lp import LpSquare
-from streammargin.rows.blocks import Block, part
+from streammargin.rows.blocks import Block
 from streammargin.rows.labels import RowLabels, numbered_from
-from streammargin.solvers import leaves
 from streammargin.solvers.base import UNIT, PassReport, Share, matrix_work
-from streammargin.solvers.cache import rows as store
 from streammargin.solvers.linear import LinearSolver, keep_weights
 from streammargin.solvers.newton.conjugate_state import ConjugateState
 from streammargin.solvers.problem import Problem
@@ -30,6 +28,7 @@ from streammargin.solvers.proof.objectives.base import Candidate
 from streammargin.solvers.proof.rounding import blur
 from streammargin.solvers.roles import clear
 from streammargin.solvers.state import labels_of
+from streammargin.solvers.visits import Visit
 
 LIKELY = 0.9  # of tol: the gap that steps aim at, so that the look proves tol
 LOOSE = 0.25  # most of the gradient that a step leaves, as a share
@@ -72,6 +71,7 @@ class Conjugate(LinearSolver[ConjugateState]):
     numeric = True
     requires = ("slope", "curvature_bound")
     state_class = ConjugateState
+    mapped = True
 
     def reserved_bytes(self, problem: Problem) -> int:
         return 8 * problem.lines * (problem.rows + 6 * (problem.features + 1))  # vectors of a product
@@ -84,18 +84,24 @@ class Conjugate(LinearSolver[ConjugateState]):
     def begin_at(self, problem: Problem, state: ConjugateState, w: np.ndarray) -> None:
         state.w[:] = w
 
-    def begin_pass(self, problem: Problem, state: ConjugateState, number: int) -> None:
-        super().begin_pass(problem, state, number)
+    def begin_pass(self, problem: Problem, state: ConjugateState, number: int, active: np.ndarray) -> None:
+        super().begin_pass(problem, state, number, active)
         clear(state.look)
-        state.part, state.work, state.newton.made = 0, 0.0, 0
+        state.work, state.newton.made = 0.0, 0
+        done = problem.lines_of(np.setdiff1d(np.arange(problem.groups), active))
+        state.w[done] = state.best_w[done]  # groups that are done show certified weights
 
-    def run_block(self, problem: Problem, state: ConjugateState, active: np.ndarray, block: Block, first: int) -> Share:
+    def visit(self, problem: Problem, state: ConjugateState, active: np.ndarray) -> Visit:
+        return super().visit(problem, state, active)._replace(sums=("look",), prepare=self.move)
+
+    def move(self, problem: Problem, state: ConjugateState, active: np.ndarray, block: Block) -> Share:
+        """One unit of the steps."""
         due = active[state.due[active]]
-        if due.size:
-            if self._steps(problem, state, int(due[0]), block):
-                state.due[due[0]], state.newton.begun = False, False
-            return 1.0 - due.size / active.size
-        return self._look(problem, state, active, block, first)
+        if not due.size:
+            return None
+        if self._steps(problem, state, int(due[0]), block):
+            state.due[due[0]], state.newton.begun = False, False
+        return 1.0 - due.size / active.size
 
     def _steps(self, problem: Problem, state: ConjugateState, k: int, block: Block) -> bool:
         """One unit of the steps of group k; returns whether they are done."""
@@ -231,28 +237,16 @@ class Conjugate(LinearSolver[ConjugateState]):
         newton.along *= t
         newton.scores += newton.along
 
-    @staticmethod
-    def _look(problem: Problem, state: ConjugateState, active: np.ndarray, block: Block, first: int) -> Share:
-        """Add the sums of a unit of these rows at the current weights; groups that are done show certified ones."""
-        look = state.look
-        if look.rows == 0:
-            done = problem.lines_of(np.setdiff1d(np.arange(problem.groups), active))
-            state.w[done] = state.best_w[done]
-        start, stop = store.next_rows(state, block, problem.count * store.LOOK, active.size)
-        look.rows += stop - start
-        none = np.zeros((1, problem.count))
-
-        def add(own: ConjugateState, rows: Block, number: int) -> None:
-            found = own.look
-            certificate.look(
-                rows, numbered_from(number), labels_of(problem, own), problem.loss, active,
-                certificate.Point(own.w[None], none, blur(own.w)[None]),
-                certificate.Prox(np.zeros((problem.count, 0)), np.zeros((problem.count, 0)), none[0], none[0]),
-                certificate.Found(found.weights[None], found.duals, found.pull, found.wrong[None]),
-            )  # fmt: skip
-
-        leaves.over(problem, state, part(block, start, stop), first + start, add)
-        return stop / block.rows() if stop < block.rows() else None
+    def run_block(self, problem: Problem, state: ConjugateState, active: np.ndarray, block: Block, first: int) -> None:
+        """Add the sums of these rows at the current weights."""
+        found, none = state.look, np.zeros((1, problem.count))
+        found.rows += block.rows()
+        certificate.look(
+            block, numbered_from(first), labels_of(problem, state), problem.loss, active,
+            certificate.Point(state.w[None], none, blur(state.w)[None]),
+            certificate.Prox(np.zeros((problem.count, 0)), np.zeros((problem.count, 0)), none[0], none[0]),
+            certificate.Found(found.weights[None], found.duals, found.pull, found.wrong[None]),
+        )  # fmt: skip
 
     def end_pass(self, problem: Problem, state: ConjugateState, active: np.ndarray) -> PassReport:
         look = state.look

@@ -54,13 +54,12 @@ class Newton:
 
 @state
 class ConjugateState(LinearState):
-    """w (K, d+1), and the sums of its `look`; due (groups,): steps are left to make before it; part: its next row;
-    work: multiplications since the last look.
+    """w (K, d+1), and the sums of its `look`; due (groups,): steps are left to make before it; work:
+    multiplications since the last look.
     """
 
     w: Shared[f8]
     look: Sums
     newton: Newton
     due: Shared[b1] = of(GROUPS)
-    part: int = 0
     work: float = 0.0

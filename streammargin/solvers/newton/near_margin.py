@@ -16,10 +16,10 @@ import numpy as np
 
 from streammargin.compiled import newton as kernel
 from streammargin.losses.base import smooth
-from streammargin.rows.blocks import Block, nbytes, part
+from streammargin.rows.blocks import Block, nbytes
 from streammargin.rows.labels import RowLabels, numbered_from
 from streammargin.solvers import leaves
-from streammargin.solvers.base import PassReport, Share
+from streammargin.solvers.base import PassReport
 from streammargin.solvers.cache import rows as store
 from streammargin.solvers.cache.rows import Coming, Kept, RowCache
 from streammargin.solvers.newton.bound import Bound, Look, prove
@@ -65,10 +65,10 @@ class NearState(Certified):
 
     softness (K,): of these rows; crisp (K,): of the others.
 
-    The cache has a piece per unit of a visit and takes `held` bytes: rows with key <= `limit`, the distance from the
-    margin, and a sample of the others. The first pass draws the sample from the share `drawn_from` of the blocks, where
-    no weights are given. part: the next row of a look. due: problems still to be solved, unit by unit; offset (d+1,):
-    A^T a of all rows minus that of the cached ones; ended: the sums of the pass were used.
+    The cache has a piece per block and takes `held` bytes: rows with key <= `limit`, the distance from the margin, and
+    a sample of the others. The first pass draws the sample from the share `drawn_from` of the blocks, where no weights
+    are given. due: problems still to be solved, unit by unit; offset (d+1,): A^T a of all rows minus that of the cached
+    ones; ended: the sums of the pass were used.
 
     lossy: rows with a loss in this read. all_lossy: they were few, as separable rows have them, so that all are cached,
     however far from the margin. The dual of another one would stay at its cap, and drive w away at a large C.
@@ -88,7 +88,6 @@ class NearState(Certified):
     due: Shared[b1] = of(K)
     proximal: Proximal
     offset: Shared[f8] = of(W)
-    part: int = 0
     ended: bool = False
     lossy: Count = 0
     all_lossy: bool = False
@@ -137,13 +136,13 @@ class NearMargin(CertifiedBySweep[NearState]):
         ends = np.arange(stretches + 1) * blocks // stretches
         return np.random.default_rng(problem.seed).integers(ends[:-1], ends[1:])
 
-    def begin_pass(self, problem: Problem, state: NearState, number: int) -> None:
-        super().begin_pass(problem, state, number)
+    def begin_pass(self, problem: Problem, state: NearState, number: int, active: np.ndarray) -> None:
+        super().begin_pass(problem, state, number, active)
         clear(state.look)
         if number > 1:
             self._forget(problem, state)
         state.rows, state.held, state.lossy = RowCache(), 0, 0
-        state.limit, state.part, state.ended = -1.0 if draws(problem, number) else 2.0, 0, False
+        state.limit, state.ended = -1.0 if draws(problem, number) else 2.0, False
         state.due[:] = False
 
     @staticmethod
@@ -157,16 +156,14 @@ class NearMargin(CertifiedBySweep[NearState]):
         state.known = state.known[order]
         state.duals = np.concatenate([np.empty((0, problem.count)), *duals])[order].T.copy()
 
-    def run_block(self, problem: Problem, state: NearState, active: np.ndarray, block: Block, first: int) -> Share:
+    def run_block(self, problem: Problem, state: NearState, active: np.ndarray, block: Block, first: int) -> None:
         rows = block.rows()
         if draws(problem, state.number):
-            start, stop = 0, rows
             keys, duals = np.full(rows, 2.0, np.float32), np.zeros((problem.count, rows))
         else:
-            start, stop = store.next_rows(state, block, store.LOOK * problem.count, active.size)
-            keys, duals = self._look(problem, state, active, part(block, start, stop), first + start)
-        state.look.seen += stop - start
-        numbers = np.arange(first + start, first + stop)
+            keys, duals = self._look(problem, state, active, block, first)
+        state.look.seen += rows
+        numbers = np.arange(first, first + rows)
         wanted = self._wanted(problem, state, numbers, keys) & state.labels.present(numbers)
         if state.held + wanted.sum() * (nbytes(block) / rows + row_beside(problem)) > cache_bytes(problem):
             self._drop(problem, state)
@@ -174,13 +171,12 @@ class NearMargin(CertifiedBySweep[NearState]):
         if wanted.any():
             here = np.flatnonzero(wanted)
             beside = Beside(keys[here], duals[:, here].T.copy(), *self._labels(state, numbers[here]))
-            name = f"rows {first + start}"
-            state.rows.change(name, None, [Coming(first, block, here + start, tuple(beside))])
+            name = f"rows {first}"
+            state.rows.change(name, None, [Coming(first, block, here, tuple(beside))])
             state.held += bytes_of(problem, state.rows.pieces[name])
             state.rows.pool()
         if state.held > cache_bytes(problem):
             self._drop(problem, state)
-        return stop / rows if stop < rows else None
 
     @staticmethod
     def _labels(state: NearState, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

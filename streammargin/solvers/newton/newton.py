@@ -142,6 +142,8 @@ class Newton(Succession):
         }
 
     def first(self, problem: Problem) -> str:
+        if problem.holders > 1:  # a read is all that they need to do
+            return "proximal" if takes_proximal(problem) else "reads"
         if conjugate.suits(problem):
             return "conjugate"
         if takes_proximal(problem):
@@ -155,6 +157,9 @@ class Newton(Succession):
             return "steps"
         sampled = sample.samples(problem) or smooth(problem.loss)
         return "start" if problem.features > COLUMNS or not sampled else "steps"
+
+    def spreads(self, problem: Problem) -> bool:
+        return True
 
     def memory(self, problem: Problem) -> int:
         """The arrays of ascent are in memory when the steps start from its duals; cached rows are freed before."""
@@ -295,7 +300,8 @@ def leave_steps(problem: Problem, state: StepsState, watch: Watch, report: PassR
 def leave_reads(problem: Problem, state: ReadsState, watch: Watch, report: PassReport, active: np.ndarray) -> str:
     """Switch to cached rows, once, when steps make no progress, as with separable rows at a large C."""
     waited = passes_without_progress(problem, state.best, watch.stall, active)
-    if watch.returned or smooth(problem.loss) or not enough_rows_fit(problem) or waited < STUCK:
+    alone = watch.returned or problem.holders > 1
+    if alone or smooth(problem.loss) or not enough_rows_fit(problem) or waited < STUCK:
         return ""
     watch.returned = True
     return "near"

@@ -16,10 +16,9 @@ import numpy as np
 
 from streammargin.compiled import newton as kernel
 from streammargin.losses.base import smooth
-from streammargin.rows.blocks import GRAM_ROWS, Block, part
+from streammargin.rows.blocks import GRAM_ROWS, Block
 from streammargin.rows.labels import RowLabels, numbered_from
-from streammargin.solvers import leaves
-from streammargin.solvers.base import PassReport, Share, matrix_work
+from streammargin.solvers.base import PassReport, matrix_work
 from streammargin.solvers.cache import rows as store
 from streammargin.solvers.linear import LinearSolver
 from streammargin.solvers.newton.bound import Looking, begin_look, look_report
@@ -29,6 +28,7 @@ from streammargin.solvers.proof.rounding import blur
 from streammargin.solvers.roles import K, Shared, Sum, W, f4, f8, i8, of, state
 from streammargin.solvers.softness import LEAST_FALL, may_soften, share_of_softness
 from streammargin.solvers.state import labels_of
+from streammargin.solvers.visits import Visit
 
 SOFTNESS = 0.5  # the first 1 / sigma, relative to the caps
 WIDE = 4.0  # the same at w = 0: all rows have a positive slope
@@ -79,6 +79,7 @@ class Reads(LinearSolver[ReadsState]):
 
     name = "newton's reads"
     state_class: ClassVar[type[ReadsState]] = ReadsState
+    mapped = True
 
     def reserved_bytes(self, problem: Problem) -> int:
         width = problem.features + 1
@@ -94,29 +95,24 @@ class Reads(LinearSolver[ReadsState]):
         if not smooth(problem.loss):
             state.softness[:] = SOFTNESS
 
-    def begin_pass(self, problem: Problem, state: ReadsState, number: int) -> None:
-        super().begin_pass(problem, state, number)
-        state.look.seen = state.part = 0
+    def begin_pass(self, problem: Problem, state: ReadsState, number: int, active: np.ndarray) -> None:
+        super().begin_pass(problem, state, number, active)
+        begin_look(problem, state, active)
+        state.H[active], state.drift[active] = 0.0, 0.0
 
-    def run_block(self, problem: Problem, state: ReadsState, active: np.ndarray, block: Block, first: int) -> Share:
-        """Add the sums of a unit of these rows at the current weights."""
-        if state.look.seen == 0:
-            begin_look(problem, state, active)
-            state.H[active], state.drift[active] = 0.0, 0.0
-        work = problem.count * (store.LOOK + (problem.features + 1) / 2)
-        start, stop = store.next_rows(state, block, work, active.size)
-        state.look.seen += stop - start
+    def visit(self, problem: Problem, state: ReadsState, active: np.ndarray) -> Visit:
+        cost = problem.count * (store.LOOK + (problem.features + 1) / 2)
+        return super().visit(problem, state, active)._replace(square=True, cost=cost)
 
-        def add(own: ReadsState, rows: Block, number: int) -> None:
-            look, none = own.look, np.zeros((problem.count, 0))
-            kernel.newton_sums(
-                rows, numbered_from(number), labels_of(problem, own), problem.loss, active, problem.trials,
-                own.softness, own.w, blur(own.w), none[0], 0, none, none[0], False, none, NO_KEYS, look.image,
-                own.drift, own.H, look.totals, look.wrong,
-            )  # fmt: skip
-
-        leaves.over(problem, state, part(block, start, stop), first + start, add, square=True)
-        return stop / block.rows() if stop < block.rows() else None
+    def run_block(self, problem: Problem, state: ReadsState, active: np.ndarray, block: Block, first: int) -> None:
+        """Add the sums of these rows at the current weights."""
+        look, none = state.look, np.zeros((problem.count, 0))
+        look.seen += block.rows()
+        kernel.newton_sums(
+            block, numbered_from(first), labels_of(problem, state), problem.loss, active, problem.trials,
+            state.softness, state.w, blur(state.w), none[0], 0, none, none[0], False, none, NO_KEYS, look.image,
+            state.drift, state.H, look.totals, look.wrong,
+        )  # fmt: skip
 
     def end_pass(self, problem: Problem, state: ReadsState, active: np.ndarray) -> PassReport:
         report = look_report(problem, state, active)

@@ -12,11 +12,10 @@ import numpy as np
 
 from streammargin.compiled import newton as kernel
 from streammargin.losses.base import smooth
-from streammargin.rows.blocks import GRAM_ROWS, Block, part
+from streammargin.rows.blocks import GRAM_ROWS, Block
 from streammargin.rows.labels import RowLabels, numbered_from
 from streammargin.solvers import leaves
 from streammargin.solvers.base import PassReport, Share
-from streammargin.solvers.cache import rows as store
 from streammargin.solvers.linear import LinearSolver
 from streammargin.solvers.newton import sample
 from streammargin.solvers.newton.bound import begin_look, look_report
@@ -25,6 +24,7 @@ from streammargin.solvers.newton.subproblem import Proximal, solve, step_work
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.rounding import blur
 from streammargin.solvers.state import labels_of, labels_of_one
+from streammargin.solvers.visits import Visit
 from streammargin.workers import ALONE
 
 LIKELY = 0.9  # of tol: the gap that steps in memory aim at, so that the look proves tol
@@ -38,6 +38,7 @@ class Steps(LinearSolver[StepsState]):
 
     name = "newton's steps"
     state_class: ClassVar[type[StepsState]] = StepsState
+    mapped = True
 
     def sum_bytes(self, problem: Problem) -> int:
         return max(super().sum_bytes(problem), 8 * (problem.features + 1) * (problem.features + 2))
@@ -60,20 +61,22 @@ class Steps(LinearSolver[StepsState]):
             for k in range(problem.count):
                 middle_centres(problem, state, k, 1.0)
 
-    def begin_pass(self, problem: Problem, state: StepsState, number: int) -> None:
-        super().begin_pass(problem, state, number)
-        state.look.seen = state.part = 0
+    def visit(self, problem: Problem, state: StepsState, active: np.ndarray) -> Visit:
+        return super().visit(problem, state, active)._replace(sums=("look",), prepare=self.move)
 
-    def run_block(self, problem: Problem, state: StepsState, active: np.ndarray, block: Block, first: int) -> Share:
+    def begin_pass(self, problem: Problem, state: StepsState, number: int, active: np.ndarray) -> None:
+        super().begin_pass(problem, state, number, active)
+        begin_look(problem, state, active)
+
+    def move(self, problem: Problem, state: StepsState, active: np.ndarray, block: Block) -> Share:
+        """One unit of the steps, from the sample or on all rows."""
         left = active[~state.started[active]] if state.sampling else active[state.due[active]]
-        if left.size:
-            self._at_once(problem, state, left, block, steps_between_looks(problem, active))
-            if state.sampling and state.started[active].all():
-                state.sampling, state.sample = False, None
-            return 1.0 - left.size / active.size
-        if state.look.seen == 0:
-            begin_look(problem, state, active)
-        return self._look(problem, state, active, block, first)
+        if not left.size:
+            return None
+        self._at_once(problem, state, left, block, steps_between_looks(problem, active))
+        if state.sampling and state.started[active].all():
+            state.sampling, state.sample = False, None
+        return 1.0 - left.size / active.size
 
     def _at_once(self, problem: Problem, state: StepsState, left: np.ndarray, block: Block, most: int) -> None:
         """One unit of the first of these problems; of several on as many cores, as each has arrays of its own."""
@@ -126,21 +129,15 @@ class Steps(LinearSolver[StepsState]):
         state.due[k] = not done
         return now.multiplications
 
-    def _look(self, problem: Problem, state: StepsState, active: np.ndarray, block: Block, first: int) -> Share:
-        """Add the sums of a unit of these rows at the current weights."""
-        start, stop = store.next_rows(state, block, problem.count * store.LOOK, active.size)
-        state.look.seen += stop - start
-
-        def add(own: StepsState, rows: Block, number: int) -> None:
-            look = own.look
-            kernel.newton_sums(
-                rows, numbered_from(number), labels_of(problem, own), problem.loss, active, problem.trials,
-                own.softness, own.w, blur(own.w), own.norms, 0, own.alpha, NONE, False, own.margins, NO_KEYS,
-                look.image, look.image, np.zeros((0, 1, 1)), look.totals, look.wrong,
-            )  # fmt: skip
-
-        leaves.over(problem, state, part(block, start, stop), first + start, add)
-        return stop / block.rows() if stop < block.rows() else None
+    def run_block(self, problem: Problem, state: StepsState, active: np.ndarray, block: Block, first: int) -> None:
+        """Add the sums of these rows at the current weights."""
+        look = state.look
+        look.seen += block.rows()
+        kernel.newton_sums(
+            block, numbered_from(first), labels_of(problem, state), problem.loss, active, problem.trials,
+            state.softness, state.w, blur(state.w), state.norms, 0, state.alpha, NONE, False, state.margins, NO_KEYS,
+            look.image, look.image, np.zeros((0, 1, 1)), look.totals, look.wrong,
+        )  # fmt: skip
 
     def end_pass(self, problem: Problem, state: StepsState, active: np.ndarray) -> PassReport:
         report = look_report(problem, state, active)

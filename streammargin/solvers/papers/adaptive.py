@@ -121,10 +121,13 @@ class Adaptive(WholePass[AdaptiveState]):
         state.order = order
         return order
 
-    def begin_pass(self, problem: Problem, state: AdaptiveState, number: int) -> None:
-        super().begin_pass(problem, state, number)
+    def begin_pass(self, problem: Problem, state: AdaptiveState, number: int, active: np.ndarray) -> None:
+        super().begin_pass(problem, state, number, active)
         state.position = 0
         state.figures[:, kernel.SMALLEST] = math.inf
+
+    def keep(self, problem: Problem, state: AdaptiveState, group: int) -> None:
+        """Steps go on from the latest weights; certificates are of the best ones."""
 
     def run_block(self, problem: Problem, state: AdaptiveState, active: np.ndarray, block: Block, first: int) -> None:
         number = state.order[state.position]

@@ -38,7 +38,6 @@ from streammargin.losses.base import POSITIVE
 from streammargin.penalties.mirror_maps import lp_norm
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import RowLabels, numbered_from
-from streammargin.solvers import leaves
 from streammargin.solvers.papers.hinge_pass import Hinge, HingePass
 from streammargin.solvers.papers.power import PowerIteration
 from streammargin.solvers.papers.schedules import DECAYS
@@ -145,19 +144,14 @@ class Diagonal(PowerIteration[DiagonalState], HingePass[DiagonalState]):
         return False
 
     def run_block(self, problem: Problem, state: DiagonalState, active: np.ndarray, block: Block, first: int) -> None:
-        self.saw(problem, state, active, block)
+        state.sums.seen += block.rows()
         # the rows have norm at most 1, so 1/gamma = n is safe for the first step
         known = np.where(state.curvature > 0.0, state.curvature, self._safe(state))
         momentum, box, scale = self.momentum(state), self.box(problem, state), 1.0 / self.largest_norm(state)
-        chunk = chunk_rows(block)
-
-        def add(own: DiagonalState, rows: Block, number: int) -> None:
-            kernel.diagonal_block(
-                rows, numbered_from(number), labels_of(problem, own), chunk, active, own.w, momentum, 1.0 / known, box,
-                scale, own.beta, own.previous, own.sums.pull, own.sums.figures, own.sums.wrong,
-            )  # fmt: skip
-
-        leaves.over(problem, state, block, first, add)
+        kernel.diagonal_block(
+            block, numbered_from(first), labels_of(problem, state), chunk_rows(block), active, state.w, momentum,
+            1.0 / known, box, scale, state.beta, state.previous, state.sums.pull, state.sums.figures, state.sums.wrong,
+        )  # fmt: skip
 
     def _safe(self, state: DiagonalState) -> float:
         return max(1.0, float(state.row_norms[norms.ROWS]))

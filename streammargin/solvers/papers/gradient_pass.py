@@ -14,7 +14,6 @@ from streammargin.compiled.vectors import mix, square
 from streammargin.penalties.mirror_maps import lp_norm
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import RowLabels, numbered_from
-from streammargin.solvers import leaves
 from streammargin.solvers.base import PassReport
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.whole_pass import PassSums, Whole, WholePass, chunk_rows
@@ -65,6 +64,7 @@ class GradientPass(WholePass[G]):
     """
 
     state_class: ClassVar[type[Gradient]] = Gradient
+    mapped = True
     norm_range: ClassVar[tuple[float, float]] = (1e-200, 1e200)  # products of norms with sums must not overflow
 
     def reserved_bytes(self, problem: Problem) -> int:
@@ -83,22 +83,17 @@ class GradientPass(WholePass[G]):
         upper = self.advance(problem, state, np.arange(problem.groups), 0)
         state.best.upper = self.rounded_up(problem, state, upper)
 
-    def begin_pass(self, problem: Problem, state: G, number: int) -> None:
-        super().begin_pass(problem, state, number)
+    def begin_pass(self, problem: Problem, state: G, number: int, active: np.ndarray) -> None:
+        super().begin_pass(problem, state, number, active)
         state.scale = self._to_length_1(problem, state)
+        state.scale[np.setdiff1d(np.arange(problem.groups), active)] = 1.0
 
     def run_block(self, problem: Problem, state: G, active: np.ndarray, block: Block, first: int) -> None:
-        self.saw(problem, state, active, block)
-        chunk = chunk_rows(block)
-
-        def add(own: G, rows: Block, number: int) -> None:
-            self.sum_block(problem, own, active, rows, number, chunk)
-
-        leaves.over(problem, state, block, first, add)
+        state.sums.seen += block.rows()
+        self.sum_block(problem, state, active, block, first, chunk_rows(block))
 
     def keep(self, problem: Problem, state: G, group: int) -> None:
         problem.view(self.shown(state), group)[:] = problem.view(state.best_w, group)
-        state.scale[group] = 1.0
 
     def end_pass(self, problem: Problem, state: G, active: np.ndarray) -> PassReport:
         shown = self.shown(state) * problem.by_line(state.scale)[:, None]

@@ -40,6 +40,7 @@ class HingePass(WholePass[H]):
     """Rows are divided by their largest norm, so that any scale of the data works."""
 
     state_class: ClassVar[type[Hinge]] = Hinge
+    mapped = True
 
     def reserved_bytes(self, problem: Problem) -> int:
         return 2 * 8 * problem.count * (problem.features + 1)  # copies of the current and the best weights

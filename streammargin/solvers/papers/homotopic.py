@@ -33,13 +33,13 @@ from streammargin.errors import DataError, UsageError
 from streammargin.kinds import Number, Whole, Word, YesNo
 from streammargin.rows.blocks import Block, values_of
 from streammargin.rows.labels import RowLabels, numbered_from
-from streammargin.solvers import leaves
 from streammargin.solvers.margin.hull import Hull, hull_bound, hull_rounding
 from streammargin.solvers.papers.hinge_pass import Hinge, HingePass
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.whole_pass import chunk_rows
 from streammargin.solvers.roles import Axis, K, Shared, W, f8, of, state
 from streammargin.solvers.state import labels_of
+from streammargin.solvers.visits import Visit
 from streammargin.words import entry
 
 M = TypeVar("M", bound="Homotopic")
@@ -143,6 +143,13 @@ class Homotopic(HingePass[HomotopicState]):
     def schedule(self) -> kernel.Schedule:
         return kernel.Schedule(self.s0, self.p, self.r, DECAYS.index(self.decay), self.base)
 
+    def spreads(self, problem: Problem) -> bool:
+        return not self.stochastic
+
+    def visit(self, problem: Problem, state: HomotopicState, active: np.ndarray) -> Visit:
+        visit = super().visit(problem, state, active)
+        return visit._replace(alone=self.stochastic)
+
     def kind_of_state(self) -> type[HomotopicState]:
         if self.stochastic:
             return Stochastic
@@ -171,28 +178,22 @@ class Homotopic(HingePass[HomotopicState]):
     def hull_rounding(self, state: HomotopicState) -> float:
         return hull_rounding(state.hull)
 
-    def begin_pass(self, problem: Problem, state: HomotopicState, number: int) -> None:
-        super().begin_pass(problem, state, number)
-        if not self.stochastic:
-            return
-        fresh = state.carried[:, kernel.OUTER] > state.shown  # an outer iteration ended in the last pass
-        state.shown = state.carried[:, kernel.OUTER].copy()
-        state.shown_mass = np.where(fresh, state.landed[:, -1], state.carried[:, kernel.MASS])
-        state.w = np.where(fresh[:, None], state.landed[:, :-1], state.v) / self.unit(state)
+    def begin_pass(self, problem: Problem, state: HomotopicState, number: int, active: np.ndarray) -> None:
+        if self.stochastic:
+            fresh = state.carried[:, kernel.OUTER] > state.shown  # an outer iteration ended in the last pass
+            state.shown = state.carried[:, kernel.OUTER].copy()
+            state.shown_mass = np.where(fresh, state.landed[:, -1], state.carried[:, kernel.MASS])
+            state.w = np.where(fresh[:, None], state.landed[:, :-1], state.v) / self.unit(state)
+        super().begin_pass(problem, state, number, active)
 
     def run_block(self, problem: Problem, state: HomotopicState, active: np.ndarray, block: Block, first: int) -> None:
-        self.saw(problem, state, active, block)
+        state.sums.seen += block.rows()
         numbers, labels, scale = numbered_from(first), labels_of(problem, state), 1.0 / self.unit(state)
-        stochastic, chunk = self.stochastic, chunk_rows(block)
-
-        def add(own: HomotopicState, rows: Block, number: int) -> None:
-            kernel.subgradient_block(
-                rows, numbered_from(number), labels, chunk, active[: 0 if stochastic else None], own.w, scale,
-                own.sums.pull, own.sums.figures, own.sums.wrong,
-            )  # fmt: skip
-
-        leaves.over(problem, state, block, first, add)
-        if stochastic:
+        kernel.subgradient_block(
+            block, numbers, labels, chunk_rows(block), active[: 0 if self.stochastic else None], state.w, scale,
+            state.sums.pull, state.sums.figures, state.sums.wrong,
+        )  # fmt: skip
+        if self.stochastic:
             rows = block.rows()
             entries = values_of(block).size + rows
             worth = max(LEAST_ROWS, math.ceil(WORK * (problem.features + 1) * rows / entries))

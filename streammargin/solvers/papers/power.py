@@ -14,6 +14,7 @@ from streammargin.rows.labels import numbered_from
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.whole_pass import Whole, WholePass
 from streammargin.solvers.state import labels_of
+from streammargin.solvers.visits import Visit
 
 PRODUCTS = 8  # iterations of the power method, one read each
 SAFETY = 1.1  # the power method underestimates
@@ -31,17 +32,23 @@ class PowerIteration(WholePass[P]):
     def prologue_passes(self, problem: Problem) -> int:
         return self.prologue + (PRODUCTS if self.iterates(problem) else 0)
 
-    def prologue_block(self, problem: Problem, state: Any, index: int, block: Block, first: int) -> None:
+    def begin_prologue(self, problem: Problem, state: Any, index: int) -> None:
         if index < self.prologue:
-            super().prologue_block(problem, state, index, block, first)
             return
-        if first == 0:
-            v = state.product
-            if index == self.prologue:
-                v = np.random.default_rng(problem.seed).standard_normal(v.size)
-            # of norm 1 / R, so that products with rows do not overflow
-            state.direction[:] = v / (lp_norm(v, 2.0) or 1.0) / self.largest_norm(state)
-            state.product[:] = 0.0
+        v = state.product
+        if index == self.prologue:
+            v = np.random.default_rng(problem.seed).standard_normal(v.size)
+        # of norm 1 / R, so that products with rows do not overflow
+        state.direction[:] = v / (lp_norm(v, 2.0) or 1.0) / self.largest_norm(state)
+        state.product[:] = 0.0
+
+    def prologue_visit(self, problem: Problem, state: Any, index: int) -> Visit:
+        visit = super().prologue_visit(problem, state, index)
+        return visit if index < self.prologue else visit._replace(each=self.multiply, arguments=(), sums=("product",))
+
+    @staticmethod
+    def multiply(problem: Problem, state: Any, block: Block, first: int) -> None:
+        """Add A^T A times the direction."""
         gram_product(block, numbered_from(first), labels_of(problem, state), state.direction, state.product)
 
     def square_norm(self, state: Any) -> float:

@@ -11,7 +11,7 @@ from streammargin.compiled import row_norms as norms
 from streammargin.compiled.margins import margins_block
 from streammargin.penalties.mirror_maps import lp_norm
 from streammargin.rows.blocks import Block
-from streammargin.rows.labels import Labels, numbered_from
+from streammargin.rows.labels import numbered_from
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.best import Best
 from streammargin.solvers.proof.bounds import weighed
@@ -19,12 +19,13 @@ from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.proof.objectives.base import Candidate, Sums
 from streammargin.solvers.proof.rounding import blur, norm_rounding, score_rounding
 from streammargin.solvers.roles import ALL, TRIALS, K, Shared, Sum, b1, clear, f8, i8, of, state
+from streammargin.solvers.state import Visited, labels_for
 
 NEEDED = ("slack", "primal", "feasible", "dual", "step")  # methods of a loss that the sums need
 
 
 @state
-class Kept:
+class Kept(Visited):
     """For each value of C: the weights w with the smallest held-out error so far, that error, and their pass, 0 for
     none yet.
 
@@ -59,9 +60,9 @@ def begin(kept: Kept) -> None:
     kept.certified = False
 
 
-def add(problem: Problem, kept: Kept, labels: Labels, block: Block, first: int) -> None:
+def add(problem: Problem, kept: Kept, block: Block, first: int) -> None:
     """Add one block, in any order; `first` is the number of its first row."""
-    numbers, lines = numbered_from(first), 2 * problem.count
+    labels, numbers, lines = labels_for(kept.labels, problem.outputs), numbered_from(first), 2 * problem.count
     if problem.hard:
         no_heaps = np.zeros((lines, 0)), np.zeros((lines, 0), np.int64), np.zeros(lines, np.int64)
         margins_block(

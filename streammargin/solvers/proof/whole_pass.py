@@ -21,6 +21,7 @@ from streammargin.solvers.proof.objectives.base import Candidate
 from streammargin.solvers.proof.rounding import mean_rounding, score_rounding
 from streammargin.solvers.roles import Count, Shared, Sum, clear, f8, of, state
 from streammargin.solvers.state import labels_of
+from streammargin.solvers.visits import Visit
 
 CHUNK_BYTES = 1 << 18  # bytes of a chunk of rows, which should stay in the cache of one core
 CHUNK_ROWS = 64  # most rows of a chunk, as their scores stay there too
@@ -54,8 +55,8 @@ P = TypeVar("P", bound=Whole)
 class WholePass(LinearSolver[P]):
     """One read per iteration, without numbers per row unless a subclass adds them; hard margin and p = 2 only.
 
-    A prologue pass finds the largest and the mean row norm. A subclass calls `report` at the end of a pass, and `saw`
-    for every block, so that an interrupted pass proves nothing.
+    A prologue pass finds the largest and the mean row norm. A subclass calls `report` at the end of a pass, and counts
+    the rows of every block in `sums.seen`, so that an interrupted pass proves nothing.
     """
 
     prologue = 1
@@ -107,25 +108,27 @@ class WholePass(LinearSolver[P]):
     def weights(self, problem: Problem, state: P) -> np.ndarray:
         return state.w.copy()
 
-    def begin_pass(self, problem: Problem, state: P, number: int) -> None:
-        super().begin_pass(problem, state, number)
+    def begin_pass(self, problem: Problem, state: P, number: int, active: np.ndarray) -> None:
+        super().begin_pass(problem, state, number, active)
         if number == 1 and self.prologue:
             self.check_scale(state)
             self.after_prologue(problem, state)
         clear(state.sums)
-
-    def after_prologue(self, problem: Problem, state: P) -> None:
-        """Called before the first pass, after the prologue."""
-
-    def saw(self, problem: Problem, state: P, active: np.ndarray, block: Block) -> None:
-        """Count the rows of a block; groups that are done get their certified weights back."""
-        state.sums.seen += block.rows()
         if active.size < problem.groups:
             for group in np.setdiff1d(np.arange(problem.groups), active):
                 self.keep(problem, state, group)
 
+    def after_prologue(self, problem: Problem, state: P) -> None:
+        """Called before the first pass, after the prologue."""
+
+    def visit(self, problem: Problem, state: P, active: np.ndarray) -> Visit:
+        return super().visit(problem, state, active)._replace(sums=("sums",))
+
+    def prologue_visit(self, problem: Problem, state: P, index: int) -> Visit:
+        return super().prologue_visit(problem, state, index)._replace(sums=("row_norms", "sums"))
+
     def keep(self, problem: Problem, state: P, group: int) -> None:
-        """Set the weights of a group to its best ones."""
+        """Set the weights of a group that is done to its best ones, for the next pass."""
         problem.view(state.w, group)[:] = problem.view(state.best_w, group)
 
     def complete(self, problem: Problem, state: P) -> bool:

@@ -74,8 +74,8 @@ class Primal(CertifiedBySweep[P], StreamSolver[P]):
     def rule(self, problem: Problem, state: P) -> Rule:
         """The step rule, for rows divided by the base."""
 
-    def begin_pass(self, problem: Problem, state: P, number: int) -> None:
-        super().begin_pass(problem, state, number)
+    def begin_pass(self, problem: Problem, state: P, number: int, active: np.ndarray) -> None:
+        super().begin_pass(problem, state, number, active)
         state.figures[:] = 0.0
         state.figures[:, kernel.MIN_MARGIN] = math.inf
 

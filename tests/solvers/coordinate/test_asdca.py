@@ -214,7 +214,7 @@ def test_a_certificate_wipes_out_drift_and_changes_nothing_else(p):
     problem, solver = problem_of(X, p=p), Momentum()
     state, active, block = solver.start(problem, labels_of(y)), np.arange(1), DenseBlock(X, 0.0)
     for number in range(1, 4):
-        solver.begin_pass(problem, state, number)
+        solver.begin_pass(problem, state, number, np.arange(problem.groups))
         solver.run_block(problem, state, active, block, 0)
     state.theta *= 1.01
     before = {name: getattr(state, name).copy() for name in ("alpha", "momentum", "drift")}
@@ -236,7 +236,7 @@ def test_a_restart_goes_on_from_the_averaged_sequence(p):
     state, active, block = solver.start(problem, labels_of(y)), np.arange(1), DenseBlock(X, 0.0)
     restarts = 0
     for number in range(1, 200):
-        solver.begin_pass(problem, state, number)
+        solver.begin_pass(problem, state, number, np.arange(problem.groups))
         solver.run_block(problem, state, active, block, 0)
         last = state.pace[0, kernel.LAST]
         v = state.alpha + last**2 * state.momentum

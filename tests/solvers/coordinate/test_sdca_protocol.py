@@ -21,7 +21,7 @@ def test_the_estimate_of_a_settled_pass_is_its_gap():
     problem, solver = problem_of(X, C=0.05), Plain()
     state, active, block = solver.start(problem, labels_of(y)), np.arange(1), DenseBlock(X, 0.0)
     for number in range(1, 400):
-        solver.begin_pass(problem, state, number)
+        solver.begin_pass(problem, state, number, np.arange(problem.groups))
         solver.run_block(problem, state, active, block, 0)
         report = solver.end_pass(problem, state, active)
         if number in (1, 5):
@@ -39,7 +39,7 @@ def test_a_certificate_wipes_out_the_drift_of_the_running_sums(p):
     X, y = noisy()
     problem, solver = problem_of(X, p=p), Plain()
     state, active, block = solver.start(problem, labels_of(y)), np.arange(1), DenseBlock(X, 0.0)
-    solver.begin_pass(problem, state, 1)
+    solver.begin_pass(problem, state, 1, np.arange(problem.groups))
     solver.run_block(problem, state, active, block, 0)
     for array in (state.theta, state.powers, state.power_sum):
         array *= 1.01  # powers are theta itself at p = 2, and this array is empty
@@ -58,7 +58,7 @@ def test_every_pass_takes_the_sum_of_powers_afresh():
     X, y = noisy()
     problem, solver = problem_of(X, p=1.5), Plain()
     state, active = solver.start(problem, labels_of(y)), np.arange(1)
-    solver.begin_pass(problem, state, 1)
+    solver.begin_pass(problem, state, 1, np.arange(problem.groups))
     solver.run_block(problem, state, active, DenseBlock(X, 0.0), 0)
     state.power_sum *= 1.01
     solver.end_pass(problem, state, active)
@@ -72,7 +72,7 @@ def test_the_best_weights_so_far_are_kept_with_their_figures(C, make):
     problem, solver = problem_of(X, C=C), Plain()
     state, active, block = solver.start(problem, labels_of(y)), np.arange(1), DenseBlock(X, 0.0)
     for number in range(1, 50):
-        solver.begin_pass(problem, state, number)
+        solver.begin_pass(problem, state, number, np.arange(problem.groups))
         solver.run_block(problem, state, active, block, 0)
     found = []
     for damage in (1.0, 0.1):
@@ -91,7 +91,7 @@ def test_the_smallest_margin_is_a_share_of_the_mean_row_norm(p):
     X, y = noisy()
     problem, solver = problem_of(X, p=p, tol=0.01), Plain()
     state = solver.start(problem, labels_of(y))
-    solver.begin_pass(problem, state, 1)
+    solver.begin_pass(problem, state, 1, np.arange(problem.groups))
     solver.run_block(problem, state, np.arange(1), DenseBlock(X, 0.0), 0)
     expected = 0.01 * np.mean([length(x, p / (p - 1)) for x in X])
     assert solver.smallest_margin(problem, state) == pytest.approx(expected)

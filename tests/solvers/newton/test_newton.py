@@ -1,6 +1,7 @@
 """Second-order steps: what training certifies, against an interior-point method; few passes at any C; hostile data."""
 
 import math
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -14,7 +15,7 @@ from reference.training import binary, check_certificate
 from reference.words import loss_word
 
 import streammargin as sm
-from streammargin.driver.phases.passes import Pass
+from streammargin.driver.run import PHASES
 from streammargin.errors import UsageError
 from streammargin.solvers.newton import conjugate, newton, steps
 
@@ -208,15 +209,15 @@ def test_stopped_after_any_pass_in_memory_it_goes_on_with_the_same_bits(loss, mo
 
 def stages_of_passes(monkeypatch):
     """The stage that each pass ended in, from here on."""
-    stages, end = [], Pass.end
+    stages, phase = [], PHASES["pass"]
 
-    def noted(phase):
-        stage = phase.course.progress.stage
-        share = end(phase)
+    def noted(course):
+        stage = course.progress.stage
+        share = phase.end(course)
         stages.extend([stage] if share is None else [])
         return share
 
-    monkeypatch.setattr(Pass, "end", noted)
+    monkeypatch.setitem(PHASES, "pass", replace(phase, end=noted))
     return stages
 
 

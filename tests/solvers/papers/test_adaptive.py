@@ -238,7 +238,7 @@ def test_the_rows_with_the_smallest_margins_stay_in_memory(classes, monkeypatch)
     blocks = [(first, DenseBlock(X[first : first + 20], 0.0)) for first in range(0, 100, 20)]
     for first, block in blocks:
         method.prologue_block(problem, state, 0, block, first)
-    method.begin_pass(problem, state, 1)
+    method.begin_pass(problem, state, 1, np.arange(problem.groups))
     seen = []
     for number in method.order(problem, state, 1, 5):
         first, block = blocks[number]
@@ -355,7 +355,7 @@ def test_the_work_on_a_block_takes_the_memory_it_declares(form):
     method = Adaptive()
     block, inverted = blocks_of(X, form)
     size = sum(a.nbytes for a in block if isinstance(a, np.ndarray)) if form == "csr" else 0
-    method.begin_pass(problem, state := method.start(problem, labels_of(y)), 1)
+    method.begin_pass(problem, state := method.start(problem, labels_of(y)), 1, np.arange(1))
     method.prologue_block(problem, state, 0, block, 0)
     method.order(problem, state, 1, 1)
     method.run_block(problem, state, np.arange(1), block, 0)  # compiles

@@ -147,7 +147,7 @@ def test_an_interrupted_pass_leaves_the_certificate_alone():
     for t in range(1, 20):
         report = one_pass(solver, problem, state, X, t)
     known, weights = report.certificate[0], solver.certified(problem, state).copy()
-    solver.begin_pass(problem, state, 20)
+    solver.begin_pass(problem, state, 20, np.arange(problem.groups))
     solver.run_block(problem, state, np.array([0]), DenseBlock(X[:7], 0.0), 0)
     after = solver.end_pass(problem, state, np.array([0])).certificate[0]
     assert (after.margin_lower, after.margin_upper) == (known.margin_lower, known.margin_upper)

@@ -155,7 +155,7 @@ def momentum(X, codes, count, loss="exponential"):
     state, active = solver.start(problem, of_codes(codes)), np.arange(1)
     solver.prologue_block(problem, state, 0, block, 0)
     for t in range(1, count + 1):
-        solver.begin_pass(problem, state, t)
+        solver.begin_pass(problem, state, t, np.arange(problem.groups))
         w = R * state.w[0, :-1]
         solver.run_block(problem, state, active, block, 0)
         report = solver.end_pass(problem, state, active)

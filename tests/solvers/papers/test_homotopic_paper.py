@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from reference.datasets import separable
 from reference.diagonal import toy, unsigned
-from reference.drive import hard_problem, one_pass, started
+from reference.drive import hard_problem, one_pass, problem_of, started
 from reference.homotopic import constants, objective, one_row_steps, outer_iterations
 from reference.optimum import solve
 from reference.training import binary
@@ -19,6 +19,7 @@ from streammargin.rows.blocks import DenseBlock
 from streammargin.rows.labels import Labels, numbered_from
 from streammargin.solvers.papers.homotopic import Homotopic
 from streammargin.solvers.registry import make_solver
+from streammargin.solvers.roles import new
 
 PAPER = "s0=3,units=paper"
 RATES = Homotopic(s0=3.0).schedule()
@@ -225,7 +226,7 @@ def test_the_bias_midway_between_the_classes():
     y = np.repeat([1, -1], 30)
 
     def centred_bias(scores, y):
-        found = Midway(1)
+        found = new(Midway, problem_of(X), labels=None)
         for rows in (slice(0, 40), slice(40, 60)):
             found.add(scores[rows, None], y[rows, None] > 0)
         return found.bias()[0]

@@ -81,12 +81,12 @@ def test_a_pass_that_was_broken_off_proves_nothing(solver):
     for first, block in blocks:
         method.prologue_block(problem, state, 0, block, first)
     for t in range(1, 6):
-        method.begin_pass(problem, state, t)
+        method.begin_pass(problem, state, t, np.arange(problem.groups))
         for first, block in blocks:
             method.run_block(problem, state, active, block, first)
         report = method.end_pass(problem, state, active)
     known = method.certified(problem, state).copy()
-    method.begin_pass(problem, state, 6)
+    method.begin_pass(problem, state, 6, np.arange(problem.groups))
     method.run_block(problem, state, active, *blocks[0][::-1])
     broken = method.end_pass(problem, state, active)
     assert broken.certificate is not None and np.isinf(broken.estimate).all()

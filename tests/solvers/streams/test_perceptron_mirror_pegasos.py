@@ -249,7 +249,7 @@ def test_mirror_reports_its_latest_weights_and_the_perceptron_its_best(solver):
     if method.prologue:
         method.prologue_block(problem, state, 0, block, 0)
     for number in range(1, 30):
-        method.begin_pass(problem, state, number)
+        method.begin_pass(problem, state, number, np.arange(problem.groups))
         method.run_block(problem, state, active, block, 0)
     assert state.row_norms[norms.ROWS] == 40  # measured once
     found, weights = [], []

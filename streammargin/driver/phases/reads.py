@@ -1,0 +1,214 @@
+"""The reads of a training beside the solver's passes: what each visits, and what follows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from streammargin.driver.course import Course, Reading
+from streammargin.driver.midway import Midway
+from streammargin.driver.phases.base import Phase
+from streammargin.driver.progress import (
+    BIAS,
+    CERTIFICATE,
+    DONE,
+    HELD_OUT,
+    IDENTITY,
+    LAST_READ,
+    PREDICTIONS,
+    PROLOGUE,
+    SCALING,
+    SCORES,
+)  # fmt: skip
+from streammargin.driver.validate import Predictions
+from streammargin.points.base import Point
+from streammargin.solvers.proof import kept
+from streammargin.solvers.visits import Visit
+
+
+def _scaling(c: Course) -> Reading:
+    assert c.scaling is not None
+    return Reading(c.scaling.reader, [(Visit("scaling", c.scaling.add, leaves=False), c.states["scaling"])])
+
+
+def _end_scaling(c: Course) -> None:
+    assert c.scaling is not None
+    c.scaling.finish(c.states["scaling"])
+    c.begin()
+
+
+def _prologue(c: Course) -> Reading:
+    return Reading(c.reader, [(c.solver.prologue_visit(c.problem, c.state, c.progress.round), c.state)])
+
+
+def _end_prologue(c: Course) -> None:
+    c.progress.round += 1
+    c.progress.go(c.after_scaling())
+
+
+def _certificate(c: Course) -> Reading:
+    return Reading(c.reader, [(Visit("certificate", c.solver.certify_block, lines=c.problem.count), c.state)])
+
+
+def _judge(c: Course) -> None:
+    figures, wrong = c.solver.end_certificate(c.problem, c.state)
+    gaps = [f.margin_gap if f.gap is None else f.gap for f in figures]
+    c.progress.stopping.learn(np.array([np.inf if g is None else g for g in gaps]), c.active)
+    c.judge(figures, wrong, swept=True)
+
+
+def _errors(c: Course, point: Point) -> Reading:
+    assert c.validator is not None
+    visit = Visit("held-out errors", c.validator.add, (point,), leaves=False)
+    return Reading(c.validator.reader, [(visit, c.states["held out"])])
+
+
+def _held_out(c: Course) -> Reading:
+    point, midway = c.point(proven=True), c.progress.midway
+    return _errors(c, point if midway is None else point.with_constants(midway))
+
+
+def _end_held_out(c: Course) -> None:
+    p = c.progress
+    p.valid_errors, p.validated = c.errors(), p.judged
+    c.tell_certificates()
+    if p.reason is None:
+        c.go_on()
+    else:
+        c.end(p.reason)
+
+
+def _without_errors(c: Course, reason: str) -> None:
+    """Keep the proven weights, without held-out errors."""
+    p = c.progress
+    p.valid_errors, p.validated = None, p.judged
+    c.tell_certificates()
+    p.proven = True
+    c.end(reason)
+
+
+def _end_scores(c: Course) -> None:
+    """The event of the pass, and what follows, have waited for the error."""
+    assert c.early is not None
+    c.reading = None  # frees the weights before they are made again
+    errors = c.errors()
+    if best := c.early.score(c.progress.number, errors):
+        c.solver.keep_pass(c.problem, c.state, c.early.kept, best)
+    c.stop_early()
+    c.tell_scored(float(errors.min()))
+    c.after_scores()
+
+
+def _without_score(c: Course, reason: str) -> None:
+    """Go on as if this pass had no error."""
+    c.reading = None
+    c.tell_scored(None)
+    if reason == "signal":
+        c.finish(reason)
+    else:
+        c.progress.ending, c.progress.certify = reason, c.progress.judged < c.progress.number
+        c.after_scores()
+
+
+def _last_read(c: Course) -> Reading:
+    return Reading(c.reader, [(Visit("last read", kept.add, lines=c.problem.count), c.states["early"])])
+
+
+def _end_last(c: Course) -> None:
+    c.states["early"].certified = True
+    c.tell_kept()
+    c.go_on()
+
+
+def _without_last(c: Course, reason: str) -> None:
+    """Keep the weights of the best pass; nothing is proven about them."""
+    c.finish("signal")
+    c.progress.reason = reason
+
+
+def _bias(c: Course) -> Reading:
+    visit = Visit("bias", Midway.add_block, (c.point(c.progress.proven),), leaves=False)
+    return Reading(c.reader, [(visit, c.states["bias"])])
+
+
+def _end_bias(c: Course) -> None:
+    p = c.progress
+    p.midway = c.states["bias"].bias()
+    if c.validator is not None:
+        p.go(HELD_OUT)
+    else:
+        assert p.reason is not None
+        c.end(p.reason)
+
+
+def _predictions(c: Course) -> Reading:
+    assert c.predictions is not None
+    visit = Visit("predictions", Predictions.add, (c.predictions.point(c.outcome()),), leaves=False)
+    return Reading(c.predictions.reader, [(visit, c.states["predictions"])])
+
+
+def _end_predictions(c: Course) -> None:
+    c.progress.predicted = c.states["predictions"].seen > 0
+    c.progress.go(DONE)
+
+
+def _identity(c: Course) -> Reading:
+    """The rows of the first doubted source, which compares them itself."""
+    if c.validator is not None and c.doubted[0]:
+        return Reading(c.validator.reader, [])
+    waits = c.aside is not None and c.aside.phase == SCALING
+    return Reading(c.scaling.reader if c.scaling is not None and waits else c.reader, [])
+
+
+def put_off(c: Course) -> None:
+    """Set the saved progress aside until doubted sources, if any, are read."""
+    if c.doubted:
+        c.aside = c.aside or c.progress
+        c.progress = replace(c.aside)
+        c.progress.go(IDENTITY)
+        c.counts_aside = replace(_identity(c).reader.counts)
+
+
+def _end_identity(c: Course) -> None:
+    vars(_identity(c).reader.counts).update(vars(c.counts_aside))  # this read does not count
+    c.watched[c.doubted[0]].settle()
+    c.doubted = c.doubted[1:]
+    if c.doubted:
+        put_off(c)
+    else:
+        _take_up(c)
+
+
+def _take_up(c: Course) -> None:
+    assert c.aside is not None
+    c.progress, c.aside = c.aside, None
+
+
+def _without_identity(c: Course, reason: str) -> None:
+    """End with the progress that was saved."""
+    _take_up(c)
+    c.finish("signal")
+    c.progress.reason = reason
+
+
+READS = {
+    IDENTITY: Phase(_identity, _end_identity, break_off=_without_identity),
+    SCALING: Phase(_scaling, _end_scaling),
+    PROLOGUE: Phase(
+        _prologue, _end_prologue, lambda c: c.solver.begin_prologue(c.problem, c.state, c.progress.round)
+    ),
+    CERTIFICATE: Phase(
+        _certificate, _judge, lambda c: c.solver.begin_certificate(c.problem, c.state, c.active), Course.finish
+    ),
+    HELD_OUT: Phase(_held_out, _end_held_out, break_off=_without_errors, clears="held out"),
+    SCORES: Phase(
+        lambda c: _errors(c, c.point(proven=False)), _end_scores, break_off=_without_score, clears="held out"
+    ),
+    LAST_READ: Phase(_last_read, _end_last, break_off=_without_last, clears="early"),
+    BIAS: Phase(_bias, _end_bias, break_off=Course.end, clears="bias"),  # the proven weights stay, without a bias
+    PREDICTIONS: Phase(
+        _predictions, _end_predictions, break_off=lambda c, reason: c.progress.go(DONE), clears="predictions",
+        enough=lambda c: bool(c.states["predictions"].seen.all()),
+    ),
+}  # fmt: skip

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 import streammargin as sm
-from streammargin.rows.blocks import nbytes, values_of
+from streammargin.rows.blocks import nbytes, part, values_of
 from streammargin.solvers.cache import rows as store
 
 
@@ -76,7 +76,7 @@ def test_small_pieces_become_large_ones_in_their_order(kind, monkeypatch):
     cache = store.RowCache()
     for first in range(0, 400, 10):
         cache.change(
-            f"rows {first:03}", None, [store.Coming(first, store.part(whole, first, first + 10), np.arange(0, 10, 2))]
+            f"rows {first:03}", None, [store.Coming(first, part(whole, first, first + 10), np.arange(0, 10, 2))]
         )
         cache.pool()
 

@@ -10,10 +10,9 @@ from reference.datasets import as_form
 from reference.sources import CountingSource
 
 import streammargin as sm
+from streammargin.rows import blocks
 from streammargin.solvers import roles
-from streammargin.solvers.cache import rows as store
 from streammargin.solvers.newton import newton, steps_state
-from streammargin.solvers.newton.bound import begin_look
 from streammargin.solvers.newton.reads import Reads
 from streammargin.solvers.newton.steps import Steps
 
@@ -74,17 +73,13 @@ class StepsInThree(Apart, Steps):
 
 class ReadsInThree(Apart, Reads):
     def run_block(self, problem, state, active, block, first):
-        if state.look.seen == 0:
-            begin_look(problem, state, active)
-            state.H[active], state.drift[active] = 0.0, 0.0
         with self.holders(state) as holders:
             for low, high, part in holders:
                 start, stop = max(first, low), min(first + block.rows(), high)
                 if start < stop:
-                    part.look.seen = 1  # begun
-                    own = store.part(block, start - first, stop - first)
-                    assert super().run_block(problem, part, active, own, start - low) is None
-                    part.look.seen -= 1
+                    super().run_block(
+                        problem, part, active, blocks.part(block, start - first, stop - first), start - low
+                    )
 
 
 def data(form, classes, rows=ROWS, features=8):

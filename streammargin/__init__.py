@@ -61,7 +61,7 @@ _FOLDERS = ("losses", "penalties", "solvers")  # packages with public classes
 
 
 def __getattr__(name: str) -> Any:
-    if name in _FOLDERS:
+    if name in _FOLDERS or name == "dask":  # which needs an extra, and so is not listed
         return import_module(f"{__name__}.{name}")
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 
 from streammargin.driver.events import History, Listener
+from streammargin.driver.holders import Elsewhere
 from streammargin.errors import UsageError
 from streammargin.losses import Loss
 from streammargin.options.costs import Path
@@ -113,23 +114,24 @@ def train(
     )  # fmt: skip
     if should_stop is not None and not callable(should_stop):
         raise UsageError(f"should_stop must be a function, not {shown(should_stop)}")
-    return train_by(data, options, [*_checked(listeners), *watched(verbose, options.max_seconds)], should_stop)
+    return train_by(data, options, [*checked(listeners), *watched(verbose, options.max_seconds)], should_stop)
 
 
 def train_by(
-    data: object, options: Options, listeners: Iterable[Listener], should_stop: Callable[[], str | None] | None
-) -> TrainResult:
-    """`train` with its options as one object."""
+    data: object, options: Options, listeners: Iterable[Listener], should_stop: Callable[[], str | None] | None,
+    elsewhere: Elsewhere | None = None,
+) -> TrainResult:  # fmt: skip
+    """`train` with its options as one object; elsewhere: who holds the rows of a reader."""
     history = History(listeners)
     if not is_table(data) and is_stream(data) and not is_spooled(data, options):
         return train_stream(data, options, history, should_stop)
-    result = train_rows(data, options, history, should_stop)
+    result = train_rows(data, options, history, should_stop, elsewhere)
     for code, text in remarks(result):
         LOG.warning(Message(text), extra={"code": code})
     return result
 
 
-def _checked(listeners: object) -> list[Listener]:
+def checked(listeners: object) -> list[Listener]:
     """The listeners as a list. Raises UsageError where they are not functions."""
     with suppress(TypeError):
         functions = list(listeners)  # type: ignore[call-overload]

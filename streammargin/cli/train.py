@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import functools
+import importlib
 import itertools
 import logging
 import os
@@ -12,7 +13,7 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, TypeAlias
 
 from streammargin.cli import entry
@@ -46,6 +47,8 @@ def add_options(parser: Parser) -> None:
     )
     run = add_table(parser)["run"]
     run.add_argument("--log-json", type=name, metavar="FILE|-", help="write events as JSON lines")
+    run.add_argument("--dask", type=name, metavar="SCHEDULER", help="let the workers of this dask scheduler read the "
+                     "rows: its address, or the file with it; needs the extra `dask`")  # fmt: skip
     run.add_argument("--require-convergence", action="store_true", help="exit 3 unless the tolerance was proven")
     run.add_argument("--force", action="store_true", help="replace an existing model or log")
     run.add_argument("-q", "--quiet", action="store_true", help="print warnings only")
@@ -204,7 +207,12 @@ def _train(options: argparse.Namespace, problem: Options, save: Callable[[TrainR
 
     with _Signals() as signals:
         data = options.data[0] if len(options.data) == 1 else options.data
-        result = train_by(data, problem, [sinks], signals.should_stop)
+        if options.dask is None:
+            result = train_by(data, problem, [sinks], signals.should_stop)
+        else:
+            cluster = _clusters()
+            with cluster.connected(options.dask) as client:
+                result = cluster.train_on(client, data, problem, [sinks], signals.should_stop)
         output = save(result)
         code = 0
         if output != sinks.outputs.model:
@@ -221,6 +229,14 @@ def _train(options: argparse.Namespace, problem: Options, save: Callable[[TrainR
             done = f"{options.checkpoint} holds the finished training, for more passes or a smaller --tol"
             say(f"{done}; it may be deleted")
     return code
+
+
+def _clusters() -> ModuleType:
+    """The module that trains on a cluster. UsageError where what it needs is not installed."""
+    try:
+        return importlib.import_module("streammargin.dask")
+    except ImportError as error:
+        raise UsageError(f"`dask` is not there: {error}") from error
 
 
 def _save(result: TrainResult, outputs: Outputs, read: Sequence[str]) -> str:

@@ -2,48 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from streammargin.driver.prefetch import BlockReader, ReadCounts
+from streammargin.driver.prefetch import BlockReader
 from streammargin.solvers import leaves, roles
 from streammargin.solvers.base import multiplications
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.visits import Visit
 
 Visits = Sequence[tuple[Visit, Any]]
+Parts: TypeAlias = list[Any]  # of each visit, a state with what some rows add to its sums
 
 
 class Holders:
-    """Holders in this process: a reader each, of rows that follow those of the one before.
+    """Holders in this process, of blocks of one reader that follow those of the one before.
 
     A class with these two members takes its place where the rows are elsewhere. bounds: where the holders' rows end.
-    counts: of all that they read.
+    ends: the number of blocks of the reader that end with those of each holder, from 0.
     """
 
     bounds: np.ndarray
 
-    def __init__(self, readers: Sequence[BlockReader], counts: ReadCounts) -> None:
-        self.readers = readers
-        self.bounds = np.array([0, *(reader.bounds[-1] for reader in readers)])
-        for reader in readers:
-            reader.counts = counts
+    def __init__(self, reader: BlockReader, ends: np.ndarray) -> None:
+        self.reader, self.ends = reader, ends
+        self.bounds = reader.bounds[ends]
 
-    def visit(self, problem: Problem, visits: Visits, order: np.ndarray) -> Generator[tuple[int, list[Any]]]:
-        """The rows of each holder of `order`, and what its rows add to the state of each visit, in this order."""
-        for number in order.tolist():
-            reader, (first, stop) = self.readers[number], self.bounds[number : number + 2].tolist()
-            parts = [roles.cut(state, first, stop, visit.sums) for visit, state in visits]
-            blocks = reader.groups(np.arange(len(reader.bounds) - 1), 1)
-            for [(start, end, block, labels)] in blocks:
-                rows = [(start - first, block._replace(bias=problem.column))]
-                own = replace(labels.window(start, end), first=start - first)
-                for (visit, _), part in zip(visits, parts, strict=True):
-                    part.labels = own
-                    leaves.carry_out(problem, part, visit, rows)
-                    if visit.lines:
-                        part.multiplications += multiplications(rows, visit.lines)
-            yield stop - first, parts
+    def visit(self, problem: Problem, visits: Visits, order: np.ndarray) -> Generator[tuple[int, Parts] | None]:
+        """The rows of each holder of `order`, and what its rows add to the state of each visit, in this order.
+
+        None: the next one is not there yet.
+        """
+        own = [np.arange(*self.ends[number : number + 2]) for number in order.tolist()]
+        with closing(self.reader.groups(np.concatenate([*own, np.empty(0, np.int64)]), 1)) as blocks:
+            for number, mine in zip(order.tolist(), own, strict=True):
+                first, stop = self.bounds[number : number + 2].tolist()
+                parts = [roles.cut(state, first, stop, visit.sums) for visit, state in visits]
+                for _ in mine:
+                    [(start, end, block, labels)] = next(blocks)
+                    rows = [(start - first, block._replace(bias=problem.column))]
+                    near = replace(labels.window(start, end), first=start - first)
+                    for (visit, _), part in zip(visits, parts, strict=True):
+                        part.labels = near
+                        leaves.carry_out(problem, part, visit, rows)
+                        if visit.lines:
+                            part.multiplications += multiplications(rows, visit.lines)
+                yield stop - first, parts
+
+
+Elsewhere = Callable[[BlockReader], Holders]  # of the rows of a reader, which it does not read itself

@@ -16,6 +16,7 @@ from streammargin.sources.names import as_names
 BLOCK_BYTES = 32 << 20
 ALL_CLASSES = 1 << 28  # most bytes of a block times its problems, so that one visit stays short
 LEAST_BLOCK_BYTES = 1 << 20  # smaller blocks make the disk slow
+EVEN_BYTES = 8 << 20  # of a block of rows that several machines read, whatever the budget of each
 AHEAD = 2  # buffers beside the one in the kernel: one filled, one being filled
 # bytes of the allocator, the reader thread and temporary arrays, which are not counted one by one
 SLACK_BYTES = 12 << 20
@@ -106,12 +107,13 @@ def make_plan(
     blocks_per_step: int = 1,
     classes: int = 1,
     row_bytes: int = 0,
+    even: bool = False,
 ) -> Plan:
     """Plan blocks for a budget in bytes, state_bytes of which are used by weights, duals and labels.
 
     scratch: (rows, bytes of a block) -> bytes of temporary arrays. blocks_per_step: blocks that the solver visits at
     once, if the budget allows; as many are read ahead. classes: problems that each block is visited for. row_bytes: of
-    a row's labels that are read with the block.
+    a row's labels that are read with the block. even: the size of the blocks does not depend on the budget.
     Raises BudgetError naming the minimum where the smallest plan exceeds the budget.
     """
     held = source.held_bytes()
@@ -126,23 +128,27 @@ def make_plan(
     fixed = state_bytes + held + SLACK_BYTES
     available = budget - fixed
     whole = _block_bytes(source, everything, 1, scratch, row_bytes)
-    if whole <= available:
+    if whole <= available and not even:
         return Plan(everything, 1, fixed + whole, True)
     for buffers in range(blocks_per_step + max(AHEAD, blocks_per_step), 1, -1):
         size = max(LEAST_BLOCK_BYTES, min(BLOCK_BYTES, ALL_CLASSES // classes, available // buffers))
+        size = EVEN_BYTES if even else size
         while True:
             bounds = source.bounds(size)
             needed = fixed + _block_bytes(source, bounds, buffers, scratch, row_bytes)
             if needed <= budget:
                 return Plan(bounds, buffers, needed, False)
-            if size == LEAST_BLOCK_BYTES or (scratch is _nothing and not row_bytes):
+            if even or size == LEAST_BLOCK_BYTES or (scratch is _nothing and not row_bytes):
                 break
             size = max(LEAST_BLOCK_BYTES, size * 3 // 4)  # leave bytes for what grows with the block
-    raise _too_small(source, budget, state_bytes, scratch, row_bytes)
+    raise _too_small(source, budget, state_bytes, scratch, row_bytes, needed if even else 0)
 
 
-def _too_small(source: Source, budget: int, state_bytes: int, scratch: Scratch, row_bytes: int = 0) -> BudgetError:
-    least = least_budget(source, state_bytes, scratch, row_bytes)
+def _too_small(
+    source: Source, budget: int, state_bytes: int, scratch: Scratch, row_bytes: int = 0, needed: int = 0
+) -> BudgetError:
+    """needed: the bytes of the smallest plan that was tried, where blocks cannot be smaller."""
+    least = max(least_budget(source, state_bytes, scratch, row_bytes), -(-needed // (1 << 20)) << 20)
     minimum = least >> 20
     text = (
         f"a memory budget of {format_size(budget)} is too small for {source.name}: "

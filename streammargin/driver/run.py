@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from streammargin.driver.course import Course, Reading
-from streammargin.driver.holders import Holders
+from streammargin.driver.holders import Holders, Parts
 from streammargin.driver.phases.base import Phase
 from streammargin.driver.phases.passes import PASSES
 from streammargin.driver.phases.reads import READS
@@ -34,7 +34,7 @@ class Run(Course):
     _holders: Holders | None = None  # of its rows, where they are in several places
     _blocks: Generator[list[Labelled]] | None = None
     _group: Sequence[Labelled] = ()  # being visited
-    _parts: Generator[tuple[int, list[Any]]] | None = None  # what holders found
+    _parts: Generator[tuple[int, Parts] | None] | None = None  # what holders found
 
     def __init__(self, *given: Any) -> None:
         self._pieces: dict[tuple[BlockReader, int], BlockReader] = {}
@@ -108,7 +108,8 @@ class Run(Course):
         """Do one unit of a visit; a visit of a group of blocks may take several."""
         p, share = self.progress, None
         if self._holders is not None:
-            group, rows = 1, self._visit_holder(reading, self._holders)
+            rows = self._visit_holder(reading, self._holders)
+            group, share = 1, None if rows else 0.0
         elif p.position or not self.problem.resident or (share := self._prepare(reading)) is None:
             if self._blocks is None:
                 self._blocks = self._reader.groups(p.order[p.position :], reading.blocks)
@@ -147,11 +148,14 @@ class Run(Course):
         return None
 
     def _visit_holder(self, reading: Reading, holders: Holders) -> int:
-        """Add up what the next holder found; returns how many rows it has."""
+        """Add up what the next holder found; returns how many rows it has, 0 where it has not answered yet."""
         p = self.progress
         if self._parts is None:
             self._parts = holders.visit(self.problem, reading.visits, p.order[p.position :])
-        rows, parts = next(self._parts)
+        found = next(self._parts)
+        if found is None:
+            return 0
+        rows, parts = found
         for (visit, state), part in zip(reading.visits, parts, strict=True):
             roles.merge(state, part, visit.sums)
         return rows

@@ -66,6 +66,10 @@ class Validator(ABC):
         self.labels: KeptLabels | LabelReader = labels.all() if plan.resident else labels
         self.reader: BlockReader = BlockReader(source, plan.bounds, plan.buffers, plan.resident, self.labels)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the rows: whoever has them adds them up."""
+        return {name: value for name, value in vars(self).items() if name not in ("source", "labels", "reader")}
+
     def add(self, problem: Problem, sums: Errors, point: Point, block: Block, first: int) -> None:
         """Add one block, in any order; first: number of its first row."""
         scores = np.empty((block.rows(), point.outputs))

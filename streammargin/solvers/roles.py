@@ -402,13 +402,41 @@ def beside(state: S, names: Names = ()) -> S:
         if entry.kind == "part":
             value = beside(value)
         elif entry.kind == "array":
-            value = np.zeros_like(value)  # which takes no memory until it is written
+            value = np.zeros(value.shape, value.dtype)  # which takes no memory until it is written
             if entry.of.fill or entry.of.smallest != () or entry.of.largest != ():
                 _reset(value, entry.of)
         else:
             value = type(value)()
         setattr(own, entry.name, value)
     return own
+
+
+def sent(state: S, names: Names = ()) -> S:
+    """What somebody elsewhere needs to make a state with sums of their own, as `beside`: without these sums.
+
+    Nothing is sent of labels and scratch.
+    """
+    made: S = object.__new__(type(state))
+    own = _of_sums(_kind(state), names)
+    for entry in entries(type(state)):
+        value = getattr(state, entry.name)
+        if entry.role in (Role.GIVEN, Role.SCRATCH):
+            value = None
+        elif entry in own and entry.kind == "part":
+            value = sent(value)
+        elif entry in own and entry.kind == "array":
+            value = Array(value.shape, value.dtype)
+        setattr(made, entry.name, value)
+    return made
+
+
+def returned(part: S, names: Names = ()) -> S:
+    """The sums of such a state, without all else, for `merge`."""
+    made: S = object.__new__(type(part))
+    for entry in _of_sums(_kind(part), names):
+        value = getattr(part, entry.name)
+        setattr(made, entry.name, returned(value) if entry.kind == "part" else value)
+    return made
 
 
 def _kind(state: Any) -> Any:

@@ -59,6 +59,9 @@ class SpooledSource(View):
         plain = self.schema()
         self.table_schema = None if plain is None else Schema.from_plain(plain)
 
+    def __reduce__(self) -> Any:
+        return View, (self.source,)  # other processes need no more
+
     def files(self) -> list[str]:
         return [*self._rows.files(), *self.source.files()]
 

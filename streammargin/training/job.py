@@ -11,6 +11,7 @@ import numpy as np
 from streammargin.driver.clock import Clock
 from streammargin.driver.course import Shared
 from streammargin.driver.events import SCHEMA, History
+from streammargin.driver.holders import Elsewhere
 from streammargin.driver.labels import LabelReader
 from streammargin.driver.outcome import Limits, Outcome, certificate_event
 from streammargin.driver.path import Path
@@ -104,10 +105,14 @@ class Job:
 
     def identity(self) -> dict[str, object]:
         """The values that must be the same for another process to resume."""
-        return identity(self.params(), self.problem, self.labels, self.names, self.validator, self.start, self.plan)
+        known = identity(self.params(), self.problem, self.labels, self.names, self.validator, self.start, self.plan)
+        # rows that others read are not compared with those of earlier reads
+        return known | ({"files": self.source.fingerprint()} if self.problem.remote else {})
 
-    def training(self, history: History, should_stop: Callable[[], str | None] | None) -> Runs:
-        """The runs of this training, before the first block."""
+    def training(
+        self, history: History, should_stop: Callable[[], str | None] | None, elsewhere: Elsewhere | None = None
+    ) -> Runs:
+        """The runs of this training, before the first block; elsewhere: who holds the rows of a reader."""
         options, plan = self.options, self.plan
         early = options.early_stop
         sweeps = 1 + options.midway + (early is not None)
@@ -132,6 +137,7 @@ class Job:
         shared = Shared(
             self.labels.in_memory(), reader, limits, Clock(limits, reader.counts), history, should_stop,
             self.validator, self.scaling, options.midway, predictions, self.watched, self.start,
+            {} if elsewhere is None else {one: elsewhere(one) for _, one in readers},
         )  # fmt: skip
         return Runs(Run(shared, self.problem, self.costs, self.method), path)
 

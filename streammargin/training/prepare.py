@@ -46,26 +46,33 @@ from streammargin.workers import Workers
 LOG = logging.getLogger("streammargin")
 
 
-def prepare(stack: ExitStack, data: object, options: Options, least_tol: float = math.inf) -> Job:
+def prepare(stack: ExitStack, data: object, options: Options, least_tol: float = math.inf, remote: bool = False) -> Job:
     """Open the rows, read the labels and plan the reading; the stack closes what was opened.
 
-    least_tol: the smallest tolerance of the training before it was resumed (see `Problem`).
+    least_tol: the smallest tolerance of the training before it was resumed (see `Problem`). remote: other processes
+    read the rows, and know nothing of earlier reads.
     """
     task = make_task(options)
     budget = parse_size(options.memory)
     stored = stack.enter_context(opened(data, x=options.x, y=options.y, sample_weight=options.sample_weight))
-    source, watched = watch(stored, options)
+    source, watched = (stored, []) if remote else watch(stored, options)
+    if remote and source.whole() is not None:
+        raise UsageError(f"{source.name} is in the memory of this process, and others cannot read it; give paths")
     read = read_labels(source, task, options, budget)
+
+    def problem_of(task: Task, options: Options) -> Problem:
+        asked = make_problem(source, task, options, read, budget)
+        return replace(asked, holders=2, remote=True, resident=False) if remote else asked
 
     def served(other: Options) -> Method | None:
         task = make_task(other)
-        problem = make_problem(source, task, other, read, budget)
+        problem = problem_of(task, other)
         methods = [make_solver(word) for word in (candidates(problem) if other.auto else [other.solver])]
         return _first(methods, lambda method: _problem_for(method, problem, task, other, source))
 
     given = options
     with mending(given, served):
-        asked = make_problem(source, task, options, read, budget)
+        asked = problem_of(task, options)
     target, labels, known = read.target, read.labels.settled(), read.known
     if not task.numeric:
         options = replace(options, multiclass="joint" if asked.all_scores else "ovr")
@@ -76,7 +83,8 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
     start = None if options.init is None else start_of(options.init, source, target, names, budget, own)
     held_out = None
     if options.valid is not None:
-        held_out, more = watch(_held_out(stack, options, source, names, budget, own), options)
+        held_out = _held_out(stack, options, source, names, budget, own)
+        held_out, more = (held_out, []) if remote else watch(held_out, options)
         check_outputs(held_out, target, source.name)
         watched += more
     working: Source = source
@@ -188,12 +196,12 @@ def plan_of(
 
         every = fitted.resident or method.all_labels(fitted)
         state = method.memory(fitted) + others + (labels.more_bytes() if every else 0)
-        each = 0 if every else labels.row_bytes
-        return make_plan(rows, budget, state, scratch, method.blocks_per_step, fitted.count, each)
+        each, even = 0 if every else labels.row_bytes, problem.remote
+        return make_plan(rows, budget, state, scratch, method.blocks_per_step, fitted.count, each, even)
 
     inside, outside = replace(problem, resident=True), replace(problem, resident=False)
     with suppress(UsageError):
-        plan = attempt(inside)
+        plan = attempt(outside if problem.remote else inside)
         if plan.resident:
             return inside, plan
     return outside, attempt(outside)

@@ -8,10 +8,11 @@ from contextlib import ExitStack
 
 from streammargin.driver.checkpoint import PLAN, Checkpoint, OtherTraining
 from streammargin.driver.events import History
+from streammargin.driver.holders import Elsewhere
 from streammargin.driver.runs import run
 from streammargin.driver.slots import written_by
 from streammargin.driver.stopwatch import Stopwatch
-from streammargin.errors import OtherRowsError
+from streammargin.errors import OtherRowsError, ReadWriteError
 from streammargin.files import check_apart
 from streammargin.options.asked import asked_digest, digest_of
 from streammargin.options.table import Options, read_by
@@ -22,9 +23,10 @@ from streammargin.training.tables import from_tables
 
 
 def train_rows(
-    data: object, options: Options, history: History, should_stop: Callable[[], str | None] | None
-) -> TrainResult:
-    """Train on a path, a list of paths, (X, y), X, a Source or a table."""
+    data: object, options: Options, history: History, should_stop: Callable[[], str | None] | None,
+    elsewhere: Elsewhere | None = None,
+) -> TrainResult:  # fmt: skip
+    """Train on a path, a list of paths, (X, y), X, a Source or a table; elsewhere: who holds the rows of a reader."""
     with ExitStack() as stack:
         data, options = from_tables(stack, data, options)
         checkpoint = None
@@ -32,21 +34,22 @@ def train_rows(
             check_apart(written_by(options.checkpoint), files_read(data, **read_by(vars(options))))
             checkpoint = stack.enter_context(Checkpoint(options.checkpoint, options.checkpoint_seconds))
         try:
-            return _train(stack, data, options, history, should_stop, checkpoint)
+            return _train(stack, data, options, history, should_stop, checkpoint, elsewhere)
         except (OtherTraining, OtherRowsError) as other:
             if checkpoint is None or not checkpoint.finished:
                 raise
             history.start_over()  # first: a listener may refuse
             checkpoint.replace("on other rows" if isinstance(other, OtherRowsError) else "a different one")
-            return _train(stack, data, options, history, should_stop, checkpoint)
+            return _train(stack, data, options, history, should_stop, checkpoint, elsewhere)
 
 
 def _train(
     stack: ExitStack, data: object, options: Options, history: History, should_stop: Callable[[], str | None] | None,
-    checkpoint: Checkpoint | None,
+    checkpoint: Checkpoint | None, elsewhere: Elsewhere | None,
 ) -> TrainResult:  # fmt: skip
-    job = prepare(stack, data, options, math.inf if checkpoint is None else checkpoint.least_tol())
-    training = job.training(history, should_stop)
+    least_tol = math.inf if checkpoint is None else checkpoint.least_tol()
+    job = prepare(stack, data, options, least_tol, remote=elsewhere is not None)
+    training = job.training(history, should_stop, elsewhere)
     start, name = job.run_start(), None
     if checkpoint is not None:
         known = job.identity()
@@ -56,6 +59,11 @@ def _train(
     watch = Stopwatch()
     try:
         outcome = run(training, None if checkpoint is None else checkpoint.keep)
+    except ReadWriteError as error:
+        if checkpoint is None or elsewhere is None:
+            raise
+        checkpoint.keep(training, "signal")  # the last read has added nothing
+        raise ReadWriteError(f"{error.raw}; the same training goes on from {checkpoint.folder}") from error
     except ArithmeticError as error:
         raise error if checkpoint is None else checkpoint.contradicted(error) from None
     if checkpoint is not None:

@@ -279,9 +279,10 @@ def in_three(run):
         rows = int(reader.bounds[-1])
         ends = [0, rows // 4, rows // 4 + 1, rows]
         inner = [range(first, stop, max(1, (stop - first) // 2)) for first, stop in pairwise(ends)]
-        bounds = [np.array([*some, stop]) for some, stop in zip(inner, ends[1:], strict=True)]
-        places = [BlockReader(reader.source, ends, reader.buffer_count, labels=reader.labels) for ends in bounds]
-        return Holders(places, reader.counts)
+        bounds = np.array([*(start for some in inner for start in some), rows])
+        own = BlockReader(reader.source, bounds, reader.buffer_count, labels=reader.labels)
+        own.counts = reader.counts
+        return Holders(own, np.searchsorted(bounds, ends))
 
     readers = [
         run.reader,

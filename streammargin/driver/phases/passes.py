@@ -94,7 +94,10 @@ def _tell(c: Course, report: PassReport, scored: bool) -> None:
 def break_off(c: Course, reason: str) -> None:
     """End the pass with the blocks that it has visited, and certify; at once after a signal."""
     p = c.progress
-    if reason != "signal" and p.order.size:
+    if p.order.size and not p.position and c.problem.holders > 1:  # no holder has answered: there was no such pass
+        p.number -= 1
+        finish(c, reason)
+    elif reason != "signal" and p.order.size:
         p.ending = reason
         c.solver.skip_remaining(c.problem, c.state)
         end(c)

@@ -18,7 +18,7 @@ from typing import ClassVar
 import numpy as np
 
 from streammargin.compiled.coupled_ascent import VISITS
-from streammargin.errors import Refusal
+from streammargin.errors import Refusal, UsageError
 from streammargin.losses.base import coupled, has, smooth
 from streammargin.penalties.base import Penalty
 from streammargin.penalties.lp import LpSquare
@@ -52,6 +52,7 @@ PASS_WORK = 7  # cost of a value in a pass of ascent, in multiplications of a ma
 A_VISIT = 10  # overhead of a row's visit, in values, for losses whose duals stay at bounds
 A_LINE = 10, 100  # the same of a line, for losses of all lines together: with kinks, and smooth
 A_SEARCH = 750  # the same for losses like the logistic one, whose step is an iterative search
+SUMMED = 4000  # most columns of a Hessian that other machines send
 MOST = 400  # most passes of ascent before Newton steps
 SLOWS = 2.0  # times as many passes are left as the fall so far predicts, as steps on rows slow down
 NEAR_OPTIMUM = 0.03  # a relative gap of weights that are worth a start
@@ -125,6 +126,11 @@ class Newton(Succession):
         super().check(problem)
         if problem.hard:
             raise Refusal(f"{self.name} needs a finite C", "for the hard margin, C = inf, use `solver=auto`")
+        if problem.remote and (width := problem.lines * (problem.features + 1)) > SUMMED:
+            raise UsageError(
+                f"{self.name} on several machines adds up matrices of {width} x {width} numbers, and {SUMMED} is the "
+                "most; rows of so many columns, as of text, are trained on by one machine alone"
+            )
 
     def stages(self) -> dict[str, Stage]:
         return {

@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import h5py
@@ -113,10 +113,10 @@ class HDF5Source(Source):
         return self._column(self._y or "y").kind if _is_name(self._y) else ""
 
     def labels_as(self, made: OfValues) -> Slices:
-        return self._slices(self._column(self._y or "y"), made)
+        return self._slices(self._column(self._y or "y"), made, (self.labels_as, (made,)))
 
-    def _slices(self, column: Column, made: OfValues) -> ColumnSlices:
-        found = ColumnSlices(column, made)
+    def _slices(self, column: Column, made: OfValues, again: Any) -> ColumnSlices:
+        found = ColumnSlices(column, made, again)
         self._columns_read.add(found)
         return found
 
@@ -136,13 +136,16 @@ class HDF5Source(Source):
 
     def numbers(self, name: str, what: tuple[str, str]) -> Slices:
         column, noun = self._column(name, what), "sample weights" if what is WEIGHTS else what[0]
-        return self._slices(column, lambda part: as_weights(part, len(part), column.name, noun))
+        return self._slices(
+            column, lambda part: as_weights(part, len(part), column.name, noun), (self.numbers, (name, what))
+        )
 
     def queries(self) -> Slices | None:
         node = look_up(self.file, QUERIES[1], self.path)
         if not isinstance(node, h5py.Dataset) or node.ndim != 1 or node.dtype.kind not in "iu":
             return None
-        return self._slices(self._column(QUERIES[1], QUERIES), lambda part: part.astype(np.int64))
+        column = self._column(QUERIES[1], QUERIES)
+        return self._slices(column, lambda part: part.astype(np.int64), (self.queries, ()))
 
     def names_bytes(self) -> int:
         return names_bytes(names_column(self.file, self.x, self.path))
@@ -183,14 +186,17 @@ class HDF5Source(Source):
                         other.close()
         return found
 
-    def remember(self) -> None:
-        """Remember the files' status, for `check_unchanged`."""
-        self._seen = {path: _status(path) for path in self.files()}
+    def remember(self, opens: Callable[..., Source]) -> None:
+        """Remember the files' status, for `check_unchanged`, and the function that opens them, for other processes."""
+        self._seen, self._opens = {path: _status(path) for path in self.files()}, opens
+
+    def __reduce__(self) -> Any:
+        return _again, (self._opens, (self.path, self.x, self._y, self._weight), self._seen)
 
     def check_unchanged(self) -> None:
         for path, before in self._seen.items():
             if _status(path) != before:
-                raise DataError(f"{path} was changed during the run; start again, and do not write to it meanwhile")
+                raise _changed(path)
 
     def fingerprint(self) -> str:
         digest = hashlib.sha256(repr((self.rows, self.features, self.nnz)).encode())
@@ -206,6 +212,20 @@ class HDF5Source(Source):
             held.close()
         self._others.clear()
         self.file.close()
+
+
+def _again(opens: Callable[..., Source], given: tuple[Any, ...], seen: dict[str, tuple[int, ...] | None]) -> Source:
+    """The same source in another process, of another machine too. DataError where its files are other ones now."""
+    source = opens(*given)
+    for path, before in seen.items():
+        if (_status(path) or ())[:2] != (before or ())[:2]:  # device and inode may have other numbers there
+            source.close()
+            raise _changed(path)
+    return source
+
+
+def _changed(path: str) -> DataError:
+    return DataError(f"{path} was changed during the run; start again, and do not write to it meanwhile")
 
 
 def _is_name(given: Any) -> bool:

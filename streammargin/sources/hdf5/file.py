@@ -30,7 +30,7 @@ def open_file(path: str, x: str | None, y: Any, sample_weight: Any) -> Source:
     try:
         with decoding(path):
             source = _open_rows(file, path, x, y, sample_weight)
-            source.remember()
+            source.remember(open_file)
             return source
     except BaseException:
         file.close()

@@ -141,13 +141,17 @@ class ColumnSlices:
     column: Column
     made: OfValues
 
-    def __init__(self, column: Column, made: OfValues = np.asarray) -> None:
-        self.column, self.made = column, made
+    def __init__(self, column: Column, made: OfValues = np.asarray, again: Any = None) -> None:
+        """again: a function and its arguments that make the same in another process."""
+        self.column, self.made, self._again = column, made, again
         stack = contextlib.ExitStack()
         self.close: Callable[[], Any] = weakref.finalize(self, stack.close)
         self._read: Read = _reading(column.data, column.name, stack)
         self._masked = None if column.mask is None else _reading(column.mask, column.name, stack)
         self._of = None if column.categories is None else made(column.categories)
+
+    def __reduce__(self) -> Any:
+        return self._again
 
     def __len__(self) -> int:
         return self.column.length

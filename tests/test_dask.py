@@ -1,0 +1,356 @@
+"""Trainings whose rows are read by the workers of a dask cluster, of two processes; one of them is killed."""
+
+import os
+import signal
+from contextlib import contextmanager
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from conftest import write_h5
+
+import streammargin as sm
+from streammargin.driver import plan
+
+pytest.importorskip("distributed")
+
+from distributed import Client, LocalCluster
+
+from streammargin import dask as on_dask
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
+NEEDED = {"memory": "64M", "tol": 1e-4}
+
+
+@pytest.fixture(scope="module")
+def client():
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        yield client
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch):
+    monkeypatch.setattr(plan, "EVEN_BYTES", 1 << 13)
+
+
+@pytest.fixture(scope="module")
+def rows():
+    """X (3000, 10), labels of three classes."""
+    random = np.random.default_rng(7)
+    y = random.integers(0, 3, 3000)
+    X = random.standard_normal((3000, 10)) + 0.8 * np.eye(3, 10)[y]
+    return X.astype(np.float32), y
+
+
+@pytest.fixture(scope="module")
+def files(rows, tmp_path_factory):
+    """Two classes in three files of different lengths."""
+    X, y = rows
+    folder = tmp_path_factory.mktemp("rows")
+    ends = [0, 300, 1800, 3000]
+    return [
+        write_h5(folder / f"part-{k}.h5", X[first:stop], np.where(y[first:stop] > 0, "yes", "no").astype("S"))
+        for k, (first, stop) in enumerate(pairwise(ends))
+    ]
+
+
+def bits(result):
+    return [result.model.coef_.tobytes(), result.model.intercept_.tobytes(), result.certificate.to_dict()]
+
+
+@contextmanager
+def on_one_worker(monkeypatch):
+    """All tasks are asked of the first worker."""
+    both = on_dask._Round.workers
+    with monkeypatch.context() as patched:
+        patched.setattr(on_dask._Round, "workers", lambda self: both(self)[:1])
+        yield
+
+
+def killing(monkeypatch, client, number):
+    """Kill the worker that is asked last, with SIGKILL, while round `number`, from 0, waits for its answers."""
+    made, rounds, of_worker = [], [], client.run(os.getpid)
+    begin, answers, ask = on_dask._Round.__init__, on_dask._Round.answers, on_dask._Round.ask
+
+    def counted(self, client):
+        rounds.append(self)
+        begin(self, client)
+
+    def asked(self, address, *given):
+        self.last = address
+        ask(self, address, *given)
+
+    def killed(self):
+        if rounds.index(self) == number and not made:
+            made.append(self.last)
+            os.kill(of_worker[self.last], signal.SIGKILL)
+        return answers(self)
+
+    monkeypatch.setattr(on_dask._Round, "__init__", counted)
+    monkeypatch.setattr(on_dask._Round, "answers", killed)
+    monkeypatch.setattr(on_dask._Round, "ask", asked)
+    return made
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"loss": "logistic", "penalty": "l1", "C": 0.1, "scale": "std"},
+        {"C": np.inf, "solver": "dual-momentum", "passes": 5},
+    ],
+    ids=["newton", "l1, scaled", "hard margin"],
+)
+def test_one_worker_and_two_have_the_same_bits_and_the_answer_of_one_machine(client, files, monkeypatch, options):
+    two = sm.dask.train(client, files, **NEEDED | options)
+    with on_one_worker(monkeypatch):
+        one = sm.dask.train(client, files, **NEEDED | options)
+    assert bits(one) == bits(two)
+    alone = sm.train(files, **NEEDED | options)
+    assert two.converged == alone.converged
+    np.testing.assert_allclose(two.model.coef_, alone.model.coef_, atol=0.03)
+    if two.converged:
+        bounds = [(each.certificate.dual, each.certificate.primal) for each in (two, alone)]
+        assert max(dual for dual, _ in bounds) <= min(primal for _, primal in bounds) * (1 + 1e-9)
+
+
+def test_a_worker_that_is_killed_changes_no_bit(client, files, monkeypatch):
+    whole = sm.dask.train(client, files, **NEEDED)
+    killed = killing(monkeypatch, client, 2)
+    assert bits(sm.dask.train(client, files, **NEEDED)) == bits(whole)
+    assert killed
+    client.wait_for_workers(2)
+
+
+def test_workers_that_come_and_go_change_no_bit(client, files, monkeypatch):
+    """As where one joins in the middle, or retires: the rounds are shared out between others each time."""
+    whole = sm.dask.train(client, files, **NEEDED)
+    both, rounds = on_dask._Round.workers, []
+
+    def some(self):
+        rounds.append(both(self)[len(rounds) % 2 :])
+        return rounds[-1]
+
+    monkeypatch.setattr(on_dask._Round, "workers", some)
+    assert bits(sm.dask.train(client, files, **NEEDED)) == bits(whole)
+    assert {len(some) for some in rounds} == {1, 2}
+
+
+def test_several_classes_of_which_a_file_lacks_one_and_held_out_rows(client, rows, tmp_path):
+    X, y = rows
+    order = np.argsort(y, kind="stable")  # sorted by class
+    for k, part in enumerate(np.array_split(order, 4)):
+        write_h5(tmp_path / f"part-{k}.h5", X[part], y[part], sample_weight=np.linspace(0.5, 2.0, len(part)))
+    held_out = write_h5(tmp_path / "held.h5", X[::3], y[::3])
+    given = {"C": [0.01, 1.0], "valid": held_out, **NEEDED}
+    found = sm.dask.train(client, str(tmp_path / "part-*.h5"), **given)
+    alone = sm.train(sorted(str(path) for path in tmp_path.glob("part-*.h5")), **given)
+    assert found.converged and found.model.classes_.tolist() == [0, 1, 2]
+    assert found.certificate.valid_error == pytest.approx(alone.certificate.valid_error, abs=0.01)
+    assert found.certificate.primal == pytest.approx(alone.certificate.primal, rel=2e-4)
+    events = [event for event in found.history if event["event"] == "pass_end"]
+    size = X.nbytes
+    assert all(event["bytes_read"] >= size for event in events)
+
+
+def test_text_labels_are_sent_to_each_worker_once(client, files, monkeypatch):
+    """Their codes are in memory here: workers that have them are not sent them again."""
+    monkeypatch.setattr(on_dask, "SMALL", 0)
+    sent, ask = [], on_dask._Round.ask
+
+    def asked(self, address, shards, task, knows):
+        sent.append((address, task.token) in knows)
+        ask(self, address, shards, task, knows)
+
+    monkeypatch.setattr(on_dask._Round, "ask", asked)
+    large = sm.dask.train(client, files, **NEEDED)
+    assert not all(sent) and any(sent)
+    client.run(on_dask._opened.clear)
+    monkeypatch.setattr(on_dask, "_Task", forgetful(on_dask._Task))
+    assert bits(sm.dask.train(client, files, **NEEDED)) == bits(large)
+
+
+def forgetful(task):
+    """A task whose workers forget what was sent to them, at the second time."""
+
+    class Made(task):
+        made = 0
+
+        def __init__(self, *given):
+            super().__init__(*given)
+            Made.made += 1
+            if Made.made > 1:
+                self.token = f"{self.token}-{Made.made}"
+
+    return Made
+
+
+def test_a_row_that_cannot_be_read_is_named(client, rows, tmp_path):
+    X, y = rows
+    X = X.copy()
+    X[1500, 3] = np.nan
+    good, bad = write_h5(tmp_path / "good.h5", X[:1400], y[:1400]), write_h5(tmp_path / "bad.h5", X[1400:], y[1400:])
+    with pytest.raises(sm.DataError, match=r"bad\.h5: row 100, column 3 is NaN"):
+        sm.dask.train(client, [good, bad], **NEEDED)
+
+
+def test_a_file_that_changes_meanwhile_is_an_error(client, files, tmp_path):
+    copies = []
+    for path in files:
+        copies.append(str(tmp_path / os.path.basename(path)))
+        with open(path, "rb") as source, open(copies[-1], "wb") as copy:
+            copy.write(source.read())
+
+    def changed(event):
+        if event["event"] == "pass_end":
+            os.utime(copies[1], (1.0, 1.0))
+
+    with pytest.raises(sm.DataError, match=r"part-1\.h5 was changed during the run"):
+        sm.dask.train(client, copies, listeners=[changed], **NEEDED)
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"solver": "ascent"}, "ascent needs all rows in one place; use solver="),
+        ({"solver": "perceptron", "C": np.inf}, "perceptron needs all rows in one place"),
+        ({"solver": "diagonal", "C": np.inf}, "diagonal keeps numbers of each row, which would be lost with a worker"),
+        ({"memory": "12M"}, "a memory budget of 12M is too small"),
+        ({"max_iter": 5}, "there is no max_iter here; give passes"),
+    ],
+)
+def test_what_workers_do_not_serve_is_refused(client, files, options, message):
+    with pytest.raises(sm.UsageError, match=message):
+        sm.dask.train(client, files, **{**NEEDED, **options})
+
+
+def test_rows_of_text_are_refused(client, tmp_path):
+    import scipy.sparse as sp
+
+    X = sp.random_array((300, 5000), density=0.01, format="csr", rng=np.random.default_rng(1), dtype=np.float32)
+    path = write_h5(tmp_path / "text.h5", sp.csr_matrix(X), np.arange(300) % 2)
+    with pytest.raises(sm.UsageError, match="5001 x 5001 numbers, and 4000 is the most; rows of so many columns"):
+        sm.dask.train(client, path, **NEEDED)
+
+
+def test_rows_in_memory_are_refused(client, rows, tmp_path):
+    with pytest.raises(sm.UsageError, match="workers read files by themselves"):
+        sm.dask.train(client, rows)
+    (tmp_path / "rows.csv").write_text("a,y\n1,0\n2,1\n")
+    with pytest.raises(sm.UsageError, match="give spool="):
+        sm.dask.train(client, tmp_path / "rows.csv", y="y")
+    with pytest.raises(sm.InputMissingError, match=r"no file matches .*nothing-\*"):
+        sm.dask.train(client, str(tmp_path / "nothing-*"))
+
+
+def test_a_table_is_spooled_once_to_where_workers_read_it(client, rows, tmp_path):
+    X, y = rows
+    text = "\n".join(
+        ",".join(map(repr, [*row.tolist(), int(label)])) for row, label in zip(X[:500], y[:500], strict=True)
+    )
+    (tmp_path / "rows.csv").write_text(",".join([*"abcdefghij", "y"]) + "\n" + text + "\n")
+    found = sm.dask.train(client, tmp_path / "rows.csv", y="y", positive=1, spool=str(tmp_path), **NEEDED)
+    alone = sm.train(str(tmp_path / "rows.csv"), y="y", positive=1, spool=str(tmp_path), **NEEDED)
+    assert found.certificate.primal == pytest.approx(alone.certificate.primal, rel=2e-4)
+
+
+def test_a_checkpoint_goes_on_with_another_number_of_workers(client, files, tmp_path, monkeypatch):
+    whole = sm.dask.train(client, files, **NEEDED)
+    passes = []
+
+    def stop():
+        return "signal" if len(passes) == 3 else None
+
+    def count(event):
+        passes.extend([event] * (event["event"] == "pass_end"))
+
+    given = {**NEEDED, "checkpoint": str(tmp_path / "saved")}
+    first = sm.dask.train(client, files, listeners=[count], should_stop=stop, **given)
+    assert first.reason == "signal" and first.resumable and first.passes == 3
+    with on_one_worker(monkeypatch):
+        rest = sm.dask.train(client, files, **given)
+    assert bits(rest) == bits(whole)
+
+
+def test_a_scheduler_that_ends_leaves_a_sentence_and_a_checkpoint(files, tmp_path, client):
+    saved = str(tmp_path / "saved")
+    passes = []
+    with (
+        LocalCluster(n_workers=1, processes=False, threads_per_worker=1, dashboard_address=":0") as cluster,
+        Client(cluster, set_as_default=False) as other,
+    ):
+
+        def end(event):
+            passes.extend([event] * (event["event"] == "pass_end"))
+            if len(passes) == 2:
+                cluster.close()
+
+        with pytest.raises(sm.ReadWriteError, match=r"the dask cluster ended.*goes on from .*saved"):
+            sm.dask.train(other, files, listeners=[end], checkpoint=saved, **NEEDED)
+    rest = sm.dask.train(client, files, checkpoint=saved, **NEEDED)
+    assert bits(rest) == bits(sm.dask.train(client, files, **NEEDED))
+
+
+def test_no_worker_is_a_sentence_and_waiting_can_be_stopped(files, monkeypatch):
+    asked = []
+
+    def stop():
+        asked.append(1)
+        return "signal" if len(asked) > 3 else None
+
+    with (
+        LocalCluster(n_workers=0, processes=False, dashboard_address=":0") as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        assert sm.dask.train(client, files, should_stop=stop, **NEEDED).reason == "signal"
+        monkeypatch.setattr(on_dask, "NOBODY", 0.0)
+        with pytest.raises(sm.ReadWriteError, match="has had no worker for 0 seconds"):
+            sm.dask.train(client, files, **NEEDED)
+
+
+def test_tasks_that_always_fail_end_the_training(client, files, monkeypatch):
+    """As those of workers that are killed for their memory each time."""
+    monkeypatch.setattr(on_dask, "_work", lambda *given: 1 / 0)
+    with pytest.raises(sm.ReadWriteError, match=r"tasks ended without an answer .* by ZeroDivisionError"):
+        sm.dask.train(client, files, **NEEDED)
+
+
+def test_the_command_trains_on_a_scheduler(client, files, tmp_path, here):
+    model = tmp_path / "model.npz"
+    ran = here("train", *files, "--dask", client.scheduler.address, "-o", model, "--memory", "64M", "-q", cwd=tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    found = sm.dask.train(client, files, memory="64M")
+    assert sm.load_model(model).coef_.tobytes() == found.model.coef_.tobytes()
+
+
+def test_no_scheduler_is_a_sentence(files, tmp_path, here, monkeypatch):
+    ran = here("train", *files, "--dask", "nonsense://127.0.0.1:1", "-o", tmp_path / "model.npz", cwd=tmp_path)
+    assert ran.returncode == 74 and "no dask scheduler answers at nonsense://127.0.0.1:1" in ran.stderr
+
+
+@pytest.mark.parametrize("shards", [1, 2, 3, 5, 8, 13])
+def test_sums_are_added_in_one_order_whoever_adds_them(shards, monkeypatch):
+    """The nodes of the tree are added up alike, in whatever order shards and sums of several of them come."""
+    monkeypatch.setattr(on_dask.roles, "merge", lambda part, other, sums: part.append(list(part) + ["+"] + list(other)))
+    visits = [(sm.solvers, None)]
+    monkeypatch.setattr(sm.solvers, "sums", (), raising=False)
+
+    def summed(groups):
+        whole = {}
+        for group in groups:
+            own = {}
+            for shard in group:
+                on_dask.climb(own, shards, (0, shard), [[shard]], visits)
+            for node, parts in own.items():
+                on_dask.climb(whole, shards, node, parts, visits)
+        [parts] = whole.values()
+        return parts
+
+    random, whole = np.random.default_rng(shards), summed([range(shards)])
+    for cut in range(shards + 1):
+        assert summed([range(cut), range(cut, shards)]) == whole
+        order = random.permutation(shards).tolist()
+        assert summed([order[:cut], order[cut:]]) == whole

@@ -11,7 +11,6 @@ import numpy as np
 
 from streammargin.driver.prefetch import BlockReader
 from streammargin.solvers import leaves, roles
-from streammargin.solvers.base import multiplications
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.visits import Visit
 
@@ -49,8 +48,6 @@ class Holders:
                     for (visit, _), part in zip(visits, parts, strict=True):
                         part.labels = near
                         leaves.carry_out(problem, part, visit, rows)
-                        if visit.lines:
-                            part.multiplications += multiplications(rows, visit.lines)
                 yield stop - first, parts
 
 

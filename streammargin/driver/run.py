@@ -158,6 +158,7 @@ class Run(Course):
         rows, parts = found
         for (visit, state), part in zip(reading.visits, parts, strict=True):
             roles.merge(state, part, visit.sums)
+            self.state.multiplications += 2.0 * visit.lines * self.problem.values * (rows / self.problem.rows)
         return rows
 
     def spent(self) -> tuple[float, ...]:

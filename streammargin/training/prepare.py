@@ -44,6 +44,7 @@ from streammargin.wording import Message
 from streammargin.workers import Workers
 
 LOG = logging.getLogger("streammargin")
+SHARDED = 23  # two bits less than the bytes of a shard have, of rows that several processes read
 
 
 def prepare(stack: ExitStack, data: object, options: Options, least_tol: float = math.inf, remote: bool = False) -> Job:
@@ -105,9 +106,11 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
 
     def fit(method: Method, problem: Problem) -> tuple[Problem, Plan]:
         before = problem.copies * method.sum_bytes(problem)  # of an earlier plan
+        levels = max(2, problem.size.bit_length() - SHARDED) if remote else 0  # of sums that wait for others
+        used = own + levels * method.sum_bytes(problem)
         problem = replace(problem, copies=0, budget=problem.budget + before)
         try:
-            found = plan_of(working, method, problem, labels, budget, own)
+            found = plan_of(working, method, problem, labels, budget, used)
         except BudgetError as error:
             raise BudgetError(f"{error.raw}{numbers_of_rows(method, problem, able)}", error.least) from None
         size = method.sum_bytes(found[0])
@@ -115,7 +118,7 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
         if copies:
             with suppress(BudgetError):  # without copies blocks are not split
                 fewer = replace(problem, copies=copies, budget=max(0, problem.budget - copies * size))
-                split = plan_of(working, method, fewer, labels, budget, own + copies * size)
+                split = plan_of(working, method, fewer, labels, budget, used + copies * size)
                 if split[0].resident == found[0].resident:
                     return split
         return found

@@ -1,0 +1,171 @@
+"""A training on the workers of a dask cluster: rounds, overhead, kills. The workers are processes of this machine.
+
+    python -m examples.benchmarks.cluster FOLDER [--rows 2000000] [--kills 30]
+
+FOLDER takes the files of rows, which are made once. The tables are: rounds to a certified 1e-3 and 1e-4 beside the
+reads of one machine, with what each worker read and computed; milliseconds of a round on a file of a few rows; and
+trainings of which a round loses a worker by SIGKILL.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import hashlib
+import os
+import random
+import signal
+import statistics
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from distributed import Client, LocalCluster
+
+import streammargin as sm
+from streammargin import dask
+from streammargin.driver import plan
+
+MEMORY = "256M"
+CASES = [  # columns, options
+    (50, {"C": 1.0}),
+    (50, {"C": 0.01}),
+    (50, {"C": 100.0}),
+    (50, {"C": 1.0, "loss": "logistic"}),
+    (50, {"C": 1e-3, "loss": "logistic", "penalty": "l1"}),
+    (200, {"C": 1.0}),
+]
+
+
+def rows_of(folder: Path, rows: int, columns: int) -> str:
+    """A file of overlapping classes, float32, made once."""
+    path = folder / f"rows-{rows}-{columns}.h5"
+    if not path.exists():
+        rng = np.random.default_rng(columns)
+        w = rng.standard_normal(columns, dtype=np.float32)
+
+        def batches() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+            for start in range(0, rows, 100_000):
+                X = rng.standard_normal((min(100_000, rows - start), columns), dtype=np.float32)
+                noise = 0.6 * np.sqrt(columns) * rng.standard_normal(len(X), dtype=np.float32)
+                yield X, np.where(X @ w + noise > 0.0, 1, -1)
+
+        sm.write_hdf5(batches(), str(path))
+    return str(path)
+
+
+@contextlib.contextmanager
+def workers(count: int) -> Iterator[Client]:
+    with (
+        LocalCluster(n_workers=count, threads_per_worker=1, dashboard_address=":0") as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        yield client
+
+
+def used() -> tuple[float, int]:
+    """CPU seconds of this process, and the bytes that it read."""
+    with open("/proc/self/io") as file:
+        return time.process_time(), int(file.readline().split()[1])
+
+
+def rounds(result: sm.TrainResult, tol: float) -> str:
+    """The reads after which this gap was certified."""
+    certified = [event["gap"] for event in result.history if event["event"] == "certificate"]
+    return next((str(number) for number, gap in enumerate(certified, 1) if gap <= tol), f"> {len(certified)}")
+
+
+def bits(result: sm.TrainResult) -> str:
+    return hashlib.sha256(result.model.coef_.tobytes()).hexdigest()[:8]
+
+
+def measured(client: Client, path: str, **options: object) -> tuple[sm.TrainResult, float, str]:
+    """(result, seconds, what each worker read and computed), once kernels are compiled."""
+    dask.train(client, path, memory=MEMORY, passes=2, **options)  # type: ignore[arg-type]
+    before, started = client.run(used), time.perf_counter()
+    result = dask.train(client, path, memory=MEMORY, tol=1e-4, **options)  # type: ignore[arg-type]
+    seconds, after = time.perf_counter() - started, client.run(used)
+    told = [(after[one][0] - before[one][0], after[one][1] - before[one][1]) for one in sorted(before)]
+    return result, seconds, ", ".join(f"{cpu:.1f} s {read >> 20} MB" for cpu, read in told)
+
+
+def table_of_rounds(folder: Path, rows: int) -> None:
+    print("| rows, options | one machine: reads | workers | rounds to 1e-3; 1e-4 | s | bits | each worker: CPU, read |")
+    print("|---|---|---|---|---|---|---|")
+    for count in (1, 2):
+        with workers(count) as client:
+            for columns, options in CASES:
+                path = rows_of(folder, rows * 50 // columns, columns)
+                alone = sm.train(path, memory=MEMORY, tol=1e-4, **options)  # type: ignore[arg-type]
+                result, seconds, each = measured(client, path, **options)
+                name = f"{rows * 50 // columns:,} x {columns}, {options}"
+                print(
+                    f"| {name} | {rounds(alone, 1e-3)}; {rounds(alone, 1e-4)} | {count} | {rounds(result, 1e-3)}; "
+                    f"{rounds(result, 1e-4)} | {seconds:.1f} | {bits(result)} | {each} |",
+                    flush=True,
+                )
+
+
+def table_of_overhead(folder: Path) -> None:
+    """Of few rows in small blocks, so that next to nothing is read and computed, and all workers have some."""
+    even, plan.EVEN_BYTES = plan.EVEN_BYTES, 1 << 14
+    print("| columns | workers | rounds | median ms a round | most |")
+    print("|---|---|---|---|---|")
+    for count in (1, 2):
+        with workers(count) as client:
+            for columns in (50, 200):
+                path, each = rows_of(folder, 4000, columns), []
+                for _ in range(6):
+                    found = dask.train(client, path, memory=MEMORY, tol=1e-6)
+                    each.append([1e3 * event["seconds"] for event in found.history if event["event"] == "pass_end"])
+                known = [ms for one in each[1:] for ms in one]  # the first one compiles
+                print(f"| {columns} | {count} | {len(known)} | {statistics.median(known):.0f} | {max(known):.0f} |")
+    plan.EVEN_BYTES = even
+
+
+class Kills:
+    """Ends the process of a worker while a round waits for it: before some unit of a training."""
+
+    def __init__(self, client: Client, number: int, chance: random.Random) -> None:
+        self.client, self.number, self.chance, self.rounds, self.done = client, number, chance, 0, False
+
+    def __call__(self) -> None:
+        """As `should_stop`: called before each unit of work."""
+        self.rounds += 1
+        if self.rounds == self.number:
+            of_worker = self.client.run(os.getpid)
+            os.kill(self.chance.choice(sorted(of_worker.values())), signal.SIGKILL)
+            self.done = True
+
+
+def table_of_kills(folder: Path, rows: int, kills: int) -> None:
+    chance, path = random.Random(1), rows_of(folder, rows, 50)
+    with workers(2) as client:
+        whole, _, _ = measured(client, path)
+        same, seconds = 0, []
+        for number in range(kills):
+            client.wait_for_workers(2)
+            ending, started = Kills(client, 1 + number % 12, chance), time.perf_counter()
+            result = dask.train(client, path, memory=MEMORY, tol=1e-4, should_stop=ending)
+            seconds.append(time.perf_counter() - started)
+            same += bits(result) == bits(whole) and result.certificate == whole.certificate
+            print(f"kill {number + 1}: {'killed' if ending.done else 'ended before'}, {seconds[-1]:.1f} s", flush=True)
+    print(f"{same} of {kills} trainings of {rows:,} x 50 with a kill have the bits of the one without")
+    print(f"median {statistics.median(seconds):.1f} s, most {max(seconds):.1f} s")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", metavar="FOLDER", type=Path)
+    parser.add_argument("--rows", type=int, default=2_000_000, help="rows of 50 columns (default: %(default)s)")
+    parser.add_argument("--kills", type=int, default=30)
+    given = parser.parse_args()
+    given.folder.mkdir(exist_ok=True)
+    table_of_rounds(given.folder, given.rows)
+    table_of_overhead(given.folder)
+    table_of_kills(given.folder, given.rows // 4, given.kills)
+
+
+if __name__ == "__main__":  # workers import this file
+    main()

@@ -61,6 +61,7 @@ PATIENCE = 40  # passes without progress before coordinate ascent takes over
 RESIDENT = 8  # the same where the softness does not fall any more, as a pass has many steps
 HALF = 0.5  # of the budget: products leave room for a Hessian that takes no more
 STUCK = 8  # passes without progress of cached rows before steps on all rows take over
+CRISP = 1e-3  # softness of the first read of cached rows after others: nearly all duals are at a bound
 DOWNHILL = 0.1  # of tol: for a smooth loss, a relative fall of the objective that counts as progress
 
 CALLED = (*DualAscent.requires, "slope", "distance", "curvature_bound")  # loss methods needed except by `proximal`
@@ -314,11 +315,12 @@ def leave_reads(problem: Problem, state: ReadsState, watch: Watch, report: PassR
 
 
 def enter_near(problem: Problem, before: ReadsState, watch: Watch) -> NearState:
-    """The state of cached rows from the best weights."""
+    """The state of cached rows from the best weights, at which few rows have a loss."""
     watch.stall = new(Stall, problem)
     after = NEAR.start(problem, before.labels)
     after.best, after.best_w, after.bound = before.best, before.best_w, before.bound
     NEAR.begin_at(problem, after, before.best_w)
+    after.all_lossy, after.crisp[:] = True, CRISP
     return after
 
 

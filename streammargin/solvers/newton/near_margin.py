@@ -23,7 +23,6 @@ from streammargin.solvers.base import PassReport
 from streammargin.solvers.cache import rows as store
 from streammargin.solvers.cache.rows import Coming, Kept, RowCache
 from streammargin.solvers.newton.bound import Bound, Look, prove
-from streammargin.solvers.newton.reads import WIDE
 from streammargin.solvers.newton.subproblem import Parts, Proximal, solve
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.best import best_figures
@@ -46,6 +45,7 @@ STRETCHES = 16  # least number of parts of the file that the first sample is dra
 A_ROW = 8 + 2 + 8 + 4 + 7 * 8 + 8
 OF_ONE = 16  # and for each problem: its dual, and the same after the read
 SOFTNESS = 0.25  # relative to the caps, at the first read with nonzero weights, which are near the optimum
+FIRST_SOFTNESS = 2.0  # for the sample at w = 0: all rows have a positive slope
 FIRST_GAP = 3e-3  # relative gap to which the first sample is solved; it differs more from all rows
 WITHIN = 1e-3  # of tol: the gap to which the problem of the cached rows is solved
 
@@ -321,7 +321,7 @@ class NearMargin(CertifiedBySweep[NearState]):
         proximal, w = state.proximal, state.w[k]
         proximal.made = 0
         if draws(problem, state.number):
-            proximal.harder(0.0 if smooth(problem.loss) else WIDE, -math.inf)
+            proximal.harder(0.0 if smooth(problem.loss) else FIRST_SOFTNESS, -math.inf)
             state.offset[:] = 0.0
             return
         image = state.look.image[k]

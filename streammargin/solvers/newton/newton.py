@@ -320,7 +320,7 @@ def enter_near(problem: Problem, before: ReadsState, watch: Watch) -> NearState:
     after = NEAR.start(problem, before.labels)
     after.best, after.best_w, after.bound = before.best, before.best_w, before.bound
     NEAR.begin_at(problem, after, before.best_w)
-    after.all_lossy, after.crisp[:] = True, CRISP
+    after.crisp[:] = CRISP
     return after
 
 

@@ -12,6 +12,7 @@ import contextlib
 import functools
 import glob
 import hashlib
+import json
 import os
 import threading
 import time
@@ -26,6 +27,7 @@ import numpy as np
 try:
     import cloudpickle
     from distributed import Client, Future, get_worker
+    from distributed.comm import parse_address, parse_host_port
 except ImportError as error:
     raise ImportError("streammargin.dask needs dask; pip install 'streammargin[dask]'") from error
 
@@ -79,6 +81,8 @@ def train(
     UsageError, DataError, InputMissingError
     ReadWriteError : the scheduler has ended, no worker is left, or tasks end without an answer
     """
+    if not isinstance(client, Client):
+        raise UsageError(f"client must be a distributed.Client, not {type(client).__name__}")
     unknown = options.keys() - vars(Options()).keys()
     if unknown:
         refuse(unknown)
@@ -123,10 +127,14 @@ def _files(data: object) -> object:
 @contextlib.contextmanager
 def connected(scheduler: str) -> Iterator[Client]:
     """A client of the scheduler with this address, or with this file of its address. ReadWriteError without one."""
-    place = {"scheduler_file" if os.path.isfile(scheduler) else "address": scheduler}
+    address = scheduler
     try:
-        client = Client(**place, set_as_default=False)
-    except (OSError, ValueError, TypeError) as error:  # a TimeoutError is an OSError
+        if os.path.isfile(scheduler):
+            with open(scheduler, encoding="utf-8") as file:
+                address = json.load(file)["address"]
+        parse_host_port(parse_address(address)[1])  # a client takes a minute to refuse a malformed one
+        client = Client(address, set_as_default=False)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:  # a TimeoutError is an OSError
         raise ReadWriteError(
             f"no dask scheduler answers at {scheduler} ({type(error).__name__}); start one with: dask scheduler"
         ) from error

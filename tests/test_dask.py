@@ -1,6 +1,7 @@
 """Trainings whose rows are read by the workers of a dask cluster, of two processes; one of them is killed."""
 
 import os
+import shutil
 import signal
 from contextlib import contextmanager
 from itertools import pairwise
@@ -328,9 +329,18 @@ def test_the_command_trains_on_a_scheduler(client, files, tmp_path, here):
     assert sm.load_model(model).coef_.tobytes() == found.model.coef_.tobytes()
 
 
-def test_no_scheduler_is_a_sentence(files, tmp_path, here, monkeypatch):
-    ran = here("train", *files, "--dask", "nonsense://127.0.0.1:1", "-o", tmp_path / "model.npz", cwd=tmp_path)
-    assert ran.returncode == 74 and "no dask scheduler answers at nonsense://127.0.0.1:1" in ran.stderr
+@pytest.mark.parametrize("scheduler", ["nonsense://127.0.0.1:1", "words", "part-1.h5", "list.json"])
+def test_no_scheduler_is_a_sentence(files, tmp_path, here, scheduler):
+    (tmp_path / "list.json").write_text("[]")
+    shutil.copy(files[0], tmp_path / "part-1.h5")
+    ran = here("train", *files, "--dask", scheduler, "-o", tmp_path / "model.npz", cwd=tmp_path)
+    assert ran.returncode == 74 and f"no dask scheduler answers at {scheduler}" in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+def test_a_client_is_a_client(files):
+    with pytest.raises(sm.UsageError, match=r"client must be a distributed\.Client, not str"):
+        sm.dask.train("tcp://127.0.0.1:8786", files)
 
 
 @pytest.mark.parametrize("shards", [1, 2, 3, 5, 8, 13])

@@ -25,6 +25,8 @@ _HOME = {
     "MarginClassifier": "streammargin.estimators",
     "MarginRegressor": "streammargin.estimators",
     "InterpolatingRegressor": "streammargin.estimators",
+    "KernelMarginClassifier": "streammargin.estimators",
+    "KernelMarginRegressor": "streammargin.estimators",
     "StreamMarginError": "streammargin.errors",
     "UsageError": "streammargin.errors",
     "DataError": "streammargin.errors",
@@ -36,6 +38,7 @@ _HOME = {
 __all__ = ["__version__", *(name for name, home in _HOME.items() if home != "streammargin.estimators")]
 
 if TYPE_CHECKING:
+    from streammargin import kernels as kernels
     from streammargin import losses as losses
     from streammargin import penalties as penalties
     from streammargin import solvers as solvers
@@ -47,6 +50,8 @@ if TYPE_CHECKING:
     from streammargin.errors import StreamMarginError as StreamMarginError
     from streammargin.errors import UsageError as UsageError
     from streammargin.estimators import InterpolatingRegressor as InterpolatingRegressor
+    from streammargin.estimators import KernelMarginClassifier as KernelMarginClassifier
+    from streammargin.estimators import KernelMarginRegressor as KernelMarginRegressor
     from streammargin.estimators import MarginClassifier as MarginClassifier
     from streammargin.estimators import MarginRegressor as MarginRegressor
     from streammargin.model.io import load_model as load_model
@@ -57,7 +62,7 @@ if TYPE_CHECKING:
     from streammargin.sources.open import open_source as open_source
 
 
-_FOLDERS = ("losses", "penalties", "solvers")  # packages with public classes
+_FOLDERS = ("kernels", "losses", "penalties", "solvers")  # packages with public classes
 
 
 def __getattr__(name: str) -> Any:

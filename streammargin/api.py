@@ -9,6 +9,7 @@ from contextlib import suppress
 from streammargin.driver.events import History, Listener
 from streammargin.driver.holders import Elsewhere
 from streammargin.errors import UsageError
+from streammargin.kernels import Kernel
 from streammargin.losses import Loss
 from streammargin.options.costs import Path
 from streammargin.options.describe import described
@@ -40,6 +41,7 @@ def train(
     solver: SolverWord | str = "auto",
     loss: Loss | str | None = None,
     penalty: PenaltyWord | str = "l2",
+    kernel: Kernel | str | None = None,
     C: float | Sequence[float] | Path | str | None = None,
     bias: float | str | None = None,
     scale: str = "none",
@@ -105,12 +107,11 @@ def train(
     Sources: dual coordinate ascent of the lp-norm perceptron paper (Algorithm 1, appendices B.1, C).
     """
     options = Options(
-        y=y, x=x, sample_weight=sample_weight, solver=solver, loss=loss, penalty=penalty, C=C, bias=bias, scale=scale,
-        class_weight=class_weight, positive=positive, classes=classes, multiclass=multiclass, tol=tol,
-        passes=passes, early_stop=early_stop, max_seconds=max_seconds, max_rows=max_rows, memory=memory,
-        threads=threads, seed=seed, checkpoint=checkpoint,
-        checkpoint_seconds=checkpoint_seconds, init=init, valid=valid, columns=columns, drop=drop, text=text,
-        missing=missing, unknown=unknown, spool=spool,
+        y=y, x=x, sample_weight=sample_weight, solver=solver, loss=loss, penalty=penalty, kernel=kernel, C=C,
+        bias=bias, scale=scale, class_weight=class_weight, positive=positive, classes=classes, multiclass=multiclass,
+        tol=tol, passes=passes, early_stop=early_stop, max_seconds=max_seconds, max_rows=max_rows, memory=memory,
+        threads=threads, seed=seed, checkpoint=checkpoint, checkpoint_seconds=checkpoint_seconds, init=init,
+        valid=valid, columns=columns, drop=drop, text=text, missing=missing, unknown=unknown, spool=spool,
     )  # fmt: skip
     if should_stop is not None and not callable(should_stop):
         raise UsageError(f"should_stop must be a function, not {shown(should_stop)}")

@@ -27,6 +27,7 @@ import scipy.sparse as sp
 from streammargin.errors import DataError, UsageError
 from streammargin.files import check_arrays, check_input, reading
 from streammargin.formulas import JOINT, LOSSES, NUMBERS, OF_LINES, PENALTIES, bounded, norm
+from streammargin.machines import Expansion
 from streammargin.matching import Codes
 from streammargin.packages import register_filters
 from streammargin.saved_words import column_of, spelled
@@ -53,6 +54,14 @@ class Check(NamedTuple):
     agrees: bool | None
 
 
+def expansion_of(path: str, arrays: dict[str, np.ndarray]) -> Expansion:
+    """The expansion of a kernel machine. UsageError for a kernel that has no formula here."""
+    try:
+        return Expansion(arrays)
+    except ValueError as error:
+        raise UsageError(f"verify knows no formula of the kernel of {path}, {error}") from None
+
+
 class Saved:
     """A loaded model file. Raises InputMissingError, DataError, UsageError for one that cannot be verified."""
 
@@ -62,6 +71,9 @@ class Saved:
         with np.load(path, allow_pickle=False) as file:
             arrays = dict(file)
         self.header = h = json.loads(str(arrays["header"]))
+        self.machine = expansion_of(path, arrays) if "dual_coef" in arrays else None  # else linear
+        if self.machine is not None:
+            arrays["coef"] = np.zeros((len(self.machine.coef), self.machine.width))
         self.problem = problem = h["problem"]
         if problem is None or h["certificate"]["primal"] is None:
             raise UsageError(f"{path} is of a stream, or stopped early, so nothing was certified; train it for longer")
@@ -103,6 +115,8 @@ class Saved:
         else:
             self.penalties = np.array([PENALTIES[penalty](line, r, h["p"], groups) for line in w])
         self.penalties[(beyond > 0.0).any(axis=1)] = math.inf
+        if self.machine is not None:
+            self.penalties = self.machine.penalties
         self.lengths = np.array([norm(w.ravel() if problem["joint"] else line, h["p"]) for line in w])
         self.eps = (width + 8) * 2.0**-52  # rounding of a score, relative to |w|.|x|
         unit, parts = (math.sqrt(2.0), [w.ravel()] * len(w)) if problem["joint"] else (1.0, w)  # two scores
@@ -121,7 +135,8 @@ class Saved:
 
     def scores(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """(scores (m, K), bounds on their rounding (m, K)), without a midway bias, which was added after the proof."""
-        return X @ self.coef.T + self.offset, BLUR * (abs(X) @ np.abs(self.coef).T + self.sizes)
+        found, blur = X @ self.coef.T + self.offset, BLUR * (abs(X) @ np.abs(self.coef).T + self.sizes)
+        return (found, blur) if self.machine is None else (found + self.machine.scores(X), blur + self.machine.blur)
 
     def squares(self, X: Any) -> np.ndarray:
         """||a||_2^2 (m,) of the rows as trained on: scaled, with the constant column."""

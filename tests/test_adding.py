@@ -40,7 +40,7 @@ def extended(tmp_path_factory):
 def test_there_is_one_of_each():
     files = [found[1] for block in BLOCKS if (found := FILE.match(block))]
     lines = [found[1] for block in BLOCKS if (found := LINE.match(block))]
-    assert [Path(name).parent.name for name in files] == ["losses", "penalties", "", "papers", "sources"]
+    assert [Path(name).parent.name for name in files] == ["losses", "penalties", "", "", "papers", "sources"]
     assert lines == ["streammargin/sources/open.py"]
 
 
@@ -71,6 +71,8 @@ ways = {
     "strongly convex": ({"penalty": Ridge(2)}, {}, 0.5, 1.0),
 }
 for solver in names():
+    if solver == "smo":  # which needs a kernel
+        continue
     if sys.argv[1] == "source":
         model, same = (sm.train(data, solver=solver, passes=50).model for data in ("rows.npy", (X, clear)))
         assert np.array_equal(model.coef_, same.coef_)

@@ -22,8 +22,9 @@ X = rng.standard_normal((40, 3))
 y = np.where(X[:, 0] > 0.0, 1, -1)
 X[:, 0] += y
 for name in names()[1:]:
-    cost = make_solver(name).default_C
-    result = sm.train((X, y), solver=name, C=cost, tol=0.1, passes=30)
+    solver = make_solver(name)
+    kernel = {"kernel": "rbf"} if solver.kernels else {}
+    result = sm.train((X, y), solver=name, C=solver.default_C, tol=0.1, passes=30, **kernel)
     assert result.certificate["gap"] is not None or result.certificate["margin_gap"] is not None, name
 print(sm.__file__, *names())
 """

@@ -18,7 +18,7 @@ from streammargin.driver.progress import HELD_OUT, PASS, PROLOGUE, SCALING, SCOR
 from streammargin.driver.telling import progress_event
 from streammargin.solvers import leaves, roles
 from streammargin.solvers.base import Share, multiplications
-from streammargin.solvers.cache.rows import LOOK, unit_rows
+from streammargin.solvers.cache.rows import unit_rows
 from streammargin.solvers.problem import Problem
 
 PHASES = {**READS, PASS: PASSES}
@@ -185,7 +185,7 @@ class Run(Course):
     def _in_units(self, reading: Reading) -> BlockReader:
         """The reader of these rows; those in memory come a unit of work at a time."""
         problem = self.problem
-        cost = max([problem.count * LOOK, *(visit.cost for visit, _ in reading.visits)])
+        cost = max([self.method.look_work(problem), *(visit.cost for visit, _ in reading.visits)])
         rows = unit_rows(cost * problem.values / problem.rows)
         if (reading.reader, rows) not in self._pieces:
             self._pieces[reading.reader, rows] = reading.reader.pieces(rows)

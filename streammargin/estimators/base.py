@@ -20,6 +20,7 @@ import scipy.sparse as sp
 from streammargin.driver.events import History
 from streammargin.errors import DataError, UsageError
 from streammargin.estimators.held_out import held_out
+from streammargin.kernels import FAMILY as KERNELS
 from streammargin.losses import FAMILY as LOSSES
 from streammargin.model.linear import LinearModel
 from streammargin.options.costs import Path
@@ -100,7 +101,7 @@ def constructor(place: Where, own: dict[str, tuple[object, str]]) -> Callable[..
     return __init__
 
 
-FAMILIES: dict[str, Family[Any]] = {"solver": SOLVERS, "loss": LOSSES, "penalty": PENALTIES}
+FAMILIES: dict[str, Family[Any]] = {"solver": SOLVERS, "loss": LOSSES, "penalty": PENALTIES, "kernel": KERNELS}
 
 
 def _thing(name: str, value: Any) -> Thing:

@@ -25,6 +25,8 @@ A loss file defines subclasses of `Loss` (base.py), the words of `loss` with the
     level()                  the share of numbers below the constant that is best alone, None (or no method): their mean
     reach()                  of numbers, for the field `top`: the largest |alpha| / cap, for alpha > 0 and for alpha < 0
     lifted(e)                the loss once e |alpha| / reach is taken off its dual; with `reach`, for numbers alone
+    dual_form()              for kernel machines, (low, high, slope, over, under, g): on [low cap, high cap] the
+                             dual is slope alpha - (under if alpha > 0 else over) |alpha| - g alpha^2 / (2 cap)
     most()                   where that is the mean with errors no larger than this, inf (or no method) where with all
 
 `Loss.joint` returns the terms of a loss of all K lines of weights together, of classes or of targets, if there is one.

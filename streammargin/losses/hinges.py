@@ -25,6 +25,9 @@ class HingeTerms(NamedTuple):
     def has_hard_margin(self) -> bool:
         return True
 
+    def dual_form(self) -> tuple[float, float, float, float, float, float]:
+        return 0.0, self.U, 1.0, 0.0, 0.0, self.g
+
     def feasible(self, alpha: float, cap: float) -> float:
         return min(max(alpha, 0.0), self.U * cap)
 

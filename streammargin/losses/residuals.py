@@ -54,6 +54,9 @@ class ResidualTerms(NamedTuple):
     def has_hard_margin(self) -> bool:
         return True
 
+    def dual_form(self) -> tuple[float, float, float, float, float, float]:
+        return self.low, self.high, 0.0, self.over, self.under, self.g
+
     def feasible(self, alpha: float, cap: float) -> float:
         return min(max(alpha, self.low * cap), self.high * cap)
 

@@ -65,7 +65,6 @@ INSTEAD = {  # name with underscores -> what to give, or a colon and why nothing
     "epochs": "`passes`",
     "batch_size": ": `memory` decides how many rows are read at once",
     "cache_size": "`memory`",
-    "kernel": ": models are linear; transform the rows first, as by Nystroem of scikit-learn",
     "probability": ": a model of `loss=logistic` predicts probabilities",
     "oaa": ": the classes are those of the labels",
     "bfgs": "`solver=newton`",

@@ -14,6 +14,8 @@ from enum import Flag, auto
 from typing import NamedTuple, TypedDict, TypeVar
 
 from streammargin.errors import UsageError
+from streammargin.kernels import FAMILY as KERNELS
+from streammargin.kernels import Kernel
 from streammargin.kinds import (
     Column,
     Dataset,
@@ -75,6 +77,7 @@ LOSS = ANYWHERE & ~Where.INTERPOLATOR  # where there is one to choose
 CALLS = Where.SHELL | Where.NUMBERS | Where.INTERPOLATION  # what estimators are told by `fit` or by random_state
 SCORED = ROWS & ~(Where.INTERPOLATION | Where.INTERPOLATOR)  # an interpolator takes no held-out data
 TABLES = Where.SHELL | Where.NUMBERS | Where.INTERPOLATION  # data whose columns have names and words
+TRAINED = Where.SHELL | Where.NUMBERS
 RUNS = ROWS & ~(Where.CLASSIFIER | Where.REGRESSOR | Where.INTERPOLATOR)
 
 
@@ -119,6 +122,9 @@ class Options:
     penalty: PenaltyWord | str = option(DEFAULT, Worded(PENALTIES), "problem", ANYWHERE, "what weights cost, as l2, l1 "
         "or elasticnet:0.5; also lp:1.5, group:FILE, sparse_group:FILE, exclusive:FILE, linf, l2norm; of "
         "several outputs l21, l1inf, trace", common=True)
+    kernel: Kernel | str | None = option(None, Worded(KERNELS), "problem", TRAINED,
+        "likeness of rows for curved boundaries, as rbf:0.5; also poly:3, sigmoid, linear, precomputed, and sums such "
+        "as rbf:0.1+linear (default none: a linear model)", common=True)
     C: float | Sequence[float] | Path | str | None = option(None, Costs(), "problem", LOSS,
         "weight of the data against the penalty, as in scikit-learn: larger fits harder; inf: the hard margin; of "
         "several values, or path:K, the best on `valid` is kept (default 1, or inf for a solver of the hard margin)",
@@ -272,7 +278,9 @@ class Options:
         """The values for events and headers, as JSON can hold them; words are spelled in full."""
         kept = {line.name: getattr(self, line.name) for line in TABLE if line.theme not in ("data", "run")}
         del kept["threads"]  # which change no bit of a model
-        kept |= {name: None if kept[name] is None else str(kept[name]) for name in ("solver", "loss", "penalty")}
+        kept |= {
+            name: None if kept[name] is None else str(kept[name]) for name in ("solver", "loss", "penalty", "kernel")
+        }
         if self.absolute:
             kept["tol"] = str(self.tol)
         if self.path is not None:

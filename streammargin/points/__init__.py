@@ -1,1 +1,1 @@
-"""Points: what a training finds and a model saves, that is, a function from rows to scores. Today all are linear."""
+"""Points: what a training finds and a model saves, that is, a function from rows to scores. Linear, or over rows."""

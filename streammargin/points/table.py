@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from streammargin.points.base import Answer, Point
+from streammargin.points.expansion import Expansion
 from streammargin.points.linear import LinearPoint
 
 KINDS: dict[str, type[Point]] = {
     "linear": LinearPoint,
+    "expansion": Expansion,
 }
 
 

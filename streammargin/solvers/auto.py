@@ -19,6 +19,8 @@ def candidates(problem: Problem) -> list[str]:
     The next one is used where an option or the loss is not supported, or the memory budget is too small. Where C or the
     loss were left out, the problem has the usual defaults; the chosen solver may have others.
     """
+    if problem.kernel is not None:
+        return ["smo"]
     if problem.holders > 1:
         return ["dual-momentum"] if problem.hard else ["newton"]
     if problem.joint and problem.hard and not (problem.path or problem.top < math.inf):
@@ -54,6 +56,7 @@ def reason(problem: Problem, name: str) -> str:
     if name == "pdprox" and problem.path:
         return f"{name} for {size}: steps on all duals at once go on from one value of C to the next"
     why = {
+        "smo": "an expansion over rows, by steps on two coefficients at a time",
         "active-set": "a hard margin at p = 2: few rows carry it",
         "ascent:momentum=yes,order=permutation": "a hard margin: momentum takes fewer passes",
         "dual-momentum": "one margin of all classes",

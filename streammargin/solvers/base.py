@@ -93,10 +93,13 @@ class Method(SolverWord):
     takes: ClassVar[tuple[str, ...]] = ()  # which of PATH and TOP it supports
     numeric: ClassVar[bool] = False  # supports targets that are numbers
     several: ClassVar[bool] = False  # supports several labels or targets of a row
+    kernels: ClassVar[bool] = False  # trains kernel machines
     blocks_per_step: ClassVar[int] = 1  # blocks that a step of a pass gets at once, where the memory allows it
 
     def check(self, problem: Problem) -> None:
         """Raise a Refusal of a loss, penalty, C or option that this method does not support."""
+        if problem.kernel is not None and not self.kernels:
+            raise Refusal(f"{self.called} finds linear models, and a kernel is given", "use `solver=smo`")
         if problem.hard:
             self._check_hard(problem)
         elif problem.joint and not self.couples:
@@ -241,6 +244,10 @@ class Method(SolverWord):
     def prologue_passes(self, problem: Problem) -> int:
         """Passes over the rows before the first pass, for this problem; default: `prologue`."""
         return self.prologue
+
+    def look_work(self, problem: Problem) -> float:
+        """Multiplications per value of a row that is looked at for a certificate, or scored."""
+        return 2.0 * problem.count
 
     def kept_bytes(self, problem: Problem) -> int:
         """Bytes for rows that stay in memory between two reads; default: none."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from streammargin.kernels.base import Kernel
 from streammargin.losses.base import coupled
 from streammargin.penalties.base import Penalty
 from streammargin.penalties.lines import EachLine
@@ -44,6 +45,7 @@ class Problem:
     resident: all rows are in memory at once, as one block.
     penalty: R(w), 1/2 ||w||_p^2 where it is None; free: the constant column is left out of it. penalty_word: its word,
     as messages name it.
+    kernel: of a kernel machine, whose answer is an expansion over rows; None: the answer is linear.
     lines: of a group; above 1 they are the classes of one problem, which share a margin, (x.U_c - x.U_c') / ||U||.
     absolute: the bound on the mean gap, if that was asked for; tol is then the relative gap that solvers aim at.
     least_tol: the smallest tolerance that the training had before it was resumed; its arithmetic stays fit for that.
@@ -67,6 +69,7 @@ class Problem:
     lines: int = 1
     penalty: Penalty | None = None
     penalty_word: str = ""
+    kernel: Kernel | None = None
     free: bool = False
     resident: bool = True
     path: bool = False

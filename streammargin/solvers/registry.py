@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 TAKE = "the ones to take"
 SHELVES = {  # folder -> its heading in `streammargin solvers`
-    "coordinate": TAKE, "newton": TAKE, "columns": TAKE, "margin": TAKE,
+    "coordinate": TAKE, "newton": TAKE, "columns": TAKE, "margin": TAKE, "expansion": TAKE,
     "streams": "streams", "papers": "methods after the papers",
 }  # fmt: skip
 SHORT = {"sdca": "ascent:momentum=no", "asdca": "ascent:momentum=yes", "prox-newton": "newton"}
 PEERS = {  # words of scikit-learn, LIBLINEAR and others
     "liblinear": "ascent", "dcd": "sdca", "coordinate_descent": "ascent", "sag": "ascent", "saga": "pdprox",
     "sgd": "pegasos", "lbfgs": "newton", "bfgs": "newton", "tron": "newton", "newton-cg": "newton",
-    "newton-cholesky": "newton", "smo": "active-set",
+    "newton-cholesky": "newton",
 }  # fmt: skip
 
 

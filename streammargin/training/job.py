@@ -25,6 +25,7 @@ from streammargin.driver.validate import Predictions, Validator
 from streammargin.losses import make_loss
 from streammargin.model.linear import model_of
 from streammargin.options.table import FREE, MIDWAY, Options
+from streammargin.points.expansion import Expansion
 from streammargin.points.linear import LinearPoint
 from streammargin.result import Certificate, TrainResult
 from streammargin.solvers.base import Method
@@ -172,6 +173,8 @@ class Job:
             "problem": self._problem(outcome.midway is not None),
             **({} if (table := plain_of(self.source)) is None else {"table": table}),
         }  # fmt: skip
+        if isinstance(answer, Expansion):
+            header |= {"kernel": str(answer.kernel), "support": answer.numbers.size}
         model = model_of(answer, target.classes, header, self.names)
         caps = problem.outputs.caps[chosen]
         model.problem = self._arrays(caps if problem.outputs.several and not problem.numeric else caps[0])

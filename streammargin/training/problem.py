@@ -25,6 +25,7 @@ from streammargin.driver.setup import (
     survey,
 )
 from streammargin.errors import DataError, UsageError
+from streammargin.kernels import make_kernel
 from streammargin.losses import terms_of
 from streammargin.losses.base import coupled, has
 from streammargin.matching import number_in
@@ -87,7 +88,8 @@ def make_problem(source: Source, task: Task, options: Options, read: Read, budge
     per_trial = len(target.positive)
     penalty = make_objective(source, options, free=False, lines=per_trial)
     p = penalty.p if isinstance(penalty, LpSquare) else 2.0
-    free = column != 0.0 and (options.bias == FREE or (options.bias is None and not isinstance(penalty, LpSquare)))
+    by_default = options.bias is None and (options.kernel is not None or not isinstance(penalty, LpSquare))
+    free = column != 0.0 and (options.bias == FREE or by_default)
     if free:
         penalty = make_objective(source, options, free, per_trial)
     costs = np.repeat(np.array(task.costs), per_trial)
@@ -110,6 +112,7 @@ def make_problem(source: Source, task: Task, options: Options, read: Read, budge
         ),
         penalty=penalty,
         penalty_word=_named(penalty, options),
+        kernel=None if options.kernel is None else make_kernel(options.kernel),
         free=free,
         trials=len(task.costs),
         tol=options.eps,

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from streammargin.errors import UsageError
 from streammargin.losses import is_numeric, make_loss
 from streammargin.losses.base import Loss, called, has
-from streammargin.options.table import Options, Where
+from streammargin.options.table import FREE, Options, Where
+from streammargin.penalties import DEFAULT
 from streammargin.solvers.base import Method
 from streammargin.solvers.proof.kept import NEEDED
 from streammargin.solvers.registry import make_solver
@@ -59,12 +60,27 @@ def make_task(options: Options) -> Task:
             "the midway bias is for the hard margin of single classes; use `C=inf` without `multiclass=joint`, or give "
             "the bias as a number"
         )
+    if options.kernel is not None:
+        check_kernel(options)
     check_tolerance(options, costs)
     if options.early_stop is not None:
         check_early_stop(options, loss, costs == [math.inf])
     if options.path is not None and costs == [math.inf]:
         raise UsageError(f"{declared.name} supports C = inf only, but a path has finite values; give `C` as inf")
     return Task(loss, costs)
+
+
+def check_kernel(options: Options) -> None:
+    """UsageError for options that a kernel machine does not have."""
+    if str(options.penalty) != DEFAULT:
+        raise UsageError("a kernel machine has the penalty l2 of its own space; leave out `penalty`")
+    if options.bias is not None and options.bias not in (FREE, 0.0):
+        raise UsageError(
+            "the constant of a kernel machine is free, or there is none; leave out `bias`, or give `bias=0`"
+        )
+    for name in ("early_stop", "init"):
+        if getattr(options, name) is not None:
+            raise UsageError(f"`{name}` keeps weights of columns, and a kernel machine has none; leave it out")
 
 
 def check_tolerance(options: Options, costs: Sequence[float]) -> None:

@@ -14,7 +14,7 @@ from streammargin.options.table import TABLE, Options, Where, options_for
 from streammargin.wording import in_python, in_shell
 
 HOOKS = {"data", "verbose", "listeners", "should_stop"}  # of a call alone
-FILES = {"help", "data", "output", "log_json", "require_convergence", "force", "quiet", "verbose", "debug"}
+FILES = {"help", "data", "dask", "output", "log_json", "require_convergence", "force", "quiet", "verbose", "debug"}
 ESTIMATORS = [(sm.MarginClassifier, Where.CLASSIFIER), (sm.MarginRegressor, Where.REGRESSOR),
               (sm.InterpolatingRegressor, Where.INTERPOLATOR)]  # fmt: skip
 
@@ -70,7 +70,8 @@ def test_the_help_of_train_describes_every_option():
 def test_what_a_stream_refuses_is_what_the_table_says(line):
     wrong = {"tol": 0.5, "passes": 3, "early_stop": 2, "scale": "std", "x": "X", "y": "y", "sample_weight": "s",
              "valid": "v.h5", "init": "m.npz", "checkpoint": "folder", "checkpoint_seconds": 5,
-             "columns": "a", "drop": "a", "text": "a", "missing": "mean", "unknown": "zero"}  # fmt: skip
+             "columns": "a", "drop": "a", "text": "a", "missing": "mean", "unknown": "zero",
+             "kernel": "rbf"}  # fmt: skip
     rows = np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([1, -1])
     assert (line.name in wrong) == (Where.STREAM not in line.where)
     if line.name in wrong:

@@ -8,13 +8,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from reference.datasets import noisy, separable
+from reference.linear import names
 from reference.sources import CountingSource
 
 import streammargin as sm
 from streammargin.compiled.sdca import sdca_turns
 from streammargin.losses import is_numeric, terms
 from streammargin.losses.base import Loss
-from streammargin.solvers.registry import make_solver, names
+from streammargin.solvers.registry import make_solver
 
 SOLVERS_OF_LOSSES = [name for name in names()[1:] if make_solver(name).requires]
 PENALTIES = {"pdprox": ("l1", "linf", "elasticnet"), "prox-newton": ("l1", "elasticnet")}

@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 from conftest import slow
 from reference.datasets import as_form
+from reference.linear import names
 from reference.optimum import solve
 from reference.training import NO_SEPARATOR, binary
 
 import streammargin as sm
 from streammargin.cli.main import main
 from streammargin.errors import DataError, UsageError
-from streammargin.solvers.registry import make_solver, names
+from streammargin.solvers.registry import make_solver
 
 HARD = sorted(set(names()) - {"ascent", "newton", "pdprox", "pegasos", "prox-newton"})  # which need a finite C
 ANY_NORM = ("sdca", "asdca", "mirror", "perceptron")

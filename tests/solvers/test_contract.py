@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from conftest import slow
 from reference.datasets import as_form, noisy, separable
+from reference.linear import names
 from reference.sources import CountingSource
 
 import streammargin as sm
@@ -25,7 +26,7 @@ from streammargin.solvers.base import Solver
 from streammargin.solvers.cache import rows as row_store
 from streammargin.solvers.coordinate import coupled, dual_ascent
 from streammargin.solvers.newton import subproblem as descent
-from streammargin.solvers.registry import make_solver, names
+from streammargin.solvers.registry import make_solver
 from streammargin.sources.arrays import ArraySource
 
 SOFT = ("ascent", "pegasos", "newton", "pdprox", "prox-newton")  # know a finite C only

@@ -4,11 +4,11 @@ import warnings
 
 import numpy as np
 import pytest
+from reference.linear import names
 from reference.training import NO_SEPARATOR
 
 import streammargin as sm
 from streammargin.errors import DataError
-from streammargin.solvers.registry import names
 
 HARD = sorted(set(names()) - {"ascent", "newton", "pdprox", "pegasos", "prox-newton", "adaptive"})
 

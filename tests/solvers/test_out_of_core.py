@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from conftest import slow
 from reference.datasets import as_form
+from reference.linear import names
 from reference.optimum import solve
 from reference.training import binary
 
@@ -20,7 +21,6 @@ import streammargin as sm
 from streammargin.cli.main import main
 from streammargin.driver import plan
 from streammargin.solvers.margin import small_problem
-from streammargin.solvers.registry import names
 
 ROWS, FEATURES = 4000, 100
 TOL = 0.02

@@ -9,13 +9,13 @@ import pytest
 from conftest import slow
 from reference import words
 from reference.datasets import as_form
+from reference.linear import names as solvers
 from scipy.optimize import brentq
 
 import streammargin as sm
 from streammargin.errors import DataError, UsageError
 from streammargin.losses import losses_with
 from streammargin.solvers.registry import make_solver
-from streammargin.solvers.registry import names as solvers
 
 GROUPS = np.array([0, 0, 1, 2, 1, 2])
 PENALTIES = {

@@ -1,0 +1,69 @@
+"""Products of sparse rows with a few rows, squares of rows, and what the values of all rows add up to."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from streammargin.compiled import overloads  # noqa: F401
+from streammargin.compiled.jit import kernel
+from streammargin.compiled.samples import Sample
+
+# columns of the sums over all rows: their number, their values, the squares of these, and the largest ||x||^2
+ROWS, VALUES, SQUARES, LONGEST, MOMENTS = 0, 1, 2, 3, 4
+
+
+@kernel
+def squares_of(block, start, stop, out):
+    """out[i] = ||x_(start + i)||^2, without the constant column."""
+    for i in range(start, stop):
+        out[i - start] = block.sum_powers(i, 2.0)
+
+
+@kernel
+def add_moments(values, squares, moments):
+    """Add rows with these values, one after the other (m,), and these squares (rows,) to `moments`."""
+    total = 0.0
+    for k in range(values.size):
+        total += values[k]
+    moments[ROWS] += squares.size
+    moments[VALUES] += total
+    for i in range(squares.size):
+        moments[SQUARES] += squares[i]
+        moments[LONGEST] = max(moments[LONGEST], squares[i])
+
+
+@kernel
+def sparse_products(block, start, stop, place, few, out):
+    """out[i, r] = x_(start + i).z_r for sparse rows.
+
+    few (c, s): the values of the rows z in the columns that they use; place (d,) int32: which of these a column is, or
+    -1 for none.
+    """
+    data, indices, indptr = block.data, block.indices, block.indptr
+    for i in range(start, stop):
+        line = out[i - start]
+        line[:] = 0.0
+        for k in range(indptr[i], indptr[i + 1]):
+            at = place[indices[k]]
+            if at >= 0:
+                x, z = line.dtype.type(data[k]), few[at]
+                for r in range(line.size):
+                    line[r] += x * z[r]
+
+
+@kernel
+def spread_rows(block, place, few):
+    """few[place[j], r] = z_rj for the rows z of a sparse block."""
+    for r in range(block.rows()):
+        for k in range(block.indptr[r], block.indptr[r + 1]):
+            few[place[block.indices[k]], r] = block.data[k]
+
+
+def warm(sample: Sample) -> None:
+    squares_of(sample.block, 0, 2, np.zeros(2))
+    add_moments(np.ones(2, sample.dtype), np.ones(2), np.zeros(MOMENTS))
+    if sample.sparse:
+        for dtype in (np.float32, np.float64):
+            few, place = np.zeros((2, 2), dtype), np.arange(2, dtype=np.int32)
+            spread_rows(sample.block, place, few)
+            sparse_products(sample.block, 0, 2, place, few, np.zeros((2, 2), dtype))

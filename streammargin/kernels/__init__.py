@@ -1,0 +1,81 @@
+"""Kernels K(x, z), the similarity of two rows. A new kernel is one class, with a NumPy body.
+
+A kernel is a subclass of `Kernel` (base.py): a word of `kernel` with typed fields, and `gram`, its values for rows of
+two arrays. A kernel of x.z, ||x||^2 and ||z||^2 is a subclass of `OfProducts`, which is several times as fast.
+Words that are joined by + are a sum, in Python as well: `Rbf(0.1) + Linear()`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from streammargin.errors import UsageError
+from streammargin.kernels.base import Kernel, KernelSum, OfProducts
+from streammargin.words import Family
+
+PEERS = {
+    "gaussian": "rbf", "radial": "rbf", "polynomial": "poly", "tanh": "sigmoid", "dot": "linear", "cosine": "linear",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Kernels(Family[Kernel]):
+    """The words of `kernel`; several of them are joined by +."""
+
+    def of(self, value: object) -> Kernel:
+        """The checked kernel of a word, a sum of words, or an object. Raises UsageError."""
+        if isinstance(value, str):
+            words = re.split(r"\+(?=[^\d])", value)
+            made = [super(Kernels, self).of(word) for word in words]
+            return made[0] if len(made) == 1 else KernelSum(*made).checked()
+        return super().of(value)
+
+
+def _load() -> dict[str, type[Kernel]]:
+    modules = (importlib.import_module(f"{__name__}.{found.name}") for found in pkgutil.iter_modules(__path__))
+    return {cls.name: cls for module in modules for cls in getattr(module, "KERNELS", ())}
+
+
+KERNELS = _load()
+FAMILY = Kernels("kernel", "kernels", Kernel, KERNELS, PEERS)  # type: ignore[type-abstract]
+
+
+def make_kernel(value: object) -> Kernel:
+    """The kernel of a word, or an object, checked. Raises UsageError."""
+    return FAMILY.of(value)
+
+
+def known_kernel(word: str) -> Kernel:
+    """The kernel of a saved word: ours, of a package, or of a class of yours that was imported. Raises UsageError."""
+    own = {cls.name: cls for cls in _subclasses(FAMILY.kind) if cls.name not in KERNELS}
+    family = Kernels(FAMILY.option, FAMILY.folder, FAMILY.kind, {**KERNELS, **own}, PEERS)
+    try:
+        return family.of(word)
+    except UsageError as error:
+        raise UsageError(
+            f"{error.raw}; a kernel of your own is known once the module of its class is imported"
+        ) from None
+
+
+def _subclasses(cls: type[Kernel]) -> Iterator[type[Kernel]]:
+    for one in cls.__subclasses__():
+        yield one
+        yield from _subclasses(one)
+
+
+def __getattr__(name: str) -> Any:
+    """The classes of all kernels: `kernels.Rbf`."""
+    classes: list[type] = [Kernel, OfProducts, KernelSum, *KERNELS.values()]
+    for cls in classes:
+        if cls.__name__ == name:
+            return cls
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(["Kernel", "OfProducts", "KernelSum", *(cls.__name__ for cls in KERNELS.values())])

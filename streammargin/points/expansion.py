@@ -1,0 +1,225 @@
+"""An expansion over rows: sum_j coef_j K(x, z_j) + b."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from streammargin.kernels import known_kernel
+from streammargin.kernels.base import Kernel
+from streammargin.rows.blocks import Block, CSRBlock, DenseBlock, part
+
+SUPPORT = 256  # support rows of a product
+TILE = 1024  # rows that are scored at a time
+
+
+class Expansion:
+    """coef (K, m), constants (K,) and the m support rows, as trained on: rows x are scaled to (x - center) * factor.
+
+    numbers (m,) int64: of the support rows in the training. center, factor: (d,), or (0,) for rows as they are.
+    columns (d,): which column of a row is each of these, -1 for one that it lacks; (0,): the same; width: its columns.
+    """
+
+    ARRAYS: ClassVar[tuple[str, ...]] = (
+        "kernel", "dual_coef", "intercept", "support", "values", "indices", "indptr", "features", "centers", "factors",
+    )  # fmt: skip
+    coef: np.ndarray
+    constants: np.ndarray
+    numbers: np.ndarray
+    rows: Block
+    kernel: Kernel
+
+    def __init__(
+        self, kernel: Kernel, coef: np.ndarray, constants: np.ndarray, numbers: np.ndarray, rows: Block,
+        scale: tuple[np.ndarray, np.ndarray] | None = None, columns: np.ndarray | None = None, width: int = -1,
+    ) -> None:  # fmt: skip
+        self.kernel, self.coef, self.constants = kernel, coef, constants
+        self.numbers, self.rows = numbers, rows._replace(bias=0.0)
+        self._scale, self._columns, self._width = scale, columns, width
+
+    @classmethod
+    def restored(cls, arrays: Sequence[np.ndarray]) -> Expansion:
+        word, coef, constants, numbers, values, indices, indptr, features, *scale = arrays
+        kernel = known_kernel(str(word))
+        m = numbers.size
+        for part_ in (coef, constants, values, *scale):
+            if part_.dtype.kind != "f" or not np.isfinite(part_).all():
+                raise ValueError("its expansion is not all finite numbers")
+        width = int(features)
+        if coef.shape != (constants.size, m) or numbers.dtype.kind != "i" or {one.size for one in scale} - {0, width}:
+            raise ValueError("the arrays of its expansion do not fit each other")
+        rows: Block
+        if indptr.size:
+            inside = indices.size == values.size and (not indices.size or int(indices.max()) < width)
+            ends = indptr.size == m + 1 and indptr[0] == 0 and indptr[-1] == values.size
+            if not (inside and ends and np.all(np.diff(indptr) >= 0)):
+                raise ValueError("its support rows are damaged")
+            rows = CSRBlock(values, indices.astype(np.uint32), indptr.astype(np.int64), width, 0.0)
+        elif kernel.of_numbers:
+            rows = DenseBlock(np.empty((m, 0)), 0.0)
+            if m and not 0 <= int(numbers.min()) <= int(numbers.max()) < width:
+                raise ValueError("its support rows are damaged")
+        else:
+            if values.shape != (m, width):
+                raise ValueError("its support rows are damaged")
+            rows = DenseBlock(np.ascontiguousarray(values), 0.0)
+        found = (scale[0], scale[1]) if scale[0].size else None
+        return cls(kernel, coef, constants, numbers.astype(np.int64), rows, found, None, width)
+
+    @property
+    def outputs(self) -> int:
+        return len(self.constants)
+
+    @property
+    def features(self) -> int:
+        return self.rows.features() if self._width < 0 else self._width
+
+    @property
+    def trained(self) -> int:
+        """d, the columns of the rows of the training."""
+        return self.features if self.kernel.of_numbers or self._columns is None else self._columns.size
+
+    @property
+    def zeros(self) -> np.ndarray:
+        return np.zeros((self.outputs, self.features), bool)
+
+    def score(self, block: Block, first: int, scores: np.ndarray) -> None:
+        for low in range(0, len(scores), TILE):
+            high = min(len(scores), low + TILE)
+            rows = self._as_trained(alone(part(block, first + low, first + high)))
+            scores[low:high] = self.decide(rows)
+
+    def decide(self, rows: Block) -> np.ndarray:
+        """The scores (m, K) float64 of rows as trained on."""
+        from streammargin.points.gram import Few  # which loads the compiler
+
+        found = np.tile(self.constants, (rows.rows(), 1))
+        for low in range(0, self.numbers.size, SUPPORT):
+            high = min(self.numbers.size, low + SUPPORT)
+            few = Few(self.kernel, self.numbers[low:high], part(self.rows, low, high))
+            values = np.empty((rows.rows(), high - low))
+            few.values(rows, 0, rows.rows(), values)
+            found += values @ self.coef[:, low:high].T
+        return found
+
+    def _as_trained(self, block: Block) -> Block:
+        """These rows with the columns of the training, scaled; copies where something changes."""
+        block, columns = block._replace(bias=0.0), self._columns
+        if columns is not None and isinstance(block, DenseBlock):
+            block = DenseBlock(np.where(columns >= 0, block.X[:, columns], block.X.dtype.type(0)), 0.0)
+        elif columns is not None:
+            assert isinstance(block, CSRBlock)
+            own = np.zeros(block.width, np.uint32)
+            own[columns[columns >= 0]] = np.flatnonzero(columns >= 0)
+            block = block._replace(indices=own[block.indices], width=columns.size)
+        if self._scale is None:
+            return block
+        from streammargin.compiled.columns import scale_dense, scale_sparse
+
+        center, factor = self._scale
+        if isinstance(block, DenseBlock):
+            X = np.empty(block.X.shape)
+            scale_dense(np.ascontiguousarray(block.X), center, factor, X)
+            return DenseBlock(X, 0.0)
+        data = np.empty(block.data.size)
+        scale_sparse(block.data, block.indices, factor, data)
+        return block._replace(data=data)
+
+    def length(self, p: float) -> float:
+        """||w|| of output 0, which is sqrt(coef.K coef)."""
+        total = 0.0
+        for low in range(0, self.numbers.size, TILE):
+            rows = part(self.rows, low, min(self.numbers.size, low + TILE))
+            if self.kernel.of_numbers:
+                return math.nan  # the values of the support rows are with the training rows
+            total += float((self.decide(rows)[:, 0] - self.constants[0]) @ self.coef[0, low : low + TILE])
+        return math.sqrt(max(total, 0.0))
+
+    def copy(self) -> Expansion:
+        return self._with(self.coef.copy(), self.constants.copy())
+
+    def _with(self, coef: np.ndarray, constants: np.ndarray) -> Expansion:
+        return Expansion(
+            self.kernel, coef, constants, self.numbers, self.rows, self._scale, self._columns, self._width
+        )  # fmt: skip
+
+    def finite(self) -> bool:
+        return bool(np.isfinite(self.coef).all() and np.isfinite(self.constants).all())
+
+    def nonzeros(self) -> int:
+        return int(np.count_nonzero(self.coef))
+
+    def chosen(self, outputs: slice) -> Expansion:
+        return self._with(self.coef[outputs], self.constants[outputs])
+
+    def with_constants(self, constants: np.ndarray) -> Expansion:
+        return self._with(self.coef, np.asarray(constants, np.float64))
+
+    def unscaled(
+        self, center: np.ndarray | None, factor: np.ndarray | None, shift: float | np.ndarray
+    ) -> Expansion:  # fmt: skip
+        found = self._with(self.coef, self.constants + shift).support_rows()
+        if center is not None and factor is not None:
+            found._scale = (center.copy(), factor.copy())
+        return found
+
+    def scaled(self, center: np.ndarray | None, factor: np.ndarray | None, bias: float) -> Expansion:
+        found = self._with(self.coef, self.constants)
+        found._scale = None
+        return found
+
+    def for_columns(self, order: np.ndarray, features: int) -> Expansion:
+        found = self._with(self.coef, self.constants)
+        found._columns, found._width = order, features
+        return found
+
+    def support_rows(self) -> Expansion:
+        """The same without the support rows whose coefficients are 0 in all outputs."""
+        used = np.flatnonzero(self.coef.any(axis=0))
+        if used.size == self.numbers.size:
+            return self
+        rows = take(self.rows, used)
+        coef = np.ascontiguousarray(self.coef[:, used])
+        return Expansion(
+            self.kernel, coef, self.constants, self.numbers[used], rows, self._scale, self._columns, self.features
+        )  # fmt: skip
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        rows, none = self.rows, np.empty(0)
+        sparse = isinstance(rows, CSRBlock)
+        center, factor = (none, none) if self._scale is None else self._scale
+        return {
+            "kernel": np.array(str(self.kernel)),
+            "dual_coef": self.coef,
+            "intercept": self.constants,
+            "support": self.numbers,
+            "values": rows.data if isinstance(rows, CSRBlock) else rows.X,
+            "indices": rows.indices if isinstance(rows, CSRBlock) else np.empty(0, np.uint32),
+            "indptr": rows.indptr if isinstance(rows, CSRBlock) else np.empty(0, np.int64),
+            "features": np.array(self.features if not sparse else rows.features()),
+            "centers": center,
+            "factors": factor,
+        }
+
+
+def alone(block: Block) -> Block:
+    """The same rows; of a part of a sparse block, without the values of other rows."""
+    if isinstance(block, DenseBlock):
+        return block
+    first, last = block.indptr[0], block.indptr[-1]
+    return block._replace(
+        data=block.data[first:last], indices=block.indices[first:last], indptr=block.indptr - first
+    )  # fmt: skip
+
+
+def take(block: Block, positions: np.ndarray) -> Block:
+    """A copy of these rows of the block."""
+    if isinstance(block, DenseBlock):
+        return DenseBlock(np.ascontiguousarray(block.X[positions]), 0.0)
+    sizes = np.diff(block.indptr)[positions]
+    indptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    at = np.repeat(block.indptr[positions] - indptr[:-1], sizes) + np.arange(indptr[-1])
+    return CSRBlock(block.data[at], block.indices[at], indptr, block.width, 0.0)

@@ -1,0 +1,96 @@
+"""Values of a kernel between the rows of a block and a few rows, by products of matrices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from streammargin.compiled import gram
+from streammargin.kernels.base import Kernel
+from streammargin.rows.blocks import Block, CSRBlock, DenseBlock, part
+
+TILE = 512  # rows of a block at a time: their values for as many rows stay in a cache
+
+
+class Few:
+    """The rows on the right of a product, ready for it: `values` fills a matrix of them.
+
+    numbers (s,): of these rows in the training; a precomputed kernel needs no more. rows: a block of them, or None for
+    such a kernel. dtype: of the products.
+    """
+
+    numbers: np.ndarray
+    dtype: np.dtype
+
+    def __init__(self, kernel: Kernel, numbers: np.ndarray, rows: Block | None, dtype: Any = np.float64) -> None:
+        self.kernel, self.numbers, self.rows, self.dtype = kernel, numbers, rows, np.dtype(dtype)
+        if rows is None or not kernel.by_products:
+            return
+        self._right = np.empty(rows.rows())
+        gram.squares_of(rows._replace(bias=0.0), 0, rows.rows(), self._right)
+        if isinstance(rows, DenseBlock):
+            self._turned = np.ascontiguousarray(rows.X.T, self.dtype)
+            return
+        used = np.unique(rows.indices[rows.indptr[0] : rows.indptr[-1]])
+        self._place = np.full(rows.width, -1, np.int32)
+        self._place[used] = np.arange(used.size)
+        self._turned = np.zeros((used.size, rows.rows()), self.dtype)
+        gram.spread_rows(rows, self._place, self._turned)
+
+    @property
+    def count(self) -> int:
+        """s, the number of these rows."""
+        return self.numbers.size
+
+    def values(self, block: Block, start: int, stop: int, out: np.ndarray) -> None:
+        """out (m, s) = the values of the rows start .. stop of the block against these."""
+        for low in range(start, stop, TILE):
+            high = min(low + TILE, stop)
+            out[low - start : high - start] = self._tile(block, low, high)
+
+    def _tile(self, block: Block, start: int, stop: int) -> np.ndarray:
+        kernel = self.kernel
+        if kernel.of_numbers:
+            assert isinstance(block, DenseBlock)
+            found: np.ndarray = block.X[start:stop, self.numbers] * block.X.dtype.type(kernel.weight)
+            return found
+        if not kernel.by_products:
+            assert self.rows is not None
+            return kernel.gram(plain(part(block, start, stop)), plain(self.rows)) * kernel.weight
+        left = np.empty(stop - start)
+        gram.squares_of(block._replace(bias=0.0), start, stop, left)
+        return kernel.of_products(self._products(block, start, stop), left[:, None], self._right[None, :])
+
+    def _products(self, block: Block, start: int, stop: int) -> np.ndarray:
+        """x.z (m, s) of these rows of the block."""
+        if isinstance(block, DenseBlock):
+            found: np.ndarray = block.X[start:stop].astype(self.dtype, copy=False) @ self._turned
+            return found
+        out = np.empty((stop - start, self.count), self.dtype)
+        gram.sparse_products(block, start, stop, self._place, self._turned, out)
+        return out
+
+
+def plain(block: Block) -> Any:
+    """The rows as an array of float64, or as a csr_array of SciPy."""
+    if isinstance(block, CSRBlock):
+        import scipy.sparse as sp
+
+        first, last = block.indptr[0], block.indptr[-1]
+        data, indices = block.data[first:last], block.indices[first:last].astype(np.int32)
+        return sp.csr_array((data.astype(np.float64), indices, block.indptr - first), (block.rows(), block.width))
+    return block.X.astype(np.float64)
+
+
+def diagonal(kernel: Kernel, block: Block, first: int) -> np.ndarray:
+    """K(x, x) (m,) of all rows of the block, the first of which has the number `first`."""
+    if kernel.of_numbers:
+        assert isinstance(block, DenseBlock)
+        own = np.arange(block.rows())
+        return kernel.weight * block.X[own, first + own].astype(np.float64)
+    if not kernel.by_products:
+        return kernel.diagonal(plain(block))
+    squares = np.empty(block.rows())
+    gram.squares_of(block._replace(bias=0.0), 0, block.rows(), squares)
+    return kernel.of_products(squares.copy(), squares, squares)

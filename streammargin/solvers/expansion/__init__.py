@@ -1,0 +1,1 @@
+"""Kernel machines: an expansion over rows, by steps on its coefficients."""

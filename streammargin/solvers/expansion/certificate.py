@@ -1,0 +1,97 @@
+"""Exact figures of an expansion: the primal at the best scale and constant, and the dual of its coefficients."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from streammargin.compiled import smo
+from streammargin.solvers.expansion.form import Form
+from streammargin.solvers.expansion.rounds import constant_of
+from streammargin.solvers.proof.objectives.base import Candidate
+from streammargin.solvers.proof.rounding import EPS, TERM
+
+GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
+SCALES, CONSTANTS = 24, 40  # steps of the search for a scale, and for a constant
+LEAST, MOST = 0.5, 1.5  # scales
+
+
+class Exact(NamedTuple):
+    """Of a line: the candidate of scale * f + constant, and the lower bound of its coefficients."""
+
+    candidate: Candidate
+    dual: float
+    scale: float
+    constant: float
+
+    @property
+    def gap(self) -> float:
+        """The relative gap."""
+        primal, dual = self.candidate.primal, self.dual
+        size = max(abs(primal), abs(dual))
+        return (primal - dual) / size if size > 0.0 else 0.0
+
+
+def exact(form: Form, loss: object, free: bool, f: np.ndarray, b: np.ndarray, blur: float, wanted: float) -> Exact:
+    """Exact figures of the coefficients b (n,) with scores f = K b, each of which may be wrong by at most `blur`.
+
+    A scale is sought where the gap at scale 1 is above `wanted`.
+    """
+    square, mass = math.fsum(b * f), math.fsum(np.abs(b))
+    gains, size = form.gains(b)
+    drift = abs(math.fsum(b)) if free else 0.0
+    start, worst = constant_of(form, free, f, b)
+    dual = gains - 0.5 * square - 0.5 * mass * blur - TERM * (size + mass * float(np.abs(f).max(initial=0.0)))
+    dual -= drift * (abs(start) + worst + 1.0)
+
+    def at(scale: float, constant: float) -> float:
+        losses = smo.losses_at(loss, f, scale, constant, form.sign, form.target, form.caps, 0.0)[0]
+        return float(losses) + 0.5 * scale * scale * square
+
+    def best_constant(scale: float) -> tuple[float, float]:
+        return least(lambda constant: at(scale, constant), start, max(worst, 1e-9), CONSTANTS) if free else (
+            at(scale, 0.0), 0.0
+        )  # fmt: skip
+
+    scale = 1.0
+    primal, constant = best_constant(scale)
+    if primal - dual > wanted * max(abs(primal), abs(dual)) and square > 0.0:
+        _, scale = golden(lambda one: best_constant(one)[0], LEAST, MOST, SCALES)
+        other, at_other = best_constant(scale)
+        primal, constant, scale = (other, at_other, scale) if other < primal else (primal, constant, 1.0)
+    off = scale * blur + 4.0 * EPS * (scale * float(np.abs(f).max(initial=0.0)) + abs(constant))
+    losses, slip, missed = smo.losses_at(loss, f, scale, constant, form.sign, form.target, form.caps, off)
+    primal = float(losses) + 0.5 * scale * scale * square
+    rounding = float(slip) + TERM * primal + 0.5 * scale * scale * mass * blur
+    return Exact(Candidate(primal, -math.inf, int(missed), rounding), dual, scale, constant)
+
+
+def least(value: Callable[[float], float], start: float, width: float, steps: int) -> tuple[float, float]:
+    """(the least value, where it is) of a convex function near `start`, on a stretch that grows where it must."""
+    low, high = start - width, start + width
+    for _ in range(60):
+        found, where = golden(value, low, high, steps)
+        if min(where - low, high - where) > 1e-3 * (high - low):
+            break
+        low, high = where - (high - low), where + (high - low)
+    own = value(start)
+    return (own, start) if own <= found else (found, where)
+
+
+def golden(value: Callable[[float], float], low: float, high: float, steps: int) -> tuple[float, float]:
+    """(the least value, where it is) of a convex function on a stretch, by golden sections."""
+    left, right = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
+    at_left, at_right = value(left), value(right)
+    for _ in range(steps):
+        if at_left <= at_right:
+            high, right, at_right = right, left, at_left
+            left = high - GOLDEN * (high - low)
+            at_left = value(left)
+        else:
+            low, left, at_left = left, right, at_right
+            right = low + GOLDEN * (high - low)
+            at_right = value(right)
+    return (at_left, left) if at_left <= at_right else (at_right, right)

@@ -1,0 +1,94 @@
+"""A cache of columns of the Gram matrix, in a bounded number of slots, which a resumed training fills again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from streammargin.kernels.base import Kernel
+from streammargin.points.expansion import take
+from streammargin.points.gram import TILE, Few
+from streammargin.rows.blocks import Block
+from streammargin.solvers.roles import Shared, i8, of, state
+
+NONE = -1
+
+
+@state
+class Held:
+    """Which columns the slots hold. rows, batch: of each slot the row, -1 for none, and the batch that computed it;
+    used: the round of its last use. batches (2, ...): number and row of each column of batches with columns in slots.
+
+    The last bits of a column depend on its batch, a product of matrices. So whole batches are computed again.
+    """
+
+    rows: Shared[i8] = of(0, grows=True)
+    batch: Shared[i8] = of(0, grows=True)
+    used: Shared[i8] = of(0, grows=True)
+    batches: Shared[i8] = of(2, 0, grows=True)
+    made: int = 0
+
+
+class Columns:
+    """The columns (slots, n) of the rows of a block; `held` says what is in them, and is saved.
+
+    numbers (n,): of the rows in the training.
+    """
+
+    def __init__(self, held: Held, kernel: Kernel, block: Block, numbers: np.ndarray, slots: int, dtype: Any) -> None:
+        self.held, self.kernel, self.block, self.numbers = held, kernel, block, numbers
+        slots = max(held.rows.size, min(slots, numbers.size))
+        more = slots - held.rows.size
+        held.rows = np.append(held.rows, np.full(more, NONE))
+        held.batch, held.used = np.append(held.batch, np.full(more, NONE)), np.append(held.used, np.full(more, NONE))
+        self.values = np.empty((slots, numbers.size), dtype)  # takes no memory before it is written
+        self.slot_of = np.full(numbers.size, NONE, np.int64)
+        self._again()
+
+    def _again(self) -> None:
+        """Fill the slots of a resumed training, batch by batch."""
+        held = self.held
+        filled = np.flatnonzero(held.rows >= 0)
+        self.slot_of[held.rows[filled]] = filled
+        for batch in np.unique(held.batch[filled]):
+            rows = held.batches[1, held.batches[0] == batch]
+            slots = filled[held.batch[filled] == batch]
+            where = np.argsort(rows, kind="stable")
+            self._compute(rows, where[np.searchsorted(rows[where], held.rows[slots])], slots)
+
+    def _compute(self, rows: np.ndarray, which: np.ndarray, slots: np.ndarray) -> None:
+        """Compute the columns of these rows, and keep those at the positions `which` in these slots."""
+        few = self.few(rows)
+        for low in range(0, self.numbers.size, TILE):
+            high = min(self.numbers.size, low + TILE)
+            tile = np.empty((high - low, rows.size), self.values.dtype)
+            few.values(self.block, low, high, tile)
+            self.values[slots, low:high] = tile.T[which]
+
+    def few(self, rows: np.ndarray) -> Few:
+        """These rows, ready for products."""
+        values = None if self.kernel.of_numbers else take(self.block, rows)
+        return Few(self.kernel, self.numbers[rows], values, self.values.dtype)
+
+    def take_in(self, rows: np.ndarray, staying: np.ndarray, now: int) -> None:
+        """Compute the columns of these rows, which no slot holds; those of the rows `staying` are not given up."""
+        held = self.held
+        used = held.used.copy()
+        used[self.slot_of[staying]] = np.iinfo(np.int64).max
+        slots = np.argsort(used, kind="stable")[: rows.size]
+        gone = held.rows[slots]
+        self.slot_of[gone[gone >= 0]] = NONE
+        held.rows[slots], held.batch[slots], held.used[slots] = rows, held.made, now
+        self.slot_of[rows] = slots
+        live = np.isin(held.batches[0], held.batch)
+        new = np.stack([np.full(rows.size, held.made), rows])
+        held.batches = np.concatenate([held.batches[:, live], new], axis=1)
+        held.made += 1
+        self._compute(rows, np.arange(rows.size), slots)
+
+    def of(self, rows: np.ndarray, now: int) -> np.ndarray:
+        """The slots of the columns of these rows, all of which are held."""
+        slots = self.slot_of[rows]
+        self.held.used[slots] = now
+        return slots

@@ -1,0 +1,82 @@
+"""The dual problem of one line: its coefficients have bounds, a slope, a kink at 0 and a bend."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from streammargin.compiled import smo
+from streammargin.rows.labels import RowLabels
+from streammargin.solvers.problem import Problem
+
+
+class Form(NamedTuple):
+    """Of the rows (n,): sign y, target (0 of classes), cap, and of their coefficients t, low, high, bend.
+
+    The dual objective is the sum of t b - (under where b > 0, else over) |b| - bend b^2 / 2, minus b.K b / 2.
+    """
+
+    sign: np.ndarray
+    target: np.ndarray
+    caps: np.ndarray
+    t: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    bend: np.ndarray
+    over: float
+    under: float
+
+    def at(self, rows: np.ndarray) -> Form:
+        """The same of some of the rows."""
+        sign, target, caps, t, low, high, bend = (one[rows] for one in self[:7])
+        return Form(sign, target, caps, t, low, high, bend, self.over, self.under)
+
+    def bounds(self, f: np.ndarray, b: np.ndarray) -> tuple[float, float]:
+        """(largest rise, smallest fall): see compiled/smo.py."""
+        up, down = smo.bounds_of_constant(f, b, self.t, self.low, self.high, self.bend, self.over, self.under)
+        return float(up), float(down)
+
+    def violations(self, f: np.ndarray, b: np.ndarray, constant: float) -> np.ndarray:
+        """How far each row is from its optimum at this constant; signed, as its coefficient may move."""
+        out = np.empty(f.size)
+        smo.violations(f, b, self.t, self.low, self.high, self.bend, self.over, self.under, constant, out)
+        return out
+
+    def slack(self, f: np.ndarray, b: np.ndarray, constant: float) -> np.ndarray:
+        """How far each row is from violating its optimum at this constant; below 0: by how much it does."""
+        slope = self.t - f - self.bend * b - constant
+        up = np.where(b < self.high, self.under - slope, math.inf)
+        return np.minimum(up, np.where(b > self.low, slope + self.over, math.inf))
+
+    def gains(self, b: np.ndarray) -> tuple[float, float]:
+        """The part of the dual objective that needs no K, and the size of its terms."""
+        size = np.abs(b)
+        gain = self.t * b - np.where(b > 0.0, self.under, self.over) * size - 0.5 * self.bend * b * b
+        return math.fsum(gain), math.fsum(np.abs(self.t * b)) + math.fsum(0.5 * self.bend * b * b)
+
+
+def form_of(problem: Problem, labels: RowLabels, k: int) -> Form:
+    """The form of line k for rows with these labels, all of which they are."""
+    outputs, numeric = problem.outputs, problem.numeric
+    codes = labels.codes_of(k)
+    there = codes >= 0
+    caps = np.where(there, outputs.caps[k][np.maximum(codes, 0)], 0.0)
+    if labels.weights.size:
+        caps = caps * labels.weights
+    low, high, slope, over, under, g = problem.loss.dual_form()
+    own = codes == outputs.positive[k]
+    sign = np.where(own | numeric, 1.0, -1.0)
+    target = labels.targets_of(k) if numeric else np.zeros(codes.size)
+    down, up = _times(low, caps), _times(high, caps)
+    flipped = sign < 0.0
+    return Form(
+        sign, target, caps, sign * slope + target, np.where(flipped, -up, down), np.where(flipped, -down, up),
+        np.divide(g, caps, out=np.zeros(caps.size), where=caps > 0.0), over, under,
+    )  # fmt: skip
+
+
+def _times(bound: float, caps: np.ndarray) -> np.ndarray:
+    """bound times the caps; 0 where a cap is 0, though the bound be infinite."""
+    return np.multiply(bound, caps, out=np.zeros(caps.size), where=caps > 0.0)

@@ -1,0 +1,115 @@
+"""What a kernel machine keeps: its state, and expansions over some of the rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from streammargin.compiled import gram as sums
+from streammargin.kernels.base import Kernel
+from streammargin.points.expansion import Expansion, take
+from streammargin.rows.blocks import Block, DenseBlock
+from streammargin.solvers.cache.rows import RowCache
+from streammargin.solvers.expansion.columns import Columns, Held
+from streammargin.solvers.expansion.form import Form
+from streammargin.solvers.problem import Problem
+from streammargin.solvers.roles import GROUPS, TRIALS, Count, K, Rows, Scratch, Shared, b1, f8, i8, of, state
+from streammargin.solvers.state import State
+
+SUPPORT, WORKING, NEW = "support", "working", "new"  # pieces of cached rows
+
+
+@state
+class Found:
+    """An expansion: numbers (m,) of rows, ascending; coef (K, m); constants (K,)."""
+
+    numbers: Shared[i8] = of(0, grows=True)
+    coef: Shared[f8] = of(K, 0, grows=True)
+    constants: Shared[f8] = of(K)
+
+
+@state
+class SmoState(State):
+    """alpha: the coefficients; scores: K alpha, as far as they are known, without the constant.
+
+    moments: of compiled/gram.py; largest: K(x, x) of any row. frozen: the expansion that is certified next; best: that
+    of the best figures. rows: copies of support rows; out of core of all rows that steps are made on, and of those that
+    a read has found for them. goal: the estimated gap that a pass aims at; gaps: estimated; constants: the last ones.
+    part: rows of the block that are done; joined: rows that the last read added; crowded: reads for which rows had to
+    leave; begun: rounds of this pass; rounds: of all; ended: whether the read is over; known: whether it was said that
+    the kernel is indefinite.
+    """
+
+    alpha: Rows[f8]
+    scores: Rows[f8]
+    moments: Shared[f8] = of(sums.MOMENTS)
+    largest: Shared[f8] = of(1)
+    frozen: Found
+    best_point: Found
+    held: Held
+    rows: RowCache
+    goal: Shared[f8] = of(GROUPS, fill=1.0)
+    gaps: Shared[f8] = of(GROUPS, fill=np.inf)
+    violations: Shared[f8] = of(GROUPS, fill=np.inf)
+    idle: Shared[b1] = of(GROUPS)
+    constants: Shared[f8] = of(K)
+    wrong: Shared[i8] = of(TRIALS)
+    seen: Count = 0
+    joined: int = 0
+    crowded: int = 0
+    part: int = 0
+    begun: int = 0
+    rounds: int = 0
+    ended: bool = False
+    skipping: bool = False
+    indefinite: bool = False
+    known: bool = False
+    block: Scratch[Block | None] = None
+    columns: Scratch[Columns | None] = None
+    forms: Scratch[dict[int, Form] | None] = None
+    expansion: Scratch[Expansion | None] = None
+
+
+def set_found(found: Found, numbers: np.ndarray, coef: np.ndarray, constants: np.ndarray) -> None:
+    """Another expansion in the same place."""
+    found.numbers, found.coef, found.constants = numbers, np.ascontiguousarray(coef), constants
+
+
+def rows_of(state: SmoState, kernel: Kernel, numbers: np.ndarray) -> Block | None:
+    """Copies of these rows, from all rows in memory or from those that are kept; None where some are neither."""
+    if kernel.of_numbers:
+        return DenseBlock(np.empty((numbers.size, 0)), 0.0)
+    if state.block is not None:
+        return take(state.block, numbers)
+    for name in (WORKING, SUPPORT):
+        kept = state.rows.pieces.get(name)
+        if kept is None:
+            continue
+        order = np.argsort(kept.ids)
+        at = np.searchsorted(kept.ids[order], numbers)
+        if at.size == 0 or (at.max() < order.size and np.array_equal(kept.ids[order][at], numbers)):
+            return take(kept.rows, order[at])
+    return None
+
+
+def expansion_of(problem: Problem, state: SmoState, kernel: Kernel, found: Found) -> Expansion:
+    """The expansion, with its rows; without any row where these are not in memory."""
+    numbers, coef = found.numbers, found.coef
+    rows = rows_of(state, kernel, numbers) if numbers.size else None
+    if rows is None:
+        numbers, coef = numbers[:0], coef[:, :0]
+        rows = DenseBlock(np.empty((0, 0 if kernel.of_numbers else problem.features)), 0.0)
+    return Expansion(kernel, coef, found.constants, numbers, rows, width=problem.features)
+
+
+def merged(one: Found, other: Found, lines: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(numbers, coef, constants) of an expansion with these lines (K,) bool of `other`, the rest of `one`."""
+    numbers = np.union1d(one.numbers, other.numbers)
+    coef = np.zeros((len(one.coef), numbers.size))
+    for found, which in ((one, ~lines), (other, lines)):
+        part: Any = np.zeros_like(coef)
+        part[:, np.searchsorted(numbers, found.numbers)] = found.coef
+        coef[which] = part[which]
+    used = np.flatnonzero(coef.any(axis=0))
+    return numbers[used], coef[:, used], np.where(lines, other.constants, one.constants)

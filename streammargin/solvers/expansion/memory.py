@@ -1,0 +1,56 @@
+"""What a kernel machine takes of the memory budget."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from streammargin.solvers.expansion.found import SmoState
+from streammargin.solvers.problem import Problem
+from streammargin.solvers.roles import state_bytes
+
+OF_FORM = 7 * 8  # bytes of a row, in one line
+TILES = 4 * 1024 * 256 * 8  # bytes of values of a tile, and of copies of them
+LEAST = 256  # columns of all rows that are held at least, for rows in memory
+SHARE = 0.6  # of the budget, for rows on disk: rows in memory and their columns; the rest is for reading
+MOST_COLUMNS = 4096  # columns of the rows in memory, for rows on disk
+COPIES = 2.2  # of a row in memory, while others join it
+
+
+class Memory(NamedTuple):
+    """bytes: in all, beside the state; columns: bytes for columns; rows: the most in memory, of rows on disk."""
+
+    bytes: int
+    columns: int
+    rows: int
+
+    def slots(self, rows: int, itemsize: int) -> int:
+        """How many columns of so many rows there is room for."""
+        return max(1, min(rows, self.columns // max(1, rows * itemsize)))
+
+    @classmethod
+    def of(cls, problem: Problem) -> Memory:
+        """The plan for rows in memory, or on disk."""
+        rows, row = problem.rows, row_bytes(problem)
+        left = problem.budget - state_bytes(SmoState, problem)
+        fixed = min(TILES, 32 * rows * 256) + 24 * min(rows, 256) * problem.features
+        if problem.resident:
+            beside = fixed + OF_FORM * problem.count * rows + row * rows
+            columns = min(8 * rows * rows, left - beside - problem.size)
+            columns = max(columns, 4 * rows * min(rows, LEAST))
+            return cls(int(beside + columns), int(columns), 0)
+        most = int(SHARE * left) - fixed
+        each = COPIES * row + OF_FORM * problem.count + 16 * problem.count
+        held = min(MOST_COLUMNS, rows)
+        count = int(max(0, most) / (each + 4.0 * held))
+        if count < held:  # all of their columns fit
+            count = int((-each + (each * each + 16.0 * max(0, most)) ** 0.5) / 8.0)
+        count = max(min(rows, LEAST), min(rows, count))
+        columns = 4 * count * min(count, MOST_COLUMNS)
+        return cls(int(fixed + each * count + columns), columns, count)
+
+
+def row_bytes(problem: Problem) -> float:
+    """The mean bytes of a copy of a row; none for a precomputed kernel in memory."""
+    if problem.kernel is not None and problem.kernel.of_numbers and problem.resident:
+        return 0.0
+    return problem.size / max(1, problem.rows) + 16.0

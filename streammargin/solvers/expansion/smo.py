@@ -1,0 +1,72 @@
+"""Block-wise sequential minimal optimisation: the solver of kernel machines."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from streammargin.errors import Refusal, UsageError
+from streammargin.penalties.base import Penalty
+from streammargin.penalties.lp import LpSquare
+from streammargin.rows.blocks import Block, DenseBlock
+from streammargin.solvers.base import PassReport, Share
+from streammargin.solvers.expansion.found import SmoState
+from streammargin.solvers.expansion.machine import given
+from streammargin.solvers.expansion.matrices import check_all_symmetric
+from streammargin.solvers.expansion.working import Working
+from streammargin.solvers.problem import Problem
+
+
+class Smo(Working):
+    """Kernel machines: steps on two coefficients of an expansion at a time; the only one that takes `kernel`.
+
+    A round takes up to 128 rows that violate their optimum most, computes their columns of the Gram matrix by one
+    product of matrices, and makes steps on these and on up to 896 rows whose columns are held. Rows in memory: all of
+    them take part. Rows on disk: those on which steps are made stay in memory, and a read finds the next ones.
+
+    Source: Platt 1998; Joachims 1999; second rows of steps: Fan, Chen and Lin 2005.
+    """
+
+    name = "smo"
+    numeric: ClassVar[bool] = True
+    several: ClassVar[bool] = True
+    kernels: ClassVar[bool] = True
+    any_p: ClassVar[bool] = False
+
+    def check(self, problem: Problem) -> None:
+        if problem.kernel is None:
+            raise Refusal(f"{self.called} trains kernel machines, and no kernel is given", "give one, as `kernel=rbf`")
+        if problem.hard:
+            raise Refusal("a kernel machine needs a finite C", "give one, as `C=1e4`")
+        super().check(problem)
+        if not problem.kernel.of_numbers:
+            return
+        if problem.sparse:
+            raise UsageError("a precomputed kernel is a dense matrix, and these rows are sparse; give an array")
+        if problem.rows != problem.features:
+            raise UsageError(
+                f"`kernel=precomputed` takes the square matrix of all training rows, and this one is {problem.rows} x "
+                f"{problem.features}; give K(X, X)"
+            )
+
+    def serves(self, penalty: Penalty, free: bool) -> bool:
+        return isinstance(penalty, LpSquare)
+
+    def run_block(self, problem: Problem, state: SmoState, active: np.ndarray, block: Block, first: int) -> Share:
+        if not problem.resident:
+            return self.look(problem, state, active, block, first)
+        if state.block is None:
+            state.block = block
+            if given(problem).of_numbers:
+                assert isinstance(block, DenseBlock)
+                check_all_symmetric(block.X)
+        self.columns_of(problem, state, block, np.arange(problem.rows))
+        return self.round(problem, state, active, None)
+
+    def end_pass(self, problem: Problem, state: SmoState, active: np.ndarray) -> PassReport | float:
+        if not problem.resident:
+            return self.end_read(problem, state, active)
+        self.freeze(problem, state)
+        still = bool(state.idle[active].all()) and state.best_point.numbers.size > 0
+        return PassReport(state.gaps.copy(), self.mistakes(problem, state, active), still=still)

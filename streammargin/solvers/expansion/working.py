@@ -1,0 +1,156 @@
+"""Rows on disk: those on which steps are made stay in memory, and a read of all rows finds the next ones."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from streammargin.errors import BudgetError
+from streammargin.rows.blocks import Block, values_of
+from streammargin.rows.labels import RowLabels
+from streammargin.solvers.base import UNIT, PassReport, Share
+from streammargin.solvers.cache.rows import Coming, add, choose
+from streammargin.solvers.expansion.columns import Held
+from streammargin.solvers.expansion.form import form_of
+from streammargin.solvers.expansion.found import NEW, WORKING, SmoState
+from streammargin.solvers.expansion.machine import SHARE, Machine
+from streammargin.solvers.expansion.memory import Memory
+from streammargin.solvers.problem import Problem
+from streammargin.solvers.proof.best import best_figures
+from streammargin.solvers.roles import new as fresh
+
+FIRST, MORE = 2048, 512  # rows drawn for the first steps, and the least that a later read adds
+GROWTH = 0.5  # of the support rows: as many rows a read adds, if these are more
+INNER, COARSE = 0.2, 0.05  # of the last exact gap, that of the rows in memory is to be; at first
+LEAST_ROWS = 64  # of a unit
+CROWDED = 24  # reads for which rows may leave others their room, before there are too many of them
+FULL = 0.9  # of the rows in memory: where more carry the expansion, there is no room for others
+
+
+class Working(Machine):
+    """A read of all rows is the certificate of the last steps; the rows that violate their optimum most join."""
+
+    def look(self, problem: Problem, state: SmoState, active: np.ndarray, block: Block, first: int) -> Share:
+        """Score some rows of the block; at its end keep those that violate most."""
+        work = 2.0 * max(1.0, values_of(block).size / block.rows()) * max(1, state.frozen.numbers.size)
+        stop = min(block.rows(), state.part + max(LEAST_ROWS, int(UNIT / work)))
+        if state.number > 1:
+            self.decide(problem, state, block, first, state.part, stop)
+            state.multiplications += work * (stop - state.part)
+        if stop < block.rows():
+            state.part = stop
+            return stop / block.rows()
+        state.part = 0
+        state.seen += block.rows()
+        self._collect(problem, state, active, block, first)
+        return None
+
+    def _collect(self, problem: Problem, state: SmoState, active: np.ndarray, block: Block, first: int) -> None:
+        """Keep copies of the rows of the block that violate most, among those of all blocks so far."""
+        rows = slice(first, first + block.rows())
+        labels = state.labels.of(rows)
+        keys = self._drawn(problem, state, labels, first) if state.number == 1 else np.zeros(block.rows())
+        for k in active.tolist() if state.number > 1 else []:
+            form = form_of(problem, labels, k)
+            found = form.violations(state.scores[k, rows], state.alpha[k, rows], state.constants[k])
+            keys = np.maximum(keys, np.abs(found))
+        working = state.rows.ids_of(WORKING)
+        keys[working[(working >= rows.start) & (working < rows.stop)] - first] = 0.0
+        room = self._room(problem, state)
+        kept = state.rows.pieces.get(NEW)
+        least = float(kept.beside[0].min()) if kept is not None and kept.ids.size >= room else 0.0
+        here = np.flatnonzero(keys > least)
+        here = np.sort(here[np.argsort(-keys[here], kind="stable")[:room]])
+        if not here.size:
+            return
+        state.rows.change(NEW, None, [Coming(first, block._replace(bias=0.0), here, (keys[here],))])
+        kept = state.rows.pieces[NEW]
+        if kept.ids.size > room:
+            state.rows.pieces[NEW] = choose(kept, np.sort(np.argsort(-kept.beside[0], kind="stable")[:room]))
+
+    def _drawn(self, problem: Problem, state: SmoState, labels: RowLabels, first: int) -> np.ndarray:
+        """Keys by which rows are drawn at random, of each class about as many (Efraimidis and Spirakis 2006)."""
+        count = labels.codes.shape[0]
+        random = np.random.default_rng((problem.seed, first))
+        there = labels.present(slice(0, count))
+        codes = np.maximum(labels.codes_of(0), 0)
+        every = state.labels.codes_of(0)
+        counts = np.bincount(every[every >= 0], minlength=int(codes.max(initial=0)) + 1)
+        found: np.ndarray = np.where(there, random.random(count) ** (counts[codes] / max(1, counts.sum())), 0.0)
+        return found
+
+    def _room(self, problem: Problem, state: SmoState) -> int:
+        """How many rows this read may add."""
+        most, support = Memory.of(problem).rows, state.frozen.numbers.size
+        if state.number == 1:
+            return min(FIRST, most)
+        return max(1, min(max(MORE, int(GROWTH * support)), max(most - support, 0) // 2))
+
+    def end_read(self, problem: Problem, state: SmoState, active: np.ndarray) -> PassReport | float:
+        """Judge the read, let the new rows join, and make steps on the rows in memory, a round a call."""
+        whole = state.seen == problem.rows
+        if not state.ended:
+            if whole:
+                self.judge(problem, state)
+            self._join(problem, state, active)
+        if whole and not state.skipping and self._steps(problem, state, active):
+            return min(0.99, state.begun / (state.begun + 20.0))
+        if whole:
+            self.freeze(problem, state)
+        figures = best_figures(problem, state.best)
+        gaps = np.array([math.inf if one.gap is None else one.gap for one in figures])
+        certificate = figures if state.number > 1 or whole else None
+        still = whole and not state.joined and bool(state.idle[active].all())
+        wrong = state.wrong.copy() if problem.compared else None
+        return PassReport(gaps, self.mistakes(problem, state, active), certificate, wrong, still=still)
+
+    def _steps(self, problem: Problem, state: SmoState, active: np.ndarray) -> bool:
+        """One round; whether more are to follow."""
+        kept = state.rows.pieces.get(WORKING)
+        if kept is None:
+            return False
+        self.columns_of(problem, state, kept.rows, kept.ids)
+        return self.round(problem, state, active, kept.ids) is not None
+
+    def _slack(self, problem: Problem, state: SmoState, rows: np.ndarray) -> np.ndarray:
+        """How far each of these rows is from violating its optimum in any line."""
+        labels, found = state.labels.of(rows), np.full(rows.size, math.inf)
+        for k in range(problem.count):
+            form, b = form_of(problem, labels, k), state.alpha[k, rows]
+            found = np.minimum(found, form.slack(state.scores[k, rows], b, float(state.constants[k])))
+        return found
+
+    def _join(self, problem: Problem, state: SmoState, active: np.ndarray) -> None:
+        """The rows that were found join those in memory; where these are too many, rows without coefficients leave."""
+        state.ended, state.begun = True, 0
+        state.joined = state.rows.ids_of(NEW).size
+        new, most = state.rows.ids_of(NEW).size, Memory.of(problem).rows
+        kept = state.rows.pieces.get(WORKING)
+        if kept is not None and kept.ids.size + new > most:
+            used = state.alpha[:, kept.ids].any(axis=0) | np.isin(kept.ids, state.best_point.numbers)
+            state.crowded += 1
+            if used.sum() > FULL * most or state.crowded > CROWDED:
+                raise _too_small(problem, most)
+            order = np.argsort(np.where(used, -math.inf, self._slack(problem, state, kept.ids)), kind="stable")[::-1]
+            leaving = order[: min(int((~used).sum()), kept.ids.size + new - most)]
+            state.rows.pieces[WORKING] = choose(kept, np.setdiff1d(np.arange(kept.ids.size), leaving))
+        if new:
+            coming = state.rows.pieces.pop(NEW)._replace(beside=())
+            state.rows.pieces[WORKING] = add(state.rows.pieces.get(WORKING), coming)
+        state.held, state.columns, state.forms = fresh(Held, problem), None, None
+        gaps = [one.gap for one in best_figures(problem, state.best)]
+        goals = [COARSE if gap is None else min(COARSE, max(INNER * gap, SHARE * problem.tol)) for gap in gaps]
+        state.goal = np.array(goals) if state.number > 1 else np.full(problem.groups, COARSE)
+        state.gaps[:], state.idle[:] = math.inf, False
+
+
+def _too_small(problem: Problem, rows: int) -> BudgetError:
+    """The error for more support rows than the budget holds."""
+    each = Memory.of(problem).bytes / max(1, Memory.of(problem).rows)
+    least = int((problem.budget + 2.0 * each * rows) / 2**20) + 1
+    text = (
+        f"more than {rows} rows carry the expansion, and the memory budget holds no more of them; use "
+        f"`memory={least}M` or more, or a smaller C"
+    )
+    return BudgetError(text, least << 20)

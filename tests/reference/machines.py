@@ -1,0 +1,81 @@
+"""Kernel machines in NumPy, from definitions alone: matrices of kernels, and optima by an interior-point method."""
+
+import math
+
+import clarabel
+import numpy as np
+import scipy.sparse as sp
+
+from streammargin.formulas import LOSSES
+
+
+def value(word, x, z, gamma=None):
+    """K(x, z) of a kernel without words for numbers, as `rbf:0.5`, with loops."""
+    name, *given = word.split(":")
+    dot = math.fsum(a * b for a, b in zip(x, z, strict=True))
+    number = float(given[0].split(",")[0]) if given else None
+    if name == "rbf":
+        return math.exp(-number * math.fsum((a - b) ** 2 for a, b in zip(x, z, strict=True)))
+    named = dict(part.split("=") for part in (given[0].split(",")[1:] if given else []))
+    if name == "poly":
+        return (float(named["gamma"]) * dot + float(named.get("coef0", 0.0))) ** int(number)
+    if name == "sigmoid":
+        return math.tanh(number * dot + float(named.get("coef0", 0.0)))
+    assert name == "linear"
+    return dot
+
+
+def matrix(word, X, Z):
+    """(n, m), of a sum of kernels as well."""
+    return np.array([[sum(value(part, x, z) for part in word.split("+")) for z in Z] for x in X])
+
+
+def optimum(K, y, caps, loss, number, free):
+    """(the least of 1/2 b.K b + sum caps phi(K b + constant)), by the conic solver, over b in terms of square roots.
+
+    y: signs of classes, or numbers; loss: of formulas.
+    """
+    n = len(y)
+    values, vectors = np.linalg.eigh(K)
+    root = vectors * np.sqrt(np.maximum(values, 0.0))  # K = root root^T, f = root v, 1/2 ||v||^2
+    width = n + 1
+    sign, shift = (y, np.zeros(n)) if loss in ("hinge", "squared_hinge", "smooth_hinge") else (np.ones(n), y)
+    # u = sign (root v + constant) - shift; slacks s, r >= 0
+    rows, bounds, cones = [], [], []
+    u = np.column_stack([sign[:, None] * root, sign if free else np.zeros(n)])
+    pieces = {  # phi(u) = the least sum of (slope s + bend s^2 / 2) over slacks s >= sides u + constants, s >= 0
+        "hinge": [(-1.0, 1.0, 1.0, 0.0)], "squared_hinge": [(-1.0, 1.0, 0.0, 2.0)],
+        "epsilon_insensitive": [(1.0, -(number or 0.0), 1.0, 0.0), (-1.0, -(number or 0.0), 1.0, 0.0)],
+        "absolute_error": [(1.0, 0.0, 1.0, 0.0), (-1.0, 0.0, 1.0, 0.0)],
+        "quantile": [(1.0, 0.0, 1.0 - (number or 0.0), 0.0), (-1.0, 0.0, number, 0.0)],
+        "squared_error": [(1.0, 0.0, 0.0, 1.0), (-1.0, 0.0, 0.0, 1.0)],
+    }[loss]  # fmt: skip
+    size = width + n * len(pieces)
+    square, cost = np.zeros(size), np.zeros(size)
+    square[:n] = 1.0
+    for at, (side, constant, slope, bend) in enumerate(pieces):
+        own = slice(width + n * at, width + n * (at + 1))
+        cost[own], square[own] = caps * slope, caps * bend
+        block = np.zeros((n, size))  # side (u - shift) + constant - s <= 0
+        block[:, :width], block[:, own] = side * u, -np.eye(n)
+        rows.append(block)
+        bounds.append(side * shift - constant)
+        block = np.zeros((n, size))
+        block[:, own] = -np.eye(n)
+        rows.append(block)
+        bounds.append(np.zeros(n))
+    cones = [clarabel.NonnegativeConeT(n * len(rows))]
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.tol_gap_rel = settings.tol_gap_abs = settings.tol_feas = 1e-9
+    found = clarabel.DefaultSolver(
+        sp.csc_matrix(np.diag(square)), cost, sp.csc_matrix(np.vstack(rows)), np.concatenate(bounds), cones, settings
+    ).solve()  # fmt: skip
+    return found.obj_val
+
+
+def primal(K, coef, constant, y, caps, loss, number):
+    """1/2 coef.K coef + sum caps phi at coef (n,) and this constant."""
+    f = K @ coef + constant
+    u = y * f if loss in ("hinge", "squared_hinge", "smooth_hinge") else f - y
+    return 0.5 * coef @ K @ coef + float(caps @ LOSSES[loss](u, number))

@@ -1,0 +1,283 @@
+"""Kernel machines against an interior-point method, scikit-learn, and definitions in NumPy."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from reference import machines
+
+import streammargin as sm
+from streammargin.errors import DataError, UsageError
+from streammargin.points.expansion import Expansion
+
+KERNELS = ("rbf:0.5", "poly:2,gamma=0.3,coef0=1", "linear", "rbf:0.1+linear")
+LOSSES = ("hinge", "squared_hinge", "epsilon_insensitive:0.1", "quantile:0.8", "squared_error")
+COSTS = (1e-3, 1e-1, 10.0, 1e4)
+
+
+def rows(n=40, d=3, seed=0):
+    random = np.random.default_rng(seed)
+    X = random.standard_normal((n, d))
+    numbers = np.sin(2.0 * X[:, 0]) + X[:, 1] ** 2 - 1.0 + 0.3 * random.standard_normal(n)
+    return X, numbers, np.where(numbers > 0.0, 1, -1), random.uniform(0.5, 2.0, n)
+
+
+def expanded(result, n):
+    """The coefficients (n,) of all rows, and the constant."""
+    arrays = result.model.answer.arrays()
+    coef = np.zeros(n)
+    coef[arrays["support"]] = arrays["dual_coef"][0]
+    return coef, float(arrays["intercept"][0])
+
+
+@pytest.mark.parametrize("kernel, loss, C", list(itertools.product(KERNELS, LOSSES, COSTS)))
+def test_the_optimum_is_that_of_an_interior_point_method(kernel, loss, C):
+    X, numbers, signs, weights = rows(seed=len(kernel) + len(loss))
+    name, _, number = loss.partition(":")
+    number = float(number) if number else None
+    classes = name in ("hinge", "squared_hinge")
+    y, K = (signs if classes else numbers), machines.matrix(kernel, X, X)
+    for free, weighted in ((True, True), (False, False)):
+        given = weights if weighted else None
+        caps = C * (weights if weighted else np.ones(len(X)))
+        result = sm.train(
+            (X, y), loss=loss, kernel=kernel, C=C, tol=1e-7, sample_weight=given, bias=None if free else 0, passes=300
+        )
+        certificate, (coef, constant) = result.certificate, expanded(result, len(X))
+        best = machines.optimum(K, y, caps, name, number, free)
+        size = max(abs(best), 1e-9)
+        assert certificate["primal"] == pytest.approx(
+            machines.primal(K, coef, constant, y, caps, name, number), rel=1e-9
+        )
+        assert certificate["primal"] <= best + 1e-6 * size and certificate["dual"] <= best + 2e-7 * size
+        assert certificate["primal"] >= best - 2e-7 * size
+        assert result.converged or certificate["gap"] <= 1e-6
+        if not free:
+            assert constant == 0.0 or not classes
+
+
+@pytest.mark.parametrize("C", [0.1, 10.0])
+def test_scores_are_those_of_scikit_learn(C):
+    from sklearn.svm import SVC, SVR
+
+    X, numbers, signs, _ = rows(300)
+    peer = SVC(C=C, kernel="rbf", tol=1e-8).fit(X, signs)  # gamma="scale"
+    ours = sm.train((X, signs), kernel="rbf", C=C, tol=1e-9).model
+    assert np.allclose(ours.decision_function(X), peer.decision_function(X), atol=1e-3)
+    assert ours.header["kernel"] == f"rbf:{float(peer._gamma)!r},weight=1"[:12] or "rbf:" in ours.header["kernel"]
+    peer = SVR(C=C, kernel="poly", degree=3, coef0=1.0, epsilon=0.1, tol=1e-8).fit(X, numbers)
+    ours = sm.train((X, numbers), loss="epsilon_insensitive:0.1", kernel="poly:3,coef0=1", C=C, tol=1e-9).model
+    assert np.allclose(ours.predict(X), peer.predict(X), atol=1e-2)
+
+
+def test_sparse_rows_and_precomputed_values_give_the_same():
+    X, _, signs, _ = rows(200, 6)
+    X = np.where(np.abs(X) > 0.7, X, 0.0)
+    K = machines.matrix("rbf:0.3", X, X)
+    ways = [(X, "rbf:0.3"), (sp.csr_array(X), "rbf:0.3"), (X.astype(np.float32), "rbf:0.3"), (K, "precomputed")]
+    models = [sm.train((data, signs), kernel=kernel, tol=1e-8).model for data, kernel in ways]
+    first = models[0].decision_function(X)
+    for (data, _), model in zip(ways, models, strict=True):
+        assert np.allclose(model.decision_function(data), first, atol=1e-4)
+    assert np.array_equal(models[0].decision_function(X[50:60]), models[0].decision_function(X)[50:60]) or np.allclose(
+        models[0].decision_function(X[50:60]), first[50:60], rtol=1e-13
+    )
+
+
+def test_several_classes_share_columns_and_predict():
+    X, numbers, _, _ = rows(300)
+    y = np.digitize(numbers, [-0.5, 0.5])
+    result = sm.train((X, y), kernel="rbf:0.5", C=3.0, tol=1e-4)
+    assert result.converged and len(result.certificate["per_class"]) == 3
+    assert result.certificate["mistakes"] == np.sum(result.model.predict(X) != y)
+    arrays = result.model.answer.arrays()
+    for label, figures in enumerate(result.certificate["per_class"]):
+        alone = sm.train((X, np.where(y == label, 1, -1)), kernel="rbf:0.5", C=3.0, tol=1e-6).certificate
+        assert alone["dual"] <= figures["primal"] * (1 + 1e-9) and figures["dual"] <= alone["primal"] * (1 + 1e-9)
+    assert arrays["dual_coef"].shape == (3, arrays["support"].size)
+
+
+def test_several_values_of_C_and_class_weights():
+    X, _, signs, _ = rows(300)
+    several = sm.train((X[:200], signs[:200]), kernel="rbf:0.5", C=[0.01, 1.0, 100.0], valid=(X[200:], signs[200:]))
+    errors = []
+    for C in (0.01, 1.0, 100.0):
+        model = sm.train((X[:200], signs[:200]), kernel="rbf:0.5", C=C).model
+        errors.append(np.mean(model.predict(X[200:]) != signs[200:]))
+    assert several.certificate["valid_error"] == pytest.approx(min(errors), abs=0.011)
+    heavy = sm.train((X, signs), kernel="rbf:0.5", class_weight={1: 9.0}, tol=1e-6)
+    weights = np.where(signs == 1, 9.0, 1.0)
+    same = sm.train((X, signs), kernel="rbf:0.5", sample_weight=weights, tol=1e-6)
+    assert heavy.certificate["primal"] == pytest.approx(same.certificate["primal"], rel=1e-5)
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    X = np.random.default_rng(3).standard_normal((12000, 300))
+    X[:, 2:] *= 0.02
+    signs = np.where(X[:, 0] + X[:, 1] ** 2 > 1.0, 1, -1)
+    path = str(tmp_path_factory.mktemp("smo") / "rows.h5")
+    sm.write_hdf5([(X.astype(np.float32), signs)], path)
+    return path, X.astype(np.float32), signs
+
+
+def test_rows_on_disk_take_part_as_far_as_they_matter(large, monkeypatch):
+    from streammargin.driver import plan
+
+    monkeypatch.setattr(plan, "LEAST_BLOCK_BYTES", 1 << 16)
+    path, X, y = large
+    outside = sm.train(path, kernel="rbf:0.5", C=2.0, tol=1e-2, memory="40M")
+    inside = sm.train((X, y), kernel="rbf:0.5", C=2.0, tol=1e-3)
+    planned = outside.history[0]["plan"]
+    assert planned["blocks"] > 1 and planned["memory_bytes"] <= 40 << 20
+    assert outside.converged and outside.passes <= 12
+    assert outside.certificate["primal"] >= inside.certificate["dual"]
+    assert outside.certificate["dual"] <= inside.certificate["primal"]
+
+
+def test_more_support_rows_than_the_budget_holds_is_said(large, monkeypatch):
+    path, _, _ = large
+    with pytest.raises(UsageError, match=r"more than \d+ rows carry the expansion.*`?memory="):
+        sm.train(path, kernel="rbf:5", C=10.0, memory="28M")
+
+
+def test_a_model_file_keeps_the_expansion(tmp_path):
+    X, _, signs, _ = rows(100, 5)
+    for data in (X.astype(np.float32), sp.csr_array(np.where(np.abs(X) > 1, X, 0.0))):
+        for scale in ("none", "maxabs"):
+            model = sm.train((data, signs), kernel="rbf+linear", scale=scale).model
+            path = tmp_path / "m.npz"
+            model.save(path, force=True)
+            loaded = sm.load_model(path)
+            assert isinstance(loaded.answer, Expansion)
+            assert np.array_equal(loaded.decision_function(data), model.decision_function(data))
+            assert loaded.header["support"] == loaded.answer.numbers.size <= len(signs)
+
+
+def test_scaled_rows_are_those_of_scaled_columns():
+    X, _, signs, _ = rows(100, 4)
+    X = X * [1.0, 10.0, 100.0, 0.1] + [0.0, 5.0, 0.0, 1.0]
+    scaled = (X - X.mean(axis=0)) / X.std(axis=0)
+    ways = (((X, signs), "std"), ((scaled, signs), "none"))
+    one, other = (sm.train(data, kernel="rbf", scale=scale, tol=1e-7) for data, scale in ways)
+    assert np.allclose(one.model.decision_function(X), other.model.decision_function(scaled), atol=1e-3)
+
+
+def test_a_kernel_that_is_not_definite_certifies_nothing(caplog):
+    X, _, signs, _ = rows(100)
+    result = sm.train((X, signs), kernel="sigmoid:1,coef0=-1", C=10.0)
+    assert not result.converged and result.certificate["gap"] in (None, math.inf)
+    assert "not positive semidefinite" in caplog.text
+    assert np.isfinite(result.model.decision_function(X)).all()
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"kernel": "gauss"}, "unknown kernel"),
+        ({"kernel": "rbf:-1"}, "gamma of rbf"),
+        ({"kernel": "rbf:nan"}, "nan"),
+        ({"kernel": "rbf:0.5,weight=0"}, "weight of rbf"),
+        ({"kernel": "precomputed+linear"}, "stands alone"),
+        ({"kernel": "precomputed"}, "square matrix"),
+        ({"kernel": "rbf", "penalty": "l1"}, "penalty l2"),
+        ({"kernel": "rbf", "bias": 1.0}, "constant of a kernel machine"),
+        ({"kernel": "rbf", "C": math.inf}, "needs a finite C"),
+        ({"kernel": "rbf", "loss": "logistic"}, "dual_form"),
+        ({"kernel": "rbf", "solver": "newton"}, "solver"),
+        ({"solver": "smo"}, "kernel"),
+        ({"kernel": "rbf", "early_stop": 3, "valid": rows()[::2]}, "early_stop"),
+        ({"kernel": 3}, "must be a word"),
+    ],
+)  # fmt: skip
+def test_what_is_refused(options, message):
+    X, _, signs, _ = rows()
+    if "valid" in options:
+        options = {**options, "valid": (X, signs)}
+    with pytest.raises(UsageError, match=message):
+        sm.train((X, signs), **options)
+
+
+def test_bad_values_are_one_sentence():
+    X, _, signs, _ = rows()
+    K = X @ X.T
+    K[3, 5] += 1.0
+    with pytest.raises(DataError, match="not symmetric: row"):
+        sm.train((K, signs), kernel="precomputed")
+    with pytest.raises(DataError, match="too large to compute with"):
+        sm.train((1e30 * X, signs), kernel="poly:3,gamma=1")
+    with pytest.raises(DataError, match="is NaN"):
+        sm.train((np.where(X[2, 1] == X, np.nan, X), signs), kernel="rbf")
+    with pytest.raises(UsageError, match="dense matrix"):
+        sm.train((sp.csr_array(X @ X.T), signs), kernel="precomputed")
+
+
+class Histogram(sm.kernels.Kernel):
+    """sum_j min(x_j, z_j): a kernel of a user's own, with a NumPy body."""
+
+    definite = True
+
+    def gram(self, X, Z):
+        X, Z = (one.toarray() if sp.issparse(one) else one for one in (X, Z))
+        return np.minimum(X[:, None], Z[None]).sum(axis=2)
+
+
+def test_a_kernel_of_your_own_is_one_class(tmp_path):
+    X, _, signs, _ = rows(80)
+    X = np.abs(X)
+    K = np.minimum(X[:, None], X[None]).sum(axis=2)
+    ours, known = (
+        sm.train((X, signs), kernel=Histogram(), tol=1e-7),
+        sm.train((K, signs), kernel="precomputed", tol=1e-7),
+    )
+    assert ours.certificate["primal"] == pytest.approx(known.certificate["primal"], rel=1e-6)
+    sparse = sm.train((sp.csr_array(X), signs), kernel=Histogram(weight=2.0), tol=1e-7)
+    twice = sm.train((2.0 * K, signs), kernel="precomputed", tol=1e-7)
+    assert sparse.certificate["primal"] == pytest.approx(twice.certificate["primal"], rel=1e-6)
+    ours.model.save(tmp_path / "m.npz")
+    assert np.allclose(sm.load_model(tmp_path / "m.npz").decision_function(X), ours.model.decision_function(X))
+
+
+@pytest.mark.parametrize("memory", ["1G", "40M"])
+def test_a_training_that_was_stopped_goes_on_in_the_same_bits(large, tmp_path, memory, monkeypatch):
+    from streammargin.driver import plan
+
+    monkeypatch.setattr(plan, "LEAST_BLOCK_BYTES", 1 << 16)
+    path, _, _ = large
+    options = {"kernel": "rbf:0.5", "C": 2.0, "tol": 1e-2, "memory": memory}
+    whole = sm.train(path, **options)
+    for stop in (3, 40):
+        left = [stop]
+
+        def halt(left=left):
+            left[0] -= 1
+            return "signal" if left[0] < 0 else None
+
+        folder = str(tmp_path / f"{memory}{stop}")
+        sm.train(path, **options, checkpoint=folder, should_stop=halt)
+        resumed = sm.train(path, **options, checkpoint=folder)
+        for name, array in whole.model.answer.arrays().items():
+            assert np.array_equal(array, resumed.model.answer.arrays()[name]), (stop, name)
+
+
+def test_verify_recomputes_the_figures_from_the_support_rows(tmp_path):
+    from streammargin.verification import verify
+
+    X, numbers, signs, _ = rows(150, 5)
+    ways = [
+        (X, signs, {"kernel": "rbf:0.3,weight=2+poly:2,coef0=1"}),
+        (X, numbers, {"kernel": "rbf", "loss": "epsilon_insensitive:0.1", "scale": "std"}),
+        (sp.csr_array(np.where(np.abs(X) > 1, X, 0.0)), np.digitize(numbers, [0, 1]), {"kernel": "linear"}),
+    ]
+    for number, (data, y, options) in enumerate(ways):
+        path, model = str(tmp_path / f"{number}.h5"), str(tmp_path / f"{number}.npz")
+        sm.write_hdf5([(data, y)], path)
+        sm.train(path, **options).model.save(model)
+        checks = {check.name: check for check in verify(model, path)}
+        assert checks["primal"].agrees and all(check.agrees is not False for check in checks.values())
+    damaged = dict(np.load(model))
+    damaged["dual_coef"] = 1.001 * damaged["dual_coef"]
+    np.savez(model, **damaged)
+    assert not all(check.agrees is not False for check in verify(model, path))

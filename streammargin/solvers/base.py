@@ -118,7 +118,8 @@ class Method(SolverWord):
             raise Refusal(wrong, "use `penalty=l2`")
         self._check_loss(problem)
         if problem.holders > 1 and not self.spreads(problem):
-            raise Refusal(f"{self.called} needs all rows in one place", "use `solver=newton`")
+            mend = "use `solver=newton`" if problem.kernel is None else "train on one machine"
+            raise Refusal(f"{self.called} needs all rows in one place", mend)
         if problem.remote and keeps_per_row(self.stages()[self.first(problem)].solver.kind_of_state(), problem):
             wrong = f"{self.called} keeps numbers of each row, which would be lost with a worker"
             raise Refusal(wrong, "use `solver=newton`")

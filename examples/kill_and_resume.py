@@ -31,7 +31,7 @@ from streammargin.__main__ import main
 from streammargin.driver import checkpoint
 from streammargin.driver.checkpoint import SLOTS
 from streammargin.driver.slots import PART, read_plain, write_slot
-from streammargin.solvers.registry import names
+from streammargin.solvers.registry import make_solver, names
 
 CLOCKS = {
     "seconds", "compile_seconds", "read_seconds", "compute_seconds", "wait_seconds", "bytes_read", "reads",
@@ -92,13 +92,16 @@ def of_several_outputs(data):
 def ways(data):
     """Arguments of `train`, so that each solver meets each kind of data."""
     kinds = [(sparse, classes, memory) for sparse in (False, True) for classes in (2, 3) for memory in ("1G", None)]
-    for i, name in enumerate(sorted(set(names()) - {"auto"})):
+    linear = (name for name in sorted(set(names()) - {"auto"}) if not make_solver(name).kernels)
+    for i, name in enumerate(linear):
         for sparse, classes, memory in (kinds[i % 8], kinds[(i + 3) % 8]):
             more = ["--tol", "1e-12", "--passes", "12", "--solver", name]
             scale = "maxabs" if i % 3 == 0 else "none"
             if memory is None:
                 memory = f"{least_memory(data[sparse, classes], solver=name, tol=1e-12, scale=scale)}M"
             yield [data[sparse, classes], *more, "--memory", memory, "--scale", scale]
+    for sparse, memory in ((False, "1G"), (True, "64M")):
+        yield [data[sparse, 2], "--tol", "1e-3", "--solver", "smo", "--kernel", "rbf", "--memory", memory]
     few = ["--tol", "1e-12", "--passes", "6"]
     yield [data[False, 2], *few, "--solver", "active-set", "--C", "inf", "--bias", "midway"]
     yield [data[True, 3], *few, "--solver", "adaptive", "--multiclass", "joint"]

@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from reference.linear import names
 
 import streammargin
-from streammargin.solvers.registry import names
 
 PACKAGE = Path(streammargin.__file__).parent
 PAGE = Path(__file__).parents[1] / "docs" / "adding.md"

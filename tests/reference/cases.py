@@ -84,6 +84,10 @@ def run():
         ),
         "newton": ((as_form(X, "csr"), y), {"solver": "newton", "bias": 1.0}),
         "newton logistic": ((X, np.arange(20) % 3), {"solver": "newton", "loss": "logistic", "multiclass": "ovr"}),
+        "kernel": ((X, y), {"kernel": "rbf", "C": 3.0}),
+        "kernel, sparse": ((as_form(X, "csr"), labels), {"kernel": "rbf:0.3+linear", "tol": 1e-13}),
+        "kernel, numbers": ((X, X[:, 0] + y), {"kernel": "poly:2", "loss": "epsilon_insensitive:0.1", "bias": 0}),
+        "kernel, no constant": ((as_form(X, "csr", np.float32), y), {"kernel": "sigmoid:0.1", "bias": 0}),
         "softmax": ((as_form(X, "csr"), labels), {"loss": "logistic", "bias": "free"}),
         "Crammer-Singer": ((X, labels), {"multiclass": "joint", "penalty": "l1"}),
         "one step for all classes": ((as_form(X, "csr"), labels), {"solver": "ascent", "loss": "logistic"}),
@@ -213,7 +217,8 @@ def figures(data, options):
     result = sm.train(data, **options)
     keys = ("primal", "dual", "margin_lower", "margin_upper", "mistakes")
     known = [result.certificate[key] for key in keys if result.certificate[key] is not None]
-    w = np.column_stack([result.model.coef_, result.model.intercept_])
+    model = result.model
+    w = model.decision_function(data[0]) if "kernel" in options else np.column_stack([model.coef_, model.intercept_])
     if result.certificate["margin_lower"] is not None:  # of a direction: rounding decides which length of it was best
         return [*(w / np.linalg.norm(w, axis=1, keepdims=True).clip(1e-300)).ravel().tolist(), *known]
     judged = {} if "classes" in options else result.model.evaluate(data)  # labels left out are unknown to the model

@@ -19,6 +19,7 @@ import statistics
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from distributed import Client, LocalCluster
@@ -80,11 +81,11 @@ def bits(result: sm.TrainResult) -> str:
     return hashlib.sha256(result.model.coef_.tobytes()).hexdigest()[:8]
 
 
-def measured(client: Client, path: str, **options: object) -> tuple[sm.TrainResult, float, str]:
+def measured(client: Client, path: str, **options: Any) -> tuple[sm.TrainResult, float, str]:
     """(result, seconds, what each worker read and computed), once kernels are compiled."""
-    dask.train(client, path, memory=MEMORY, passes=2, **options)  # type: ignore[arg-type]
+    dask.train(client, path, memory=MEMORY, passes=2, **options)
     before, started = client.run(used), time.perf_counter()
-    result = dask.train(client, path, memory=MEMORY, tol=1e-4, **options)  # type: ignore[arg-type]
+    result = dask.train(client, path, memory=MEMORY, tol=1e-4, **options)
     seconds, after = time.perf_counter() - started, client.run(used)
     told = [(after[one][0] - before[one][0], after[one][1] - before[one][1]) for one in sorted(before)]
     return result, seconds, ", ".join(f"{cpu:.1f} s {read >> 20} MB" for cpu, read in told)
@@ -97,7 +98,7 @@ def table_of_rounds(folder: Path, rows: int) -> None:
         with workers(count) as client:
             for columns, options in CASES:
                 path = rows_of(folder, rows * 50 // columns, columns)
-                alone = sm.train(path, memory=MEMORY, tol=1e-4, **options)  # type: ignore[arg-type]
+                alone = sm.train(path, memory=MEMORY, tol=1e-4, **options)
                 result, seconds, each = measured(client, path, **options)
                 name = f"{rows * 50 // columns:,} x {columns}, {options}"
                 print(

@@ -28,6 +28,7 @@ REGRESSOR = TypeVar("REGRESSOR", bound="KernelMarginRegressor")
 class KernelMachine(Estimator):
     """What both have in common: the parameter `kernel`, and the expansion that was found."""
 
+    own: ClassVar[dict[str, tuple[object, str]]] = {"kernel": ("rbf", "Kernel | str")}
     kernel: Any
     support_: np.ndarray
     support_vectors_: Any
@@ -108,7 +109,6 @@ class KernelMarginClassifier(ClassifierMixin, KernelMachine):
     n_support_: np.ndarray
 
     place = Where.CLASSIFIER
-    own: ClassVar[dict[str, tuple[object, str]]] = {"kernel": ("rbf", "Kernel | str")}
 
     def fit(self: CLASSIFIER, X: Any, y: Any = None, sample_weight: Any = None) -> CLASSIFIER:
         """Fit on rows X (n, d) with labels y (n,), or on files that contain the labels too.
@@ -194,7 +194,6 @@ class KernelMarginRegressor(RegressorMixin, KernelMachine):
     of_numbers = True
 
     place = Where.REGRESSOR
-    own: ClassVar[dict[str, tuple[object, str]]] = {"kernel": ("rbf", "Kernel | str")}
 
     def fit(self: REGRESSOR, X: Any, y: Any = None, sample_weight: Any = None) -> REGRESSOR:
         """Fit targets y (n,) on rows X (n, d), or on files with both; the loss is epsilon_insensitive:0.1 by default.

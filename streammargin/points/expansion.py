@@ -130,11 +130,11 @@ class Expansion:
 
     def length(self, p: float) -> float:
         """||w|| of output 0, which is sqrt(coef.K coef)."""
+        if self.kernel.of_numbers:
+            return math.nan  # the values of the support rows are with the training rows
         total = 0.0
         for low in range(0, self.numbers.size, TILE):
             rows = part(self.rows, low, min(self.numbers.size, low + TILE))
-            if self.kernel.of_numbers:
-                return math.nan  # the values of the support rows are with the training rows
             total += float((self.decide(rows)[:, 0] - self.constants[0]) @ self.coef[0, low : low + TILE])
         return math.sqrt(max(total, 0.0))
 

@@ -17,7 +17,8 @@ pytest.importorskip("distributed")
 
 from distributed import Client, LocalCluster
 
-from streammargin import dask as on_dask
+from streammargin.dask import cluster as on_cluster
+from streammargin.dask import rounds, worker
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
 NEEDED = {"memory": "64M", "tol": 1e-4}
@@ -65,34 +66,31 @@ def bits(result):
 @contextmanager
 def on_one_worker(monkeypatch):
     """All tasks are asked of the first worker."""
-    both = on_dask._Round.workers
+    both = rounds.Round.workers
     with monkeypatch.context() as patched:
-        patched.setattr(on_dask._Round, "workers", lambda self: both(self)[:1])
+        patched.setattr(rounds.Round, "workers", lambda self: both(self)[:1])
         yield
 
 
 def killing(monkeypatch, client, number):
     """Kill the worker that is asked last, with SIGKILL, while round `number`, from 0, waits for its answers."""
-    made, rounds, of_worker = [], [], client.run(os.getpid)
-    begin, answers, ask = on_dask._Round.__init__, on_dask._Round.answers, on_dask._Round.ask
+    made, begun, of_worker = [], [], client.run(os.getpid)
+    answers, ask = rounds.Round.answers, on_cluster.Cluster._ask
 
-    def counted(self, client):
-        rounds.append(self)
-        begin(self, client)
-
-    def asked(self, address, *given):
-        self.last = address
-        ask(self, address, *given)
+    def asked(self, round_, address, *given):
+        if round_ not in begun:
+            begun.append(round_)
+        round_.last = address
+        ask(self, round_, address, *given)
 
     def killed(self):
-        if rounds.index(self) == number and not made:
+        if self in begun[number : number + 1] and not made:
             made.append(self.last)
             os.kill(of_worker[self.last], signal.SIGKILL)
         return answers(self)
 
-    monkeypatch.setattr(on_dask._Round, "__init__", counted)
-    monkeypatch.setattr(on_dask._Round, "answers", killed)
-    monkeypatch.setattr(on_dask._Round, "ask", asked)
+    monkeypatch.setattr(rounds.Round, "answers", killed)
+    monkeypatch.setattr(on_cluster.Cluster, "_ask", asked)
     return made
 
 
@@ -129,15 +127,15 @@ def test_a_worker_that_is_killed_changes_no_bit(client, files, monkeypatch):
 def test_workers_that_come_and_go_change_no_bit(client, files, monkeypatch):
     """As where one joins in the middle, or retires: the rounds are shared out between others each time."""
     whole = sm.dask.train(client, files, **NEEDED)
-    both, rounds = on_dask._Round.workers, []
+    both, seen = rounds.Round.workers, []
 
     def some(self):
-        rounds.append(both(self)[len(rounds) % 2 :])
-        return rounds[-1]
+        seen.append(both(self)[len(seen) % 2 :])
+        return seen[-1]
 
-    monkeypatch.setattr(on_dask._Round, "workers", some)
+    monkeypatch.setattr(rounds.Round, "workers", some)
     assert bits(sm.dask.train(client, files, **NEEDED)) == bits(whole)
-    assert {len(some) for some in rounds} == {1, 2}
+    assert {len(some) for some in seen} == {1, 2}
 
 
 def test_several_classes_of_which_a_file_lacks_one_and_held_out_rows(client, rows, tmp_path):
@@ -161,18 +159,18 @@ def test_several_classes_of_which_a_file_lacks_one_and_held_out_rows(client, row
 
 def test_text_labels_are_sent_to_each_worker_once(client, files, monkeypatch):
     """Their codes are in memory here: workers that have them are not sent them again."""
-    monkeypatch.setattr(on_dask, "SMALL", 0)
-    sent, ask = [], on_dask._Round.ask
+    monkeypatch.setattr(on_cluster, "SMALL", 0)
+    sent, ask = [], on_cluster.Cluster._ask
 
-    def asked(self, address, shards, task, knows):
-        sent.append((address, task.token) in knows)
-        ask(self, address, shards, task, knows)
+    def asked(self, round_, address, shards, task):
+        sent.append((address, task.token) in self._knows)
+        ask(self, round_, address, shards, task)
 
-    monkeypatch.setattr(on_dask._Round, "ask", asked)
+    monkeypatch.setattr(on_cluster.Cluster, "_ask", asked)
     large = sm.dask.train(client, files, **NEEDED)
     assert not all(sent) and any(sent)
-    client.run(on_dask._opened.clear)
-    monkeypatch.setattr(on_dask, "_Task", forgetful(on_dask._Task))
+    client.run(worker._opened.clear)
+    monkeypatch.setattr(on_cluster, "_Task", forgetful(on_cluster._Task))
     assert bits(sm.dask.train(client, files, **NEEDED)) == bits(large)
 
 
@@ -310,14 +308,14 @@ def test_no_worker_is_a_sentence_and_waiting_can_be_stopped(files, monkeypatch):
         Client(cluster, set_as_default=False) as client,
     ):
         assert sm.dask.train(client, files, should_stop=stop, **NEEDED).reason == "signal"
-        monkeypatch.setattr(on_dask, "NOBODY", 0.0)
+        monkeypatch.setattr(rounds, "NOBODY", 0.0)
         with pytest.raises(sm.ReadWriteError, match="has had no worker for 0 seconds"):
             sm.dask.train(client, files, **NEEDED)
 
 
 def test_tasks_that_always_fail_end_the_training(client, files, monkeypatch):
     """As those of workers that are killed for their memory each time."""
-    monkeypatch.setattr(on_dask, "_work", lambda *given: 1 / 0)
+    monkeypatch.setattr(on_cluster, "work", lambda *given: 1 / 0)
     with pytest.raises(sm.ReadWriteError, match=r"tasks ended without an answer .* by ZeroDivisionError"):
         sm.dask.train(client, files, **NEEDED)
 
@@ -347,7 +345,7 @@ def test_a_client_is_a_client(files):
 @pytest.mark.parametrize("shards", [1, 2, 3, 5, 8, 13])
 def test_sums_are_added_in_one_order_whoever_adds_them(shards, monkeypatch):
     """The nodes of the tree are added up alike, in whatever order shards and sums of several of them come."""
-    monkeypatch.setattr(on_dask.roles, "merge", lambda part, other, sums: part.append(list(part) + ["+"] + list(other)))
+    monkeypatch.setattr(worker.roles, "merge", lambda part, other, sums: part.append(list(part) + ["+"] + list(other)))
     visits = [(sm.solvers, None)]
     monkeypatch.setattr(sm.solvers, "sums", (), raising=False)
 
@@ -356,9 +354,9 @@ def test_sums_are_added_in_one_order_whoever_adds_them(shards, monkeypatch):
         for group in groups:
             own = {}
             for shard in group:
-                on_dask.climb(own, shards, (0, shard), [[shard]], visits)
+                worker.climb(own, shards, (0, shard), [[shard]], visits)
             for node, parts in own.items():
-                on_dask.climb(whole, shards, node, parts, visits)
+                worker.climb(whole, shards, node, parts, visits)
         [parts] = whole.values()
         return parts
 

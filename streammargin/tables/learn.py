@@ -15,7 +15,7 @@ from streammargin.tables.header import all_of, short
 from streammargin.tables.readers.base import Reader
 from streammargin.tables.schema import CATEGORY, MOST_WORDS, NUMBER, TEXT, Column, Schema
 from streammargin.tables.table import Table
-from streammargin.tables.tally import BOOLEANS, Tally, first_word, tally, too_many
+from streammargin.tables.tally import BOOLEANS, Tally, Tallying, first_word, tally, too_many
 from streammargin.wording import counted, one_line
 
 SHOWN = 40  # characters of a value in a message
@@ -29,8 +29,10 @@ class Learnt(NamedTuple):
     ranges: str = ""
 
 
-def learn(table: Table, schema: Schema | None = None) -> Learnt:
+def learn(table: Table, schema: Schema | None = None, tally: Tallying = tally) -> Learnt:
     """The schema of a table, and its number of rows. schema: given where it is that of another table.
+
+    tally: counts what the columns hold, here or elsewhere.
 
     Reads the table once, and once more where a column holds words here and numbers there. Raises DataError.
     """

@@ -72,20 +72,24 @@ class OfTable:
         """See `Spoolable`. Text is parsed once; what was parsed is kept beside the output meanwhile."""
         with contextlib.ExitStack() as stack:
             table = self.table
-            if self.schema is None and is_plain(table):
-                try:
-                    return self._write_numbers(Numbers(table), path, force)
-                except OtherValues:  # what is there is found out first, then
-                    pass
+            if self.write_numbers(path, force):
+                return
             if not table.reader.typed:
                 stage = os.path.join(stack.enter_context(temporary_folder(path)), "stage")
                 table = replace(table, reader=Staged(table.reader, stage))
             self._write(table, path, force)
 
-    def _write_numbers(self, numbers: Numbers, path: str, force: bool) -> None:
+    def write_numbers(self, path: str, force: bool) -> bool:
+        """`write` of a table of numbers alone, in one pass; False where it has others, and nothing was written."""
         table = self.table
-        count = 0 if table.reader.count is None else table.reader.count
-        self._rows(table, numbers.schema, count, numbers.parts(), numbers.ranges, path, force)
+        if self.schema is not None or not is_plain(table):
+            return False
+        numbers, count = Numbers(table), table.reader.count or 0
+        try:
+            self._rows(table, numbers.schema, count, numbers.parts(), numbers.ranges, path, force)
+        except OtherValues:  # what is there is found out first, then
+            return False
+        return True
 
     def _write(self, table: Table, path: str, force: bool) -> None:
         schema, count, ranges = learn(table, self.schema)

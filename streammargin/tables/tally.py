@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -38,6 +38,18 @@ class Tally:
     narrow: bool = True
     words: Counter[str] = field(default_factory=Counter)
     first: dict[str, str] = field(default_factory=dict)
+
+    def add(self, later: Tally) -> None:
+        """Add what is known of the rows behind these."""
+        self.rows, self.gaps, self.numbers = self.rows + later.rows, self.gaps + later.gaps, self.numbers + later.numbers
+        with np.errstate(over="ignore"):  # said where a mean is needed
+            self.total += later.total
+        self.largest, self.narrow = max(self.largest, later.largest), self.narrow and later.narrow
+        self.words += later.words
+        self.first = {**later.first, **self.first}
+
+
+Tallying = Callable[[Reader, Sequence[str], Sequence[str], frozenset[str], str], dict[str, Tally]]
 
 
 def kind_of(type_: pa.DataType) -> str:
@@ -95,6 +107,19 @@ def tally(
         row += batch.num_rows
     if row == 0:
         raise DataError(f"{reader.name} has no rows; check the input")
+    return found
+
+
+def together(name: str, parts: Iterable[dict[str, Tally]]) -> dict[str, Tally]:
+    """What a table of this name holds, from what its parts hold, in order. Raises DataError."""
+    found: dict[str, Tally] = {}
+    for part in parts:
+        for column, known in part.items():
+            found.setdefault(column, Tally()).add(known)
+            if len(found[column].words) > MOST_DISTINCT:
+                raise too_many(name, column, found[column])
+    if not found:
+        raise DataError(f"{name} has no rows; check the input")
     return found
 
 

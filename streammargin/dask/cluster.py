@@ -1,0 +1,154 @@
+"""The workers of a cluster as one holder of all rows: each adds up its own, and all that they send is sums.
+
+A read of a training (`driver/phases/reads.py`) is a round: one task for each worker, with the shards that are its own.
+A task carries the visits and what they need of the states; it keeps nothing. So it may be done twice, by anybody, and a
+worker that is lost costs no more than asking again. Shards, and the tree by which their sums are added, do not depend
+on the workers. So the bits do not either.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+import warnings
+from collections.abc import Generator, Iterator, Sequence
+
+import cloudpickle
+import numpy as np
+from distributed import Client
+
+from streammargin.dask.rounds import Round
+from streammargin.dask.spool import Spool
+from streammargin.dask.worker import Answer, Tree, climb, work
+from streammargin.driver import plan
+from streammargin.driver.holders import Holders, Parts, Visits
+from streammargin.driver.prefetch import BlockReader, ReadCounts
+from streammargin.errors import InputMissingError, StreamMarginError
+from streammargin.solvers import roles
+from streammargin.solvers.problem import Problem
+from streammargin.version import __version__
+
+SHARD = 4  # blocks of a shard, whose sums are added up by one worker
+SMALL = 1 << 16  # bytes of a recipe that each task carries
+
+
+class Cluster(Holders):
+    """The workers of a client as one holder of all rows of a reader; spool: the pieces of collections among these."""
+
+    bounds: np.ndarray
+    ends: np.ndarray
+    reader: BlockReader
+
+    def __init__(self, client: Client, spool: Spool, reader: BlockReader) -> None:
+        self.client, self.spool, self.reader = client, spool, reader
+        self.bounds = np.array([0, reader.source.rows])
+        blocks = reader.source.bounds(plan.EVEN_BYTES)
+        count = len(blocks) - 1
+        self.ends = np.append(np.arange(0, count, SHARD), count)
+        self.blocks = blocks
+        self._pieces = [
+            spool.files_of(reader.source.place(int(blocks[block]))[0] for block in range(first, stop))
+            for first, stop in zip(self.ends[:-1].tolist(), self.ends[1:].tolist(), strict=True)
+        ]
+        self._knows: set[tuple[str, str]] = set()  # workers, and recipes that were sent to them
+
+    def visit(self, problem: Problem, visits: Visits, order: np.ndarray) -> Generator[tuple[int, Parts] | None]:
+        """All rows, and what they add to the state of each visit; None a few times a second before."""
+        if order.size:
+            tree: Tree = {}
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "Sending large graph")  # weights of many lines
+                yield from self._round(problem, visits, tree)
+            [parts] = tree.values()
+            yield int(self.bounds[-1]), parts
+
+    def _round(self, problem: Problem, visits: Visits, tree: Tree) -> Generator[None]:
+        """Ask all workers, and put what they answer into the tree."""
+        task = _Task(problem, visits, self.reader, self.blocks, self.ends)
+        most = ReadCounts()
+        round_ = Round(self.client)
+        todo = list(range(len(self.ends) - 1))
+        while todo or round_.asked:
+            if todo and (workers := round_.workers()):
+                for address, shards in self._shared_out(todo, workers):
+                    self._ask(round_, address, shards, task)
+                todo = []
+            for shards, answer in round_.answers():
+                if isinstance(answer, StreamMarginError):
+                    raise _of_worker(answer)
+                if isinstance(answer, Exception):
+                    todo += shards
+                    round_.failed(answer, f"read {self.reader.source.name}")
+                elif answer.lacking or not answer.known:
+                    todo += shards
+                    self.spool.lost(answer.address, answer.lacking)
+                    self._knows = set() if not answer.known else self._knows
+                else:
+                    self.spool.found(answer.address, self._needed(shards))
+                    for node, parts in answer.sums.items():
+                        climb(tree, task.shards, node, parts, visits)
+                    most = _together(self.reader.counts, answer.counts, most)
+            if todo or round_.asked:
+                yield None
+        self.reader.counts.read_seconds += most.read_seconds
+        self.reader.counts.wait_seconds += most.wait_seconds
+
+    def _needed(self, shards: Sequence[int]) -> set[str]:
+        """The files of the pieces that these shards are in."""
+        return set().union(*(self._pieces[shard] for shard in shards))
+
+    def _ask(self, round_: Round, address: str, shards: list[int], task: _Task) -> None:
+        """Ask a worker, or another one where it is gone, to visit these shards."""
+        known = len(task.recipe) > SMALL and (address, task.token) in self._knows
+        self._knows.add((address, task.token))
+        pieces = self._needed(shards)
+        written = self.spool.again(pieces, address)
+        future = self.client.submit(
+            work, task.token, None if known else task.recipe, task.order, shards, pieces, written,
+            key=f"streammargin-{uuid.uuid4().hex}", pure=False, workers=[address], allow_other_workers=True,
+        )  # fmt: skip
+        round_.put(future, shards)
+
+    def _shared_out(self, shards: Sequence[int], workers: Sequence[str]) -> Iterator[tuple[str, list[int]]]:
+        """(worker, its shards): about as many for each, those of pieces that it has, and shards that follow each other.
+
+        The sums of shards that follow each other are one.
+        """
+        count = min(len(workers), len(shards))
+        sizes = np.diff(np.linspace(0, len(shards), count + 1).astype(int)).tolist() + [0] * (len(workers) - count)
+        own: dict[str, list[int]] = {worker: [] for worker in workers}
+        left = []
+        for shard in sorted(shards):
+            able = (one for one in self.spool.holders(self._pieces[shard], workers) if len(own[one]) < max(sizes))
+            own.get(next(able, ""), left).append(shard)
+        for worker, size in zip(workers, sizes, strict=True):
+            room = max(0, size - len(own[worker]))
+            own[worker], left = sorted(own[worker] + left[:room]), left[room:]
+        yield from ((worker, mine) for worker, mine in own.items() if mine)
+
+
+def _together(total: ReadCounts, found: ReadCounts, most: ReadCounts) -> ReadCounts:
+    """Add the bytes to the total; the most seconds of any worker so far, as they read at the same time."""
+    total.bytes_read += found.bytes_read
+    return ReadCounts(max(most.read_seconds, found.read_seconds), max(most.wait_seconds, found.wait_seconds))
+
+
+class _Task:
+    """What all tasks of a round have in common."""
+
+    def __init__(
+        self, problem: Problem, visits: Visits, reader: BlockReader, blocks: np.ndarray, ends: np.ndarray
+    ) -> None:
+        buffers = min(max(2, reader.buffer_count), 1 + plan.AHEAD)
+        self.recipe: bytes = cloudpickle.dumps((__version__, reader.source, blocks, buffers, reader.labels, ends))
+        self.token = hashlib.blake2b(self.recipe, digest_size=16).hexdigest()
+        self.shards = len(ends) - 1
+        needed = [(visit, roles.sent(state, visit.sums)) for visit, state in visits]
+        self.order: bytes = cloudpickle.dumps((problem, needed))
+
+
+def _of_worker(error: StreamMarginError) -> StreamMarginError:
+    """The error of a worker, for the user."""
+    if isinstance(error, InputMissingError):
+        return InputMissingError(f"a worker says: {error.raw}; each reads the files itself, so all must see them there")
+    return error

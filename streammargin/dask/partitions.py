@@ -1,0 +1,124 @@
+"""The partitions of a collection of dask, in order: each becomes a frame, batches of rows, or a list of these."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import dask
+import numpy as np
+
+from streammargin.errors import UsageError
+
+
+class Partitions(NamedTuple):
+    """name: of the collection; parts: what is computed, in order; columns: names of a DataFrame's.
+
+    beside: names of the columns that labels and weights in Series of their own become, "" for none.
+    """
+
+    name: str
+    parts: list[Any]
+    columns: list[str] | None = None
+    beside: tuple[str, str] = ("", "")
+
+
+def is_collection(data: object) -> bool:
+    """Whether these are rows of dask: a DataFrame, an Array, a Bag, Delayed objects, or a pair with one of them."""
+    if isinstance(data, tuple):
+        return bool(data) and is_collection(data[0])
+    if isinstance(data, list):
+        return bool(data) and all(map(dask.is_dask_collection, data))
+    return dask.is_dask_collection(data)
+
+
+def partitions(data: Any, y: Any, weight: Any, held_out: bool) -> Partitions:
+    """The partitions of such rows. y, weight: labels and weights of them, where these are no names.
+
+    Raises UsageError where they do not fit the rows.
+    """
+    which = "the held-out " if held_out else "the "
+    if isinstance(data, tuple):
+        if len(data) != 2 or y is not None:
+            raise UsageError("rows of dask are X, or the pair (X, y); give the labels once, and weights apart")
+        data, y = data
+    if hasattr(data, "map_blocks"):
+        return _of_array(f"{which}Array", data, y, weight)
+    if hasattr(data, "columns"):
+        return _of_frame(f"{which}DataFrame", data, y, weight)
+    if y is not None or weight is not None:
+        raise UsageError("the labels of batches are in the batches: (X, y), or (X, y, sample_weight)")
+    if hasattr(data, "to_delayed"):
+        return Partitions(f"{which}Bag", list(data.to_delayed()))
+    return Partitions(f"{which}batches", data if isinstance(data, list) else [data])
+
+
+def _of_array(name: str, X: Any, y: Any, weight: Any) -> Partitions:
+    """Chunks of rows, with the labels and weights of these rows."""
+    if X.ndim != 2:
+        raise UsageError(f"{name} has {X.ndim} dimensions; rows need two")
+    if y is None:
+        raise UsageError(f"{name} has no labels; give the pair (X, y)")
+    if X.numblocks[1] > 1:
+        X = X.rechunk({1: -1})
+    columns = [_beside(X, each, what) for each, what in ((y, "y"), (weight, "sample_weight")) if each is not None]
+    batches = zip(X.to_delayed().ravel(), *columns, strict=True)
+    return Partitions(name, [dask.delayed(_batch, pure=False)(*batch) for batch in batches])
+
+
+def _batch(*parts: Any) -> tuple[Any, ...]:
+    return parts
+
+
+def _beside(X: Any, column: Any, what: str) -> list[Any]:
+    """The labels or weights of each chunk of rows. Raises UsageError."""
+    import dask.array as da
+
+    known = not any(np.isnan(X.chunks[0]))
+    if not dask.is_dask_collection(column):
+        if not known or len(column) != len(X):
+            rows = len(X) if known else "an unknown number of"
+            raise UsageError(f"`{what}` has {len(column)} entries for {rows} rows; give an Array with chunks like X")
+        column = da.from_array(np.asarray(column), chunks=(X.chunks[0], *np.shape(column)[1:]))
+    if hasattr(column, "to_dask_array"):
+        column = column.to_dask_array()
+    if column.ndim > 1 and column.numblocks[1] > 1:
+        column = column.rechunk({1: -1})
+    if known and not any(np.isnan(column.chunks[0])):
+        if len(column) != len(X):
+            raise UsageError(f"`{what}` has {len(column)} entries for {len(X)} rows; they must be as many")
+        column = column.rechunk({0: X.chunks[0]})
+    if column.numblocks[0] != X.numblocks[0]:
+        raise UsageError(
+            f"`{what}` has {column.numblocks[0]} chunks for {X.numblocks[0]} chunks of rows, and their sizes are not "
+            "known; give both the same partitions"
+        )
+    return list(column.to_delayed().ravel())
+
+
+def _of_frame(name: str, frame: Any, y: Any, weight: Any) -> Partitions:
+    """Partitions of a DataFrame, with Series of labels and weights as further columns."""
+    columns, taken, series = list(map(str, frame.columns)), [], []
+    for each, what in ((y, "y"), (weight, "sample_weight")):
+        if each is None:
+            taken.append("")
+            continue
+        if not hasattr(each, "npartitions") or each.npartitions != frame.npartitions:
+            raise UsageError(f"`{what}` must be a column of {name}, or a Series with the same partitions")
+        wanted = str(getattr(each, "name", None) or what)
+        while wanted in [*columns, *taken]:
+            wanted += "_"
+        taken.append(wanted)
+        series.append(each.to_delayed())
+    parts = frame.to_delayed()
+    if series:
+        join: Callable[..., Any] = dask.delayed(_joined, pure=False)
+        parts = [join(list(filter(None, taken)), *each) for each in zip(parts, *series, strict=True)]
+    return Partitions(name, list(parts), columns + list(filter(None, taken)), (taken[0], taken[1]))
+
+
+def _joined(names: list[str], frame: Any, *series: Any) -> Any:
+    """A frame with these columns, row by row."""
+    if any(len(one) != len(frame) for one in series):
+        raise UsageError(f"`y` or `sample_weight` has other partitions than the rows: {len(frame)} rows in one of them")
+    return frame.assign(**{name: np.asarray(one) for name, one in zip(names, series, strict=True)})

@@ -1,0 +1,182 @@
+"""Pieces: the rows of a partition of a collection, in a file of the worker that has them.
+
+The process that trains has the husk of each, the same file without the rows: their shape, labels and names.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import shutil
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+import h5py
+import numpy as np
+from distributed import get_worker
+
+from streammargin.sources.base import Buffer, OfValues, Slices, Source
+from streammargin.sources.hdf5.file import open_file
+from streammargin.sources.view import View
+
+OPEN = 64  # pieces that a process has open at a time
+
+
+class Written(NamedTuple):
+    """A piece that a worker has written: what is known of it, its digest, its husk; no rows: there is no file."""
+
+    address: str
+    rows: int = 0
+    facts: tuple[Any, ...] = ()
+    digest: str = ""
+    husk: bytes = b""
+
+
+def place(file: str) -> str:
+    """Where a worker keeps this file."""
+    return os.path.join(get_worker().local_directory, file)
+
+
+def lacks(files: Iterable[str]) -> list[str]:
+    """Those of these files that this worker does not have."""
+    return [file for file in sorted(files) if not os.path.exists(place(file))]
+
+
+def husk(path: str) -> bytes:
+    """A file with all that this one has, but for the values of its rows."""
+    image = io.BytesIO()
+    with h5py.File(path, "r") as whole, h5py.File(image, "w", libver=("v108", "latest")) as made:
+        made.attrs.update(whole.attrs)
+        for name, node in whole.items():
+            if name != "X":
+                whole.copy(node, made, name)
+        if isinstance(whole["X"], h5py.Dataset):
+            _shape(whole["X"], made, "X")
+        else:
+            group = made.create_group("X")
+            group.attrs.update(whole["X"].attrs)
+            whole.copy(whole["X/indptr"], group, "indptr")
+            for name in ("data", "indices"):
+                _shape(whole["X"][name], group, name)
+    return image.getvalue()
+
+
+def _shape(dataset: h5py.Dataset, home: h5py.Group, name: str) -> None:
+    home.create_dataset(name, dataset.shape, dataset.dtype, chunks=dataset.chunks)
+
+
+def written(path: str) -> Written:
+    """What is to be known of a piece that was just written here."""
+    with open(path, "rb") as file:
+        digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+    with open_file(path, None, None, None) as source:
+        facts = (source.rows, source.features, source.nnz, source.dtype, source.sparse)
+    return Written(get_worker().address, source.rows, facts, digest, husk(path))
+
+
+async def remove(folder: str, dask_worker: Any) -> None:
+    """Remove the pieces in this folder of a worker, and close them. A coroutine, for which nobody has to wait."""
+    from streammargin.dask.worker import forget
+
+    forget(folder)
+    with _lock:
+        for path in [path for path in _open if f"{os.sep}{folder}{os.sep}" in path]:
+            del _open[path]
+    shutil.rmtree(os.path.join(dask_worker.local_directory, folder), ignore_errors=True)
+
+
+class _Opened(View):
+    """A piece that is open, with its labels and weights by who reads them; closed once nobody reads it any more."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(open_file(path, None, None, None))
+        self.columns: WeakKeyDictionary[Any, Slices] = WeakKeyDictionary()
+
+    def __del__(self) -> None:
+        if hasattr(self, "source"):
+            self.source.close()
+
+
+_open: OrderedDict[str, _Opened] = OrderedDict()
+_lock = threading.Lock()
+
+
+def _opened(path: str) -> _Opened:
+    """The piece in this file; of several, those used last stay open."""
+    with _lock:
+        if path not in _open:
+            while len(_open) >= OPEN:
+                _open.popitem(last=False)
+            _open[path] = _Opened(path)
+        _open.move_to_end(path)
+        return _open[path]
+
+
+class Piece(View):
+    """The rows of a partition. name: for messages; file: of a worker; path: of whoever has this, with rows or a husk.
+
+    The file is opened when it is needed, so that a worker may have pieces of others among its own.
+    """
+
+    def __init__(self, name: str, file: str, path: str, facts: tuple[Any, ...], digest: str) -> None:
+        self.name, self.file, self.path, self.digest, self._facts = name, file, path, digest, facts
+        self.rows, self.features, self.nnz, self.dtype, self.sparse = facts
+
+    def __reduce__(self) -> Any:
+        return _arrived, (self.name, self.file, self._facts, self.digest)
+
+    @property
+    def source(self) -> Source:  # type: ignore[override]
+        return _opened(self.path)
+
+    def allocate(self, bounds: np.ndarray) -> Buffer:
+        if os.path.exists(self.path):
+            return self.source.allocate(bounds)
+        return Buffer(np.empty((0,) if self.sparse else (0, self.features), self.dtype))
+
+    def place(self, row: int) -> tuple[str, int]:
+        return self.name, row
+
+    label_place = place
+
+    def labels_as(self, made: OfValues) -> Slices:
+        return _Column(self, made)
+
+    def sample_weight(self) -> Slices | None:
+        return None if self.source.sample_weight() is None else _Column(self, None)
+
+    def files(self) -> list[str]:
+        return []
+
+    def check_unchanged(self) -> None:
+        """Nobody else writes to these files."""
+
+    def fingerprint(self) -> str:
+        return self.digest
+
+
+def _arrived(name: str, file: str, facts: tuple[Any, ...], digest: str) -> Piece:
+    """The piece in a worker."""
+    return Piece(name, file, place(file), facts, digest)
+
+
+class _Column:
+    """Labels, as made by `made`, or weights (None), of a piece that is opened when they are read."""
+
+    def __init__(self, piece: Piece, made: OfValues | None) -> None:
+        self.piece, self.made = piece, made
+
+    def __len__(self) -> int:
+        return self.piece.rows
+
+    def __getitem__(self, rows: slice) -> np.ndarray:
+        opened = _opened(self.piece.path)
+        if self not in opened.columns:
+            column = opened.sample_weight() if self.made is None else opened.labels_as(self.made)
+            assert column is not None
+            opened.columns[self] = column
+        return opened.columns[self][rows]

@@ -1,0 +1,119 @@
+"""Predictions for collections of dask, computed by whoever computes these, partition by partition."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import dask
+import dask.array as da
+import numpy as np
+
+from streammargin.errors import UsageError
+from streammargin.model.base import Model
+from streammargin.model.columns import ERROR
+from streammargin.sources.open import is_path, open_source
+from streammargin.tables.formats import is_ordered
+
+SCORES, LABELS, PROBABILITIES = "decision_function", "predict", "predict_proba"
+
+
+def predict(model: Model, data: Any, *, missing_columns: str = ERROR, unknown: str = "error") -> Any:
+    """`model.predict` of a collection, lazy: predicted labels, or numbers.
+
+    data: an Array, whose chunks of rows are kept; a DataFrame, which gives a Series with its index, or a DataFrame
+    where rows have several numbers; a path or a list of paths that the workers see, which give an Array.
+    """
+    return _lazily(model, data, LABELS, {"missing_columns": missing_columns, "unknown": unknown})
+
+
+def decision_function(model: Model, data: Any, *, missing_columns: str = ERROR, unknown: str = "error") -> Any:
+    """`model.decision_function` of a collection, lazy; data as for `predict`."""
+    return _lazily(model, data, SCORES, {"missing_columns": missing_columns, "unknown": unknown})
+
+
+def predict_proba(model: Model, data: Any, *, missing_columns: str = ERROR, unknown: str = "error") -> Any:
+    """`model.predict_proba` of a collection, lazy; data as for `predict`."""
+    model.check_probabilities()
+    return _lazily(model, data, PROBABILITIES, {"missing_columns": missing_columns, "unknown": unknown})
+
+
+def _lazily(model: Model, data: Any, what: str, given: dict[str, str]) -> Any:
+    if not isinstance(model, Model):
+        raise UsageError(f"the model must be one of streammargin, not {type(model).__name__}")
+    like = _of_none(model, what)
+    if hasattr(data, "map_blocks") and getattr(data, "ndim", 0) == 2:
+        return _of_array(model, data, what, given, like)
+    if hasattr(data, "map_partitions") and hasattr(data, "columns"):
+        names = _columns(model, what, like)
+        made = functools.partial(_frame, what=what, given=given, names=names)
+        return data.map_partitions(made, dask.delayed(model, pure=True), meta=_framed(data._meta, like, names))
+    paths = [data] if is_path(data) else data
+    if isinstance(paths, (list, tuple)) and paths and all(map(is_path, paths)):
+        return _of_paths(model, list(paths), what, given, like)
+    raise UsageError("predictions are of an Array of rows, a DataFrame, or paths; in memory use those of the model")
+
+
+def _of_none(model: Model, what: str) -> np.ndarray:
+    """What the model finds of no rows: its shape and type are those of any."""
+    scores = np.empty((0, model.answer.outputs))
+    if what == LABELS:
+        return model.labels_of(scores)
+    if what == PROBABILITIES:
+        return model.probabilities_of()(scores)
+    return scores[:, 0] if scores.shape[1] == 1 and model.outputs is None else scores
+
+
+def _columns(model: Model, what: str, like: np.ndarray) -> list[str] | None:
+    """The names of the columns where rows have several numbers; None for one."""
+    if like.ndim == 1:
+        return None
+    names: Sequence[Any] = model.classes_.tolist() if model.outputs is None else model.outputs
+    return [str(name) for name in names]
+
+
+def _found(model: Model, rows: Any, what: str, given: dict[str, str]) -> np.ndarray:
+    """What the model finds of some rows, which may be none."""
+    if hasattr(rows, "shape") and rows.shape[0] == 0:
+        return _of_none(model, what)
+    found: np.ndarray = getattr(model, what)(rows, **given)
+    return found
+
+
+def _of_array(model: Model, X: Any, what: str, given: dict[str, str], like: np.ndarray) -> Any:
+    """An Array with the chunks of rows of X."""
+    if X.numblocks[1] > 1:
+        X = X.rechunk({1: -1})
+    made = functools.partial(_block, what=what, given=given)
+    shape = {"drop_axis": 1} if like.ndim == 1 else {"chunks": (X.chunks[0], (like.shape[1],))}
+    return da.map_blocks(made, X, model=dask.delayed(model, pure=True), dtype=like.dtype, meta=like, **shape)
+
+
+def _block(rows: Any, model: Model, what: str, given: dict[str, str]) -> np.ndarray:
+    return _found(model, rows, what, given)
+
+
+def _frame(frame: Any, model: Model, what: str, given: dict[str, str], names: list[str] | None) -> Any:
+    return _framed(frame, _found(model, frame, what, given), names)
+
+
+def _framed(frame: Any, found: np.ndarray, names: list[str] | None) -> Any:
+    """Predictions with the index of the frame."""
+    import pandas as pd
+
+    return pd.Series(found, frame.index) if names is None else pd.DataFrame(found, frame.index, names)
+
+
+def _of_paths(model: Model, paths: list[Any], what: str, given: dict[str, str], like: np.ndarray) -> Any:
+    """An Array with a chunk for each file; how many rows a table has is not known before it is read."""
+    known, each = dask.delayed(model, pure=True), dask.delayed(_found, pure=False)
+    parts = []
+    for path in paths:
+        rows = float("nan")
+        if not is_ordered(path):
+            with open_source(path) as source:
+                rows = source.rows
+        shape = (rows, *like.shape[1:])
+        parts.append(da.from_delayed(each(known, path, what, given), shape, dtype=like.dtype, meta=like))
+    return da.concatenate(parts, axis=0, allow_unknown_chunksizes=True)

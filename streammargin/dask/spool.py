@@ -1,0 +1,196 @@
+"""The pieces of collections: written once by the workers, and again where they are lost."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import CancelledError
+from typing import Any
+
+import dask
+import pyarrow as pa
+from distributed import Client, Future, KilledWorker
+from distributed.comm import CommClosedError
+
+from streammargin.dask.partitions import Partitions
+from streammargin.dask.pieces import Piece, Written, remove
+from streammargin.dask.rounds import Round
+from streammargin.dask.write import How, Part, Tallies, peeked, reader_of, tallied, write
+from streammargin.errors import DataError, StreamMarginError
+from streammargin.files import temporary_folder
+from streammargin.sources.shards import ShardedSource
+from streammargin.tables.learn import learn
+from streammargin.tables.readers.base import Reader
+from streammargin.tables.schema import Column, Schema
+from streammargin.tables.spool import scratch
+from streammargin.tables.tally import Tally, together
+
+LOST = (KilledWorker, CancelledError, TimeoutError, CommClosedError)  # and not an error of the collection
+
+
+class Spool:
+    """The pieces of a training. folder: one that all workers share; None: they are in the workers' own."""
+
+    def __init__(self, client: Client, folder: str | None) -> None:
+        self.client = client
+        self.shared = folder is not None
+        self.folder: str = os.path.join(folder or "", f"streammargin-{uuid.uuid4().hex}")
+        self._parts: dict[str, tuple[Any, Part, str]] = {}  # of each file: what is computed, the part, its digest
+        self._files: dict[str, str] = {}  # of each piece by name
+        self._held: dict[str, set[str]] = {}  # files of each worker
+        self._gone: set[str] = set()  # files that are no longer in the shared folder
+
+    def close(self) -> None:
+        """Remove the pieces."""
+        if not self._parts:
+            return
+        if self.shared:
+            shutil.rmtree(self.folder, ignore_errors=True)
+        with contextlib.suppress(Exception):  # the cluster may have ended, and with it what its workers had
+            self.client.run(remove, self.folder, on_error="ignore", wait=False)
+
+    # where the pieces are
+
+    def files_of(self, names: Iterable[str]) -> set[str]:
+        """The files of those of these names that are pieces."""
+        return {self._files[name] for name in names if name in self._files}
+
+    def holders(self, files: set[str], workers: Sequence[str]) -> Iterator[str]:
+        """Those of these workers that have all these files, with the fewest pieces first; none for none."""
+        if files and not self.shared:
+            able = [one for one in workers if files <= self._held.get(one, set())]
+            yield from sorted(able, key=lambda one: len(self._held[one]))
+
+    def found(self, address: str, files: set[str]) -> None:
+        """A worker has these."""
+        self._held.setdefault(address, set()).update(files)
+        self._gone -= files
+
+    def lost(self, address: str, files: Iterable[str]) -> None:
+        """A worker lacks these."""
+        self._held.setdefault(address, set()).difference_update(files)
+        self._gone.update(files)
+
+    def again(self, files: set[str], address: str) -> list[Future]:
+        """Have those of these pieces written that a worker lacks."""
+        lacking = files & self._gone if self.shared else files - self._held.get(address, set())
+        tasks = [_task(write, *self._parts[file]) for file in sorted(lacking)]
+        return list(self.client.compute(tasks, workers=[address], allow_other_workers=True)) if tasks else []
+
+    # how they come there
+
+    def write(
+        self, stack: contextlib.ExitStack, rows: Partitions, roles: Callable[[Reader], How]
+    ) -> tuple[ShardedSource, How | None]:  # fmt: skip
+        """The rows of a collection as a source, and what made them of frames.
+
+        roles: what the columns of frames are. Raises DataError, UsageError, ReadWriteError; errors of the collection
+        pass unchanged.
+        """
+        columns = self._columns(rows) if rows.columns is None else rows.columns
+        how = None
+        if columns is not None:
+            frames = _Frames(self, rows, columns)
+            how = roles(frames)
+        parts = self._named(rows, how)
+        found = self._each(write, rows, parts, "")
+        if how is not None and None in found:
+            how = how._replace(schema=learn(how.table(frames), tally=frames.tally).schema)
+            parts = self._named(rows, how)
+            found = self._each(write, rows, parts, "")
+        source = ShardedSource(self._pieces(stack, rows, parts, found))
+        if how is not None and how.schema is None:
+            how = how._replace(schema=Schema(tuple(map(Column, how.values)), how.label))
+        return source, how
+
+    def _columns(self, rows: Partitions) -> list[str] | None:
+        """The columns of frames; None for batches. Of the first partition with rows."""
+        for number, part in enumerate(self._named(rows, None)):
+            [found] = self._each(peeked, rows._replace(parts=[rows.parts[number]]), [part])
+            if found is not False:
+                return None if found is True else found
+        raise DataError(f"{rows.name} has no rows; check the input")
+
+    def _named(self, rows: Partitions, how: How | None) -> list[Part]:
+        folder = os.path.join(self.folder, rows.name.replace(" ", "-"))
+        return [Part(rows.name, k, os.path.join(folder, f"{k}.h5"), how) for k in range(len(rows.parts))]
+
+    def _pieces(
+        self, stack: contextlib.ExitStack, rows: Partitions, parts: list[Part], found: list[Written]
+    ) -> list[Piece]:  # fmt: skip
+        """Those of the partitions that have rows."""
+        home = stack.enter_context(temporary_folder(os.path.join(scratch(), "rows")))
+        pieces = []
+        for data, part, known in zip(rows.parts, parts, found, strict=True):
+            if not known.rows:
+                continue
+            path = os.path.join(home, f"{part.number}.h5")
+            with open(path, "wb") as file:
+                file.write(known.husk)
+            pieces.append(Piece(part.name, part.file, path, known.facts, known.digest))
+            self._parts[part.file] = data, part, known.digest
+            self._files[part.name] = part.file
+            self.found(known.address, {part.file})
+        if not pieces:
+            raise DataError(f"{rows.name} has no rows; check the input")
+        return pieces
+
+    def _each(self, function: Callable[..., Any], rows: Partitions, parts: list[Part], *given: Any) -> list[Any]:
+        """What this function, by any workers, makes of each partition."""
+        found: dict[int, Any] = {}
+        todo = list(range(len(parts)))
+        round_ = Round(self.client)
+        while todo or round_.asked:
+            workers = round_.workers()
+            if todo and workers:
+                tasks = [_task(function, rows.parts[k], parts[k], *given) for k in todo]
+                for future, k in zip(self.client.compute(tasks), todo, strict=True):
+                    round_.put(future, k)
+                todo = []
+            for k, answer in round_.answers():
+                if isinstance(answer, LOST):
+                    round_.failed(answer, f"computed {rows.name}")
+                    todo.append(k)
+                elif isinstance(answer, Exception):  # of the rows, or of the collection
+                    raise answer
+                else:
+                    found[k] = answer
+        return [found[k] for k in range(len(parts))]
+
+
+def _task(function: Callable[..., Any], data: Any, *given: Any) -> Any:
+    """This function of a partition, as a task that is done anew each time."""
+    return dask.delayed(function, pure=False)(data, *given)
+
+
+class _Frames(Reader):
+    """The columns of all partitions, for who learns a schema of them."""
+
+    def __init__(self, spool: Spool, rows: Partitions, columns: list[str]) -> None:
+        self.spool, self.rows, self.name, self.columns = spool, rows, rows.name, columns
+        self._at = 0, 0  # the partition of the latest batch, and the rows before it
+
+    def tally(
+        self, reader: Reader, columns: Sequence[str], others: Sequence[str], words: frozenset[str], label: str = ""
+    ) -> dict[str, Tally]:  # fmt: skip
+        """`tally` of all partitions, by the workers."""
+        parts = self.spool._named(self.rows, None)
+        found: list[Tallies] = self.spool._each(tallied, self.rows, parts, (columns, others, words, label))
+        return together(self.name, found)
+
+    def batches(self, columns: Sequence[str], words: frozenset[str]) -> Iterator[pa.RecordBatch]:
+        """To name a row: of a partition at a time, in this process."""
+        first = 0
+        for part, data in zip(self.spool._named(self.rows, None), self.rows.parts, strict=True):
+            reader = reader_of(self.spool.client.compute(data).result(), part)
+            self._at = part.number, first
+            for batch in () if reader is None else reader.batches(columns, words):
+                yield batch
+                first += batch.num_rows
+
+    def place(self, row: int) -> str:
+        partition, first = self._at
+        return f"partition {partition}, row {row - first}"

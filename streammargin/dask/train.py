@@ -1,0 +1,163 @@
+"""Train on rows that the workers of a dask cluster read, or have computed."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import glob
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from distributed import Client
+from distributed.comm import parse_address, parse_host_port
+
+from streammargin.api import checked, train_by
+from streammargin.dask.cluster import Cluster
+from streammargin.dask.partitions import is_collection, partitions
+from streammargin.dask.spool import Spool
+from streammargin.dask.write import How
+from streammargin.driver.events import Listener
+from streammargin.errors import InputMissingError, ReadWriteError, UsageError
+from streammargin.options.others import refuse
+from streammargin.options.table import Options
+from streammargin.result import TrainResult
+from streammargin.sinks.console import watched
+from streammargin.sources.open import is_path
+from streammargin.tables.asked import ERROR
+from streammargin.tables.formats import is_matrix, is_table
+from streammargin.tables.readers.base import Reader
+from streammargin.tables.table import matched, with_roles
+from streammargin.training.tables import NAMES, SPOOL, asked_of
+
+
+def train(
+    client: Client, data: object, *, verbose: bool = False, listeners: Iterable[Listener] = (),
+    should_stop: Callable[[], str | None] | None = None, **options: Any,
+) -> TrainResult:  # fmt: skip
+    """`streammargin.train` with the rows read by the workers of a dask cluster.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        Its workers open the files themselves, and read a block at a time, within `memory` each.
+    data : path, list of paths, pattern such as "/shared/part-*.h5", or a collection of dask
+        Files of rows that all workers see under the same path. They are shards of one data set. Of a collection, each
+        worker computes its partitions once, and writes their rows to its local directory, or to `spool`, a folder that
+        all workers share. Collections are a DataFrame (`y`: the column of the labels, or a Series); the pair (X, y) of
+        Arrays or of a DataFrame and a Series; a Bag of frames or of batches (X, y) or (X, y, sample_weight); and a list
+        of Delayed ones. `valid` may be a collection as well.
+    verbose, listeners, should_stop, **options : as for `streammargin.train`
+
+    Raises
+    ------
+    UsageError, DataError, InputMissingError; errors of the collection pass unchanged
+    ReadWriteError : the scheduler has ended, no worker is left, or tasks end without an answer
+    """
+    if not isinstance(client, Client):
+        raise UsageError(f"client must be a distributed.Client, not {type(client).__name__}")
+    unknown = options.keys() - vars(Options()).keys()
+    if unknown:
+        refuse(unknown)
+        raise TypeError(f"train() got an unexpected keyword argument {min(unknown)!r}")
+    given = Options.of(options)
+    sinks: list[Listener] = [*checked(listeners), *watched(verbose, given.max_seconds)]
+    return train_on(client, data, given, sinks, should_stop)
+
+
+def train_on(
+    client: Client, data: object, options: Options, listeners: Iterable[Listener],
+    should_stop: Callable[[], str | None] | None,
+) -> TrainResult:  # fmt: skip
+    """`train` with its options as one object."""
+    if options.spool is not None:
+        options = replace(options, spool=os.path.abspath(options.spool))
+    with contextlib.ExitStack() as stack:
+        spool = stack.enter_context(contextlib.closing(Spool(client, options.spool)))
+        how = None
+        if is_collection(data):
+            data, how, options = _spooled(stack, spool, data, options)
+        else:
+            data = _files(data)
+            if options.spool is None and (is_table(data) or is_matrix(data)):
+                raise UsageError(
+                    "workers read HDF5 files; give `spool=DIR` on a file system that all of them share: the rows are "
+                    "written there once"
+                )
+        if is_collection(options.valid):
+            options = replace(options, valid=_held_out(stack, spool, how, options))
+        elif options.valid is not None and is_path(options.valid):
+            options = replace(options, valid=os.path.abspath(options.valid))
+        return train_by(data, options, listeners, should_stop, functools.partial(Cluster, client, spool))
+
+
+def _spooled(
+    stack: contextlib.ExitStack, spool: Spool, data: object, options: Options
+) -> tuple[object, How | None, Options]:
+    """A collection as a source, with the roles of its columns if it has frames, and the options that it leaves."""
+    own = {name: getattr(options, name) for name in ("y", "sample_weight")}
+    named = {name: value for name, value in own.items() if isinstance(value, (str, int))}
+    rows = partitions(data, *(None if name in named else value for name, value in own.items()), held_out=False)
+
+    def roles(frames: Reader) -> How:
+        label, weight = (given or named.get(name) for given, name in zip(rows.beside, own, strict=True))
+        table = with_roles(frames, replace(asked_of(options), y=label), weight)  # type: ignore[arg-type]  # names
+        return How(table.asked, table.values, table.label, table.weight)
+
+    source, how = spool.write(stack, rows, roles)
+    asked = [*named, *(name for name in NAMES if name != SPOOL and getattr(options, name) is not None)]
+    if how is None and asked:
+        raise UsageError(f"`{asked[0]}` is for frames, whose columns have names; {rows.name} has none")
+    return source, how, Options.of({**vars(options), **dict.fromkeys([*own, *NAMES])})
+
+
+def _held_out(stack: contextlib.ExitStack, spool: Spool, how: How | None, options: Options) -> object:
+    """Held-out rows of a collection as a source; how: what the rows of the training were made by, if of frames."""
+    rows = partitions(options.valid, None, None, held_out=True)
+
+    def roles(frames: Reader) -> How:
+        if how is None or how.schema is None:
+            raise UsageError("held-out rows are frames, and those of the training are not; give both alike")
+        label = rows.beside[0] or how.label
+        schema = matched(frames, how.schema, label)
+        asked = replace(how.asked, unknown=options.unknown or ERROR)
+        return How(asked, tuple(column.name for column in schema.columns), label, "", schema)
+
+    return spool.write(stack, rows, roles)[0]
+
+
+def _files(data: object) -> object:
+    """Paths that mean the same in each process; a pattern is replaced by the files that it matches, in order."""
+    if isinstance(data, (list, tuple)) and data and all(map(is_path, data)):
+        return [os.path.abspath(part) for part in data]
+    if not is_path(data):
+        raise UsageError(
+            "workers read files by themselves; give a path, a list of paths, a pattern like part-*.h5, or a collection "
+            "of dask"
+        )
+    path = os.path.abspath(data)
+    if os.path.lexists(path) or not glob.has_magic(path):
+        return path
+    if not (found := sorted(glob.glob(path))):
+        raise InputMissingError(f"no file matches {data}")
+    return found
+
+
+@contextlib.contextmanager
+def connected(scheduler: str) -> Iterator[Client]:
+    """A client of the scheduler with this address, or with this file of its address. ReadWriteError without one."""
+    address = scheduler
+    try:
+        if os.path.isfile(scheduler):
+            with open(scheduler, encoding="utf-8") as file:
+                address = json.load(file)["address"]
+        parse_host_port(parse_address(address)[1])  # a client takes a minute to refuse a malformed one
+        client = Client(address, set_as_default=False)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:  # a TimeoutError is an OSError
+        raise ReadWriteError(
+            f"no dask scheduler answers at {scheduler} ({type(error).__name__}); start one with: dask scheduler"
+        ) from error
+    with client:
+        yield client

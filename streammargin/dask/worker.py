@@ -1,0 +1,141 @@
+"""What a worker does in a round: it reads its shards, and adds up what they contribute."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import cloudpickle
+import numpy as np
+from distributed import get_worker
+
+from streammargin.compiled.overloads import expose
+from streammargin.dask.pieces import lacks
+from streammargin.driver.holders import Holders, Parts, Visits
+from streammargin.driver.prefetch import BlockReader, ReadCounts
+from streammargin.errors import StreamMarginError, UsageError
+from streammargin.solvers import roles
+from streammargin.solvers.problem import Problem
+from streammargin.version import __version__
+from streammargin.workers import Workers
+
+OPENED = 4  # readers that a worker keeps open: of the rows, stored and scaled, and of held-out rows
+
+Node = tuple[int, int]  # of the tree: its level, 0 for a shard, and its number there
+Tree = dict[Node, Parts]  # sums of some nodes, none of which is below another
+
+
+class Answer(NamedTuple):
+    """What a task found: sums of nodes of the tree, what was read, and by which worker.
+
+    known: whether it had the recipe; lacking: files of pieces that it had not.
+    """
+
+    sums: Tree
+    counts: ReadCounts
+    address: str
+    known: bool = True
+    lacking: Sequence[str] = ()
+
+
+def climb(tree: Tree, shards: int, node: Node, parts: Parts, visits: Visits) -> None:
+    """Put the sums of a node into the tree, added to those of the node beside it where these are there, and so on up.
+
+    shards: of all rows, the leaves of the tree.
+    """
+    level, number = node
+    while shards > 1 << level:
+        beside, width = number ^ 1, -(-shards >> level)
+        if beside < width:
+            if (level, beside) not in tree:
+                break
+            pair = [tree.pop((level, beside)), parts]
+            parts, later = pair if beside < number else pair[::-1]
+            for (visit, _), part, other in zip(visits, parts, later, strict=True):
+                roles.merge(part, other, visit.sums)
+        level, number = level + 1, number >> 1
+    tree[level, number] = parts
+
+
+@dataclass
+class _Opened:
+    """The rows of a recipe in a worker; one task at a time uses their buffers, which fit these pieces."""
+
+    reader: BlockReader
+    ends: np.ndarray
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    pieces: set[str] = field(default_factory=set)
+
+
+_opened: dict[tuple[str, str], _Opened] = {}  # by worker and recipe
+_opening = threading.Lock()
+
+
+def _open(token: str, recipe: bytes | None) -> _Opened | None:
+    """The rows of a recipe, opened once; None where they are not open, and it is not given."""
+    key = (get_worker().address, token)
+    with _opening:
+        if key not in _opened and recipe is not None:
+            version, source, blocks, buffers, labels, ends = cloudpickle.loads(recipe)
+            if version != __version__:
+                raise UsageError(
+                    f"a worker has streammargin {__version__}, not {version}; install one version everywhere"
+                )
+            while len(_opened) >= OPENED:
+                del _opened[next(iter(_opened))]
+            _opened[key] = _Opened(BlockReader(source, blocks, buffers, labels=labels), ends)
+        return _opened.get(key)
+
+
+def work(
+    token: str, recipe: bytes | None, order: bytes, shards: list[int], pieces: set[str], written: list[Any]
+) -> Answer | StreamMarginError:
+    """Visit these shards, in a worker; an error is an answer, too, so that it is not asked again.
+
+    pieces: the files that the shards are in, of rows of a collection; written: what became of those written just now.
+    """
+    address = get_worker().address
+    try:
+        for found in written:
+            if isinstance(found, StreamMarginError):
+                return found
+        if lacking := lacks(pieces):
+            return Answer({}, ReadCounts(), address, lacking=lacking)
+        opened = _open(token, recipe)
+        if opened is None:
+            return Answer({}, ReadCounts(), address, known=False)
+        problem, visits = cloudpickle.loads(order)
+        with opened.lock, np.errstate(all="ignore"):
+            if not pieces <= opened.pieces:
+                opened.reader.release()
+                opened.pieces |= pieces
+            workers = Workers(get_worker().state.nthreads)
+            return _visit(opened, replace(problem, workers=workers), visits, shards, address)
+    except StreamMarginError as error:
+        return error
+
+
+def _visit(opened: _Opened, problem: Problem, visits: Visits, shards: list[int], address: str) -> Answer:
+    expose(type(problem.loss))
+    expose(type(problem.norm))
+    reader, ends = opened.reader, opened.ends
+    reader.counts = ReadCounts()
+    tree: Tree = {}
+    try:
+        found = Holders(reader, ends).visit(problem, visits, np.array(shards))
+        for shard, (_, parts) in zip(shards, found, strict=True):  # type: ignore[misc]  # they are here
+            climb(tree, len(ends) - 1, (0, shard), parts, visits)
+    finally:
+        problem.workers.close()
+    for parts in tree.values():
+        parts[:] = [roles.returned(part, visit.sums) for (visit, _), part in zip(visits, parts, strict=True)]
+    return Answer(tree, reader.counts, address)
+
+
+def forget(folder: str) -> None:
+    """Close what is open of the pieces in this folder."""
+    with _opening:
+        for key in [key for key, opened in _opened.items() if any(file.startswith(folder) for file in opened.pieces)]:
+            del _opened[key]

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, settings
 from numba.core import event
 
 from streammargin.cli.main import main
+from streammargin.driver import plan
 
 HANGS = 900  # seconds for what takes a few, however busy the machine is: who takes longer does not come back
 
@@ -156,3 +157,20 @@ def no_slow_compiling(slow_to_compile):
     slow_to_compile.found.clear()
     yield
     assert not slow_to_compile.found
+
+
+@pytest.fixture(scope="module")
+def client():
+    """Of a cluster of two processes of dask."""
+    distributed = pytest.importorskip("distributed")
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+    ):
+        yield client
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    """Rows are read in blocks of 8 KB by the workers of a cluster."""
+    monkeypatch.setattr(plan, "EVEN_BYTES", 1 << 13)

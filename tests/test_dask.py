@@ -2,8 +2,6 @@
 
 import os
 import shutil
-import signal
-from contextlib import contextmanager
 from itertools import pairwise
 
 import numpy as np
@@ -11,31 +9,19 @@ import pytest
 from conftest import write_h5
 
 import streammargin as sm
-from streammargin.driver import plan
 
 pytest.importorskip("distributed")
 
+from clusters import NEEDED, bits, killing, on_one_worker
 from distributed import Client, LocalCluster
 
 from streammargin.dask import cluster as on_cluster
 from streammargin.dask import rounds, worker
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
-NEEDED = {"memory": "64M", "tol": 1e-4}
-
-
-@pytest.fixture(scope="module")
-def client():
-    with (
-        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
-        Client(cluster, set_as_default=False) as client,
-    ):
-        yield client
-
-
-@pytest.fixture(autouse=True)
-def small_blocks(monkeypatch):
-    monkeypatch.setattr(plan, "EVEN_BYTES", 1 << 13)
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning"),
+    pytest.mark.usefixtures("small_blocks"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -57,41 +43,6 @@ def files(rows, tmp_path_factory):
         write_h5(folder / f"part-{k}.h5", X[first:stop], np.where(y[first:stop] > 0, "yes", "no").astype("S"))
         for k, (first, stop) in enumerate(pairwise(ends))
     ]
-
-
-def bits(result):
-    return [result.model.coef_.tobytes(), result.model.intercept_.tobytes(), result.certificate.to_dict()]
-
-
-@contextmanager
-def on_one_worker(monkeypatch):
-    """All tasks are asked of the first worker."""
-    both = rounds.Round.workers
-    with monkeypatch.context() as patched:
-        patched.setattr(rounds.Round, "workers", lambda self: both(self)[:1])
-        yield
-
-
-def killing(monkeypatch, client, number):
-    """Kill the worker that is asked last, with SIGKILL, while round `number`, from 0, waits for its answers."""
-    made, begun, of_worker = [], [], client.run(os.getpid)
-    answers, ask = rounds.Round.answers, on_cluster.Cluster._ask
-
-    def asked(self, round_, address, *given):
-        if round_ not in begun:
-            begun.append(round_)
-        round_.last = address
-        ask(self, round_, address, *given)
-
-    def killed(self):
-        if self in begun[number : number + 1] and not made:
-            made.append(self.last)
-            os.kill(of_worker[self.last], signal.SIGKILL)
-        return answers(self)
-
-    monkeypatch.setattr(rounds.Round, "answers", killed)
-    monkeypatch.setattr(on_cluster.Cluster, "_ask", asked)
-    return made
 
 
 @pytest.mark.parametrize(

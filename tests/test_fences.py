@@ -1,4 +1,4 @@
-"""The core works without the methods of the papers, and without the file for dask: nothing of it needs them."""
+"""The core works without the methods of the papers, and without the folder for dask: nothing of it needs them."""
 
 import os
 import subprocess
@@ -11,7 +11,7 @@ import streammargin
 from streammargin.solvers.registry import names
 
 PACKAGE = Path(streammargin.__file__).parent
-FENCED = ["solvers/papers", "dask.py"]
+FENCED = ["solvers/papers", "dask"]
 TRAIN = """
 import numpy as np
 import streammargin as sm
@@ -31,7 +31,7 @@ print(sm.__file__, *names())
 
 
 def without(folder, place):
-    """A copy of the package without this folder or file; it shares files, and kernels that are compiled."""
+    """A copy of the package without this folder; it shares files, and kernels that are compiled."""
     for path in PACKAGE.rglob("*"):
         inside = path.relative_to(PACKAGE)
         if (
@@ -59,4 +59,4 @@ def test_the_core_trains_without_a_fenced_folder(folder, tmp_path):
     file, *words = ran.stdout.split()
     gone = {path.stem.replace("_", "-") for path in (PACKAGE / folder).glob("*.py")} & set(names())
     assert file.startswith(str(tmp_path)) and set(words) == set(names()) - gone
-    assert gone or folder == "dask.py"  # which has no words
+    assert gone or folder == "dask"  # which has no words

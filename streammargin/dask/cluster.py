@@ -19,7 +19,7 @@ from distributed import Client
 
 from streammargin.dask.rounds import Round
 from streammargin.dask.spool import Spool
-from streammargin.dask.worker import Answer, Tree, climb, work
+from streammargin.dask.worker import Tree, climb, work
 from streammargin.driver import plan
 from streammargin.driver.holders import Holders, Parts, Visits
 from streammargin.driver.prefetch import BlockReader, ReadCounts
@@ -117,7 +117,7 @@ class Cluster(Holders):
         count = min(len(workers), len(shards))
         sizes = np.diff(np.linspace(0, len(shards), count + 1).astype(int)).tolist() + [0] * (len(workers) - count)
         own: dict[str, list[int]] = {worker: [] for worker in workers}
-        left = []
+        left: list[int] = []
         for shard in sorted(shards):
             able = (one for one in self.spool.holders(self._pieces[shard], workers) if len(own[one]) < max(sizes))
             own.get(next(able, ""), left).append(shard)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-import shutil
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable
@@ -78,15 +77,11 @@ def written(path: str) -> Written:
     return Written(get_worker().address, source.rows, facts, digest, husk(path))
 
 
-async def remove(folder: str, dask_worker: Any) -> None:
-    """Remove the pieces in this folder of a worker, and close them. A coroutine, for which nobody has to wait."""
-    from streammargin.dask.worker import forget
-
-    forget(folder)
+def close(folder: str) -> None:
+    """Close the pieces in this folder, once nobody reads them."""
     with _lock:
         for path in [path for path in _open if f"{os.sep}{folder}{os.sep}" in path]:
             del _open[path]
-    shutil.rmtree(os.path.join(dask_worker.local_directory, folder), ignore_errors=True)
 
 
 class _Opened(View):

@@ -16,10 +16,11 @@ from distributed import Client, Future, KilledWorker
 from distributed.comm import CommClosedError
 
 from streammargin.dask.partitions import Partitions
-from streammargin.dask.pieces import Piece, Written, remove
+from streammargin.dask.pieces import Piece, Written
 from streammargin.dask.rounds import Round
+from streammargin.dask.worker import remove
 from streammargin.dask.write import How, Part, Tallies, peeked, reader_of, tallied, write
-from streammargin.errors import DataError, StreamMarginError
+from streammargin.errors import DataError
 from streammargin.files import temporary_folder
 from streammargin.sources.shards import ShardedSource
 from streammargin.tables.learn import learn

@@ -45,7 +45,7 @@ def train(
         Its workers open the files themselves, and read a block at a time, within `memory` each.
     data : path, list of paths, pattern such as "/shared/part-*.h5", or a collection of dask
         Files of rows that all workers see under the same path. They are shards of one data set. Of a collection, each
-        worker computes its partitions once, and writes their rows to its local directory, or to `spool`, a folder that
+        worker computes its partitions once. It writes their rows to its local directory, or to `spool`, a folder that
         all workers share. Collections are a DataFrame (`y`: the column of the labels, or a Series); the pair (X, y) of
         Arrays or of a DataFrame and a Series; a Bag of frames or of batches (X, y) or (X, y, sample_weight); and a list
         of Delayed ones. `valid` may be a collection as well.
@@ -99,7 +99,8 @@ def _spooled(
     """A collection as a source, with the roles of its columns if it has frames, and the options that it leaves."""
     own = {name: getattr(options, name) for name in ("y", "sample_weight")}
     named = {name: value for name, value in own.items() if isinstance(value, (str, int))}
-    rows = partitions(data, *(None if name in named else value for name, value in own.items()), held_out=False)
+    y, weight = (None if name in named else value for name, value in own.items())
+    rows = partitions(data, y, weight, held_out=False)
 
     def roles(frames: Reader) -> How:
         label, weight = (given or named.get(name) for given, name in zip(rows.beside, own, strict=True))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -12,7 +14,7 @@ import numpy as np
 from distributed import get_worker
 
 from streammargin.compiled.overloads import expose
-from streammargin.dask.pieces import lacks
+from streammargin.dask.pieces import close, lacks
 from streammargin.driver.holders import Holders, Parts, Visits
 from streammargin.driver.prefetch import BlockReader, ReadCounts
 from streammargin.errors import StreamMarginError, UsageError
@@ -134,8 +136,10 @@ def _visit(opened: _Opened, problem: Problem, visits: Visits, shards: list[int],
     return Answer(tree, reader.counts, address)
 
 
-def forget(folder: str) -> None:
-    """Close what is open of the pieces in this folder."""
+async def remove(folder: str, dask_worker: Any) -> None:
+    """Remove the pieces in this folder of a worker, and close them. A coroutine, for which nobody has to wait."""
     with _opening:
         for key in [key for key, opened in _opened.items() if any(file.startswith(folder) for file in opened.pieces)]:
             del _opened[key]
+    close(folder)
+    shutil.rmtree(os.path.join(dask_worker.local_directory, folder), ignore_errors=True)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from distributed import get_worker
 
 from streammargin.dask.pieces import Written, place, written
-from streammargin.errors import DataError, StreamMarginError
+from streammargin.errors import DataError, StreamMarginError, UsageError
 from streammargin.sources.hdf5.from_batches import write_batches
 from streammargin.tables.asked import Asked
 from streammargin.tables.formats import is_table
@@ -20,6 +21,7 @@ from streammargin.tables.spoolable import OfTable
 from streammargin.tables.table import Table
 from streammargin.tables.tally import Tally, tally
 
+T = TypeVar("T")
 Tallies = dict[str, Tally]
 Columns = tuple[Sequence[str], Sequence[str], frozenset[str], str]  # as `tally` takes them
 
@@ -52,18 +54,24 @@ class Part(NamedTuple):
         return f"partition {self.number} of {self.collection}"
 
 
-def _items(data: Any) -> list[Any]:
-    """The frames or batches of a partition that have rows."""
+def _items(data: Any, part: Part) -> list[Any]:
+    """The frames or batches of a partition that have rows. Raises UsageError where it has others."""
     if isinstance(data, tuple) or is_table(data):
         data = [data]
     elif isinstance(data, list) and data and not isinstance(data[0], (tuple, list)) and not is_table(data[0]):
         data = [tuple(data)]
-    return [item for item in data if not is_table(item) or len(item)]
+    items = list(data) if isinstance(data, Iterable) else [data]
+    for item in items:
+        if not isinstance(item, (tuple, list)) and not is_table(item):
+            raise UsageError(
+                f"{part.name} has a {type(item).__name__}; each is a frame, a batch (X, y), or a list of these"
+            )
+    return [item for item in items if not is_table(item) or len(item)]
 
 
 def reader_of(data: Any, part: Part) -> Reader | None:
     """A reader of the frames of a partition; None where it has no rows, or batches."""
-    items = _items(data)
+    items = _items(data, part)
     if not items or not is_table(items[0]):
         return None
     reader = open_table(items)
@@ -72,52 +80,65 @@ def reader_of(data: Any, part: Part) -> Reader | None:
     return reader
 
 
+def _answering(function: Callable[..., T]) -> Callable[..., T | StreamMarginError]:
+    """A function whose errors are answers, too, so that it is not asked again."""
+
+    @functools.wraps(function)
+    def answer(*given: Any) -> T | StreamMarginError:
+        try:
+            return function(*given)
+        except StreamMarginError as error:
+            return error
+
+    return answer
+
+
+@_answering
 def peeked(data: Any, part: Part) -> list[str] | bool:
     """The columns of a partition of frames; else whether it has batches."""
     reader = reader_of(data, part)
-    return bool(_items(data)) if reader is None else list(reader.columns)
+    return bool(_items(data, part)) if reader is None else list(reader.columns)
 
 
-def tallied(data: Any, part: Part, columns: Columns) -> Tallies | StreamMarginError:
+@_answering
+def tallied(data: Any, part: Part, columns: Columns) -> Tallies:
     """What the columns of a partition hold; {} without rows."""
-    try:
-        reader = reader_of(data, part)
-        return {} if reader is None else tally(reader, *columns)
-    except StreamMarginError as error:
-        return error
+    reader = reader_of(data, part)
+    return {} if reader is None else tally(reader, *columns)
 
 
-def write(data: Any, part: Part, digest: str) -> Written | None | StreamMarginError:
+@_answering
+def write(data: Any, part: Part, digest: str) -> Written | None:
     """Write the piece of a partition, in a worker; None where it is of numbers alone, but has other values.
 
-    digest: of the piece as it was written before; "" the first time. An error is an answer, too.
+    digest: of the piece as it was written before; "" the first time.
     """
-    try:
-        path = place(part.file)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        if part.how is None:
-            items = _items(data)
-            if not any(len(item) and _rows(item[0]) for item in items):
-                return Written(get_worker().address)
+    path = place(part.file)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    if part.how is None:
+        items = _items(data, part)
+        if not any(len(item) and _rows(item[0]) for item in items):
+            return Written(get_worker().address)
+        try:
             write_batches(items, path, None, True, {})
-        else:
-            reader = reader_of(data, part)
-            if reader is None:
-                return Written(get_worker().address)
-            rows = OfTable(part.how.table(reader), part.how.schema, told=False)
-            if part.how.schema is not None:
-                rows.write(path, True)
-            elif not rows.write_numbers(path, True):
-                return None
-        found = written(path)
-        if digest and found.digest != digest:
-            raise DataError(
-                f"{part.name} has other rows than when it was first computed; persist {part.collection}, or write it "
-                "to files, and train on these"
-            )
-        return found
-    except StreamMarginError as error:
-        return error if part.how is not None or digest else type(error)(f"{part.name}, {error.raw}")
+        except (DataError, UsageError) as error:
+            raise type(error)(f"{part.name}, {error.raw}") from None
+    else:
+        reader = reader_of(data, part)
+        if reader is None:
+            return Written(get_worker().address)
+        rows = OfTable(part.how.table(reader), part.how.schema, told=False)
+        if part.how.schema is not None:
+            rows.write(path, True)
+        elif not rows.write_numbers(path, True):
+            return None
+    found = written(path)
+    if digest and found.digest != digest:
+        raise DataError(
+            f"{part.name} has other rows than when it was first computed; persist {part.collection}, or write it to "
+            "files, and train on these"
+        )
+    return found
 
 
 def _rows(X: Any) -> int:

@@ -53,7 +53,7 @@ def learn(table: Table, schema: Schema | None = None, tally: Tallying = tally) -
     _check(table, reader.plain(), tallies)
     both = frozenset(name for name, found in tallies.items() if found.words and found.numbers)
     if both:
-        tallies = tally(reader, values, [*label, *others], words | both)
+        tallies = tally(reader, values, [*label, *others], words | both, "")
     _check_texts(table, tallies)
     columns = [
         Column(name, TEXT, ngrams=text[name]) if name in text else _column(table, name, tallies[name])

@@ -1,0 +1,306 @@
+"""Trainings on collections of dask: each worker writes the rows of its partitions once; and lazy predictions."""
+
+import os
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from conftest import write_h5
+
+import streammargin as sm
+from streammargin.model.io import load_model
+
+pytest.importorskip("distributed")
+pytest.importorskip("dask.dataframe")
+
+import dask
+import dask.array as da
+import dask.bag as db
+import dask.dataframe as dd
+import pandas as pd
+import scipy.sparse as sp
+from clusters import NEEDED, bits, killing, on_one_worker
+
+from streammargin.dask import pieces
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning"),
+    pytest.mark.usefixtures("small_blocks"),
+]
+ENDS = [0, 700, 1400, 2100, 2800, 3000]
+
+
+@pytest.fixture(scope="module")
+def rows():
+    """X (3000, 10), labels of two classes, sorted so that the first partitions have one alone."""
+    random = np.random.default_rng(7)
+    y = np.sort(random.integers(0, 3, 3000)) > 0
+    X = random.standard_normal((3000, 10)) + 0.8 * np.eye(2, 10)[y.astype(int)]
+    return X.astype(np.float32), np.where(y, "yes", "no")
+
+
+@pytest.fixture(scope="module")
+def frame(rows):
+    X, y = rows
+    return pd.DataFrame(X, columns=list("abcdefghij")).assign(label=y)
+
+
+@pytest.fixture(scope="module")
+def files(rows, tmp_path_factory):
+    """The same rows in files, of as many rows as a chunk each."""
+    folder = tmp_path_factory.mktemp("rows")
+    return [
+        write_h5(folder / f"{first}.h5", *(part[first:stop] for part in (rows[0], rows[1].astype("S"))))
+        for first, stop in pairwise(ENDS)
+    ]
+
+
+def arrays(rows):
+    return da.from_array(rows[0], chunks=(700, 4)), da.from_array(rows[1], chunks=900)
+
+
+def in_batches(rows):
+    """Delayed batches, one of them empty."""
+    ends = [*ENDS[:3], ENDS[2], *ENDS[3:]]
+    make = dask.delayed(lambda first, stop: (rows[0][first:stop], rows[1][first:stop]))
+    return [make(first, stop) for first, stop in pairwise(ends)]
+
+
+def some_frames(frame):
+    """Delayed frames, one of them empty."""
+    ends = [*ENDS[:3], ENDS[2], *ENDS[3:]]
+    make = dask.delayed(lambda first, stop: frame.iloc[first:stop])
+    return [make(first, stop) for first, stop in pairwise(ends)]
+
+
+def in_frames(frame):
+    """A DataFrame of unknown divisions, with an empty partition."""
+    return dd.from_delayed(some_frames(frame), meta=frame.iloc[:0], verify_meta=False)
+
+
+KINDS = {
+    "Arrays": lambda rows, frame: arrays(rows),
+    "sparse": lambda rows, frame: (arrays(rows)[0].rechunk((700, 10)).map_blocks(sp.csr_matrix), arrays(rows)[1]),
+    "batches": lambda rows, frame: in_batches(rows),
+    "Bag of batches": lambda rows, frame: db.from_delayed([dask.delayed(lambda b: [b])(b) for b in in_batches(rows)]),
+    "DataFrame": lambda rows, frame: in_frames(frame),
+    "DataFrame and Series": lambda rows, frame: (in_frames(frame).drop(columns="label"), in_frames(frame)["label"]),
+    "Bag of frames": lambda rows, frame: db.from_delayed([dask.delayed(lambda f: [f])(f) for f in some_frames(frame)]),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_collection_gives_the_bits_of_files_of_its_partitions(client, rows, frame, files, kind, monkeypatch):
+    found = sm.dask.train(client, KINDS[kind](rows, frame), **NEEDED)
+    if kind == "sparse":
+        with on_one_worker(monkeypatch):
+            again = sm.dask.train(client, KINDS[kind](rows, frame), **NEEDED)
+        assert bits(again) == bits(found)
+        assert found.certificate.primal == pytest.approx(sm.train(rows, **NEEDED).certificate.primal, rel=2e-4)
+    else:
+        assert bits(found) == bits(sm.dask.train(client, files, **NEEDED))
+
+
+def test_pieces_are_removed_at_the_end(client, rows, tmp_path):
+    def left():
+        folders = client.run(lambda dask_worker: dask_worker.local_directory).values()
+        return [file for folder in {*folders, str(tmp_path)} for _, _, names in os.walk(folder) for file in names
+                if file.endswith(".h5")]  # fmt: skip
+
+    seen = []
+    sm.dask.train(client, arrays(rows), listeners=[lambda event: seen.append(len(left()))], **NEEDED)
+    assert min(seen) == 5
+    sm.dask.train(client, arrays(rows), spool=str(tmp_path), listeners=[lambda event: seen.append(len(left()))],
+                  **NEEDED)  # fmt: skip
+    assert min(seen) == 5 and not left()
+
+
+@pytest.mark.parametrize("shared", [False, True], ids=["of workers", "shared"])
+def test_pieces_of_a_worker_that_is_killed_are_written_again(client, frame, files, shared, monkeypatch, tmp_path):
+    if shared:
+        monkeypatch.setitem(NEEDED, "spool", str(tmp_path))
+    data = in_frames(frame)
+    client.wait_for_workers(2)
+    killed = killing(monkeypatch, client, 3)
+    found = sm.dask.train(client, data, **NEEDED)
+    assert killed
+    client.wait_for_workers(2)
+    NEEDED.pop("spool", None)
+    assert bits(found) == bits(sm.dask.train(client, files, **NEEDED))
+
+
+def test_a_piece_that_is_gone_is_written_again(client, rows):
+    removed = []
+
+    def remove(event):
+        if event["event"] == "pass_end" and not removed:
+            for folder in client.run(lambda dask_worker: dask_worker.local_directory).values():
+                removed.extend(os.path.join(place, file) for place, _, names in os.walk(folder) for file in names
+                               if file == "2.h5")  # fmt: skip
+            os.unlink(removed[0])
+
+    found = sm.dask.train(client, arrays(rows), listeners=[remove], **NEEDED)
+    assert len(removed) == 1 and bits(found) == bits(sm.dask.train(client, arrays(rows), **NEEDED))
+
+
+def test_a_partition_with_other_rows_the_second_time_is_an_error(client, monkeypatch):
+    def batch():
+        X = np.random.default_rng(int.from_bytes(os.urandom(4))).standard_normal((3000, 5))
+        return X, X[:, 0] > 0.1 * X[:, 1]
+
+    client.wait_for_workers(2)
+    killing(monkeypatch, client, 2)
+    with pytest.raises(sm.DataError, match=r"partition \d of the batches has other rows than when it was first"):
+        sm.dask.train(client, [dask.delayed(batch, pure=False)() for _ in range(4)], C=100, memory="64M", tol=1e-9)
+    client.wait_for_workers(2)
+
+
+def test_words_and_gaps_make_the_schema_of_one_machine(client, frame, monkeypatch):
+    words = frame.assign(word=np.where(frame.a > 0, "long", "short"), gap=frame.b.where(frame.c > -1), code=1)
+    words.loc[2500:, "word"] = None
+    words.loc[1500:1600, "code"] = 2
+    data = dd.from_pandas(words, npartitions=5)
+    given = {"y": "label", "missing": "indicator", **NEEDED}
+    two = sm.dask.train(client, data, valid=data, **given)
+    with on_one_worker(monkeypatch):
+        one = sm.dask.train(client, data, valid=data, **given)
+    alone = sm.train(words, valid=words, **given)
+    assert bits(one) == bits(two)
+    assert two.model.schema == alone.model.schema
+    assert two.model.feature_names_in_.tolist() == alone.model.feature_names_in_.tolist()
+    assert two.certificate.primal == pytest.approx(alone.certificate.primal, rel=2e-4)
+    assert two.certificate.valid_error == pytest.approx(alone.certificate.valid_error, abs=0.01)
+    lazy = sm.dask.predict(two.model, data)
+    assert (lazy.compute() == two.model.predict(words)).all()
+
+
+@pytest.mark.parametrize(
+    "column, values, message",
+    [
+        ("gap", [1.0, None], r"the DataFrame, partition 1, row 0, column gap: the value is missing"),
+        ("mixed", ["1", "x"], r"partition 1, row 0, column mixed: 'x' is not a finite number"),
+        ("endless", [1.0, np.inf], r"partition 1, row 0, column endless: the value is infinite"),
+    ],
+)
+def test_a_value_that_is_no_number_is_named_by_partition_and_row(client, frame, column, values, message):
+    bad = frame.assign(**{column: [values[0]] * 1500 + [values[1]] + [values[0]] * 1499})
+    with pytest.raises(sm.DataError, match=message):
+        sm.dask.train(client, dd.from_pandas(bad, npartitions=2), **NEEDED)
+
+
+def test_weights_of_rows_and_several_columns_of_labels(client, rows):
+    X, y = rows
+    weight = np.linspace(0.0, 2.0, len(y))
+    found = sm.dask.train(client, arrays(rows), sample_weight=da.from_array(weight, chunks=500), **NEEDED)
+    alone = sm.train((X, y), sample_weight=weight, **NEEDED)
+    assert found.certificate.primal == pytest.approx(alone.certificate.primal, rel=2e-4)
+    several = np.stack([y == "yes", X[:, 0] > 0], axis=1).astype(int)
+    found = sm.dask.train(client, (arrays(rows)[0], several), **NEEDED)
+    alone = sm.train((X, several), **NEEDED)
+    assert found.certificate.primal == pytest.approx(alone.certificate.primal, rel=2e-4)
+
+
+def test_a_checkpoint_of_a_collection_goes_on_in_another_training(client, rows, tmp_path):
+    passes, saved = [], str(tmp_path / "saved")
+    first = sm.dask.train(
+        client, arrays(rows), checkpoint=saved, should_stop=lambda: "signal" if len(passes) == 3 else None,
+        listeners=[lambda event: passes.extend([1] * (event["event"] == "pass_end"))], **NEEDED,
+    )  # fmt: skip
+    assert first.reason == "signal" and first.resumable
+    rest = sm.dask.train(client, arrays(rows), checkpoint=saved, **NEEDED)
+    assert bits(rest) == bits(sm.dask.train(client, arrays(rows), **NEEDED))
+
+
+@pytest.mark.parametrize(
+    "data, options, message",
+    [
+        (lambda X, y: X, {}, r"the Array has no labels; give the pair \(X, y\)"),
+        (lambda X, y: (X, y[:50]), {}, "y has 50 entries for 3000 rows"),
+        (lambda X, y: (X[X[:, 0] > 0], y), {}, "their sizes are not known; give both the same partitions"),
+        (lambda X, y: (X, y), {"y": "label"}, "y is for frames, whose columns have names; the Array has none"),
+        (lambda X, y: (X, y), {"drop": ["a"]}, "drop is for frames"),
+        (
+            lambda X, y: [dask.delayed(lambda: 1)()],
+            {},
+            "partition 0 of the batches has a int; each is a frame, a batch",
+        ),
+    ],
+)
+def test_rows_that_do_not_fit_are_refused(client, rows, data, options, message):
+    with pytest.raises(sm.UsageError, match=message):
+        sm.dask.train(client, data(*arrays(rows)), **NEEDED | options)
+
+
+def test_an_error_of_the_collection_passes_unchanged(client, rows):
+    with pytest.raises(ZeroDivisionError):
+        sm.dask.train(client, [*in_batches(rows), dask.delayed(lambda: 1 / 0)()], **NEEDED)
+
+
+def test_no_rows_at_all_are_an_error(client, rows):
+    with pytest.raises(sm.DataError, match="the batches has no rows"):
+        sm.dask.train(client, [dask.delayed((rows[0][:0], rows[1][:0]))], **NEEDED)
+
+
+@pytest.fixture(scope="module")
+def models(rows, tmp_path_factory):
+    """Two classes, three classes with probabilities, numbers."""
+    X, y = rows
+    three = np.where(X[:, 0] > 1, "more", y)
+    fitted = [sm.train((X, y), C=0.1), sm.train((X, three), loss="logistic", C=0.1),
+              sm.train((X, X[:, 0] + X[:, 1]), loss="squared_error")]  # fmt: skip
+    folder = tmp_path_factory.mktemp("models")
+    for k, each in enumerate(fitted):
+        each.model.save(folder / f"{k}.npz")
+    return [load_model(folder / f"{k}.npz") for k in range(3)]
+
+
+@pytest.mark.parametrize("what", ["predict", "decision_function", "predict_proba"])
+@pytest.mark.parametrize("which", [0, 1, 2])
+def test_predictions_are_lazy_and_those_of_the_model(rows, frame, models, which, what):
+    model = models[which]
+    if what == "predict_proba" and which != 1:
+        with pytest.raises(sm.UsageError, match="no probabilities"):
+            sm.dask.predict_proba(model, arrays(rows)[0])
+        return
+    want = getattr(model, what)(rows[0])
+    of = getattr(sm.dask, what)
+    lazy = of(model, arrays(rows)[0])
+    assert (lazy.shape, lazy.dtype, lazy.chunks[0]) == (want.shape, want.dtype, (700, 700, 700, 700, 200))
+    np.testing.assert_array_equal(lazy.compute(scheduler="synchronous"), want)
+    lazy = of(model, in_frames(frame).drop(columns="label"))
+    found = lazy.compute(scheduler="synchronous")
+    np.testing.assert_array_equal(found.to_numpy(), want)
+    assert found.index.tolist() == frame.index.tolist()
+    if want.ndim > 1:
+        assert list(lazy.columns) == list(found.columns) == model.classes_.tolist()
+    else:
+        assert lazy.dtype == found.dtype
+
+
+def test_predictions_of_files_of_unknown_chunks_and_of_nothing_else(rows, files, models, tmp_path):
+    model = models[0]
+    lazy = sm.dask.predict(model, files)
+    assert lazy.chunks == ((700, 700, 700, 700, 200),)
+    np.testing.assert_array_equal(lazy.compute(scheduler="synchronous"), model.predict(files))
+    X = arrays(rows)[0]
+    some = sm.dask.predict(model, X[X[:, 0] > 0]).compute(scheduler="synchronous")
+    np.testing.assert_array_equal(some, model.predict(rows[0][rows[0][:, 0] > 0]))
+    np.savetxt(tmp_path / "rows.csv", rows[0][:50], delimiter=",", fmt="%.9g")
+    lazy = sm.dask.predict(model, str(tmp_path / "rows.csv"))
+    np.testing.assert_array_equal(lazy.compute(scheduler="synchronous"), model.predict(rows[0][:50]))
+    for data in (rows[0], [1], None):
+        with pytest.raises(sm.UsageError, match="predictions are of an Array of rows, a DataFrame, or paths"):
+            sm.dask.predict(model, data)
+    with pytest.raises(sm.UsageError, match="the model must be one of streammargin, not int"):
+        sm.dask.predict(3, X)
+
+
+def test_pieces_that_are_not_used_for_long_are_closed(rows, tmp_path, monkeypatch):
+    monkeypatch.setattr(pieces, "OPEN", 2)
+    before = len(os.listdir("/proc/self/fd")) if os.path.exists("/proc/self/fd") else 0
+    for k in range(20):
+        path = write_h5(tmp_path / f"{k}.h5", rows[0], np.arange(3000))
+        piece = pieces.Piece("part", f"{k}.h5", path, (3000, 10, 30000, np.dtype(np.float32), False), "")
+        assert piece.labels_as(np.asarray)[3:5].tolist() == [3, 4]
+    if before:
+        assert len(os.listdir("/proc/self/fd")) <= before + 8

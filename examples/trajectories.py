@@ -39,11 +39,12 @@ def states(solver, X, y, passes, **problem):
     method = method.stages()[method.first(told)].solver
     state, active, block = method.start(told, labels_of(y)), np.arange(1), DenseBlock(np.ascontiguousarray(X), 0.0)
     for index in range(method.prologue):
-        method.begin_prologue(told, state, index)
-        leaves.carry_out(told, state, method.prologue_visit(told, state, index), [(0, block)])
-    for number in range(1, passes + 1):
-        method.begin_pass(told, state, number, np.arange(told.groups))
+        visit = method.prologue_visit(told, state, index)
+        visit.begin(told, state, *visit.arguments)
+        leaves.carry_out(told, state, visit, [(0, block)])
+    for state.number in range(1, passes + 1):
         visit = method.visit(told, state, active)
+        visit.begin(told, state, active)
         while visit.prepare is not None and visit.prepare(told, state, active, block) is not None:
             pass  # a unit of the work
         while leaves.carry_out(told, state, visit, [(0, block)]) is not None:

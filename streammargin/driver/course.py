@@ -251,7 +251,7 @@ class Course:
 
     def over(self, k: int, figures: Figures) -> bool:
         """Whether group k needs no more passes."""
-        reached = self.solver.reached(self.problem, k, figures) or self._satisfied(k, figures)
+        reached = self.problem.reached(k, figures) or self._satisfied(k, figures)
         return reached or (self.early is not None and self.early.over(k))
 
     def stop_early(self) -> None:
@@ -282,7 +282,7 @@ class Course:
         """Groups (groups,) bool with which the solver is satisfied though no gap within the tolerance is proven."""
         assert self.progress.figures is not None
         known = enumerate(self.progress.figures)
-        return np.array([self._satisfied(k, f) and not self.solver.reached(self.problem, k, f) for k, f in known])
+        return np.array([self._satisfied(k, f) and not self.problem.reached(k, f) for k, f in known])
 
     def verdict(self) -> str:
         """The reason of the end where all groups are done."""
@@ -366,8 +366,7 @@ class Course:
         assert self.progress.reason is not None
         if self.progress.reason not in ("tolerance", "separated"):
             return self.progress.reason
-        problem, solver = self.problem, self.solver
-        enough = (solver.reached(problem, k, one) or self._satisfied(k, one) for k, one in enumerate(figures))
+        enough = (self.problem.reached(k, one) or self._satisfied(k, one) for k, one in enumerate(figures))
         return self.progress.reason if all(enough) else "early_stop"
 
     def outcome(self) -> Outcome:
@@ -383,7 +382,7 @@ class Course:
         if self.early is not None and self.early.keeps:
             figures, wrong = self._figures_kept() if p.proven else (None, None)
             if figures is not None:
-                converged = ~p.impossible & [self.solver.reached(self.problem, k, one) for k, one in enumerate(figures)]
+                converged = ~p.impossible & [self.problem.reached(k, one) for k, one in enumerate(figures)]
                 reason = self._reason_kept(figures)
             errors, passes = self.early.kept.errors.copy(), self.early.kept.passes.copy()
         asked = None

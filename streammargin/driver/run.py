@@ -95,13 +95,17 @@ class Run(Course):
             self.clock.set_off(self.current_reader.counts)
 
     def _begin(self, phase: Phase) -> None:
-        """Begin a read; blocks come in the order of the rows unless the phase says otherwise."""
+        """Begin a read; blocks come in the order of the rows unless a visit says otherwise."""
         p, self.reading = self.progress, None
         if phase.clears:
             roles.clear(self.states[phase.clears])
         phase.begin(self)
-        if not p.order.size:
-            p.order = np.arange(len(self.bounds) - 1)
+        visits, blocks = self._current().visits, len(self.bounds) - 1
+        p.order = np.arange(blocks)
+        for visit, state in visits:
+            visit.begin(self.problem, state, *visit.arguments)
+            if visit.order is not None:
+                p.order = visit.order(self.problem, state, blocks)
         self.clock.set_off(self.current_reader.counts)
 
     def _visit(self, phase: Phase, reading: Reading) -> None:

@@ -14,7 +14,6 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
-from streammargin.compiled.order import permutation
 from streammargin.errors import Refusal
 from streammargin.losses import is_numeric, losses_with, terms
 from streammargin.losses.base import called, coupled, has
@@ -37,9 +36,9 @@ class PassReport:
     """What a solver knows at the end of a pass.
 
     estimate (groups,): the estimated relative (margin) gap of each; mistakes: rows misclassified when they were
-    visited. certificate: exact figures of all groups, where the pass had frozen weights and computed them; wrong:
-    the second result of `end_certificate`, beside it. still: another pass would change nothing. kept_rows: rows that
-    it read and that stayed in memory.
+    visited. certificate: exact figures of all groups, where the pass had frozen weights and computed them; wrong: the
+    rows whose largest score is of a wrong class. still: another pass would change nothing. kept_rows: rows that it read
+    and that stayed in memory.
     """
 
     estimate: np.ndarray
@@ -288,9 +287,7 @@ class Solver(Method, Generic[S]):
     """
 
     state_class: ClassVar[type[State]]
-    # whether `run_block` and the prologue do what `Visit` promises: then blocks are split over cores, and rows over
-    # holders
-    mapped: ClassVar[bool] = False
+    mapped: ClassVar[bool] = False  # whether no pass is `alone`: then rows may be split over holders
 
     @property
     def keeps_point(self) -> bool:
@@ -314,10 +311,6 @@ class Solver(Method, Generic[S]):
     def raise_costs(self, problem: Problem, state: S, factor: float) -> None:
         """Multiply C by this factor. Called between two passes of a path."""
         raise AssertionError(f"{self.name} supports no path")
-
-    def reached(self, problem: Problem, k: int, figures: Figures) -> bool:
-        """Whether exact figures of group k prove the tolerance; default: by the gap of the objective."""
-        return problem.reached(k, figures)
 
     def satisfied(self, problem: Problem, state: S, k: int, figures: Figures) -> bool:
         """Whether the method stops at these weights even if the tolerance is not proven; default: never."""
@@ -360,58 +353,25 @@ class Solver(Method, Generic[S]):
     def spreads(self, problem: Problem) -> bool:
         return self.mapped
 
+    @abstractmethod
     def visit(self, problem: Problem, state: S, active: np.ndarray) -> Visit:
-        """What a pass does with its blocks."""
-        return Visit("pass", self.run_block, (active,), lines=problem.lines * active.size, alone=not self.mapped)
-
-    def begin_prologue(self, problem: Problem, state: S, index: int) -> None:
-        """Called before the first block of a prologue pass."""
+        """The next pass, for the groups listed in `active` (int64); its `end` returns a PassReport."""
 
     def prologue_visit(self, problem: Problem, state: S, index: int) -> Visit:
-        """What prologue pass number `index`, of `prologue_passes`, does with its blocks; default: `prologue_block`."""
-        return Visit("prologue", self.prologue_block, (index,), leaves=self.mapped, lines=problem.count)
+        """Prologue pass number `index`, of `prologue_passes`."""
+        raise AssertionError(f"{self.name} declares no prologue")
+
+    def certificate(self, problem: Problem, state: S, active: np.ndarray) -> Visit:
+        """A read with frozen weights; groups that are no longer active keep those of their last certificate.
+
+        Its `end` returns exact figures of all groups, and per trial the number of rows whose largest score is of a
+        wrong class. Not called where passes compute certificates.
+        """
+        raise AssertionError(f"{self.name} certifies by its passes")
 
     def begin_from(self, problem: Problem, state: S, point: Point) -> None:
         """Begin from this point, for each value of C, in place of 0. Called before the prologue."""
         raise AssertionError(f"{self.name} keeps no point")
-
-    def prologue_block(self, problem: Problem, state: S, index: int, block: Block, first: int) -> None:
-        """One block of a prologue pass."""
-        raise AssertionError(f"{self.name} declares no prologue")
-
-    def order(self, problem: Problem, state: S, number: int, blocks: int) -> np.ndarray:
-        """The blocks that pass `number` (from 1) visits, in this order; default: a seeded permutation."""
-        return permutation(blocks, problem.seed, number)
-
-    def begin_pass(self, problem: Problem, state: S, number: int, active: np.ndarray) -> None:
-        """Called before the first block of a pass; active: the groups that are not done."""
-        state.number = number
-
-    @abstractmethod
-    def run_block(self, problem: Problem, state: S, active: np.ndarray, block: Block, first: int) -> Share:
-        """Learn from rows first .. first + m - 1, for the groups listed in `active` (int64); in units."""
-
-    @abstractmethod
-    def end_pass(self, problem: Problem, state: S, active: np.ndarray) -> PassReport | float:
-        """Called after the last block of a pass; works in units, and returns the report after the last one."""
-
-    def skip_remaining(self, problem: Problem, state: S) -> None:  # most have no units in `end_pass`
-        """Called where a pass must end now: `end_pass` shall report at once, without the remaining units."""
-
-    def begin_certificate(self, problem: Problem, state: S, active: np.ndarray) -> None:
-        """Freeze the weights for a certificate sweep. Not called where passes compute certificates.
-
-        Groups that are no longer active keep the weights of their last certificate.
-        """
-        raise AssertionError(f"{self.name} certifies by its passes")
-
-    def certify_block(self, problem: Problem, state: S, block: Block, first: int) -> None:
-        """One block of the certificate sweep."""
-        raise AssertionError(f"{self.name} certifies by its passes")
-
-    def end_certificate(self, problem: Problem, state: S) -> tuple[list[Figures], np.ndarray]:
-        """Exact figures of all groups, and per trial the number of rows whose largest score is of a wrong class."""
-        raise AssertionError(f"{self.name} certifies by its passes")
 
     @abstractmethod
     def keep_pass(self, problem: Problem, state: S, kept: Kept, trials: list[int]) -> None:

@@ -5,6 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
+
+
+def nothing(problem: Any, state: Any, *arguments: Any) -> None:
+    """What most visits do before their first block, or after the last one."""
+
 
 class Visit(NamedTuple):
     """each(problem, state, *arguments, block, first) adds to sums of the state, and sets numbers of its rows.
@@ -18,6 +24,10 @@ class Visit(NamedTuple):
     each of them, which is counted. `cost`: multiplications of a value, if its score and its sum are not all.
     `prepare` (problem, state, *arguments, block) works on all rows in memory before their visit, in units as below.
     `keeps` is called like `each`, once for every block after its visit.
+
+    `begin` and `end` (problem, state, *arguments) are called once, before the first block and after the last. What was
+    found is what `end` returns; until then it works in units, as below. `at_once` (problem, state) makes `end` leave
+    out the rest of its units. `order` (problem, state, blocks) says which blocks come, and when.
 
     A visit that is `alone` has a state and all rows to itself. It works in units: a call does one, and returns the
     share that is done; None: all of it. If it is `together`, `each` gets the blocks of a step at once, (first, block).
@@ -33,5 +43,9 @@ class Visit(NamedTuple):
     cost: float = 0.0
     prepare: Callable[..., Any] | None = None
     keeps: Callable[..., None] | None = None
+    begin: Callable[..., None] = nothing
+    end: Callable[..., Any] = nothing
+    at_once: Callable[..., None] = nothing
+    order: Callable[..., np.ndarray] | None = None
     alone: bool = False
     together: bool = False

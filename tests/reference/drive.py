@@ -49,12 +49,33 @@ def started(solver, problem, X, y):
 def prologue(solver, problem, state, blocks):
     """All prologue passes over these blocks."""
     for index in range(solver.prologue_passes(problem)):
-        solver.begin_prologue(problem, state, index)
-        leaves.carry_out(problem, state, solver.prologue_visit(problem, state, index), blocks)
+        visit = solver.prologue_visit(problem, state, index)
+        visit.begin(problem, state, *visit.arguments)
+        leaves.carry_out(problem, state, visit, blocks)
+
+
+def begin_pass(solver, problem, state, number):
+    """Begin pass `number` of all groups; returns its visit."""
+    state.number = number
+    visit = solver.visit(problem, state, np.arange(problem.groups))
+    visit.begin(problem, state, *visit.arguments)
+    return visit
+
+
+def visit_all(solver, problem, state, number, block):
+    """A pass over the rows of this block, but for its end."""
+    leaves.carry_out(problem, state, begin_pass(solver, problem, state, number), [(0, block)])
+
+
+def certify(solver, problem, state, block):
+    """The figures, and the wrong rows, of a certificate of all groups by the rows of this block."""
+    visit = solver.certificate(problem, state, np.arange(problem.groups))
+    visit.begin(problem, state, *visit.arguments)
+    leaves.carry_out(problem, state, visit, [(0, block)])
+    return visit.end(problem, state, *visit.arguments)
 
 
 def one_pass(solver, problem, state, X, number):
     """The report of a pass over all rows in one block."""
-    solver.begin_pass(problem, state, number, np.arange(problem.groups))
-    solver.run_block(problem, state, np.array([0]), DenseBlock(X, 0.0), 0)
+    visit_all(solver, problem, state, number, DenseBlock(X, 0.0))
     return solver.end_pass(problem, state, np.array([0]))

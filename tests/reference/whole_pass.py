@@ -1,7 +1,7 @@
 """The whole-pass methods the slow way: signed rows A (n, d) in one array, every sum over all of them at once."""
 
 import numpy as np
-from reference.drive import of_codes, prologue
+from reference.drive import begin_pass, of_codes, prologue
 from scipy.special import logsumexp
 
 from streammargin.losses import terms
@@ -25,7 +25,7 @@ def passes(solver, problem, codes, blocks, count):
     state, active = solver.start(problem, of_codes(codes)), np.arange(problem.groups)
     prologue(solver, problem, state, blocks)
     for t in range(1, count + 1):
-        solver.begin_pass(problem, state, t, np.arange(problem.groups))
+        begin_pass(solver, problem, state, t)
         w = solver.weights(problem, state)
         for first, block in blocks:
             solver.run_block(problem, state, active, block, first)

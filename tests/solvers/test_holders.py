@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from reference.datasets import separable
-from reference.drive import labels_of, of_codes
+from reference.drive import begin_pass, labels_of, of_codes, prologue, visit_all
 from reference.whole_pass import make_problem
 
 from streammargin.rows.blocks import DenseBlock
@@ -30,9 +30,9 @@ def after(passes, solver, problem, labels, holders):
     """The state and the last report."""
     state, active, report = solver.start(problem, labels), np.arange(problem.count), None
     if solver.prologue:
-        visit(state, holders, lambda holder, block: solver.prologue_block(problem, holder, 0, block, 0))
+        visit(state, holders, lambda holder, block: solver.prologue_block(problem, holder, block, 0))
     for number in range(1, passes + 1):
-        solver.begin_pass(problem, state, number, np.arange(problem.groups))
+        begin_pass(solver, problem, state, number)
         visit(state, holders, lambda holder, block: solver.run_block(problem, holder, active, block, 0), "sums")
         report = solver.end_pass(problem, state, active)
     return state, report
@@ -65,10 +65,8 @@ def test_a_sweep_of_three_holders_is_that_of_one(name):
     solver, active, found = make_solver(name), np.arange(1), []
     for holders in (ALONE, THREE):
         state, block = solver.start(problem, labels_of(Y)), DenseBlock(X, 0.0)
-        if solver.prologue:
-            solver.prologue_block(problem, state, 0, block, 0)
-        solver.begin_pass(problem, state, 1, np.arange(problem.groups))
-        solver.run_block(problem, state, active, block, 0)
+        prologue(solver, problem, state, [(0, block)])
+        visit_all(solver, problem, state, 1, block)
         solver.begin_certificate(problem, state, active)
         visit(state, holders, lambda holder, block: solver.certify_block(problem, holder, block, 0), "sweep")
         figures = solver.end_certificate(problem, state)[0][0]

@@ -5,7 +5,7 @@ Rows are taken in units of the longest; g* is the largest margin of all, g(w) th
 
 import numpy as np
 import pytest
-from reference.drive import of_codes
+from reference.drive import begin_pass, of_codes
 from reference.optimum import solve
 from reference.theorems import EXACT, SEEDS, problem, rows
 from reference.training import binary
@@ -23,9 +23,9 @@ def iterates(X, codes, count=COUNT, loss="exponential", classes=2):
     told, solver = make_problem(X, codes, loss=loss, classes=classes, joint=classes > 2), make_solver("dual-momentum")
     block, active, R = DenseBlock(X, 0.0), np.arange(told.groups), np.linalg.norm(X, axis=1).max()
     state = solver.start(told, of_codes(codes))
-    solver.prologue_block(told, state, 0, block, 0)
+    solver.prologue_block(told, state, block, 0)
     for t in range(1, count + 1):
-        solver.begin_pass(told, state, t, np.arange(told.groups))
+        begin_pass(solver, told, state, t)
         w = R * state.w[:, :-1].ravel()
         solver.run_block(told, state, active, block, 0)
         solver.end_pass(told, state, active)

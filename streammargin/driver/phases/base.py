@@ -20,7 +20,7 @@ def finish(course: Course, reason: str) -> None:
 class Phase:
     """`reading` is what it visits, made once the read has begun. `end` chooses the next phase, in units (see `Solver`).
 
-    Before the first block `begin` is called, and the sums of the state `clears` are set to 0. `break_off` ends the
+    Before its visits begin `begin` is called, and the sums of the state `clears` are set to 0. `break_off` ends the
     training within or before this read. `enough` says whether the blocks that are left need not be read.
     """
 

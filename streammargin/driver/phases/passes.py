@@ -5,11 +5,16 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+import numpy as np
+
+from streammargin.compiled.order import permutation
 from streammargin.driver.course import Course, Reading
 from streammargin.driver.phases.base import Phase, finish
 from streammargin.driver.progress import CERTIFICATE, SCORES
 from streammargin.driver.telling import pass_event
 from streammargin.solvers.base import PassReport, Share
+from streammargin.solvers.problem import Problem
+from streammargin.solvers.state import State
 from streammargin.solvers.visits import Visit
 from streammargin.wording import Message
 
@@ -17,7 +22,7 @@ LOG = logging.getLogger("streammargin")
 
 
 def begin(c: Course) -> None:
-    """Change over to the stage that is due, and choose the order of the blocks."""
+    """Change over to the stage that is due."""
     p = c.progress
     p.number += 1
     if p.due:
@@ -25,14 +30,23 @@ def begin(c: Course) -> None:
         after: Any = c.stages[p.due].enter(c.problem, before, c.watch)
         after.labels, after.number, after.multiplications = before.labels, before.number, before.multiplications
         c.state, p.stage, p.due = after, p.due, ""
-    c.solver.begin_pass(c.problem, c.state, p.number, c.active)
-    if not (c.solver.mapped and (c.problem.resident or c.problem.holders > 1)):
-        p.order = c.solver.order(c.problem, c.state, p.number, len(c.reader.bounds) - 1)
+    c.state.number = p.number
+
+
+def _visit(c: Course) -> Visit:
+    return c.solver.visit(c.problem, c.state, c.active)
+
+
+def _permuted(problem: Problem, state: State, blocks: int) -> np.ndarray:
+    return permutation(blocks, problem.seed, state.number)
 
 
 def reading(c: Course) -> Reading:
     """As the solver wants; in the first pass the ranges of the columns are measured, too."""
-    visits: list[tuple[Visit, Any]] = [(c.solver.visit(c.problem, c.state, c.active), c.state)]
+    visit = _visit(c)
+    if visit.order is None and (visit.alone or not (c.problem.resident or c.problem.holders > 1)):
+        visit = visit._replace(order=_permuted)
+    visits: list[tuple[Visit, Any]] = [(visit, c.state)]
     if "ranges" in c.states:
         visits.append((Visit("ranges", c.states["ranges"].add, leaves=False), c.states["ranges"]))
     # a stage may visit fewer blocks at once than planned for, not more
@@ -41,8 +55,8 @@ def reading(c: Course) -> Reading:
 
 def end(c: Course) -> Share:
     """Take the report, and choose what follows."""
-    p = c.progress
-    report = c.solver.end_pass(c.problem, c.state, c.active)
+    p, visit = c.progress, _visit(c)
+    report = visit.end(c.problem, c.state, *visit.arguments)
     if isinstance(report, float):
         return report
     p.due = c.stages[p.stage].leave(c.problem, c.state, c.watch, report, c.active)
@@ -99,7 +113,7 @@ def break_off(c: Course, reason: str) -> None:
         finish(c, reason)
     elif reason != "signal" and p.order.size:
         p.ending = reason
-        c.solver.skip_remaining(c.problem, c.state)
+        _visit(c).at_once(c.problem, c.state)
         end(c)
     elif reason != "signal" and p.judged < p.number:
         p.ending = reason

@@ -48,11 +48,12 @@ def _end_prologue(c: Course) -> None:
 
 
 def _certificate(c: Course) -> Reading:
-    return Reading(c.reader, [(Visit("certificate", c.solver.certify_block, lines=c.problem.count), c.state)])
+    return Reading(c.reader, [(c.solver.certificate(c.problem, c.state, c.active), c.state)])
 
 
 def _judge(c: Course) -> None:
-    figures, wrong = c.solver.end_certificate(c.problem, c.state)
+    visit = c.solver.certificate(c.problem, c.state, c.active)
+    figures, wrong = visit.end(c.problem, c.state, *visit.arguments)
     gaps = [f.margin_gap if f.gap is None else f.gap for f in figures]
     c.progress.stopping.learn(np.array([np.inf if g is None else g for g in gaps]), c.active)
     c.judge(figures, wrong, swept=True)
@@ -195,12 +196,8 @@ def _without_identity(c: Course, reason: str) -> None:
 READS = {
     IDENTITY: Phase(_identity, _end_identity, break_off=_without_identity),
     SCALING: Phase(_scaling, _end_scaling),
-    PROLOGUE: Phase(
-        _prologue, _end_prologue, lambda c: c.solver.begin_prologue(c.problem, c.state, c.progress.round)
-    ),
-    CERTIFICATE: Phase(
-        _certificate, _judge, lambda c: c.solver.begin_certificate(c.problem, c.state, c.active), Course.finish
-    ),
+    PROLOGUE: Phase(_prologue, _end_prologue),
+    CERTIFICATE: Phase(_certificate, _judge, break_off=Course.finish),
     HELD_OUT: Phase(_held_out, _end_held_out, break_off=_without_errors, clears="held out"),
     SCORES: Phase(
         lambda c: _errors(c, c.point(proven=False)), _end_scores, break_off=_without_score, clears="held out"

@@ -91,13 +91,13 @@ class ColumnSteps(RestartedSteps[OnColumns]):
     def fits(self, problem: Problem, state: OnColumns) -> bool:
         return kept_columns.fits(problem, state.kept)
 
-    def prologue_block(self, problem: Problem, state: OnColumns, index: int, block: Block, first: int) -> None:
+    def prologue_block(self, problem: Problem, state: OnColumns, block: Block, first: int) -> None:
         if self._plan(problem, state).stored:
             cache.count(state.kept.columns, labels_of(problem, state), block, first)
-        return super().prologue_block(problem, state, index, block, first)
+        super().prologue_block(problem, state, block, first)
 
-    def begin_pass(self, problem: Problem, state: OnColumns, number: int, active: np.ndarray) -> None:
-        super().begin_pass(problem, state, number, active)
+    def begin_pass(self, problem: Problem, state: OnColumns, active: np.ndarray) -> None:
+        super().begin_pass(problem, state, active)
         state.proven[:] = False
         penalty, stored = self._plan(problem, state)
         state.due[active] = (penalty is not None) and not stored and (state.sigma[active] > 0.0)

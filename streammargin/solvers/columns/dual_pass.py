@@ -31,7 +31,7 @@ from streammargin.solvers.proof.objectives.base import Candidate
 from streammargin.solvers.proof.rounding import blur
 from streammargin.solvers.roles import TRIALS, Count, D, K, N, Rows, Shared, Sum, W, b1, clear, f8, i8, of, state
 from streammargin.solvers.state import labels_of
-from streammargin.solvers.visits import Visit
+from streammargin.solvers.visits import Visit, nothing
 from streammargin.words import entry
 
 LAST, MEAN = 0, 1  # the two weight vectors that a pass certifies
@@ -187,14 +187,15 @@ class DualPass(LinearSolver[P]):
 
     # prologue: the norms of rows and columns
 
-    def begin_prologue(self, problem: Problem, state: P, index: int) -> None:
-        for k in range(problem.count if problem.path else 0):
+    def prologue_visit(self, problem: Problem, state: P, index: int) -> Visit:
+        begin = self.set_first_weights if problem.path else nothing
+        return Visit("prologue", self.prologue_block, leaves=False, lines=problem.count, begin=begin)
+
+    def set_first_weights(self, problem: Problem, state: P) -> None:
+        for k in range(problem.count):
             self.first_weights(problem, state, k)
 
-    def prologue_visit(self, problem: Problem, state: P, index: int) -> Visit:
-        return super().prologue_visit(problem, state, index)._replace(leaves=False)
-
-    def prologue_block(self, problem: Problem, state: P, index: int, block: Block, first: int) -> None:
+    def prologue_block(self, problem: Problem, state: P, block: Block, first: int) -> None:
         labels = state.labels.cut(first, first + block.rows())
         norms.row_norms(block, numbered_from(first), labels_of(problem, state), 2.0, state.row_norms)
         add_squares(block, labels.codes_of(0), labels.weights, state.squares)
@@ -218,9 +219,8 @@ class DualPass(LinearSolver[P]):
 
     # passes
 
-    def begin_pass(self, problem: Problem, state: P, number: int, active: np.ndarray) -> None:
-        super().begin_pass(problem, state, number, active)
-        if number == 1:
+    def begin_pass(self, problem: Problem, state: P, active: np.ndarray) -> None:
+        if state.number == 1:
             self._begin(problem, state)
         state.ended = False
         state.due[:] = False
@@ -236,11 +236,14 @@ class DualPass(LinearSolver[P]):
         if not (max(largest, sizes.max()) <= LARGEST and least >= SMALLEST):
             raise DataError(TOO_FAR)
         self.first_pace(problem, state, mass, squares)
-        for k in range(0 if problem.from_weights else problem.count):
-            self.first_weights(problem, state, k)
+        if not problem.from_weights:
+            self.set_first_weights(problem, state)
 
     def visit(self, problem: Problem, state: P, active: np.ndarray) -> Visit:
-        return super().visit(problem, state, active)._replace(cost=2 * store.LOOK * problem.count)
+        return Visit(
+            "pass", self.run_block, (active,), lines=active.size, cost=2 * store.LOOK * problem.count,
+            begin=self.begin_pass, end=self.end_pass, at_once=self.skip_remaining,
+        )  # fmt: skip
 
     def run_block(self, problem: Problem, state: P, active: np.ndarray, block: Block, first: int) -> None:
         """Update the duals of these rows by their margins, and add the sums that certify weights and duals."""

@@ -119,9 +119,9 @@ class PaperSteps(DualPass[PaperPair]):
         state.pace.ratio[:] = problem.outputs.caps.max(axis=1)
         state.second = True
 
-    def begin_pass(self, problem: Problem, state: PaperPair, number: int, active: np.ndarray) -> None:
+    def begin_pass(self, problem: Problem, state: PaperPair, active: np.ndarray) -> None:
         state.second = problem.top < math.inf and not state.second
-        super().begin_pass(problem, state, number, active)
+        super().begin_pass(problem, state, active)
 
     def resting(self, problem: Problem, state: PaperPair) -> np.ndarray:
         return np.full(problem.count, problem.top < math.inf and state.number > 0)

@@ -50,7 +50,7 @@ from streammargin.solvers.roles import (
 )
 from streammargin.solvers.softness import LEAST_FALL, may_soften, next_softness, share_of_softness
 from streammargin.solvers.state import labels_of
-from streammargin.solvers.visits import Visit
+from streammargin.solvers.visits import Visit, nothing
 
 SOFTNESS = 0.5  # the first 1 / sigma, relative to the caps, as in `newton`
 MOST = 40  # most Newton steps in one proximal step
@@ -175,7 +175,7 @@ class ProximalNewton(LinearSolver[ProxNewton]):
         return 1 if problem.path else 0
 
     def prologue_visit(self, problem: Problem, state: ProxNewton, index: int) -> Visit:
-        return self.visit(problem, state, np.arange(problem.groups))
+        return self.visit(problem, state, np.arange(problem.groups))._replace(begin=nothing)
 
     def zero_factor(self, problem: Problem, state: ProxNewton) -> float:
         found = [self._proof(problem, state, k).theta for k in range(problem.groups)]
@@ -189,8 +189,7 @@ class ProximalNewton(LinearSolver[ProxNewton]):
         state.softness[:] = self._softness(problem)
         state.best.primal[:], state.best.dual[:] = math.inf, -math.inf
 
-    def begin_pass(self, problem: Problem, state: ProxNewton, number: int, active: np.ndarray) -> None:
-        super().begin_pass(problem, state, number, active)
+    def begin_pass(self, problem: Problem, state: ProxNewton, active: np.ndarray) -> None:
         state.ended = False
         clear(state.read)
         self._first_constants(problem, state)
@@ -207,7 +206,10 @@ class ProximalNewton(LinearSolver[ProxNewton]):
 
     def visit(self, problem: Problem, state: ProxNewton, active: np.ndarray) -> Visit:
         cost = problem.count * (store.LOOK + self._apart(problem, state) * (problem.features + 1) / 2)
-        return super().visit(problem, state, active)._replace(sums=("read",), square=True, cost=cost)
+        return Visit(
+            "pass", self.run_block, (active,), ("read",), square=True, lines=problem.lines * active.size, cost=cost,
+            begin=self.begin_pass, end=self.end_pass, at_once=self.skip_remaining,
+        )  # fmt: skip
 
     @staticmethod
     def _apart(problem: Problem, state: ProxNewton) -> int:

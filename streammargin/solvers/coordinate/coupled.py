@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 
@@ -83,18 +84,19 @@ class Coupled(LinearSolver[CoupledAscent]):
     def reserved_bytes(self, problem: Problem) -> int:
         return 16 * problem.count * (problem.features + 1)  # weights that are certified, and A^T alpha, by line
 
-    def begin_pass(self, problem: Problem, state: CoupledAscent, number: int, active: np.ndarray) -> None:
-        super().begin_pass(problem, state, number, active)
+    def begin_pass(self, problem: Problem, state: CoupledAscent, active: np.ndarray) -> None:
         state.part = 0
         state.figures[:] = 0.0
 
     def visit(self, problem: Problem, state: CoupledAscent, active: np.ndarray) -> Visit:
-        return super().visit(problem, state, active)._replace(each=self.run_blocks, together=True)
+        return Visit(
+            "pass", self.run_blocks, (active,), lines=problem.lines * active.size, alone=True, together=True,
+            begin=self.begin_pass, end=self.end_pass,
+        )  # fmt: skip
 
-    def run_block(
-        self, problem: Problem, state: CoupledAscent, active: np.ndarray, block: Block, first: int
-    ) -> Share:  # fmt: skip
-        return self.run_blocks(problem, state, active, [(first, block)])
+    def certificate(self, problem: Problem, state: CoupledAscent, active: np.ndarray) -> Visit:
+        begin = partial(self.begin_certificate, active=active)
+        return Visit("certificate", self.certify_block, lines=problem.count, begin=begin, end=self.end_certificate)
 
     def run_blocks(self, problem: Problem, state: CoupledAscent, active: np.ndarray, blocks: Blocks) -> Share:
         share = None

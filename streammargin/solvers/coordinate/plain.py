@@ -64,8 +64,8 @@ class Plain(DualAscent[PlainAscent]):
         budget = self.kept_bytes(problem)
         return budget + active_rows.copies(budget)
 
-    def begin_pass(self, problem: Problem, state: PlainAscent, number: int, active: np.ndarray) -> None:
-        super().begin_pass(problem, state, number, active)
+    def begin_pass(self, problem: Problem, state: PlainAscent, active: np.ndarray) -> None:
+        super().begin_pass(problem, state, active)
         mean = state.mean
         mean.certified = mean.near and not state.active.rows.pieces
         if mean.certified:

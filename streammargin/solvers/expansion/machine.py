@@ -31,6 +31,7 @@ from streammargin.solvers.proof.best import best_figures, keep_better, keep_boun
 from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.proof.kept import Kept
 from streammargin.solvers.proof.rounding import EPS
+from streammargin.solvers.visits import Visit
 from streammargin.wording import Message
 
 LOG = logging.getLogger("streammargin")
@@ -80,6 +81,9 @@ class Machine(Solver[SmoState]):
 
     def prologue_passes(self, problem: Problem) -> int:
         return 1 if problem.kernel is None or problem.kernel.by_products or problem.kernel.of_numbers else 2
+
+    def prologue_visit(self, problem: Problem, state: SmoState, index: int) -> Visit:
+        return Visit("prologue", self.prologue_block, (index,), leaves=False, lines=problem.count)
 
     def prologue_block(self, problem: Problem, state: SmoState, index: int, block: Block, first: int) -> None:
         kernel = given(problem)
@@ -134,9 +138,8 @@ class Machine(Solver[SmoState]):
 
     # passes
 
-    def begin_pass(self, problem: Problem, state: SmoState, number: int, active: np.ndarray) -> None:
-        super().begin_pass(problem, state, number, active)
-        if number == 1:
+    def begin_pass(self, problem: Problem, state: SmoState, active: np.ndarray) -> None:
+        if state.number == 1:
             self.largest_value(problem, state)
         state.begun = state.part = state.seen = 0
         state.ended = state.skipping = False
@@ -226,7 +229,13 @@ class Machine(Solver[SmoState]):
 
     # certificates
 
-    def begin_certificate(self, problem: Problem, state: SmoState, active: np.ndarray) -> None:
+    def certificate(self, problem: Problem, state: SmoState, active: np.ndarray) -> Visit:
+        return Visit(
+            "certificate", self.certify_block, lines=problem.count, begin=self.begin_certificate,
+            end=self.end_certificate,
+        )  # fmt: skip
+
+    def begin_certificate(self, problem: Problem, state: SmoState) -> None:
         state.expansion = None
         self.frozen(problem, state)  # all leaves of a block have the same
 

@@ -16,6 +16,7 @@ from streammargin.solvers.expansion.machine import given
 from streammargin.solvers.expansion.matrices import check_all_symmetric
 from streammargin.solvers.expansion.working import Working
 from streammargin.solvers.problem import Problem
+from streammargin.solvers.visits import Visit
 
 
 class Smo(Working):
@@ -52,6 +53,12 @@ class Smo(Working):
 
     def serves(self, penalty: Penalty, free: bool) -> bool:
         return isinstance(penalty, LpSquare)
+
+    def visit(self, problem: Problem, state: SmoState, active: np.ndarray) -> Visit:
+        return Visit(
+            "pass", self.run_block, (active,), lines=problem.lines * active.size, alone=True, begin=self.begin_pass,
+            end=self.end_pass, at_once=self.skip_remaining,
+        )  # fmt: skip
 
     def run_block(self, problem: Problem, state: SmoState, active: np.ndarray, block: Block, first: int) -> Share:
         if not problem.resident:

@@ -28,6 +28,7 @@ from streammargin.solvers.proof.whole_pass import PassSums, Whole, WholePass
 from streammargin.solvers.roles import ALL, Axis, Count, K, Lists, Shared, Sum, b1, f8, i8, new, of, state
 from streammargin.solvers.state import State, labels_of
 from streammargin.solvers.succession import Succession
+from streammargin.solvers.visits import Visit
 
 EXACT = 1e-13  # a margin below this times the mean row norm counts as 0
 PIECE = 1 << 16  # rows per chunk when the first rows are drawn
@@ -101,20 +102,23 @@ class Exact(WholePass[ActiveSetState]):
         filled = bool(np.all((heaps.filled >= 0) & (heaps.filled <= capacity)))
         return heaps.ids.shape[1] == capacity and filled and small_problem.fit(state.small)
 
-    def begin_pass(self, problem: Problem, state: ActiveSetState, number: int, active: np.ndarray) -> None:
-        super().begin_pass(problem, state, number, active)
+    def begin_pass(self, problem: Problem, state: ActiveSetState, active: np.ndarray) -> None:
+        super().begin_pass(problem, state, active)
         state.due[:], state.ended, state.new = False, False, RowCache()
-        if number == 1:
+        if state.number == 1:
             state.drawn = [
                 np.sort(np.concatenate([_draw(problem, state, k, side) for side in (True, False)]))
                 for k in range(problem.count)
             ]
-        capacity, lines = self._capacity(problem, state) if number > 1 else 0, 2 * problem.count
+        capacity, lines = self._capacity(problem, state) if state.number > 1 else 0, 2 * problem.count
         state.heaps = Heaps(
             keys=np.zeros((lines, capacity)),
             ids=np.zeros((lines, capacity), np.int64),
             filled=np.zeros(lines, np.int64),
         )
+
+    def visit(self, problem: Problem, state: ActiveSetState, active: np.ndarray) -> Visit:
+        return super().visit(problem, state, active)._replace(at_once=self.skip_remaining)
 
     def _capacity(self, problem: Problem, state: ActiveSetState) -> int:
         """Rows of either sign that the pass adds."""

@@ -84,15 +84,17 @@ class Conjugate(LinearSolver[ConjugateState]):
     def begin_at(self, problem: Problem, state: ConjugateState, w: np.ndarray) -> None:
         state.w[:] = w
 
-    def begin_pass(self, problem: Problem, state: ConjugateState, number: int, active: np.ndarray) -> None:
-        super().begin_pass(problem, state, number, active)
+    def begin_pass(self, problem: Problem, state: ConjugateState, active: np.ndarray) -> None:
         clear(state.look)
         state.work, state.newton.made = 0.0, 0
         done = problem.lines_of(np.setdiff1d(np.arange(problem.groups), active))
         state.w[done] = state.best_w[done]  # groups that are done show certified weights
 
     def visit(self, problem: Problem, state: ConjugateState, active: np.ndarray) -> Visit:
-        return super().visit(problem, state, active)._replace(sums=("look",), prepare=self.move)
+        return Visit(
+            "pass", self.run_block, (active,), ("look",), lines=problem.lines * active.size, prepare=self.move,
+            begin=self.begin_pass, end=self.end_pass,
+        )  # fmt: skip
 
     def move(self, problem: Problem, state: ConjugateState, active: np.ndarray, block: Block) -> Share:
         """One unit of the steps."""

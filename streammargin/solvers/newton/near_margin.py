@@ -31,6 +31,7 @@ from streammargin.solvers.proof.sweep import Certified, CertifiedBySweep
 from streammargin.solvers.roles import Count, K, Shared, W, b1, clear, f8, i8, new, of, state
 from streammargin.solvers.softness import may_soften
 from streammargin.solvers.state import labels_for, labels_of, line_of
+from streammargin.solvers.visits import Visit
 
 BUFFERS = 3 << 20  # least bytes of the buffers
 NEAR = 0.7  # share of the cache for rows near the margin; the rest is for the sample
@@ -127,22 +128,26 @@ class NearMargin(CertifiedBySweep[NearState]):
     def begin_at(self, problem: Problem, state: NearState, w: np.ndarray) -> None:
         state.w[:] = w
 
-    def order(self, problem: Problem, state: NearState, number: int, blocks: int) -> np.ndarray:
-        """The first pass reads one block of every part of the file, for the first sample."""
-        if not draws(problem, number):
-            return super().order(problem, state, number, blocks)
+    def visit(self, problem: Problem, state: NearState, active: np.ndarray) -> Visit:
+        return Visit(
+            "pass", self.run_block, (active,), lines=active.size, alone=True, begin=self.begin_pass, end=self.end_pass,
+            at_once=self.skip_remaining, order=self.first_blocks if draws(problem, state.number) else None,
+        )  # fmt: skip
+
+    @staticmethod
+    def first_blocks(problem: Problem, state: NearState, blocks: int) -> np.ndarray:
+        """One block of every part of the file, for the first sample."""
         stretches = min(blocks, max(STRETCHES, math.ceil(blocks * capacity(problem) / problem.rows)))
         state.drawn_from = stretches / blocks
         ends = np.arange(stretches + 1) * blocks // stretches
         return np.random.default_rng(problem.seed).integers(ends[:-1], ends[1:])
 
-    def begin_pass(self, problem: Problem, state: NearState, number: int, active: np.ndarray) -> None:
-        super().begin_pass(problem, state, number, active)
+    def begin_pass(self, problem: Problem, state: NearState, active: np.ndarray) -> None:
         clear(state.look)
-        if number > 1:
+        if state.number > 1:
             self._forget(problem, state)
         state.rows, state.held, state.lossy = RowCache(), 0, 0
-        state.limit, state.ended = -1.0 if draws(problem, number) else 2.0, False
+        state.limit, state.ended = -1.0 if draws(problem, state.number) else 2.0, False
         state.due[:] = False
 
     @staticmethod

@@ -95,14 +95,16 @@ class Reads(LinearSolver[ReadsState]):
         if not smooth(problem.loss):
             state.softness[:] = SOFTNESS
 
-    def begin_pass(self, problem: Problem, state: ReadsState, number: int, active: np.ndarray) -> None:
-        super().begin_pass(problem, state, number, active)
+    def begin_pass(self, problem: Problem, state: ReadsState, active: np.ndarray) -> None:
         begin_look(problem, state, active)
         state.H[active], state.drift[active] = 0.0, 0.0
 
     def visit(self, problem: Problem, state: ReadsState, active: np.ndarray) -> Visit:
         cost = problem.count * (store.LOOK + (problem.features + 1) / 2)
-        return super().visit(problem, state, active)._replace(square=True, cost=cost)
+        return Visit(
+            "pass", self.run_block, (active,), lines=active.size, square=True, cost=cost, begin=self.begin_pass,
+            end=self.end_pass,
+        )  # fmt: skip
 
     def run_block(self, problem: Problem, state: ReadsState, active: np.ndarray, block: Block, first: int) -> None:
         """Add the sums of these rows at the current weights."""

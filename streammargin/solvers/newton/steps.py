@@ -62,10 +62,12 @@ class Steps(LinearSolver[StepsState]):
                 middle_centres(problem, state, k, 1.0)
 
     def visit(self, problem: Problem, state: StepsState, active: np.ndarray) -> Visit:
-        return super().visit(problem, state, active)._replace(sums=("look",), prepare=self.move)
+        return Visit(
+            "pass", self.run_block, (active,), ("look",), lines=active.size, prepare=self.move, begin=self.begin_pass,
+            end=self.end_pass,
+        )  # fmt: skip
 
-    def begin_pass(self, problem: Problem, state: StepsState, number: int, active: np.ndarray) -> None:
-        super().begin_pass(problem, state, number, active)
+    def begin_pass(self, problem: Problem, state: StepsState, active: np.ndarray) -> None:
         begin_look(problem, state, active)
 
     def move(self, problem: Problem, state: StepsState, active: np.ndarray, block: Block) -> Share:

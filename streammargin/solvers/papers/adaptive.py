@@ -12,6 +12,7 @@ bounds.
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -32,6 +33,7 @@ from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.proof.whole_pass import Whole, WholePass
 from streammargin.solvers.roles import ALL, GROUPS, K, Shared, Sum, clear, f8, i8, of, state
 from streammargin.solvers.state import labels_of
+from streammargin.solvers.visits import Visit
 from streammargin.words import entry
 
 STEPS = 64  # steps per visit of all rows; a step on dense rows costs as much as reading them once from memory
@@ -105,7 +107,12 @@ class Adaptive(WholePass[AdaptiveState]):
         kept = 5 * problem.count if rows < problem.rows else 0  # margins, to choose the rows to cache
         return 8 * rows * (3 * problem.lines + 4 + kept) + copy + (min(size, INDEX_BYTES) if sparse else 0)
 
-    def order(self, problem: Problem, state: AdaptiveState, number: int, blocks: int) -> np.ndarray:
+    def visit(self, problem: Problem, state: AdaptiveState, active: np.ndarray) -> Visit:
+        return super().visit(problem, state, active)._replace(order=self.order)
+
+    def order(self, problem: Problem, state: AdaptiveState, blocks: int) -> np.ndarray:
+        """The blocks of this pass: all of them, or those that weigh most."""
+        number = state.number
         if number == 1:
             state.mass = np.zeros((problem.groups, blocks))
         order = permutation(blocks, problem.seed, number)
@@ -121,8 +128,8 @@ class Adaptive(WholePass[AdaptiveState]):
         state.order = order
         return order
 
-    def begin_pass(self, problem: Problem, state: AdaptiveState, number: int, active: np.ndarray) -> None:
-        super().begin_pass(problem, state, number, active)
+    def begin_pass(self, problem: Problem, state: AdaptiveState, active: np.ndarray) -> None:
+        super().begin_pass(problem, state, active)
         state.position = 0
         state.figures[:, kernel.SMALLEST] = math.inf
 
@@ -224,6 +231,10 @@ class Adaptive(WholePass[AdaptiveState]):
             lower = smallest[k] / sizes[k] if sizes[k] > 0.0 else -math.inf
             estimate[k] = max(0.0, 1.0 - lower / best.upper[k])
         return PassReport(estimate, 0)
+
+    def certificate(self, problem: Problem, state: AdaptiveState, active: np.ndarray) -> Visit:
+        begin = partial(self.begin_certificate, active=active)
+        return Visit("certificate", self.certify_block, lines=problem.count, begin=begin, end=self.end_certificate)
 
     def begin_certificate(self, problem: Problem, state: AdaptiveState, active: np.ndarray) -> None:
         margins = state.margins

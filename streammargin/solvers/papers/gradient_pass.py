@@ -75,16 +75,16 @@ class GradientPass(WholePass[G]):
         clear(state.sums)
         return state
 
-    def prologue_block(self, problem: Problem, state: G, index: int, block: Block, first: int) -> None:
-        super().prologue_block(problem, state, index, block, first)
+    def prologue_block(self, problem: Problem, state: G, block: Block, first: int) -> None:
+        super().prologue_block(problem, state, block, first)
         self.run_block(problem, state, np.arange(problem.groups), block, first)
 
     def after_prologue(self, problem: Problem, state: G) -> None:
         upper = self.advance(problem, state, np.arange(problem.groups), 0)
         state.best.upper = self.rounded_up(problem, state, upper)
 
-    def begin_pass(self, problem: Problem, state: G, number: int, active: np.ndarray) -> None:
-        super().begin_pass(problem, state, number, active)
+    def begin_pass(self, problem: Problem, state: G, active: np.ndarray) -> None:
+        super().begin_pass(problem, state, active)
         state.scale = self._to_length_1(problem, state)
         state.scale[np.setdiff1d(np.arange(problem.groups), active)] = 1.0
 

@@ -178,13 +178,13 @@ class Homotopic(HingePass[HomotopicState]):
     def hull_rounding(self, state: HomotopicState) -> float:
         return hull_rounding(state.hull)
 
-    def begin_pass(self, problem: Problem, state: HomotopicState, number: int, active: np.ndarray) -> None:
+    def begin_pass(self, problem: Problem, state: HomotopicState, active: np.ndarray) -> None:
         if self.stochastic:
             fresh = state.carried[:, kernel.OUTER] > state.shown  # an outer iteration ended in the last pass
             state.shown = state.carried[:, kernel.OUTER].copy()
             state.shown_mass = np.where(fresh, state.landed[:, -1], state.carried[:, kernel.MASS])
             state.w = np.where(fresh[:, None], state.landed[:, :-1], state.v) / self.unit(state)
-        super().begin_pass(problem, state, number, active)
+        super().begin_pass(problem, state, active)
 
     def run_block(self, problem: Problem, state: HomotopicState, active: np.ndarray, block: Block, first: int) -> None:
         state.sums.seen += block.rows()

@@ -32,19 +32,23 @@ class PowerIteration(WholePass[P]):
     def prologue_passes(self, problem: Problem) -> int:
         return self.prologue + (PRODUCTS if self.iterates(problem) else 0)
 
-    def begin_prologue(self, problem: Problem, state: Any, index: int) -> None:
+    def prologue_visit(self, problem: Problem, state: Any, index: int) -> Visit:
         if index < self.prologue:
-            return
+            return super().prologue_visit(problem, state, index)
+        begin = self.draw if index == self.prologue else self.turn
+        return Visit("prologue", self.multiply, (), ("product",), lines=problem.count, begin=begin)
+
+    def draw(self, problem: Problem, state: Any) -> None:
+        """Begin the first iteration."""
+        state.product[:] = np.random.default_rng(problem.seed).standard_normal(state.product.size)
+        self.turn(problem, state)
+
+    def turn(self, problem: Problem, state: Any) -> None:
+        """Begin the next iteration in the direction of the last product."""
         v = state.product
-        if index == self.prologue:
-            v = np.random.default_rng(problem.seed).standard_normal(v.size)
         # of norm 1 / R, so that products with rows do not overflow
         state.direction[:] = v / (lp_norm(v, 2.0) or 1.0) / self.largest_norm(state)
-        state.product[:] = 0.0
-
-    def prologue_visit(self, problem: Problem, state: Any, index: int) -> Visit:
-        visit = super().prologue_visit(problem, state, index)
-        return visit if index < self.prologue else visit._replace(each=self.multiply, arguments=(), sums=("product",))
+        v[:] = 0.0
 
     @staticmethod
     def multiply(problem: Problem, state: Any, block: Block, first: int) -> None:

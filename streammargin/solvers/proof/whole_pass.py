@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from typing import ClassVar, TypeVar
 
 import numpy as np
@@ -13,7 +14,7 @@ from streammargin.errors import DataError
 from streammargin.penalties.mirror_maps import lp_norm
 from streammargin.rows.blocks import Block, values_of
 from streammargin.rows.labels import numbered_from
-from streammargin.solvers.base import PassReport
+from streammargin.solvers.base import PassReport, Share
 from streammargin.solvers.linear import LinearSolver, LinearState, keep_weights
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.best import best_figures, keep_bounds
@@ -64,7 +65,12 @@ class WholePass(LinearSolver[P]):
     any_p = False
     norm_range: ClassVar[tuple[float, float]] = (1e-290, 1e290)  # of the largest row norm
 
-    def prologue_block(self, problem: Problem, state: P, index: int, block: Block, first: int) -> None:
+    def prologue_visit(self, problem: Problem, state: P, index: int) -> Visit:
+        return Visit(
+            "prologue", self.prologue_block, (), ("row_norms", "sums"), leaves=self.mapped, lines=problem.count
+        )
+
+    def prologue_block(self, problem: Problem, state: P, block: Block, first: int) -> None:
         norms.row_norms(block, numbered_from(first), labels_of(problem, state), problem.q, state.row_norms)
 
     def mean_norm(self, problem: Problem, state: P) -> float:
@@ -108,9 +114,8 @@ class WholePass(LinearSolver[P]):
     def weights(self, problem: Problem, state: P) -> np.ndarray:
         return state.w.copy()
 
-    def begin_pass(self, problem: Problem, state: P, number: int, active: np.ndarray) -> None:
-        super().begin_pass(problem, state, number, active)
-        if number == 1 and self.prologue:
+    def begin_pass(self, problem: Problem, state: P, active: np.ndarray) -> None:
+        if state.number == 1 and self.prologue:
             self.check_scale(state)
             self.after_prologue(problem, state)
         clear(state.sums)
@@ -122,10 +127,18 @@ class WholePass(LinearSolver[P]):
         """Called before the first pass, after the prologue."""
 
     def visit(self, problem: Problem, state: P, active: np.ndarray) -> Visit:
-        return super().visit(problem, state, active)._replace(sums=("sums",))
+        return Visit(
+            "pass", self.run_block, (active,), ("sums",), lines=problem.lines * active.size, alone=not self.mapped,
+            begin=self.begin_pass, end=self.end_pass,
+        )  # fmt: skip
 
-    def prologue_visit(self, problem: Problem, state: P, index: int) -> Visit:
-        return super().prologue_visit(problem, state, index)._replace(sums=("row_norms", "sums"))
+    @abstractmethod
+    def run_block(self, problem: Problem, state: P, active: np.ndarray, block: Block, first: int) -> Share:
+        """Add the sums of rows first .. first + m - 1, for the groups listed in `active`."""
+
+    @abstractmethod
+    def end_pass(self, problem: Problem, state: P, active: np.ndarray) -> PassReport | float:
+        """Called after the last block of a pass; in units."""
 
     def keep(self, problem: Problem, state: P, group: int) -> None:
         """Set the weights of a group that is done to its best ones, for the next pass."""

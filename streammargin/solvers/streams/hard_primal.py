@@ -68,8 +68,8 @@ class HardPrimal(Primal[HardSteps]):
             plain = problem.p == 2.0 and PLAIN[0] < largest < PLAIN[1]
             state.base = 1.0 if plain else 2.0 ** math.floor(math.log2(largest))
 
-    def begin_pass(self, problem: Problem, state: HardSteps, number: int, active: np.ndarray) -> None:
-        super().begin_pass(problem, state, number, active)
+    def begin_pass(self, problem: Problem, state: HardSteps, active: np.ndarray) -> None:
+        super().begin_pass(problem, state, active)
         np.multiply(state.theta, state.unit[:, None], out=state.left)
         state.left_total[:] = state.carried[:, kernel.TOTAL]
 

@@ -9,11 +9,11 @@ import numpy as np
 from streammargin.compiled import primal as kernel
 from streammargin.compiled import row_norms as norms
 from streammargin.penalties.mirror_maps import lp_norm
-from streammargin.rows.blocks import Block
 from streammargin.rows.steps import MirrorDescent
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.streams.hard_primal import HardPrimal, HardSteps
+from streammargin.solvers.visits import Visit
 
 
 class Mirror(HardPrimal):
@@ -31,8 +31,8 @@ class Mirror(HardPrimal):
     name = "mirror"
     prologue = 1
 
-    def prologue_block(self, problem: Problem, state: HardSteps, index: int, block: Block, first: int) -> None:
-        self.measure(problem, state, block, first)
+    def prologue_visit(self, problem: Problem, state: HardSteps, index: int) -> Visit:
+        return Visit("prologue", self.measure, leaves=False, lines=problem.count)
 
     def rule(self, problem: Problem, state: HardSteps) -> MirrorDescent:
         largest = float(state.row_norms[norms.LARGEST]) / self.base(state)

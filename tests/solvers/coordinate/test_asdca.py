@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from reference import losses
 from reference.datasets import WEIGHTINGS, as_form, noisy, separable
-from reference.drive import labels_of, problem_of
+from reference.drive import certify, labels_of, problem_of, visit_all
 from reference.norms import length
 from reference.optimum import solve
 from reference.sources import CountingSource
@@ -212,15 +212,12 @@ def test_the_logistic_loss_has_no_hard_margin():
 def test_a_certificate_wipes_out_drift_and_changes_nothing_else(p):
     X, y = noisy()
     problem, solver = problem_of(X, p=p), Momentum()
-    state, active, block = solver.start(problem, labels_of(y)), np.arange(1), DenseBlock(X, 0.0)
+    state, block = solver.start(problem, labels_of(y)), DenseBlock(X, 0.0)
     for number in range(1, 4):
-        solver.begin_pass(problem, state, number, np.arange(problem.groups))
-        solver.run_block(problem, state, active, block, 0)
+        visit_all(solver, problem, state, number, block)
     state.theta *= 1.01
     before = {name: getattr(state, name).copy() for name in ("alpha", "momentum", "drift")}
-    solver.begin_certificate(problem, state, active)
-    solver.certify_block(problem, state, block, 0)
-    figures = solver.end_certificate(problem, state)[0][0]
+    figures = certify(solver, problem, state, block)[0][0]
     signed = X * y[:, None]
     np.testing.assert_allclose(state.theta[0, :-1], signed.T @ state.alpha[0], rtol=1e-9, atol=1e-12)
     for name, array in before.items():
@@ -236,8 +233,7 @@ def test_a_restart_goes_on_from_the_averaged_sequence(p):
     state, active, block = solver.start(problem, labels_of(y)), np.arange(1), DenseBlock(X, 0.0)
     restarts = 0
     for number in range(1, 200):
-        solver.begin_pass(problem, state, number, np.arange(problem.groups))
-        solver.run_block(problem, state, active, block, 0)
+        visit_all(solver, problem, state, number, block)
         last = state.pace[0, kernel.LAST]
         v = state.alpha + last**2 * state.momentum
         image = state.theta + last**2 * state.drift

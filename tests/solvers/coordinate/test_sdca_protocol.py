@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 from reference.datasets import noisy, separable
-from reference.drive import labels_of, problem_of
+from reference.drive import certify, labels_of, problem_of, visit_all
 from reference.norms import length
 
 import streammargin as sm
@@ -21,13 +21,10 @@ def test_the_estimate_of_a_settled_pass_is_its_gap():
     problem, solver = problem_of(X, C=0.05), Plain()
     state, active, block = solver.start(problem, labels_of(y)), np.arange(1), DenseBlock(X, 0.0)
     for number in range(1, 400):
-        solver.begin_pass(problem, state, number, np.arange(problem.groups))
-        solver.run_block(problem, state, active, block, 0)
+        visit_all(solver, problem, state, number, block)
         report = solver.end_pass(problem, state, active)
         if number in (1, 5):
-            solver.begin_certificate(problem, state, active)
-            solver.certify_block(problem, state, block, 0)
-            figures, _ = solver.end_certificate(problem, state)
+            figures, _ = certify(solver, problem, state, block)
             # summed while the weights moved, but of the right size: it decides when a certificate is due
             assert figures[0].gap / 10 < report.estimate[0] < 1000 * figures[0].gap
         state.sleep[:] = 0
@@ -38,14 +35,11 @@ def test_the_estimate_of_a_settled_pass_is_its_gap():
 def test_a_certificate_wipes_out_the_drift_of_the_running_sums(p):
     X, y = noisy()
     problem, solver = problem_of(X, p=p), Plain()
-    state, active, block = solver.start(problem, labels_of(y)), np.arange(1), DenseBlock(X, 0.0)
-    solver.begin_pass(problem, state, 1, np.arange(problem.groups))
-    solver.run_block(problem, state, active, block, 0)
+    state, block = solver.start(problem, labels_of(y)), DenseBlock(X, 0.0)
+    visit_all(solver, problem, state, 1, block)
     for array in (state.theta, state.powers, state.power_sum):
         array *= 1.01  # powers are theta itself at p = 2, and this array is empty
-    solver.begin_certificate(problem, state, active)
-    solver.certify_block(problem, state, block, 0)
-    solver.end_certificate(problem, state)
+    certify(solver, problem, state, block)
     theta = (X * y[:, None]).T @ state.alpha[0]
     np.testing.assert_allclose(state.theta[0, :-1], theta, rtol=1e-12)
     powers = state.powers if problem.keeps_powers else state.theta
@@ -58,8 +52,7 @@ def test_every_pass_takes_the_sum_of_powers_afresh():
     X, y = noisy()
     problem, solver = problem_of(X, p=1.5), Plain()
     state, active = solver.start(problem, labels_of(y)), np.arange(1)
-    solver.begin_pass(problem, state, 1, np.arange(problem.groups))
-    solver.run_block(problem, state, active, DenseBlock(X, 0.0), 0)
+    visit_all(solver, problem, state, 1, DenseBlock(X, 0.0))
     state.power_sum *= 1.01
     solver.end_pass(problem, state, active)
     expected = np.sum(np.abs(state.theta[0]) ** problem.q)
@@ -70,17 +63,14 @@ def test_every_pass_takes_the_sum_of_powers_afresh():
 def test_the_best_weights_so_far_are_kept_with_their_figures(C, make):
     X, y = make()
     problem, solver = problem_of(X, C=C), Plain()
-    state, active, block = solver.start(problem, labels_of(y)), np.arange(1), DenseBlock(X, 0.0)
+    state, block = solver.start(problem, labels_of(y)), DenseBlock(X, 0.0)
     for number in range(1, 50):
-        solver.begin_pass(problem, state, number, np.arange(problem.groups))
-        solver.run_block(problem, state, active, block, 0)
+        visit_all(solver, problem, state, number, block)
     found = []
     for damage in (1.0, 0.1):
         for array in (state.alpha, state.theta):
             array[:, ::2] *= damage
-        solver.begin_certificate(problem, state, active)
-        solver.certify_block(problem, state, block, 0)
-        figures = solver.end_certificate(problem, state)[0][0]
+        figures = certify(solver, problem, state, block)[0][0]
         w = solver.certified(problem, state).tolist()
         found.append((w, figures.primal, figures.dual, figures.margin_lower, figures.margin_upper))
     assert found[0] == found[1]
@@ -91,8 +81,7 @@ def test_the_smallest_margin_is_a_share_of_the_mean_row_norm(p):
     X, y = noisy()
     problem, solver = problem_of(X, p=p, tol=0.01), Plain()
     state = solver.start(problem, labels_of(y))
-    solver.begin_pass(problem, state, 1, np.arange(problem.groups))
-    solver.run_block(problem, state, np.arange(1), DenseBlock(X, 0.0), 0)
+    visit_all(solver, problem, state, 1, DenseBlock(X, 0.0))
     expected = 0.01 * np.mean([length(x, p / (p - 1)) for x in X])
     assert solver.smallest_margin(problem, state) == pytest.approx(expected)
 

@@ -9,7 +9,7 @@ import pytest
 from conftest import slow
 from reference import adaptive as naive
 from reference.datasets import as_form, noisy, separable
-from reference.drive import labels_of, of_codes, problem_of
+from reference.drive import begin_pass, labels_of, of_codes, problem_of
 from reference.losses import make
 from reference.optimum import solve
 from reference.sources import CountingSource
@@ -237,10 +237,10 @@ def test_the_rows_with_the_smallest_margins_stay_in_memory(classes, monkeypatch)
     state = method.start(problem, of_codes(codes))
     blocks = [(first, DenseBlock(X[first : first + 20], 0.0)) for first in range(0, 100, 20)]
     for first, block in blocks:
-        method.prologue_block(problem, state, 0, block, first)
-    method.begin_pass(problem, state, 1, np.arange(problem.groups))
+        method.prologue_block(problem, state, block, first)
+    begin_pass(method, problem, state, 1)
     seen = []
-    for number in method.order(problem, state, 1, 5):
+    for number in method.order(problem, state, 5):
         first, block = blocks[number]
         before = state.kept.pieces["rows"].ids if state.kept.pieces else np.empty(0, np.int64)
         method.run_block(problem, state, np.arange(problem.groups), block, first)
@@ -355,9 +355,9 @@ def test_the_work_on_a_block_takes_the_memory_it_declares(form):
     method = Adaptive()
     block, inverted = blocks_of(X, form)
     size = sum(a.nbytes for a in block if isinstance(a, np.ndarray)) if form == "csr" else 0
-    method.begin_pass(problem, state := method.start(problem, labels_of(y)), 1, np.arange(1))
-    method.prologue_block(problem, state, 0, block, 0)
-    method.order(problem, state, 1, 1)
+    begin_pass(method, problem, state := method.start(problem, labels_of(y)), 1)
+    method.prologue_block(problem, state, block, 0)
+    method.order(problem, state, 1)
     method.run_block(problem, state, np.arange(1), block, 0)  # compiles
     state.position = 0
     tracemalloc.start()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from reference.datasets import separable
 from reference.diagonal import descend, toy, unsigned
-from reference.drive import hard_problem, one_pass, started
+from reference.drive import hard_problem, one_pass, started, visit_all
 from reference.optimum import solve
 from reference.training import binary
 
@@ -147,8 +147,7 @@ def test_an_interrupted_pass_leaves_the_certificate_alone():
     for t in range(1, 20):
         report = one_pass(solver, problem, state, X, t)
     known, weights = report.certificate[0], solver.certified(problem, state).copy()
-    solver.begin_pass(problem, state, 20, np.arange(problem.groups))
-    solver.run_block(problem, state, np.array([0]), DenseBlock(X[:7], 0.0), 0)
+    visit_all(solver, problem, state, 20, DenseBlock(X[:7], 0.0))
     after = solver.end_pass(problem, state, np.array([0])).certificate[0]
     assert (after.margin_lower, after.margin_upper) == (known.margin_lower, known.margin_upper)
     np.testing.assert_array_equal(solver.certified(problem, state), weights)

@@ -5,7 +5,7 @@ from functools import cache
 import numpy as np
 import pytest
 from reference.datasets import as_form, noisy, separable
-from reference.drive import of_codes
+from reference.drive import begin_pass, of_codes
 from reference.optimum import solve
 from reference.training import Binary, binary
 from reference.whole_pass import (
@@ -153,9 +153,9 @@ def momentum(X, codes, count, loss="exponential"):
     R = np.linalg.norm(X, axis=1).max()
     block = DenseBlock(X, 0.0)
     state, active = solver.start(problem, of_codes(codes)), np.arange(1)
-    solver.prologue_block(problem, state, 0, block, 0)
+    solver.prologue_block(problem, state, block, 0)
     for t in range(1, count + 1):
-        solver.begin_pass(problem, state, t, np.arange(problem.groups))
+        begin_pass(solver, problem, state, t)
         w = R * state.w[0, :-1]
         solver.run_block(problem, state, active, block, 0)
         report = solver.end_pass(problem, state, active)

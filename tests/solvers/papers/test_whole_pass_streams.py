@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from conftest import slow
 from reference.datasets import as_form, noisy, separable
-from reference.drive import labels_of
+from reference.drive import begin_pass, labels_of
 from reference.sources import CountingSource
 from reference.whole_pass import make_problem, signed
 
@@ -79,14 +79,14 @@ def test_a_pass_that_was_broken_off_proves_nothing(solver):
     problem = make_problem(X, y > 0, loss=method.default_loss)
     state, active = method.start(problem, labels_of(y)), np.arange(1)
     for first, block in blocks:
-        method.prologue_block(problem, state, 0, block, first)
+        method.prologue_block(problem, state, block, first)
     for t in range(1, 6):
-        method.begin_pass(problem, state, t, np.arange(problem.groups))
+        begin_pass(method, problem, state, t)
         for first, block in blocks:
             method.run_block(problem, state, active, block, first)
         report = method.end_pass(problem, state, active)
     known = method.certified(problem, state).copy()
-    method.begin_pass(problem, state, 6, np.arange(problem.groups))
+    begin_pass(method, problem, state, 6)
     method.run_block(problem, state, active, *blocks[0][::-1])
     broken = method.end_pass(problem, state, active)
     assert broken.certificate is not None and np.isinf(broken.estimate).all()

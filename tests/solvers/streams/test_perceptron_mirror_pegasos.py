@@ -9,7 +9,7 @@ from conftest import slow
 from reference import optimum
 from reference import primal as twins
 from reference.datasets import as_form, noisy, separable
-from reference.drive import labels_of
+from reference.drive import certify, labels_of, prologue, visit_all
 from reference.norms import conjugate, length
 from reference.sources import CountingSource
 from reference.training import NO_SEPARATOR, binary
@@ -245,18 +245,14 @@ def test_the_average_goes_on_after_the_last_mistake():
 def test_mirror_reports_its_latest_weights_and_the_perceptron_its_best(solver):
     X, y = separable(40, 5)
     problem, method = problem_of(40, 5), make_solver(solver)
-    state, active, block = method.start(problem, labels_of(y)), np.arange(1), DenseBlock(X, 0.0)
-    if method.prologue:
-        method.prologue_block(problem, state, 0, block, 0)
+    state, block = method.start(problem, labels_of(y)), DenseBlock(X, 0.0)
+    prologue(method, problem, state, [(0, block)])
     for number in range(1, 30):
-        method.begin_pass(problem, state, number, np.arange(problem.groups))
-        method.run_block(problem, state, active, block, 0)
+        visit_all(method, problem, state, number, block)
     assert state.row_norms[norms.ROWS] == 40  # measured once
     found, weights = [], []
     for _ in range(2):
-        method.begin_certificate(problem, state, active)
-        method.certify_block(problem, state, block, 0)
-        found.append(method.end_certificate(problem, state)[0][0])
+        found.append(certify(method, problem, state, block)[0][0])
         weights.append(method.certified(problem, state)[0].copy())
         state.theta[0, ::2] *= 0.5  # a worse direction
     kept = solver == "perceptron"

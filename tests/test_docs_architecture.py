@@ -40,7 +40,7 @@ def test_stages_that_are_drawn_are_those_of_the_methods():
     "file, what",
     [
         ("solvers/base.py", "requires"),
-        ("solvers/base.py", "def reached"),
+        ("solvers/problem.py", "def reached"),
         ("solvers/base.py", "def check"),
         ("solvers/base.py", "blocks_per_step"),
         ("solvers/coordinate/plain.py", "def visit_rows"),

@@ -6,6 +6,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from streammargin.cli import entry
 from streammargin.cli.options import Parser
@@ -43,8 +44,14 @@ def build_parser(verb: str | None = None) -> Parser:
     for name, summary in VERBS.items():
         child = verbs.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
         if name == verb:
-            importlib.import_module(f"streammargin.cli.{name}").add_options(child)
+            _module(name).add_options(child)
     return parser
+
+
+def _module(verb: str) -> Any:
+    """The module of a verb; lists of words have one for all."""
+    name = "words" if verb in ("solvers", "losses", "penalties") else verb
+    return importlib.import_module(f"streammargin.cli.{name}")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -56,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else 2
     try:
-        code = importlib.import_module(f"streammargin.cli.{options.verb}").run(options)
+        code: int = _module(options.verb).run(options)
         sys.stdout.flush()  # a full disk is found now, while it can still be reported
         return code
     except Exception as error:

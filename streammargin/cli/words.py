@@ -1,4 +1,4 @@
-"""The output of `losses`, `penalties` and `solvers`: a list of words, or the fields of one."""
+"""streammargin solvers|losses|penalties [NAME]: a list of words, or the fields of one."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 import inspect
 import textwrap
 from collections.abc import Callable, Mapping
+from dataclasses import MISSING
 from typing import TYPE_CHECKING, Any
 
 from streammargin.cli.options import add_common
@@ -13,30 +14,58 @@ from streammargin.wording import in_shell
 from streammargin.words import Family, Thing
 
 if TYPE_CHECKING:
+    from streammargin.losses.base import Loss
+    from streammargin.penalties.base import PenaltyWord
     from streammargin.solvers.base import Method
 
 LONG, WIDTH = 32, 100  # characters: of a word with its fields, of a line
 
 
-def add_options(parser: argparse.ArgumentParser, option: str) -> None:
+def add_options(parser: argparse.ArgumentParser) -> None:
     """[NAME]"""
-    parser.add_argument("name", nargs="?", metavar="NAME", help=f"show all about this {option}")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="show all about this one")
     add_common(parser)
 
 
-def first_line(cls: type[Any]) -> str:
-    """The first line of a docstring; empty under python -OO."""
-    return (inspect.getdoc(cls) or "").partition("\n")[0]
+def run(options: argparse.Namespace) -> int:
+    """Print one line for each word, or all about one."""
+    from streammargin import losses, penalties
+    from streammargin.solvers import registry
+
+    if options.verb == "solvers" and options.name is None:
+        return _list_solvers()
+    family: Family[Any]
+    served: Callable[[type[Any]], list[str]]
+    family, served = {
+        "solvers": (registry.FAMILY, _served_by_solver),
+        "losses": (losses.FAMILY, lambda cls: [_servers(serves_loss, cls)] if cls.has_defaults() else []),
+        "penalties": (penalties.FAMILY, _served_penalty),
+    }[options.verb]
+    if options.name is None:
+        print("\n".join(_listing(family.classes)))
+        _print_packages(family)
+        return 0
+    cls = family.find(options.name)
+    print(f"{cls.name}: {inspect.getdoc(cls) or ''}\n")
+    print(in_shell(family.spelling(cls)))
+    for line in served(cls):
+        print(textwrap.fill(in_shell(line), WIDTH, subsequent_indent="  ", break_on_hyphens=False))
+    return 0
 
 
-def listing(classes: Mapping[str, type[Any]]) -> list[str]:
+def _listing(classes: Mapping[str, type[Any]]) -> list[str]:
     """The text on each word: one line, or two where the word and its fields are long."""
     words = {name: _with_fields(cls) for name, cls in classes.items()}
     width = max(len(word) for word in words.values() if len(word) <= LONG)
     return [
-        f"{words[name]:<{width}}" + f"\n{'':<{width}}" * (len(words[name]) > width) + f"  {first_line(cls)}"
+        f"{words[name]:<{width}}" + f"\n{'':<{width}}" * (len(words[name]) > width) + f"  {_first_line(cls)}"
         for name, cls in classes.items()
     ]
+
+
+def _first_line(cls: type[Any]) -> str:
+    """The first line of a docstring; empty under python -OO."""
+    return (inspect.getdoc(cls) or "").partition("\n")[0]
 
 
 def _with_fields(cls: type[Any]) -> str:
@@ -44,13 +73,13 @@ def _with_fields(cls: type[Any]) -> str:
     return ":".join([cls.name, ",".join(line.name for line in entries)] if entries else [cls.name])
 
 
-def print_packages(family: Family[Any]) -> None:
+def _print_packages(family: Family[Any]) -> None:
     """A line of the words that installed packages add, where they do."""
     if words := family.words_of_packages():
         print(f"of installed packages: {', '.join(words)}")
 
 
-def served_by(serves: Callable[[Method, type[Any]], bool], cls: type[Any]) -> str:
+def _servers(serves: Callable[[Method, type[Any]], bool], cls: type[Any]) -> str:
     """The line of the solvers that serve a loss or a penalty."""
     from streammargin.solvers.registry import make_solver, names
 
@@ -58,15 +87,95 @@ def served_by(serves: Callable[[Method, type[Any]], bool], cls: type[Any]) -> st
     return f"served by {', '.join(solvers) or 'none of the solvers here'}"
 
 
-def show(family: Family[Any], name: str | None, served: Callable[[type[Any]], list[str]]) -> int:
-    """Print one line for each word, or all about this one. served: lines on what it serves, or what serves it."""
-    if name is None:
-        print("\n".join(listing(family.classes)))
-        print_packages(family)
-        return 0
-    cls = family.find(name)
-    print(f"{cls.name}: {inspect.getdoc(cls) or ''}\n")
-    print(in_shell(family.spelling(cls)))
-    for line in served(cls):
-        print(textwrap.fill(in_shell(line), WIDTH, subsequent_indent="  ", break_on_hyphens=False))
+def serves_loss(method: Method, cls: type[Loss]) -> bool:
+    """Whether a solver serves a loss."""
+    from streammargin.losses import is_numeric
+    from streammargin.losses.base import has
+
+    terms, needed = cls().terms(), method.required()
+    able = all(has(terms, one) for one in needed) if needed else cls.name == method.default_loss
+    if cls.only_hard:
+        able = able and "has_hard_margin" in needed
+    elif method.default_C == float("inf") and "has_hard_margin" in needed:
+        able = able and terms.has_hard_margin()
+    return able and (method.numeric or not is_numeric(terms))
+
+
+def serves_penalty(method: Method, cls: type[PenaltyWord]) -> bool:
+    """Whether a solver serves a penalty, with some values of its fields."""
+    import numpy as np
+
+    from streammargin.penalties.base import Columns
+    from streammargin.penalties.lp import Lp, LpSquare
+
+    names = {line.name for line in cls.entries()}
+    given = {"groups": [0, 0]} if "groups" in names else {}
+    others = [{}, {"l1_ratio": 0.5}] if "l1_ratio" in names else [{}]
+    others = [{"p": 1.5}] if issubclass(cls, Lp) else others  # lp:2 is l2
+    columns = Columns(2, lambda groups: np.asarray(groups), lines=2)
+    made = [cls(**given, **other).of_columns(columns) for other in others]
+    return any(
+        method.serves(one, False) and (method.any_p or not isinstance(one, LpSquare) or one.p == 2.0) for one in made
+    )
+
+
+def _served_penalty(cls: type[PenaltyWord]) -> list[str]:
+    known = cls.has_defaults() or [line.name for line in cls.entries() if line.default is MISSING] == ["groups"]
+    return [_servers(serves_penalty, cls)] if known else []
+
+
+# solvers
+
+
+def _list_solvers() -> int:
+    """One line for each solver, under three headings."""
+    from streammargin.driver.memory import usual_bytes
+    from streammargin.solvers.registry import CLASSES, FAMILY, SHELVES, SHORT, make_solver
+    from streammargin.solvers.word import Auto
+
+    print("first column: bytes that are kept of each row out of core (two classes, float32, one value of C)")
+    lines = dict(zip(CLASSES, _listing(CLASSES), strict=True))
+    for shelf in dict.fromkeys(SHELVES.values()):
+        print(f"{shelf}:")
+        for word in (word for word in lines if CLASSES.shelf(word) == shelf):
+            each = "" if word == Auto.name else str(usual_bytes(make_solver(word)))
+            print(f"{each:>4}  " + lines[word].replace("\n", "\n      "))
+            for short in _short_words(word):
+                print(f"        {short} is {SHORT[short]}")
+    _print_packages(FAMILY)
     return 0
+
+
+def _short_words(word: str) -> list[str]:
+    """Other words for this solver."""
+    from streammargin.solvers.registry import SHORT
+
+    return [short for short, meant in SHORT.items() if meant.partition(":")[0] == word]
+
+
+def _served_by_solver(cls: type[Any]) -> list[str]:
+    """Lines on what a solver serves, one for each of its words."""
+    from streammargin.solvers.registry import SHORT
+
+    if not cls.has_defaults():
+        return []
+    own = [word for word in _short_words(cls.name) if SHORT[word] != cls.name]  # not those that mean the same
+    return [_served(word) for word in (cls.name, *own) if word != "auto"]
+
+
+def _served(word: str) -> str:
+    from streammargin.losses import LOSSES
+    from streammargin.penalties import PENALTIES
+    from streammargin.solvers.base import StreamSolver
+    from streammargin.solvers.registry import SHORT, make_solver
+
+    method = make_solver(word)
+    hard, either = method.default_C == float("inf"), "has_hard_margin" in method.required()
+    costs = "C = inf" if hard else "any C" if either else "a finite C"
+    able = [name for name, cls in LOSSES.items() if serves_loss(method, cls)]
+    kinds = [name for name, cls in PENALTIES.items() if serves_penalty(method, cls)]
+    beside = ["`multiclass=joint`"] * method.joint + list(method.takes)
+    beside += ["streams"] * isinstance(method, StreamSolver)
+    more = f"; {', '.join(beside)}" if beside else ""
+    name = word if word not in SHORT else f"{word}, which is {SHORT[word]},"
+    return f"{name} serves {costs}; the losses {', '.join(able)}; the penalties {', '.join(kinds)}{more}"

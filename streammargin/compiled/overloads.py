@@ -50,20 +50,8 @@ def _prefetcher(level: int) -> Any:
 _prefetch, _prefetch_outer = _prefetcher(1), _prefetcher(2)
 
 
-@overload(blocks.prefetch)
-def _overload_prefetch(array, index):
-    def run(array, index):
-        _prefetch(array, index)
-
-    return run
-
-
-@overload(blocks.prefetch_outer)
-def _overload_prefetch_outer(array, index):
-    def run(array, index):
-        _prefetch_outer(array, index)
-
-    return run
+overload(blocks.prefetch)(lambda array, index: lambda array, index: _prefetch(array, index))
+overload(blocks.prefetch_outer)(lambda array, index: lambda array, index: _prefetch_outer(array, index))
 
 
 def _as_written(*functions: Callable[..., Any], **options: Any) -> None:
@@ -80,60 +68,31 @@ _as_written(blocks.beyond, exponentials.exp_minus, exponentials.log_one_plus, ex
 _as_written(simplex.own_line, simplex.feasible, simplex.middle, **ALONG)
 
 
-@overload(base.linear_around, jit_options=ALONG)
-def _overload_linear_around(loss, u, most):
-    known = base.has(loss.instance_class, "distance")
-    return (lambda loss, u, most: loss.distance(u) > most) if known else (lambda loss, u, most: False)
+def _by_method(
+    function: Callable[..., Any], method: str, has_it: Callable[..., Any], lacks_it: Any, at: int = 0
+) -> None:
+    """Kernels call `has_it` in place of this function where its argument number `at`, a loss, has the method."""
+
+    def choose(*types: Any) -> Callable[..., Any]:
+        known = base.has(getattr(types[at], "instance_class", None), method)
+        chosen: Callable[..., Any] = has_it if known else lacks_it
+        return chosen
+
+    overload(function, strict=False, jit_options=ALONG)(choose)
 
 
-@overload(base.attained, strict=False, jit_options=ALONG)
-def _overload_attained(loss, u, cap):
-    at_once = base.has(loss.instance_class, "attained")
-    return (lambda loss, u, cap: loss.attained(u, cap)) if at_once else base.attained_one_by_one
-
-
-@overload(base.reached, strict=False, jit_options=ALONG)
-def _overload_reached(loss, u, cap):
-    at_once = base.has(loss.instance_class, "attained")
-    return (lambda loss, u, cap: loss.attained(u, cap)[:3]) if at_once else base.reached_one_by_one
-
-
-@overload(base.derivative, strict=False, jit_options=ALONG)
-def _overload_derivative(loss, u, cap):
-    at_once = base.has(loss.instance_class, "attained")
-    return (lambda loss, u, cap: loss.attained(u, cap)[:2]) if at_once else base.derivative_by_step
-
-
-@overload(base.largest_bend, jit_options=ALONG)
-def _overload_largest_bend(loss):
-    known = base.has(loss.instance_class, "curvature_bound")
-    return (lambda loss: loss.curvature_bound()) if known else (lambda loss: np.inf)
-
-
-@overload(base.lifted, jit_options=ALONG)
-def _overload_lifted(loss, multiplier):
-    within = base.has(getattr(loss, "instance_class", None), "lifted")
-    return (lambda loss, multiplier: loss.lifted(multiplier)) if within else (lambda loss, multiplier: loss)
-
-
-@overload(base.share_of, jit_options=ALONG)
-def _overload_share_of(plain, loss, alpha, cap, share):
-    if base.has(loss.instance_class, "lifted"):
-        return lambda plain, loss, alpha, cap, share: plain.dual(alpha, cap)
-    return lambda plain, loss, alpha, cap, share: share
-
-
-@overload(base.margin_shift, jit_options=ALONG)
-def _overload_margin_shift(loss, multiplier):
-    within = base.has(getattr(loss, "instance_class", None), "lifted")
-    return (lambda loss, multiplier: 0.0) if within else (lambda loss, multiplier: multiplier)
-
-
-@overload(base.part_of, jit_options=ALONG)
-def _overload_part_of(loss, p, own):
-    known = base.has(getattr(loss, "instance_class", None), "of_share")
-    return (lambda loss, p, own: loss.of_share(p, own)) if known else (lambda loss, p, own: 0.0)
-
+_by_method(base.linear_around, "distance", lambda loss, u, most: loss.distance(u) > most, lambda loss, u, most: False)
+_by_method(base.attained, "attained", lambda loss, u, cap: loss.attained(u, cap), base.attained_one_by_one)
+_by_method(base.reached, "attained", lambda loss, u, cap: loss.attained(u, cap)[:3], base.reached_one_by_one)
+_by_method(base.derivative, "attained", lambda loss, u, cap: loss.attained(u, cap)[:2], base.derivative_by_step)
+_by_method(base.largest_bend, "curvature_bound", lambda loss: loss.curvature_bound(), lambda loss: np.inf)
+_by_method(base.lifted, "lifted", lambda loss, multiplier: loss.lifted(multiplier), lambda loss, multiplier: loss)
+_by_method(
+    base.share_of, "lifted", lambda plain, loss, alpha, cap, share: plain.dual(alpha, cap),
+    lambda plain, loss, alpha, cap, share: share, at=1,
+)  # fmt: skip
+_by_method(base.margin_shift, "lifted", lambda loss, multiplier: 0.0, lambda loss, multiplier: multiplier)
+_by_method(base.part_of, "of_share", lambda loss, p, own: loss.of_share(p, own), lambda loss, p, own: 0.0)
 
 # Sums over the lines of a row may be reordered, and so vectorised. Their loops write to no array: else the compiler
 # asks at run time how far apart the arrays lie, and the order of a sum, so its bits, would depend on addresses

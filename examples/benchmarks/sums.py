@@ -49,7 +49,7 @@ def calls(rng: np.random.Generator, block: Block, K: int, name: str) -> dict[str
     alpha = np.full((K, rows), 0.5)
     centres, midway = (none, 0.0) if smooth(loss) else (alpha, 0.5)
     norms = np.array([block.sum_powers(i, 2.0) ** 0.5 for i in range(rows)])
-    margins, image, no_keys, no_sleep = np.zeros((K, rows)), np.zeros((K, width)), np.zeros(0, np.float32), none
+    margins, image, no_sleep = np.zeros((K, rows)), np.zeros((K, width)), none
     point = look.Point(w[None], np.zeros((1, K)), blur[None])
 
     def looked(rule: look.Prox, margins: np.ndarray = look.NOWHERE, H: look.Curvature | None = None) -> None:
@@ -61,8 +61,9 @@ def calls(rng: np.random.Generator, block: Block, K: int, name: str) -> dict[str
 
     def stepped(norms: np.ndarray, centres: np.ndarray, margins: np.ndarray, H: np.ndarray) -> None:
         newton.newton_sums(
-            block, numbers, labels, loss, active, 1, softness, w, blur, norms, 0, centres, nothing, False, margins,
-            no_keys, image, np.zeros((K, width)), H, np.zeros((K, newton.SUMS)), wrong,
+            block, numbers, labels, loss, active, newton.Point(w, blur, norms), newton.Centred(centres, softness),
+            newton.Wanted(margins, H=H, drift=np.zeros((K, width))),
+            newton.Totals(image, np.zeros((K, newton.SUMS)), wrong),
         )  # fmt: skip
 
     def certified(alpha: np.ndarray, theta: np.ndarray) -> None:

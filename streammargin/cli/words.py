@@ -34,13 +34,12 @@ def run(options: argparse.Namespace) -> int:
 
     if options.verb == "solvers" and options.name is None:
         return _list_solvers()
-    family: Family[Any]
-    served: Callable[[type[Any]], list[str]]
-    family, served = {
+    kinds: dict[str, tuple[Family[Any], Callable[[Any], list[str]]]] = {
         "solvers": (registry.FAMILY, _served_by_solver),
         "losses": (losses.FAMILY, lambda cls: [_servers(serves_loss, cls)] if cls.has_defaults() else []),
         "penalties": (penalties.FAMILY, _served_penalty),
-    }[options.verb]
+    }
+    family, served = kinds[options.verb]
     if options.name is None:
         print("\n".join(_listing(family.classes)))
         _print_packages(family)

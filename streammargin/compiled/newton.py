@@ -12,7 +12,7 @@ Niu et al. 2019, arXiv 1910.01312; Yan and Li 2019, arXiv 1912.06800).
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba.extending import register_jitable
@@ -37,30 +37,72 @@ SEARCH_STEPS = 60  # most steps of a line search: more halvings of the interval 
 FAR_MARGIN = 1e30  # margin of absent rows: their loss is 0 after any step
 
 
-@kernel
-def newton_sums(
-    block, numbers, labels, loss, problems, trials, softness, w, blur, norms, base, alpha, crisp, keep, margins, keys,
-    image, drift, H, sums, wrong,
-):  # fmt: skip
-    """Add the block's terms of phi, its gradient and its Hessian at the frozen weights w.
+NONE, NO_KEYS, NOWHERE = np.zeros(0), np.zeros(0, np.float32), np.zeros((0, 1))
 
-    problems  indices k of the active problems; trials: values of C, problem k belongs to k // (K // trials)
-    softness  (K,); w (K, d+1); blur (K,) eps times the norms of w;
-    norms     (n,) row norms, 0 until first needed; or (0,): not cached;
-    base      the number of the row that the first entries of alpha, margins and keys belong to;
-    alpha     (K, m) centres, or (K, 0): the midpoints of the feasible intervals; keep: set them to a_i;
-    crisp     (K,): where a centre is nan, it is a step with this softness from the midpoint; or (0,): none is nan;
-    margins   (K, m) out: a_i.w, or (K, 0);
-    keys      (m,) float32 out, or (0,): t / (1 + t) with t the distance of u from the curved part of the loss; for
-              several problems the smallest key;
-    image     (K, d+1) A^T a, added to; H (K, d+1, d+1), upper triangles, added to, or (0, ...) if not wanted;
-    drift     (K, d+1): minus the derivative of A^T a by the logarithm of the softness, added to where H is wanted;
-    sums      (K, SUMS), added to; wrong (trials,): rows whose class is not the one with the largest score, of
-              several classes
+
+class Point(NamedTuple):
+    """Frozen weights w (K, d+1), and blur (K,): eps times their norms.
+
+    norms (n,): of the rows, 0 until first needed; or (0,): not kept.
     """
+
+    w: np.ndarray
+    blur: np.ndarray
+    norms: np.ndarray = NONE
+
+
+class Centred(NamedTuple):
+    """The centres alpha (K, m), or (K, 0): the midpoints of the feasible intervals; softness (K,).
+
+    crisp (K,): where a centre is nan, it is a step with this softness from the midpoint; or (0,): none is nan. move:
+    set the centres to a_i. base: the number of the row that the first centre, margin and key belong to.
+    """
+
+    alpha: np.ndarray
+    softness: np.ndarray
+    crisp: np.ndarray = NONE
+    move: bool = False
+    base: int = 0
+
+
+class Wanted(NamedTuple):
+    """What is wanted besides the sums; empty arrays: not wanted.
+
+    margins (K, m): set to a_i.w. keys (m,) float32: set to t / (1 + t) with t the distance of u from the curved part of
+    the loss; for several problems the smallest key. H (K, d+1, d+1): upper triangles, added to. drift (K, d+1), with H:
+    minus the derivative of A^T a by the logarithm of the softness, added to.
+    """
+
+    margins: np.ndarray = NOWHERE
+    keys: np.ndarray = NO_KEYS
+    H: np.ndarray = NOWHERE[None, :0]
+    drift: np.ndarray = NOWHERE
+
+
+class Totals(NamedTuple):
+    """What is added to: image (K, d+1), A^T a; sums (K, SUMS).
+
+    wrong (trials,): rows whose class is not the one with the largest score, of several classes. Problem k belongs to
+    the value of C number k // (K // trials).
+    """
+
+    image: np.ndarray
+    sums: np.ndarray
+    wrong: np.ndarray
+
+
+@kernel
+def newton_sums(block, numbers, labels, loss, problems, point, centred, wanted, totals):
+    """Add the block's terms of phi, its gradient and its Hessian at frozen weights.
+
+    problems: indices k of the active ones; point, centred, wanted, totals: as in the classes of these names.
+    """
+    w, blur, norms = point
+    alpha, softness, crisp, move, base = centred
+    margins, keys, H, drift = wanted
+    image, sums, wrong = totals
     rows = block.rows()
-    per_trial = w.shape[0] // trials
-    several = per_trial > 1
+    several = w.shape[0] > wrong.size
     scores = np.empty((w.shape[0] if several else 1, CHUNK))
     size_of = np.empty(CHUNK)
     present, margin, signs = np.empty(CHUNK, np.int64), np.empty(CHUNK), np.empty(CHUNK)
@@ -101,7 +143,7 @@ def newton_sums(
                 if cap > 0.0:
                     m += 1
                     mistakes += labels.wrong(k, row, u)
-                    if margins.shape[1] > 0:
+                    if margins.size > 0:
                         margins[k, row - base] = u
             if alpha.shape[1] == 0 and softness[k] > 0.0:
                 for r in range(m):
@@ -119,7 +161,7 @@ def newton_sums(
             sums[k, SUMMED] += summed
             sums[k, PULLED] += pulled
             sums[k, ROUNDING] += slipped
-            if keep:
+            if move:
                 for r in range(m):
                     alpha[k, numbers.row(present[r]) - base] = a[r]
             if keys.size > 0:
@@ -439,9 +481,10 @@ def warm(sample: Sample) -> None:
     pair = np.zeros((1, 2))
     for loss in sample.losses("distance"):
         newton_sums(
-            block, numbers, labels, loss, ONE, 1, np.ones(1), weights(), np.zeros(1), np.zeros(2), 0, pair,
-            np.ones(1), False, pair.copy(), np.zeros(2, np.float32), weights(), weights(), np.zeros((1, 3, 3)),
-            np.zeros((1, SUMS)), counts(),
+            block, numbers, labels, loss, ONE, Point(weights(), np.zeros(1), np.zeros(2)),
+            Centred(pair, np.ones(1), np.ones(1)),
+            Wanted(pair.copy(), np.zeros(2, np.float32), np.zeros((1, 3, 3)), weights()),
+            Totals(weights(), np.zeros((1, SUMS)), counts()),
         )  # fmt: skip
         chunk_terms(loss, 1.0, np.ones(2), pair[0], pair[0], pair[0], pair[0], np.zeros(2), np.zeros(2))
         chunk_slope(loss, 1.0, np.ones(2), pair[0], pair[0], pair[0], 1.0)

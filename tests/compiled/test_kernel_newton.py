@@ -50,9 +50,11 @@ class Setting:
         self.keys = np.full(40, -1.0, np.float32)
         self.H, self.sums = np.zeros((1, 7, 7)), np.zeros((1, steps.SUMS))
         steps.newton_sums(
-            self.block, numbered_from(0), self.labels, self.loss, np.array([0]), 1, np.array([self.softness]), self.w,
-            np.zeros(1), np.zeros(40), 0, self.alpha, self.crisp, False, self.margins, self.keys, self.image,
-            self.drift, self.H, self.sums, np.zeros(1, np.int64),
+            self.block, numbered_from(0), self.labels, self.loss, np.array([0]),
+            steps.Point(self.w, np.zeros(1), np.zeros(40)),
+            steps.Centred(self.alpha, np.array([self.softness]), self.crisp),
+            steps.Wanted(self.margins, self.keys, self.H, self.drift),
+            steps.Totals(self.image, self.sums, np.zeros(1, np.int64)),
         )  # fmt: skip
         return self.sums[0]
 

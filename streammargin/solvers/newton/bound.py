@@ -28,6 +28,10 @@ class Look:
     wrong: Sum[i8] = of(TRIALS)
     seen: Count = 0
 
+    def added(self) -> kernel.Totals:
+        """What a kernel adds to."""
+        return kernel.Totals(self.image, self.totals, self.wrong)
+
 
 @state
 class Bound:

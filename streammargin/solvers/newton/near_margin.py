@@ -15,6 +15,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from streammargin.compiled import newton as kernel
+from streammargin.compiled.newton import Centred, Point, Wanted
 from streammargin.losses.base import smooth
 from streammargin.rows.blocks import Block, nbytes
 from streammargin.rows.labels import RowLabels, numbered_from
@@ -193,7 +194,7 @@ class NearMargin(CertifiedBySweep[NearState]):
         self, problem: Problem, state: NearState, active: np.ndarray, block: Block, first: int
     ) -> tuple[np.ndarray, np.ndarray]:
         """Add the sums of these rows at the current weights; returns their keys (m,) and duals (K, m)."""
-        labels, none = labels_of(problem, state), np.zeros(0)
+        labels = labels_of(problem, state)
         keys, duals = np.full(block.rows(), 2.0, np.float32), np.zeros((problem.count, block.rows()))
         margins = np.full(duals.shape, math.inf)
         low, high = np.searchsorted(state.known, [first, first + block.rows()])
@@ -204,11 +205,9 @@ class NearMargin(CertifiedBySweep[NearState]):
             duals[k, state.known[low:high] - first] = state.duals[k, low:high]
 
         def add(own: NearState, rows: Block, number: int) -> None:
-            look = own.look
             kernel.newton_sums(
-                rows, numbered_from(number), labels, problem.loss, active, problem.trials, own.softness, own.w,
-                blur(own.w), none, first, duals, own.crisp, True, margins, keys, look.image, look.image,
-                np.zeros((0, 1, 1)), look.totals, look.wrong,
+                rows, numbered_from(number), labels, problem.loss, active, Point(own.w, blur(own.w)),
+                Centred(duals, own.softness, own.crisp, True, first), Wanted(margins, keys), own.look.added(),
             )  # fmt: skip
 
         leaves.over(problem, state, block, first, add)
@@ -302,16 +301,15 @@ class NearMargin(CertifiedBySweep[NearState]):
     @staticmethod
     def _expect(problem: Problem, state: NearState) -> None:
         """Set the limit that the first read of all rows is expected to have, by the rows of the sample."""
-        none, every = np.zeros((problem.count, 0)), np.arange(problem.count)
+        midpoints, every = np.zeros((problem.count, 0)), np.arange(problem.count)
         found, lossy = [np.ones(1, np.float32)], 0
         for kept in state.rows.pieces.values():
             keys = np.ones(kept.ids.size, np.float32)
             labels = labels_for(RowLabels(kept.beside[2], kept.beside[3], np.empty(0)), problem.outputs)
             look, margins = new(Look, problem), np.full((problem.count, keys.size), math.inf)
             kernel.newton_sums(
-                kept.rows, numbered_from(0), labels, problem.loss, every, problem.trials, state.softness, state.w,
-                blur(state.w), none[0], 0, none, none[0], False, margins, keys, look.image, look.image,
-                np.zeros((0, 1, 1)), look.totals, look.wrong,
+                kept.rows, numbered_from(0), labels, problem.loss, every, Point(state.w, blur(state.w)),
+                Centred(midpoints, state.softness), Wanted(margins, keys), look.added(),
             )  # fmt: skip
             lossy += int((margins < 1.0).any(axis=0).sum())
             found.append(keys)

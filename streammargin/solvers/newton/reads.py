@@ -15,6 +15,7 @@ from typing import ClassVar
 import numpy as np
 
 from streammargin.compiled import newton as kernel
+from streammargin.compiled.newton import Centred, Point, Wanted
 from streammargin.losses.base import smooth
 from streammargin.rows.blocks import GRAM_ROWS, Block
 from streammargin.rows.labels import RowLabels, numbered_from
@@ -25,7 +26,7 @@ from streammargin.solvers.newton.bound import Looking, begin_look, look_report
 from streammargin.solvers.newton.subproblem import direction
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.rounding import blur
-from streammargin.solvers.roles import K, Shared, Sum, W, f4, f8, i8, of, state
+from streammargin.solvers.roles import K, Shared, Sum, W, f8, i8, of, state
 from streammargin.solvers.softness import LEAST_FALL, may_soften, share_of_softness
 from streammargin.solvers.state import labels_of
 from streammargin.solvers.visits import Visit
@@ -37,7 +38,6 @@ OVERSHOT = 0.3  # a step is shortened if the slope at its end exceeds this times
 SHORTEST, LONGEST = 0.1, 0.9  # shares of a step that may be left when it is shortened
 STAYS = 0.9  # a share above this is 1
 EVEN = 24  # times the gap of a row spread evenly over the softened part is its cap times the width of that part
-NO_KEYS = np.empty(0, f4)
 
 
 @state
@@ -108,12 +108,12 @@ class Reads(LinearSolver[ReadsState]):
 
     def run_block(self, problem: Problem, state: ReadsState, active: np.ndarray, block: Block, first: int) -> None:
         """Add the sums of these rows at the current weights."""
-        look, none = state.look, np.zeros((problem.count, 0))
+        look, midpoints = state.look, np.zeros((problem.count, 0))
         look.seen += block.rows()
         kernel.newton_sums(
-            block, numbered_from(first), labels_of(problem, state), problem.loss, active, problem.trials,
-            state.softness, state.w, blur(state.w), none[0], 0, none, none[0], False, none, NO_KEYS, look.image,
-            state.drift, state.H, look.totals, look.wrong,
+            block, numbered_from(first), labels_of(problem, state), problem.loss, active,
+            Point(state.w, blur(state.w)), Centred(midpoints, state.softness), Wanted(H=state.H, drift=state.drift),
+            look.added(),
         )  # fmt: skip
 
     def end_pass(self, problem: Problem, state: ReadsState, active: np.ndarray) -> PassReport:

@@ -11,6 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from streammargin.compiled import newton as kernel
+from streammargin.compiled.newton import Centred, Point, Wanted
 from streammargin.losses.base import smooth
 from streammargin.rows.blocks import GRAM_ROWS, Block
 from streammargin.rows.labels import RowLabels, numbered_from
@@ -30,7 +31,7 @@ from streammargin.workers import ALONE
 LIKELY = 0.9  # of tol: the gap that steps in memory aim at, so that the look proves tol
 MOST_BETWEEN_LOOKS = 12  # most steps in memory between two looks
 WORK = 2e10  # most multiplications between two looks over all classes, about a second
-NO_KEYS, NONE = np.empty(0, np.float32), np.empty(0)
+NONE = np.empty(0)
 
 
 class Steps(LinearSolver[StepsState]):
@@ -136,9 +137,9 @@ class Steps(LinearSolver[StepsState]):
         look = state.look
         look.seen += block.rows()
         kernel.newton_sums(
-            block, numbered_from(first), labels_of(problem, state), problem.loss, active, problem.trials,
-            state.softness, state.w, blur(state.w), state.norms, 0, state.alpha, NONE, False, state.margins, NO_KEYS,
-            look.image, look.image, np.zeros((0, 1, 1)), look.totals, look.wrong,
+            block, numbered_from(first), labels_of(problem, state), problem.loss, active,
+            Point(state.w, blur(state.w), state.norms), Centred(state.alpha, state.softness), Wanted(state.margins),
+            look.added(),
         )  # fmt: skip
 
     def end_pass(self, problem: Problem, state: StepsState, active: np.ndarray) -> PassReport:

@@ -22,7 +22,6 @@ from streammargin.driver.progress import CERTIFICATE, DONE
 from streammargin.driver.scaling import Scaling
 from streammargin.rows.blocks import values_of
 from streammargin.solvers import base, leaves, roles
-from streammargin.solvers.base import Solver
 from streammargin.solvers.cache import rows as row_store
 from streammargin.solvers.coordinate import coupled, dual_ascent
 from streammargin.solvers.newton import subproblem as descent
@@ -369,7 +368,7 @@ def test_the_plan_changes_no_proof_and_no_more_reads(trained, way, form):
             # the first pass takes one, to start from; of numbers newton is prox-newton, which takes none
             sample = way[0] == "newton" and not (run.problem.resident or run.problem.numeric)
             assert kinds.count("certificate") == (result.passes - sample) * run.problem.trials
-        if type(solver).order is not Solver.order and way[0] != "newton":  # whose sample is of every block of so few
+        if way[0] == "adaptive":
             continue  # it chooses the blocks of a pass
         beside = (run.scaling is not None) + run.shared.midway
         reads = solver.prologue_passes(run.problem) + result.passes + result.sweeps + beside

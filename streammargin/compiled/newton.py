@@ -37,7 +37,7 @@ SEARCH_STEPS = 60  # most steps of a line search: more halvings of the interval 
 FAR_MARGIN = 1e30  # margin of absent rows: their loss is 0 after any step
 
 
-NONE, NO_KEYS, NOWHERE = np.zeros(0), np.zeros(0, np.float32), np.zeros((0, 1))
+NONE, NO_KEYS, NO_H = np.zeros(0), np.zeros(0, np.float32), np.zeros((0, 1, 1))
 
 
 class Point(NamedTuple):
@@ -73,10 +73,10 @@ class Wanted(NamedTuple):
     minus the derivative of A^T a by the logarithm of the softness, added to.
     """
 
-    margins: np.ndarray = NOWHERE
+    margins: np.ndarray = NO_H[:, 0]
     keys: np.ndarray = NO_KEYS
-    H: np.ndarray = NOWHERE[None, :0]
-    drift: np.ndarray = NOWHERE
+    H: np.ndarray = NO_H
+    drift: np.ndarray = NO_H[:, 0]
 
 
 class Totals(NamedTuple):

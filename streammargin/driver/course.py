@@ -213,6 +213,22 @@ class Course:
         self.active = p.active
         self.aim()
 
+    def take_tolerance(self, under_way: bool = False) -> None:
+        """Mark the groups as done that are by the tolerance asked for, where a resumed training had another one.
+
+        under_way: within a read, which goes on, and so needs an active group. If it is a pass, a group that was done
+        takes part from the next one on: the rows before are not visited for it.
+        """
+        p, asked = self.progress, (self.limits.tol, self.problem.absolute is not None)
+        if p.figures is not None and (p.stopping.tol, p.stopping.absolute) != asked:
+            done = p.impossible | np.array([self.over(k, figures) for k, figures in enumerate(p.figures)])
+            if under_way and p.phase == PASS and (p.done & ~done).any():
+                return
+            if not (under_way and done.all()):
+                p.done = done
+            self.active = p.active
+        p.stopping.tol, p.stopping.absolute = asked
+
     def aim(self) -> None:
         """Adapt the relative tolerance to the last figures, where an absolute one was asked for."""
         if self.progress.figures is not None:
@@ -301,6 +317,7 @@ class Course:
     def go_on(self) -> None:
         """Choose the next phase after a pass that was certified, or needs no certificate."""
         p = self.progress
+        self.take_tolerance()
         if not self.active.size:
             self.finish("tolerance")
         elif p.ending is not None:

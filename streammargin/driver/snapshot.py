@@ -123,13 +123,8 @@ def _take_up(run: Run, bounds: np.ndarray) -> None:
             raise ValueError("its rows were in other places")
     elif p.order.size or not run.problem.resident:
         _cut(p, run.current_reader, bounds)
-    asked = run.limits.tol, run.problem.absolute is not None
-    if p.figures is not None and (p.stopping.tol, p.stopping.absolute) != asked:
-        done = p.impossible | np.array([run.over(k, figures) for k, figures in enumerate(p.figures)])
-        if not (p.order.size and done.all()):  # an unfinished read must have an active problem
-            p.done = done
-    p.stopping.tol, p.stopping.absolute = asked
     run.active = p.active
+    run.take_tolerance(under_way=bool(p.order.size))
     run.aim()
     if p.reason in ("tolerance", "separated", "early_stop", "passes"):
         if not run.active.size:

@@ -49,14 +49,16 @@ class Setting:
         self.margins, self.image, self.drift = np.zeros((1, 40)), np.zeros((1, 7)), np.zeros((1, 7))
         self.keys = np.full(40, -1.0, np.float32)
         self.H, self.sums = np.zeros((1, 7, 7)), np.zeros((1, steps.SUMS))
+        wanted = steps.Wanted(self.margins, self.keys, self.H, self.drift)
+        self.add(wanted, steps.Totals(self.image, self.sums, np.zeros(1, np.int64)))
+        return self.sums[0]
+
+    def add(self, wanted, totals):
         steps.newton_sums(
             self.block, numbered_from(0), self.labels, self.loss, np.array([0]),
             steps.Point(self.w, np.zeros(1), np.zeros(40)),
-            steps.Centred(self.alpha, np.array([self.softness]), self.crisp),
-            steps.Wanted(self.margins, self.keys, self.H, self.drift),
-            steps.Totals(self.image, self.sums, np.zeros(1, np.int64)),
+            steps.Centred(self.alpha, np.array([self.softness]), self.crisp), wanted, totals,
         )  # fmt: skip
-        return self.sums[0]
 
 
 def soft(loss):
@@ -89,6 +91,10 @@ def test_one_visit_gives_the_gradient_the_matrix_and_the_certificate(loss, form,
     for name in ("PRIMAL", "DUAL", "GAP", "ACTIVE"):
         at = getattr(steps, name)
         assert sums[at] == pytest.approx(total[at], rel=1e-12)
+    assert not any(one.size for one in steps.Wanted())  # nothing is written to them, and the sums are the same
+    alone = steps.Totals(np.zeros((1, 7)), np.zeros((1, steps.SUMS)), np.zeros(1, np.int64))
+    s.add(steps.Wanted(), alone)
+    assert np.array_equal(alone.sums[0], total) and np.array_equal(alone.image, s.image)
     again, matrix = np.zeros(7), np.zeros((7, 7))
     steps.add_image(s.block, numbered_from(0), s.labels, 0, found, again)
     steps.add_matrix(s.block, numbered_from(0), slopes, matrix)

@@ -124,6 +124,31 @@ def test_a_smaller_tolerance_goes_on(tmp_path):
     assert then.converged and then.certificate["gap"] <= 1e-2 and then.passes > first.passes
 
 
+@pytest.mark.parametrize("solver", ["newton", "pdprox"])
+def test_a_smaller_tolerance_wakes_what_was_done_with_the_next_pass(solver, tmp_path):
+    """In the middle of a pass its sums would be those of some rows, or of an earlier pass and some rows again."""
+    X, y = noisy()
+    costs, woken = [0.01, 1.0, 10.0], 0
+
+    def train(folder, tol, **options):
+        data = CountingSource(X, y, bounds=BLOCKS)
+        options = {"solver": solver, "C": costs, "valid": (X, y), "passes": 400, "checkpoint": folder, **options}
+        return sm.train(data, tol=tol, **options)
+
+    best = train(None, 1e-4).run_end["trials"]
+    for blocks in range(13, 26, 2):
+        folder = str(tmp_path / str(blocks))
+        if train(folder, 0.1, should_stop=stop_after(blocks)).reason != "signal":
+            break
+        plain, arrays = read_slot(max(map(str, Path(folder).glob("slot-?")), key=lambda one: read_plain(one)["serial"]))
+        within = plain["progress"]["phase"] == "pass" and arrays["progress/order"].size
+        woken += bool(within and arrays["progress/done"].any())
+        then = train(folder, 1e-4)
+        assert then.converged and [one["C"] for one in then.run_end["trials"]] == costs
+        assert all(one["gap"] <= 1e-4 for one in then.run_end["trials"])
+    assert woken and all(one["gap"] <= 1e-4 for one in best)
+
+
 @pytest.fixture(scope="module")
 def ten_classes(tmp_path_factory):
     """A file of float32 rows whose blocks depend on whether the vectors are float32 too."""

@@ -35,7 +35,7 @@ from streammargin.solvers.newton.conjugate_state import ConjugateState
 from streammargin.solvers.newton.near_margin import NearMargin, NearState, enough_rows_fit, reaches_far, sample_fits
 from streammargin.solvers.newton.reads import Reads, ReadsState
 from streammargin.solvers.newton.steps import Steps, steps_between_looks, work_of_step
-from streammargin.solvers.newton.steps_state import StepsState, find_largest, move_centres
+from streammargin.solvers.newton.steps_state import STEP, StepsState, find_largest, move_centres
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.best import Best
 from streammargin.solvers.roles import K, Shared, f8, new, of, state
@@ -340,8 +340,8 @@ def enter_steps(problem: Problem, before: Ascent | ConjugateState, watch: Watch)
     after.best = before.best
     after.best_w = before.best_w.astype(np.float64, copy=False)
     if isinstance(before, ConjugateState):
-        after.sampling = False
         STEPS.begin_at(problem, after, after.best_w)
+        after.step[:] = STEP
     elif not sample.samples(problem):
         _follow_ascent(problem, before, after)
     return after

@@ -20,7 +20,7 @@ from streammargin.solvers.base import PassReport, Share
 from streammargin.solvers.linear import LinearSolver
 from streammargin.solvers.newton import sample
 from streammargin.solvers.newton.bound import begin_look, look_report
-from streammargin.solvers.newton.steps_state import SOFTNESS, StepsState, middle_centres
+from streammargin.solvers.newton.steps_state import LOOK, SAMPLE, SOFTNESS, STEP, StepsState, middle_centres
 from streammargin.solvers.newton.subproblem import Proximal, solve, step_work
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.rounding import blur
@@ -51,13 +51,13 @@ class Steps(LinearSolver[StepsState]):
         state = super().start(problem, labels)
         if smooth(problem.loss):
             state.softness[:] = 0.0
-        drawn = sample.takes_all(problem) or (sample.samples(problem) and not problem.from_weights)
-        state.sampling = drawn
+        if sample.takes_all(problem) or (sample.samples(problem) and not problem.from_weights):
+            state.step[:] = SAMPLE
         return state
 
     def begin_at(self, problem: Problem, state: StepsState, w: np.ndarray) -> None:
         """As after a sample of all rows: steps first, from duals halfway where the weights do not give them."""
-        state.w[:], state.due[:] = w, True
+        state.w[:], state.step[state.step == LOOK] = w, STEP
         if not smooth(problem.loss):
             for k in range(problem.count):
                 middle_centres(problem, state, k, 1.0)
@@ -73,12 +73,13 @@ class Steps(LinearSolver[StepsState]):
 
     def move(self, problem: Problem, state: StepsState, active: np.ndarray, block: Block) -> Share:
         """One unit of the steps, from the sample or on all rows."""
-        left = active[~state.started[active]] if state.sampling else active[state.due[active]]
-        if not left.size:
+        now = int(state.step[active].min())
+        if now == LOOK:
             return None
+        left = active[state.step[active] == now]
         self._at_once(problem, state, left, block, steps_between_looks(problem, active))
-        if state.sampling and state.started[active].all():
-            state.sampling, state.sample = False, None
+        if (state.step[active] != SAMPLE).all():
+            state.sample = None
         return 1.0 - left.size / active.size
 
     def _at_once(self, problem: Problem, state: StepsState, left: np.ndarray, block: Block, most: int) -> None:
@@ -86,7 +87,7 @@ class Steps(LinearSolver[StepsState]):
         spare = problem.budget - problem.size - self.memory(problem)
         together = left[: 1 + max(0, min(problem.workers.threads - 1, spare // _of_one(problem)))]
         alone = problem if together.size < 2 else replace(problem, workers=ALONE)
-        if state.sampling and state.sample is None:
+        if state.step[left[0]] == SAMPLE and state.sample is None:
             state.sample = sample.draw(problem, state.labels, block)
 
         def unit(k: int) -> float:
@@ -114,8 +115,7 @@ class Steps(LinearSolver[StepsState]):
             state.keep(
                 k, Proximal(centres=NONE, softness=0.0 if smooth(problem.loss) else SOFTNESS / share, height=0.0)
             )
-            state.started[k] = True
-            state.due[k] = not sample.takes_all(problem)  # certify only after steps on all rows
+            state.step[k] = LOOK if sample.takes_all(problem) else STEP  # certify only after steps on all rows
         else:
             state.keep(k, now)
         return now.multiplications
@@ -129,7 +129,7 @@ class Steps(LinearSolver[StepsState]):
         )  # fmt: skip
         now.made = 0 if done else now.made
         state.keep(k, now)
-        state.due[k] = not done
+        state.step[k] = LOOK if done else STEP
         return now.multiplications
 
     def run_block(self, problem: Problem, state: StepsState, active: np.ndarray, block: Block, first: int) -> None:
@@ -145,7 +145,7 @@ class Steps(LinearSolver[StepsState]):
     def end_pass(self, problem: Problem, state: StepsState, active: np.ndarray) -> PassReport:
         report = look_report(problem, state, active)
         if state.look.seen == problem.rows:
-            state.due[active] = report.estimate[active] > problem.tol
+            state.step[active] = np.where(report.estimate[active] > problem.tol, STEP, LOOK)
         return report
 
     def weights(self, problem: Problem, state: StepsState) -> np.ndarray:

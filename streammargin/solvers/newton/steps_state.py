@@ -13,9 +13,10 @@ from streammargin.solvers.newton.bound import Looking
 from streammargin.solvers.newton.sample import Sample
 from streammargin.solvers.newton.subproblem import Proximal
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.roles import K, Lists, N, Rows, Scratch, Shared, Sum, b1, f8, i8, of, state
+from streammargin.solvers.roles import K, Lists, N, Rows, Scratch, Shared, Sum, f8, i8, of, state
 from streammargin.solvers.state import labels_of
 
+SAMPLE, STEP, LOOK = range(3)  # what comes next for a problem
 SOFTNESS = 0.5  # the first 1 / sigma, relative to the caps: with 1/8 steps diverged, with 2 there are more steps
 
 
@@ -23,9 +24,9 @@ SOFTNESS = 0.5  # the first 1 / sigma, relative to the caps: with 1/8 steps dive
 class StepsState(Looking):
     """Weights w (K, d+1), and at w the sums `look` and the `margins` (K, n); norms (n,): of the rows.
 
-    alpha (K, n): proximal centres; softness, height, steps, made (K,): of the proximal step, as in `Proximal`. It is on
-    the sample, with the centres `drawn` (K, m), until the problem has `started`, and then on all rows. largest (K, 1):
-    the largest centre; due: steps are left to make; sampling: problems are left to start.
+    step (K,): what comes next, steps on the sample, with the centres `drawn` (K, m); steps on all rows, with the
+    centres alpha (K, n); or a look. softness, height, steps, made (K,): of the proximal step, as in `Proximal`. largest
+    (K, 1): the largest centre.
     """
 
     alpha: Rows[f8] = of(K, N.where(lambda problem: not smooth(problem.loss)))
@@ -36,10 +37,8 @@ class StepsState(Looking):
     steps: Shared[i8] = of(K)
     made: Shared[i8] = of(K)
     largest: Sum[f8] = of(K, 1, largest=(0,))
-    due: Shared[b1] = of(K)
-    started: Shared[b1] = of(K)
+    step: Shared[i8] = of(K, fill=LOOK)
     drawn: Lists[f8]
-    sampling: bool = False
     sample: Scratch[Sample | None] = None
 
     def proximal(self, k: int, centres: np.ndarray) -> Proximal:

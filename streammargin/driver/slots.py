@@ -20,7 +20,7 @@ import numpy as np
 from streammargin.files import check_still_apart
 
 FAMILY = b"streammargin checkpoint "
-MAGIC = FAMILY + b"9\n"  # a new number wherever a resumed training would end in other bits
+MAGIC = FAMILY + b"10\n"  # a new number wherever a resumed training would end in other bits
 DIGEST = 32
 LARGEST = 1 << 48  # extent of an array's dimension
 TYPES = {"<f8", "<f4", "<i8", "<i4", "<i2", "<u4", "|u1", "|i1", "|b1"}

@@ -1,24 +1,40 @@
 """Sums over rows in memory for Newton's method without a Hessian: gradients, products of the Hessian, line searches.
 
-The scores of all rows (lines, n) are kept beside the weights (lines, d+1) and beside a direction. So a line search
-reads no row, and a product of the Hessian reads each row once. The loss is one of a single margin: its group has one
-line. The second derivatives by the scores are the `bends` (lines, n) of the rows.
+The scores of all rows (n, lines) are kept beside the weights (lines, d+1) and beside a direction. So a line search
+reads no row, and a product of the Hessian reads each row once. The loss is one of a single margin, whose group has one
+line, or one of all lines of the group, whose part is in coupled_products.py. The second derivatives by the scores are
+the `bends` of the rows: (n, 1), or (n, 2 lines). Kernels take weights as rows read them: of sparse rows (d+1, lines).
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from streammargin.compiled import overloads  # noqa: F401
+from streammargin.compiled.coupled_products import (
+    add_factors,
+    bend_scores,
+    coupled_constants,
+    coupled_pulls,
+    coupled_slope,
+)
 from streammargin.compiled.jit import kernel
 from streammargin.compiled.newton import narrowed
-from streammargin.compiled.samples import Sample, weights
-from streammargin.losses.base import attained
+from streammargin.compiled.samples import Sample
+from streammargin.losses.base import attained, coupled, smooth
+from streammargin.rows.labels import Labels
 
 CHUNK, LEAST = 512, 16  # most and least rows of a chunk
 VALUES = 1 << 16  # most values of a chunk of more rows than the least
 FLAT = 0.03  # a line search ends where the slope has fallen to this share of its initial value
 SEARCH_STEPS = 60  # most steps of a line search: more halvings of the interval would be below rounding
+
+
+def apart(loss: Any) -> tuple[Any, Any]:
+    """(The loss of a single margin, None), or (None, one of all lines): parts for None are not compiled."""
+    return (None, loss) if coupled(loss) else (loss, None)
 
 
 @kernel
@@ -29,15 +45,11 @@ def chunk_of(width):
 
 @kernel
 def add_scores(block, w, scores):
-    """Set scores (lines, n) to those of all rows at w (lines, d+1)."""
-    size = chunk_of(w.shape[1])
-    Z = np.empty((size, w.shape[0]))
+    """Set scores (n, lines) to those of all rows at w."""
+    size = chunk_of(block.features() + 1)
     for start in range(0, block.rows(), size):
         stop = min(start + size, block.rows())
-        block.scores_of(start, stop, w, Z)
-        for g in range(w.shape[0]):
-            for i in range(start, stop):
-                scores[g, i] = Z[i - start, g]
+        block.scores_of(start, stop, w, scores[start:stop])
 
 
 @kernel(wide_sums=True)
@@ -51,69 +63,96 @@ def single_terms(loss, caps, margins, a, slopes):
 
 
 @kernel
-def add_gradient(block, labels, loss, k, scores, bends, image):
-    """Fill `bends` at these scores, and add what the duals pull to image (lines, d+1); returns the sum of the losses.
-
-    k: the first line of the group.
-    """
-    lines, width = image.shape
-    size = chunk_of(width)
-    R, total = np.empty((size, lines)), 0.0
+def single_pulls(labels, loss, k, start, stop, scores, bends, R):
+    """Fill `bends` of the rows start .. stop, and R with what their duals pull; returns the sum of their losses."""
+    size = stop - start
     caps, margins, signs, a, slopes = np.empty(size), np.empty(size), np.empty(size), np.empty(size), np.empty(size)
+    count = 0
+    for i in range(start, stop):
+        caps[count], signs[count] = labels.cap(k, i), labels.sign(k, i)
+        margins[count] = labels.margin(k, i, scores[i, 0])
+        count += caps[count] > 0.0
+    total = single_terms(loss, caps[:count], margins[:count], a[:count], slopes[:count])
+    count = 0
+    for i in range(start, stop):
+        present = labels.cap(k, i) > 0.0
+        R[i - start, 0] = signs[count] * a[count] if present else 0.0
+        bends[i, 0] = slopes[count] if present else 0.0
+        count += present
+    return total
+
+
+@kernel
+def add_gradient(block, labels, loss, joint, k, scores, bends, image):
+    """Fill `bends` at these scores, and add what the duals pull to image; returns the sum of the losses.
+
+    loss, joint: as `apart` returns them. k: the first line of the group.
+    """
+    lines, size = scores.shape[1], chunk_of(block.features() + 1)
+    R, total = np.empty((size, lines)), 0.0
     for start in range(0, block.rows(), size):
         stop = min(start + size, block.rows())
-        count = 0
-        for i in range(start, stop):
-            caps[count], signs[count] = labels.cap(k, i), labels.sign(k, i)
-            margins[count] = labels.margin(k, i, scores[0, i])
-            count += caps[count] > 0.0
-        total += single_terms(loss, caps[:count], margins[:count], a[:count], slopes[:count])
-        count = 0
-        for i in range(start, stop):
-            present = labels.cap(k, i) > 0.0
-            R[i - start, 0] = signs[count] * a[count] if present else 0.0
-            bends[0, i] = slopes[count] if present else 0.0
-            count += present
+        if loss is not None:
+            total += single_pulls(labels, loss, k, start, stop, scores, bends, R)
+        if joint is not None:
+            total += coupled_pulls(labels, joint, k, start, stop, scores, bends, R)
         block.add_pulls(start, stop, R, image)
     return total
 
 
 @kernel
-def add_curved(block, labels, k, bends, v, scores, image):
-    """Add A^T (second derivatives) A v to image (lines, d+1), and set scores (lines, n) to those of v."""
-    lines, width = image.shape
-    size = chunk_of(width)
-    Z = np.empty((size, lines))
+def add_curved(block, bends, v, scores, image):
+    """Add A^T (second derivatives) A v to image, and set scores (n, lines) to those of v."""
+    lines, size = scores.shape[1], chunk_of(block.features() + 1)
+    R = np.empty((size, lines))
     for start in range(0, block.rows(), size):
         stop = min(start + size, block.rows())
+        Z = scores[start:stop]
         block.scores_of(start, stop, v, Z)
-        for g in range(lines):
-            for i in range(start, stop):
-                scores[g, i] = Z[i - start, g]
-        for i in range(start, stop):
-            Z[i - start, 0] *= bends[0, i]
-        block.add_pulls(start, stop, Z, image)
+        if bends.shape[1] > lines:
+            bend_scores(bends[start:stop], Z, R)
+        else:
+            for r in range(stop - start):
+                R[r, 0] = bends[start + r, 0] * Z[r, 0]
+        block.add_pulls(start, stop, R, image)
 
 
 @kernel
 def add_diagonal(block, bends, stride, diagonal):
-    """diagonal (d+1,) += `stride` times the sum of bend_i x_ij^2 over one row of `stride`, for a single margin."""
+    """diagonal (lines, d+1) += `stride` times the Hessian's, from one row of `stride`."""
+    lines = diagonal.shape[0]
     for i in range(0, block.rows(), stride):
-        if bends[0, i] > 0.0:
-            block.add_squares(i, stride * bends[0, i], diagonal)
+        for g in range(lines):
+            bend = bends[i, g]
+            if bends.shape[1] > lines:
+                bend -= bends[i, lines + g] * bends[i, lines + g]
+            if bend > 0.0:
+                block.add_squares(i, stride * bend, diagonal[g])
 
 
 @kernel
-def add_constants(labels, loss, k, scores, pull, bend):
-    """Add what the duals at scores (lines, n) pull the constant of line k to pull (lines,); returns the sum of |duals|.
+def add_constants(labels, loss, joint, k, scores, pull, bend):
+    """Add what the duals at scores (n, lines) pull the constants of a group to pull (lines,); returns the sum of
+    |duals|.
 
-    The sum of the second derivatives by the scores is added to bend (lines, lines).
+    The sum of the second derivatives by the scores is added to bend (lines, lines). k: the first line.
     """
     total = 0.0
-    for i in range(scores.shape[1]):
+    if joint is not None:
+        total = coupled_constants(labels, joint, k, scores, pull, bend)
+    if loss is not None:
+        total = single_constants(labels, loss, k, scores, pull, bend)
+    return total
+
+
+@kernel
+def single_constants(labels, loss, k, scores, pull, bend):
+    """The same for a loss of a single margin."""
+    total = 0.0
+    for i in range(scores.shape[0]):
         cap = labels.cap(k, i)
         if cap > 0.0:
-            dual, _value, _share, slope = attained(loss, labels.margin(k, i, scores[0, i]), cap)
+            dual, _value, _share, slope = attained(loss, labels.margin(k, i, scores[i, 0]), cap)
             pull[0] += labels.sign(k, i) * dual
             total += abs(dual)
             bend[0, 0] += slope
@@ -121,7 +160,7 @@ def add_constants(labels, loss, k, scores, pull, bend):
 
 
 @kernel(wide_sums=True)
-def single_slope(loss, caps, margins, products, t):
+def slope_of_chunk(loss, caps, margins, products, t):
     """(First, second derivative) by t of a chunk's losses at margins + t products."""
     first, second = 0.0, 0.0
     for r in range(caps.size):
@@ -132,33 +171,37 @@ def single_slope(loss, caps, margins, products, t):
 
 
 @kernel
-def slope_along(labels, loss, k, scores, along, t):
-    """(First, second derivative) by t of the losses at scores + t along, both (lines, n)."""
-    rows = scores.shape[1]
+def single_slope(labels, loss, k, scores, along, t):
+    """(First, second derivative) by t of the losses at scores + t along, both (n, lines)."""
+    rows = scores.shape[0]
     first, second = 0.0, 0.0
     caps, margins, products = np.empty(CHUNK), np.empty(CHUNK), np.empty(CHUNK)
     for start in range(0, rows, CHUNK):
         stop = min(start + CHUNK, rows)
         count = 0
         for i in range(start, stop):
-            caps[count], margins[count] = labels.cap(k, i), labels.margin(k, i, scores[0, i])
-            products[count] = labels.sign(k, i) * along[0, i]
+            caps[count], margins[count] = labels.cap(k, i), labels.margin(k, i, scores[i, 0])
+            products[count] = labels.sign(k, i) * along[i, 0]
             count += caps[count] > 0.0
-        down, bend = single_slope(loss, caps[:count], margins[:count], products[:count], t)
+        down, bend = slope_of_chunk(loss, caps[:count], margins[:count], products[:count], t)
         first += down
         second += bend
     return first, second
 
 
 @kernel
-def lowest_along(labels, loss, k, scores, along, slope, square, down):
+def lowest_along(labels, loss, joint, k, scores, along, slope, square, down):
     """An approximate minimiser t > 0 of the losses at scores + t along, plus slope t + square t^2 / 2.
 
     down < 0: the derivative of all at 0. Newton's method from t = 1, inside an interval that contains the minimum.
     """
     low, high, t = 0.0, np.inf, 1.0
     for _ in range(SEARCH_STEPS):
-        first, second = slope_along(labels, loss, k, scores, along, t)
+        first, second = 0.0, 0.0
+        if joint is not None:
+            first, second = coupled_slope(labels, joint, k, scores, along, t)
+        if loss is not None:
+            first, second = single_slope(labels, loss, k, scores, along, t)
         first += slope + square * t
         if abs(first) <= FLAT * abs(down):
             break
@@ -167,12 +210,21 @@ def lowest_along(labels, loss, k, scores, along, slope, square, down):
 
 
 def warm(sample: Sample) -> None:
-    block, _numbers, labels = sample.rows
-    pair, image = np.zeros((1, 2)), weights()
-    add_scores(block, weights(), pair)
     for loss in sample.losses("slope"):
-        add_gradient(block, labels, loss, 0, pair, pair.copy(), image)
-        add_constants(labels, loss, 0, pair, pair[0, :1].copy(), np.zeros((1, 1)))
-        lowest_along(labels, loss, 0, pair, pair.copy(), 0.0, 1.0, -1.0)
-    add_curved(block, labels, 0, pair, weights(), pair.copy(), image)
-    add_diagonal(block, pair, 1, image[0])
+        warm_loss(sample, sample.labels, loss, 1)
+    for loss in sample.joint_losses():
+        if smooth(loss):
+            warm_loss(sample, sample.joint_labels, loss, 2)
+            add_factors(sample.block, np.zeros((2, 4)), 1, np.zeros((2, 2)), np.zeros((3, 3)))
+
+
+def warm_loss(sample: Sample, labels: Labels, loss: Any, lines: int) -> None:
+    w = np.zeros((3, lines) if sample.sparse else (lines, 3))
+    scores, bends = np.zeros((2, lines)), np.zeros((2, 1 if lines == 1 else 2 * lines))
+    both, block = apart(loss), sample.block
+    add_scores(block, w, scores)
+    add_gradient(block, labels, *both, 0, scores, bends, w.copy())
+    add_constants(labels, *both, 0, scores, np.zeros(lines), np.zeros((lines, lines)))
+    lowest_along(labels, *both, 0, scores, scores.copy(), 0.0, 1.0, -1.0)
+    add_curved(block, bends, w, scores, w.copy())
+    add_diagonal(block, bends, 1, np.zeros((lines, 3)))

@@ -613,18 +613,23 @@ class CSRBlock(NamedTuple):
             k += ONE
 
     def scores_of(self, start: int, stop: int, V: np.ndarray, Z: np.ndarray) -> None:
-        """Z[i - start, g] = x_i . V_g for start <= i < stop and all lines g of V (lines, d+1), in float64."""
+        """Z[i - start, g] = x_i . V_g for start <= i < stop and all lines g of V (d+1, lines), in float64."""
+        flat = V.reshape(V.size)
         for i in range(start, stop):
             self.prefetch_row(i + 2)
-            for g in range(V.shape[0]):
-                Z[i - start, g] = self.exact_dot(i, V[g])
+            if Z.shape[1] == 1:
+                Z[i - start, 0] = self.exact_dot(i, flat)
+            else:
+                self.line_scores(i, V, 0, Z[i - start])
 
     def add_pulls(self, start: int, stop: int, R: np.ndarray, G: np.ndarray) -> None:
-        """G_g += sum_i R[i - start, g] x_i over start <= i < stop, for all lines g of G (lines, d+1)."""
+        """G_g += sum_i R[i - start, g] x_i over start <= i < stop, for all lines g of G (d+1, lines)."""
+        flat = G.reshape(G.size)
         for i in range(start, stop):
-            for g in range(G.shape[0]):
-                if R[i - start, g] != 0.0:
-                    self.add(i, R[i - start, g], G[g])
+            if R.shape[1] > 1:
+                self.add_to_lines(i, R[i - start], G, 0)
+            elif R[i - start, 0] != 0.0:
+                self.add(i, R[i - start, 0], flat)
 
     def add_squares(self, i: int, t: float, w: np.ndarray) -> None:
         """w_j += t x_ij^2 (d+1,)."""

@@ -27,7 +27,7 @@ from streammargin.solvers.columns.screening import TOO_FAR, proven_zeros
 from streammargin.solvers.linear import LinearSolver, LinearState, keep_weights
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.best import best_figures, keep_bounds
-from streammargin.solvers.proof.bounds import Bounds, bounds, bounds_of_lines
+from streammargin.solvers.proof.bounds import Bounds, bounds_of_group
 from streammargin.solvers.proof.objectives.base import Objective
 from streammargin.solvers.proof.rounding import blur
 from streammargin.solvers.roles import (
@@ -74,7 +74,7 @@ SUNK = K.where(lambda problem: problem.objective.free and has(problem.loss, "of_
 class Read:
     """The sums of a read at w (compiled/look.py), and the number of rows in them."""
 
-    dual_image: Sum[f8] = of(K, SIDES, W)
+    pull: Sum[f8] = of(K, SIDES, W)
     H: Sum[f8] = of(K, W, W)
     crossed: Sum[f8] = of(GROUPS, COUPLED, COUPLED)
     own: Sum[f8] = of(SUNK, W)
@@ -178,7 +178,7 @@ class ProximalNewton(LinearSolver[ProxNewton]):
         return self.visit(problem, state, np.arange(problem.groups))._replace(begin=nothing)
 
     def zero_factor(self, problem: Problem, state: ProxNewton) -> float:
-        found = [self._proof(problem, state, k).theta for k in range(problem.groups)]
+        found = [bounds_of_group(problem, k, state.w, state.read).theta for k in range(problem.groups)]
         return min(problem.objective.penalty.zero_factor(problem.objective.penalised(image)) for image in found)
 
     def raise_costs(self, problem: Problem, state: ProxNewton, factor: float) -> None:
@@ -235,7 +235,7 @@ class ProximalNewton(LinearSolver[ProxNewton]):
                 state.centres, state.alpha, none, softness, steepest=steepest, midway=middle_share(problem.loss)
             ),
             kernel.Found(
-                read.weights[None], read.duals, read.dual_image, read.wrong[None], class_sums=read.own, parts=read.parts
+                read.weights[None], read.duals, read.pull, read.wrong[None], class_sums=read.own, parts=read.parts
             ),
             kernel.Curvature(read.H, read.crossed),
         )  # fmt: skip
@@ -254,7 +254,7 @@ class ProximalNewton(LinearSolver[ProxNewton]):
         if state.due.any():
             k = int(np.argmax(state.due))
             from_zero = not (state.begun or problem.from_weights)
-            self._step(problem, state, k, state.image if from_zero else read.dual_image.sum(axis=1))
+            self._step(problem, state, k, state.image if from_zero else read.pull.sum(axis=1))
             if not state.begun and all_curved(problem):  # an upper bound: there is no predicted fall to check
                 state.step.count[k] = 0
             state.due[k] = False
@@ -267,7 +267,7 @@ class ProximalNewton(LinearSolver[ProxNewton]):
     def _judge(self, problem: Problem, state: ProxNewton, active: np.ndarray) -> None:
         """Compute what the pass proves, and which problems make a step."""
         count = problem.groups
-        proofs = {k: self._proof(problem, state, k) for k in active.tolist()}
+        proofs = {k: bounds_of_group(problem, k, state.w, state.read) for k in active.tolist()}
         dual = np.full(count, -math.inf)
         for k, proof in proofs.items():
             problem.of_group(state.image, k)[:], dual[k] = proof.theta, proof.dual
@@ -277,19 +277,6 @@ class ProximalNewton(LinearSolver[ProxNewton]):
         for k, proof in proofs.items():
             state.due[k] = self._go_on(problem, state, k, proof.apart)
             self._find_zeros(problem, state, k, proof)
-
-    @staticmethod
-    def _proof(problem: Problem, state: ProxNewton, k: int) -> Bounds:
-        """The bounds from the weights and duals of group k."""
-        read = state.read
-        w, losses, pull, duals = (problem.of_group(x, k) for x in (state.w, read.weights, read.dual_image, read.duals))
-        if problem.lines == 1:
-            return bounds(problem.objective, w, losses, pull, duals, problem.present)
-        own, parts = (problem.view(each, k) if each.size else each for each in (read.own, read.parts))
-        found = bounds_of_lines(problem.objective, w, losses, pull, duals, own, parts, problem.present)
-        of_lines = problem.view(read.weights[:, kernel.MISTAKES], k)
-        mistakes = int(of_lines.sum() if problem.outputs.several else read.wrong[k])
-        return found._replace(weights=found.weights._replace(mistakes=mistakes))
 
     def _go_on(self, problem: Problem, state: ProxNewton, k: int, apart: float) -> bool:
         """Shorten the last step of group k, or move its centres, or return True: a new step is due.

@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 from streammargin.compiled import look as kernel
+from streammargin.compiled.coupled import PARTS
 from streammargin.solvers.columns.constant import SIDES
 from streammargin.solvers.linear import LinearState
+from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import GROUPS, TRIALS, Axis, Count, K, N, Rows, Shared, Sum, W, b1, f8, i8, of, state
 
+EIGEN = 4  # multiplications, times d^3, that find all eigenvectors of a matrix
+PRODUCTS = 25  # products that a step takes: where a Hessian costs less, it is summed up instead
+VISIT = 2  # multiplications of a value in a product
+
+
+def factored(problem: Problem) -> bool:
+    """Whether a Kronecker product preconditions: a loss of all lines, and eigenvectors cost less than products."""
+    products = PRODUCTS * VISIT * problem.lines * problem.values
+    return problem.all_scores and EIGEN * (problem.features + 1) ** 3 <= products
+
+
 LINES = Axis(lambda problem: problem.lines, name="lines")
+BENDS = Axis(lambda problem: 2 * problem.lines if problem.all_scores else 1, name="1 or 2 lines")
+SUNK = K.where(lambda problem: problem.free and problem.all_scores)
 
 
 @state
@@ -18,6 +33,8 @@ class Sums:
     weights: Sum[f8] = of(K, kernel.LOSS_SUMS, carried=kernel.LOSS_CARRIED)
     duals: Sum[f8] = of(K, SIDES, kernel.DUAL_SUMS, carried=kernel.DUAL_CARRIED)
     wrong: Sum[i8] = of(TRIALS)
+    own: Sum[f8] = of(SUNK, W)
+    parts: Sum[f8] = of(SUNK, PARTS)
     rows: Count = 0
 
 
@@ -25,8 +42,9 @@ class Sums:
 class Newton:
     """The Newton step at hand, that of `group`; begun: there is one.
 
-    scores, bends (lines, n): of the rows at its weights (compiled/products.py). gradient: there; diagonal: the
-    preconditioner. made: steps since the last look.
+    scores (n, lines), bends: of the rows at its weights (compiled/products.py). gradient: there. made: steps since the
+    last look. diagonal: the preconditioner, of lines and columns turned by of_lines (lines, lines) and of_columns
+    (d+1, d+1) where these are not empty.
 
     The step, and the scores `along` of it, are what conjugate gradients have found so far. residual: minus what is left
     of the gradient; direction: their next one; square: residual . preconditioned residual; fall: of the model of the
@@ -36,11 +54,13 @@ class Newton:
 
     begun: bool = False
     group: int = 0
-    scores: Rows[f8] = of(LINES, N)
-    bends: Rows[f8] = of(LINES, N)
-    along: Rows[f8] = of(LINES, N)
+    scores: Rows[f8] = of(N, LINES)
+    bends: Rows[f8] = of(N, BENDS)
+    along: Rows[f8] = of(N, LINES)
     gradient: Shared[f8] = of(LINES, W)
     diagonal: Shared[f8] = of(LINES, W)
+    of_lines: Shared[f8] = of(*2 * [LINES.where(factored)])
+    of_columns: Shared[f8] = of(*2 * [W.where(factored)])
     step: Shared[f8] = of(LINES, W)
     residual: Shared[f8] = of(LINES, W)
     direction: Shared[f8] = of(LINES, W)
@@ -55,7 +75,7 @@ class Newton:
 @state
 class ConjugateState(LinearState):
     """w (K, d+1), and the sums of its `look`; due (groups,): steps are left to make before it; work:
-    multiplications since the last look.
+    multiplications since the last look. dear: the last step cost more than one with a Hessian.
     """
 
     w: Shared[f8]
@@ -63,3 +83,4 @@ class ConjugateState(LinearState):
     newton: Newton
     due: Shared[b1] = of(GROUPS)
     work: float = 0.0
+    dear: bool = False

@@ -7,7 +7,7 @@ near -----> reads               out of core: cached rows near the margin, or a s
 reads ----> near                once, if its steps make no progress and enough rows fit;
 conjugate -> steps, proximal    in memory, a smooth loss under the ridge, many columns: steps by products first;
 proximal                        the only stage: other penalties, a free constant, regression, losses with fewer methods;
-rows -----> proximal            in memory, one loss of all lines under the ridge: steps on the duals of a row first.
+rows -----> conjugate, proximal in memory, one loss of all lines under the ridge: steps on the duals of a row first.
 """
 
 from __future__ import annotations
@@ -55,6 +55,8 @@ A_SEARCH = 750  # the same for losses like the logistic one, whose step is an it
 SUMMED = 4000  # most columns of a Hessian that other machines send
 MOST = 400  # most passes of ascent before Newton steps
 SLOWS = 2.0  # times as many passes are left as the fall so far predicts, as steps on rows slow down
+RATE = 4  # passes of steps on rows whose fall tells how many are left
+BETTER = 0.5  # a relative gap of weights that are better than 0
 NEAR_OPTIMUM = 0.03  # a relative gap of weights that are worth a start
 PROGRESS = 0.9  # a gap that fell to this share counts as progress
 PATIENCE = 40  # passes without progress before coordinate ascent takes over
@@ -144,17 +146,19 @@ class Newton(Succession):
             "steps": Stage(STEPS, enter_steps, leave_steps),
             "ascent": Stage(LAST, enter_ascent),
             "rows": Stage(ROWS, leave=leave_rows),
-            "conjugate": Stage(CONJUGATE, leave=leave_conjugate),
+            "conjugate": Stage(CONJUGATE, enter_conjugate, leave=leave_conjugate),
             "proximal": Stage(PROXIMAL, enter_proximal),
         }
 
     def first(self, problem: Problem) -> str:
         if problem.holders > 1:  # a read is all that they need to do
             return "proximal" if takes_proximal(problem) else "reads"
+        if begins_by_rows(problem):
+            return "rows"
         if conjugate.suits(problem):
             return "conjugate"
         if takes_proximal(problem):
-            return "rows" if begins_by_rows(problem) else "proximal"
+            return "proximal"
         if problem.from_weights:  # they take the place of a sample, and of ascent
             near = not (problem.resident or smooth(problem.loss)) and enough_rows_fit(problem)
             return "near" if near else "steps" if problem.resident else "reads"
@@ -171,9 +175,10 @@ class Newton(Succession):
     def memory(self, problem: Problem) -> int:
         """The arrays of ascent are in memory when the steps start from its duals; cached rows are freed before."""
         first = self.first(problem)
-        if first == "conjugate":
+        if first == "conjugate" or (first == "rows" and conjugate.suits(problem)):
             after = {"": 0, "steps": STEPS.memory(problem), "proximal": PROXIMAL.memory(problem)}
-            return CONJUGATE.memory(problem) + after[after_products(problem)]
+            before = ROWS.memory(problem) if first == "rows" else 0
+            return CONJUGATE.memory(problem) + max(before, after[after_products(problem)])
         if first in ("rows", "proximal"):
             return PROXIMAL.memory(problem) + (ROWS.memory(problem) if first == "rows" else 0)
         if not problem.resident:
@@ -215,7 +220,12 @@ def takes_proximal(problem: Problem) -> bool:
 
 
 def begins_by_rows(problem: Problem) -> bool:
-    """Whether steps on all duals of a row come first: they cost a hundredth of a step with a Hessian."""
+    """Whether steps on all duals of a row come first: they cost a hundredth of a step with a Hessian.
+
+    With few columns products are cheap enough to begin with.
+    """
+    if conjugate.suits(problem) and problem.features <= COLUMNS:
+        return False
     ridge = problem.penalty is None or isinstance(problem.penalty, LpSquare)
     given = problem.from_weights or problem.path
     return coupled(problem.loss) and problem.resident and ridge and problem.p == 2.0 and not (problem.free or given)
@@ -225,12 +235,31 @@ def leave_rows(problem: Problem, state: CoupledAscent, watch: Watch, report: Pas
     """Switch to steps with a Hessian when these are predicted to cost less than the passes that are left."""
     estimate = float(report.estimate[active].max(initial=0.0))
     lines, rows = problem.lines, problem.rows
+    after = after_rows(problem)
     a_step = matrix_work(lines * (problem.features + 1), rows, lines * (problem.values / rows + 1))
+    if after == "conjugate":
+        if state.number < RATE:
+            return ""
+        a_step = conjugate.PRODUCTS * conjugate.product(problem)
     awake = max(1.0, float(state.figures[:, VISITS].sum())) / (rows * active.size)
     a_pass = awake * PASS_WORK * lines * (problem.values + A_LINE[smooth(problem.loss)] * rows)
     most = TAKEN_JOINT * a_step / a_pass
     left = SLOWS * predicted_left(problem, watch, state.number, estimate)
-    return "proximal" if state.number + left >= most else ""
+    return after if state.number + left >= most else ""
+
+
+def after_rows(problem: Problem) -> str:
+    """The stage that follows steps on the duals of a row."""
+    return "conjugate" if conjugate.suits(problem) else "proximal"
+
+
+def enter_conjugate(problem: Problem, before: CoupledAscent, watch: Watch) -> ConjugateState:
+    """The state of steps by products, from the weights of the last pass if they are better than 0."""
+    after = CONJUGATE.start(problem, before.labels)
+    after.best, after.best_w = before.best, before.best_w.astype(np.float64, copy=False)
+    if watch.estimate <= BETTER:
+        CONJUGATE.begin_at(problem, after, ROWS.weights(problem, before))
+    return after
 
 
 def after_products(problem: Problem) -> str:
@@ -245,7 +274,7 @@ def leave_conjugate(
 ) -> str:
     """Switch to steps with a Hessian where products make no progress, or cost as much."""
     stuck = passes_without_progress(problem, state.best, watch.stall, active) >= STUCK
-    return after_products(problem) if stuck or conjugate.spent(problem, state) else ""
+    return after_products(problem) if stuck or state.dear else ""
 
 
 def enter_proximal(problem: Problem, before: CoupledAscent | ConjugateState, watch: Watch) -> ProxNewton:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from streammargin.compiled import look
+from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.objectives.base import Candidate, Objective, Sums
 from streammargin.solvers.proof.rounding import EPS
 from streammargin.solvers.proof.sink import sunk
@@ -76,6 +77,28 @@ def bounds_of_lines(
             total = total.plus(sums)
     weights = weighed(objective, w, losses.sum(axis=0))
     return Bounds(weights, objective.bounds(theta, total)[0], theta, total)
+
+
+class Looked(Protocol):
+    """The sums of a look at all rows (compiled/look.py)."""
+
+    pull: np.ndarray
+    weights: np.ndarray
+    duals: np.ndarray
+    wrong: np.ndarray
+    own: np.ndarray
+    parts: np.ndarray
+
+
+def bounds_of_group(problem: Problem, k: int, w: np.ndarray, sums: Looked) -> Bounds:
+    """The bounds of group k, from all weights w (K, d+1) and the sums of a look at them."""
+    mine, losses, pull, duals = (problem.of_group(each, k) for each in (w, sums.weights, sums.pull, sums.duals))
+    if problem.lines == 1:
+        return bounds(problem.objective, mine, losses, pull, duals, problem.present)
+    own, parts = (problem.view(each, k) if each.size else each for each in (sums.own, sums.parts))
+    found = bounds_of_lines(problem.objective, mine, losses, pull, duals, own, parts, problem.present)
+    mistakes = int(losses[:, look.MISTAKES].sum() if problem.outputs.several else sums.wrong[k])
+    return found._replace(weights=found.weights._replace(mistakes=mistakes))
 
 
 def _sides(duals: np.ndarray, present: int, passes: int, largest_duals: tuple[float, float]) -> list[Sums]:

@@ -11,6 +11,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 import streammargin as sm
 from streammargin.solvers.newton import conjugate
+from streammargin.solvers.newton.newton import COLUMNS
 
 SMOOTH = ["squared_hinge", "smooth_hinge", "logistic"]
 
@@ -158,6 +159,100 @@ def test_steps_that_lead_nowhere_are_followed_by_others(monkeypatch):
     X, y = wide()
     result = train(X, y, loss="logistic", tol=1e-6)
     assert result.converged and result.passes > 8
+
+
+def classes(rows=300, features=150, seed=0):
+    """Rows of three classes of different sizes, their labels, and weights of the rows."""
+    X, _ = wide(rows, features, seed)
+    rng = np.random.default_rng(seed + 1)
+    scores = X[:, :9] @ rng.standard_normal((9, 3)) + [1.0, 0.0, -1.0] + 3.0 * rng.gumbel(size=(rows, 3))
+    return X, np.argmax(scores, axis=1), rng.choice([0.0, 1.0, 2.5], rows)
+
+
+@pytest.fixture
+def wholes(monkeypatch):
+    """`best(...)` trains with steps with a Hessian, to 1e-9."""
+
+    def best(X, y, **options):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(conjugate, "PRODUCTS", np.inf)
+            return train(X, y, **(options | {"tol": 1e-9, "passes": 500})).certificate
+
+    return best
+
+
+@pytest.mark.parametrize("form", ["dense", "csr"])
+@pytest.mark.parametrize("bias", [0, 1.0, "free"])
+@pytest.mark.parametrize("C", [0.01, 1.0, 100.0])
+def test_the_softmax_meets_steps_with_a_hessian(C, bias, form, steps, wholes):
+    """Neither objective is below the bound of the other; rows of weight 0 are absent."""
+    X, y, weights = classes(features=40)
+    given = {"loss": "logistic", "C": C, "bias": bias, "sample_weight": weights, "class_weight": {0: 2.0}}
+    known = wholes(as_form(X + 0.5, form), y, **given)
+    assert not steps
+    for tol in (1e-3, 1e-7):
+        result = train(as_form(X + 0.5, form), y, tol=tol, **given)
+        assert result.converged and set(steps) == {0} and len(result.certificate.per_class) == 1
+        figures = result.certificate
+        assert figures.dual <= known.primal * (1 + 1e-9) and known.dual <= figures.primal * (1 + 1e-9)
+        assert figures.primal <= known.primal * (1 + tol + 1e-9)
+
+
+def test_the_softmax_is_that_of_scikit_learn(steps):
+    X, y, weights = classes()
+    ours = train(X, y, loss="logistic", tol=1e-9, bias="free", sample_weight=weights)
+    theirs = LogisticRegression(solver="newton-cholesky", tol=1e-10, max_iter=1000).fit(X, y, weights)
+    assert steps
+    np.testing.assert_allclose(ours.model.coef_, theirs.coef_, atol=2e-4)
+    np.testing.assert_allclose(ours.model.predict_proba(X), theirs.predict_proba(X), atol=1e-3)
+
+
+@pytest.mark.parametrize("C", [1e-6, 1.0, 1e8])
+@pytest.mark.parametrize("case", hostile())
+def test_the_softmax_of_hostile_data_ends_with_a_proof(case, C, always, steps):
+    X, y = hostile()[case]
+    y = np.where(np.arange(len(y)) % 7 == 0, 2, y)
+    result = train(X, y, loss="logistic", C=C, tol=1e-3, passes=500)
+    assert result.converged, result.reason
+    assert steps or (X.shape[1] > COLUMNS and C < 1.0)  # then steps on rows are enough
+
+
+@pytest.mark.parametrize("bias", [1.0, "free"])
+def test_the_softmax_goes_on_with_the_same_bits_after_any_unit(bias, monkeypatch, tmp_path):
+    monkeypatch.setattr(conjugate, "UNIT", 1.0)
+    monkeypatch.setattr(conjugate, "WORK", 3e6)
+    X, y, _ = classes()
+    options = {"loss": "logistic", "C": 10.0, "bias": bias, "tol": 1e-7}
+    whole = train(X, y, **options)
+    assert whole.converged and whole.passes >= 3
+    for passes in range(1, whole.passes):
+        there = {"checkpoint": str(tmp_path / str(passes)), **options}
+        train(X, y, **(there | {"passes": passes}))
+        other = train(X, y, **there)
+        assert other.passes == whole.passes and other.certificate == whole.certificate
+        assert other.model.coef_.tobytes() == whole.model.coef_.tobytes()
+
+
+@pytest.mark.parametrize("C", [1e-4, 10.0])
+def test_with_many_columns_steps_on_rows_come_first(C, steps):
+    """Products follow where these would take too many passes."""
+    X, y, _ = classes(features=220)
+    result = train(X, y, loss="logistic", C=C, tol=1e-6)
+    assert result.converged and bool(steps) == (C > 1.0)
+    assert any(event["event"] == "pass" and event["pass"] == 2 for event in result.history)
+
+
+def test_a_dear_step_of_the_softmax_is_followed_by_a_hessian(monkeypatch, steps):
+    monkeypatch.setattr(conjugate, "DEAR", 0.0)
+    X, y, _ = classes(features=40)
+    result = train(X, y, loss="logistic", C=10.0, tol=1e-7)
+    assert result.converged and len(set(steps)) == 1 and result.passes > 3
+
+
+def test_auto_takes_products_for_the_softmax_where_a_hessian_is_large():
+    X, y, _ = classes(rows=3_000)
+    y = (y + 3 * (np.arange(3_000) % 30)) % 60
+    assert sm.train((X, y), loss="logistic", tol=1e-2).model.header["solver"] == "newton"
 
 
 @pytest.mark.parametrize("taken, options, form", [

@@ -42,8 +42,19 @@ STORED = {"a9a": 4_000, "covtype20k": 4_000, "mushrooms": 4_000, "htru2": 4_000}
 LEAST, MOST = 0.1, 20.0  # CPU seconds of one measurement; times ours after which a peer is not asked again
 
 
+def letter(rows: int = 15_000, columns: int = 16, classes: int = 26) -> tuple[np.ndarray, np.ndarray]:
+    """Classes of three forms each, as letters in several fonts are."""
+    random = np.random.default_rng(5)
+    centres = 1.1 * random.standard_normal((classes, columns))
+    y = random.integers(0, classes, rows)
+    forms = centres[:, None] + 0.8 * random.standard_normal((classes, 3, columns))
+    return forms[y, random.integers(0, 3, rows)] + 0.9 * random.standard_normal((rows, columns)), y
+
+
 def rows_of(name: str, data: str | None, rows: int | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Dense rows (n, d) in float64, and all labels of a set."""
+    if name == "letter":
+        return letter()
     if name in OWN:
         return getattr(sklearn.datasets, f"load_{name}")(return_X_y=True)
     X, y = read(make(name, data or "", WORK))

@@ -272,9 +272,10 @@ def after_products(problem: Problem) -> str:
 def leave_conjugate(
     problem: Problem, state: ConjugateState, watch: Watch, report: PassReport, active: np.ndarray
 ) -> str:
-    """Switch to steps with a Hessian where products make no progress, or cost as much."""
+    """Switch to steps with a Hessian where products make no progress or cost as much, or a pass made the most steps."""
     stuck = passes_without_progress(problem, state.best, watch.stall, active) >= STUCK
-    return after_products(problem) if stuck or state.dear else ""
+    many = state.newton.made >= max(1, conjugate.MOST_STEPS)
+    return after_products(problem) if stuck or state.dear or many else ""
 
 
 def enter_proximal(problem: Problem, before: CoupledAscent | ConjugateState, watch: Watch) -> ProxNewton:

@@ -15,6 +15,7 @@ from streammargin.errors import UsageError
 from streammargin.files import check_apart, check_output, replacing
 from streammargin.kinds import ALL, threads_of
 from streammargin.options.table import read_by
+from streammargin.tables.formats import is_ordered
 from streammargin.workers import Workers
 
 
@@ -91,6 +92,9 @@ def _writer(options: argparse.Namespace, outputs: list[str] | None) -> Write | N
     if options.obs:
         if outputs is not None:
             raise UsageError("--obs adds one column of labels, and the model predicts several; name an output of text")
+        if is_ordered(options.data[0]):
+            raise UsageError(f"--obs adds labels to a copy of an .h5ad file, and {options.data[0]} is none; name "
+                             "an output of text with -o")  # fmt: skip
         if len(options.data) > 1 or not output or options.decision or options.probability or id:
             raise UsageError("--obs adds labels to a copy of one .h5ad file: name it with -o, and omit --decision, "
                              "--probability and --id")  # fmt: skip

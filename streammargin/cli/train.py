@@ -26,12 +26,14 @@ from streammargin.kinds import ALL
 from streammargin.options.asked import asked_digest
 from streammargin.options.table import Options, Where, options_for, read_by
 from streammargin.tables.formats import files_of, is_ordered
+from streammargin.wording import Message
 
 if TYPE_CHECKING:
     from streammargin.result import TrainResult
     from streammargin.sinks.console import Console
     from streammargin.sinks.jsonl import JsonLines
 
+LOG = logging.getLogger("streammargin")
 Handler: TypeAlias = "Callable[[int, FrameType | None], object] | int | None"  # of a signal
 REQUEUE = 75  # stopped early with a checkpoint: the same command resumes
 
@@ -40,8 +42,8 @@ def add_options(parser: Parser) -> None:
     """Add all options of training; the letters of LIBLINEAR are aliases."""
     parser.description = "Train a model on the rows of DATA: a file, or several that are shards of one data set."
     parser.epilog = "all words: streammargin losses|penalties|solvers [NAME]"
-    parser.add_argument("data", nargs="+", metavar="DATA", help="HDF5 file, table (CSV, Parquet, Feather, - "
-                        "for standard input) or file of numbers (svmlight, .mtx, .npy, .npz)")  # fmt: skip
+    parser.add_argument("data", nargs="+", metavar="DATA", help="HDF5 file, CSV, Parquet, another table or file of "
+                        "numbers, - for a pipe; as Feather, a folder of Parquet, svmlight, .mtx, .npy")  # fmt: skip
     parser.add_argument(
         "-o", "--output", type=name, metavar="MODEL", help="the model file, else DATA's stem + .model.npz, here"
     )
@@ -141,16 +143,29 @@ class _Sinks:
             self.log.close()
 
 
-class _Warnings(logging.Handler):
-    """Turns warnings of the library into events."""
+class _Records(logging.Handler):
+    """Turns warnings of the library into events; without `quiet` prints what tables say of themselves."""
 
-    def __init__(self, publish: Callable[[dict[str, object]], None]) -> None:
-        super().__init__(logging.WARNING)
+    def __init__(self, publish: Callable[[dict[str, object]], None], quiet: bool) -> None:
+        super().__init__(logging.WARNING if quiet else logging.INFO)
         self.publish = publish
 
     def emit(self, record: logging.LogRecord) -> None:
-        code = getattr(record, "code", "library")
-        self.publish({"event": "warning", "code": code, "message": shell_text(record)})
+        if record.levelno >= logging.WARNING:
+            code = getattr(record, "code", "library")
+            self.publish({"event": "warning", "code": code, "message": shell_text(record)})
+        elif isinstance(record.msg, Message):  # the console has what other records of this level say
+            say(shell_text(record))
+
+    def __enter__(self) -> _Records:
+        self.usual: int = LOG.level
+        LOG.addHandler(self)
+        LOG.setLevel(self.level)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        LOG.removeHandler(self)
+        LOG.setLevel(self.usual)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -183,13 +198,12 @@ def run(options: argparse.Namespace) -> int:
     lines = JsonLines(options.log_json, kept=options.checkpoint is not None) if options.log_json else None
     console = Console(verbosity, max_seconds=options.max_seconds, logged=lines is not None)
     sinks = _Sinks(console, lines, outputs)
-    handler = _Warnings(sinks.publish)
-    logging.getLogger("streammargin").addHandler(handler)
     try:
         save = functools.partial(_save, outputs=outputs, read=read)
         if problem.spool is None and is_ordered(options.data[0]):
-            problem = replace(problem, spool=os.path.dirname(os.path.abspath(output)))
-        return _train(options, problem, save, sinks)
+            problem = replace(problem, spool=os.path.dirname(output) or os.curdir)
+        with _Records(sinks.publish, options.quiet):
+            return _train(options, problem, save, sinks)
     except Exception as error:
         code, text = (error.exit_code, error.in_shell) if isinstance(error, StreamMarginError) else (1, str(error))
         sinks.publish(
@@ -198,7 +212,6 @@ def run(options: argparse.Namespace) -> int:
         )  # fmt: skip
         raise
     finally:
-        logging.getLogger("streammargin").removeHandler(handler)
         sinks.close()
 
 
@@ -259,5 +272,5 @@ def _save(result: TrainResult, outputs: Outputs, read: Sequence[str]) -> str:
                     raise  # else another run took the name while this one wrote
     if free != output:
         text = f"{output} was taken during the training; the model is written to {free}"
-        logging.getLogger("streammargin").warning(text, extra={"code": "output"})
+        LOG.warning(text, extra={"code": "output"})
     return free

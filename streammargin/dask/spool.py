@@ -104,7 +104,7 @@ class Spool:
             found = self._each(write, rows, parts, "")
         source = ShardedSource(self._pieces(stack, rows, parts, found))
         if how is not None and how.schema is None:
-            how = how._replace(schema=Schema(tuple(map(Column, how.values)), how.label))
+            how = how._replace(schema=Schema(tuple(map(Column, how.values)), how.labels))
         return source, how
 
     def _columns(self, rows: Partitions) -> list[str] | None:

@@ -26,7 +26,7 @@ from streammargin.options.table import Options
 from streammargin.result import TrainResult
 from streammargin.sinks.console import watched
 from streammargin.sources.open import is_path
-from streammargin.tables.asked import ERROR
+from streammargin.tables.asked import ERROR, columns_of
 from streammargin.tables.formats import is_matrix, is_table
 from streammargin.tables.readers.base import Reader
 from streammargin.tables.table import matched, with_roles
@@ -97,15 +97,15 @@ def _spooled(
     stack: contextlib.ExitStack, spool: Spool, data: object, options: Options
 ) -> tuple[object, How | None, Options]:
     """A collection as a source, with the roles of its columns if it has frames, and the options that it leaves."""
-    own = {name: getattr(options, name) for name in ("y", "sample_weight")}
-    named = {name: value for name, value in own.items() if isinstance(value, (str, int))}
+    own = {"y": columns_of(options.y) or options.y, "sample_weight": options.sample_weight}
+    named = {name: value for name, value in own.items() if isinstance(value, (str, int)) or columns_of(value)}
     y, weight = (None if name in named else value for name, value in own.items())
     rows = partitions(data, y, weight, held_out=False)
 
     def roles(frames: Reader) -> How:
         label, weight = (given or named.get(name) for given, name in zip(rows.beside, own, strict=True))
         table = with_roles(frames, replace(asked_of(options), y=label), weight)  # type: ignore[arg-type]  # names
-        return How(table.asked, table.values, table.label, table.weight)
+        return How(table.asked, table.values, table.labels, table.weight)
 
     source, how = spool.write(stack, rows, roles)
     asked = [*named, *(name for name in NAMES if name != SPOOL and getattr(options, name) is not None)]
@@ -121,10 +121,10 @@ def _held_out(stack: contextlib.ExitStack, spool: Spool, how: How | None, option
     def roles(frames: Reader) -> How:
         if how is None or how.schema is None:
             raise UsageError("held-out rows are frames, and those of the training are not; give both alike")
-        label = rows.beside[0] or how.label
-        schema = matched(frames, how.schema, label)
+        labels = (rows.beside[0],) if rows.beside[0] else how.labels
+        schema = matched(frames, how.schema, labels)
         asked = replace(how.asked, unknown=options.unknown or ERROR)
-        return How(asked, tuple(column.name for column in schema.columns), label, "", schema)
+        return How(asked, tuple(column.name for column in schema.columns), labels, "", schema)
 
     return spool.write(stack, rows, roles)[0]
 

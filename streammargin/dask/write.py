@@ -23,7 +23,7 @@ from streammargin.tables.tally import Tally, tally
 
 T = TypeVar("T")
 Tallies = dict[str, Tally]
-Columns = tuple[Sequence[str], Sequence[str], frozenset[str], str]  # as `tally` takes them
+Columns = tuple[Sequence[str], Sequence[str], frozenset[str], Sequence[str]]  # as `tally` takes them
 
 
 class How(NamedTuple):
@@ -31,13 +31,13 @@ class How(NamedTuple):
 
     asked: Asked
     values: tuple[str, ...]
-    label: str
+    labels: tuple[str, ...]
     weight: str
     schema: Schema | None = None
 
     def table(self, reader: Reader) -> Table:
         """The table of this reader."""
-        return Table(reader, self.asked, self.values, self.label, self.weight)
+        return Table(reader, self.asked, self.values, self.labels, self.weight)
 
 
 class Part(NamedTuple):

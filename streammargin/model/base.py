@@ -34,7 +34,7 @@ from streammargin.sources.label_column import ATTRIBUTE
 from streammargin.sources.labels import LabelCursor
 from streammargin.sources.names import equal, held_bytes, listed, packed
 from streammargin.sources.open import opened
-from streammargin.tables.asked import Asked
+from streammargin.tables.asked import Asked, columns_of
 from streammargin.tables.formats import is_matrix, is_table
 from streammargin.tables.matrices.base import MEMORY, How
 from streammargin.tables.schema import Schema
@@ -177,7 +177,8 @@ class Model:
         names of rows. memory: bytes for reading rows in order.
         """
         schema = self.schema
-        if y is not None and not isinstance(y, str) and schema is not None and is_table(data):
+        y = columns_of(y) or y
+        if y is not None and not isinstance(y, (str, tuple)) and schema is not None and is_table(data):
             raise UsageError("`y` of a table is the name of a column, not an array; put the labels into the table")
         if is_matrix(data):
             with contextlib.ExitStack() as stack:
@@ -194,10 +195,10 @@ class Model:
             return
         if schema is None:
             schema = plain_schema(self.feature_names_in_, self.answer.features, self.header.get(ATTRIBUTE))
-        label = (str(y) if y is not None else schema.label) if labelled else ""
-        if labelled and not label:
+        y = (schema.labels or tuple(self.outputs or ()) if y is None else y) if labelled else None
+        if y == ():
             raise UsageError("the column of the labels is not known; name it with `y`")
-        yield TableRows(data, schema, asked, label, id, memory)
+        yield TableRows(data, schema, asked, y, id, memory)
 
     def score_blocks(
         self, source: AnyRows, memory: int | None = None, missing_columns: str = ERROR, workers: Workers = ALONE,

@@ -23,7 +23,7 @@ from streammargin.tables.open import Layout, open_table
 from streammargin.tables.readers.room import USUAL, Room
 from streammargin.tables.schema import Column, Schema
 from streammargin.tables.spool import check_same
-from streammargin.tables.table import matched
+from streammargin.tables.table import Beside, apart, matched
 
 TABLE = "table"  # the entry of a model's header that has its schema
 
@@ -45,26 +45,28 @@ class Rows(NamedTuple):
 class TableRows:
     """The rows of a table as the schema of a model makes them; read once, in order.
 
-    label: the column of the labels, "" for none; id: that of the names of rows. Raises DataError where the table lacks
-    columns. memory: bytes for reading; None: the usual ones.
+    y: the column of the labels, or several; None for none; id: that of the names of rows. Raises DataError where the
+    table lacks columns. memory: bytes for reading; None: the usual ones.
     """
 
     features: int
     name: str
     asked: Asked
     id: str
-    label: str
     schema: Schema
     names: np.ndarray | None = None  # columns are in the order of the model
 
     def __init__(
-        self, data: Any, schema: Schema, asked: Asked, label: str = "", id: str = "", memory: int | None = None
+        self, data: Any, schema: Schema, asked: Asked, y: Any = None, id: str = "", memory: int | None = None
     ) -> None:  # fmt: skip
         known = frozenset(column.name for column in schema.columns) if schema.named else frozenset()
-        expected = Expected(label or schema.label or None, bool(label), known)
+        label = next(iter(schema.labels), None) if y is None or isinstance(y, tuple) else y
+        expected = Expected(label, y is not None, known)
         self.reader: Any = open_table(data, Layout(expected=expected), room=USUAL if memory is None else Room(memory))
         self.name, self.features = self.reader.name, schema.features
-        self.schema, self.asked, self.label, self.id = matched(self.reader, schema, label, id), asked, label, id
+        labels = () if y is None else tuple(map(str, apart(y, self.reader)))
+        self.schema, self.asked = matched(self.reader, schema, labels, id), asked
+        self._beside = Beside(labels, id=id)
 
     def place(self, row: int) -> tuple[str, int]:
         """(name of the table, row), as of a source."""
@@ -74,12 +76,12 @@ class TableRows:
 
     def blocks(self) -> Iterator[Rows]:
         """Some thousand rows at a time."""
-        from streammargin.tables.apply import Beside, rows_of
+        from streammargin.tables.apply import rows_of
         from streammargin.tables.labels import Labelling
 
         labelling, rows, before = Labelling(self.reader), False, self.reader.fingerprint()
-        for part in rows_of(self.reader, self.schema, self.asked, Beside(self.label, id=self.id)):
-            labels = None if part.labels is None else labelling.values(part.labels, part.first)
+        for part in rows_of(self.reader, self.schema, self.asked, self._beside):
+            labels = None if not part.labels else labelling.values(part.labels, part.first)
             ids = None if part.ids is None else part.ids.to_numpy(zero_copy_only=False)
             rows = True
             yield Rows(part.first, _block(part.batch, np.dtype(self.schema.dtype), self.features), labels, ids)
@@ -154,7 +156,7 @@ def plain_schema(names: np.ndarray | None, features: int, label: object) -> Sche
     """
     named = names is not None
     texts = [str(name) for name in names] if names is not None else [str(place) for place in range(features)]
-    known = label if named and isinstance(label, str) else ""
+    known = (label,) if named and isinstance(label, str) else ()
     return Schema(tuple(Column(name) for name in texts), known, dtype="float64", named=named)
 
 

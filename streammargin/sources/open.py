@@ -200,8 +200,8 @@ def _open_file(path: str, x: str | None, y: object, sample_weight: object) -> So
     if kind is not None:
         raise DataError(f"{path} is {kind[0]}, not an HDF5 file; {kind[1]}")
     raise DataError(
-        f"{path} is not an HDF5 file, nor in another format that can be told; if it is svmlight text or CSV, "
-        f"convert it with: streammargin-data convert {path} OUT.h5"
+        f"{path} is not an HDF5 file, nor in another format whose rows are read in any order; if it is a table or "
+        f"text, convert it with: streammargin-data convert {path} OUT.h5"
     )
 
 

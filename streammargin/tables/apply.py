@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +18,7 @@ from streammargin.tables.asked import ZERO, Asked
 from streammargin.tables.header import all_of, short
 from streammargin.tables.readers.base import Reader
 from streammargin.tables.schema import CATEGORY, NUMBER, TEXT, Column, Schema
+from streammargin.tables.table import Beside
 from streammargin.tables.tally import BOOLEANS, decoded, kind_of, numbers_of
 from streammargin.tables.texts import counts_of
 from streammargin.wording import Message, one_line
@@ -26,25 +27,15 @@ LOG = logging.getLogger("streammargin")
 SHOWN = 40  # characters of a value in a message
 
 
-class Beside(NamedTuple):
-    """The names of columns that stand beside the values: labels, weights, names of rows; "" for none."""
-
-    label: str = ""
-    weight: str = ""
-    id: str = ""
-
-    @property
-    def given(self) -> list[str]:
-        """The names of those that there are."""
-        return [name for name in self if name]
-
-
 class Part(NamedTuple):
-    """Some rows of a table: the number of the first, their values, and the columns beside them (None for none)."""
+    """Some rows of a table: the number of the first, their values, and the columns beside them (None for none).
+
+    labels: a column, or several; [] for none.
+    """
 
     first: int
     batch: Batch
-    labels: pa.Array | None
+    labels: Sequence[pa.Array]
     weights: pa.Array | None
     ids: pa.Array | None
 
@@ -58,13 +49,13 @@ def rows_of(reader: Reader, schema: Schema, asked: Asked, beside: Beside) -> Ite
     words = frozenset(schema.worded)
     extra = [name for name in dict.fromkeys(beside.given) if name not in values]
     if not reader.typed:  # labels and names of rows to the byte
-        words |= {name for name in (beside.label, beside.id) if name in extra}
+        words |= beside.spelt & set(extra)
     first = 0
     unknown: Counter[str] = Counter()
     for found in reader.batches([*values, *extra], words):
         apply = _Apply(reader, schema, asked, first, unknown)
         batch = apply.sparse(found) if schema.sparse else apply.dense(found)
-        yield Part(first, batch, *(found.column(name) if name else None for name in beside))
+        yield Part(first, batch, *beside.of(found))
         first += found.num_rows
     if unknown:
         which = all_of([f"{short(name)} ({times})" for name, times in unknown.items()])
@@ -99,7 +90,7 @@ class _Apply:
         """Rows X (m, d) float64."""
         X = np.zeros((found.num_rows, self.schema.features))
         for column, start in zip(self.schema.columns, self.schema.starts.tolist(), strict=False):
-            for place, values in self._columns(column, decoded(found.column(column.name), self.reader.gaps)):
+            for place, values in self._columns(column, self._values(found, column)):
                 if place >= 0:
                     X[:, start + place] = values
                 else:
@@ -113,7 +104,7 @@ class _Apply:
         near: list[Entries] = []  # of columns side by side
         first = 0
         for column, start in zip(self.schema.columns, self.schema.starts.tolist(), strict=False):
-            values = decoded(found.column(column.name), self.reader.gaps)
+            values = self._values(found, column)
             if column.kind == TEXT:
                 if near:
                     parts.append(_beside(near, start - first))
@@ -125,6 +116,10 @@ class _Apply:
             parts.append(_beside(near, self.schema.features - first))
         X = parts[0] if len(parts) == 1 else sp.hstack(parts, format="csr")
         return Batch(None, X.data, X.indices.astype(np.int32), X.indptr.astype(np.int64), None, None)
+
+    def _values(self, found: pa.RecordBatch, column: Column) -> pa.Array:
+        """A column of the table, null for gaps; what a training had as a word is none, as "?" of a typed table."""
+        return decoded(found.column(column.name), [gap for gap in self.reader.gaps if gap not in column.words])
 
     def _columns(self, column: Column, values: pa.Array) -> Iterator[tuple[int, np.ndarray]]:
         """(place, numbers (m,)) of the columns that a column becomes; (-1, places (m,)) where each row has one 1.

@@ -10,17 +10,25 @@ from streammargin.wording import shown
 ERROR, ZERO, MEAN, INDICATOR = "error", "zero", "mean", "indicator"
 
 
+def columns_of(y: object) -> tuple[str, ...] | None:
+    """The names of several columns of labels; None where `y` is something else, as labels are: never all different."""
+    names = tuple(y) if isinstance(y, (list, tuple)) else ()
+    given = all(isinstance(name, str) for name in names) and len(set(names)) == len(names)
+    return names if names and given else None
+
+
 @dataclass(frozen=True)
 class Asked:
     """Options about the columns of a table.
 
-    y: the column of the labels, by name, or by number from 0 (-1 is the last); None: one called label, class, target or
-    y; "": there is none. columns: those to take, () for all; drop: those to leave out; text: names of columns of text
+    y: the column of the labels, by name, or by number from 0 (-1 is the last), or several by their names; None: one
+    called label, class, target or y; "": there is none.
+    columns: those to take, () for all; drop: those to leave out; text: names of columns of text
     with their longest n-grams. missing: what stands for gaps; None: a gap is an error. unknown: ERROR, or ZERO where a
     word that no row of the training had counts as none.
     """
 
-    y: str | int | None = None
+    y: str | int | tuple[str, ...] | None = None
     columns: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
     text: tuple[tuple[str, int], ...] = ()

@@ -15,7 +15,7 @@ from streammargin.tables.header import all_of, short
 from streammargin.tables.readers.base import Reader
 from streammargin.tables.schema import CATEGORY, MOST_WORDS, NUMBER, TEXT, Column, Schema
 from streammargin.tables.table import Table
-from streammargin.tables.tally import BOOLEANS, Tally, Tallying, first_word, tally, too_many
+from streammargin.tables.tally import BOOLEANS, Tallying, first_word, no_label, tally, too_many
 from streammargin.wording import counted, one_line
 
 SHOWN = 40  # characters of a value in a message
@@ -38,29 +38,28 @@ def learn(table: Table, schema: Schema | None = None, tally: Tallying = tally) -
     """
     reader, text = table.reader, dict(table.asked.text)
     values = [] if schema is not None else [name for name in table.values if name not in text]
-    label = [table.label] if table.label else []
     # read here though nothing is learnt of them, so that all that is needed is parsed at once
     others = [name for name in [*table.values, table.weight] if name and name not in values]
-    words = frozenset([*([] if reader.typed else label), *(text if schema is None else schema.worded)])
-    tallies = tally(reader, [*label, *values], others, words, table.label)
-    labels = tallies.pop(table.label, Tally())
-    if labels.gaps:
-        where = labels.first["gap"]
-        raise DataError(f"{table.name}, {where}: the label is missing; drop the row or give it a label")
-    rows = max((found.rows for found in [labels, *tallies.values()]), default=0)
+    words = frozenset([*([] if reader.typed else table.beside.spelt), *(text if schema is None else schema.worded)])
+    tallies = tally(reader, [*table.labels, *values], others, words, table.labels)
+    rows = max((found.rows for found in tallies.values()), default=0)
+    for name in table.labels:
+        labels = tallies.pop(name)
+        if labels.gaps:
+            raise no_label(table.name, labels.first["gap"], name if len(table.labels) > 1 else "")
     if schema is not None:
         return Learnt(schema, rows)
     _check(table, reader.plain(), tallies)
     both = frozenset(name for name, found in tallies.items() if found.words and found.numbers)
     if both:
-        tallies = tally(reader, values, [*label, *others], words | both, "")
+        tallies = tally(reader, values, [*table.labels, *others], words | both, ())
     _check_texts(table, tallies)
     columns = [
         Column(name, TEXT, ngrams=text[name]) if name in text else _column(table, name, tallies[name])
         for name in table.values
     ]
     dtype = "float32" if all(found.narrow for found in tallies.values()) else "float64"
-    return Learnt(Schema(tuple(columns), table.label, dtype, reader.named), rows, _ranges(tallies))
+    return Learnt(Schema(tuple(columns), table.labels, dtype, reader.named), rows, _ranges(tallies))
 
 
 def _ranges(tallies: dict[str, Tally]) -> str:
@@ -165,7 +164,7 @@ def _hold(names: list[str]) -> str:
 
 def _check_texts(table: Table, tallies: dict[str, Tally]) -> None:
     """DataError for names and words that no file of ours can hold."""
-    for name in (*tallies, table.label):
+    for name in (*tallies, *table.labels):
         words = tallies[name].words if name in tallies else ()
         bad = next((text for text in (name, *words) if "\0" in text), None)
         if bad is not None:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from streammargin.sources.batch import Batch
-from streammargin.tables.apply import Beside, Part
+from streammargin.tables.apply import Part
 from streammargin.tables.learn import ranges_of
 from streammargin.tables.schema import Column, Schema
 from streammargin.tables.table import Table
@@ -29,7 +29,7 @@ def is_plain(table: Table) -> bool:
         return False
     types = [reader.types[name] for name in table.values]
     plain = all(kind_of(each) == "number" and not pa.types.is_dictionary(each) for each in types)
-    return plain and not any("\0" in name for name in (*table.values, table.label))
+    return plain and not any("\0" in name for name in (*table.values, *table.labels))
 
 
 class Numbers:
@@ -37,14 +37,14 @@ class Numbers:
 
     def __init__(self, table: Table) -> None:
         self.table = table
-        self.schema = Schema(tuple(map(Column, table.values)), table.label, "float32", table.reader.named)
+        self.schema = Schema(tuple(map(Column, table.values)), table.labels, "float32", table.reader.named)
         self.largest = np.zeros(len(table.values))
         self._exact = [table.reader.types[name] in EXACT for name in table.values]
 
     def parts(self) -> Iterator[Part]:
         """The rows in order. Raises OtherValues where a value does not fit; then nothing of it is good."""
         table = self.table
-        beside = Beside(table.label, table.weight)
+        beside = table.beside
         first = 0
         for found in table.reader.batches(list(dict.fromkeys([*table.values, *beside.given])), frozenset()):
             columns = [self._column(found.column(name), exact)
@@ -59,8 +59,7 @@ class Numbers:
                 if not np.isfinite(high - low).all():  # NaN is a gap, and infinity has its row named elsewhere
                     raise OtherValues
             self.largest = np.maximum(self.largest, np.maximum(high, -low))
-            labels, weights = (found.column(name) if name else None for name in beside[:2])
-            yield Part(first, Batch(X, None, None, None, None, None), labels, weights, None)
+            yield Part(first, Batch(X, None, None, None, None, None), *beside.of(found))
             first += found.num_rows
 
     def _column(self, column: pa.Array, exact: bool) -> np.ndarray:

@@ -57,14 +57,14 @@ class Column:
 
 @dataclass(frozen=True)
 class Schema:
-    """The columns of a table that rows are made of, in order, and the column of the labels ("" for none).
+    """The columns of a table that rows are made of, in order, and those of the labels.
 
     dtype: of the rows, float32 if it holds their numbers well. named: whether the table names its columns; without
     names they go by position. Rows are sparse (CSR) where at most a quarter of their values can be other than 0.
     """
 
     columns: tuple[Column, ...]
-    label: str = ""
+    labels: tuple[str, ...] = ()
     dtype: str = "float32"
     named: bool = True
 
@@ -118,21 +118,23 @@ class Schema:
         for column in self.columns:
             given = {**vars(column), "words": list(column.words)}
             columns.append({name: value for name, value in given.items() if value not in (getattr(default, name), [])})
-        return {"columns": columns, "label": self.label, "dtype": self.dtype, "named": self.named}
+        return {"columns": columns, "labels": list(self.labels), "dtype": self.dtype, "named": self.named}
 
     @classmethod
     def from_plain(cls, plain: object) -> Schema:
         """The inverse of `to_plain`. Raises ValueError where this is no schema."""
         if not isinstance(plain, Mapping) or not isinstance(plain.get("columns"), list):
             raise ValueError("its schema is not a table")
-        label, dtype, named = plain.get("label"), plain.get("dtype"), plain.get("named")
+        labels, dtype, named = plain.get("labels"), plain.get("dtype"), plain.get("named")
         columns = tuple(_column(each) for each in plain["columns"])
         names = [column.name for column in columns]
-        if not isinstance(label, str) or not columns or len(set(names)) < len(names):
+        if not columns or len(set(names)) < len(names):
             raise ValueError("the names of its columns are not all different")
+        if not isinstance(labels, list) or not all(isinstance(name, str) for name in labels):
+            raise ValueError("the names of its labels are not a list of text")
         if dtype not in ("float32", "float64") or not isinstance(named, bool):
             raise ValueError("its schema has no type of rows")
-        return cls(columns, label, dtype, named)
+        return cls(columns, tuple(labels), dtype, named)
 
 
 def plain_of(source: Source) -> dict[str, Any] | None:

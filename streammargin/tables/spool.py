@@ -79,7 +79,7 @@ def spooled(
             path = os.path.join(stack.enter_context(temporary_folder(os.path.join(scratch(), "rows"))), "rows.h5")
             rows.write(path, False)
         else:  # two tables in different folders may have one name
-            path = os.path.join(folder, os.path.basename(os.path.normpath(rows.name)) + suffix)
+            path = os.path.normpath(os.path.join(folder, os.path.basename(os.path.normpath(rows.name)) + suffix))
             if is_kept(rows.key(), path):
                 text = f"{rows.name}: rows are read from {path}, as nothing has changed since it was written"
                 LOG.info(Message(text))

@@ -22,7 +22,7 @@ from streammargin.sources.hdf5.base import RANGES, SCHEMA
 from streammargin.sources.hdf5.from_batches import write_batches
 from streammargin.sources.hdf5.write import RowWriter, writing
 from streammargin.sources.label_column import LabelColumn
-from streammargin.tables.apply import Beside, Part, rows_of
+from streammargin.tables.apply import Part, rows_of
 from streammargin.tables.formats import STANDARD_INPUT
 from streammargin.tables.labels import Labelling
 from streammargin.tables.learn import learn
@@ -93,7 +93,7 @@ class OfTable:
 
     def _write(self, table: Table, path: str, force: bool) -> None:
         schema, count, ranges = learn(table, self.schema)
-        parts = rows_of(table.reader, schema, table.asked, Beside(table.label, table.weight))
+        parts = rows_of(table.reader, schema, table.asked, table.beside)
         self._rows(table, schema, count, parts, lambda: ranges, path, force)
 
     def _rows(
@@ -101,9 +101,7 @@ class OfTable:
         force: bool,
     ) -> None:  # fmt: skip
         labelling, key = Labelling(table.reader), self.key()
-        spelt = not table.reader.typed
-        place = table.label if table.reader.named else table.reader.columns.index(table.label) if table.label else 0
-        label = LabelColumn(place, spelt=spelt) if table.label else None
+        label = _label_column(table)
         kept = np.dtype(self.dtype or schema.dtype)
         size = format_size(count * schema.row_bytes)
         if self.told:
@@ -113,7 +111,7 @@ class OfTable:
             for part in parts:
                 batch = part.batch
                 narrowing.check(batch)
-                if part.labels is not None:
+                if part.labels:
                     batch = batch._replace(labels=labelling.values(part.labels, part.first))
                 if part.weights is not None:
                     batch = batch._replace(weights=labelling.weights(part.weights, part.first))
@@ -123,12 +121,24 @@ class OfTable:
             attributes[KEY], attributes[SCHEMA], attributes[RANGES] = key, json.dumps(schema.to_plain()), ranges()
 
 
+def _label_column(table: Table) -> LabelColumn | None:
+    """Where the labels of a table are from."""
+    reader, labels = table.reader, table.labels
+    if len(labels) != 1:
+        return LabelColumn(None, outputs=labels) if labels else None
+    return LabelColumn(labels[0] if reader.named else reader.columns.index(labels[0]), spelt=not reader.typed)
+
+
 @dataclass(frozen=True)
 class OfMatrix:
-    """The rows of files of numbers. how: as for `open_matrix`, but for where they are written to."""
+    """The rows of files of numbers. how: as for `open_matrix`, but for where they are written to.
+
+    labelled: whether they must have labels.
+    """
 
     paths: Sequence[str]
     how: How
+    labelled: bool = False
 
     @property
     def name(self) -> str:
@@ -155,20 +165,24 @@ class OfMatrix:
         """See `Spoolable`."""
         with contextlib.ExitStack() as stack:
             found = open_matrix(self.paths, replace(self.how, near=path, opened=stack))
-            write_matrix(found, self.name, path, force, np.dtype(found.dtype), self.key)
+            write_matrix(found, self.name, path, force, np.dtype(found.dtype), self.key, self.labelled)
 
 
 def write_matrix(
-    found: Matrix, name: str, path: str, force: bool, dtype: np.dtype, key: Callable[[], str] | None = None
-) -> RowWriter:
+    found: Matrix, name: str, path: str, force: bool, dtype: np.dtype, key: Callable[[], str] | None = None,
+    labelled: bool = False,
+) -> RowWriter:  # fmt: skip
     """Write the rows of a matrix, called `name`, as values of this type; returns what was written.
 
-    key: tells the key of a spool.
+    key: tells the key of a spool. labelled: whether rows must have labels.
     """
     before = None if key is None else key()
     first = next(found.batches, None)
     if first is None or first.rows == 0:
         raise DataError(f"{name} has no rows; check the input")
+    if labelled and first.labels is None:
+        by_name = " or, by the names of the rows, `y=TABLE:COLUMN`" if found.ids is not None else ""
+        raise DataError(f"{name} has no labels; name them with `y=FILE.npy`{by_name}")
     narrowing = Narrowing(dtype, name)
     with writing(path, force, dtype, found.sparse, found.features, found.names, found.label) as writer:
         for batch in itertools.chain([first], found.batches):

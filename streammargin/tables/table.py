@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
 
 from streammargin.errors import DataError, UsageError
 from streammargin.tables.asked import Asked
@@ -14,17 +15,43 @@ from streammargin.tables.schema import Schema
 from streammargin.version import __version__
 from streammargin.wording import Message, counted
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 LOG = logging.getLogger("streammargin")
+
+
+class Beside(NamedTuple):
+    """The names of columns that stand beside the values: labels, weights, names of rows; "" for none of these."""
+
+    labels: tuple[str, ...] = ()
+    weight: str = ""
+    id: str = ""
+
+    @property
+    def given(self) -> list[str]:
+        """The names of those that there are."""
+        return [name for name in (*self.labels, self.weight, self.id) if name]
+
+    @property
+    def spelt(self) -> set[str]:
+        """Those whose values are kept to the byte: names of rows, and a label; several of these are numbers."""
+        return {*(self.labels if len(self.labels) == 1 else ()), *filter(None, [self.id])}
+
+    def of(self, found: pa.RecordBatch) -> tuple[list[pa.Array], pa.Array | None, pa.Array | None]:
+        """These columns of a batch: labels, weights, names of rows."""
+        weights, ids = (found.column(name) if name else None for name in (self.weight, self.id))
+        return [found.column(name) for name in self.labels], weights, ids
 
 
 @dataclass(frozen=True)
 class Table:
-    """The columns of a reader by role. values: in the order of the table; label, weight: "" where there is none."""
+    """The columns of a reader by role. values: in the order of the table; weight: "" for none."""
 
     reader: Reader
     asked: Asked
     values: tuple[str, ...]
-    label: str
+    labels: tuple[str, ...]
     weight: str = ""
 
     @property
@@ -32,10 +59,15 @@ class Table:
         """The path, for messages."""
         return self.reader.name
 
+    @property
+    def beside(self) -> Beside:
+        """The columns beside the values."""
+        return Beside(self.labels, self.weight)
+
     def key(self) -> str:
         """A text that changes with the files of the table, its options and this package; "" for objects."""
         files = self.reader.fingerprint()
-        told = repr((files, self.values, self.label, self.weight, self.asked, __version__))
+        told = repr((files, self.values, self.labels, self.weight, self.asked, __version__))
         return hashlib.blake2b(told.encode(), digest_size=16).hexdigest() if files else ""
 
 
@@ -52,8 +84,8 @@ def with_roles(
             f"than a comma, tab, semicolon or bar?"
         )
     asked = replace(asked, columns=_apart(asked.columns, reader), drop=_apart(asked.drop, reader))
-    label = _label(reader, asked, labelled, unlabelled)
-    beside = {one for one in (label, weight) if one}
+    labels = _labels(reader, asked, unlabelled) if labelled else ()
+    beside = {*labels, *filter(None, [weight])}
     for option, names in (("columns", asked.columns), ("drop", asked.drop), ("text", [name for name, _ in asked.text])):
         lacking = [name for name in names if name not in reader.columns]
         if lacking:
@@ -67,8 +99,8 @@ def with_roles(
             f"{reader.name} has no column of values left beside {all_of(sorted(beside | set(asked.drop)))}; name some "
             "with `columns`, or another label with `y`"
         )
-    _say_roles(reader, asked, label, values, labelled)
-    return Table(reader, asked, values, label, weight or "")
+    _say_roles(reader, asked, labels, values, labelled)
+    return Table(reader, asked, values, labels, weight or "")
 
 
 def _apart(names: tuple[str, ...], reader: Reader) -> tuple[str, ...]:
@@ -81,11 +113,13 @@ def _lacks(reader: Reader, name: str, option: str) -> UsageError:
     return UsageError(f"{reader.name} has no column {short(name)} for `{option}`; it has {has}")
 
 
-def _say_roles(reader: Reader, asked: Asked, label: str, values: tuple[str, ...], labelled: bool) -> None:
+def _say_roles(
+    reader: Reader, asked: Asked, labels: tuple[str, ...], values: tuple[str, ...], labelled: bool
+) -> None:  # fmt: skip
     """Say which column is the label, and what was probably not meant as it is read."""
-    if label and not reader.typed:
-        place = reader.columns.index(label)
-        named = f"column {place}, {short(label)}" if reader.named else f"column {place}"
+    if len(labels) == 1 and not reader.typed:
+        place = reader.columns.index(labels[0])
+        named = f"column {place}, {short(labels[0])}" if reader.named else f"column {place}"
         LOG.info(Message(f"{reader.name}: the label is {named}"))
     alike = [name for name in values if name.lower() in LABEL_NAMES]
     if alike and not labelled:
@@ -93,15 +127,15 @@ def _say_roles(reader: Reader, asked: Asked, label: str, values: tuple[str, ...]
     say_doubts(reader.name, reader.columns, reader.named and not reader.typed, set(values), asked.y in reader.columns)
 
 
-def _label(reader: Reader, asked: Asked, labelled: bool, unlabelled: str) -> str:
-    """The column of the labels. Raises UsageError where it is not known."""
-    if not labelled or asked.y == "":
-        return ""
+def _labels(reader: Reader, asked: Asked, unlabelled: str) -> tuple[str, ...]:
+    """The columns of the labels. Raises UsageError where they are not known."""
+    if asked.y == "":
+        return ()
     if asked.y is not None:
-        return place_of(reader, asked.y)
+        return tuple(place_of(reader, each) for each in apart(asked.y, reader))
     found = [name for name in reader.columns if name.lower() in LABEL_NAMES] if reader.named else []
     if len(found) == 1:
-        return found[0]
+        return (found[0],)
     what = "no column is called " + " or ".join(LABEL_NAMES)
     shown = f"the columns are {all_of(found or reader.columns)}"
     if found:
@@ -110,6 +144,20 @@ def _label(reader: Reader, asked: Asked, labelled: bool, unlabelled: str) -> str
         what, shown = "there is no header line", f"it has {counted(len(reader.columns), 'column')}"
     mend = f"name it with `y=NAME`{unlabelled}"
     raise UsageError(f"{reader.name}: cannot find the label column, since {what}; {mend}; {shown}")
+
+
+def apart(y: str | int | tuple[str, ...], reader: Reader) -> tuple[str | int, ...]:
+    """The columns that `y` names; the shell has several as a,b, which may also be the name of one.
+
+    Raises UsageError for a name twice.
+    """
+    if isinstance(y, str) and "," in y and y not in reader.columns:
+        y = tuple(y.split(","))
+    if not isinstance(y, tuple):
+        return (y,)
+    if twice := [name for name in y if y.count(name) > 1]:
+        raise UsageError(f"`y` names the column {short(twice[0])} twice; name each column once")
+    return y
 
 
 def place_of(reader: Reader, y: str | int) -> str:
@@ -131,35 +179,39 @@ def as_trained(
     Raises DataError for columns that the table lacks, UsageError for a label that is one of them.
     """
     own = {column.name for column in schema.columns} if schema.named and reader.named else set()
+    labels: tuple[str, ...] = ()
     label = ""
     if labelled and asked.y is not None:
-        label = place_of(reader, asked.y)
+        labels = tuple(place_of(reader, each) for each in apart(asked.y, reader))
+    elif len(schema.labels) > 1 and set(schema.labels) <= set(reader.columns):
+        labels = schema.labels if labelled else ()
     elif labelled and len(reader.columns) > len(schema.columns):
         label = _as_before(reader, schema, before)
         usual = [name for name in reader.columns if name.lower() in LABEL_NAMES and name not in own]
         label = label or (usual[0] if usual and reader.named else "")
     elif labelled and own and isinstance(before, str) and before in reader.columns:
         label = before
+    labels = labels or tuple(filter(None, [label]))
     by_place = not (schema.named and reader.named)
-    if labelled and not label and by_place and len(reader.columns) == len(schema.columns) + 1:
+    if labelled and not labels and by_place and len(reader.columns) == len(schema.columns) + 1:
         raise UsageError(
             f"{reader.name} has a column more than {model} was trained on; name the label with `y=NAME`, or use "
             "`label=False` if there is none"
         )
-    if label in own:
+    if shared := own & set(labels):
         raise UsageError(
-            f"{reader.name}: the column {short(label)} is one that {model} was trained on; name another label with "
-            "`y`, or use `label=False` if there is none"
+            f"{reader.name}: the column {short(min(shared))} is one that {model} was trained on; name another label "
+            "with `y`, or use `label=False` if there is none"
         )
-    own_schema = matched(reader, schema, label)
+    own_schema = matched(reader, schema, labels)
     values = tuple(column.name for column in own_schema.columns)
-    left_out = [name for name in reader.columns if name not in {*values, label}]
+    left_out = [name for name in reader.columns if name not in {*values, *labels}]
     if left_out:
-        mend = "; if one is the label, name it with `y`" if labelled and not label else ""
+        mend = "; if one is the label, name it with `y`" if labelled and not labels else ""
         text = f"{reader.name}: left out, as the model was not trained on it: {all_of(left_out)}{mend}"
         LOG.warning(Message(text))
-    _say_roles(reader, asked, label, values, labelled)
-    return Table(reader, asked, values, label), own_schema
+    _say_roles(reader, asked, labels, values, labelled)
+    return Table(reader, asked, values, labels), own_schema
 
 
 def _as_before(reader: Reader, schema: Schema, before: object) -> str:
@@ -170,16 +222,16 @@ def _as_before(reader: Reader, schema: Schema, before: object) -> str:
     return reader.columns[before] if here and isinstance(before, int) and before < len(reader.columns) else ""
 
 
-def matched(reader: Reader, schema: Schema, label: str = "", id: str = "") -> Schema:
+def matched(reader: Reader, schema: Schema, labels: tuple[str, ...] = (), id: str = "") -> Schema:
     """The schema of a training for another table: columns by name, or by position where one of them has no names.
 
-    label, id: columns that the table must have too; "" for none. Raises DataError for what it lacks.
+    labels, id: columns that the table must have too; "" for no id. Raises DataError for what it lacks.
     """
     if not (schema.named and reader.named):
-        own = [name for name in reader.columns if name != label]
+        own = [name for name in reader.columns if name not in labels]
         if len(own) != len(schema.columns):
             whose = "the table" if not reader.named else "the model"
-            besides = f" beside the label, {short(label)}," if label else ","
+            besides = f" beside the label, {all_of(labels)}," if labels else ","
             raise DataError(
                 f"{reader.name} has {counted(len(own), 'column')}{besides} but the model was trained on "
                 f"{len(schema.columns)}, and {whose} has no column names to match them by; write a table with these "
@@ -194,7 +246,7 @@ def matched(reader: Reader, schema: Schema, label: str = "", id: str = "") -> Sc
             f"the model has several columns called {short(twice[0])}, so those of {reader.name} cannot be matched by "
             "name; train it again with a name for each column"
         )
-    lacking = [name for name in [*names, *filter(None, (label, id))] if name not in reader.columns]
+    lacking = [name for name in [*names, *labels, *filter(None, [id])] if name not in reader.columns]
     if lacking:
         raise DataError(
             f"{reader.name} lacks {counted(len(lacking), 'column')} that the model was trained on, or that were "

@@ -53,7 +53,7 @@ class Tally:
         self.first = {**later.first, **self.first}
 
 
-Tallying = Callable[[Reader, Sequence[str], Sequence[str], frozenset[str], str], dict[str, Tally]]
+Tallying = Callable[[Reader, Sequence[str], Sequence[str], frozenset[str], Sequence[str]], dict[str, Tally]]
 
 
 def kind_of(type_: pa.DataType) -> str:
@@ -95,19 +95,19 @@ def fits_float32(numbers: np.ndarray) -> bool:
 
 
 def tally(
-    reader: Reader, columns: Sequence[str], others: Sequence[str], words: frozenset[str], label: str = ""
+    reader: Reader, columns: Sequence[str], others: Sequence[str], words: frozenset[str], labels: Sequence[str] = ()
 ) -> dict[str, Tally]:  # fmt: skip
     """What the rows of a table hold, by column. Raises DataError for a number that is not finite.
 
-    others: columns that are read, and not counted; words: those that are read as text; label: the column of labels, of
-    which only gaps are counted.
+    others: columns that are read, and not counted; words: those that are read as text; labels: the columns of
+    labels, of which only gaps are counted.
     """
     found = {name: Tally() for name in columns}
     row = 0
     for batch in reader.batches([*columns, *others], words):
         for name, column in zip(columns, batch.columns, strict=False):
-            gaps = reader.gaps if name != label else reader.gaps[:1]
-            _add(reader, found[name], name, decoded(column, gaps), row, name == label)
+            gaps = reader.gaps if name not in labels else reader.gaps[:1]
+            _add(reader, found[name], name, decoded(column, gaps), row, name in labels)
         row += batch.num_rows
     if row == 0:
         raise DataError(f"{reader.name} has no rows; check the input")
@@ -195,9 +195,14 @@ def first_word(reader: Reader, name: str, words: set[str]) -> tuple[str, str]:
     return "row 0", min(words)  # the file has changed meanwhile
 
 
+def no_label(table: str, where: str, column: str = "") -> DataError:
+    where += f", column {one_line(column)}" if column else ""  # of several
+    return DataError(f"{table}, {where}: the label is missing; drop the row or give it a label")
+
+
 def too_many(table: str, name: str, found: Tally) -> DataError:
     name = one_line(name)
     return DataError(
-        f"{table}: column {name} has {len(found.words)} different words in {found.rows} rows, too many for a category; "
-        f"leave it out with `drop={name}`, or count its words with `text={name}`"
+        f"{table}: column {name} has {len(found.words)} different words in its first {found.rows} rows, too many for a "
+        f"category; leave it out with `drop={name}`, or count its words with `text={name}`"
     )

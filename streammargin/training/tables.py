@@ -11,7 +11,7 @@ from streammargin.errors import UsageError
 from streammargin.options.table import Options, Where, options_for
 from streammargin.sizes import parse_size
 from streammargin.sources.open import is_path, is_source, is_stream
-from streammargin.tables.asked import ERROR, Asked
+from streammargin.tables.asked import ERROR, Asked, columns_of
 from streammargin.tables.formats import is_matrix, is_table
 from streammargin.tables.header import Expected
 from streammargin.wording import Message, shown
@@ -31,9 +31,10 @@ def from_tables(stack: ExitStack, data: object, options: Options) -> tuple[objec
 
     Raises DataError, OutputError, ReadWriteError, and UsageError for options of tables without a table.
     """
-    beside = not isinstance(
-        options.y, (str, int, type(None))
-    )  # labels in an array: the columns of a frame are all values
+    if is_table(data) and (several := columns_of(options.y)) is not None:
+        options = _without(options, [], y=several)
+    # labels in an array: the columns of a frame are all values
+    beside = not isinstance(options.y, (str, int, tuple, type(None)))
     if is_matrix(data):
         return _matrix(stack, data, options)
     if is_table(data) and (not beside or is_path(data)):
@@ -63,13 +64,13 @@ def _table(stack: ExitStack, data: object, options: Options) -> tuple[object, Op
     from streammargin.tables.table import Table, matched, with_roles
 
     for name in ("y", "sample_weight"):
-        if not isinstance(getattr(options, name), (str, int, type(None))):
+        if not isinstance(getattr(options, name), (str, int, tuple, type(None))):
             raise UsageError(f"`{name}` of a table is the name of a column, not {shown(getattr(options, name))}")
     if options.x is not None:
         raise UsageError("`x` names a dataset of HDF5; name the columns of a table with `columns`")
     asked = asked_of(options)
     room = Room(parse_size(options.memory), "" if options.spool is None else os.path.join(options.spool, "rows"))
-    reader = open_table(data, Layout(expected=Expected(asked.y)), room=room)
+    reader = open_table(data, Layout(expected=_expected(asked)), room=room)
     if reader.once:
         reader = again(stack, reader, options.spool)
     table = with_roles(reader, asked, options.sample_weight)  # type: ignore[arg-type]  # checked above
@@ -81,14 +82,21 @@ def _table(stack: ExitStack, data: object, options: Options) -> tuple[object, Op
         assert source.table_schema is not None
         known = frozenset(column.name for column in source.table_schema.columns)
         known = known if reader.named else frozenset()
-        other = open_table(valid, Layout(expected=Expected(asked.y, names=known)), room=room)
+        other = open_table(valid, Layout(expected=_expected(asked, known)), room=room)
         if other.once:
             other = again(stack, other, options.spool)
-        schema = matched(other, source.table_schema, table.label)
+        schema = matched(other, source.table_schema, table.labels)
         asked = replace(asked, unknown=options.unknown or ERROR)
-        held_out = Table(other, asked, tuple(column.name for column in schema.columns), table.label)
+        held_out = Table(other, asked, tuple(column.name for column in schema.columns), table.labels)
         valid = stack.enter_context(spooled(OfTable(held_out, schema), options.spool, ".valid.h5"))
     return source, _without(options, ["y", "sample_weight", *NAMES], valid=valid)
+
+
+def _expected(asked: Asked, known: frozenset[str] = frozenset()) -> Expected:
+    """What the first line of text may hold; known: columns of the training."""
+    if isinstance(asked.y, tuple):
+        return Expected(names=known | set(asked.y))
+    return Expected(asked.y, names=known)
 
 
 def _matrix(stack: ExitStack, data: object, options: Options) -> tuple[object, Options]:
@@ -103,8 +111,8 @@ def _matrix(stack: ExitStack, data: object, options: Options) -> tuple[object, O
     y, weight = options.y, options.sample_weight
     named = [os.fspath(each) if isinstance(each, (str, os.PathLike)) else None for each in (y, weight)]
     how = How("", stack, options.x, named[0], named[1])
-    rows = OfMatrix(_paths(data), how)
     y, weight = (None if name else value for name, value in zip(named, (y, weight), strict=True))
+    rows = OfMatrix(_paths(data), how, labelled=y is None)
     source = stack.enter_context(spooled(rows, options.spool, y=y, weight=weight))
     valid = options.valid
     if is_matrix(valid):
@@ -123,7 +131,7 @@ def _paths(data: object) -> list[str]:
 def asked_of(options: Options) -> Asked:
     """What the options ask of a table."""
     name, _, grams = (options.text or "").partition(",ngrams=")
-    y = options.y if isinstance(options.y, (int, type(None))) else str(options.y)
+    y = options.y if isinstance(options.y, (int, tuple, type(None))) else str(options.y)
     return Asked(
         y=y, columns=tuple(options.columns or ()),
         drop=tuple(options.drop or ()), text=((name, int(grams or 1)),) if name else (), missing=options.missing,

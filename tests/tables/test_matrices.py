@@ -186,6 +186,21 @@ def test_labels_and_weights_may_be_arrays(files, truth):
         model.evaluate(files["X.npy"])
 
 
+def test_labels_of_several_columns_stand_beside_rows_of_numbers(files, tmp_path):
+    X = arrays()[0]
+    Y = (X @ np.random.default_rng(0).standard_normal((D, 3))).round(3)
+    np.save(tmp_path / "Y.npy", Y)
+    np.savez(tmp_path / "both.npz", X=X, y=Y)
+    expected = sm.train((X, Y), loss="squared_error").model
+    for data, y in ((files["X.npy"], str(tmp_path / "Y.npy")), (str(tmp_path / "both.npz"), None), (files["X.npy"], Y)):
+        model = sm.train(data, y=y, loss="squared_error").model
+        np.testing.assert_array_equal(model.coef_, expected.coef_)
+        assert model.evaluate(data, y=y)["r2"] == pytest.approx(expected.evaluate((X, Y))["r2"])
+    np.savez(tmp_path / "few.npz", X=X, y=Y[1:])
+    with pytest.raises(DataError, match=r"y has the shape \(239, 3\) where there are 240 rows"):
+        sm.train(str(tmp_path / "few.npz"), loss="squared_error")
+
+
 def test_batches_with_a_spool_give_every_solver_its_passes(tmp_path):
     X, y = arrays()
 

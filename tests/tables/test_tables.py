@@ -150,8 +150,14 @@ def test_a_query_runs_once_for_each_time_that_its_rows_are_read(files, truth, ba
 
 
 def test_a_frame_that_arrow_does_not_take_is_an_error_of_ours():
-    with pytest.raises(DataError, match=r"the table has a column that Arrow does not take \(.*column w.*one type"):
-        sm.train(pd.DataFrame({"w": ["a", 1, 2.5] * 4, "y": [0, 1, 0] * 4}), y="y")
+    frame = pd.DataFrame({"w": ["a", 1, 2.5] * 4, "z": [1j] * 12, "n": range(12), "y": [0, 1, 0] * 4})
+    for drop, message in (
+        (None, r"the table, row 1, column w: Arrow does not take it \(int where row 0 has str\); .* with drop=.w"),
+        ("w", r"the table, column z: Arrow does not take it \(Unsupported .*one type, or leave it out with drop=.z"),
+    ):
+        with pytest.raises(DataError, match=message):
+            sm.train(frame, y="y", drop=drop)
+    assert sm.train(frame, y="y", drop="w,z").model.feature_names_in_.tolist() == ["n"]
 
 
 def test_a_stream_of_batches_is_spooled_and_leaves_nothing(files, truth, tmp_path, monkeypatch):
@@ -207,12 +213,23 @@ def test_a_spool_is_used_again_only_while_nothing_changes(tmp_path, caplog):
     assert (tmp_path / "p.csv.rows.h5").read_bytes() == b"something else"
 
 
+def test_a_run_says_where_its_rows_are_and_how_many_bytes(files, tmp_path):
+    words = ["train", files["p.csv"], "--y", "income", "--missing", "mean", "--spool", "kept", "--force"]
+    (tmp_path / "kept").mkdir()
+    spool = os.path.join("kept", "p.csv.rows.h5")
+    first, again = (call(*words, cwd=tmp_path).stderr.splitlines() for _ in range(2))
+    assert first[0].endswith("p.csv: the label is column 4, income")
+    assert re.search(rf"its 400 rows are written to {spool}, [\d.]+K at most$", first[1]) and "400 rows," in first[2]
+    assert re.search(rf"rows are read from {spool}, as nothing has changed", again[1])
+    assert call(*words, "-q", cwd=tmp_path).stderr == ""
+
+
 def test_the_model_keeps_the_schema(files, tmp_path):
     model = sm.train(files["p.csv"], **OPTIONS).model
     model.save(tmp_path / "m.npz")
     kept = sm.load_model(tmp_path / "m.npz").schema
     assert kept == model.schema and [column.name for column in kept.columns] == ["age", "city", "member", "hours"]
-    assert kept.columns[0].fill == pytest.approx(people().age.mean()) and kept.label == "income"
+    assert kept.columns[0].fill == pytest.approx(people().age.mean()) and kept.labels == ("income",)
 
 
 def test_an_indicator_tells_gaps(files):
@@ -255,6 +272,19 @@ def test_a_word_that_training_had_not_is_an_error_or_nothing(tmp_path):
     assert done.stdout.splitlines()[0] == "city,label" and done.stdout.splitlines()[2].startswith("Paris,")
     counted = "o.csv: a word that no row of the training had counts as none: city (1)"
     assert counted in done.stderr
+
+
+def test_a_word_of_the_training_is_no_gap_in_text(tmp_path):
+    """Parquet tells "?" from a gap, and text does not."""
+    frame = pd.DataFrame({"w": ["?", "NA", "a"] * 40, "y": [0, 1, 1] * 40})
+    frame.to_parquet(tmp_path / "t.parquet")
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    model = sm.train(str(tmp_path / "t.parquet"), y="y").model
+    assert model.predict(str(tmp_path / "t.csv")).tolist() == frame.y.tolist()
+    model = sm.train(frame.assign(n=1.0), y="y", missing="mean").model
+    pd.DataFrame({"w": ["?", "null"], "n": ["?", "1"]}).to_csv(tmp_path / "o.csv", index=False)
+    expected = model.decision_function(pd.DataFrame({"w": ["?", None], "n": [1.0, 1.0]}))
+    np.testing.assert_array_equal(model.decision_function(str(tmp_path / "o.csv")), expected)
 
 
 def test_words_that_count_as_none_are_counted(caplog):
@@ -379,7 +409,7 @@ OF_ANOTHER_KIND = [
     ("a.csv", lambda path: path.write_bytes(b"\x28\xb5\x2f\xfd" + bytes(99)), r"a.csv is compressed by zstd.*unpack"),
     ("a.csv", lambda path: path.write_text("a,y\n1,2\n", encoding="utf-16"), r"if it is UTF-16, .*: iconv -f UTF-16"),
     ("a.csv", lambda path: path.write_text(""), r"a.csv is empty"),
-    ("a.parquet", lambda path: path.write_text("hello\n"), r"a.parquet is not an HDF5 file, nor in another format"),
+    ("a.parquet", lambda path: path.write_text("hello\n"), r"is not an HDF5 file, nor in another format whose rows"),
     ("a.parquet", _twice, r"several columns called a; give each a name of its own"),
     ("a.parquet", _cut, r"a.parquet is damaged .*; write or fetch it again"),
     ("a.svm", lambda path: None, r"a.svm: no such file"),
@@ -419,7 +449,7 @@ def test_words_without_end_are_not_kept(monkeypatch):
     monkeypatch.setattr("streammargin.tables.tally.MOST_DISTINCT", 1000)
     monkeypatch.setattr("streammargin.tables.readers.arrow.ROWS", 500)
     frame = pd.DataFrame({"id": [f"u{k}" for k in range(5000)], "y": [0, 1] * 2500})
-    with pytest.raises(DataError, match=r"column id has 1500 different words in 1500 rows.*drop=.*id"):
+    with pytest.raises(DataError, match=r"column id has 1500 different words in its first 1500 rows.*drop=.*id"):
         sm.train(frame, y="y")
 
 
@@ -490,7 +520,7 @@ def test_numbers_alone_are_written_in_one_pass_as_in_two(tmp_path, monkeypatch, 
 
 def test_too_many_words_are_no_category(tmp_path):
     frame = pd.DataFrame({"id": [f"u{k}" for k in range(3000)], "n": range(3000), "y": [0, 1] * 1500})
-    with pytest.raises(DataError, match=r"column id has 3000 different words in 3000 rows.*drop=.*id"):
+    with pytest.raises(DataError, match=r"column id has 3000 different words in its first 3000 rows.*drop=.*id"):
         sm.train(frame, y="y")
 
 
@@ -503,6 +533,69 @@ def test_damaged_files_are_named(files, tmp_path, form):
         with pytest.raises(DataError, match="is damaged"):
             sm.train(str(path), y="income", missing="mean", spool=str(tmp_path))
     assert len(os.listdir(tmp_path)) == 2
+
+
+def several(rows=200):
+    """A frame of numbers, and of three columns of labels that depend on them; the numbers and labels apart."""
+    rng = np.random.default_rng(2)
+    X, W = rng.normal(size=(rows, 4)).astype(np.float32), rng.normal(size=(4, 3))
+    Y = (X @ W + 0.1 * rng.normal(size=(rows, 3))).round(4)
+    frame = pd.DataFrame({**{f"x{k}": X[:, k] for k in range(4)}, **{f"y{k}": Y[:, k] for k in range(3)}})
+    return frame, X, Y
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet", "frame"])
+def test_labels_of_several_columns_are_several_outputs(tmp_path, form):
+    frame, X, Y = several()
+    data = frame if form == "frame" else str(tmp_path / f"s.{form}")
+    if form != "frame":
+        frame.to_csv(data, index=False) if form == "csv" else frame.to_parquet(data, index=False)
+    expected = sm.train((X, Y), loss="l2_error").model
+    for y in (["y0", "y1", "y2"], "y0,y1,y2"):
+        result = sm.train(data, y=y, loss="l2_error", valid=data)
+        np.testing.assert_array_equal(result.model.coef_, expected.coef_)
+        assert result.model.outputs == ["y0", "y1", "y2"]
+        assert result.certificate.valid_error == pytest.approx(result.model.evaluate(data)["loss"])
+    model = result.model
+    np.testing.assert_array_equal(model.predict(frame[["x3", "x0", "x2", "x1"]]), expected.predict(X))
+    figures = model.evaluate(data)
+    assert figures["r2"] == pytest.approx(expected.evaluate((X, Y))["r2"])
+    assert figures == model.evaluate(data, y=["y0", "y1", "y2"]) and figures["r2"] > 0.9 > model.evaluate(
+        data, y="y2,y1,y0"
+    )["r2"]  # fmt: skip
+    words = sm.train(frame.assign(**{f"y{k}": Y[:, k] > 0.0 for k in range(3)}), y="y0,y1,y2").model
+    assert words.classes_.tolist() == [0, 1] and words.outputs == ["y0", "y1", "y2"]
+
+
+def test_labels_of_several_columns_from_the_shell(tmp_path):
+    frame = several()[0]
+    frame.to_csv(tmp_path / "s.csv", index=False)
+    words = ["train", "s.csv", "--y", "y0,y1,y2", "--loss", "l2_error", "-o", "m.npz", "-q"]
+    assert call(*words, cwd=tmp_path).returncode == 0
+    done = call("predict", "m.npz", "s.csv", cwd=tmp_path)
+    assert done.stdout.splitlines()[0] == "y0 y1 y2" and len(done.stdout.splitlines()) == 201
+    assert json.loads(call("evaluate", "m.npz", "s.csv", "--json", cwd=tmp_path).stdout)["r2"] > 0.9
+    convert(str(tmp_path / "s.csv"), str(tmp_path / "s.h5"), y="y0,y1,y2")
+    model = sm.train(str(tmp_path / "s.h5"), loss="l2_error").model
+    np.testing.assert_array_equal(model.coef_, sm.load_model(tmp_path / "m.npz").coef_)
+    assert model.evaluate(str(tmp_path / "s.csv"))["r2"] > 0.9 and model.schema.labels == ("y0", "y1", "y2")
+    convert(str(tmp_path / "s.csv"), str(tmp_path / "t.h5"), like=str(tmp_path / "m.npz"))
+    assert model.evaluate(str(tmp_path / "t.h5"))["r2"] > 0.9
+
+
+@pytest.mark.parametrize(
+    "y, text, message",
+    [("y0,z", None, "has no column z for y"), ("y0,y0", None, "y names the column y0 twice"),
+     ("y0,y1", "much", "line 5: 'much' is one of several labels, and no number"),
+     ("y0,y1", "", "line 5, column y1: the label is missing")],
+)  # fmt: skip
+def test_bad_labels_of_several_columns_are_named(tmp_path, y, text, message):
+    frame = several()[0].astype(object)
+    if text is not None:
+        frame.loc[3, "y1"] = text
+    frame.to_csv(tmp_path / "s.csv", index=False)
+    with pytest.raises((DataError, UsageError), match=message):
+        sm.train(str(tmp_path / "s.csv"), y=y, loss="squared_error")
 
 
 def test_options_of_tables_need_one():
@@ -519,11 +612,12 @@ def test_another_table_names_what_it_lacks(files):
 
 @pytest.mark.parametrize(
     "plain",
-    [3, {"columns": 3}, {"columns": [], "label": ""}, {"columns": [{"name": "a"}, {"name": "a"}], "label": ""},
-     {"columns": [{"name": "a", "kind": "x"}], "label": "", "dtype": "float32", "named": True},
-     {"columns": [{"name": "a", "fill": float("nan")}], "label": "", "dtype": "float32", "named": True},
-     {"columns": [{"name": "a", "words": [1]}], "label": "", "dtype": "float32", "named": True},
-     {"columns": [{"name": "a"}], "label": "", "dtype": "object", "named": True}],
+    [3, {"columns": 3}, {"columns": [], "labels": []}, {"columns": [{"name": "a"}, {"name": "a"}], "labels": []},
+     {"columns": [{"name": "a", "kind": "x"}], "labels": [], "dtype": "float32", "named": True},
+     {"columns": [{"name": "a", "fill": float("nan")}], "labels": [], "dtype": "float32", "named": True},
+     {"columns": [{"name": "a", "words": [1]}], "labels": [], "dtype": "float32", "named": True},
+     {"columns": [{"name": "a"}], "labels": [], "dtype": "object", "named": True},
+     {"columns": [{"name": "a"}], "labels": "y", "dtype": "float32", "named": True}],
 )  # fmt: skip
 def test_no_schema_is_refused(plain):
     with pytest.raises(ValueError):
@@ -532,7 +626,7 @@ def test_no_schema_is_refused(plain):
 
 def test_a_schema_survives_json():
     columns = (Column("a"), Column("b", "category", ("x", "y"), True, 0.0, True), Column("t", "text", ngrams=2))
-    schema = Schema(columns, "y", "float64", True)
+    schema = Schema(columns, ("y",), "float64", True)
     assert Schema.from_plain(json.loads(json.dumps(schema.to_plain()))) == schema
     assert schema.features == 1 + 4 + (1 << 18) and schema.names() is None
 

@@ -69,14 +69,14 @@ class RowWriter:
             if values is not None:
                 if name not in self._columns:
                     kind = np.int64 if name == "qid" else np.float64
-                    self._columns[name] = self._labels() if name == "y" else Appender(self.file, name, kind)
+                    self._columns[name] = self._labels(values) if name == "y" else Appender(self.file, name, kind)
                 self._columns[name].append(values)
 
-    def _labels(self) -> LabelWriter | SpeltWriter:
+    def _labels(self, first: np.ndarray) -> LabelWriter | SpeltWriter:
+        """Writes labels as the first ones are: (m,), or (m, outputs)."""
         if self.label is not None and self.label.spelt:
             return SpeltWriter(self.file, "y")
-        outputs = None if self.label is None else self.label.outputs
-        return LabelWriter(self.file, "y", None if outputs is None else len(outputs))
+        return LabelWriter(self.file, "y", first.shape[1] if np.ndim(first) == 2 else None)
 
     def close(self) -> None:
         """Write the rest, and the attributes."""

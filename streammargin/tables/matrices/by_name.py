@@ -72,7 +72,7 @@ def _labels_by_name(path: str, column: str, names: Sequence[str], whose: str) ->
                 )
             places[rows[row]] = found
             found += 1
-        kept.append(labelling.values(batch.column(1).take(ours), first))
+        kept.append(labelling.values([batch.column(1).take(ours)], first))
         first += batch.num_rows
     lacking = np.flatnonzero(places < 0)
     if lacking.size:

@@ -16,7 +16,8 @@ import numpy as np
 from streammargin.errors import DataError
 from streammargin.sources.arrays import as_weights
 from streammargin.sources.batch import Batch
-from streammargin.sources.labels import as_values
+from streammargin.sources.labels import as_values, lie_inside
+from streammargin.sources.names import listed
 from streammargin.sources.npy import read_header
 from streammargin.tables.matrices.base import How, Matrix, beside, kept_dtype
 from streammargin.tables.matrices.compressed import by_columns, by_rows, check_kind, check_lengths, check_shape
@@ -40,6 +41,8 @@ def read(text: Text, how: How) -> Matrix:
     for part, name, usual in (("labels", how.y, "y"), ("weights", how.weight, "sample_weight")):
         if archive.has(name or usual):
             columns[part] = name or usual
+        elif name is not None and lie_inside(name):
+            raise DataError(f"{path} has no array {name} of {part}; it has {listed(archive.arrays())}")
     rows, width = check_rows(archive.shape(x), archive.dtype(x), f"{path}: {x}")
     found = dense_rows(archive.raw(x), rows, width, archive.dtype(x), f"{path}: {x}")
     found = _with(archive, found, columns, rows)
@@ -50,13 +53,13 @@ def read(text: Text, how: How) -> Matrix:
 def _with(archive: Archive, found: Iterator[Batch], columns: dict[str, str], rows: int) -> Iterator[Batch]:
     """The batches with columns of the archive: part of a batch -> its name."""
     for name in columns.values():
-        if archive.shape(name) != (rows,):
+        if archive.shape(name)[:1] != (rows,) or len(archive.shape(name)) > (2 if name == columns.get("labels") else 1):
             raise DataError(
                 f"{archive.path}: {name} has the shape {archive.shape(name)} where there are {rows} rows; store one "
                 "value for each row"
             )
     for batch in found:
-        values = {part: as_values(archive.take(name, batch.rows)) for part, name in columns.items()}
+        values = {part: as_values(archive.rows(name, batch.rows)) for part, name in columns.items()}
         if "weights" in values:
             values["weights"] = as_weights(values["weights"], batch.rows, archive.path)
         yield batch._replace(**values)
@@ -80,6 +83,10 @@ class Archive:
     def __exit__(self, *exc: object) -> None:
         self._opened.close()  # before the archive: each stream keeps its file open
         self._zip.close()
+
+    def arrays(self) -> list[str]:
+        """The names of the arrays."""
+        return [name.removesuffix(".npy") for name in self._zip.namelist() if name.endswith(".npy")]
 
     def has(self, name: str) -> bool:
         """Whether the archive has an array of this name."""
@@ -131,6 +138,11 @@ class Archive:
         if len(raw) != count * dtype.itemsize:
             raise DataError(f"{self.path} is cut short: {name} ends early; write it again")
         return np.frombuffer(raw, dtype)
+
+    def rows(self, name: str, count: int) -> np.ndarray:
+        """The next entries along the first axis. Raises DataError if the file ends before."""
+        inner = self.shape(name)[1:]
+        return self.take(name, count * math.prod(inner)).reshape(count, *inner)
 
     def raw(self, name: str) -> Callable[[int], bytes]:
         """What returns the next bytes of an array."""

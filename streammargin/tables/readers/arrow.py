@@ -17,6 +17,7 @@ from streammargin.tables.formats import is_query
 from streammargin.tables.readers.base import Reader
 from streammargin.tables.readers.room import USUAL, Room
 from streammargin.tables.readers.unit import by_rows
+from streammargin.wording import one_line
 
 ROWS = 1 << 14  # of a batch, at most
 BUFFER = 1 << 17  # bytes that are read at a time of a column of Parquet
@@ -115,21 +116,52 @@ def of_object(data: Any, room: Room = USUAL) -> Reader:
                         .to_batches())  # fmt: skip
 
         return Batches("the dataset", data.schema, opened, room)
-    table = _table(data)
+    table, faults = _table_of_frame(data) if hasattr(data, "iloc") else (_table(data), {})
 
     def slices(columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        for name in columns:
+            if name in faults:
+                raise DataError(faults[name])
         return iter(table.select(list(columns)).to_batches(rows))
 
     return Batches("the table", table.schema, slices, room, count=table.num_rows)
 
 
-def _table(data: Any) -> pa.Table:
-    """A frame, or what else has an Arrow C stream, as a table. Raises DataError."""
-    pandas = hasattr(data, "iloc")  # whose index is no column
-    if pandas:
-        _check_names("the table", list(map(str, data.columns)))
+def _table_of_frame(data: Any) -> tuple[pa.Table, dict[str, str]]:
+    """A frame of pandas as a table, without its index; the faults of columns that Arrow does not take, by name.
+
+    Such a column has no values. Raises DataError for names twice.
+    """
+    _check_names("the table", list(map(str, data.columns)))
     try:
-        return pa.Table.from_pandas(data, preserve_index=False) if pandas else pa.table(data)
+        return pa.Table.from_pandas(data, preserve_index=False), {}
+    except pa.ArrowException:
+        columns, faults = {}, {}
+        for name in data.columns:
+            try:
+                columns[str(name)] = pa.Table.from_pandas(data[[name]], preserve_index=False)[0]
+            except pa.ArrowException as error:
+                columns[str(name)] = pa.nulls(len(data))
+                faults[str(name)] = _fault(data[name], str(name), error)
+        return pa.table(columns), faults
+
+
+def _fault(column: Any, name: str, error: pa.ArrowException) -> str:
+    """What is wrong with a column of a frame that Arrow does not take."""
+    kinds = {row: type(value) for row, (value, there) in enumerate(zip(column, column.notna(), strict=True)) if there}
+    first = min(kinds, default=0)
+    other = next((row for row, kind in kinds.items() if kind is not kinds[first]), None)
+    where, why = f"the table, column {one_line(name)}", str(error.args[0]).splitlines()[0][:200]
+    if other is not None:
+        where = f"the table, row {other}, column {one_line(name)}"
+        why = f"{kinds[other].__name__} where row {first} has {kinds[first].__name__}"
+    return f"{where}: Arrow does not take it ({why}); give the column one type, or leave it out with `drop={name}`"
+
+
+def _table(data: Any) -> pa.Table:
+    """What has an Arrow C stream as a table. Raises DataError."""
+    try:
+        return pa.table(data)
     except pa.ArrowException as error:
         why = "; ".join(str(part).splitlines()[0] for part in error.args)[:200]
         raise DataError(

@@ -21,6 +21,7 @@ from streammargin.tables.readers.base import Reader
 from streammargin.tables.readers.room import Room
 from streammargin.tables.stage import writes
 from streammargin.tables.textfile import LONGEST_LINE, PIECE, SHOWN, Text, decoded, plain_lines
+from streammargin.wording import counted
 
 GAPS = ["", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "?"]
 TRUE, FALSE = ["true", "True", "TRUE"], ["false", "False", "FALSE"]
@@ -124,7 +125,7 @@ class Delimited(Reader):
             for line, fields in self._lines():
                 if len(fields) != width:
                     return DataError(
-                        f"{self.name}, line {line}: {len(fields)} columns where the first line has {width}"
+                        f"{self.name}, line {line}: {counted(len(fields), 'column')} where the first line has {width}"
                     )
         except csv.Error as error:
             return DataError(f"{self.name}, line {self._line} or later: {error}; is a quote missing?")

@@ -66,6 +66,21 @@ def test_info_imports_no_numba(blobs_file):
     assert "'numba'" not in run(code, None, blobs_file).stdout
 
 
+def test_arrow_is_imported_when_a_table_is_read(tmp_path):
+    """It takes a quarter of a second, more than half of a warm command."""
+    (tmp_path / "t.csv").write_text("a,y\n1,0\n2,1\n")
+    code = (
+        "import sys, numpy as np, streammargin as sm\n"
+        "X = np.array([[1.0], [2.0]]); y = np.array([0, 1])\n"
+        "model = sm.train((X, y)).model; model.predict(X); model.evaluate((X, y)); model.save('m.npz')\n"
+        "sm.load_model('m.npz').decision_function(X)\n"
+        "print('pyarrow' in sys.modules)\n"
+        "sm.load_model('m.npz').evaluate('t.csv', y='y')\n"
+        "print('pyarrow' in sys.modules)"
+    )
+    assert run(code, tmp_path).stdout.split() == ["False", "True"]
+
+
 @pytest.mark.slow
 def test_the_second_process_compiles_nothing(tmp_path):
     first = [int(number) for number in run(TRAIN, NUMBA_CACHE_DIR=tmp_path).stdout.split()]

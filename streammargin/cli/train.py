@@ -42,8 +42,8 @@ def add_options(parser: Parser) -> None:
     """Add all options of training; the letters of LIBLINEAR are aliases."""
     parser.description = "Train a model on the rows of DATA: a file, or several that are shards of one data set."
     parser.epilog = "all words: streammargin losses|penalties|solvers [NAME]"
-    parser.add_argument("data", nargs="+", metavar="DATA", help="HDF5 file, CSV, Parquet, another table or file of "
-                        "numbers, - for a pipe; as Feather, a folder of Parquet, svmlight, .mtx, .npy")  # fmt: skip
+    parser.add_argument("data", nargs="+", metavar="DATA", help="HDF5 file, table or file of numbers, or - for a pipe; "
+                        "as CSV, Parquet, a folder of these, Feather, svmlight, .mtx, .npy, .npz")  # fmt: skip
     parser.add_argument(
         "-o", "--output", type=name, metavar="MODEL", help="the model file, else DATA's stem + .model.npz, here"
     )

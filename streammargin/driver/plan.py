@@ -83,6 +83,19 @@ def check_read(source: Source, budget: int, needed: int, what: str) -> None:
         )
 
 
+def check_least(name: str, budget: int, state_bytes: int, rows: int, row_bytes: int) -> None:
+    """UsageError where no plan for rows of this size fits into the budget; they need not be written yet.
+
+    state_bytes: of what every training keeps. row_bytes: the least of a row.
+    """
+    least = -(-(SLACK_BYTES + state_bytes + row_bytes * min(rows, 2)) // (1 << 20))
+    if budget < least << 20:
+        raise UsageError(
+            f"a memory budget of {format_size(budget)} is too small for {name}: its columns alone need {least}M; with "
+            f"`memory={least}M` or more the run says what it needs in all"
+        )
+
+
 def column_names(source: Source, budget: int, others: int = 0) -> np.ndarray | None:
     """Column names (d,), None where there are none; others: bytes already used by labels or a model.
 

@@ -37,8 +37,8 @@ from streammargin.sources.open import opened
 from streammargin.tables.asked import Asked, columns_of
 from streammargin.tables.formats import is_matrix, is_table
 from streammargin.tables.matrices.base import MEMORY, How
+from streammargin.tables.readers.room import scratch
 from streammargin.tables.schema import Schema
-from streammargin.tables.spool import scratch
 from streammargin.wording import counted, shown
 from streammargin.workers import ALONE, Workers
 

@@ -20,9 +20,9 @@ from streammargin.tables.formats import is_table
 from streammargin.tables.header import Expected
 from streammargin.tables.matrices.base import How
 from streammargin.tables.open import Layout, open_table
+from streammargin.tables.readers.base import check_same
 from streammargin.tables.readers.room import USUAL, Room
 from streammargin.tables.schema import Column, Schema
-from streammargin.tables.spool import check_same
 from streammargin.tables.table import Beside, apart, matched
 
 TABLE = "table"  # the entry of a model's header that has its schema

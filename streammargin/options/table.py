@@ -173,7 +173,7 @@ class Options:
         "at 0; for solvers that keep weights, at a finite C; the others refuse it and name them")
     x: str | None = option(None, Dataset("NAME"), "data", CALLS, "dataset or group of the rows (default X)")
     y: object = option(None, Column("NAME|FILE:NAME"), "data", CALLS,
-        "labels: a dataset, a column of a table, several as a,b, or a .npy file (default y)", common=True)
+        "labels: a dataset, columns of a table as a or a,b, or a .npy file (default y)", common=True)
     sample_weight: object = option(None, Column("NAME|FILE"), "data", CALLS,
         "dataset of weights, factors of C by row (default sample_weight, if it exists); 0: the row is left out")
     valid: object = option(None, Rows("DATA"), "data", Where.SHELL | Where.NUMBERS,

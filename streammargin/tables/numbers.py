@@ -47,8 +47,8 @@ class Numbers:
         beside = table.beside
         first = 0
         for found in table.reader.batches(list(dict.fromkeys([*table.values, *beside.given])), frozenset()):
-            columns = [self._column(found.column(name), exact)
-                       for name, exact in zip(table.values, self._exact, strict=True)]  # fmt: skip
+            columns = [self._column(column, exact)
+                       for column, exact in zip(found.columns, self._exact, strict=False)]  # fmt: skip
             X = np.empty((found.num_rows, len(columns)), np.float32)
             for start in range(0, len(X), STEP):
                 here = X[start : start + STEP]

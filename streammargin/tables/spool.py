@@ -9,19 +9,19 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import tempfile
 from collections.abc import Iterator
 from typing import Any, Protocol
 
 import h5py
 import pyarrow as pa
 
-from streammargin.errors import DataError, OutputError
+from streammargin.errors import OutputError
 from streammargin.files import temporary_folder
 from streammargin.sources.hdf5.file import open_file
 from streammargin.sources.view import View
 from streammargin.tables.readers.base import Reader
 from streammargin.tables.readers.delimited import Delimited
+from streammargin.tables.readers.room import scratch
 from streammargin.tables.schema import Schema
 from streammargin.tables.stage import Staged
 from streammargin.wording import Message
@@ -91,22 +91,11 @@ def spooled(
         yield source
 
 
-def check_same(after: str, before: str, name: str) -> None:
-    """Raises DataError where the key of what was read is another one now."""
-    if after != before:
-        raise DataError(f"{name} was changed while it was read; start again, and do not write to it meanwhile")
-
-
 def again(stack: contextlib.ExitStack, reader: Reader, folder: str | None) -> Reader:
     """A reader of the rows of one that can be read once only; the stack removes their copy."""
     near = os.path.join(scratch() if folder is None else folder, "stream")
     path = os.path.join(stack.enter_context(temporary_folder(near)), "stream")
     return reader.copied(path) if isinstance(reader, Delimited) else Staged(reader, path)
-
-
-def scratch() -> str:
-    """The folder of temporary files."""
-    return tempfile.gettempdir()
 
 
 def is_kept(key: str, path: str) -> bool:

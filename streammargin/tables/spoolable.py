@@ -29,27 +29,35 @@ from streammargin.tables.learn import learn
 from streammargin.tables.matrices.base import How, Matrix
 from streammargin.tables.matrices.open import fingerprint, open_matrix
 from streammargin.tables.numbers import Numbers, OtherValues, is_plain
+from streammargin.tables.readers.base import check_same
 from streammargin.tables.schema import Schema
-from streammargin.tables.spool import KEY, check_same
+from streammargin.tables.spool import KEY
 from streammargin.tables.stage import Staged
 from streammargin.tables.table import Table
 from streammargin.version import __version__
 from streammargin.wording import Message
 
 LOG = logging.getLogger("streammargin")
+Check = Callable[[int, int, int], None]  # of rows, columns, and the least bytes of a row
+
+
+def _always(rows: int, features: int, row_bytes: int) -> None:
+    """Any rows are welcome."""
 
 
 @dataclass(frozen=True)
 class OfTable:
     """The rows of a table, as numbers. schema: that of another table, as held-out rows have it; None: it is learnt.
 
-    dtype: of the values; None: of the schema. told: whether the size is said before it is written.
+    dtype: of the values; None: of the schema. told: whether the size is said before it is written. check: raises where
+    so many rows of so many columns, each of these bytes at least, cannot be used; then nothing is written.
     """
 
     table: Table
     schema: Schema | None = None
     dtype: np.dtype | None = None
     told: bool = True
+    check: Check = _always
 
     @property
     def name(self) -> str:
@@ -103,6 +111,7 @@ class OfTable:
         labelling, key = Labelling(table.reader), self.key()
         label = _label_column(table)
         kept = np.dtype(self.dtype or schema.dtype)
+        self.check(count, schema.features, 0 if schema.sparse else schema.row_bytes)
         size = format_size(count * schema.row_bytes)
         if self.told:
             LOG.info(Message(f"{table.name}: its {count} rows are written to {path}, {size} at most"))
@@ -133,12 +142,13 @@ def _label_column(table: Table) -> LabelColumn | None:
 class OfMatrix:
     """The rows of files of numbers. how: as for `open_matrix`, but for where they are written to.
 
-    labelled: whether they must have labels.
+    labelled: whether they must have labels. check: as of a table.
     """
 
     paths: Sequence[str]
     how: How
     labelled: bool = False
+    check: Check = _always
 
     @property
     def name(self) -> str:
@@ -165,6 +175,8 @@ class OfMatrix:
         """See `Spoolable`."""
         with contextlib.ExitStack() as stack:
             found = open_matrix(self.paths, replace(self.how, near=path, opened=stack))
+            if found.features is not None:
+                self.check(1, found.features, 0 if found.sparse else found.features * np.dtype(found.dtype).itemsize)
             write_matrix(found, self.name, path, force, np.dtype(found.dtype), self.key, self.labelled)
 
 

@@ -78,7 +78,7 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
     if not task.numeric:
         options = replace(options, multiclass="joint" if asked.all_scores else "ovr")
 
-    own = labels.held_bytes + asked.objective.penalty.nbytes + _bytes_of_weights(options, asked)
+    own = labels.held_bytes + asked.objective.penalty.nbytes + bytes_of_weights(options, asked.count, asked.features)
     names = column_names(source, budget, own)
     own += source.names_bytes()
     start = None if options.init is None else start_of(options.init, source, target, names, budget, own)
@@ -176,12 +176,12 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
     )  # fmt: skip
 
 
-def _bytes_of_weights(options: Options, problem: Problem) -> int:
+def bytes_of_weights(options: Options, outputs: int, features: int) -> int:
     """The bytes of the copies of the weights, and of four vectors of one output."""
     copies = 3 + (options.path is not None)  # latest, certified, shown; best of a path
     copies += 2 * (options.early_stop is not None)  # the best pass, and the current one
     copies += 3 * (options.init is not None)  # the first weights: as given, as scaled, and for each C
-    return LinearPoint.nbytes(copies * problem.count + 4, problem.features)
+    return LinearPoint.nbytes(copies * outputs + 4, features)
 
 
 def plan_of(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 from contextlib import ExitStack
 from dataclasses import replace
 
+from streammargin.driver.plan import check_least
 from streammargin.errors import UsageError
 from streammargin.options.table import Options, Where, options_for
 from streammargin.sizes import parse_size
@@ -14,6 +16,7 @@ from streammargin.sources.open import is_path, is_source, is_stream
 from streammargin.tables.asked import ERROR, Asked, columns_of
 from streammargin.tables.formats import is_matrix, is_table
 from streammargin.tables.header import Expected
+from streammargin.training.prepare import bytes_of_weights
 from streammargin.wording import Message, shown
 
 LOG = logging.getLogger("streammargin")
@@ -61,7 +64,7 @@ def _table(stack: ExitStack, data: object, options: Options) -> tuple[object, Op
     from streammargin.tables.readers.room import Room
     from streammargin.tables.spool import again, spooled
     from streammargin.tables.spoolable import OfTable
-    from streammargin.tables.table import Table, matched, with_roles
+    from streammargin.tables.table import matched, with_roles
 
     for name in ("y", "sample_weight"):
         if not isinstance(getattr(options, name), (str, int, tuple, type(None))):
@@ -74,7 +77,8 @@ def _table(stack: ExitStack, data: object, options: Options) -> tuple[object, Op
     if reader.once:
         reader = again(stack, reader, options.spool)
     table = with_roles(reader, asked, options.sample_weight)  # type: ignore[arg-type]  # checked above
-    source = stack.enter_context(spooled(OfTable(table), options.spool))
+    check = functools.partial(_check_memory, options, table.name, len(table.labels))
+    source = stack.enter_context(spooled(OfTable(table, check=check), options.spool))
     if options.scale == "none" and (remark := source.ranges()):
         LOG.warning(Message(remark), extra={"code": "scale"})
     valid = options.valid
@@ -87,9 +91,16 @@ def _table(stack: ExitStack, data: object, options: Options) -> tuple[object, Op
             other = again(stack, other, options.spool)
         schema = matched(other, source.table_schema, table.labels)
         asked = replace(asked, unknown=options.unknown or ERROR)
-        held_out = Table(other, asked, tuple(column.name for column in schema.columns), table.labels)
+        values = tuple(column.name for column in schema.columns)
+        held_out = replace(table, reader=other, asked=asked, values=values, weight="")
         valid = stack.enter_context(spooled(OfTable(held_out, schema), options.spool, ".valid.h5"))
     return source, _without(options, ["y", "sample_weight", *NAMES], valid=valid)
+
+
+def _check_memory(options: Options, name: str, outputs: int, rows: int, features: int, row_bytes: int) -> None:
+    """UsageError where a training on such rows, of at least so many, cannot keep to the memory."""
+    state = bytes_of_weights(options, max(1, outputs), features)
+    check_least(name, parse_size(options.memory), state, rows, row_bytes)
 
 
 def _expected(asked: Asked, known: frozenset[str] = frozenset()) -> Expected:
@@ -112,7 +123,8 @@ def _matrix(stack: ExitStack, data: object, options: Options) -> tuple[object, O
     named = [os.fspath(each) if isinstance(each, (str, os.PathLike)) else None for each in (y, weight)]
     how = How("", stack, options.x, named[0], named[1])
     y, weight = (None if name else value for name, value in zip(named, (y, weight), strict=True))
-    rows = OfMatrix(_paths(data), how, labelled=y is None)
+    rows = OfMatrix(_paths(data), how, y is None)
+    rows = replace(rows, check=functools.partial(_check_memory, options, rows.name, 1))
     source = stack.enter_context(spooled(rows, options.spool, y=y, weight=weight))
     valid = options.valid
     if is_matrix(valid):

@@ -91,6 +91,22 @@ def test_columns_have_their_buffers_one_after_the_other(tmp_path):
     assert most_bytes(tmp_path / "t.parquet", 48 << 20) < 24 << 20
 
 
+def test_a_column_that_memory_never_holds_is_read_piece_by_piece(tmp_path):
+    """A row group of 100 KB has 80 MB of numbers in a column."""
+    numbers = np.arange(10_000_000) % 2
+    whole = pa.table({"x": numbers.astype(float), "y": numbers, "w": np.where(numbers, "a", "b")})
+    parquet.write_table(whole, tmp_path / "t.parquet", row_group_size=len(numbers))
+    assert most_bytes(tmp_path / "t.parquet", 32 << 20) < 16 << 20
+    rows = 0
+    for batch in open_table(str(tmp_path / "t.parquet"), room=Room(8 << 20)).batches(["w", "y", "x"], frozenset()):
+        if rows % (1 << 20) < batch.num_rows:
+            assert batch.equals(
+                whole.select(["w", "y", "x"]).slice(rows, batch.num_rows).combine_chunks().to_batches()[0]
+            )
+        rows += batch.num_rows
+    assert rows == len(numbers)
+
+
 def test_a_batch_of_a_wide_table_has_few_rows():
     frame = pd.DataFrame(np.zeros((2000, 5000)))
     reader = arrow.of_object(frame.set_axis(map(str, range(5000)), axis=1))
@@ -157,6 +173,34 @@ def changing(score_blocks, path):
             yield part
 
     return changed
+
+
+@pytest.mark.parametrize("form", ["text", "parquet", "npy"])
+def test_a_budget_that_no_plan_fits_is_refused_before_the_spool_is_written(tmp_path, monkeypatch, form):
+    def writing(*given, **options):
+        raise AssertionError("rows are written")
+
+    options = {"y": "y", "spool": str(tmp_path)}
+    if form == "text":
+        pytest.importorskip("sklearn")
+        pd.DataFrame({"w": ["so bad", "good"] * 20, "y": [0, 1] * 20}).to_csv(tmp_path / "t.csv", index=False)
+        data, least = tmp_path / "t.csv", 27  # 7 vectors of 2^18 columns and a constant, and 12M
+        options["text"] = "w"
+    elif form == "parquet":
+        columns = {f"x{k}": np.arange(4.0) for k in range(9000)}
+        pd.DataFrame({**columns, "y": [0, 1] * 2}).to_parquet(tmp_path / "t.parquet")
+        data, least = tmp_path / "t.parquet", 13
+    else:
+        np.save(tmp_path / "X.npy", np.zeros((4, 90_000), np.float32))
+        data, least = tmp_path / "X.npy", 18
+        options["y"] = np.arange(4) % 2
+    with monkeypatch.context() as patch:
+        patch.setattr(RowWriter, "append", writing)
+        with pytest.raises(UsageError, match=rf"of 12M is too small for .*: its columns alone need {least}M; with "):
+            sm.train(str(data), memory="12M", **options)
+        assert os.listdir(tmp_path) == [data.name]
+    with pytest.raises(UsageError, match=rf"a memory budget of {least}M is too small for .*use memory="):
+        sm.train(str(data), memory=f"{least}M", **options)  # now it says what it needs in all
 
 
 def test_text_is_parsed_in_smaller_pieces(table, tmp_path):

@@ -27,24 +27,28 @@ class Appender:
         self.chunk: int = max(1, CHUNK_BYTES // row_bytes)
         self.length = 0
         self._dataset: h5py.Dataset | None = None
-        self._waiting: list[np.ndarray] = []
+        self._buffer: np.ndarray | None = None  # rows that are no whole chunk yet
         self._held = 0
 
     def append(self, values: np.ndarray) -> None:
         """Add values at the end; the caller may reuse the array."""
         values = np.asarray(values, self.dtype)
         self.length += len(values)
-        while self._held + len(values) >= self.chunk:
-            need = self.chunk - self._held
-            self._flush([*self._waiting, values[:need]])
-            self._waiting, self._held = [], 0
-            values = values[need:]
-        if len(values):
-            self._waiting.append(values.copy())
-            self._held += len(values)
+        while len(values):
+            if not self._held and len(values) >= self.chunk:
+                self._write(values[: self.chunk])
+                values = values[self.chunk :]
+                continue
+            if self._buffer is None:
+                self._buffer = np.empty((self.chunk, *self.tail), self.dtype)
+            taken = values[: self.chunk - self._held]
+            self._buffer[self._held : self._held + len(taken)] = taken
+            self._held, values = self._held + len(taken), values[len(taken) :]
+            if self._held == self.chunk:
+                self._write(self._buffer)
+                self._held = 0
 
-    def _flush(self, parts: list[np.ndarray]) -> None:
-        values = np.concatenate(parts) if len(parts) > 1 else parts[0]
+    def _write(self, values: np.ndarray) -> None:
         if self._dataset is None:
             self._dataset = self._create((0, *self.tail), chunks=(self.chunk, *self.tail), maxshape=(None, *self.tail))
         start = self._dataset.shape[0]
@@ -56,12 +60,9 @@ class Appender:
 
     def close(self) -> None:
         """Write the rest."""
-        if self._held:
-            if self._dataset is None:
-                parts = self._waiting
-                self._create((self._held, *self.tail))[:] = np.concatenate(parts) if len(parts) > 1 else parts[0]
-            else:
-                self._flush(self._waiting)
-            self._waiting, self._held = [], 0
-        elif self._dataset is None:
-            self._create((0, *self.tail))
+        if self._dataset is None:
+            rest = np.empty((0, *self.tail), self.dtype) if self._buffer is None else self._buffer[: self._held]
+            self._create(rest.shape)[:] = rest
+        elif self._buffer is not None and self._held:
+            self._write(self._buffer[: self._held])
+        self._buffer, self._held = None, 0

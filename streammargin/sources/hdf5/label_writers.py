@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any
 
@@ -65,11 +65,19 @@ class _AmongText:
         self._numbers: set[float] = set()
         self._spelt: dict[float, str] = {}  # by number: a text that is not its shortest spelling
 
-    def texts(self, labels: Iterable[Any]) -> np.ndarray:
+    def texts(self, labels: list[Any]) -> np.ndarray:
         """The labels as text. Raises DataError."""
+        if set(map(type, labels)) == {str}:
+            self._note(set(labels))
+            return np.array(labels, object)
         found = [plain(label) for label in labels]
+        self._note(set(found))
+        return np.array([label if isinstance(label, str) else spelt(label) for label in found], object)
+
+    def _note(self, labels: set[Any]) -> None:
+        """Remember numbers and their spellings among these. Raises DataError."""
         few = max(len(self._numbers), len(self._spelt)) <= MAX_CLASSES
-        for label in set(found) if few else ():
+        for label in labels if few else ():
             if not isinstance(label, str):
                 self._numbers.add(label)
             elif (number := number_in(label)) is not None and label != spelt(number):
@@ -80,7 +88,6 @@ class _AmongText:
                 f"the labels are text and numbers, and the text {shown(self._spelt[number])} may be the number "
                 f"{spelt(number)}; give all labels as text, or all as numbers"
             )
-        return np.array([label if isinstance(label, str) else spelt(label) for label in found], object)
 
 
 class SpeltWriter:

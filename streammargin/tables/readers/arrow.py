@@ -7,7 +7,7 @@ import functools
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -59,12 +59,18 @@ class Batches(Reader):
         _check_names(name, self.columns)
 
     def batches(self, columns: Sequence[str], words: frozenset[str]) -> Iterator[pa.RecordBatch]:
+        as_it_is: pa.Schema | None = None  # of batches that need no change; to look at each column takes its time
         with damage(self.name):
             for batch in self._opened(columns, min(ROWS, self.room.rows(len(columns)))):
                 if batch.num_rows:
                     if self.once or self._paths:
                         batch.validate(full=True)  # damaged offsets and texts
-                    yield _worded(batch.select(list(columns)), words)
+                    found = batch.select(list(columns))
+                    if as_it_is is None or not found.schema.equals(as_it_is):
+                        changed = _worded(found, words)
+                        as_it_is = found.schema if changed.schema.equals(found.schema) else None
+                        found = changed
+                    yield found
 
     def files(self) -> list[str]:
         return self._paths
@@ -243,12 +249,22 @@ def of_groups(file: Any, columns: Sequence[str], rows: int, room: Room) -> Itera
             name = chunk.path_in_schema.split(".", 1)[0]  # of a column of lists there are several
             if name in sizes:
                 sizes[name] += chunk.total_uncompressed_size
-        yield from by_rows(functools.partial(_decoded, file, group), sizes, rows, room)
+        yield from by_rows(_Group(file, group), sizes, rows, room)
         pa.default_memory_pool().release_unused()  # buffers of one group would stay beside those of the next
 
 
-def _decoded(file: Any, group: int, names: Sequence[str]) -> pa.Table:
-    return file.read_row_group(group, columns=list(names)).select(list(names))
+class _Group(NamedTuple):
+    """A row group of a Parquet file, as a `Unit`."""
+
+    file: Any
+    number: int
+
+    def table(self, names: Sequence[str]) -> pa.Table:
+        return self.file.read_row_group(self.number, columns=list(names), use_threads=False).select(list(names))
+
+    def batches(self, names: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        for batch in self.file.iter_batches(rows, row_groups=[self.number], columns=list(names)):
+            yield batch.select(list(names))
 
 
 def of_parquet(path: str, room: Room = USUAL) -> Reader:

@@ -10,8 +10,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from streammargin.errors import DataError
+
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+def check_same(after: str, before: str, name: str) -> None:
+    """Raises DataError where the key of what was read is another one now."""
+    if after != before:
+        raise DataError(f"{name} was changed while it was read; start again, and do not write to it meanwhile")
 
 
 class Reader(ABC):

@@ -9,6 +9,11 @@ from dataclasses import dataclass
 LEAST_ROWS = 64
 
 
+def scratch() -> str:
+    """The folder of temporary files."""
+    return tempfile.gettempdir()
+
+
 @dataclass(frozen=True)
 class Room:
     """memory: bytes, of which a reader takes about half. near: temporary files go next to it; "": the system's folder.
@@ -31,7 +36,7 @@ class Room:
 
     def rows(self, columns: int) -> int:
         """Rows of a batch with so many columns."""
-        return max(LEAST_ROWS, min(16 << 20, self.memory // 32) // (8 * max(1, columns)))
+        return max(LEAST_ROWS, min(16 << 20, self.memory // 16) // (8 * max(1, columns)))
 
     def text(self, most: int) -> int:
         """Bytes of a piece of text; parsed and as numbers it takes some times as much."""
@@ -40,7 +45,7 @@ class Room:
     @property
     def beside(self) -> str:
         """The path that temporary files go next to."""
-        return self.near or os.path.join(tempfile.gettempdir(), "rows")
+        return self.near or os.path.join(scratch(), "rows")
 
 
 USUAL = Room()

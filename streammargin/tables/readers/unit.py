@@ -1,4 +1,4 @@
-"""A row group of Parquet, or a batch of Feather: its columns are decoded a few at a time, and given row by row.
+"""A row group of Parquet: its columns are decoded a few at a time, and given row by row.
 
 Side by side they need the buffers of all columns at once. Decoded columns that memory has no room for go to a file.
 """
@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -15,7 +16,15 @@ from streammargin.files import temporary_folder
 from streammargin.tables.readers.room import Room
 from streammargin.tables.stage import writes
 
-Read = Callable[[Sequence[str]], pa.Table]  # all rows of these columns, in this order
+
+class Unit(Protocol):
+    """Rows whose columns can be decoded one by one."""
+
+    def table(self, names: Sequence[str]) -> pa.Table:
+        """All rows of these columns, in this order."""
+
+    def batches(self, names: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        """The same, so many rows at a time."""
 
 
 def parts(sizes: Mapping[str, int], most: int) -> Iterator[list[str]]:
@@ -32,23 +41,34 @@ def parts(sizes: Mapping[str, int], most: int) -> Iterator[list[str]]:
         yield part
 
 
-def by_rows(read: Read, sizes: Mapping[str, int], rows: int, room: Room) -> Iterator[pa.RecordBatch]:
+def by_rows(unit: Unit, sizes: Mapping[str, int], rows: int, room: Room) -> Iterator[pa.RecordBatch]:
     """The rows of a unit, `rows` at a time; sizes: the names of its columns, with the bytes of each."""
     held: list[pa.ChunkedArray] = []
+    taken = 0  # bytes of these
     paths: list[str] = []
     with contextlib.ExitStack() as stack:
         folder = ""
+
+        def write(batches: Iterable[pa.RecordBatch]) -> None:
+            nonlocal folder
+            folder = folder or stack.enter_context(temporary_folder(room.beside))
+            paths.append(_written(batches, os.path.join(folder, str(len(paths)))))
+
         for names in parts(sizes, room.decoding):
-            held += read(names).columns
-            if sum(column.get_total_buffer_size() for column in held) > room.decoded:
-                folder = folder or stack.enter_context(temporary_folder(room.beside))
-                paths.append(_written(held, rows, os.path.join(folder, str(len(paths)))))
-                held = []
+            large = sum(sizes[name] for name in names) > room.decoded  # a column that memory never holds
+            if not large:
+                more = unit.table(names).columns
+                held, taken = held + more, taken + sum(column.get_total_buffer_size() for column in more)
+            if held and (large or taken > room.decoded):
+                write(_batches(held, rows))
+                held, taken = [], 0
+            if large:
+                write(_batches_of(unit.batches(names, rows), rows))
         if not paths:
             yield from pa.Table.from_arrays(held, names=list(sizes)).to_batches(rows)
             return
         if held:
-            paths.append(_written(held, rows, os.path.join(folder, str(len(paths)))))
+            write(_batches(held, rows))
         held = []
         streams = [pa.ipc.open_stream(stack.enter_context(pa.OSFile(path))) for path in paths]
         for found in zip(*streams, strict=True):
@@ -56,12 +76,36 @@ def by_rows(read: Read, sizes: Mapping[str, int], rows: int, room: Room) -> Iter
             yield pa.RecordBatch.from_arrays(columns, names=list(sizes))
 
 
-def _written(columns: Sequence[pa.ChunkedArray], rows: int, path: str) -> str:
-    """Write these columns, `rows` at a time."""
+def _batches(columns: Sequence[pa.ChunkedArray], rows: int) -> Iterator[pa.RecordBatch]:
+    """These columns, `rows` at a time."""
     table = pa.Table.from_arrays(columns, names=[str(place) for place in range(len(columns))])
     table.validate(full=True)  # of a damaged file
-    with writes(path), pa.OSFile(path, "wb") as file, pa.ipc.new_stream(file, table.schema) as stream:
-        for start in range(0, table.num_rows, rows):
-            (batch,) = table.slice(start, rows).combine_chunks().to_batches()
-            stream.write_batch(batch)
+    for start in range(0, table.num_rows, rows):
+        yield from table.slice(start, rows).combine_chunks().to_batches()
+
+
+def _batches_of(found: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+    """The rows of these batches, which may be smaller, `rows` at a time."""
+    rest: list[pa.RecordBatch] = []
+    for batch in found:
+        batch.validate(full=True)
+        rest.append(batch)
+        while sum(each.num_rows for each in rest) >= rows:
+            table = pa.Table.from_batches(rest)
+            yield from table.slice(0, rows).combine_chunks().to_batches()
+            rest = table.slice(rows).to_batches()
+    if rest:
+        yield from pa.Table.from_batches(rest).combine_chunks().to_batches()
+
+
+def _written(batches: Iterable[pa.RecordBatch], path: str) -> str:
+    """Write these batches, of which there is one at least."""
+    with contextlib.ExitStack() as stack:
+        stream = None
+        for batch in batches:
+            with writes(path):
+                if stream is None:
+                    file = stack.enter_context(pa.OSFile(path, "wb"))
+                    stream = stack.enter_context(pa.ipc.new_stream(file, batch.schema))
+                stream.write_batch(batch)
     return path

@@ -1,6 +1,6 @@
 """What do tables cost? CPU seconds to write the spool of each format and to score it, beside pyarrow and pandas.
 
-    python -m examples.benchmarks.tables [--rows 300000] [--columns 20] [--repeats 3] [--training]
+    python -m examples.benchmarks.tables [--rows 300000] [--columns 20] [--repeats 3] [--training | --peaks]
 
 One table of numbers, two columns of words and a label is written as CSV, Parquet and Feather. These are timed in turns,
 with the CPU seconds of all threads of the process, and the least of the repeats counts:
@@ -16,6 +16,10 @@ A second table has files of numbers: `spool` beside the reader of scikit-learn, 
 With `--training` there is another table only: CPU seconds of `streammargin train` with 256M, from
 Parquet with its spool and from the same rows in HDF5, in turns, a process each. For it take rows and columns such as
 1000000 and 100.
+
+With `--peaks` it is peak memory in MiB: of `streammargin train` from each format with its spool, with budgets of 256M,
+24M and 17M, beyond that of the same command on 100 rows. It is what the system reports of a process, the largest of the
+repeats. Numbers alone are Parquet with 60 columns.
 
 Prints tables in Markdown. A ratio is ours over theirs: spool over pandas, score over scored.
 """
@@ -114,14 +118,51 @@ def long_table(path: str, rows: int, columns: int) -> None:
     writer.close()
 
 
-def process(data: str, folder: str) -> float:
-    """CPU seconds of a training, in a process of its own."""
+# a small process starts the command: a child begins with the peak of its parent
+LAUNCH = """
+import os, subprocess, sys
+child = subprocess.Popen(sys.argv[1:])
+_, status, used = os.wait4(child.pid, 0)
+assert status == 0
+print(used.ru_utime + used.ru_stime, used.ru_maxrss)
+"""
+
+
+def process(data: str, folder: str, memory: str = "256M") -> tuple[float, float]:
+    """CPU seconds and peak MiB of a training, in a process of its own."""
     command = [sys.executable, "-m", "streammargin", "train", data, "-o", os.path.join(folder, "m.npz"), "--memory",
-               "256M", "--force", "-q"]  # fmt: skip
-    child = subprocess.Popen(command)
-    _, status, used = os.wait4(child.pid, 0)
-    assert status == 0
-    return used.ru_utime + used.ru_stime
+               memory, "--force", "-q"]  # fmt: skip
+    launch = [sys.executable, "-S", "-c", LAUNCH, *command]
+    seconds, peak = subprocess.run(launch, stdout=subprocess.PIPE, text=True, check=True).stdout.split()
+    return float(seconds), float(peak) / 1024
+
+
+def peaks(folder: str, rows: int, repeats: int) -> None:
+    """Print the table of peak memory."""
+    wide = os.path.join(folder, "numbers.parquet")
+    long_table(wide, rows, 60)
+    frame = table(rows, 20)
+    given = {"numbers, Parquet": wide, **{name: found[0] for name, found in files(folder, frame).items()}}
+    few = {"numbers, Parquet": os.path.join(folder, "few.parquet")}
+    parquet.write_table(parquet.read_table(wide).slice(0, 100), few["numbers, Parquet"])
+    os.mkdir(os.path.join(folder, "few"))
+    few |= {name: found[0] for name, found in files(os.path.join(folder, "few"), frame.head(100)).items()}
+    del frame
+
+    def peak(path: str, memory: str) -> float:
+        found = []
+        for _ in range(repeats):
+            if os.path.exists(spool := os.path.join(folder, f"{os.path.basename(path)}.rows.h5")):
+                os.unlink(spool)
+            found.append(process(path, folder, memory)[1])
+        return max(found)
+
+    for path in given.values():  # compiles
+        process(path, folder)
+    print(f"| `--memory` | {' | '.join(given)} |\n|---|{'---|' * len(given)}")
+    for memory in ("256M", "24M", "17M"):
+        found = [peak(given[name], memory) - peak(few[name], memory) for name in given]
+        print(f"| {memory} | {' | '.join(f'{each:.0f}' for each in found)} |", flush=True)
 
 
 def training(folder: str, rows: int, columns: int, repeats: int) -> None:
@@ -133,7 +174,7 @@ def training(folder: str, rows: int, columns: int, repeats: int) -> None:
     for _ in range(1 + repeats):  # the first compiles
         if os.path.exists(spool):
             os.unlink(spool)
-        turns.append((process(path, folder), process(spool, folder)))
+        turns.append((process(path, folder)[0], process(spool, folder)[0]))
     own, plain = (min(column) for column in zip(*turns[1:], strict=True))
     print("| MB | Parquet and spool | HDF5 | ratio |\n|---|---|---|---|")
     size = os.path.getsize(path) / 1e6
@@ -154,7 +195,12 @@ def main() -> None:
     parser.add_argument("--columns", type=int, default=20)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--training", action="store_true")
+    parser.add_argument("--peaks", action="store_true")
     options = parser.parse_args()
+    if options.peaks:
+        with tempfile.TemporaryDirectory() as folder:
+            peaks(folder, options.rows, options.repeats)
+        return
     if options.training:
         with tempfile.TemporaryDirectory() as folder:
             training(folder, options.rows, options.columns, options.repeats)

@@ -25,8 +25,8 @@ from streammargin.files import temporary_folder
 from streammargin.sources.shards import ShardedSource
 from streammargin.tables.learn import learn
 from streammargin.tables.readers.base import Reader
+from streammargin.tables.readers.room import scratch
 from streammargin.tables.schema import Column, Schema
-from streammargin.tables.spool import scratch
 from streammargin.tables.tally import Tally, together
 
 LOST = (KilledWorker, CancelledError, TimeoutError, CommClosedError)  # and not an error of the collection
@@ -175,11 +175,12 @@ class _Frames(Reader):
         self._at = 0, 0  # the partition of the latest batch, and the rows before it
 
     def tally(
-        self, reader: Reader, columns: Sequence[str], others: Sequence[str], words: frozenset[str], label: str = ""
+        self, reader: Reader, columns: Sequence[str], others: Sequence[str], words: frozenset[str],
+        labels: Sequence[str] = (),
     ) -> dict[str, Tally]:  # fmt: skip
         """`tally` of all partitions, by the workers."""
         parts = self.spool._named(self.rows, None)
-        found: list[Tallies] = self.spool._each(tallied, self.rows, parts, (columns, others, words, label))
+        found: list[Tallies] = self.spool._each(tallied, self.rows, parts, (columns, others, words, labels))
         return together(self.name, found)
 
     def batches(self, columns: Sequence[str], words: frozenset[str]) -> Iterator[pa.RecordBatch]:

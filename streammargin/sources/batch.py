@@ -93,9 +93,13 @@ class Narrowing:
         self.dtype, self.path, self.said = dtype, path, False
 
     def check(self, batch: Batch) -> None:
-        """Raises DataError for a value that would become infinite."""
+        """Raises DataError for a value of these rows that would become infinite."""
         values = batch.X if batch.X is not None else batch.data
         assert values is not None
+        self.check_values(values)
+
+    def check_values(self, values: np.ndarray) -> None:
+        """The same of an array of any shape."""
         if values.dtype.kind != "f" or values.dtype.itemsize <= self.dtype.itemsize or not values.size:
             return
         largest = max(float(values.max()), -float(values.min()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import scipy.sparse as sp
 
 from streammargin.errors import DataError
-from streammargin.sources.batch import Batch
+from streammargin.sources.batch import Batch, Narrowing
 from streammargin.tables.asked import ZERO, Asked
 from streammargin.tables.header import all_of, short
 from streammargin.tables.readers.base import Reader
@@ -25,6 +25,7 @@ from streammargin.wording import Message, one_line
 
 LOG = logging.getLogger("streammargin")
 SHOWN = 40  # characters of a value in a message
+STEP = 1024  # rows whose columns are put side by side at a time, so that they stay in the processor's cache
 
 
 class Part(NamedTuple):
@@ -40,8 +41,12 @@ class Part(NamedTuple):
     ids: pa.Array | None
 
 
-def rows_of(reader: Reader, schema: Schema, asked: Asked, beside: Beside) -> Iterator[Part]:
+def rows_of(
+    reader: Reader, schema: Schema, asked: Asked, beside: Beside, narrowing: Narrowing | None = None
+) -> Iterator[Part]:  # fmt: skip
     """The rows of a table in order, with raw labels. Raises DataError for what the schema does not know.
+
+    Dense rows are of the schema's type, or that of `narrowing`, which checks their numbers.
 
     After the last row, a warning counts the words that training had not, where these count as none.
     """
@@ -53,7 +58,7 @@ def rows_of(reader: Reader, schema: Schema, asked: Asked, beside: Beside) -> Ite
     first = 0
     unknown: Counter[str] = Counter()
     for found in reader.batches([*values, *extra], words):
-        apply = _Apply(reader, schema, asked, first, unknown)
+        apply = _Apply(reader, schema, asked, first, unknown, narrowing)
         batch = apply.sparse(found) if schema.sparse else apply.dense(found)
         yield Part(first, batch, *beside.of(found))
         first += found.num_rows
@@ -62,6 +67,16 @@ def rows_of(reader: Reader, schema: Schema, asked: Asked, beside: Beside) -> Ite
         what = "a word that no row of the training had counts" if unknown.total() == 1 else (
             f"{unknown.total()} words that no row of the training had count")  # fmt: skip
         LOG.warning(Message(f"{reader.name}: {what} as none: {which}"))
+
+
+def fill(X: np.ndarray, columns: Iterable[tuple[int, np.ndarray]]) -> None:
+    """Put columns (m,) at these places of rows (m, d)."""
+    columns = list(columns)
+    with np.errstate(over="ignore"):  # said elsewhere
+        for start in range(0, len(X), STEP):
+            here = X[start : start + STEP]
+            for place, values in columns:
+                here[:, place] = values[start : start + STEP]
 
 
 Entries = tuple[int, int, np.ndarray]  # the first column of a column of the table; place and values as of `_columns`
@@ -83,19 +98,26 @@ def _beside(entries: list[Entries], width: int) -> sp.csr_matrix:
 class _Apply:
     """The schema on one batch, whose first row has this number; adds to `unknown` the words that count as none."""
 
-    def __init__(self, reader: Reader, schema: Schema, asked: Asked, first: int, unknown: Counter[str]) -> None:
+    def __init__(
+        self, reader: Reader, schema: Schema, asked: Asked, first: int, unknown: Counter[str],
+        narrowing: Narrowing | None,
+    ) -> None:  # fmt: skip
         self.reader, self.schema, self.asked, self.first, self.unknown = reader, schema, asked, first, unknown
+        self.narrowing = narrowing
 
     def dense(self, found: pa.RecordBatch) -> Batch:
-        """Rows X (m, d) float64."""
-        X = np.zeros((found.num_rows, self.schema.features))
+        """Rows X (m, d)."""
+        numbers: list[tuple[int, np.ndarray]] = []
+        words: list[tuple[int, np.ndarray]] = []
         for column, start in zip(self.schema.columns, self.schema.starts.tolist(), strict=False):
             for place, values in self._columns(column, self._values(found, column)):
-                if place >= 0:
-                    X[:, start + place] = values
-                else:
-                    rows = np.flatnonzero(values >= 0)
-                    X[rows, start + values[rows]] = 1.0
+                (words if place < 0 else numbers).append((start + max(0, place), values))
+        dtype = np.dtype(self.schema.dtype) if self.narrowing is None else self.narrowing.dtype
+        X = np.zeros((found.num_rows, self.schema.features), dtype)
+        fill(X, numbers)
+        for start, places in words:
+            rows = np.flatnonzero(places >= 0)
+            X[rows, start + places[rows]] = 1.0
         return Batch(X, None, None, None, None, None)
 
     def sparse(self, found: pa.RecordBatch) -> Batch:
@@ -134,6 +156,8 @@ class _Apply:
                 if column.fill is None:
                     raise self._gap(column, int(np.flatnonzero(gaps)[0]))
                 numbers = np.where(gaps, column.fill, numbers)
+            if self.narrowing is not None:
+                self.narrowing.check_values(numbers)
             yield 0, numbers
         elif column.kind == CATEGORY:
             if gaps.any() and column.fill is None:

@@ -15,7 +15,7 @@ from streammargin.tables.header import all_of, short
 from streammargin.tables.readers.base import Reader
 from streammargin.tables.schema import CATEGORY, MOST_WORDS, NUMBER, TEXT, Column, Schema
 from streammargin.tables.table import Table
-from streammargin.tables.tally import BOOLEANS, Tallying, first_word, no_label, tally, too_many
+from streammargin.tables.tally import BOOLEANS, Tally, Tallying, first_word, no_label, tally, too_many
 from streammargin.wording import counted, one_line
 
 SHOWN = 40  # characters of a value in a message

@@ -8,14 +8,13 @@ import numpy as np
 import pyarrow as pa
 
 from streammargin.sources.batch import Batch
-from streammargin.tables.apply import Part
+from streammargin.tables.apply import Part, fill
 from streammargin.tables.learn import ranges_of
 from streammargin.tables.schema import Column, Schema
 from streammargin.tables.table import Table
 from streammargin.tables.tally import fits_float32, kind_of
 
 EXACT = {pa.float32(), pa.float16(), pa.int8(), pa.uint8(), pa.int16(), pa.uint16(), pa.bool_()}  # in float32
-STEP = 1024  # rows that are put side by side at a time, so that they stay in the processor's cache
 
 
 class OtherValues(Exception):
@@ -50,10 +49,7 @@ class Numbers:
             columns = [self._column(column, exact)
                        for column, exact in zip(found.columns, self._exact, strict=False)]  # fmt: skip
             X = np.empty((found.num_rows, len(columns)), np.float32)
-            for start in range(0, len(X), STEP):
-                here = X[start : start + STEP]
-                for place, column in enumerate(columns):
-                    here[:, place] = column[start : start + STEP]
+            fill(X, enumerate(columns))
             with np.errstate(all="ignore"):
                 high, low = X.max(axis=0), X.min(axis=0)
                 if not np.isfinite(high - low).all():  # NaN is a gap, and infinity has its row named elsewhere

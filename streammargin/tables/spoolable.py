@@ -101,7 +101,8 @@ class OfTable:
 
     def _write(self, table: Table, path: str, force: bool) -> None:
         schema, count, ranges = learn(table, self.schema)
-        parts = rows_of(table.reader, schema, table.asked, table.beside)
+        narrowing = Narrowing(np.dtype(self.dtype or schema.dtype), table.name)
+        parts = rows_of(table.reader, schema, table.asked, table.beside, narrowing)
         self._rows(table, schema, count, parts, lambda: ranges, path, force)
 
     def _rows(
@@ -115,11 +116,9 @@ class OfTable:
         size = format_size(count * schema.row_bytes)
         if self.told:
             LOG.info(Message(f"{table.name}: its {count} rows are written to {path}, {size} at most"))
-        narrowing = Narrowing(kept, table.name)
         with writing(path, force, kept, schema.sparse, schema.features, schema.names(), label) as writer:
             for part in parts:
                 batch = part.batch
-                narrowing.check(batch)
                 if part.labels:
                     batch = batch._replace(labels=labelling.values(part.labels, part.first))
                 if part.weights is not None:

@@ -88,10 +88,14 @@ def numbers_of(column: pa.Array) -> np.ndarray:
 
 def fits_float32(numbers: np.ndarray) -> bool:
     """Whether float32 keeps whole numbers exact, and no number overflows or becomes 0."""
-    if not numbers.size or float(np.abs(numbers).max()) > float(np.finfo(np.float32).max):
-        return not numbers.size
+    largest = max(float(numbers.max()), -float(numbers.min())) if numbers.size else 0.0
+    if not largest < float(np.finfo(np.float32).max):
+        return False
     kept = numbers.astype(np.float32)
-    return not np.any(((kept != numbers) & (numbers == np.rint(numbers))) | ((kept == 0.0) & (numbers != 0.0)))
+    if np.count_nonzero(kept) < np.count_nonzero(numbers):
+        return False
+    whole = largest >= 1 << 24  # smaller ones are exact
+    return not (whole and np.any((kept != numbers) & (numbers == np.rint(numbers))))
 
 
 def tally(
@@ -143,21 +147,22 @@ def _add(reader: Reader, into: Tally, name: str, column: pa.Array, row: int, lab
     if kind == "number":
         numbers = numbers_of(column)
         gaps = np.isnan(numbers)
+        known = numbers[~gaps] if gaps.any() else numbers
+        largest = float(np.abs(known).max(initial=0.0))
         if column.null_count == 0 and gaps.any():  # NaN of a typed table is a gap too
             into.gaps += int(gaps.sum())
             into.first.setdefault("gap", reader.place(row + int(np.flatnonzero(gaps)[0])))
-        infinite = np.flatnonzero(np.isinf(numbers))
-        if infinite.size:
-            where = reader.place(row + int(infinite[0]))
+        if largest == np.inf:
+            where = reader.place(row + int(np.flatnonzero(np.isinf(numbers))[0]))
             raise DataError(
                 f"{reader.name}, {where}, column {one_line(name)}: the value is infinite; replace it, or leave the "
                 f"column out with `drop={one_line(name)}`"
             )
-        into.numbers += int(numbers.size - gaps.sum())
+        into.numbers += known.size
         with np.errstate(over="ignore"):  # said where a mean is needed
-            into.total += float(np.nansum(numbers))
-        into.largest = max(into.largest, float(np.abs(numbers[~gaps]).max(initial=0.0)))
-        into.narrow = into.narrow and fits_float32(numbers[~gaps])
+            into.total += float(known.sum())
+        into.largest = max(into.largest, largest)
+        into.narrow = into.narrow and fits_float32(known)
     elif kind == "words":
         for each in pc.value_counts(column.drop_null()).to_pylist():
             into.words[each["values"]] += each["counts"]

@@ -4,6 +4,8 @@ import json
 import logging
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import h5py
@@ -104,6 +106,40 @@ def test_every_form_gives_the_model_of_the_numbers(files, truth, form):
     np.testing.assert_array_equal(predicted, model.predict(X))
     figures = result.model.evaluate(files[form])
     assert figures["accuracy"] == np.mean(predicted == people().income)
+
+
+def test_every_file_is_scored_in_another_process(files, truth, tmp_path):
+    names = ["p.csv", "p.csv.gz", "p.tsv", "p.parquet", "p.feather", "parts"]
+    for name in names:
+        sm.train(files[name], **OPTIONS).model.save(tmp_path / f"{name}.npz")
+    code = (
+        "import sys, json, streammargin as sm; given = zip(sys.argv[1::2], sys.argv[2::2]); "
+        "print(json.dumps([sm.load_model(model).predict(data).tolist() for model, data in given]))"
+    )
+    pairs = [word for name in names for word in (str(tmp_path / f"{name}.npz"), files[name])]
+    done = subprocess.run([sys.executable, "-c", code, *pairs], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == [truth[2].predict(truth[1]).tolist()] * len(names)
+
+
+def test_a_folder_with_columns_in_its_names_is_read_in_the_order_of_its_paths(tmp_path):
+    """So are predictions, names of rows and what is evaluated, whatever the order in which files were written."""
+    frame = people().dropna().reset_index(drop=True).assign(number=lambda f: f.index)
+    for city, part in sorted(frame.groupby("city"), reverse=True):
+        for year in (2025, 2024):
+            (tmp_path / "in" / f"year={year}" / f"city={city}").mkdir(parents=True)
+            rows = part[part.index % 2 == year % 2].drop(columns="city")
+            rows.to_parquet(tmp_path / "in" / f"year={year}" / f"city={city}" / "0.parquet", index=False)
+    order = frame.assign(year=2024 + frame.index % 2).sort_values(["year", "city"], kind="stable")
+    data = str(tmp_path / "in")
+    model = sm.train(data, y="income", drop="number", scale="std").model
+    assert [column.name for column in model.schema.columns] == ["age", "member", "hours", "year", "city"]
+    expected = model.predict(order)
+    np.testing.assert_array_equal(model.predict(data), expected)
+    assert model.evaluate(data)["accuracy"] == np.mean(expected == order.income)
+    done = call("predict", "m.npz", data, "--id", "number", cwd=_saved(model, tmp_path))
+    rows = [f"{number},{label}" for number, label in zip(order.number, expected, strict=True)]
+    assert done.stdout.splitlines() == ["number,label", *rows]
 
 
 def test_polars_goes_in_as_frame_and_as_query(files, truth):

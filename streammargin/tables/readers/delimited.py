@@ -100,7 +100,8 @@ class Delimited(Reader):
             if not kept:
                 first = line
             raw = plain_lines(raw, self.name, line)
-            if b"\n " in raw or b"\n\t" in raw:  # lines of blanks are no rows
+            # lines of blanks are no rows; one byte is found much faster than two
+            if (b" " in raw and b"\n " in raw) or (b"\t" in raw and b"\n\t" in raw):
                 raw = raw if b'"' in raw else self._empty.sub(b"", raw)
             kept += raw
             if header:

@@ -16,10 +16,10 @@ from streammargin.data_tools.formats import FORMATS, HDF5, TABLES, check_options
 from streammargin.errors import InputMissingError, UsageError
 from streammargin.files import check_apart, check_output
 from streammargin.options.table import Options, read_by
+from streammargin.ordered import STANDARD_INPUT, files_of
 from streammargin.sizes import parse_size
 from streammargin.sources.names import equal
 from streammargin.sources.open import files_read
-from streammargin.tables.formats import STANDARD_INPUT, files_of
 from streammargin.tables.matrices.base import How, Matrix
 from streammargin.tables.matrices.open import open_matrix
 

@@ -11,6 +11,7 @@ import h5py
 import numpy as np
 
 from streammargin.options.table import Options
+from streammargin.sources.schema import plain_schema
 from streammargin.tables.header import Expected
 from streammargin.tables.open import Layout, open_table
 from streammargin.tables.spool import again
@@ -49,7 +50,6 @@ def convert_table(
 def _columns_of_model(path: str) -> tuple[Any, Any]:
     """(schema, column of the labels) of the model in this file. Raises InputMissingError, DataError."""
     from streammargin.model.io import load_model
-    from streammargin.model.tables import plain_schema
     from streammargin.sources.label_column import ATTRIBUTE
 
     model = load_model(path)

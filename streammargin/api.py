@@ -16,15 +16,15 @@ from streammargin.options.describe import described
 from streammargin.options.others import of_others
 from streammargin.options.table import TABLE, Options
 from streammargin.options.tolerance import Absolute
+from streammargin.ordered import is_table
 from streammargin.penalties.base import PenaltyWord
 from streammargin.result import TrainResult, remarks
 from streammargin.sinks.console import watched
 from streammargin.solvers.word import SolverWord
 from streammargin.sources.open import is_stream
-from streammargin.tables.formats import is_table
+from streammargin.training.ordered import is_spooled
 from streammargin.training.rows import train_rows
 from streammargin.training.stream import train_stream
-from streammargin.training.tables import is_spooled
 from streammargin.wording import Message, shown
 
 LOG = logging.getLogger("streammargin")

@@ -25,9 +25,22 @@ BASE = {
 NAMED = {"kernels", "losses", "penalties", "rows"}  # named tuples, and classes of penalties
 ALLOWED = {  # by folder, and by single file
     "__main__": {"cli"},
-    "api": {"options", "solvers", "sources", "tables", "driver", "training", "result", "sinks", "errors", "wording"}
+    "api": {"options", "ordered", "solvers", "sources", "driver", "training", "result", "sinks", "errors", "wording"}
     | {"kernels", "losses", "penalties"},
-    "dask": {"dask", "api", "options", "solvers", "sources", "tables", "driver", "training", "model", "result", "sinks"}
+    "dask": {
+        "dask",
+        "api",
+        "options",
+        "ordered",
+        "solvers",
+        "sources",
+        "tables",
+        "driver",
+        "training",
+        "model",
+        "result",
+        "sinks",
+    }
     | {"compiled", "errors", "files", "version", "workers"},
     "errors": {"wording"},
     "files": {"errors", "wording"},
@@ -57,16 +70,28 @@ ALLOWED = {  # by folder, and by single file
     "tables": {"tables", "matching", "sources", "errors", "files", "sizes", "version", "wording"} | NAMED,
     "options": {"options", "solvers", "errors", "files", "kinds", "sizes", "wording", "words"} | NAMED,
     "driver": {"driver", "options", "points", "sources", "solvers", "compiled"} | BASE | NAMED,
-    "model": {"model", "tables", "points", "sources", "driver", "compiled"} | BASE | NAMED,
+    "model": {"model", "ordered", "tables", "points", "sources", "driver", "compiled"} | BASE | NAMED,
     "sinks": {"sinks", "driver"} | BASE | NAMED,
-    "training": {"training", "tables", "options", "driver", "points", "sources", "solvers", "model", "result"}
+    "ordered": set(),
+    "training": {
+        "training",
+        "ordered",
+        "tables",
+        "options",
+        "driver",
+        "points",
+        "sources",
+        "solvers",
+        "model",
+        "result",
+    }
     | BASE
     | NAMED,
     "estimators": {"estimators", "options", "driver", "sources", "training", "model", "result", "sinks", "solvers"}
     | {"points"}
     | BASE
     | NAMED,
-    "cli": {"cli", "api", "options", "result", "sources", "tables", "driver", "compiled", "model", "sinks", "solvers"}
+    "cli": {"cli", "api", "options", "ordered", "result", "sources", "driver", "compiled", "model", "sinks", "solvers"}
     | {"verification", "losses", "penalties"}
     | BASE,
 }
@@ -183,6 +208,15 @@ def test_one_folder_knows_of_dask_and_no_other_part_needs_it():
     lines = {path.name: len(path.read_text().splitlines()) for path in engine.glob("*.py")}
     assert max(lines.values(), default=0) <= 220
     assert sum(lines.get(name, 0) for name in ("cluster.py", "rounds.py", "worker.py")) <= 440  # of a round
+
+
+def test_few_files_know_of_tables():
+    """All else asks `streammargin/ordered.py`, and does without that folder (`tests/test_fences.py`)."""
+    known = {"training/tables.py", "model/tables.py"}
+    for path in ROOT.rglob("*.py"):
+        inside = path.relative_to(ROOT)
+        if inside.parts[0] not in ("tables", "dask", "data_tools") and str(inside) not in known:
+            assert not any(name.startswith("streammargin.tables") for name in imports(path)), path
 
 
 def test_what_verifies_can_be_read_and_compiles_nothing():

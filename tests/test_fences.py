@@ -11,7 +11,8 @@ import streammargin
 from streammargin.solvers.registry import names
 
 PACKAGE = Path(streammargin.__file__).parent
-FENCED = ["solvers/papers", "dask"]
+FENCED = ["solvers/papers", "dask", "tables"]
+NEEDED = {"tables": ["dask"]}  # what goes with a folder
 TRAIN = """
 import numpy as np
 import streammargin as sm
@@ -32,11 +33,12 @@ print(sm.__file__, *names())
 
 def without(folder, place):
     """A copy of the package without this folder; it shares files, and kernels that are compiled."""
+    gone = [folder, *NEEDED.get(folder, [])]
     for path in PACKAGE.rglob("*"):
         inside = path.relative_to(PACKAGE)
         if (
             "__pycache__" in inside.parts
-            or inside.is_relative_to(folder)
+            or any(map(inside.is_relative_to, gone))
             or inside.parts[0] in ("compiled", "data_tools")
         ):
             continue
@@ -59,4 +61,42 @@ def test_the_core_trains_without_a_fenced_folder(folder, tmp_path):
     file, *words = ran.stdout.split()
     gone = {path.stem.replace("_", "-") for path in (PACKAGE / folder).glob("*.py")} & set(names())
     assert file.startswith(str(tmp_path)) and set(words) == set(names()) - gone
-    assert gone or folder == "dask"  # which has no words
+    assert gone or folder in ("dask", "tables")  # which have no words
+
+
+FILES = """
+import logging, os, sys
+import numpy as np
+import streammargin as sm
+from streammargin.cli.main import main
+
+rng = np.random.default_rng(0)
+X = rng.standard_normal((60, 3))
+y = np.where(X[:, 0] > 0.0, "yes", "no")
+sm.write_hdf5(((X[k : k + 20], y[k : k + 20]) for k in range(0, 60, 20)), "a.h5")
+assert main(["train", "a.h5", "--valid", "a.h5", "--checkpoint", "c", "-o", "m.npz", "-q"]) == 0
+assert main(["train", "a.h5", "-C", "0.1,1", "--valid", "a.h5", "--scale", "std", "-o", "several.npz", "-q"]) == 0
+assert main(["predict", "m.npz", "a.h5", "-o", "o.txt"]) == 0
+assert main(["evaluate", "m.npz", "a.h5", "--json"]) == 0
+assert main(["verify", "m.npz", "a.h5"]) == 0
+assert main(["info", "m.npz"]) == 0
+model = sm.load_model("m.npz")
+assert model.predict(X).tolist() == model.predict("a.h5").tolist() and model.schema is None
+assert model.evaluate((X, y))["accuracy"] == np.mean(model.predict(X) == y)
+sm.train(((X, y) for _ in range(3)), solver="perceptron", C=float("inf"), classes=["no", "yes"])
+open("t.csv", "w").write("a,b,c,y\\n1,2,3,no\\n")
+for words in (["train", "t.csv", "-o", "t.npz"], ["predict", "m.npz", "t.csv"], ["train", "-", "-o", "t.npz"],
+              ["train", "a.h5", "--drop", "b", "-o", "t.npz"]):
+    assert main(words) in (2, 65, 66), words
+print("streammargin.tables" in sys.modules, sm.__file__)
+"""
+
+
+def test_files_are_trained_on_and_scored_without_tables(tmp_path):
+    without("tables", tmp_path / "streammargin")
+    ran = subprocess.run(
+        [sys.executable, "-c", FILES], capture_output=True, text=True, cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.splitlines()[-1] == f"False {tmp_path / 'streammargin' / '__init__.py'}"

@@ -15,7 +15,7 @@ from streammargin.errors import UsageError
 from streammargin.files import check_apart, check_output, replacing
 from streammargin.kinds import ALL, threads_of
 from streammargin.options.table import read_by
-from streammargin.tables.formats import is_ordered
+from streammargin.ordered import files_of, is_ordered
 from streammargin.workers import Workers
 
 
@@ -56,8 +56,6 @@ def run(options: argparse.Namespace) -> int:
     """Predict block by block."""
     from streammargin.sources.base import Source
     from streammargin.sources.open import files_read
-    from streammargin.tables.asked import Asked
-    from streammargin.tables.formats import files_of
 
     if options.output:
         check_output(options.output, options.force)
@@ -71,8 +69,7 @@ def run(options: argparse.Namespace) -> int:
     wanted = _wanted(model, options)
     data = options.data if len(options.data) > 1 else options.data[0]
     write = _writer(options, model.outputs)
-    asked = Asked(unknown=options.unknown)
-    opened = model.rows_of(data, x=options.x, asked=asked, id=options.id or "", memory=memory)
+    opened = model.rows_of(data, x=options.x, unknown=options.unknown, id=options.id or "", memory=memory)
     with Remarks(), opened as rows, closing(Workers(threads_of(options.threads or ALL))) as workers:
         scored = model.score_blocks(rows, memory, options.missing_columns, workers)
         blocks = (Part(part.start, wanted.values(part.scores), part.ids) for part in scored)

@@ -25,7 +25,7 @@ from streammargin.files import check_apart
 from streammargin.kinds import ALL
 from streammargin.options.asked import asked_digest
 from streammargin.options.table import Options, Where, options_for, read_by
-from streammargin.tables.formats import files_of, is_ordered
+from streammargin.ordered import files_of, is_ordered
 from streammargin.wording import Message
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ import numpy as np
 from streammargin.errors import UsageError
 from streammargin.model.base import Model
 from streammargin.model.columns import ERROR
+from streammargin.ordered import is_ordered
 from streammargin.sources.open import is_path, open_source
-from streammargin.tables.formats import is_ordered
 
 SCORES, LABELS, PROBABILITIES = "decision_function", "predict", "predict_proba"
 

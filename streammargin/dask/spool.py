@@ -22,11 +22,11 @@ from streammargin.dask.worker import remove
 from streammargin.dask.write import How, Part, Tallies, peeked, reader_of, tallied, write
 from streammargin.errors import DataError
 from streammargin.files import temporary_folder
+from streammargin.sources.schema import Column, Schema
 from streammargin.sources.shards import ShardedSource
 from streammargin.tables.learn import learn
 from streammargin.tables.readers.base import Reader
 from streammargin.tables.readers.room import scratch
-from streammargin.tables.schema import Column, Schema
 from streammargin.tables.tally import Tally, together
 
 LOST = (KilledWorker, CancelledError, TimeoutError, CommClosedError)  # and not an error of the collection

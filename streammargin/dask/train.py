@@ -23,14 +23,15 @@ from streammargin.driver.events import Listener
 from streammargin.errors import InputMissingError, ReadWriteError, UsageError
 from streammargin.options.others import refuse
 from streammargin.options.table import Options
+from streammargin.ordered import columns_of, is_matrix, is_table
 from streammargin.result import TrainResult
 from streammargin.sinks.console import watched
 from streammargin.sources.open import is_path
-from streammargin.tables.asked import ERROR, columns_of
-from streammargin.tables.formats import is_matrix, is_table
+from streammargin.tables.asked import ERROR
 from streammargin.tables.readers.base import Reader
 from streammargin.tables.table import matched, with_roles
-from streammargin.training.tables import NAMES, SPOOL, asked_of
+from streammargin.training.ordered import NAMES, SPOOL
+from streammargin.training.tables import asked_of
 
 
 def train(

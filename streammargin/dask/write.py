@@ -12,11 +12,11 @@ from distributed import get_worker
 from streammargin.dask.pieces import Written, place, written
 from streammargin.errors import DataError, StreamMarginError, UsageError
 from streammargin.sources.hdf5.from_batches import write_batches
+from streammargin.sources.schema import Schema
 from streammargin.tables.asked import Asked
 from streammargin.tables.formats import is_table
 from streammargin.tables.open import open_table
 from streammargin.tables.readers.base import Reader
-from streammargin.tables.schema import Schema
 from streammargin.tables.spoolable import OfTable
 from streammargin.tables.table import Table
 from streammargin.tables.tally import Tally, tally

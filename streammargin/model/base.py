@@ -14,7 +14,7 @@ import numpy as np
 
 from streammargin.driver.plan import column_names, least_budget
 from streammargin.errors import DataError, UsageError
-from streammargin.files import as_path, temporary_folder
+from streammargin.files import as_path
 from streammargin.kinds import threads_of
 from streammargin.losses import is_numeric, make_loss
 from streammargin.losses.base import Loss, called, coupled, has
@@ -23,7 +23,8 @@ from streammargin.model.evaluation import OfClasses, OfNumbers, OfSeveral, Tally
 from streammargin.model.file import NAMES, write_model
 from streammargin.model.probability import METHOD, OF_ALL, able, of_labels, probabilities
 from streammargin.model.ranking import rows_in
-from streammargin.model.tables import TABLE, AnyRows, MatrixRows, TableRows, is_rows, plain_schema
+from streammargin.model.rows import TABLE, AnyRows, Ordered
+from streammargin.ordered import columns_of, is_matrix, is_table
 from streammargin.points.base import Answer, answered, score
 from streammargin.points.table import kind_of
 from streammargin.rows.blocks import Block
@@ -34,11 +35,7 @@ from streammargin.sources.label_column import ATTRIBUTE
 from streammargin.sources.labels import LabelCursor
 from streammargin.sources.names import equal, held_bytes, listed, packed
 from streammargin.sources.open import opened
-from streammargin.tables.asked import Asked, columns_of
-from streammargin.tables.formats import is_matrix, is_table
-from streammargin.tables.matrices.base import MEMORY, How
-from streammargin.tables.readers.room import scratch
-from streammargin.tables.schema import Schema
+from streammargin.sources.schema import Schema
 from streammargin.wording import counted, shown
 from streammargin.workers import ALONE, Workers
 
@@ -133,7 +130,7 @@ class Model:
             self._say(f"{source.name} has no column names, though the model has: columns are matched by position")
         return answer
 
-    def _answer_by_name(self, rows: MatrixRows, missing_columns: str) -> Answer:
+    def _answer_by_name(self, rows: Ordered, missing_columns: str) -> Answer:
         """The answer with weights in the order of the columns of a file of numbers."""
         answer, known, given = self.answer, self.feature_names_in_, rows.names
         if known is not None and given is not None and not equal(known, given):
@@ -169,36 +166,26 @@ class Model:
 
     @contextlib.contextmanager
     def rows_of(self, data: Any, *, x: str | None = None, y: Any = None, labelled: bool = False,
-                asked: Asked = Asked(), id: str = "",  # noqa: B008  # frozen
-                memory: int | None = None) -> Iterator[AnyRows]:  # fmt: skip
+                unknown: str = ERROR, id: str = "", memory: int | None = None) -> Iterator[AnyRows]:  # fmt: skip
         """The rows to score: a source, or a table in order, as the model's schema makes them.
 
         labelled: with labels, in the column `y` of a table, by default the one of the training; id: the column of the
         names of rows. memory: bytes for reading rows in order.
         """
-        schema = self.schema
-        y = columns_of(y) or y
-        if y is not None and not isinstance(y, (str, tuple)) and schema is not None and is_table(data):
-            raise UsageError("`y` of a table is the name of a column, not an array; put the labels into the table")
-        if is_matrix(data):
-            with contextlib.ExitStack() as stack:
-                near = os.path.join(stack.enter_context(temporary_folder(os.path.join(scratch(), "rows"))), "rows")
-                named = y if labelled and isinstance(y, str) else None
-                how = How(near, stack, x, named, memory=MEMORY if memory is None else memory)
-                yield MatrixRows(stack, data, self.answer.features, how, bool(id))
+        schema, y = self.schema, columns_of(y) or y
+        of_table = is_table(data) and (schema is not None or isinstance(data, (str, os.PathLike, list)))
+        if of_table or is_matrix(data):
+            from streammargin.model.tables import Known, Wanted, in_order
+
+            label = self.header.get(ATTRIBUTE)
+            known = Known(schema, self.feature_names_in_, self.answer.features, label, self.outputs or ())
+            with in_order(data, known, Wanted(x, y, labelled, unknown, id, memory)) as rows:
+                yield rows
             return
-        if not is_rows(data, schema):
-            if asked != Asked() or id:
-                raise UsageError("`unknown` and `id` are for tables; leave them out")
-            with opened(data, x=x, y=y) as source:
-                yield source
-            return
-        if schema is None:
-            schema = plain_schema(self.feature_names_in_, self.answer.features, self.header.get(ATTRIBUTE))
-        y = (schema.labels or tuple(self.outputs or ()) if y is None else y) if labelled else None
-        if y == ():
-            raise UsageError("the column of the labels is not known; name it with `y`")
-        yield TableRows(data, schema, asked, y, id, memory)
+        if unknown != ERROR or id:
+            raise UsageError("`unknown` and `id` are for tables; leave them out")
+        with opened(data, x=x, y=y) as source:
+            yield source
 
     def score_blocks(
         self, source: AnyRows, memory: int | None = None, missing_columns: str = ERROR, workers: Workers = ALONE,
@@ -210,7 +197,7 @@ class Model:
         UsageError for a budget that is too small.
         """
         if not isinstance(source, Source):
-            answer = self.answer if isinstance(source, TableRows) else self._answer_by_name(source, missing_columns)
+            answer = self.answer if source.matched else self._answer_by_name(source, missing_columns)
             for start, block, labels, ids in source.blocks():
                 yield from self._scored(source, answer, workers, start, block, labels, ids)
             return
@@ -287,7 +274,7 @@ class Model:
     ) -> np.ndarray:  # fmt: skip
         """What is made of the scores (m, k) of all rows, one after the other."""
         with (
-            self.rows_of(data, asked=Asked(unknown=unknown)) as rows,
+            self.rows_of(data, unknown=unknown) as rows,
             contextlib.closing(Workers(threads_of(threads))) as workers,
         ):
             scored = self.score_blocks(rows, None, missing_columns, workers)
@@ -341,15 +328,14 @@ class Model:
         word = self._loss() if loss is None else make_loss(loss)
         memory = None if memory is None else parse_size(memory)
         rows = 0
-        asked = Asked(unknown=unknown)
         with (
-            self.rows_of(data, x=x, y=y, labelled=True, asked=asked, memory=memory) as source,
+            self.rows_of(data, x=x, y=y, labelled=True, unknown=unknown, memory=memory) as source,
             contextlib.closing(Workers(threads_of(threads))) as workers,
         ):
             ranks = self._bytes_for_ranks(source, memory)
             tally = self._tally(word, ranks)
             stored = LabelCursor(source.labels()) if isinstance(source, Source) else None
-            if isinstance(source, MatrixRows) and y is not None and not isinstance(y, str):
+            if not isinstance(source, Source) and y is not None and not isinstance(y, str) and not columns_of(y):
                 stored = LabelCursor(iter([as_array(y, "y")]))
             for part in self.score_blocks(source, memory, missing_columns, workers, ranks - _RANKS):
                 labels = part.labels if stored is None else stored.take(len(part.scores))

@@ -13,7 +13,7 @@ from streammargin.losses import is_numeric
 from streammargin.losses.base import coupled, lifted, margin_shift
 from streammargin.matching import Codes
 from streammargin.model.ranking import Ranking
-from streammargin.model.tables import AnyRows
+from streammargin.model.rows import AnyRows
 from streammargin.points.base import answered
 from streammargin.sources.labels import class_values, distinct, number_rows, number_values, shifted
 

@@ -2,44 +2,76 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from streammargin.errors import DataError, UsageError
+from streammargin.files import temporary_folder
+from streammargin.model.rows import Ordered, Rows
+from streammargin.ordered import is_matrix
 from streammargin.rows.blocks import Block, CSRBlock, DenseBlock
-from streammargin.sources.base import Source
 from streammargin.sources.batch import Batch
+from streammargin.sources.schema import Schema, plain_schema
 from streammargin.tables.asked import Asked
-from streammargin.tables.formats import is_table
 from streammargin.tables.header import Expected
-from streammargin.tables.matrices.base import How
+from streammargin.tables.matrices.base import MEMORY, How
 from streammargin.tables.open import Layout, open_table
 from streammargin.tables.readers.base import check_same
-from streammargin.tables.readers.room import USUAL, Room
-from streammargin.tables.schema import Column, Schema
+from streammargin.tables.readers.room import USUAL, Room, scratch
 from streammargin.tables.table import Beside, apart, matched
 
-TABLE = "table"  # the entry of a model's header that has its schema
+
+class Known(NamedTuple):
+    """What a model knows of its columns: their schema, or their names, or their number; outputs: of its labels.
+
+    label: the column that the labels were from, by name or number; None where that is unknown.
+    """
+
+    schema: Schema | None
+    names: np.ndarray | None
+    features: int
+    label: object
+    outputs: Sequence[str]
 
 
-def is_rows(data: Any, schema: Schema | None) -> bool:
-    """Whether the data are read as a table: files are, and objects where the model has a schema."""
-    return is_table(data) and (schema is not None or isinstance(data, (str, os.PathLike, list)))
+class Wanted(NamedTuple):
+    """What is asked of rows to score: as for `Model.rows_of`."""
+
+    x: str | None
+    y: Any
+    labelled: bool
+    unknown: str
+    id: str
+    memory: int | None
 
 
-class Rows(NamedTuple):
-    """Rows from `first` on, with labels (m,) and names of rows (m,) if they are asked for."""
-
-    first: int
-    block: Block
-    labels: np.ndarray | None
-    ids: np.ndarray | None
+@contextlib.contextmanager
+def in_order(data: Any, known: Known, wanted: Wanted) -> Iterator[Ordered]:
+    """The rows of a table, or of files of numbers, for a model. Raises DataError, InputMissingError, UsageError."""
+    y, memory = wanted.y, wanted.memory
+    asked = Asked(unknown=wanted.unknown)
+    if is_matrix(data):
+        with ExitStack() as stack:
+            near = os.path.join(stack.enter_context(temporary_folder(os.path.join(scratch(), "rows"))), "rows")
+            named = y if wanted.labelled and isinstance(y, str) else None
+            how = How(near, stack, wanted.x, named, memory=MEMORY if memory is None else memory)
+            yield MatrixRows(stack, data, known.features, how, bool(wanted.id))
+        return
+    if y is not None and not isinstance(y, (str, int, tuple)):
+        raise UsageError("`y` of a table is the name of a column, not an array; put the labels into the table")
+    schema = known.schema or plain_schema(known.names, known.features, known.label)
+    if y is None:
+        y = schema.labels or tuple(known.outputs)
+    if wanted.labelled and y == ():
+        raise UsageError("the column of the labels is not known; name it with `y`")
+    yield TableRows(data, schema, asked, y if wanted.labelled else None, wanted.id, memory)
 
 
 class TableRows:
@@ -54,7 +86,8 @@ class TableRows:
     asked: Asked
     id: str
     schema: Schema
-    names: np.ndarray | None = None  # columns are in the order of the model
+    names: np.ndarray | None = None
+    matched: bool = True
 
     def __init__(
         self, data: Any, schema: Schema, asked: Asked, y: Any = None, id: str = "", memory: int | None = None
@@ -96,6 +129,8 @@ class MatrixRows:
     stack: closes the files. ids: whether names of rows are asked for. Raises DataError, UsageError.
     """
 
+    matched: bool = False
+
     def __init__(self, stack: ExitStack, data: Any, features: int, how: How, ids: bool = False) -> None:
         from streammargin.tables.matrices.open import fingerprint, open_matrix
 
@@ -116,10 +151,6 @@ class MatrixRows:
         return self.name, row
 
     label_place = place
-
-    def names_bytes(self) -> int:
-        """Bytes of the names of columns, as of a source."""
-        return 0 if self.names is None else self.names.nbytes
 
     def blocks(self) -> Iterator[Rows]:
         """A batch of the file at a time."""
@@ -147,18 +178,3 @@ def _block(batch: Batch, dtype: np.dtype, features: int) -> Block:
     assert batch.data is not None and batch.indices is not None and batch.indptr is not None
     indptr = np.ascontiguousarray(batch.indptr, np.int64)
     return CSRBlock(batch.data.astype(dtype), batch.indices.astype(np.uint32), indptr, features, 0.0)
-
-
-def plain_schema(names: np.ndarray | None, features: int, label: object) -> Schema:
-    """The schema of a model of numbers that has none: its columns by name, or by position.
-
-    label: the name of the column that its labels were from, if it has one.
-    """
-    named = names is not None
-    texts = [str(name) for name in names] if names is not None else [str(place) for place in range(features)]
-    known = (label,) if named and isinstance(label, str) else ()
-    return Schema(tuple(Column(name) for name in texts), known, dtype="float64", named=named)
-
-
-Ordered = TableRows | MatrixRows
-AnyRows = Source | Ordered

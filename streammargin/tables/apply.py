@@ -14,10 +14,10 @@ import scipy.sparse as sp
 
 from streammargin.errors import DataError
 from streammargin.sources.batch import Batch, Narrowing
+from streammargin.sources.schema import CATEGORY, NUMBER, TEXT, Column, Schema
 from streammargin.tables.asked import ZERO, Asked
 from streammargin.tables.header import all_of, short
 from streammargin.tables.readers.base import Reader
-from streammargin.tables.schema import CATEGORY, NUMBER, TEXT, Column, Schema
 from streammargin.tables.table import Beside
 from streammargin.tables.tally import BOOLEANS, decoded, kind_of, numbers_of
 from streammargin.tables.texts import counts_of

@@ -10,13 +10,6 @@ from streammargin.wording import shown
 ERROR, ZERO, MEAN, INDICATOR = "error", "zero", "mean", "indicator"
 
 
-def columns_of(y: object) -> tuple[str, ...] | None:
-    """The names of several columns of labels; None where `y` is something else, as labels are: never all different."""
-    names = tuple(y) if isinstance(y, (list, tuple)) else ()
-    given = all(isinstance(name, str) for name in names) and len(set(names)) == len(names)
-    return names if names and given else None
-
-
 @dataclass(frozen=True)
 class Asked:
     """Options about the columns of a table.

@@ -63,11 +63,6 @@ def _may_wait(path: str | os.PathLike[str]) -> bool:
     return path != STANDARD_INPUT and is_pipe(path) and not path.startswith(("/dev/", "/proc/"))
 
 
-def is_ordered(data: object) -> bool:
-    """Whether this is read front to back: a table, or such rows of numbers."""
-    return data == STANDARD_INPUT or is_table(data) or is_matrix(data)
-
-
 def format_of(path: str | os.PathLike[str]) -> str | None:
     """The format of what is read front to back; None for other files, and where there is none.
 

@@ -10,10 +10,10 @@ from streammargin.errors import DataError
 from streammargin.matching import strict_number
 from streammargin.sources.base import MUCH
 from streammargin.sources.names import listed
+from streammargin.sources.schema import CATEGORY, MOST_WORDS, NUMBER, TEXT, Column, Schema
 from streammargin.tables.asked import INDICATOR, ZERO
 from streammargin.tables.header import all_of, short
 from streammargin.tables.readers.base import Reader
-from streammargin.tables.schema import CATEGORY, MOST_WORDS, NUMBER, TEXT, Column, Schema
 from streammargin.tables.table import Table
 from streammargin.tables.tally import BOOLEANS, Tally, Tallying, first_word, no_label, tally, too_many
 from streammargin.wording import counted, one_line

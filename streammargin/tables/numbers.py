@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from streammargin.sources.batch import Batch
+from streammargin.sources.schema import Column, Schema
 from streammargin.tables.apply import Part, fill
 from streammargin.tables.learn import ranges_of
-from streammargin.tables.schema import Column, Schema
 from streammargin.tables.table import Table
 from streammargin.tables.tally import fits_float32, kind_of
 

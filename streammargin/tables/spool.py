@@ -18,11 +18,11 @@ import pyarrow as pa
 from streammargin.errors import OutputError
 from streammargin.files import temporary_folder
 from streammargin.sources.hdf5.file import open_file
+from streammargin.sources.schema import Schema
 from streammargin.sources.view import View
 from streammargin.tables.readers.base import Reader
 from streammargin.tables.readers.delimited import Delimited
 from streammargin.tables.readers.room import scratch
-from streammargin.tables.schema import Schema
 from streammargin.tables.stage import Staged
 from streammargin.wording import Message
 

@@ -22,6 +22,7 @@ from streammargin.sources.hdf5.base import RANGES, SCHEMA
 from streammargin.sources.hdf5.from_batches import write_batches
 from streammargin.sources.hdf5.write import RowWriter, writing
 from streammargin.sources.label_column import LabelColumn
+from streammargin.sources.schema import Schema
 from streammargin.tables.apply import Part, rows_of
 from streammargin.tables.formats import STANDARD_INPUT
 from streammargin.tables.labels import Labelling
@@ -30,7 +31,6 @@ from streammargin.tables.matrices.base import How, Matrix
 from streammargin.tables.matrices.open import fingerprint, open_matrix
 from streammargin.tables.numbers import Numbers, OtherValues, is_plain
 from streammargin.tables.readers.base import check_same
-from streammargin.tables.schema import Schema
 from streammargin.tables.spool import KEY
 from streammargin.tables.stage import Staged
 from streammargin.tables.table import Table

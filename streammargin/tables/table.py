@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from streammargin.errors import DataError, UsageError
+from streammargin.sources.schema import Schema
 from streammargin.tables.asked import Asked
 from streammargin.tables.header import LABEL_NAMES, all_of, position, say_doubts, short
 from streammargin.tables.readers.base import Reader
-from streammargin.tables.schema import Schema
 from streammargin.version import __version__
 from streammargin.wording import Message, counted
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from streammargin.errors import UsageError
-from streammargin.tables.schema import TEXT_COLUMNS
+from streammargin.sources.schema import TEXT_COLUMNS
 
 
 @functools.cache

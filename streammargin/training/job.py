@@ -32,8 +32,8 @@ from streammargin.solvers.base import Method
 from streammargin.solvers.problem import Problem
 from streammargin.sources.base import Source
 from streammargin.sources.label_column import ATTRIBUTE
+from streammargin.sources.schema import plain_of
 from streammargin.sources.watched import WatchedSource
-from streammargin.tables.schema import plain_of
 from streammargin.training.identity import identity
 from streammargin.version import __version__
 

@@ -18,8 +18,8 @@ from streammargin.options.asked import asked_digest, digest_of
 from streammargin.options.table import Options, read_by
 from streammargin.result import TrainResult
 from streammargin.sources.open import files_read, paths_of
+from streammargin.training.ordered import from_tables
 from streammargin.training.prepare import prepare
-from streammargin.training.tables import from_tables
 
 
 def train_rows(

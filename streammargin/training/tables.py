@@ -10,56 +10,20 @@ from dataclasses import replace
 
 from streammargin.driver.plan import check_least
 from streammargin.errors import UsageError
-from streammargin.options.table import Options, Where, options_for
+from streammargin.options.table import Options
+from streammargin.ordered import is_matrix, is_table
 from streammargin.sizes import parse_size
-from streammargin.sources.open import is_path, is_source, is_stream
-from streammargin.tables.asked import ERROR, Asked, columns_of
-from streammargin.tables.formats import is_matrix, is_table
+from streammargin.sources.base import Source
+from streammargin.tables.asked import ERROR, Asked
 from streammargin.tables.header import Expected
 from streammargin.training.prepare import bytes_of_weights
 from streammargin.wording import Message, shown
 
 LOG = logging.getLogger("streammargin")
-NAMES = [line.name for line in options_for(Where.SHELL) if line.theme == "table"]
-SPOOL = "spool"
 
 
-def is_spooled(data: object, options: Options) -> bool:
-    """Whether the data are batches that are to be written to a spool, so that they can be read again."""
-    return options.spool is not None and not is_table(data) and is_stream(data)
-
-
-def from_tables(stack: ExitStack, data: object, options: Options) -> tuple[object, Options]:
-    """Data and options with tables, files of numbers and batches replaced by sources; the stack removes what is theirs.
-
-    Raises DataError, OutputError, ReadWriteError, and UsageError for options of tables without a table.
-    """
-    if is_table(data) and (several := columns_of(options.y)) is not None:
-        options = _without(options, [], y=several)
-    # labels in an array: the columns of a frame are all values
-    beside = not isinstance(options.y, (str, int, tuple, type(None)))
-    if is_matrix(data):
-        return _matrix(stack, data, options)
-    if is_table(data) and (not beside or is_path(data)):
-        return _table(stack, data, options)
-    spooled_away = is_spooled(data, options)
-    given = [name for name in NAMES if getattr(options, name) is not None and not (spooled_away and name == SPOOL)]
-    if given and not (is_path(data) and not is_source(os.fspath(data))):  # else it is said what the file is not
-        raise UsageError(f"`{given[0]}` is for tables: frames, CSV, Parquet, Feather; leave it out")
-    if spooled_away:
-        from streammargin.tables.spool import spooled
-        from streammargin.tables.spoolable import OfBatches
-
-        return stack.enter_context(spooled(OfBatches(data), options.spool)), _without(options, [SPOOL])
-    return data, options
-
-
-def _without(options: Options, names: list[str], **others: object) -> Options:
-    """The options without these, which the spool has used up, and with others."""
-    return Options.of({**vars(options), **others, **dict.fromkeys(names)})
-
-
-def _table(stack: ExitStack, data: object, options: Options) -> tuple[object, Options]:
+def of_table(stack: ExitStack, data: object, options: Options) -> tuple[Source, object]:
+    """The rows of a table as a source, and the held-out data, if these are a table as one, too."""
     from streammargin.tables.open import Layout, open_table
     from streammargin.tables.readers.room import Room
     from streammargin.tables.spool import again, spooled
@@ -94,7 +58,7 @@ def _table(stack: ExitStack, data: object, options: Options) -> tuple[object, Op
         values = tuple(column.name for column in schema.columns)
         held_out = replace(table, reader=other, asked=asked, values=values, weight="")
         valid = stack.enter_context(spooled(OfTable(held_out, schema), options.spool, ".valid.h5"))
-    return source, _without(options, ["y", "sample_weight", *NAMES], valid=valid)
+    return source, valid
 
 
 def _check_memory(options: Options, name: str, outputs: int, rows: int, features: int, row_bytes: int) -> None:
@@ -110,15 +74,12 @@ def _expected(asked: Asked, known: frozenset[str] = frozenset()) -> Expected:
     return Expected(asked.y, names=known)
 
 
-def _matrix(stack: ExitStack, data: object, options: Options) -> tuple[object, Options]:
-    """Files of rows of numbers; labels and weights may be arrays."""
+def of_matrix(stack: ExitStack, data: object, options: Options) -> tuple[Source, object]:
+    """The same of files of rows of numbers; labels and weights may be arrays."""
     from streammargin.tables.matrices.base import How
     from streammargin.tables.spool import spooled
     from streammargin.tables.spoolable import OfMatrix
 
-    given = [name for name in NAMES if getattr(options, name) is not None and name != SPOOL]
-    if given:
-        raise UsageError(f"`{given[0]}` is for tables with names and words; rows of numbers have all their columns")
     y, weight = options.y, options.sample_weight
     named = [os.fspath(each) if isinstance(each, (str, os.PathLike)) else None for each in (y, weight)]
     how = How("", stack, options.x, named[0], named[1])
@@ -132,7 +93,15 @@ def _matrix(stack: ExitStack, data: object, options: Options) -> tuple[object, O
         features = source.features if source.sparse else None
         own = replace(how, features=features, y=None if from_file else how.y)
         valid = stack.enter_context(spooled(OfMatrix(_paths(valid), own), options.spool, ".valid.h5"))
-    return source, _without(options, ["x", "y", "sample_weight", SPOOL], valid=valid)
+    return source, valid
+
+
+def of_batches(stack: ExitStack, data: object, options: Options) -> Source:
+    """Batches that pass by once, as a source."""
+    from streammargin.tables.spool import spooled
+    from streammargin.tables.spoolable import OfBatches
+
+    return stack.enter_context(spooled(OfBatches(data), options.spool))
 
 
 def _paths(data: object) -> list[str]:

@@ -19,9 +19,9 @@ from pyarrow import dataset, feather, ipc, parquet
 import streammargin as sm
 from streammargin.data_tools.convert import convert
 from streammargin.errors import DataError, InputMissingError, OutputError, UsageError
+from streammargin.sources.schema import Column, Schema
 from streammargin.tables.asked import Asked
 from streammargin.tables.readers import arrow
-from streammargin.tables.schema import Column, Schema
 from streammargin.tables.spoolable import OfTable
 from streammargin.tables.table import with_roles
 

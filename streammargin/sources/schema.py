@@ -137,6 +137,17 @@ class Schema:
         return cls(columns, tuple(labels), dtype, named)
 
 
+def plain_schema(names: np.ndarray | None, features: int, label: object) -> Schema:
+    """The schema of a model of numbers that has none: its columns by name, or by position.
+
+    label: the name of the column that its labels were from, if it has one.
+    """
+    named = names is not None
+    texts = [str(name) for name in names] if names is not None else [str(place) for place in range(features)]
+    known = (label,) if named and isinstance(label, str) else ()
+    return Schema(tuple(Column(name) for name in texts), known, dtype="float64", named=named)
+
+
 def plain_of(source: Source) -> dict[str, Any] | None:
     """How the rows of a source were made of a table, where that fits them; None for other rows."""
     plain = source.schema()

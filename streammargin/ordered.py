@@ -1,0 +1,44 @@
+"""What the package asks about rows that are read front to back: tables, text and files of numbers.
+
+`streammargin/tables/` reads them. Where that folder is not there, nothing is such data, and all else works.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from typing import Any
+
+STANDARD_INPUT = "-"
+PRESENT = importlib.util.find_spec("streammargin.tables") is not None
+
+
+def _formats() -> Any:
+    return importlib.import_module("streammargin.tables.formats")
+
+
+def is_table(data: object) -> bool:
+    """Whether this is a table: an object with an Arrow C stream, a query, or the path of what a reader takes."""
+    return PRESENT and _formats().is_table(data)
+
+
+def is_matrix(data: object) -> bool:
+    """Whether these are paths of rows of numbers that are read front to back."""
+    return PRESENT and _formats().is_matrix(data)
+
+
+def is_ordered(data: object) -> bool:
+    """Whether this is read front to back: a table, or such rows of numbers."""
+    return (PRESENT and data == STANDARD_INPUT) or is_table(data) or is_matrix(data)
+
+
+def files_of(data: object) -> list[str]:
+    """The files that are read of these paths beside themselves: no output may replace them."""
+    return _formats().files_of(data) if PRESENT else []
+
+
+def columns_of(y: object) -> tuple[str, ...] | None:
+    """The names of several columns of labels; None where `y` is something else, as labels are: never all different."""
+    names = tuple(y) if isinstance(y, (list, tuple)) else ()
+    given = all(isinstance(name, str) for name in names) and len(set(names)) == len(names)
+    return names if names and given else None

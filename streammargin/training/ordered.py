@@ -1,0 +1,59 @@
+"""Rows that are read front to back as data of a training: they become sources."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+
+from streammargin.errors import UsageError
+from streammargin.options.table import Options, Where, options_for
+from streammargin.ordered import PRESENT, columns_of, is_matrix, is_table
+from streammargin.sources.open import is_path, is_source, is_stream
+
+NAMES = [line.name for line in options_for(Where.SHELL) if line.theme == "table"]
+SPOOL = "spool"
+
+
+def is_spooled(data: object, options: Options) -> bool:
+    """Whether the data are batches that are to be written to a spool, so that they can be read again."""
+    return PRESENT and options.spool is not None and not is_table(data) and is_stream(data)
+
+
+def from_tables(stack: ExitStack, data: object, options: Options) -> tuple[object, Options]:
+    """Data and options with tables, files of numbers and batches replaced by sources; the stack removes what is theirs.
+
+    Raises DataError, OutputError, ReadWriteError, and UsageError for options of tables without a table.
+    """
+    if is_table(data) and (several := columns_of(options.y)) is not None:
+        options = _without(options, [], y=several)
+    # labels in an array: the columns of a frame are all values
+    beside = not isinstance(options.y, (str, int, tuple, type(None)))
+    given = [name for name in NAMES if getattr(options, name) is not None]
+    if is_matrix(data):
+        from streammargin.training.tables import of_matrix
+
+        if others := [name for name in given if name != SPOOL]:
+            raise UsageError(
+                f"`{others[0]}` is for tables with names and words; rows of numbers have all their columns"
+            )
+        source, valid = of_matrix(stack, data, options)
+        return source, _without(options, ["x", "y", "sample_weight", SPOOL], valid=valid)
+    if is_table(data) and (not beside or is_path(data)):
+        from streammargin.training.tables import of_table
+
+        source, valid = of_table(stack, data, options)
+        return source, _without(options, ["y", "sample_weight", *NAMES], valid=valid)
+    spooled_away = is_spooled(data, options)
+    given = [name for name in given if not (spooled_away and name == SPOOL)]
+    if given and not (is_path(data) and not is_source(os.fspath(data))):  # else it is said what the file is not
+        raise UsageError(f"`{given[0]}` is for tables: frames, CSV, Parquet, Feather; leave it out")
+    if spooled_away:
+        from streammargin.training.tables import of_batches
+
+        return of_batches(stack, data, options), _without(options, [SPOOL])
+    return data, options
+
+
+def _without(options: Options, names: list[str], **others: object) -> Options:
+    """The options without these, which the spool has used up, and with others."""
+    return Options.of({**vars(options), **others, **dict.fromkeys(names)})

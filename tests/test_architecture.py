@@ -67,7 +67,7 @@ ALLOWED = {  # by folder, and by single file
     "sources": {"sources", "compiled", "errors", "files", "matching", "packages", "stored", "wording"} | NAMED,
     "stored": {"errors", "files"},
     "points": {"points", "compiled", "workers"} | NAMED,
-    "tables": {"tables", "matching", "sources", "errors", "files", "sizes", "version", "wording"} | NAMED,
+    "tables": {"tables", "ordered", "matching", "sources", "errors", "files", "sizes", "version", "wording"} | NAMED,
     "options": {"options", "solvers", "errors", "files", "kinds", "sizes", "wording", "words"} | NAMED,
     "driver": {"driver", "options", "points", "sources", "solvers", "compiled"} | BASE | NAMED,
     "model": {"model", "ordered", "tables", "points", "sources", "driver", "compiled"} | BASE | NAMED,

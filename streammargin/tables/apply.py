@@ -20,11 +20,11 @@ from streammargin.tables.header import all_of, short
 from streammargin.tables.readers.base import Reader
 from streammargin.tables.table import Beside
 from streammargin.tables.tally import BOOLEANS, decoded, kind_of, numbers_of
+from streammargin.tables.textfile import SHOWN
 from streammargin.tables.texts import counts_of
 from streammargin.wording import Message, one_line
 
 LOG = logging.getLogger("streammargin")
-SHOWN = 40  # characters of a value in a message
 STEP = 1024  # rows whose columns are put side by side at a time, so that they stay in the processor's cache
 
 

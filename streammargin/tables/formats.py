@@ -8,12 +8,12 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from streammargin.errors import InputMissingError, StreamMarginError
+from streammargin.ordered import STANDARD_INPUT
 from streammargin.sources.kinds import kind_of
 from streammargin.sources.open import is_source
 from streammargin.tables.matrices import market, svmlight
 from streammargin.tables.textfile import Text, plain_stem
 
-STANDARD_INPUT = "-"
 CSV, PARQUET, ARROW, STREAM, FOLDER = "csv", "parquet", "arrow", "arrow stream", "folder"
 SVMLIGHT, MARKET, NPY, NPZ = "svmlight", "mtx", "npy", "npz"
 TABLES = (CSV, PARQUET, ARROW, STREAM, FOLDER)  # columns with names, which may hold words and gaps

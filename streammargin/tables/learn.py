@@ -16,9 +16,8 @@ from streammargin.tables.header import all_of, short
 from streammargin.tables.readers.base import Reader
 from streammargin.tables.table import Table
 from streammargin.tables.tally import BOOLEANS, Tally, Tallying, first_word, no_label, tally, too_many
+from streammargin.tables.textfile import SHOWN
 from streammargin.wording import counted, one_line
-
-SHOWN = 40  # characters of a value in a message
 
 
 class Learnt(NamedTuple):

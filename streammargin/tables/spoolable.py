@@ -16,6 +16,7 @@ import numpy as np
 
 from streammargin.errors import DataError
 from streammargin.files import temporary_folder
+from streammargin.ordered import STANDARD_INPUT
 from streammargin.sizes import format_size
 from streammargin.sources.batch import Narrowing
 from streammargin.sources.hdf5.base import RANGES, SCHEMA
@@ -24,7 +25,6 @@ from streammargin.sources.hdf5.write import RowWriter, writing
 from streammargin.sources.label_column import LabelColumn
 from streammargin.sources.schema import Schema
 from streammargin.tables.apply import Part, rows_of
-from streammargin.tables.formats import STANDARD_INPUT
 from streammargin.tables.labels import Labelling
 from streammargin.tables.learn import learn
 from streammargin.tables.matrices.base import How, Matrix

@@ -89,6 +89,8 @@ SETTINGS = {  # what a solver is called with its fields
 }  # fmt: skip
 ALIKE = ("7", "007", "7.0", "+7", "7e0", " 7", "0", "-0", "00", "inf", "Infinity", "nan", "1_0", "10", "True", "1")
 JOINT = ("auto", "dual-momentum", "normalized-gd", "gd", "adaptive")
+JOINS = ("auto", "newton", "prox-newton")  # solvers of penalties over several lines, and of Crammer-Singer
+OVER_LINES = ("l21", "l21:0.5", "l1inf", "l1inf:0.4", "trace", "trace:0.6", "exclusive")
 SLACK = 12 << 20  # bytes of any budget that no row gets
 
 
@@ -289,6 +291,11 @@ def _problem(
     options["bias"] = chance.choice((None, 0.0, 1.0, 0.3, "midway" if hard else 5.0))
     if not hard and solver in FROM_WEIGHTS and chance.random() < 0.3:
         options["bias"] = "free"
+    if task == "several" and not hard and solver in JOINS:
+        if chance.random() < 0.4:
+            options["penalty"] = chance.choice(OVER_LINES)
+        if options["loss"] == "hinge" and chance.random() < 0.6:
+            options["multiclass"] = "joint"
 
 
 def write(path: str, X: Any, y: np.ndarray, weights: np.ndarray | None) -> None:

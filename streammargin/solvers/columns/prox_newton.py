@@ -376,7 +376,7 @@ class ProximalNewton(LinearSolver[ProxNewton]):
 
 def all_curved(problem: Problem) -> bool:
     """Whether the first read counts all rows with their largest curvature; else the Hessian is that at the weights."""
-    return not (problem.lines > 1 and smooth(problem.loss))
+    return not (coupled(problem.loss) and smooth(problem.loss))
 
 
 def hessian(problem: Problem, read: Read, k: int) -> np.ndarray:

@@ -86,6 +86,17 @@ def test_the_model_is_verified_by_numpy_alone(penalty, multiclass, tmp_path):
     assert result.model.coef_.shape == (4, D) and result.certificate.converged
 
 
+@pytest.mark.parametrize("width", [0.5, 1.0])
+def test_a_loss_that_is_straight_at_weights_of_0_is_trained(width, tmp_path):
+    """No row bends there: the first Hessian counts all rows as curved."""
+    X, codes, _ = rows(3)
+    result = sm.train((X, codes), loss=f"smooth_hinge:{width}", penalty="l21", C=C, bias=1, tol=1e-6)
+    sm.write_hdf5([(X, codes)], tmp_path / "rows.h5")
+    result.model.save(tmp_path / "model.npz")
+    assert result.converged
+    assert all(check.agrees is not False for check in verify(tmp_path / "model.npz", tmp_path / "rows.h5"))
+
+
 def test_one_group_of_lines_is_one_figure():
     X, codes, _ = rows(4)
     joined = sm.train((X, codes), multiclass="ovr", penalty="l21", C=C, tol=1e-4).certificate

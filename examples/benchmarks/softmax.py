@@ -2,8 +2,9 @@
 
     python -m examples.benchmarks.softmax passes|mnist|disk|classes|one --data FOLDER [--C 0.01,1] [--rows N]
 
-`passes`: covtype20k and rows like those of letter, to 1e-6, with free constants, by steps with a Hessian. `mnist`: CPU seconds in memory
-beside lbfgs, whose iterations grow until it is there. `disk`: reads of MNIST's file with 40M, of which 21 hold rows.
+`passes`: covtype20k and rows like those of letter, to 1e-6, with free constants, by steps with a Hessian. `mnist`: CPU
+seconds in memory beside lbfgs, whose iterations grow until it is there. `disk`: reads of MNIST's file with 40M, of
+which 21 hold rows.
 `classes`: 100 classes x 512 float16 columns from a file, to 1e-2. `one`: noise and MNIST 3/5, one output, CPU seconds
 beside three solvers. One thread; both sides have one objective, with a penalised constant of 1, but in `passes`.
 """

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from dataclasses import replace
+from typing import TypeVar
 
 from streammargin.compiled.overloads import expose
 from streammargin.errors import BudgetError, UsageError
@@ -15,24 +15,14 @@ from streammargin.solvers.problem import Problem
 Fitted = TypeVar("Fitted")
 
 
-@dataclass(frozen=True)
-class Chosen(Generic[Fitted]):
-    """A solver, and the return value of `fit`.
-
-    before: the refusal of the first solver tried that needs more memory.
-    """
-
-    method: Method
-    fitted: Fitted
-    before: BudgetError | None
-
-
 def choose(
     methods: Sequence[Method],
     problem_for: Callable[[Method], Problem],
     fit: Callable[[Method, Problem], Fitted],
-) -> Chosen[Fitted]:
-    """The first solver that supports its problem and fits.
+) -> tuple[Method, Fitted, BudgetError | None]:
+    """(The first solver that supports its problem and fits, what `fit` returned, a refusal).
+
+    The refusal is that of the first solver tried that needs more memory, if there was one.
 
     Where none does, raises the UsageError of the one that needs the least memory, or else the last refusal.
     problem_for: the problem, with the solver's own loss and C where these were left out. fit: plans the memory;
@@ -53,7 +43,7 @@ def choose(
             continue
         for share in (1.0, 0.75, 0.5, 0.0):  # caches may leave too little for blocks that cannot be small
             try:
-                return Chosen(method, fit(method, replace(problem, budget=int(share * problem.budget))), before)
+                return method, fit(method, replace(problem, budget=int(share * problem.budget))), before
             except UsageError as error:
                 too_large.append(error)
         if before is None and isinstance(too_large[-1], BudgetError):

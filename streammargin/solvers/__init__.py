@@ -18,7 +18,6 @@ _HOME = {
     "LinearSolver": "linear",
     "LinearState": "linear",
     "PassReport": "base",
-    "Succession": "succession",
     "Problem": "problem",
     "State": "state",
     "Visit": "visits",
@@ -47,7 +46,6 @@ if TYPE_CHECKING:
     from streammargin.solvers.registry import names as names
     from streammargin.solvers.state import State as State
     from streammargin.solvers.state import labels_of as labels_of
-    from streammargin.solvers.succession import Succession as Succession
     from streammargin.solvers.visits import Visit as Visit
 
 

@@ -229,9 +229,9 @@ class Method(SolverWord):
         """Whether rows may be split over several holders; default: it needs all of them in one place."""
         return False
 
-    @abstractmethod
     def memory(self, problem: Problem) -> int:
-        """Bytes that the state will take, the certificate's included."""
+        """Bytes that the state will take, the certificate's included. A stage takes over the arrays of the last one."""
+        return max(stage.solver.memory(problem) for stage in self.stages().values())
 
     def sum_bytes(self, problem: Problem) -> int:
         """Bytes of a copy of the sums over rows, as each leaf has (leaves.py); of its largest solver."""
@@ -239,7 +239,7 @@ class Method(SolverWord):
 
     def scratch(self, problem: Problem, rows: int, size: int, sparse: bool) -> int:
         """Bytes that it takes to work on a block of this many rows and bytes, beside the block and the state."""
-        return 0
+        return max(stage.solver.scratch(problem, rows, size, sparse) for stage in self.stages().values())
 
     def prologue_passes(self, problem: Problem) -> int:
         """Passes over the rows before the first pass, for this problem; default: `prologue`."""
@@ -250,8 +250,8 @@ class Method(SolverWord):
         return 2.0 * problem.count
 
     def kept_bytes(self, problem: Problem) -> int:
-        """Bytes for rows that stay in memory between two reads; default: none."""
-        return 0
+        """Bytes for rows that stay in memory between two reads, of its first stage."""
+        return self.stages()[self.first(problem)].solver.kept_bytes(problem)
 
 
 def stay(problem: Problem, state: Any, watch: Any, report: PassReport, active: np.ndarray) -> str:
@@ -341,6 +341,12 @@ class Solver(Method, Generic[S]):
 
     def sum_bytes(self, problem: Problem) -> int:
         return sum_bytes(self.kind_of_state(), problem, self.dtype(problem))
+
+    def scratch(self, problem: Problem, rows: int, size: int, sparse: bool) -> int:
+        return 0
+
+    def kept_bytes(self, problem: Problem) -> int:
+        return 0
 
     def memory(self, problem: Problem) -> int:
         return state_bytes(self.kind_of_state(), problem, self.dtype(problem)) + self.reserved_bytes(problem)

@@ -130,12 +130,11 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
         named = who_begin(named, asked, options.auto)
     try:
         with mending(given, served):
-            chosen = choose(named, problem_for, fit)
+            method, (problem, plan), before = choose(named, problem_for, fit)
     except BudgetError as error:
         raise error if options.auto else _with_what_fits(error, able, problem_for, fit) from None
-    method, (problem, plan) = chosen.method, chosen.fitted
-    if options.auto and chosen.before is not None:
-        text = f"auto took {method}, which takes more reads, as {chosen.before.raw}"
+    if options.auto and before is not None:
+        text = f"auto took {method}, which takes more reads, as {before.raw}"
         LOG.warning(Message(text), extra={"code": "memory"})
     better = not options.auto and str(method) != str(_first(able, problem_for))
     costs = task.costs if options.costs or task.numeric else [method.default_C]
@@ -279,7 +278,7 @@ def _with_what_fits(
 ) -> UsageError:  # fmt: skip
     """The error for a named solver that needs more memory, with what `auto` would take within the budget, if any."""
     with suppress(UsageError):
-        taken = choose(methods, problem_for, fit).method.called
+        taken = choose(methods, problem_for, fit)[0].called
         return UsageError(f"{error.raw}, or `solver=auto`: it takes {taken}, which needs less")
     return error
 

@@ -252,8 +252,3 @@ def join(old: Block, new: Block) -> Block:
         indices=np.concatenate([old.indices, new.indices]),
         indptr=np.concatenate([old.indptr, new.indptr[1:] + old.indptr[-1]]),
     )
-
-
-def entries(block: Block) -> int:
-    """The number of stored values."""
-    return values_of(block).size

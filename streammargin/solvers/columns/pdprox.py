@@ -69,7 +69,10 @@ class Pdprox(Method):
     def stages(self) -> dict[str, Stage]:
         return {
             "columns": Stage(COLUMNS, leave=leave),
-            "steps": Stage(RestartedSteps[Restarted](average=self.average), enter=follow),
+            "steps": Stage(
+                RestartedSteps[Restarted](average=self.average),
+                enter=follow,
+            ),
             "paper": Stage(PaperSteps(dual=self.algorithm == "dual", average=self.average)),
         }
 

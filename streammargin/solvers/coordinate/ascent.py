@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import ClassVar
 
 import numpy as np
@@ -11,7 +12,7 @@ from streammargin.kinds import Word
 from streammargin.losses.base import called, coupled
 from streammargin.penalties.base import Penalty
 from streammargin.penalties.lp import LpSquare
-from streammargin.solvers.base import PassReport, Stage, stay
+from streammargin.solvers.base import Method, PassReport, Stage, stay
 from streammargin.solvers.coordinate.coupled import Coupled
 from streammargin.solvers.coordinate.drawn import IMPORTANCE, UNIFORM, DrawnMomentum, DrawnPlain
 from streammargin.solvers.coordinate.dual_ascent import DualAscent
@@ -19,7 +20,6 @@ from streammargin.solvers.coordinate.momentum import Momentum
 from streammargin.solvers.coordinate.plain import Plain, PlainAscent
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import state
-from streammargin.solvers.succession import Succession, passes_left
 from streammargin.words import entry
 
 PERMUTATION = "permutation"
@@ -34,7 +34,7 @@ class Watch:
     estimate: float = 1.0
 
 
-class Ascent(Succession):
+class Ascent(Method):
     """Dual coordinate ascent, one row at a time; for many columns; any loss with a dual, finite C.
 
     For each row i, in random order, with L_i = ||x_i||_q^2 / (p - 1) (for l2: ||x_i||^2):
@@ -147,3 +147,10 @@ def leave(problem: Problem, state: PlainAscent, watch: Watch, report: PassReport
     left = passes_left(watch.estimate, estimate, number // 2, problem.tol)
     watch.estimate = estimate
     return "momentum" if number >= LOOK and left > MANY else ""
+
+
+def passes_left(before: float, now: float, passes: int, tol: float) -> float:
+    """Predicted passes until the gap is `tol`, given that it fell from `before` to `now` in this many passes."""
+    if now <= tol:
+        return 0.0
+    return passes * math.log(now / tol) / math.log(before / now) if now < before and tol > 0.0 else math.inf

@@ -14,10 +14,10 @@ import numpy as np
 from streammargin.compiled import row_norms as norms
 from streammargin.compiled.margins import margins_block
 from streammargin.penalties.mirror_maps import lp_norm
-from streammargin.rows.blocks import Block
+from streammargin.rows.blocks import Block, stored
 from streammargin.rows.labels import numbered_from
-from streammargin.solvers.base import PassReport, Share, Stage
-from streammargin.solvers.cache.rows import Coming, RowCache, entries
+from streammargin.solvers.base import Method, PassReport, Share, Stage
+from streammargin.solvers.cache.rows import Coming, RowCache
 from streammargin.solvers.coordinate.ascent import check_hard_margin
 from streammargin.solvers.coordinate.dual_ascent import DualAscent, Norms
 from streammargin.solvers.coordinate.momentum import MomentumAscent
@@ -27,7 +27,6 @@ from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.whole_pass import PassSums, Whole, WholePass
 from streammargin.solvers.roles import ALL, Axis, Count, K, Lists, Shared, Sum, b1, f8, i8, new, of, state
 from streammargin.solvers.state import State, labels_of
-from streammargin.solvers.succession import Succession
 from streammargin.solvers.visits import Visit
 
 EXACT = 1e-13  # a margin below this times the mean row norm counts as 0
@@ -132,7 +131,7 @@ class Exact(WholePass[ActiveSetState]):
         sums, heaps = state.sums, state.heaps
         numbers, labels = numbered_from(first), labels_of(problem, state)
         if state.number == 1:
-            state.values += entries(block)
+            state.values += stored(block)
             norms.row_norms(block, numbers, labels, 2.0, state.row_norms)
         margins_block(
             block, numbers, labels, False, state.w, sums.smallest, sums.mistakes, sums.wrong, heaps.keys, heaps.ids,
@@ -158,7 +157,7 @@ class Exact(WholePass[ActiveSetState]):
         name, here = str(k), wanted[(wanted >= first) & (wanted < first + block.rows())] - first
         still = np.flatnonzero(np.isin(state.new.ids_of(name), wanted))
         state.new.change(name, still, [Coming(first, block, here)] if here.size else ())
-        if name in state.new.pieces and entries(state.new.pieces[name].rows) > small_problem.most_entries(problem):
+        if name in state.new.pieces and stored(state.new.pieces[name].rows) > small_problem.most_entries(problem):
             state.crowded, state.new = True, RowCache()
 
     def skip_remaining(self, problem: Problem, state: ActiveSetState) -> None:
@@ -258,7 +257,7 @@ def _draw(problem: Problem, state: State, k: int, positive: bool) -> np.ndarray:
 SMALL = Exact()
 
 
-class ActiveSet(Succession):
+class ActiveSet(Method):
     """Exact on the few rows that carry the margin, a read checks all; C = inf, l2; the first choice for it.
 
     Rows drawn at random are the first working set. Then, in turns:

@@ -9,8 +9,9 @@ import numpy as np
 
 from streammargin.compiled import active_set as kernel
 from streammargin.penalties.mirror_maps import lp_norm
+from streammargin.rows.blocks import stored
 from streammargin.solvers.base import matrix_work
-from streammargin.solvers.cache.rows import RowCache, entries
+from streammargin.solvers.cache.rows import RowCache
 from streammargin.solvers.coordinate.momentum import Momentum
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import Lists, f8, state
@@ -55,8 +56,8 @@ def extend(problem: Problem, small: SmallProblems, k: int, new: RowCache, signs:
     False where they do not fit, or the Gram matrix would take more than `worth` multiplications.
     """
     name, rows = str(k), small.u[k].size + signs.size
-    stored = sum(entries(cache.pieces[name].rows) for cache in (small.rows, new) if name in cache.pieces)
-    if stored * rows > worth or rows > limit(problem) or stored > most_entries(problem):
+    values = sum(stored(cache.pieces[name].rows) for cache in (small.rows, new) if name in cache.pieces)
+    if values * rows > worth or rows > limit(problem) or values > most_entries(problem):
         return False
     small.rows.append(name, new)
     small.signs[k] = np.concatenate([small.signs[k], signs])
@@ -89,7 +90,7 @@ def solve(problem: Problem, small: SmallProblems, k: int, largest: float) -> Sol
     gram = np.empty((u.size, u.size))
     kernel.gram_matrix(rows, signs, largest, gram)
     kernel.nearest_point(gram, u, 0.1 * problem.tol, problem.features + 2)
-    work = entries(rows) * u.size / 2 + matrix_work(u.size, 0.0, 0.0)
+    work = stored(rows) * u.size / 2 + matrix_work(u.size, 0.0, 0.0)
     v = np.zeros(problem.features + 1)
     kernel.combine(rows, signs * u, largest, v)
     _prune(problem, small, k, gram @ u)

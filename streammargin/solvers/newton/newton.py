@@ -22,9 +22,10 @@ from streammargin.errors import Refusal, UsageError
 from streammargin.losses.base import coupled, has, smooth
 from streammargin.penalties.base import Penalty
 from streammargin.penalties.lp import LpSquare
-from streammargin.solvers.base import PassReport, Stage, matrix_work
+from streammargin.solvers.base import Method, PassReport, Stage, matrix_work
 from streammargin.solvers.cache.rows import RowCache
 from streammargin.solvers.columns.prox_newton import ProximalNewton, ProxNewton
+from streammargin.solvers.coordinate.ascent import passes_left
 from streammargin.solvers.coordinate.coupled import Coupled, CoupledAscent
 from streammargin.solvers.coordinate.dual_ascent import Ascent, DualAscent
 from streammargin.solvers.coordinate.momentum import Momentum, MomentumAscent
@@ -39,7 +40,6 @@ from streammargin.solvers.newton.steps_state import STEP, StepsState, find_large
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.best import Best
 from streammargin.solvers.roles import K, Shared, f8, new, of, state
-from streammargin.solvers.succession import Succession, passes_left
 
 START = 6  # passes of coordinate ascent before Newton steps that do not start from a sample
 START_MOST = 20  # most of them while ascent itself is near convergence
@@ -96,7 +96,7 @@ class Watch:
     stall: Stall
 
 
-class Newton(Succession):
+class Newton(Method):
     """Second-order steps, a few reads at any C; finite C, few columns; l2, l1, elasticnet, groups, a free constant.
 
     Each read sums up the gradient g of the objective, and its second derivatives H, at the weights w:

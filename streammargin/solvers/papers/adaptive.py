@@ -23,7 +23,7 @@ from streammargin.compiled.margins import margins_block
 from streammargin.compiled.order import permutation
 from streammargin.compiled.predict import decide_block
 from streammargin.kinds import Word
-from streammargin.rows.blocks import Block, CSRBlock
+from streammargin.rows.blocks import Block, CSRBlock, stored
 from streammargin.rows.labels import RowNumbers, numbered_from
 from streammargin.solvers.base import PassReport
 from streammargin.solvers.cache import rows as store
@@ -143,7 +143,7 @@ class Adaptive(WholePass[AdaptiveState]):
         block, ids = self._with_kept(problem, state, block, first)
         inverted = _columns(block)
         # cost of a Gram column, relative to all values: with the transpose, only the columns of one row
-        share = store.entries(block) / (block.rows() * block.features()) if inverted.data.size else 1.0
+        share = stored(block) / (block.rows() * block.features()) if inverted.data.size else 1.0
         random = np.random.default_rng((problem.seed, state.number, first, 2))
         momentum = self.step == "momentum"
         R = self.largest_norm(state)
@@ -163,7 +163,7 @@ class Adaptive(WholePass[AdaptiveState]):
                 kernel.adaptive_joint_block(*rows, *steps, w, g, figures)
             else:
                 kernel.adaptive_block(*rows, k, *steps, w[0], g[0], figures)
-            state.multiplications += (float(figures[kernel.STEPS]) - before) * store.entries(block) * share
+            state.multiplications += (float(figures[kernel.STEPS]) - before) * stored(block) * share
         if state.mass.shape[1] > 1:
             self._keep(problem, state, active, block, ids, own_rows, number)
 

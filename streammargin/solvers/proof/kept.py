@@ -18,7 +18,7 @@ from streammargin.solvers.proof.bounds import weighed
 from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.proof.objectives.base import Candidate, Sums
 from streammargin.solvers.proof.rounding import blur, norm_rounding, score_rounding
-from streammargin.solvers.roles import ALL, TRIALS, K, Shared, Sum, b1, clear, f8, i8, of, state
+from streammargin.solvers.roles import ALL, TRIALS, K, Shared, Sum, b1, f8, i8, of, state
 from streammargin.solvers.state import Visited, labels_for
 
 NEEDED = ("slack", "primal", "feasible", "dual", "step")  # methods of a loss that the sums need
@@ -52,12 +52,6 @@ class Kept(Visited):
     smallest: Sum[f8] = of(K, smallest=ALL)
     mistakes: Sum[i8] = of(K)
     row_norms: Sum[f8] = of(norms.ROW_FIGURES, largest=(norms.LARGEST,))
-
-
-def begin(kept: Kept) -> None:
-    """Set all sums to their start, before the first block of the read."""
-    clear(kept)
-    kept.certified = False
 
 
 def add(problem: Problem, kept: Kept, block: Block, first: int) -> None:

@@ -8,13 +8,18 @@ import pytest
 from conftest import slow
 from reference import bare
 from reference.datasets import as_form, noisy, separable
+from reference.sources import CountingSource
 from reference.wide import WideHinge
 
 import streammargin as sm
 from streammargin.losses import terms
 from streammargin.losses.logistic import LogisticTerms
+from streammargin.solvers.base import PassReport
 from streammargin.solvers.newton.newton import Newton
+from streammargin.solvers.proof.sweep import Certified, CertifiedBySweep
+from streammargin.solvers.roles import Shared, Sum, f8, state
 from streammargin.solvers.streams.perceptron import Perceptron
+from streammargin.solvers.visits import Visit
 
 
 @pytest.mark.parametrize("solver", ["sdca", "asdca"])
@@ -93,3 +98,55 @@ def test_a_solver_of_the_users_own():
         match="must be a word, as auto, or an object of a subclass of",
     ):
         sm.train(separable(), solver=3)
+
+
+@state
+class DescentState(Certified):
+    """w: the weights; pull: the sum of the rows inside the margin."""
+
+    w: Shared[f8]
+    pull: Sum[f8]
+
+
+class Descent(CertifiedBySweep[DescentState]):
+    """A step along the subgradient of the hinge and the ridge, written as visits alone."""
+
+    name = "descent"
+    state_class = DescentState
+    mapped = True
+
+    def visit(self, problem, state, active):
+        return Visit("pass", self.add, (active,), ("pull",), lines=1, begin=self.begin, end=self.end)
+
+    @staticmethod
+    def begin(problem, state, active):
+        state.pull[:] = 0.0
+
+    @staticmethod
+    def add(problem, state, active, block, first):
+        y = np.where(state.labels.cut(first, first + block.rows()).codes == 1, 1.0, -1.0)
+        inside = y * (block.X @ state.w[0, :-1]) < 1.0
+        state.pull[0, :-1] += (y * inside) @ block.X
+
+    @staticmethod
+    def end(problem, state, active):
+        state.w += (state.pull - state.w) / (10.0 + state.number)
+        return PassReport(np.ones(1), 0)
+
+    def frozen(self, problem, state, k):
+        return state.w[k]
+
+    def weights(self, problem, state):
+        return state.w.copy()
+
+
+def test_a_solver_that_is_visits_reads_rows_in_memory_and_block_by_block():
+    X, y = noisy()
+    w = np.zeros(X.shape[1])
+    for number in range(1, 16):
+        w += (((y * (X @ w) < 1.0) * y) @ X - w) / (10.0 + number)
+    for data in ((X, y), CountingSource(X, y, bounds=range(0, 61, 12))):
+        ours = sm.train(data, solver=Descent(), C=1.0, bias=0, passes=15)
+        np.testing.assert_allclose(ours.model.coef_[0], w, rtol=1e-10)
+        primal = 0.5 * w @ w + np.maximum(0.0, 1.0 - y * (X @ w)).sum()
+        assert ours.certificate["primal"] == pytest.approx(primal, rel=1e-10) and not ours.converged

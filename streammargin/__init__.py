@@ -40,6 +40,7 @@ __all__ = ["__version__", *(name for name, home in _HOME.items() if home != "str
 if TYPE_CHECKING:
     from streammargin import kernels as kernels
     from streammargin import losses as losses
+    from streammargin import maps as maps
     from streammargin import penalties as penalties
     from streammargin import solvers as solvers
     from streammargin.api import train as train
@@ -62,7 +63,7 @@ if TYPE_CHECKING:
     from streammargin.sources.open import open_source as open_source
 
 
-_FOLDERS = ("kernels", "losses", "penalties", "solvers")  # packages with public classes
+_FOLDERS = ("kernels", "losses", "maps", "penalties", "solvers")  # packages with public classes
 
 
 def __getattr__(name: str) -> Any:

@@ -11,6 +11,7 @@ from streammargin.driver.holders import Elsewhere
 from streammargin.errors import UsageError
 from streammargin.kernels import Kernel
 from streammargin.losses import Loss
+from streammargin.maps.base import Map
 from streammargin.options.costs import Path
 from streammargin.options.describe import described
 from streammargin.options.others import of_others
@@ -42,6 +43,7 @@ def train(
     loss: Loss | str | None = None,
     penalty: PenaltyWord | str = "l2",
     kernel: Kernel | str | None = None,
+    map: Map | str | None = None,
     C: float | Sequence[float] | Path | str | None = None,
     bias: float | str | None = None,
     scale: str = "none",
@@ -107,7 +109,7 @@ def train(
     Sources: dual coordinate ascent of the lp-norm perceptron paper (Algorithm 1, appendices B.1, C).
     """
     options = Options(
-        y=y, x=x, sample_weight=sample_weight, solver=solver, loss=loss, penalty=penalty, kernel=kernel, C=C,
+        y=y, x=x, sample_weight=sample_weight, solver=solver, loss=loss, penalty=penalty, kernel=kernel, map=map, C=C,
         bias=bias, scale=scale, class_weight=class_weight, positive=positive, classes=classes, multiclass=multiclass,
         tol=tol, passes=passes, early_stop=early_stop, max_seconds=max_seconds, max_rows=max_rows, memory=memory,
         threads=threads, seed=seed, checkpoint=checkpoint, checkpoint_seconds=checkpoint_seconds, init=init,

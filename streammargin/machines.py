@@ -1,19 +1,24 @@
-"""Kernel machines as formulas, by NumPy and SciPy alone: what `verification.py` asks of an expansion."""
+"""Kernel machines and maps by NumPy and SciPy alone: what `verification.py` asks of them.
+
+Kernels of ours have formulas of their own here. A user's kernel, and each map, is what its class says.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 PIECE = 256  # rows at a time
+FORMULAS = ("rbf", "poly", "sigmoid", "linear")
 BLUR = 1e-12  # rounding of a value, relative to the largest
 
 
 def value(word: str, products: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """K from x.z (m, s), ||x||^2 (m, 1) and ||z||^2 (1, s); word: with all its numbers. ValueError for another one."""
+    """K from x.z (m, s), ||x||^2 (m, 1) and ||z||^2 (1, s); word: of FORMULAS, with all its numbers."""
     name, _, rest = word.partition(":")
     named = dict(re.findall(r"(\w+)=([^,]+)", rest))
     first = rest.partition(",")[0]
@@ -23,25 +28,70 @@ def value(word: str, products: np.ndarray, left: np.ndarray, right: np.ndarray) 
         "rbf": lambda: np.exp(-gamma * np.maximum(left + right - 2.0 * products, 0.0)),
         "poly": lambda: scaled ** int(first), "sigmoid": lambda: np.tanh(scaled), "linear": lambda: products,
     }  # fmt: skip
-    if name not in values:
-        raise ValueError(word)
     found: np.ndarray = float(named.get("weight", 1.0)) * values[name]()
     return found
 
 
-class Expansion:
-    """sum_j coef_j K(x, z_j) of a saved model, for rows as stored. ValueError for a kernel without a formula here."""
+class Rows:
+    """Rows as stored, scaled as those of the training were."""
 
     def __init__(self, arrays: dict[str, np.ndarray]) -> None:
+        self.features, self.center, self.factor = int(arrays["features"]), arrays["centers"], arrays["factors"]
+
+    def scaled(self, X: Any) -> Any:
+        """The rows (m, d), an array or a csr_array."""
+        if self.factor.size and sp.issparse(X):
+            X = X @ sp.diags_array(self.factor)
+        elif self.factor.size:
+            X = (X - self.center) * self.factor
+        return sp.csr_array(X) if sp.issparse(X) else X
+
+
+class MappedRows(Rows):
+    """Rows as stored become those of a map, to the bits of the training."""
+
+    def __init__(self, arrays: dict[str, np.ndarray], fitted: Any) -> None:
+        super().__init__(arrays)
+        self.fitted = fitted
+
+    def mapped(self, X: Any) -> np.ndarray:
+        """The mapped rows (m, width) float64."""
+        found: np.ndarray = self.fitted.rows(self.scaled(X)).astype(np.float64)
+        return found
+
+
+class Values:
+    """sum_j coef_j K(x, z_j) where the columns of a row are its values against the rows of the training."""
+
+    def __init__(self, arrays: dict[str, np.ndarray]) -> None:
+        self.coef, self.support, self.width = arrays["dual_coef"], arrays["support"], int(arrays["features"])
+        weight = re.search(r"weight=([^,]+)", str(arrays["kernel"]))
+        self.weight = 1.0 if weight is None else float(weight[1])
+        self.penalties = np.zeros(len(self.coef))
+
+    def scores(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """(scores (m, K) without constants, bounds on their rounding) of rows as stored."""
+        values = self.weight * X[:, self.support]
+        return values @ self.coef.T, BLUR * (np.abs(values) @ np.abs(self.coef).T)
+
+    def meet(self, first: int, scores: np.ndarray) -> None:
+        """Rows of the training from `first` on have these scores: 1/2 coef.K coef grows by those of support rows."""
+        here = np.flatnonzero((self.support >= first) & (self.support < first + len(scores)))
+        self.penalties += 0.5 * np.sum(scores[self.support[here] - first] * self.coef[:, here].T, axis=0)
+
+
+class Expansion(Rows):
+    """sum_j coef_j K(x, z_j) of a saved model, for rows as stored; known: the kernel of a user's word."""
+
+    def __init__(self, arrays: dict[str, np.ndarray], known: Callable[[str], Any]) -> None:
+        self.known = known
         self.words = re.split(r"\+(?=[^\d])", str(arrays["kernel"]))
-        self.coef, values, indptr = arrays["dual_coef"], arrays["values"], arrays["indptr"]
-        self.width, self.center, self.factor = int(arrays["features"]), arrays["centers"], arrays["factors"]
+        super().__init__(arrays)
+        self.coef, values, indptr, self.width = arrays["dual_coef"], arrays["values"], arrays["indptr"], self.features
         shape = (arrays["support"].size, self.width)
         self.rows: Any = values.astype(np.float64)
         if indptr.size:
             self.rows = sp.csr_array((values.astype(np.float64), arrays["indices"].astype(np.int64), indptr), shape)
-        if self.words[0].startswith("precomputed"):
-            raise ValueError(self.words[0])
         self.squares = np.asarray((self.rows * self.rows).sum(axis=1)).ravel()
         own = self._scores(self.rows)
         self.penalties = 0.5 * np.sum(own * self.coef.T, axis=0)
@@ -52,7 +102,14 @@ class Expansion:
         products = X @ Z.T
         dense = products.toarray() if sp.issparse(products) else np.asarray(products)
         left, right = (np.asarray((one * one).sum(axis=1)).reshape(-1) for one in (X, Z))
-        return np.sum([value(word, dense, left[:, None], right[None]) for word in self.words], axis=0)
+        found = np.zeros(dense.shape)
+        for word in self.words:
+            if word.partition(":")[0] in FORMULAS:
+                found += value(word, dense, left[:, None], right[None])
+            else:
+                kernel = self.known(word)
+                found += kernel.weight * kernel.gram(X, Z)
+        return found
 
     def _scores(self, X: Any) -> np.ndarray:
         found = np.zeros((X.shape[0], len(self.coef)))
@@ -61,10 +118,21 @@ class Expansion:
             found += self._values(X, self.rows[few]) @ self.coef[:, few].T
         return found
 
-    def scores(self, X: Any) -> np.ndarray:
-        """The scores (m, K) of rows as stored, without constants."""
-        if self.factor.size and sp.issparse(X):
-            X = X @ sp.diags_array(self.factor)
-        elif self.factor.size:
-            X = (X - self.center) * self.factor
-        return self._scores(sp.csr_array(X) if sp.issparse(X) else X)
+    def scores(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """(scores (m, K) without constants, bounds on their rounding) of rows as stored."""
+        return self._scores(self.scaled(X)), self.blur
+
+    def meet(self, first: int, scores: np.ndarray) -> None:
+        """Its penalties are known from the support rows."""
+
+
+def machine_of(arrays: dict[str, np.ndarray], known: Callable[[str], Any]) -> Expansion | Values | None:
+    """The kernel machine of a model file; None for another model. known: see `Expansion`."""
+    if "dual_coef" not in arrays:
+        return None
+    return Values(arrays) if str(arrays["kernel"]).startswith("precomputed") else Expansion(arrays, known)
+
+
+def mapped_of(arrays: dict[str, np.ndarray], fitted_of: Callable[[Any], Any]) -> MappedRows | None:
+    """The map of a model file; None for a model without one. fitted_of: what maps rows, from its arrays."""
+    return MappedRows(arrays, fitted_of(arrays)) if "map" in arrays else None

@@ -1,8 +1,8 @@
 """Recompute the figures of a saved model from its file and the stored rows, with NumPy and SciPy only.
 
-Whoever doubts the engine reads this file, `formulas.py`, and `matching.py` on labels: they call nothing that trains,
-reads or compiles. The model says what was minimised: a JSON header, and arrays: coef (K, d), intercept (K,), classes,
-caps, center, factor, groups.
+Whoever doubts the engine reads this file, `formulas.py`, `machines.py`, and `matching.py` on labels: of what trains,
+they call a map and a user's kernel only. The model says what was minimised: a JSON header, and arrays: coef (K, d),
+intercept (K,), classes, caps, center, factor, groups.
 
 The penalised weights are those of the scaled columns, w = coef / factor, and that of the constant column of value v,
 (intercept - shift + coef . center) / v. The objective is R(w) + sum_i cap_i phi(u_i), with u = y (x.w + b) for classes
@@ -27,7 +27,9 @@ import scipy.sparse as sp
 from streammargin.errors import DataError, UsageError
 from streammargin.files import check_arrays, check_input, reading
 from streammargin.formulas import JOINT, LOSSES, NUMBERS, OF_LINES, PENALTIES, bounded, norm
-from streammargin.machines import Expansion
+from streammargin.kernels import known_kernel
+from streammargin.machines import machine_of, mapped_of
+from streammargin.maps import fitted_of
 from streammargin.matching import Codes
 from streammargin.packages import register_filters
 from streammargin.saved_words import column_of, spelled
@@ -54,14 +56,6 @@ class Check(NamedTuple):
     agrees: bool | None
 
 
-def expansion_of(path: str, arrays: dict[str, np.ndarray]) -> Expansion:
-    """The expansion of a kernel machine. UsageError for a kernel that has no formula here."""
-    try:
-        return Expansion(arrays)
-    except ValueError as error:
-        raise UsageError(f"verify knows no formula of the kernel of {path}, {error}") from None
-
-
 class Saved:
     """A loaded model file. Raises InputMissingError, DataError, UsageError for one that cannot be verified."""
 
@@ -71,9 +65,10 @@ class Saved:
         with np.load(path, allow_pickle=False) as file:
             arrays = dict(file)
         self.header = h = json.loads(str(arrays["header"]))
-        self.machine = expansion_of(path, arrays) if "dual_coef" in arrays else None  # else linear
+        self.machine, self.mapped = machine_of(arrays, known_kernel), mapped_of(arrays, fitted_of)
         if self.machine is not None:
             arrays["coef"] = np.zeros((len(self.machine.coef), self.machine.width))
+        self.features = arrays["coef"].shape[1] if self.mapped is None else self.mapped.features
         self.problem = problem = h["problem"]
         if problem is None or h["certificate"]["primal"] is None:
             raise UsageError(f"{path} is of a stream, or stopped early, so nothing was certified; train it for longer")
@@ -136,7 +131,14 @@ class Saved:
     def scores(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """(scores (m, K), bounds on their rounding (m, K)), without a midway bias, which was added after the proof."""
         found, blur = X @ self.coef.T + self.offset, BLUR * (abs(X) @ np.abs(self.coef).T + self.sizes)
-        return (found, blur) if self.machine is None else (found + self.machine.scores(X), blur + self.machine.blur)
+        if self.machine is None:
+            return found, blur
+        own, slip = self.machine.scores(X)
+        return found + own, blur + slip
+
+    def as_trained(self, X: Any) -> Any:
+        """Rows as stored, mapped if the training did."""
+        return X if self.mapped is None else self.mapped.mapped(X)
 
     def squares(self, X: Any) -> np.ndarray:
         """||a||_2^2 (m,) of the rows as trained on: scaled, with the constant column."""
@@ -213,8 +215,8 @@ class File:
 class Sums:
     """Sums over the present rows, for each of K problems."""
 
-    def __init__(self, saved: Saved) -> None:
-        self.saved, self.K = saved, len(saved.coef)
+    def __init__(self, saved: Saved, learned: bool) -> None:
+        self.saved, self.K, self.learned = saved, len(saved.coef), learned
         self.seen = self.rows = self.wrong = self.unsure = 0
         self.phi = self.slip = self.violation = self.square = 0.0  # slip: effect on phi of rounding in the scores
         self.lowest, self.highest = np.full(self.K, np.inf), np.full(self.K, -np.inf)  # score, y = 1; y = -1
@@ -228,7 +230,10 @@ class Sums:
         self.seen += len(codes)
         present = (codes.reshape(len(codes), -1)[:, 0] >= 0) & (weights > 0.0)
         self.square = max(self.square, float(saved.squares(X)[present].max(initial=0.0)))
-        scores, blur, codes, weights = (part[present] for part in (*saved.scores(X), codes, weights))
+        found = saved.scores(X)
+        if saved.machine is not None and self.learned:
+            saved.machine.meet(self.seen - len(codes), found[0] - saved.offset)
+        scores, blur, codes, weights = (part[present] for part in (*found, codes, weights))
         self.rows += len(codes)
         if saved.numeric:
             numbers = labels[present].astype(np.float64).reshape(len(scores), -1)
@@ -322,18 +327,19 @@ def check_all(saved: Saved, sums: Sums) -> Iterator[Check]:
 
 def sum_up(saved: Saved, paths: Sequence[Any], names: dict[str, str | None], memory: int, learned: bool = True) -> Sums:
     """The sums over the rows of these files; learned: False for held-out rows, without weights, with any labels."""
-    sums, weighted = Sums(saved), learned and (saved.weighted or names["sample_weight"] is not None)
+    sums, weighted = Sums(saved, learned), learned and (saved.weighted or names["sample_weight"] is not None)
     for path in map(os.fspath, paths):
         with reading(path, "is not a layout of rows that verify reads", CONVERT), contextlib.ExitStack() as stack:
             file = File(path, names, weighted, stack, len(saved.outputs or ()))
-            if file.features != saved.coef.shape[1]:
-                raise DataError(f"{path} has {file.features} columns, not {saved.coef.shape[1]}; name the model's data")
-            for start, X, labels, weights, epsilons in file.blocks(memory, sums.K):
+            if file.features != saved.features:
+                raise DataError(f"{path} has {file.features} columns, not {saved.features}; name the model's data")
+            width = 0 if saved.mapped is None else saved.coef.shape[1]
+            for start, X, labels, weights, epsilons in file.blocks(memory, sums.K + width):
                 codes = saved.codes(labels)
                 if learned and saved.header["classes"] is None and (codes < 0).any():
                     row = int(np.argmax((codes < 0).reshape(len(codes), -1).any(axis=1)))
                     raise DataError(f"{path}: the label of row {start + row} is new, {labels[row]}; use another `y`")
-                sums.add(X, labels, codes, weights, epsilons)
+                sums.add(saved.as_trained(X), labels, codes, weights, epsilons)
     return sums
 
 

@@ -128,7 +128,7 @@ def _text(value: Any) -> str:
         return os.fspath(value)
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return str(value) if _is_number(value) else "[...]"
+    return str(value) if _is_number(value) or isinstance(value, Thing) else "[...]"
 
 
 def _parameters(cls: type[Thing]) -> str:

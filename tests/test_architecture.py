@@ -22,11 +22,11 @@ BASE = {
     "words",
     "workers",
 }  # leaves
-NAMED = {"kernels", "losses", "penalties", "rows"}  # named tuples, and classes of penalties
+NAMED = {"kernels", "losses", "maps", "penalties", "rows"}  # named tuples, and classes of penalties
 ALLOWED = {  # by folder, and by single file
     "__main__": {"cli"},
     "api": {"options", "ordered", "solvers", "sources", "driver", "training", "result", "sinks", "errors", "wording"}
-    | {"kernels", "losses", "penalties"},
+    | {"kernels", "losses", "maps", "penalties"},
     "dask": {
         "dask",
         "api",
@@ -52,13 +52,15 @@ ALLOWED = {  # by folder, and by single file
     "formulas": set(),
     "saved_words": set(),
     "machines": set(),
-    "verification": {"errors", "files", "formulas", "machines", "matching", "packages", "saved_words", "stored"},
+    "verification": {"errors", "files", "formulas", "kernels", "machines", "maps", "matching", "packages"}
+    | {"saved_words", "stored"},
     "wording": set(),
     "workers": set(),
     "version": set(),
     "packages": {"errors", "wording"},
     "words": {"errors", "kinds", "packages", "wording"},
     "kernels": {"kernels", "errors", "kinds", "wording", "words"},
+    "maps": {"maps", "kernels", "rows", "errors", "kinds", "wording", "words"},
     "losses": {"losses", "errors", "kinds", "wording", "words"},
     "penalties": {"penalties", "rows", "errors", "kinds", "wording", "words"},
     "rows": {"rows"},

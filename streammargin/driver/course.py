@@ -26,11 +26,10 @@ from streammargin.driver.progress import (
     PASS,
     PREDICTIONS,
     PROLOGUE,
-    SCALING,
     Progress,
 )
 from streammargin.driver.ranges import Ranges
-from streammargin.driver.scaling import Moments, Scaling
+from streammargin.driver.steps import Step
 from streammargin.driver.stopping import Stopping
 from streammargin.driver.validate import Errors, Predicted, Predictions, Validator
 from streammargin.errors import out_of_range
@@ -52,7 +51,8 @@ class Shared:
 
     labels: of all rows, or none where each block's are read with it (`Method.all_labels`). holders: of the rows that a
     reader reads, where they are in several places. watched: the sources as stored, training and held-out, of a training
-    with checkpoints; they detect altered files. start: what to begin from, for unscaled rows; None: 0.
+    with checkpoints; they detect altered files. steps: of the rows, by the phases in which they are learned. start:
+    what to begin from, for rows as stored; None: 0.
     """
 
     labels: RowLabels
@@ -62,7 +62,7 @@ class Shared:
     history: History
     should_stop: Callable[[], str | None] | None = None
     validator: Validator | None = None
-    scaling: Scaling | None = None
+    steps: Mapping[str, Step] = field(default_factory=dict)
     midway: bool = False
     predictions: Predictions | None = None
     watched: Sequence[WatchedSource] = ()
@@ -96,7 +96,7 @@ class Course:
     limits: Limits
     reader: BlockReader
     history: History
-    scaling: Scaling | None
+    steps: Mapping[str, Step]
     validator: Validator | None
     predictions: Predictions | None
     watched: Sequence[WatchedSource]
@@ -108,7 +108,7 @@ class Course:
         self.shared, self.problem, self.costs = shared, problem, costs
         self.method, self.stages = method, method.stages()
         self.reader, self.limits, self.clock = shared.reader, shared.limits, shared.clock
-        self.history, self.validator, self.scaling = shared.history, shared.validator, shared.scaling
+        self.history, self.validator, self.steps = shared.history, shared.validator, shared.steps
         self.predictions, self.watched = shared.predictions, shared.watched
         self.gain: Gain = Gain()
         self.reading: Reading | None = None  # of the current read, once it is needed
@@ -122,10 +122,7 @@ class Course:
             self.states["early"] = new(Kept, problem, labels=NO_ROWS)
             self.early = EarlyStop(problem, self.limits.early_stop, self.states["early"])
         if progress is None:
-            if self.scaling is not None:
-                self.progress.go(SCALING)
-            else:
-                self.begin()
+            self.learn_next(None)
         self.active = self.progress.active
 
     def _own_states(self) -> dict[str, Any]:
@@ -133,16 +130,24 @@ class Course:
         shared, problem = self.shared, self.problem
         made: dict[str, Any] = {"state": self.solver.start(problem, shared.labels)}
         wanted = {
-            "watch": self.method.watch, "scaling": shared.scaling and Moments, "held out": shared.validator and Errors,
-            "bias": shared.midway and Midway, "predictions": shared.predictions and Predicted,
+            "watch": self.method.watch, **{name: step.kind_of_sums for name, step in shared.steps.items()},
+            "held out": shared.validator and Errors, "bias": shared.midway and Midway,
+            "predictions": shared.predictions and Predicted,
         }  # fmt: skip
-        known = self.reader.source.ranges() if shared.scaling is None else None
-        wanted["ranges"] = Ranges if shared.scaling is None and known is None else None  # in the first pass only
+        known = None if shared.steps else self.reader.source.ranges()
+        wanted["ranges"] = Ranges if not shared.steps and known is None else None  # in the first pass only
         self.progress.ranges = known or None
         labels = {"labels": NO_ROWS}
         return made | {
-            name: new(cls, problem, **(labels if name != "watch" else {})) for name, cls in wanted.items() if cls
+            name: new(cls, self.problem_of(name), **(labels if name != "watch" else {}))
+            for name, cls in wanted.items()
+            if cls
         }
+
+    def problem_of(self, name: str) -> Problem:
+        """The problem that the layout of a state follows from, by the name of the state."""
+        step = self.shared.steps.get(name)
+        return self.problem if step is None else step.of(self.problem)
 
     @property
     def state(self) -> Any:
@@ -177,18 +182,29 @@ class Course:
         return Progress(none, none.copy(), stopping, stage=self.method.first(self.problem))
 
     def begin(self) -> None:
-        """Begin from given weights, if there are any; called once the scale of the columns is known."""
+        """Begin from given weights, if there are any; called once all steps of the rows are known."""
         if self.shared.start is not None:
-            found = self.scaling
-            center, factor = (None, None) if found is None else (found.center, found.factor)
-            start = self.shared.start.scaled(center, factor, self.problem.column)
+            start, column = self.shared.start, self.problem.column
+            for step in self.steps.values():
+                start = step.start(start, column)
+            if not self.steps:
+                start = start.scaled(None, None, column)
             if not start.finite():
                 raise out_of_range()
             self.solver.begin_from(self.problem, self.state, start)
-        self.progress.go(self.after_scaling())
+        self.progress.go(self.after_steps())
 
-    def after_scaling(self) -> str:
-        """The next phase after scaling, or after a prologue read."""
+    def learn_next(self, last: str | None) -> None:
+        """Learn the step after this one, or begin where it was the last; None: the first one."""
+        names = [None, *self.steps]
+        following = self.steps if last is None else names[names.index(last) + 1 :]
+        if name := next(iter(following), None):
+            self.progress.go(name)
+        else:
+            self.begin()
+
+    def after_steps(self) -> str:
+        """The next phase after the steps, or after a prologue read."""
         return PROLOGUE if self.progress.round < self.method.prologue_passes(self.problem) else PASS
 
     # certificates

@@ -11,7 +11,6 @@ import numpy as np
 
 from streammargin.driver.events import History, resident_bytes
 from streammargin.driver.labels import NO_ROWS, check_weights
-from streammargin.driver.prefetch import check_block
 from streammargin.driver.setup import Target, class_factors
 from streammargin.errors import DataError, UsageError
 from streammargin.losses import terms
@@ -29,6 +28,7 @@ from streammargin.solvers.problem import Problem
 from streammargin.solvers.registry import CLASSES
 from streammargin.solvers.state import State
 from streammargin.sources.arrays import ArraySource
+from streammargin.sources.checks import check_block
 from streammargin.sources.labels import census
 from streammargin.sources.names import check_same
 

@@ -163,7 +163,7 @@ class Path:
 
     def _restored(self, plain: dict[str, Any], arrays: dict[str, np.ndarray]) -> Outcome:
         row, kind, problem = self.table[self.best], KINDS[plain["kind"]], self.problem
-        point, figures = kind.restored([arrays[name] for name in kind.ARRAYS]), figures_of(plain["figures"])
+        point, figures = kind.restored(arrays), figures_of(plain["figures"])
         wrong = None if plain["wrong"] is None else np.array(plain["wrong"], np.int64)
         if (point.outputs, point.features, len(figures)) != (problem.count, problem.features, problem.groups):
             raise ValueError("the best weights of its path have another shape")

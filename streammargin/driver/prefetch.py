@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from streammargin.driver.labels import NO_ROWS, LabelReader
-from streammargin.errors import DataError
-from streammargin.rows.blocks import Block, CSRBlock, DenseBlock, part
+from streammargin.rows.blocks import Block, DenseBlock, part
 from streammargin.rows.labels import RowLabels
 from streammargin.sources.base import Buffer, Source
+from streammargin.sources.checks import check_block
 
 # bytes of upcoming blocks announced to the operating system, at least one block; with fewer or many more a pass waits
 # longer for the disk
@@ -32,42 +32,6 @@ class ReadCounts:
     read_seconds: float = 0.0
     wait_seconds: float = 0.0
     bytes_read: int = 0
-
-
-def check_block(source: Source, block: Block, start: int, borrowed: bool = False) -> Block:
-    """The block, valid for a kernel: finite values, column indices sorted, unique and in range. Else DataError.
-
-    Unsorted sparse rows are sorted in place, or in a copy where the arrays belong to the user (borrowed).
-    """
-    from streammargin.compiled import block_checks
-
-    if isinstance(block, CSRBlock):
-        code, row, index = block_checks.check_sparse(block.indices, block.indptr, block.width)
-        if code == block_checks.UNSORTED:
-            if borrowed:
-                block = block._replace(data=block.data.copy(), indices=block.indices.copy())
-            block_checks.sort_rows(block.data, block.indices, block.indptr)
-            code, row, index = block_checks.check_sparse(block.indices, block.indptr, block.width)
-        if code in (block_checks.OUT_OF_RANGE, block_checks.TWICE):
-            where, row = source.place(start + int(row))
-        if code == block_checks.OUT_OF_RANGE:
-            raise DataError(
-                f"{where}: row {row} has the column index {int(np.uint32(index).view(np.int32))}, "
-                f"outside 0..{block.width - 1}; write the data again, with the right shape"
-            )
-        if code == block_checks.TWICE:
-            raise DataError(f"{where}: row {row} has column {index} twice; sum the duplicates")
-    values = block.X.reshape(-1) if isinstance(block, DenseBlock) else block.data
-    bad = int(block_checks.first_not_finite(values))
-    if bad >= 0:
-        if isinstance(block, DenseBlock):
-            row, column = divmod(bad, block.features())
-        else:
-            row, column = int(np.searchsorted(block.indptr, bad, side="right")) - 1, int(block.indices[bad])
-        what = "NaN" if np.isnan(values[bad]) else "an infinite value"
-        where, row = source.place(start + row)
-        raise DataError(f"{where}: row {row}, column {column} is {what}; drop the row or replace the value")
-    return block
 
 
 class BlockReader:

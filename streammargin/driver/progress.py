@@ -14,7 +14,7 @@ from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.roles import is_count, is_number
 
-SCALING, PROLOGUE, PASS, CERTIFICATE = "scaling", "prologue", "pass", "certificate"
+SCALING, MAPPING, PROLOGUE, PASS, CERTIFICATE = "scaling", "mapping", "prologue", "pass", "certificate"
 HELD_OUT, BIAS, PREDICTIONS, DONE = "held-out errors", "bias", "predictions", "done"
 SCORES, LAST_READ = "held-out errors of the pass", "figures of the best pass"  # with early_stop
 ENDING = (BIAS, PREDICTIONS, DONE)  # the weights are fixed

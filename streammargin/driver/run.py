@@ -14,7 +14,7 @@ from streammargin.driver.phases.base import Phase
 from streammargin.driver.phases.passes import PASSES
 from streammargin.driver.phases.reads import READS
 from streammargin.driver.prefetch import BlockReader, Labelled
-from streammargin.driver.progress import HELD_OUT, PASS, PROLOGUE, SCALING, SCORES
+from streammargin.driver.progress import HELD_OUT, PASS, PROLOGUE, SCORES
 from streammargin.driver.telling import progress_event
 from streammargin.solvers import leaves, roles
 from streammargin.solvers.base import Share, multiplications
@@ -25,7 +25,8 @@ PHASES = {**READS, PASS: PASSES}
 
 
 class Run(Course):
-    """Visits the blocks in phases: scaling, prologue, passes with certificates and held-out errors, bias, predictions.
+    """Visits the blocks in phases: scaling, mapping, prologue, passes with certificates and held-out errors, bias, and
+    predictions.
 
     A resumed training whose files may have changed begins with the phase "identity".
     """
@@ -57,7 +58,7 @@ class Run(Course):
         if p.phase == PASS and p.number >= self.limits.passes and not p.order.size:
             return "passes"
         longest, afterwards = self.clock.longest, None
-        if p.phase in (SCALING, PROLOGUE, PASS):
+        if p.phase in (*self.steps, PROLOGUE, PASS):
             sweep = max([seconds for phase, seconds in longest.items() if phase not in (HELD_OUT, SCORES)], default=0.0)
             afterwards = self.limits.sweeps * sweep + longest.get(HELD_OUT, 0.0) if p.number else 0.0
         if self.clock.up(afterwards):

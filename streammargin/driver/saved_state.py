@@ -49,7 +49,7 @@ def restore_states(run: Run, plain: dict[str, Any], arrays: Arrays) -> None:
         run.states["ranges"] = roles.new(Ranges, problem, labels=NO_ROWS)
     for name, state in run.states.items():
         dtype = solver.dtype(problem) if name == "state" else float
-        roles.load(state, problem, dtype, roles.Saved(numbers[name], under(f"{name}/", arrays), {}, {}))
+        roles.load(state, run.problem_of(name), dtype, roles.Saved(numbers[name], under(f"{name}/", arrays), {}, {}))
     kept, beside = under("kept/", arrays), under("beside/", arrays)
     for path, cache in roles.rows_kept(run.state):
         cache.load_beside(under(f"{path}.", kept), under(f"{path}.", beside))

@@ -8,10 +8,10 @@ import numpy as np
 
 from streammargin.driver.centre import FARTHEST
 from streammargin.driver.labels import LabelReader
-from streammargin.driver.plan import least_budget, make_plan
-from streammargin.driver.prefetch import BlockReader
 from streammargin.driver.ranges import much_apart
+from streammargin.driver.steps import Step
 from streammargin.errors import DataError
+from streammargin.points.base import Point
 from streammargin.rows.blocks import Block
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import ALL, D, Sum, W, f8, of, state
@@ -43,41 +43,36 @@ class Moments(Visited):
         other.mean[:] = apart * share
 
 
-class Scaling:
+class Scaling(Step):
     """Scale each column to x / max|x|, or (x - mean) / standard deviation, over the present rows.
 
     `auto` is `std` where the largest |x| of the columns differ by more than MUCH, else it changes nothing.
 
     Sparse columns are divided, never centred. With `std`, a constant sparse column keeps its scale and a constant dense
-    column becomes 0. The read uses `memory` bytes, or the minimum where that is more.
+    column becomes 0.
     center, factor (d,) float64 are 0 and 1 until `finish` sets them in place. Sources that hold them see the change.
     """
 
     kind: str
-    source: Source
     center: np.ndarray
     factor: np.ndarray
+    kind_of_sums = Moments
 
     def __init__(self, source: Source, kind: str, labels: LabelReader, memory: int) -> None:
-        self.source, self.kind = source, kind
-        d = source.features
-        self.center, self.factor = np.zeros(d), np.ones(d)
-        least = least_budget(source, row_bytes=labels.row_bytes)
-        plan = make_plan(source, max(memory, least), 0, row_bytes=labels.row_bytes)
-        self.reader: BlockReader = BlockReader(source, plan.bounds, plan.buffers, plan.resident, labels)
+        super().__init__(source, labels, memory)
+        self.kind = kind
+        self.center, self.factor = np.zeros(source.features), np.ones(source.features)
 
     @staticmethod
     def nbytes(features: int) -> int:
         """Bytes of its six vectors; one of them has an entry for the row count too."""
         return 8 * (6 * features + 1)
 
-    def scaled(self, source: Source) -> ScaledSource:
-        """A source, training or held-out, with the scale applied."""
+    def taken(self, source: Source) -> ScaledSource:
         return ScaledSource(source, self.center, self.factor)
 
     @staticmethod
     def add(problem: Problem, sums: Moments, block: Block, first: int) -> None:
-        """Add one block; blocks of a holder must come in order."""
         from streammargin.compiled.columns import add_moments
 
         own = sums.labels.cut(first, first + block.rows())
@@ -97,6 +92,12 @@ class Scaling:
             )
         alike = 0.0 if self.kind != "maxabs" and not self.source.sparse else 1.0
         self.factor[:] = np.divide(1.0, size, out=np.full(size.size, alike), where=size > 0.0)
+
+    def answer(self, point: Point) -> Point:
+        return point.unscaled(self.center, self.factor, 0.0)
+
+    def start(self, point: Point, column: float) -> Point:
+        return point.scaled(self.center, self.factor, column)
 
     def _deviations(self, sums: Moments) -> np.ndarray:
         """Standard deviations (d,), 0 where a column is constant up to rounding; sets the centers."""

@@ -20,7 +20,6 @@ from streammargin.driver.progress import (
     PASS,
     PREDICTIONS,
     PROLOGUE,
-    SCALING,
     SCORES,
     Progress,
     after_the_last,
@@ -87,8 +86,10 @@ def _restore(run: Run, plain: dict[str, Any], arrays: Arrays) -> None:
     run.progress = _progress(run, plain["progress"], arrays)
     if run.progress.number != run.state.number:
         raise ValueError(f"it is in two passes, {run.progress.number} and {run.state.number}")
-    if run.scaling is not None and run.progress.phase != SCALING:
-        run.scaling.finish(run.states["scaling"])
+    for name, step in run.steps.items():
+        if run.progress.phase == name:
+            break
+        step.finish(run.states[name])
     if run.early is not None:
         run.early.check(run.progress.number)
     run.history.restore(plain["history"])
@@ -110,7 +111,7 @@ def _take_up(run: Run, bounds: np.ndarray) -> None:
     progress does not fit this training.
     """
     p, rounds = run.progress, run.method.prologue_passes(run.problem)
-    phases = {PASS, CERTIFICATE, DONE, *([SCALING] if run.scaling else []), *([BIAS] if run.shared.midway else [])}
+    phases = {PASS, CERTIFICATE, DONE, *run.steps, *([BIAS] if run.shared.midway else [])}
     phases |= {PROLOGUE} if p.round < rounds else set()
     phases |= {HELD_OUT} if run.validator is not None and p.figures is not None else set()
     phases |= {SCORES, LAST_READ} if run.early is not None else set()

@@ -22,12 +22,16 @@ from streammargin.errors import DataError, UsageError
 from streammargin.estimators.held_out import held_out
 from streammargin.kernels import FAMILY as KERNELS
 from streammargin.losses import FAMILY as LOSSES
-from streammargin.model.linear import LinearModel
+from streammargin.maps import FAMILY as MAPS
+from streammargin.model.base import Model
+from streammargin.model.linear import model_of
 from streammargin.options.costs import Path
 from streammargin.options.describe import described
 from streammargin.options.others import refuse
 from streammargin.options.table import Options, Where, options_for
 from streammargin.penalties import FAMILY as PENALTIES
+from streammargin.points.linear import LinearPoint
+from streammargin.points.mapped import Mapped
 from streammargin.result import Certificate, TrainResult, remarks
 from streammargin.sinks.console import watched
 from streammargin.solvers.registry import FAMILY as SOLVERS
@@ -101,7 +105,9 @@ def constructor(place: Where, own: dict[str, tuple[object, str]]) -> Callable[..
     return __init__
 
 
-FAMILIES: dict[str, Family[Any]] = {"solver": SOLVERS, "loss": LOSSES, "penalty": PENALTIES, "kernel": KERNELS}
+FAMILIES: dict[str, Family[Any]] = {
+    "solver": SOLVERS, "loss": LOSSES, "penalty": PENALTIES, "kernel": KERNELS, "map": MAPS
+}  # fmt: skip
 
 
 def _thing(name: str, value: Any) -> Thing:
@@ -119,6 +125,7 @@ class Estimator(BaseEstimator):
     own: ClassVar[dict[str, tuple[object, str]]] = {}  # further parameters: (default, type)
     coef_: Any
     validation_fraction: float
+    _mapped: Mapped | None = None  # of a map, whose weights are coef_ and intercept_
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -127,8 +134,21 @@ class Estimator(BaseEstimator):
             described(options_for(cls.place))(cls)
 
     @abstractmethod
-    def _model(self) -> LinearModel:
+    def _model(self) -> Model:
         """The fitted model."""
+
+    def _take_weights(self, answer: Any) -> tuple[np.ndarray, np.ndarray]:
+        """The weights of a linear answer, or those of mapped columns."""
+        self._mapped = answer if isinstance(answer, Mapped) else None
+        linear: LinearPoint = answer.linear if isinstance(answer, Mapped) else answer
+        coef, intercept = linear.arrays().values()
+        return coef, intercept
+
+    def _model_of(self, intercept: np.ndarray, classes: np.ndarray) -> Model:
+        """The model of coef_ and these constants, behind the map if there is one."""
+        linear = LinearPoint.of(self._dense_coef(), intercept)
+        answer = linear if self._mapped is None else self._mapped.weighed(linear)
+        return model_of(answer, classes, self._header, self._names())
 
     def _rows(self, X: Any, **checks: Any) -> Any:
         """X, or X and y, checked by scikit-learn; files are checked when they are read."""
@@ -160,7 +180,7 @@ class Estimator(BaseEstimator):
         with _in_range():
             return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
 
-    def _scorer(self, X: Any) -> LinearModel:
+    def _scorer(self, X: Any) -> Model:
         """The fitted model. It compares column names of files only; for arrays scikit-learn does that in `_rows`."""
         model = self._model()
         if not from_files(X):
@@ -179,7 +199,7 @@ class Estimator(BaseEstimator):
             del self.feature_names_in_
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The parameters by name; deep: with the fields of solver, loss and penalty, as in penalty__l1_ratio."""
+        """The parameters by name; deep: with the fields of words, as in penalty__l1_ratio."""
         params = super().get_params(deep=False)
         if deep:
             for name, value in list(params.items()):

@@ -14,7 +14,7 @@ from streammargin.estimators.available import AvailableIf
 from streammargin.estimators.base import HELD_OUT, Estimator, from_files
 from streammargin.losses import losses_with, terms
 from streammargin.losses.base import has
-from streammargin.model.linear import LinearModel
+from streammargin.model.base import Model
 from streammargin.model.probability import METHOD
 from streammargin.options.table import Options, Where
 from streammargin.result import Certificate
@@ -115,7 +115,7 @@ class MarginClassifier(ClassifierMixin, Estimator):
         self._learner: Learner | None = None
         if hasattr(self, "t_"):  # from an earlier partial_fit
             del self.t_
-        self.coef_, self.intercept_ = result.model.answer.arrays().values()
+        self.coef_, self.intercept_ = self._take_weights(result.model.answer)
         self.classes_ = result.model.classes_
         self._warn(result)
         return self
@@ -150,7 +150,7 @@ class MarginClassifier(ClassifierMixin, Estimator):
             )
         learner.learn(X, y, sample_weight)
         self._learner = learner
-        self.coef_, self.intercept_ = learner.point().arrays().values()
+        self.coef_, self.intercept_ = self._take_weights(learner.point())
         assert learner.target is not None
         self.classes_ = learner.target.classes
         self.n_iter_, self.t_ = learner.batches, learner.rows
@@ -158,9 +158,9 @@ class MarginClassifier(ClassifierMixin, Estimator):
         self.certificate_: Certificate = stream_certificate(learner)
         return self
 
-    def _model(self) -> LinearModel:
+    def _model(self) -> Model:
         check_is_fitted(self)
-        return LinearModel(self._dense_coef(), self.intercept_, self.classes_, self._header, self._names())
+        return self._model_of(self.intercept_, self.classes_)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores (n,), or (n, k) for several classes or outputs, float64."""

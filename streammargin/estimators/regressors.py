@@ -9,7 +9,7 @@ import numpy as np
 from streammargin.errors import UsageError
 from streammargin.estimators.base import HELD_OUT, Estimator, from_files
 from streammargin.losses.residuals import Interpolate
-from streammargin.model.linear import LinearModel
+from streammargin.model.base import Model
 from streammargin.options.table import Where
 from streammargin.result import TrainResult
 
@@ -47,16 +47,15 @@ class Regressor(RegressorMixin, Estimator):
         else:
             X, numbers = self._rows(X, y=y, y_numeric=True)
             result = self._train((X, numbers), None, self._weights(sample_weight, X), y)
-        coef, intercept = result.model.answer.arrays().values()
+        coef, intercept = self._take_weights(result.model.answer)
         self.coef_, self.intercept_ = coef, intercept
         if result.model.outputs is None:
             self.coef_, self.intercept_ = coef[0], float(intercept[0])
         return result
 
-    def _model(self) -> LinearModel:
+    def _model(self) -> Model:
         check_is_fitted(self)
-        constants = np.atleast_1d(self.intercept_)
-        return LinearModel(self._dense_coef(), constants, np.empty(0), self._header, self._names())
+        return self._model_of(np.atleast_1d(self.intercept_), np.empty(0))
 
     def predict(self, X: Any) -> np.ndarray:
         """Predictions (n,), or (n, outputs), float64 for the rows of X."""

@@ -42,6 +42,7 @@ def _load() -> dict[str, type[Kernel]]:
 
 
 KERNELS = _load()
+OURS = __name__.partition(".")[0] + "."  # the modules of the package
 FAMILY = Kernels("kernel", "kernels", Kernel, KERNELS, PEERS)  # type: ignore[type-abstract]
 
 
@@ -52,7 +53,7 @@ def make_kernel(value: object) -> Kernel:
 
 def known_kernel(word: str) -> Kernel:
     """The kernel of a saved word: ours, of a package, or of a class of yours that was imported. Raises UsageError."""
-    own = {cls.name: cls for cls in _subclasses(FAMILY.kind) if cls.name not in KERNELS}
+    own = {cls.name: cls for cls in _subclasses(FAMILY.kind) if not cls.__module__.startswith(OURS)}
     family = Kernels(FAMILY.option, FAMILY.folder, FAMILY.kind, {**KERNELS, **own}, PEERS)
     try:
         return family.of(word)

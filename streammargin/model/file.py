@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -54,8 +54,8 @@ def job_of(path: str) -> str | None:
 
 def read_model(
     path: str, beside: str, memory: int | None = None
-) -> tuple[type[Answer], list[np.ndarray], dict[str, np.ndarray], dict[str, Any]]:
-    """(class of the answer, its arrays and the one called `beside`, optional arrays by name, header).
+) -> tuple[type[Answer], dict[str, np.ndarray], dict[str, np.ndarray], dict[str, Any]]:
+    """(class of the answer, its arrays and the one called `beside`, optional arrays, all by name, header).
 
     The optional arrays are those of NAMES and PROBLEM that the file has.
     memory: bytes that loading the model may take, None: any. The declared sizes are checked before anything is
@@ -77,17 +77,27 @@ def read_model(
             name = header.pop("answer", LINEAR)
             if name not in KINDS:
                 raise DataError(f"{path} is a model of the unknown kind {name!r}; upgrade to read it")
-            needed = [*KINDS[name].ARRAYS, beside]
-            optional = [each for each in (NAMES, *PROBLEM) if f"{each}.npy" in archive.namelist()]
+            there = [member.removesuffix(".npy") for member in archive.namelist()]
+            needed = [*_spelled(KINDS[name].ARRAYS, there), beside]
+            optional = [each for each in (NAMES, *PROBLEM) if each in there]
             _check_memory(path, sum(_needed(*_stored(archive, each)) for each in needed + optional), memory)
             others = {each: _array(archive, each) for each in optional}
-            return KINDS[name], [_array(archive, each) for each in needed], others, header
+            return KINDS[name], {each: _array(archive, each) for each in needed}, others, header
     except PermissionError as error:
         raise InputMissingError(f"{path} cannot be read ({error.strerror})") from error
     except (DataError, UsageError):
         raise
     except Exception as error:  # zip, NumPy and JSON fail in many ways on other bytes
         raise DataError(f"{path} is not a model; train one with: streammargin train DATA -o MODEL") from error
+
+
+def _spelled(names: Sequence[str], there: Sequence[str]) -> list[str]:
+    """These names, with `name.` replaced by all names there that begin so."""
+    return [
+        one
+        for name in names
+        for one in ([each for each in there if each.startswith(name)] if name[-1] == "." else [name])
+    ]
 
 
 def _header(plain: Any) -> Any:

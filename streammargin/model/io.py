@@ -30,15 +30,16 @@ def load_model(path: str | os.PathLike[str], memory: str | int | None = None) ->
     Raises InputMissingError, DataError, and UsageError, before reading, where it needs more memory.
     """
     path = as_path(path)
-    kind, (*arrays, classes), others, header = read_model(
-        path, "classes", None if memory is None else parse_size(memory)
-    )
+    kind, arrays, others, header = read_model(path, "classes", None if memory is None else parse_size(memory))
+    classes = arrays.pop("classes")
     try:
         answer = kind.restored(arrays)
         del arrays  # the answer has a copy, and the model will have another
         _check_header(header)
         _check_classes(classes, answer.outputs, header.get("outputs"))
         names = unpacked(others.pop(NAMES), answer.features) if NAMES in others else None
+    except UsageError as error:  # of a class that is not known here
+        raise UsageError(f"{path}: {error.raw}") from None
     except ValueError as fault:
         raise DataError(f"{path} is a damaged model: {fault}; train it again, or restore a backup") from None
     model = model_of(answer, classes, header, names)

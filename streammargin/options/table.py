@@ -38,6 +38,8 @@ from streammargin.kinds import (
 )
 from streammargin.losses import FAMILY as LOSSES
 from streammargin.losses import Loss
+from streammargin.maps import FAMILY as MAPS
+from streammargin.maps.base import Map
 from streammargin.options.costs import Costs, Path
 from streammargin.options.tolerance import Absolute, Tolerance
 from streammargin.penalties import DEFAULT
@@ -125,6 +127,9 @@ class Options:
     kernel: Kernel | str | None = option(None, Worded(KERNELS), "problem", TRAINED,
         "likeness of rows for curved boundaries, as rbf:0.5; also poly:3, sigmoid, linear, precomputed, and sums such "
         "as rbf:0.1+linear (default none: a linear model)", common=True)
+    map: Map | str | None = option(None, Worded(MAPS), "problem", ROWS,
+        "what rows become before a linear solver sees them, as nystroem:500,kernel=rbf:0.5 or rff:500,gamma=0.5; the "
+        "mapped rows are not stored (default none)")
     C: float | Sequence[float] | Path | str | None = option(None, Costs(), "problem", LOSS,
         "weight of the data against the penalty, as in scikit-learn: larger fits harder; inf: the hard margin; of "
         "several values, or path:K, the best on `valid` is kept (default 1, or inf for a solver of the hard margin)",
@@ -279,7 +284,8 @@ class Options:
         kept = {line.name: getattr(self, line.name) for line in TABLE if line.theme not in ("data", "run")}
         del kept["threads"]  # which change no bit of a model
         kept |= {
-            name: None if kept[name] is None else str(kept[name]) for name in ("solver", "loss", "penalty", "kernel")
+            name: None if kept[name] is None else str(kept[name])
+            for name in ("solver", "loss", "penalty", "kernel", "map")
         }
         if self.absolute:
             kept["tol"] = str(self.tol)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import ClassVar, Protocol
 
 import numpy as np
@@ -20,14 +20,14 @@ def score(answer: Answer, block: Block, first: int, scores: np.ndarray, workers:
 class Answer(Protocol):
     """A function from rows of d features to K scores.
 
-    ARRAYS: names of its arrays in a model file.
+    ARRAYS: names of its arrays in a model file; `name.` stands for all that begin so.
     """
 
     ARRAYS: ClassVar[tuple[str, ...]]
 
     @classmethod
-    def restored(cls, arrays: Sequence[np.ndarray]) -> Answer:
-        """The answer with these arrays, in the order of ARRAYS. Raises ValueError where they are invalid."""
+    def restored(cls, arrays: Mapping[str, np.ndarray]) -> Answer:
+        """The answer with these arrays, by name. Raises ValueError where they are invalid."""
 
     @property
     def outputs(self) -> int:
@@ -58,7 +58,7 @@ class Point(Answer, Protocol):
         """Which weights (K, d) are proven to be 0 in every solution."""
 
     @classmethod
-    def restored(cls, arrays: Sequence[np.ndarray]) -> Point:
+    def restored(cls, arrays: Mapping[str, np.ndarray]) -> Point:
         """As for Answer."""
 
     def copy(self) -> Point:

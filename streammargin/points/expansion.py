@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
 
 from streammargin.kernels import known_kernel
 from streammargin.kernels.base import Kernel
+from streammargin.points.before import Before
 from streammargin.rows.blocks import Block, CSRBlock, DenseBlock, part
 
 SUPPORT = 256  # support rows of a product
@@ -17,10 +18,9 @@ TILE = 1024  # rows that are scored at a time
 
 
 class Expansion:
-    """coef (K, m), constants (K,) and the m support rows, as trained on: rows x are scaled to (x - center) * factor.
+    """coef (K, m), constants (K,) and the m support rows, as trained on.
 
-    numbers (m,) int64: of the support rows in the training. center, factor: (d,), or (0,) for rows as they are.
-    columns (d,): which column of a row is each of these, -1 for one that it lacks; (0,): the same; width: its columns.
+    numbers (m,) int64: of the support rows in the training. before: how rows become those of the training.
     """
 
     ARRAYS: ClassVar[tuple[str, ...]] = (
@@ -34,22 +34,25 @@ class Expansion:
 
     def __init__(
         self, kernel: Kernel, coef: np.ndarray, constants: np.ndarray, numbers: np.ndarray, rows: Block,
-        scale: tuple[np.ndarray, np.ndarray] | None = None, columns: np.ndarray | None = None, width: int = -1,
+        before: Before,
     ) -> None:  # fmt: skip
         self.kernel, self.coef, self.constants = kernel, coef, constants
         self.numbers, self.rows = numbers, rows._replace(bias=0.0)
-        self._scale, self._columns, self._width = scale, columns, width
+        self.before = before
 
     @classmethod
-    def restored(cls, arrays: Sequence[np.ndarray]) -> Expansion:
-        word, coef, constants, numbers, values, indices, indptr, features, *scale = arrays
+    def restored(cls, arrays: Mapping[str, np.ndarray]) -> Expansion:
+        word, coef, constants, numbers, values, indices, indptr, features, center, factor = (
+            arrays[name] for name in cls.ARRAYS
+        )
         kernel = known_kernel(str(word))
         m = numbers.size
-        for part_ in (coef, constants, values, *scale):
+        for part_ in (coef, constants, values):
             if part_.dtype.kind != "f" or not np.isfinite(part_).all():
                 raise ValueError("its expansion is not all finite numbers")
-        width = int(features)
-        if coef.shape != (constants.size, m) or numbers.dtype.kind != "i" or {one.size for one in scale} - {0, width}:
+        before = Before.restored(features, center, factor)
+        width = before.features
+        if coef.shape != (constants.size, m) or numbers.dtype.kind != "i":
             raise ValueError("the arrays of its expansion do not fit each other")
         rows: Block
         if indptr.size:
@@ -66,8 +69,7 @@ class Expansion:
             if values.shape != (m, width):
                 raise ValueError("its support rows are damaged")
             rows = DenseBlock(np.ascontiguousarray(values), 0.0)
-        found = (scale[0], scale[1]) if scale[0].size else None
-        return cls(kernel, coef, constants, numbers.astype(np.int64), rows, found, None, width)
+        return cls(kernel, coef, constants, numbers.astype(np.int64), rows, before)
 
     @property
     def outputs(self) -> int:
@@ -75,12 +77,12 @@ class Expansion:
 
     @property
     def features(self) -> int:
-        return self.rows.features() if self._width < 0 else self._width
+        return self.before.features
 
     @property
     def trained(self) -> int:
         """d, the columns of the rows of the training."""
-        return self.features if self.kernel.of_numbers or self._columns is None else self._columns.size
+        return self.features if self.kernel.of_numbers else self.before.trained
 
     @property
     def zeros(self) -> np.ndarray:
@@ -89,7 +91,7 @@ class Expansion:
     def score(self, block: Block, first: int, scores: np.ndarray) -> None:
         for low in range(0, len(scores), TILE):
             high = min(len(scores), low + TILE)
-            rows = self._as_trained(alone(part(block, first + low, first + high)))
+            rows = self.before.rows(alone(part(block, first + low, first + high)))
             scores[low:high] = self.decide(rows)
 
     def decide(self, rows: Block) -> np.ndarray:
@@ -105,29 +107,6 @@ class Expansion:
             found += values @ self.coef[:, low:high].T
         return found
 
-    def _as_trained(self, block: Block) -> Block:
-        """These rows with the columns of the training, scaled; copies where something changes."""
-        block, columns = block._replace(bias=0.0), self._columns
-        if columns is not None and isinstance(block, DenseBlock):
-            block = DenseBlock(np.where(columns >= 0, block.X[:, columns], block.X.dtype.type(0)), 0.0)
-        elif columns is not None:
-            assert isinstance(block, CSRBlock)
-            own = np.zeros(block.width, np.uint32)
-            own[columns[columns >= 0]] = np.flatnonzero(columns >= 0)
-            block = block._replace(indices=own[block.indices], width=columns.size)
-        if self._scale is None:
-            return block
-        from streammargin.compiled.columns import scale_dense, scale_sparse
-
-        center, factor = self._scale
-        if isinstance(block, DenseBlock):
-            X = np.empty(block.X.shape)
-            scale_dense(np.ascontiguousarray(block.X), center, factor, X)
-            return DenseBlock(X, 0.0)
-        data = np.empty(block.data.size)
-        scale_sparse(block.data, block.indices, factor, data)
-        return block._replace(data=data)
-
     def length(self, p: float) -> float:
         """||w|| of output 0, which is sqrt(coef.K coef)."""
         if self.kernel.of_numbers:
@@ -142,9 +121,7 @@ class Expansion:
         return self._with(self.coef.copy(), self.constants.copy())
 
     def _with(self, coef: np.ndarray, constants: np.ndarray) -> Expansion:
-        return Expansion(
-            self.kernel, coef, constants, self.numbers, self.rows, self._scale, self._columns, self._width
-        )  # fmt: skip
+        return Expansion(self.kernel, coef, constants, self.numbers, self.rows, self.before)
 
     def finite(self) -> bool:
         return bool(np.isfinite(self.coef).all() and np.isfinite(self.constants).all())
@@ -162,18 +139,18 @@ class Expansion:
         self, center: np.ndarray | None, factor: np.ndarray | None, shift: float | np.ndarray
     ) -> Expansion:  # fmt: skip
         found = self._with(self.coef, self.constants + shift).support_rows()
-        if center is not None and factor is not None:
-            found._scale = (center.copy(), factor.copy())
+        if factor is not None:
+            found.before = found.before.scaled(center, factor)
         return found
 
     def scaled(self, center: np.ndarray | None, factor: np.ndarray | None, bias: float) -> Expansion:
         found = self._with(self.coef, self.constants)
-        found._scale = None
+        found.before = found.before.scaled(None, None)
         return found
 
     def for_columns(self, order: np.ndarray, features: int) -> Expansion:
         found = self._with(self.coef, self.constants)
-        found._columns, found._width = order, features
+        found.before = found.before._replace(columns=order, features=features)
         return found
 
     def support_rows(self) -> Expansion:
@@ -183,14 +160,11 @@ class Expansion:
             return self
         rows = take(self.rows, used)
         coef = np.ascontiguousarray(self.coef[:, used])
-        return Expansion(
-            self.kernel, coef, self.constants, self.numbers[used], rows, self._scale, self._columns, self.features
-        )  # fmt: skip
+        return Expansion(self.kernel, coef, self.constants, self.numbers[used], rows, self.before)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        rows, none = self.rows, np.empty(0)
+        rows = self.rows
         sparse = isinstance(rows, CSRBlock)
-        center, factor = (none, none) if self._scale is None else self._scale
         return {
             "kernel": np.array(str(self.kernel)),
             "dual_coef": self.coef,
@@ -200,8 +174,8 @@ class Expansion:
             "indices": rows.indices if isinstance(rows, CSRBlock) else np.empty(0, np.uint32),
             "indptr": rows.indptr if isinstance(rows, CSRBlock) else np.empty(0, np.int64),
             "features": np.array(self.features if not sparse else rows.features()),
-            "centers": center,
-            "factors": factor,
+            "centers": self.before.center,
+            "factors": self.before.factor,
         }
 
 

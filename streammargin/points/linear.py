@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
@@ -26,9 +26,9 @@ class LinearPoint:
         self._zeros = zeros
 
     @classmethod
-    def restored(cls, arrays: Sequence[np.ndarray]) -> LinearPoint:
-        coef, intercept = arrays
-        if any(part.dtype.kind not in "fiu" or part.dtype.itemsize > 8 for part in arrays):
+    def restored(cls, arrays: Mapping[str, np.ndarray]) -> LinearPoint:
+        coef, intercept = arrays["coef"], arrays["intercept"]
+        if any(part.dtype.kind not in "fiu" or part.dtype.itemsize > 8 for part in (coef, intercept)):
             raise ValueError(
                 f"its weights are of type {coef.dtype} and {intercept.dtype}, not real numbers of at most 64 bits"
             )

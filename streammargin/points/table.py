@@ -5,10 +5,12 @@ from __future__ import annotations
 from streammargin.points.base import Answer, Point
 from streammargin.points.expansion import Expansion
 from streammargin.points.linear import LinearPoint
+from streammargin.points.mapped import Mapped
 
 KINDS: dict[str, type[Point]] = {
     "linear": LinearPoint,
     "expansion": Expansion,
+    "mapped": Mapped,
 }
 
 

@@ -17,16 +17,19 @@ from streammargin.driver.outcome import Limits, Outcome, certificate_event
 from streammargin.driver.path import Path
 from streammargin.driver.plan import Plan
 from streammargin.driver.prefetch import BlockReader
+from streammargin.driver.progress import SCALING
 from streammargin.driver.run import Run
 from streammargin.driver.runs import Runs
 from streammargin.driver.scaling import Scaling
 from streammargin.driver.setup import Survey, Target
+from streammargin.driver.steps import Step
 from streammargin.driver.validate import Predictions, Validator
 from streammargin.losses import make_loss
 from streammargin.model.linear import model_of
 from streammargin.options.table import FREE, MIDWAY, Options
 from streammargin.points.expansion import Expansion
 from streammargin.points.linear import LinearPoint
+from streammargin.points.mapped import Mapped
 from streammargin.result import Certificate, TrainResult
 from streammargin.solvers.base import Method
 from streammargin.solvers.problem import Problem
@@ -46,7 +49,8 @@ class Job:
 
     costs: the values of C;
     known: what the labels of all rows say;
-    working: the rows as the solver sees them, scaled if asked for;
+    working: the rows as the solver sees them, after all steps;
+    steps: by the phases in which they are learned;
     why: one line on the choice of `auto`, None where a solver was named;
     better: whether `auto` would have chosen another solver;
     watched: with a checkpoint, the training and held-out sources as stored;
@@ -64,7 +68,7 @@ class Job:
     known: Survey
     problem: Problem
     working: Source
-    scaling: Scaling | None
+    steps: dict[str, Step]
     validator: Validator | None
     plan: Plan
     why: str | None
@@ -120,8 +124,7 @@ class Job:
         limits = Limits(options.eps, options.passes, options.max_seconds, sweeps, early)
         reader = BlockReader(self.working, plan.bounds, plan.buffers, plan.resident, self.labels)
         readers = [(0, reader)]
-        if self.scaling is not None:
-            readers.append((0, self.scaling.reader))
+        readers += [(0, step.reader) for step in self.steps.values()]
         if self.validator is not None:
             readers.append((1, self.validator.reader))
         if self.watched:
@@ -137,7 +140,7 @@ class Job:
             predictions = Predictions(self.problem, self.known.mass[1, 0], reader, self.validator, path)
         shared = Shared(
             self.labels.in_memory(), reader, limits, Clock(limits, reader.counts), history, should_stop,
-            self.validator, self.scaling, options.midway, predictions, self.watched, self.start,
+            self.validator, self.steps, options.midway, predictions, self.watched, self.start,
             {} if elsewhere is None else {one: elsewhere(one) for _, one in readers},
         )  # fmt: skip
         return Runs(Run(shared, self.problem, self.costs, self.method), path)
@@ -163,10 +166,11 @@ class Job:
         certificate = replace(certificates[trial], converged=converged)
         if self.options.midway and outcome.midway is None:
             LOG.warning("stopped before the midway bias was computed: the bias is 0", extra={"code": "bias"})
-        center, factor = (None, None) if self.scaling is None else (self.scaling.center, self.scaling.factor)
-        answer = outcome.best_point(problem).unscaled(center, factor, target.shift)
+        answer = outcome.best_point(problem).unscaled(None, None, target.shift)
+        for step in reversed(self.steps.values()):
+            answer = step.answer(answer)
         header = {
-            **self.params(), "C": C, "rows": problem.rows, "features": problem.features,
+            **self.params(), "C": C, "rows": problem.rows, "features": self.source.features,
             "reason": outcome.reason, "converged": converged, "passes_done": outcome.passes, "seconds": took["seconds"],
             "positive": target.rest, "certificate": certificate.to_dict(),
             ATTRIBUTE: self.label_column, "outputs": target.outputs,
@@ -175,6 +179,8 @@ class Job:
         }  # fmt: skip
         if isinstance(answer, Expansion):
             header |= {"kernel": str(answer.kernel), "support": answer.numbers.size}
+        if isinstance(answer, Mapped):
+            header |= {"map": str(answer.fitted.map)}
         model = model_of(answer, target.classes, header, self.names)
         caps = problem.outputs.caps[chosen]
         model.problem = self._arrays(caps if problem.outputs.several and not problem.numeric else caps[0])
@@ -209,8 +215,9 @@ class Job:
     def _arrays(self, caps: np.ndarray) -> dict[str, np.ndarray]:
         """The arrays that define the objective, for `verify`; caps: C times the weight of each class."""
         arrays = {"caps": caps}
-        if self.scaling is not None:
-            arrays |= {"center": self.scaling.center, "factor": self.scaling.factor}
+        scaling = self.steps.get(SCALING)
+        if isinstance(scaling, Scaling) and len(self.steps) == 1:  # before a map it is part of the answer
+            arrays |= {"center": scaling.center, "factor": scaling.factor}
         groups = getattr(self.problem.penalty, "groups", None)
         if groups is not None:
             arrays["groups"] = groups.of[: self.problem.features]

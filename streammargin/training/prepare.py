@@ -14,7 +14,6 @@ from streammargin.driver.choose import choose
 from streammargin.driver.labels import NONE, LabelReader, SlicedLabels
 from streammargin.driver.memory import numbers_of_rows
 from streammargin.driver.plan import Plan, column_names, make_plan
-from streammargin.driver.scaling import Scaling
 from streammargin.driver.setup import Target, check_outputs, encode, make_numbers
 from streammargin.driver.validate import ClassValidator, LabelsValidator, NumberValidator, Validator, plan_to_score
 from streammargin.errors import BudgetError, DataError, UsageError
@@ -32,13 +31,13 @@ from streammargin.sources.base import Source
 from streammargin.sources.labels import lie_inside
 from streammargin.sources.names import check_same
 from streammargin.sources.open import opened
-from streammargin.sources.scaled import ScaledSource
 from streammargin.sources.thinned import thinned
 from streammargin.sources.watched import WatchedSource
 from streammargin.training.job import Job
 from streammargin.training.mends import mending
 from streammargin.training.problem import make_objective, make_problem, read_labels
 from streammargin.training.start import start_of
+from streammargin.training.steps import after_steps, bytes_of_steps, make_steps
 from streammargin.training.task import Task, check_tolerance, make_task
 from streammargin.wording import Message
 from streammargin.workers import Workers
@@ -59,17 +58,21 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
     source, watched = (stored, []) if remote else watch(stored, options)
     if remote and source.whole() is not None:
         raise UsageError(f"{source.name} is in the memory of this process, and others cannot read it; give paths")
+    if remote and options.map is not None:
+        raise UsageError("a map is learned from rows in one place; train on one machine")
     read = read_labels(source, task, options, budget)
 
+    working = after_steps(source, options)
+
     def problem_of(task: Task, options: Options) -> Problem:
-        asked = make_problem(source, task, options, read, budget)
+        asked = make_problem(working, task, options, read, budget)
         return replace(asked, holders=2, remote=True, resident=False) if remote else asked
 
     def served(other: Options) -> Method | None:
         task = make_task(other)
         problem = problem_of(task, other)
         methods = [make_solver(word) for word in (candidates(problem) if other.auto else [other.solver])]
-        return _first(methods, lambda method: _problem_for(method, problem, task, other, source))
+        return _first(methods, lambda method: _problem_for(method, problem, task, other, working))
 
     given = options
     with mending(given, served):
@@ -88,10 +91,7 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
         held_out, more = (held_out, []) if remote else watch(held_out, options)
         check_outputs(held_out, target, source.name)
         watched += more
-    working: Source = source
-    if options.scale != "none":
-        own += Scaling.nbytes(source.features)
-        working = ScaledSource(source, np.empty(0), np.empty(0))  # without values, for planning
+    own += bytes_of_steps(source, options)
     scored = 0 if held_out is None else _least_to_score(held_out, options, asked)
     own += scored
     spare = max(0, asked.budget - own)
@@ -100,7 +100,7 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
     )
 
     def problem_for(method: Method) -> Problem:
-        problem = _problem_for(method, asked, task, options, source)
+        problem = _problem_for(method, asked, task, options, working)
         every = labels.more_bytes() if method.all_labels(replace(problem, resident=False)) else 0
         return replace(problem, budget=max(0, problem.budget - every))
 
@@ -142,20 +142,21 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
     left = budget - method.memory(problem) - own + scored
     if problem.resident or method.all_labels(problem):
         labels, own, left = labels.all(), own + labels.more_bytes(), left - labels.more_bytes()
-    scaling: Scaling | None = None
-    if options.scale != "none":
-        scaling = Scaling(source, options.scale, labels, left)
-        working = scaling.scaled(source)
+    steps = make_steps(source, options, labels, left, problem.present)
+    for step in steps.values():
+        working = step.taken(step.source)
     validator: Validator | None = None
     if held_out is not None:
-        rows = held_out if scaling is None else scaling.scaled(held_out)
+        rows = held_out
+        for step in steps.values():
+            rows = step.taken(rows)
         validator = _validator(rows, target, problem, left // 4)
         own += validator.memory_bytes - scored
         # the solver's row cache shrinks accordingly
         problem = replace(problem, budget=max(0, problem.budget - validator.memory_bytes + scored))
-    if working is not source or validator is not None:
+    if steps or validator is not None:
         problem, plan = fit(method, problem)
-    slim = thinned(stored, budget - plan.memory_bytes) if options.scale == "none" else stored
+    slim = stored if steps else thinned(stored, budget - plan.memory_bytes)
     if slim is not stored:
         fewer = replace(problem, entries=slim.nnz, sparse=True, budget=max(0, problem.budget - slim.held_bytes()))
         with suppress(UsageError):  # the rows stay dense where sparse ones need more memory
@@ -170,7 +171,7 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
         LOG.info("took %s", why)
     problem = replace(problem, column=options.column(costs))
     return Job(
-        options, costs, method, source, target, labels, known, problem, working, scaling,
+        options, costs, method, source, target, labels, known, problem, working, steps,
         validator, plan, why, better, watched, names, start, stored.label_column(),
     )  # fmt: skip
 
@@ -247,7 +248,7 @@ def _validator(rows: Source, target: Target, problem: Problem, budget: int) -> V
 
 def _least_to_score(held_out: Source, options: Options, problem: Problem) -> int:
     """The bytes of a validator with the smallest plan."""
-    rows = held_out if options.scale == "none" else ScaledSource(held_out, np.empty(0), np.empty(0))
+    rows = after_steps(held_out, options)
     outputs = problem.per_trial if problem.outputs.several else 1
     each = 2 + 8 * outputs if problem.numeric else 2 * outputs
     if held_out.rereads_labels():

@@ -39,7 +39,6 @@ from streammargin.solvers.problem import Problem
 from streammargin.sources.arrays import as_weights
 from streammargin.sources.base import Slices, Source
 from streammargin.sources.groups import column_groups
-from streammargin.sources.scaled import ScaledSource
 from streammargin.training.task import Task
 from streammargin.wording import Message, one_line
 
@@ -99,7 +98,7 @@ def make_problem(source: Source, task: Task, options: Options, read: Read, budge
     return Problem(
         rows=source.rows,
         features=source.features,
-        dtype=source.dtype if options.scale == "none" else ScaledSource.dtype,
+        dtype=source.dtype,
         loss=terms_of(task.loss, joint and math.inf not in task.costs, per_trial),
         norm=penalty.norm or make_norm(p),
         p=p,

@@ -62,6 +62,8 @@ def make_task(options: Options) -> Task:
         )
     if options.kernel is not None:
         check_kernel(options)
+    if options.map is not None and options.init is not None:
+        raise UsageError("`init` begins from weights of columns, and those of a map are new; leave it out")
     check_tolerance(options, costs)
     if options.early_stop is not None:
         check_early_stop(options, loss, costs == [math.inf])
@@ -77,6 +79,10 @@ def check_kernel(options: Options) -> None:
     if options.bias is not None and options.bias not in (FREE, 0.0):
         raise UsageError(
             "the constant of a kernel machine is free, or there is none; leave out `bias`, or give `bias=0`"
+        )
+    if options.map is not None:
+        raise UsageError(
+            "`map` puts a kernel in front of a linear solver, and `kernel` is without one; give one of both"
         )
     for name in ("early_stop", "init"):
         if getattr(options, name) is not None:

@@ -90,7 +90,7 @@ def test_scaled_rows_out_of_core_fit_their_plan(form, tmp_path):
     plan = result.history[0]["plan"]
     assert plan["blocks"] > 1
     with sm.open_source(path) as source:
-        scaled = Scaling(source, "maxabs", KeptLabels(of_codes(np.zeros(60_000))), 20 << 20).scaled(source)
+        scaled = Scaling(source, "maxabs", KeptLabels(of_codes(np.zeros(60_000))), 20 << 20).taken(source)
         bounds = scaled.bounds(1 << 20)
         assert scaled.allocate(bounds).nbytes <= scaled.buffer_bytes(bounds) <= 1 << 20
     rows = X.astype(float)

@@ -226,9 +226,9 @@ class Nearest:
 
     @classmethod
     def restored(cls, arrays):
-        if not np.isfinite(arrays[0]).all():
+        if not np.isfinite(arrays["centres"]).all():
             raise ValueError("its centres are not all finite")
-        return cls(arrays[0])
+        return cls(arrays["centres"])
 
     def score(self, block, first, scores):
         rows = block.X[first : first + len(scores)]

@@ -18,7 +18,7 @@ from streammargin.driver import run as driver
 from streammargin.driver import snapshot
 from streammargin.driver.holders import Holders
 from streammargin.driver.prefetch import BlockReader
-from streammargin.driver.progress import CERTIFICATE, DONE
+from streammargin.driver.progress import CERTIFICATE, DONE, SCALING
 from streammargin.driver.scaling import Scaling
 from streammargin.rows.blocks import values_of
 from streammargin.solvers import base, leaves, roles
@@ -260,15 +260,16 @@ def test_a_training_may_end_after_any_unit(trained, way, reason, small_units):
 def fresh(run):
     """A run that has not begun, of the same problem and plan."""
     run.history.restore({"events": [], "stride": 1, "seen": 0})
-    scaling, reader, source = run.scaling, run.reader, run.reader.source
+    scaling, reader, source = run.steps.get(SCALING), run.reader, run.reader.source
+    steps = {}
     if scaling is not None:
         center, factor = scaling.center, scaling.factor  # that the model and held-out rows are made with
         center[:], factor[:] = 0.0, 1.0
         scaling = Scaling(scaling.source, scaling.kind, scaling.reader.labels, 1 << 30)
         scaling.center, scaling.factor = center, factor
-        source = scaling.scaled(scaling.source)
+        source, steps = scaling.taken(scaling.source), {SCALING: scaling}
     reader = BlockReader(source, reader.bounds, reader.buffer_count, labels=reader.labels)
-    shared = replace(run.shared, reader=reader, scaling=scaling, should_stop=None)
+    shared = replace(run.shared, reader=reader, steps=steps, should_stop=None)
     return driver.Run(shared, run.problem, run.costs, run.method)
 
 
@@ -286,7 +287,7 @@ def in_three(run):
 
     readers = [
         run.reader,
-        *([run.scaling.reader] if run.scaling else []),
+        *(step.reader for step in run.steps.values()),
         *([run.validator.reader] if run.validator else []),
     ]
     shared = replace(run.shared, holders={reader: split(reader) for reader in readers})
@@ -370,7 +371,7 @@ def test_the_plan_changes_no_proof_and_no_more_reads(trained, way, form):
             assert kinds.count("certificate") == (result.passes - sample) * run.problem.trials
         if way[0].startswith("adaptive"):
             continue  # it chooses the blocks of a pass
-        beside = (run.scaling is not None) + run.shared.midway
+        beside = len(run.steps) + run.shared.midway
         reads = solver.prologue_passes(run.problem) + result.passes + result.sweeps + beside
         counts = [result.source.reads[block] for block in sorted(result.source.reads)]
         # and at last from the first block on, until each class was predicted

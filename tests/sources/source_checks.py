@@ -6,8 +6,8 @@ import h5py
 import numpy as np
 import scipy.sparse as sp
 
-from streammargin.driver.prefetch import check_block
 from streammargin.rows.blocks import DenseBlock
+from streammargin.sources.checks import check_block
 from streammargin.sources.open import open_source
 
 

@@ -6,7 +6,7 @@ import pytest
 from source_checks import assert_plans, assert_rows, check_all, two_labels, write_dense
 
 import streammargin as sm
-from streammargin.driver.prefetch import check_block
+from streammargin.sources.checks import check_block
 from streammargin.sources.open import open_source
 
 ROWS, COLUMNS = 23, 5

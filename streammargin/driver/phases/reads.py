@@ -16,6 +16,7 @@ from streammargin.driver.progress import (
     HELD_OUT,
     IDENTITY,
     LAST_READ,
+    MAPPING,
     PREDICTIONS,
     PROLOGUE,
     SCALING,
@@ -27,15 +28,16 @@ from streammargin.solvers.proof import kept
 from streammargin.solvers.visits import Visit
 
 
-def _scaling(c: Course) -> Reading:
-    assert c.scaling is not None
-    return Reading(c.scaling.reader, [(Visit("scaling", c.scaling.add, leaves=False), c.states["scaling"])])
+def _step(c: Course) -> Reading:
+    name = c.progress.phase
+    step = c.steps[name]
+    return Reading(step.reader, [(Visit(name, step.add, step.arguments, leaves=False), c.states[name])])
 
 
-def _end_scaling(c: Course) -> None:
-    assert c.scaling is not None
-    c.scaling.finish(c.states["scaling"])
-    c.begin()
+def _end_step(c: Course) -> None:
+    name = c.progress.phase
+    c.steps[name].finish(c.states[name])
+    c.learn_next(name)
 
 
 def _prologue(c: Course) -> Reading:
@@ -44,7 +46,7 @@ def _prologue(c: Course) -> Reading:
 
 def _end_prologue(c: Course) -> None:
     c.progress.round += 1
-    c.progress.go(c.after_scaling())
+    c.progress.go(c.after_steps())
 
 
 def _certificate(c: Course) -> Reading:
@@ -158,8 +160,8 @@ def _identity(c: Course) -> Reading:
     """The rows of the first doubted source, which compares them itself."""
     if c.validator is not None and c.doubted[0]:
         return Reading(c.validator.reader, [])
-    waits = c.aside is not None and c.aside.phase == SCALING
-    return Reading(c.scaling.reader if c.scaling is not None and waits else c.reader, [])
+    step = None if c.aside is None else c.steps.get(c.aside.phase)
+    return Reading(c.reader if step is None else step.reader, [])
 
 
 def put_off(c: Course) -> None:
@@ -195,7 +197,8 @@ def _without_identity(c: Course, reason: str) -> None:
 
 READS = {
     IDENTITY: Phase(_identity, _end_identity, break_off=_without_identity),
-    SCALING: Phase(_scaling, _end_scaling),
+    SCALING: Phase(_step, _end_step),
+    MAPPING: Phase(_step, _end_step),
     PROLOGUE: Phase(_prologue, _end_prologue),
     CERTIFICATE: Phase(_certificate, _judge, break_off=Course.finish),
     HELD_OUT: Phase(_held_out, _end_held_out, break_off=_without_errors, clears="held out"),

@@ -8,6 +8,7 @@ import numpy as np
 
 from streammargin.compiled import gram as sums
 from streammargin.kernels.base import Kernel
+from streammargin.points.before import Before
 from streammargin.points.expansion import Expansion, take
 from streammargin.rows.blocks import Block, DenseBlock
 from streammargin.solvers.cache.rows import RowCache
@@ -100,7 +101,7 @@ def expansion_of(problem: Problem, state: SmoState, kernel: Kernel, found: Found
     if rows is None:
         numbers, coef = numbers[:0], coef[:, :0]
         rows = DenseBlock(np.empty((0, 0 if kernel.of_numbers else problem.features)), 0.0)
-    return Expansion(kernel, coef, found.constants, numbers, rows, width=problem.features)
+    return Expansion(kernel, coef, found.constants, numbers, rows, Before(problem.features))
 
 
 def merged(one: Found, other: Found, lines: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

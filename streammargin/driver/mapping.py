@@ -1,0 +1,124 @@
+"""Learns a map in one read, for `map`: from a sample of the rows, and from what their values add up to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from streammargin.compiled import gram as sums_of
+from streammargin.driver.labels import LabelReader
+from streammargin.driver.steps import Step
+from streammargin.errors import UsageError
+from streammargin.maps.base import Map, Seen
+from streammargin.maps.fitted import Fitted
+from streammargin.points.base import Point
+from streammargin.points.before import Before
+from streammargin.points.expansion import alone, take
+from streammargin.points.linear import LinearPoint
+from streammargin.points.mapped import Mapped
+from streammargin.rows.blocks import Block, CSRBlock, values_of
+from streammargin.solvers.problem import Problem
+from streammargin.solvers.roles import Count, Shared, Stored, Sum, f8, i4, i8, of, state
+from streammargin.solvers.state import Visited
+from streammargin.sources.base import Source
+from streammargin.sources.mapped import MappedSource
+
+
+@state
+class Drawn(Visited):
+    """moments: of compiled/gram.py, over all rows; seen: present rows so far.
+
+    The drawn rows one after the other: their values, and of sparse rows the columns of these; sizes: values of each.
+    """
+
+    moments: Sum[f8] = of(sums_of.MOMENTS, largest=(sums_of.LONGEST,))
+    values: Shared[Stored] = of(0, grows=True)
+    columns: Shared[i4] = of(0, grows=True)
+    sizes: Shared[i8] = of(0, grows=True)
+    seen: Count = 0
+
+
+class Mapping(Step):
+    """The map of a training. present: the rows of the training, of which the sample is drawn, each one alike.
+
+    fitted: the map, which has learned nothing before `finish`.
+    """
+
+    fitted: Fitted
+    kind_of_sums = Drawn
+
+    def __init__(
+        self, source: Source, map: Map, dtype: np.dtype, labels: LabelReader, memory: int, present: int, seed: int
+    ) -> None:  # fmt: skip
+        super().__init__(source, labels, memory)
+        if map.sample > present:
+            raise UsageError(
+                f"the map {map.name} compares rows with {map.sample} of them, and {source.name} has {present} to train "
+                f"on; give it at most {present} `columns`"
+            )
+        self.fitted, self._asked, self._seed, self._present = Fitted(map, dtype), map, seed, present
+        drawn = np.random.default_rng(seed).choice(present, map.sample, replace=False, shuffle=False)
+        self._drawn = np.sort(drawn)  # which of the present rows
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        return (self._drawn,)
+
+    @staticmethod
+    def nbytes(map: Map, source: Source) -> int:
+        """About the bytes of its arrays, and of the sample while it is drawn."""
+        each = source.nnz / source.rows * (source.dtype.itemsize + (12 if source.sparse else 0))
+        return map.nbytes(source.features, each) + int(2 * map.sample * (each + 16.0))
+
+    def taken(self, source: Source) -> MappedSource:
+        return MappedSource(source, self.fitted)
+
+    @staticmethod
+    def add(
+        problem: Problem, sums: Drawn, drawn: np.ndarray, block: Block, first: int
+    ) -> None:  # fmt: skip
+        block = alone(block)
+        squares = np.empty(block.rows())
+        sums_of.squares_of(block._replace(bias=0.0), 0, block.rows(), squares)
+        sums_of.add_moments(values_of(block).reshape(-1), squares, sums.moments)
+        present = np.flatnonzero(sums.labels.present(slice(first, first + block.rows())))
+        low, high = np.searchsorted(drawn, [sums.seen, sums.seen + present.size])
+        rows = take(block, present[drawn[low:high] - sums.seen])
+        sums.seen += present.size
+        sums.values = np.append(sums.values, values_of(rows).reshape(-1))
+        if isinstance(rows, CSRBlock):
+            sums.columns = np.append(sums.columns, rows.indices.view(np.int32))
+            sums.sizes = np.append(sums.sizes, np.diff(rows.indptr))
+
+    def finish(self, sums: Drawn) -> None:
+        self.reader.release()
+        if sums.seen < self._present:  # the training ended in this read
+            return
+        source = self.source
+        rows, total, squares, _ = sums.moments.tolist()
+        count = max(1.0, rows * source.features)
+        if not np.isfinite(squares):
+            raise UsageError(f"{source.name}: squares of values overflow in the map; use `scale=std`")
+        self.fitted.map = self._asked.resolved(source.features, max(0.0, squares / count - (total / count) ** 2))
+        self.fitted.learned = self.fitted.map.learn(Seen(source.features, self._sample(sums), self._seed))
+
+    def _sample(self, sums: Drawn) -> Any:
+        """The drawn rows as an array, or as a csr_array."""
+        values = sums.values.astype(np.float64)
+        if not self.source.sparse:
+            return values.reshape(-1, self.source.features)
+        import scipy.sparse as sp
+
+        indptr = np.append(0, np.cumsum(sums.sizes))
+        return sp.csr_array((values, sums.columns, indptr), (sums.sizes.size, self.source.features))
+
+    def answer(self, point: Point) -> Point:
+        assert isinstance(point, LinearPoint)
+        before = Before(self.source.features)
+        if not self.fitted.learned:
+            return LinearPoint.of(np.zeros((point.outputs, before.features)), point.arrays()["intercept"])
+        return Mapped(self.fitted, point, before)
+
+    def start(self, point: Point, column: float) -> Point:
+        raise AssertionError("weights of columns say nothing of mapped ones")

@@ -1,0 +1,71 @@
+"""Maps z(x) of rows, in front of any linear solver. A new map is one class, with a NumPy body.
+
+A map is a subclass of `Map` (base.py): a word of `map` with typed fields, `learn`, which looks at some rows once, and
+`rows`, which maps rows. A file here lists its classes in MAPS.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from streammargin.errors import UsageError
+from streammargin.maps.base import Map as Map
+from streammargin.maps.base import Seen as Seen
+from streammargin.maps.fitted import Fitted, restored
+from streammargin.maps.products import product as product
+from streammargin.words import Family
+
+PEERS = {"nystrom": "nystroem", "nystroem_approximation": "nystroem", "rbf_sampler": "rff", "fourier": "rff"}
+
+
+def _load() -> dict[str, type[Map]]:
+    modules = (importlib.import_module(f"{__name__}.{found.name}") for found in pkgutil.iter_modules(__path__))
+    return {cls.name: cls for module in modules for cls in getattr(module, "MAPS", ())}
+
+
+MAPS = _load()
+OURS = __name__.partition(".")[0] + "."  # the modules of the package
+FAMILY = Family("map", "maps", Map, MAPS, PEERS)  # type: ignore[type-abstract]
+
+
+def make_map(value: object) -> Map:
+    """The map of a word, or an object, checked. Raises UsageError."""
+    return FAMILY.of(value)
+
+
+def known_map(word: str) -> Map:
+    """The map of a saved word: ours, of a package, or of a class of yours that was imported. Raises UsageError."""
+    own = {cls.name: cls for cls in _subclasses(FAMILY.kind) if not cls.__module__.startswith(OURS)}
+    family = Family(FAMILY.option, FAMILY.folder, FAMILY.kind, {**MAPS, **own}, PEERS)
+    try:
+        return family.of(word)
+    except UsageError as error:
+        raise UsageError(f"{error.raw}; a map of your own is known once the module of its class is imported") from None
+
+
+def fitted_of(arrays: Mapping[str, np.ndarray]) -> Fitted:
+    """The map of a model file, with what it learned. ValueError where that is damaged, UsageError as `known_map`."""
+    return restored(known_map(str(arrays["map"])), str(arrays["dtype"]), arrays)
+
+
+def _subclasses(cls: type[Map]) -> Iterator[type[Map]]:
+    for one in cls.__subclasses__():
+        yield one
+        yield from _subclasses(one)
+
+
+def __getattr__(name: str) -> Any:
+    """The classes of all maps: `maps.Nystroem`."""
+    for cls in MAPS.values():
+        if cls.__name__ == name:
+            return cls
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(["Map", "Seen", "product", *(cls.__name__ for cls in MAPS.values())])

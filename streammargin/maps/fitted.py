@@ -1,0 +1,101 @@
+"""A map that has learned: what rows go through, in training, prediction and verification."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from streammargin.maps.base import Arrays, Map
+from streammargin.maps.products import TILE
+from streammargin.maps.tiles import tiles
+from streammargin.rows.blocks import Block, CSRBlock
+
+SOME = 8 * TILE  # rows of a block that are taken out of it at a time
+PREFIX = "map."  # of its arrays in a model file
+PARTS = ("data", "indices", "indptr", "shape")  # of a csr_array
+
+
+class Fitted:
+    """A map with its arrays; `learned` is set when a read of the rows has ended.
+
+    dtype: of mapped rows; they are computed in float64.
+    """
+
+    map: Map
+    dtype: np.dtype
+    learned: Arrays
+
+    def __init__(self, map: Map, dtype: Any, learned: Arrays | None = None) -> None:
+        self.map, self.dtype, self.learned = map, np.dtype(dtype), {} if learned is None else learned
+
+    def fill(self, block: Block, out: np.ndarray) -> None:
+        """out (m, width) = the mapped rows of a block."""
+        for low in range(0, len(out), SOME):
+            high = min(len(out), low + SOME)
+            self._fill(_part(block, low, high), out[low:high])
+
+    def rows(self, X: Any) -> np.ndarray:
+        """The mapped rows (m, width) of X (m, d), an array or a csr_array."""
+        found = np.empty((X.shape[0], self.map.width), self.dtype)
+        self._fill(X, found)
+        return found
+
+    def _fill(self, X: Any, out: np.ndarray) -> None:
+        low = 0
+        for tile, count in tiles(X):
+            out[low : low + count] = self.map.rows(tile, self.learned)[:count]
+            low += count
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its arrays."""
+        return sum(array.nbytes for array in self.arrays().values())
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Its arrays by their names in a model file; `restored` is the inverse."""
+        found = {"map": np.array(str(self.map)), "dtype": np.array(self.dtype.name)}
+        for name, array in self.learned.items():
+            if isinstance(array, np.ndarray):
+                found[PREFIX + name] = array
+            else:
+                found |= {f"{PREFIX}{name}.{part}": np.asarray(getattr(array, part)) for part in PARTS}
+        return found
+
+
+def restored(map: Map, dtype: str, arrays: Mapping[str, np.ndarray]) -> Fitted:
+    """A map with the arrays of a model file. ValueError where they are damaged."""
+    if dtype not in ("float32", "float64"):
+        raise ValueError(f"its map is of the type {dtype!r}")
+    named = {name.removeprefix(PREFIX): array for name, array in arrays.items() if name.startswith(PREFIX)}
+    if any(array.dtype.kind == "f" and not np.isfinite(array).all() for array in named.values()):
+        raise ValueError("the numbers of its map are not all finite")
+    return Fitted(map, dtype, dict(_joined(named)))
+
+
+def _joined(named: dict[str, np.ndarray]) -> Iterator[tuple[str, Any]]:
+    for name, array in named.items():
+        whole, _, part = name.rpartition(".")
+        if part == "data" and whole:
+            import scipy.sparse as sp
+
+            if missing := [one for one in PARTS if f"{whole}.{one}" not in named]:
+                raise ValueError(f"its map lacks {whole}.{missing[0]}")
+            data, indices, indptr, shape = (named[f"{whole}.{one}"] for one in PARTS)
+            made = sp.csr_array((data, indices, indptr), tuple(shape.tolist()))
+            made.check_format(full_check=True)
+            yield whole, made
+        elif not (whole and part in PARTS):
+            yield name, array
+
+
+def _part(block: Block, low: int, high: int) -> Any:
+    """These rows of a block as an array, or as a csr_array."""
+    if not isinstance(block, CSRBlock):
+        return block.X[low:high]
+    import scipy.sparse as sp
+
+    indptr = block.indptr[low : high + 1]
+    data, indices = (part[indptr[0] : indptr[-1]] for part in (block.data, block.indices))
+    return sp.csr_array((data, indices.view(np.int32), indptr - indptr[0]), (high - low, block.width))

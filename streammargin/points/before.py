@@ -1,0 +1,67 @@
+"""How rows as stored become those of the training, for answers that do not fold it into weights."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from streammargin.rows.blocks import Block, CSRBlock, DenseBlock
+
+NONE = np.empty(0)
+
+
+class Before(NamedTuple):
+    """Rows x of `features` columns become (x - center) * factor of the `trained` columns of the training.
+
+    center, factor: (trained,), or (0,) for rows as they are. columns (trained,): which column of a row is each of
+    these, -1 for one that it lacks; None: the same ones.
+    """
+
+    features: int
+    center: np.ndarray = NONE
+    factor: np.ndarray = NONE
+    columns: np.ndarray | None = None
+
+    @classmethod
+    def restored(cls, features: np.ndarray, center: np.ndarray, factor: np.ndarray) -> Before:
+        """Of the arrays of a model file. ValueError where they do not fit each other."""
+        for part in (center, factor):
+            if part.dtype.kind != "f" or part.size not in (0, int(features)) or not np.isfinite(part).all():
+                raise ValueError("the scale of its columns is damaged")
+        if center.size != factor.size:
+            raise ValueError("the scale of its columns is damaged")
+        return cls(int(features), center, factor)
+
+    @property
+    def trained(self) -> int:
+        """d, the columns of the rows of the training."""
+        return self.features if self.columns is None else self.columns.size
+
+    def scaled(self, center: np.ndarray | None, factor: np.ndarray | None) -> Before:
+        """The same with this scale of the columns, None for none."""
+        if center is None or factor is None:
+            return self._replace(center=NONE, factor=NONE)
+        return self._replace(center=center.copy(), factor=factor.copy())
+
+    def rows(self, block: Block) -> Block:
+        """The rows of the block as in the training, which has no other rows' values; copies where they change."""
+        block, columns = block._replace(bias=0.0), self.columns
+        if columns is not None and isinstance(block, DenseBlock):
+            block = DenseBlock(np.where(columns >= 0, block.X[:, columns], block.X.dtype.type(0)), 0.0)
+        elif columns is not None:
+            assert isinstance(block, CSRBlock)
+            own = np.zeros(block.width, np.uint32)
+            own[columns[columns >= 0]] = np.flatnonzero(columns >= 0)
+            block = block._replace(indices=own[block.indices], width=columns.size)
+        if not self.factor.size:
+            return block
+        from streammargin.compiled.columns import scale_dense, scale_sparse
+
+        if isinstance(block, DenseBlock):
+            X = np.empty(block.X.shape)
+            scale_dense(np.ascontiguousarray(block.X), self.center, self.factor, X)
+            return DenseBlock(X, 0.0)
+        data = np.empty(block.data.size)
+        scale_sparse(block.data, block.indices, self.factor, data)
+        return block._replace(data=data)

@@ -1,0 +1,109 @@
+"""A linear point of mapped rows: z(x) . w + b."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
+
+from streammargin.maps import fitted_of
+from streammargin.maps.fitted import PREFIX, SOME, Fitted
+from streammargin.points.before import Before
+from streammargin.points.expansion import alone
+from streammargin.points.linear import LinearPoint
+from streammargin.rows.blocks import Block, DenseBlock, part
+
+
+class Mapped:
+    """fitted: the map; linear: weights of mapped columns; before: how rows become those of the training."""
+
+    ARRAYS: ClassVar[tuple[str, ...]] = ("map", PREFIX, "dtype", "coef", "intercept", "features", "centers", "factors")
+    fitted: Fitted
+    linear: LinearPoint
+
+    def __init__(self, fitted: Fitted, linear: LinearPoint, before: Before) -> None:
+        self.fitted, self.linear, self.before = fitted, linear, before
+
+    @classmethod
+    def restored(cls, arrays: Mapping[str, np.ndarray]) -> Mapped:
+        fitted = fitted_of(arrays)
+        before = Before.restored(arrays["features"], arrays["centers"], arrays["factors"])
+        linear = LinearPoint.restored(arrays)
+        if linear.features != fitted.map.width:
+            raise ValueError(f"it has weights for {linear.features} columns, and its map makes {fitted.map.width}")
+        try:
+            fitted.rows(np.zeros((1, before.features), fitted.dtype))
+        except Exception as error:  # a map may be anybody's
+            raise ValueError(f"the arrays of its map do not fit each other ({error})") from error
+        return cls(fitted, linear, before)
+
+    @property
+    def outputs(self) -> int:
+        return self.linear.outputs
+
+    @property
+    def features(self) -> int:
+        return self.before.features
+
+    @property
+    def zeros(self) -> np.ndarray:
+        return self.linear.zeros
+
+    def score(self, block: Block, first: int, scores: np.ndarray) -> None:
+        for low in range(0, len(scores), SOME):
+            high = min(len(scores), low + SOME)
+            rows = self.before.rows(alone(part(block, first + low, first + high)))
+            mapped = np.empty((high - low, self.fitted.map.width), self.fitted.dtype)
+            self.fitted.fill(rows, mapped)
+            self.linear.score(DenseBlock(mapped, 0.0), 0, scores[low:high])
+
+    def length(self, p: float) -> float:
+        """||w||_p of output 0, of mapped columns."""
+        return self.linear.length(p)
+
+    def copy(self) -> Mapped:
+        return self.weighed(self.linear.copy())
+
+    def weighed(self, linear: LinearPoint) -> Mapped:
+        """The same map with these weights."""
+        return Mapped(self.fitted, linear, self.before)
+
+    def finite(self) -> bool:
+        return self.linear.finite()
+
+    def nonzeros(self) -> int:
+        return self.linear.nonzeros()
+
+    def chosen(self, outputs: slice) -> Mapped:
+        return self.weighed(self.linear.chosen(outputs))
+
+    def with_constants(self, constants: np.ndarray) -> Mapped:
+        return self.weighed(self.linear.with_constants(constants))
+
+    def unscaled(
+        self, center: np.ndarray | None, factor: np.ndarray | None, shift: float | np.ndarray
+    ) -> Mapped:  # fmt: skip
+        found = self.weighed(self.linear.unscaled(None, None, shift))
+        if factor is not None:
+            found.before = found.before.scaled(center, factor)
+        return found
+
+    def scaled(self, center: np.ndarray | None, factor: np.ndarray | None, bias: float) -> Mapped:
+        found = self.weighed(self.linear.scaled(None, None, bias))
+        found.before = found.before.scaled(None, None)
+        return found
+
+    def for_columns(self, order: np.ndarray, features: int) -> Mapped:
+        found = self.weighed(self.linear)
+        found.before = found.before._replace(columns=order, features=features)
+        return found
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {
+            **self.fitted.arrays(),
+            **self.linear.arrays(),
+            "features": np.array(self.features),
+            "centers": self.before.center,
+            "factors": self.before.factor,
+        }

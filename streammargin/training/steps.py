@@ -1,0 +1,47 @@
+"""The steps that rows take on their way to the solver, as the options say."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from streammargin.driver.labels import LabelReader
+from streammargin.driver.mapping import Mapping
+from streammargin.driver.progress import MAPPING, SCALING
+from streammargin.driver.scaling import Scaling
+from streammargin.driver.steps import Step
+from streammargin.maps import make_map
+from streammargin.maps.fitted import Fitted
+from streammargin.options.table import Options
+from streammargin.sources.base import Source
+from streammargin.sources.mapped import MappedSource
+from streammargin.sources.scaled import ScaledSource
+
+
+def after_steps(source: Source, options: Options) -> Source:
+    """A source after its steps, for planning: nothing can be read from it."""
+    stored = source.dtype
+    if options.scale != "none":
+        source = ScaledSource(source, np.empty(0), np.empty(0))
+    if options.map is not None:
+        source = MappedSource(source, Fitted(make_map(options.map), stored))
+    return source
+
+
+def bytes_of_steps(source: Source, options: Options) -> int:
+    """Bytes of what the steps learn."""
+    scale = Scaling.nbytes(source.features) if options.scale != "none" else 0
+    return scale + (0 if options.map is None else Mapping.nbytes(make_map(options.map), source))
+
+
+def make_steps(
+    source: Source, options: Options, labels: LabelReader, memory: int, present: int
+) -> dict[str, Step]:  # fmt: skip
+    """The steps by the phases in which they are learned; memory: bytes for each read of them."""
+    steps: dict[str, Step] = {}
+    stored = source.dtype
+    if options.scale != "none":
+        steps[SCALING] = Scaling(source, options.scale, labels, memory)
+        source = steps[SCALING].taken(source)
+    if options.map is not None:
+        steps[MAPPING] = Mapping(source, make_map(options.map), stored, labels, memory, present, options.seed)
+    return steps

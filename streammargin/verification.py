@@ -133,8 +133,7 @@ class Saved:
         found, blur = X @ self.coef.T + self.offset, BLUR * (abs(X) @ np.abs(self.coef).T + self.sizes)
         if self.machine is None:
             return found, blur
-        own, slip = self.machine.scores(X)
-        return found + own, blur + slip
+        return tuple(one + more for one, more in zip((found, blur), self.machine.scores(X), strict=True))
 
     def as_trained(self, X: Any) -> Any:
         """Rows as stored, mapped if the training did."""
@@ -307,9 +306,10 @@ def check_all(saved: Saved, sums: Sums) -> Iterator[Check]:
         yield compare("violation", certificate["residual"], sums.violation, sums.blur.max())
         name, each, blur, total = "primal", saved.penalties, np.zeros(1), (saved.penalties[0], 0.0)
     else:
-        lengths = np.maximum(saved.lengths, 1e-300)  # certified: less by (2 d + 4) eps ||x|| ||w||, or less
+        lengths = saved.lengths if saved.machine is None else np.sqrt(2.0 * saved.penalties)
+        lengths = np.maximum(lengths, 1e-300)  # certified: less by (2 d + 4) eps ||x|| ||w||, or less
         blur = (sums.blur + saved.rounding * math.sqrt(sums.square)) / lengths
-        name, each = "margin_lower", np.where(saved.lengths > 0.0, sums.smallest / lengths, -np.inf)
+        name, each = "margin_lower", np.where(lengths > 1e-300, sums.smallest / lengths, -np.inf)
         total = each.min(), blur[np.argmin(each)]
     parts = certificate["per_class"] if sums.K > 1 and saved.problem["lines"] == 1 else []
     noun, labels = ("class", saved.classes) if saved.outputs is None else ("output", saved.outputs)

@@ -28,7 +28,7 @@ from streammargin.model.linear import model_of
 from streammargin.options.costs import Path
 from streammargin.options.describe import described
 from streammargin.options.others import refuse
-from streammargin.options.table import Options, Where, options_for
+from streammargin.options.table import FREE, Options, Where, options_for
 from streammargin.penalties import FAMILY as PENALTIES
 from streammargin.points.linear import LinearPoint
 from streammargin.points.mapped import Mapped
@@ -243,7 +243,7 @@ class Estimator(BaseEstimator):
         )
         task = make_task(options)
         if options.bias is None and math.inf in task.costs:  # fit_intercept=True needs one
-            options = replace(options, bias=1.0)
+            options = replace(options, bias=1.0 if options.kernel is None else FREE)
         if task.numeric != self.of_numbers:
             kind, other = ("numbers", "MarginClassifier") if self.of_numbers else ("classes", "MarginRegressor")
             raise UsageError(f"{type(self).__name__} needs a loss for {kind}; use {other} with loss {options.loss}")

@@ -20,16 +20,22 @@ LEAST, MOST = 0.5, 1.5  # scales
 
 
 class Exact(NamedTuple):
-    """Of a line: the candidate of scale * f + constant, and the lower bound of its coefficients."""
+    """Of a line: the candidate of scale * f + constant, and the lower bound of its coefficients.
+
+    upper: a bound on all margins, of a hard margin.
+    """
 
     candidate: Candidate
     dual: float
     scale: float
     constant: float
+    upper: float = math.inf
 
     @property
     def gap(self) -> float:
-        """The relative gap."""
+        """The relative gap, or that of the margin."""
+        if self.upper < math.inf:
+            return 1.0 - self.candidate.lower / self.upper if self.upper > 0.0 else math.inf
         primal, dual = self.candidate.primal, self.dual
         size = max(abs(primal), abs(dual))
         return (primal - dual) / size if size > 0.0 else 0.0
@@ -67,6 +73,30 @@ def exact(form: Form, loss: object, free: bool, f: np.ndarray, b: np.ndarray, bl
     primal = float(losses) + 0.5 * scale * scale * square
     rounding = float(slip) + TERM * primal + 0.5 * scale * scale * mass * blur
     return Exact(Candidate(primal, -math.inf, int(missed), rounding), dual, scale, constant)
+
+
+def exact_margin(form: Form, free: bool, f: np.ndarray, b: np.ndarray, blur: float, largest: float) -> Exact:
+    """Exact figures of a hard margin, as `exact`; largest: the length of the longest row in the space of the kernel.
+
+    The largest margin is half the distance of the hulls of both classes, and b / sum |b| is the difference of a point
+    of each; without a constant, it is the distance of the hull of y x from 0.
+    """
+    square, mass, there = math.fsum(b * f), math.fsum(np.abs(b)), form.caps > 0.0
+    margins = form.sign * f
+    near = [float(np.min(margins, where=there & (form.sign == side), initial=math.inf)) for side in (1.0, -1.0)]
+    constant = 0.5 * (near[1] - near[0]) if free and all(map(math.isfinite, near)) else 0.0
+    slack = min(near[0] + constant, near[1] - constant)
+    off = blur + 4.0 * EPS * (max(abs(one) for one in near) + abs(constant))
+    low, high = (math.sqrt(max(square + by * mass * blur, 0.0)) for by in (-1.0, 1.0))
+    sure = (slack - off) * (1.0 - 4.0 * EPS if slack > off else 1.0 + 4.0 * EPS)
+    length = high if sure > 0.0 else low
+    lower = sure / length if length > 0.0 else -math.inf
+    # no constant is larger than the longest row, as each class has a row on its side
+    drift = abs(math.fsum(b)) * largest if free else 0.0
+    upper = (high + drift) / mass * (1.0 + 8.0 * EPS) if mass > 0.0 else math.inf
+    missed = int(np.count_nonzero((margins + form.sign * constant <= off) & there))
+    scale = 1.0 / slack if slack > 0.0 else 1.0
+    return Exact(Candidate(math.inf, lower, missed, 0.0), -math.inf, scale, scale * constant, upper)
 
 
 def least(value: Callable[[float], float], start: float, width: float, steps: int) -> tuple[float, float]:

@@ -16,6 +16,7 @@ class Form(NamedTuple):
     """Of the rows (n,): sign y, target (0 of classes), cap, and of their coefficients t, low, high, bend.
 
     The dual objective is the sum of t b - (under where b > 0, else over) |b| - bend b^2 / 2, minus b.K b / 2.
+    hard: of a hard margin, C = inf.
     """
 
     sign: np.ndarray
@@ -27,11 +28,12 @@ class Form(NamedTuple):
     bend: np.ndarray
     over: float
     under: float
+    hard: bool
 
     def at(self, rows: np.ndarray) -> Form:
         """The same of some of the rows."""
         sign, target, caps, t, low, high, bend = (one[rows] for one in self[:7])
-        return Form(sign, target, caps, t, low, high, bend, self.over, self.under)
+        return Form(sign, target, caps, t, low, high, bend, self.over, self.under, self.hard)
 
     def bounds(self, f: np.ndarray, b: np.ndarray) -> tuple[float, float]:
         """(largest rise, smallest fall): see compiled/smo.py."""
@@ -64,7 +66,7 @@ def form_of(problem: Problem, labels: RowLabels, k: int) -> Form:
     there = codes >= 0
     caps = np.where(there, outputs.caps[k][np.maximum(codes, 0)], 0.0)
     if labels.weights.size:
-        caps = caps * labels.weights
+        caps = np.multiply(caps, labels.weights, out=np.zeros(caps.size), where=labels.weights > 0.0)
     low, high, slope, over, under, g = problem.loss.dual_form()
     own = codes == outputs.positive[k]
     sign = np.where(own | numeric, 1.0, -1.0)
@@ -73,10 +75,10 @@ def form_of(problem: Problem, labels: RowLabels, k: int) -> Form:
     flipped = sign < 0.0
     return Form(
         sign, target, caps, sign * slope + target, np.where(flipped, -up, down), np.where(flipped, -down, up),
-        np.divide(g, caps, out=np.zeros(caps.size), where=caps > 0.0), over, under,
+        np.divide(g, caps, out=np.zeros(caps.size), where=caps > 0.0), over, under, problem.hard,
     )  # fmt: skip
 
 
 def _times(bound: float, caps: np.ndarray) -> np.ndarray:
-    """bound times the caps; 0 where a cap is 0, though the bound be infinite."""
-    return np.multiply(bound, caps, out=np.zeros(caps.size), where=caps > 0.0)
+    """bound times the caps; 0 where one of them is 0, though the other be infinite."""
+    return np.multiply(bound, caps, out=np.zeros(caps.size), where=(caps > 0.0) & (bound != 0.0))

@@ -19,7 +19,7 @@ from streammargin.points.gram import Few
 from streammargin.rows.blocks import Block, CSRBlock, DenseBlock, part, values_of
 from streammargin.solvers.base import Share, Solver
 from streammargin.solvers.cache.rows import Kept as KeptRows
-from streammargin.solvers.expansion.certificate import Exact, exact
+from streammargin.solvers.expansion.certificate import Exact, exact, exact_margin
 from streammargin.solvers.expansion.columns import NONE, Columns
 from streammargin.solvers.expansion.form import Form, form_of
 from streammargin.solvers.expansion.found import SUPPORT, Found, SmoState, expansion_of, merged, rows_of, set_found
@@ -39,7 +39,9 @@ LOG = logging.getLogger("streammargin")
 SHARE = 0.5  # of the tolerance: the estimated gap that a pass aims at
 TIGHTER = 0.3  # the factor of that after a certificate in vain
 PASS_ROUNDS = 200  # most rounds of a pass, for each line
+HARD_ROUNDS = 50  # of a hard margin, which nothing may separate: a certificate tells
 SMALLEST_GOAL = 1e-15
+NEARLY = 1e-7  # of the mean length of a row: a hard margin below this is given up
 TESTED = 800  # rows whose matrix is tested
 LARGEST_VALUE = 1e60
 ROUGH = 2e-3  # error of a value in float32, relative to the largest, from which on float64 is taken
@@ -153,7 +155,7 @@ class Machine(Solver[SmoState]):
     def round(self, problem: Problem, state: SmoState, active: np.ndarray, rows: np.ndarray | None) -> Share:
         """A round of the line that is farthest from its goal, on these rows, None: all; the share that is done."""
         left = [k for k in active.tolist() if not state.idle[k] and state.gaps[k] > state.goal[k]]
-        if not left or state.begun >= PASS_ROUNDS * active.size:
+        if not left or state.begun >= (HARD_ROUNDS if problem.hard else PASS_ROUNDS) * active.size:
             return None
         k = max(left, key=lambda one: (state.gaps[one] / state.goal[one], -one))
         assert state.columns is not None
@@ -275,10 +277,19 @@ class Machine(Solver[SmoState]):
             b[frozen.numbers] = frozen.coef[k]
             blur = unit * math.fsum(np.abs(frozen.coef[k]))
             form = form_of(problem, state.labels, k)
-            found.append(exact(form, problem.loss, problem.free, state.scores[k], b, blur, SHARE * problem.tol))
+            found.append(
+                exact_margin(
+                    form, problem.free, state.scores[k], b, blur, math.sqrt(self.largest_value(problem, state))
+                )
+                if problem.hard
+                else exact(form, problem.loss, problem.free, state.scores[k], b, blur, SHARE * problem.tol)
+            )
             coef[k] *= found[k].scale
-        dual = np.array([-math.inf if state.indefinite else one.dual for one in found])
-        keep_bounds(state.best, dual, np.full(count, math.inf))
+        dual, upper = np.array([[one.dual, one.upper] for one in found]).T
+        if problem.hard:
+            dual = np.array([problem.objective.dual(one) for one in upper.tolist()])
+        if not state.indefinite:
+            keep_bounds(state.best, dual, upper)
         better = keep_better(problem, state.best, [one.candidate for one in found])
         constants = np.array([one.constant for one in found])
         now = Found(numbers=frozen.numbers, coef=coef, constants=constants)
@@ -329,13 +340,28 @@ class Machine(Solver[SmoState]):
         Few(kernel, numbers, rows).values(rows, 0, numbers.size, out)
         return out
 
+    def mean_norm(self, problem: Problem, state: SmoState) -> float:
+        rows, _, squares, _ = state.moments.tolist()
+        kernel = self.kernel_of(problem, state)
+        if not kernel.by_products:
+            return math.sqrt(float(state.largest[0]))
+        mean = np.array([squares / rows]) if rows else np.zeros(1)
+        return math.sqrt(max(0.0, float(kernel.of_products(mean.copy(), mean, mean)[0]))) if rows else 0.0
+
+    def smallest_margin(self, problem: Problem, state: SmoState) -> float:
+        # the bound of classes that overlap falls fast: a proof that there is no margin is near
+        return max(min(problem.tol, NEARLY) * self.mean_norm(problem, state), self.rounding(problem, state))
+
+    def rounding(self, problem: Problem, state: SmoState) -> float:
+        return 2.0 * math.sqrt(self._blur(problem, state, state.frozen.numbers.size))
+
     def keep_pass(self, problem: Problem, state: SmoState, kept: Kept, trials: list[int]) -> None:
         raise AssertionError("an expansion is kept by its certificate alone")
 
     def point(
         self, problem: Problem, state: SmoState, column: float, proven: bool, kept: Kept | None = None
     ) -> Point:  # fmt: skip
-        certified = bool(np.isfinite(state.best.primal).all())
+        certified = bool(np.isfinite(state.best.lower if problem.hard else state.best.primal).all())
         found = state.best_point if certified else state.frozen
         return expansion_of(problem, state, self.kernel_of(problem, state), found)
 

@@ -51,8 +51,11 @@ def constant_of(form: Form, free: bool, f: np.ndarray, b: np.ndarray) -> tuple[f
 
 
 def estimate(form: Form, loss: object, f: np.ndarray, b: np.ndarray, constant: float) -> float:
-    """The relative gap at these scores f = K b and this constant."""
+    """The relative gap at these scores f = K b and this constant; of a hard margin that of the margin."""
     square = float(b @ f)
+    if form.hard:
+        slack = float(np.min(form.sign * (f + constant), where=form.caps > 0.0, initial=math.inf))
+        return 1.0 - slack * float(np.abs(b).sum()) / square if square > 0.0 else math.inf
     dual = form.gains(b)[0] - 0.5 * square
     losses = smo.losses_at(loss, f, 1.0, constant, form.sign, form.target, form.caps, 0.0)[0]
     primal = losses + 0.5 * square

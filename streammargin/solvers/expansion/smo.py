@@ -7,6 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from streammargin.errors import Refusal, UsageError
+from streammargin.losses.base import called, has
 from streammargin.penalties.base import Penalty
 from streammargin.penalties.lp import LpSquare
 from streammargin.rows.blocks import Block, DenseBlock
@@ -38,8 +39,6 @@ class Smo(Working):
     def check(self, problem: Problem) -> None:
         if problem.kernel is None:
             raise Refusal(f"{self.called} trains kernel machines, and no kernel is given", "give one, as `kernel=rbf`")
-        if problem.hard:
-            raise Refusal("a kernel machine needs a finite C", "give one, as `C=1e4`")
         super().check(problem)
         if not problem.kernel.of_numbers:
             return
@@ -50,6 +49,16 @@ class Smo(Working):
                 f"`kernel=precomputed` takes the square matrix of all training rows, and this one is {problem.rows} x "
                 f"{problem.features}; give K(X, X)"
             )
+
+    def _check_hard(self, problem: Problem) -> None:
+        if problem.numeric:
+            raise Refusal(
+                "a kernel machine does not interpolate", "give a finite C, as `C=1e4` with `loss=absolute_error`"
+            )
+        if problem.joint:
+            raise Refusal(f"{self.called} does not find one hard margin of all classes", "use `multiclass=ovr`")
+        if not (has(problem.loss, "has_hard_margin") and problem.loss.has_hard_margin()):
+            raise Refusal(f"the loss {called(problem.loss)} has no hard margin", "use `loss=hinge`")
 
     def serves(self, penalty: Penalty, free: bool) -> bool:
         return isinstance(penalty, LpSquare)

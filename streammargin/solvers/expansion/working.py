@@ -18,6 +18,7 @@ from streammargin.solvers.expansion.machine import SHARE, Machine
 from streammargin.solvers.expansion.memory import Memory
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.best import best_figures
+from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.roles import new as fresh
 
 FIRST, MORE = 2048, 512  # rows drawn for the first steps, and the least that a later read adds
@@ -99,7 +100,7 @@ class Working(Machine):
         if whole:
             self.freeze(problem, state)
         figures = best_figures(problem, state.best)
-        gaps = np.array([math.inf if one.gap is None else one.gap for one in figures])
+        gaps = np.array([_gap(one) for one in figures])
         certificate = figures if state.number > 1 or whole else None
         still = whole and not state.joined and bool(state.idle[active].all())
         wrong = state.wrong.copy() if problem.compared else None
@@ -139,10 +140,16 @@ class Working(Machine):
             coming = state.rows.pieces.pop(NEW)._replace(beside=())
             state.rows.pieces[WORKING] = add(state.rows.pieces.get(WORKING), coming)
         state.held, state.columns, state.forms = fresh(Held, problem), None, None
-        gaps = [one.gap for one in best_figures(problem, state.best)]
-        goals = [COARSE if gap is None else min(COARSE, max(INNER * gap, SHARE * problem.tol)) for gap in gaps]
+        gaps = [_gap(one) for one in best_figures(problem, state.best)]
+        goals = [min(COARSE, max(INNER * gap, SHARE * problem.tol)) for gap in gaps]
         state.goal = np.array(goals) if state.number > 1 else np.full(problem.groups, COARSE)
         state.gaps[:], state.idle[:] = math.inf, False
+
+
+def _gap(figures: Figures) -> float:
+    """The relative gap, or that of the margin; inf where there is none yet."""
+    gap = figures.margin_gap if figures.gap is None else figures.gap
+    return math.inf if gap is None else gap
 
 
 def _too_small(problem: Problem, rows: int) -> BudgetError:

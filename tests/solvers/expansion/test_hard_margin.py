@@ -1,0 +1,128 @@
+"""The hard margin of a kernel machine: against scikit-learn's SVC, an interior-point method, and rows that overlap."""
+
+import math
+
+import clarabel
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from conftest import write_h5
+from reference import machines
+from reference.sources import CountingSource
+
+import streammargin as sm
+from streammargin.verification import verify
+
+RANDOM = np.random.default_rng(0)
+X = RANDOM.standard_normal((120, 4))
+Y = np.where(X[:, 0] * X[:, 1] > 0.0, 1, -1)
+WORDS = ("rbf:0.3", "poly:2,gamma=0.5,coef0=1", "rbf:0.1,weight=2+linear")
+
+
+def largest_margin(K, y, free):
+    """min_i y_i (f_i + c) / ||w|| at its largest: 1 / ||w|| of the least w with y (f + c) >= 1, by the conic solver."""
+    values, vectors = np.linalg.eigh(K)
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    n = len(y)
+    P = sp.csc_matrix(np.diag([1.0] * n + [0.0]))
+    A = -np.column_stack([y[:, None] * root, y if free else 0.0 * y])
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    solver = clarabel.DefaultSolver(
+        P, np.zeros(n + 1), sp.csc_matrix(A), -np.ones(n), [clarabel.NonnegativeConeT(n)], settings
+    )
+    return 1.0 / math.sqrt(2.0 * solver.solve().obj_val)
+
+
+@pytest.mark.parametrize("free", [True, False])
+@pytest.mark.parametrize("word", WORDS)
+def test_the_largest_margin_is_that_of_an_interior_point_method(word, free):
+    K = machines.matrix(word.replace(",weight=2", ""), X, X)
+    if "weight" in word:
+        K = K + machines.matrix("rbf:0.1", X, X)
+    best = largest_margin(K, Y, free)
+    for options in ({}, {"loss": "squared_hinge"}, {"sample_weight": RANDOM.uniform(0.5, 2.0, len(Y))}):
+        result = sm.train((X, Y), kernel=word, C=math.inf, bias="free" if free else None, tol=1e-5, **options)
+        found = result.certificate
+        assert result.converged and found.mistakes == 0 and found.margin_gap <= 1e-5
+        assert found.margin_lower <= best * (1 + 1e-7) and found.margin_upper >= best * (1 - 1e-7)
+    scores = Y * result.model.decision_function(X)
+    assert scores.min() == pytest.approx(1.0, rel=1e-6) and np.quantile(scores, 0.1) < 1.001
+    assert result.model.evaluate((X, Y))["margin"] == pytest.approx(found.margin_lower, rel=1e-7)
+
+
+def test_it_is_that_of_svc_at_a_large_C():
+    svm = pytest.importorskip("sklearn.svm")
+    peer = svm.SVC(kernel="rbf", gamma=0.3, C=1e6, tol=1e-6).fit(X, Y)
+    K = machines.matrix("rbf:0.3", peer.support_vectors_, peer.support_vectors_)
+    margin = 1.0 / math.sqrt((peer.dual_coef_ @ K @ peer.dual_coef_.T).item())
+    ours = sm.KernelMarginClassifier(kernel="rbf:0.3", C=math.inf, tol=1e-6).fit(X, Y)
+    assert ours.certificate_.margin_lower == pytest.approx(margin, rel=1e-4)
+    assert set(ours.support_) <= set(np.flatnonzero(np.abs(Y * ours.decision_function(X) - 1.0) < 1e-3))
+
+
+def test_rows_on_disk_are_read_a_few_times(tmp_path):
+    """The working set grows by the rows that violate most; a stop goes on to the same bits."""
+    random = np.random.default_rng(1)
+    rows = random.standard_normal((6000, 4)).astype(np.float32)
+    y = np.where((rows**2).sum(axis=1) > 3.5, 1, -1)
+    rows = np.where(np.abs((rows**2).sum(axis=1) - 3.5)[:, None] < 0.2, rows * 1.5, rows).astype(np.float32)
+    y = np.where((rows**2).sum(axis=1) > 3.5, 1, -1)
+    source = CountingSource(rows, y, np.linspace(0, 6000, 7).astype(int))
+    options = {"kernel": "rbf:0.3", "C": math.inf, "bias": "free", "memory": "40M"}
+    result = sm.train(source, **options)
+    whole = sm.train((rows, y), **options | {"memory": "1G"})
+    assert result.converged and result.passes <= 14 and whole.converged
+    assert result.certificate.margin_lower <= whole.certificate.margin_upper
+    assert whole.certificate.margin_lower <= result.certificate.margin_upper
+    first = sm.train(source, **options, checkpoint=str(tmp_path), passes=3)
+    again = sm.train(source, **options, checkpoint=str(tmp_path))
+    straight = sm.train(source, **options, checkpoint=str(tmp_path / "straight"))
+    assert not first.converged and again.converged
+    for name, array in straight.model.answer.arrays().items():
+        assert np.array_equal(again.model.answer.arrays()[name], array)
+
+
+@pytest.mark.parametrize("bias", ["free", None])
+def test_that_nothing_separates_is_proven(bias):
+    rows, y = np.vstack([X, X[:1]]), np.append(Y, -Y[0])
+    result = sm.train((rows, y), kernel="rbf:0.3", C=math.inf, bias=bias)
+    assert result.reason == "not_separable" and not result.converged
+    assert 0.0 <= result.certificate.margin_upper < 1e-5 and result.certificate.mistakes >= 1
+
+
+def test_several_classes_and_verification(tmp_path):
+    classes = np.argmax(X[:, :3], axis=1)
+    data, model = write_h5(tmp_path / "a.h5", X, classes), str(tmp_path / "m.npz")
+    result = sm.train(data, kernel="rbf:0.3", C=math.inf, bias="free")
+    assert result.converged and result.model.evaluate((X, classes))["mistakes"] == 0
+    result.model.save(model)
+    assert not [check for check in verify(model, data) if check.agrees is False]
+    arrays = dict(np.load(model))
+    arrays["dual_coef"][0, 0] *= 1.01
+    np.savez(model, **arrays)
+    assert [check for check in verify(model, data) if check.agrees is False]
+
+
+def test_precomputed_values_and_a_users_kernel_are_verified(tmp_path):
+    K = machines.matrix("rbf:0.3", X, X)
+    for number, options in enumerate(({"C": 3.0}, {"C": math.inf, "bias": "free"})):
+        data, model = write_h5(tmp_path / f"{number}.h5", K, Y), str(tmp_path / f"{number}.npz")
+        sm.train(data, kernel="precomputed", **options).model.save(model)
+        assert not [check for check in verify(model, data) if check.agrees is False]
+        arrays = dict(np.load(model))
+        arrays["dual_coef"][0, 3] *= 1.01
+        np.savez(model, **arrays)
+        assert [check for check in verify(model, data) if check.agrees is False]
+
+    class Laplacian(sm.kernels.Kernel):
+        """exp(-sum |x - z| / 4)."""
+
+        definite = True
+
+        def gram(self, X, Z):
+            return np.exp(-np.abs(X[:, None] - Z[None]).sum(axis=2) / 4.0)
+
+    data, model = write_h5(tmp_path / "a.h5", X, Y), str(tmp_path / "a.npz")
+    sm.train(data, kernel=Laplacian(), C=10.0).model.save(model)
+    assert not [check for check in verify(model, data) if check.agrees is False]

@@ -13,8 +13,8 @@ from streammargin.penalties.lp import LpSquare
 from streammargin.rows.blocks import Block, DenseBlock
 from streammargin.solvers.base import PassReport, Share
 from streammargin.solvers.expansion.found import SmoState
-from streammargin.solvers.expansion.machine import given
 from streammargin.solvers.expansion.matrices import check_all_symmetric
+from streammargin.solvers.expansion.values import given
 from streammargin.solvers.expansion.working import Working
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.visits import Visit

@@ -14,8 +14,9 @@ from streammargin.solvers.cache.rows import Coming, add, choose
 from streammargin.solvers.expansion.columns import Held
 from streammargin.solvers.expansion.form import form_of
 from streammargin.solvers.expansion.found import NEW, WORKING, SmoState
-from streammargin.solvers.expansion.machine import SHARE, Machine
+from streammargin.solvers.expansion.machine import Machine
 from streammargin.solvers.expansion.memory import Memory
+from streammargin.solvers.expansion.steps import SHARE
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.best import best_figures
 from streammargin.solvers.proof.figures import Figures

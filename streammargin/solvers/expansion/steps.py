@@ -1,0 +1,128 @@
+"""Rounds of steps of a machine of any kernel, on all rows in memory or on some of them."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from streammargin.compiled import smo as steps
+from streammargin.kernels.base import Kernel
+from streammargin.points.expansion import alone
+from streammargin.rows.blocks import Block
+from streammargin.solvers.base import Share
+from streammargin.solvers.cache.rows import Kept as KeptRows
+from streammargin.solvers.expansion.columns import Columns
+from streammargin.solvers.expansion.form import Form, form_of
+from streammargin.solvers.expansion.found import SUPPORT, SmoState, rows_of, set_found
+from streammargin.solvers.expansion.memory import Memory
+from streammargin.solvers.expansion.rounds import make_round
+from streammargin.solvers.expansion.values import Values, given
+from streammargin.solvers.problem import Problem
+
+SHARE = 0.5  # of the tolerance: the estimated gap that a pass aims at
+PASS_ROUNDS = 200  # most rounds of a pass, for each line
+HARD_ROUNDS = 50  # of a hard margin, which nothing may separate: a certificate tells
+
+
+class Steps(Values):
+    """Rounds of a pass, until the estimated gap of each line is where a certificate is worth it."""
+
+    def begin_pass(self, problem: Problem, state: SmoState, active: np.ndarray) -> None:
+        if state.number == 1:
+            self.largest_value(problem, state)
+        state.begun = state.part = state.seen = 0
+        state.ended = state.skipping = False
+        if problem.resident:
+            self._aim(problem, state)
+
+    def _aim(self, problem: Problem, state: SmoState) -> None:
+        state.goal = np.minimum(state.goal, SHARE * problem.tol)
+        state.gaps[:], state.idle[:] = math.inf, False
+
+    def round(self, problem: Problem, state: SmoState, active: np.ndarray, rows: np.ndarray | None) -> Share:
+        """A round of the line that is farthest from its goal, on these rows, None: all; the share that is done."""
+        left = [k for k in active.tolist() if not state.idle[k] and state.gaps[k] > state.goal[k]]
+        if not left or state.begun >= (HARD_ROUNDS if problem.hard else PASS_ROUNDS) * active.size:
+            return None
+        k = max(left, key=lambda one: (state.gaps[one] / state.goal[one], -one))
+        assert state.columns is not None
+        form, every = self._form(problem, state, k, rows), slice(None) if rows is None else rows
+        f, b = state.scores[k, every], state.alpha[k, every]  # views of all rows, copies of some
+        random = np.random.default_rng((problem.seed, k, state.rounds))
+        now = make_round(form, problem.loss, problem.free, state.columns, f, b, state.goal[k], state.rounds, random)
+        if rows is not None:
+            state.scores[k, rows], state.alpha[k, rows] = f, b
+        state.begun += 1
+        state.rounds += 1
+        state.gaps[k], state.violations[k] = now.gap, now.violation
+        state.multiplications += now.multiplications
+        value = self.largest_value(problem, state)
+        state.indefinite |= not given(problem).definite and now.curvature < -1e-5 * value
+        settled = now.violation <= problem.tol and not given(problem).definite
+        state.idle[k] = not now.left or settled
+        return state.begun / (state.begun + 20.0 * active.size)
+
+    def _form(self, problem: Problem, state: SmoState, k: int, rows: np.ndarray | None) -> Form:
+        """The form of a line, on these rows; it is kept until the rows change."""
+        if state.forms is None:
+            state.forms = {}
+        if k not in state.forms:
+            state.forms[k] = form_of(problem, state.labels if rows is None else state.labels.of(rows), k)
+        return state.forms[k]
+
+    def columns_of(
+        self, problem: Problem, state: SmoState, block: Block, numbers: np.ndarray
+    ) -> Columns:  # fmt: skip
+        """The cache of the columns of these rows, with these numbers."""
+        if state.columns is None:
+            dtype = self._dtype(problem, state)
+            slots = Memory.of(problem).slots(numbers.size, dtype.itemsize)
+            rows = alone(block._replace(bias=0.0))
+            state.columns = Columns(state.held, self.kernel_of(problem, state), rows, numbers, slots, dtype)
+        return state.columns
+
+    def skip_remaining(self, problem: Problem, state: SmoState) -> None:
+        state.skipping = True
+
+    def mistakes(self, problem: Problem, state: SmoState, active: np.ndarray) -> int:
+        """Rows on the wrong side of the active lines, by the scores as they are known."""
+        found = 0
+        for k in active.tolist() if problem.counts else []:
+            form = form_of(problem, state.labels, k)
+            up, down = form.bounds(state.scores[k], state.alpha[k])
+            constant = 0.5 * (up + down) if problem.free and math.isfinite(up + down) else 0.0
+            at = constant, form.sign, form.target, form.caps, 0.0
+            found += int(steps.losses_at(problem.loss, state.scores[k], 1.0, *at)[2])
+        return found
+
+    def freeze(self, problem: Problem, state: SmoState) -> None:
+        """Take the coefficients as they are for the next certificate, and keep their rows."""
+        kernel = self.kernel_of(problem, state)
+        if problem.free:
+            for k in range(problem.count):
+                _balance(form_of(problem, state.labels, k), state.alpha[k])
+        numbers = np.flatnonzero(state.alpha.any(axis=0))
+        if rows_of(state, kernel, numbers[:1]) is None:
+            return  # of a training that was resumed, and ends before it reads a row
+        set_found(state.frozen, numbers, state.alpha[:, numbers], np.zeros(problem.count))
+        state.expansion = None
+        self._keep_rows(problem, state, kernel)
+
+    def _keep_rows(self, problem: Problem, state: SmoState, kernel: Kernel) -> None:
+        """Copies of the rows of both expansions; out of core those of steps are copies already."""
+        if problem.resident and not kernel.of_numbers:
+            both = np.union1d(state.frozen.numbers, state.best_point.numbers)
+            rows = rows_of(state, kernel, both)
+            if rows is not None and both.size:
+                state.rows.pieces[SUPPORT] = KeptRows(both, rows)
+
+
+def _balance(form: Form, b: np.ndarray) -> None:
+    """Make the coefficients add up to 0 again, where rounding has moved their sum."""
+    for _ in range(3):
+        drift = math.fsum(b)
+        inside = (form.low < b - drift) & (b - drift < form.high) & (b != 0.0) & (form.low < b) & (b < form.high)
+        if drift == 0.0 or not inside.any():
+            return
+        b[np.argmax(np.where(inside, np.abs(b), -1.0))] -= drift

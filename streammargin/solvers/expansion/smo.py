@@ -51,10 +51,6 @@ class Smo(Working):
             )
 
     def _check_hard(self, problem: Problem) -> None:
-        if problem.numeric:
-            raise Refusal(
-                "a kernel machine does not interpolate", "give a finite C, as `C=1e4` with `loss=absolute_error`"
-            )
         if problem.joint:
             raise Refusal(f"{self.called} does not find one hard margin of all classes", "use `multiclass=ovr`")
         if not (has(problem.loss, "has_hard_margin") and problem.loss.has_hard_margin()):

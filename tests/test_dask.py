@@ -125,6 +125,22 @@ def test_text_labels_are_sent_to_each_worker_once(client, files, monkeypatch):
     assert bits(sm.dask.train(client, files, **NEEDED)) == bits(large)
 
 
+def test_an_order_has_no_hessian(client, tmp_path, monkeypatch):
+    """The one where the last step began is of who decides; no worker needs it."""
+    random, sizes = np.random.default_rng(3), []
+    X = random.standard_normal((2000, 200)).astype(np.float32)
+    path = write_h5(tmp_path / "wide.h5", X, (X[:, 0] + random.standard_normal(2000) > 0).astype(int))
+    ask = on_cluster.Cluster._ask
+
+    def asked(self, round_, address, shards, task):
+        sizes.append(len(task.order))
+        ask(self, round_, address, shards, task)
+
+    monkeypatch.setattr(on_cluster.Cluster, "_ask", asked)
+    sm.dask.train(client, path, **NEEDED)
+    assert sizes and max(sizes) < 201 * 201 * 8 / 4
+
+
 def forgetful(task):
     """A task whose workers forget what was sent to them, at the second time."""
 

@@ -42,6 +42,7 @@ class Role(Enum):
 
     ROWS = "rows"  # each holder has the entries of its rows
     SHARED = "shared"  # the same for all
+    KEPT = "kept"  # of who decides between two reads; no holder needs it
     SUM = "sum"  # each sums over its rows; merged by addition
     GIVEN = "given"  # passed to each; not saved
     SCRATCH = "scratch"  # temporary; not saved
@@ -49,6 +50,7 @@ class Role(Enum):
 
 Rows = Annotated[NDArray[T], Role.ROWS]  # (K, n) unless `of` says otherwise
 Shared = Annotated[NDArray[T], Role.SHARED]  # (K, d+1)
+Kept = Annotated[NDArray[T], Role.KEPT]  # (K, d+1)
 Sum = Annotated[NDArray[T], Role.SUM]  # (K, d+1)
 Lists = Annotated[list[NDArray[T]], Role.SHARED]  # K arrays (m,), initially empty, that grow
 Count = Annotated[int, Role.SUM]
@@ -79,7 +81,7 @@ TRIALS = Axis(lambda problem: problem.trials, name="trials")
 ALL = slice(None)  # all columns
 Names: TypeAlias = tuple[str, ...]  # of fields
 Columns: TypeAlias = tuple[int, ...] | slice
-AXES = {Role.ROWS: (K, N), Role.SHARED: (K, W), Role.SUM: (K, W)}
+AXES = {Role.ROWS: (K, N), Role.SHARED: (K, W), Role.KEPT: (K, W), Role.SUM: (K, W)}
 
 
 @dataclass(frozen=True)
@@ -414,16 +416,20 @@ def beside(state: S, names: Names = ()) -> S:
 def sent(state: S, names: Names = ()) -> S:
     """What somebody elsewhere needs to make a state with sums of their own, as `beside`: without these sums.
 
-    Nothing is sent of labels and scratch.
+    Nothing is sent of labels and scratch, nor of what is kept where all sums are.
     """
+    return _sent(state, _of_sums(_kind(state), names))
+
+
+def _sent(state: S, own: tuple[Entry, ...]) -> S:
+    """`sent`; own: the entries with sums."""
     made: S = object.__new__(type(state))
-    own = _of_sums(_kind(state), names)
     for entry in entries(type(state)):
         value = getattr(state, entry.name)
-        if entry.role in (Role.GIVEN, Role.SCRATCH):
+        if entry.role in (Role.GIVEN, Role.SCRATCH, Role.KEPT):
             value = None
-        elif entry in own and entry.kind == "part":
-            value = sent(value)
+        elif entry.kind == "part":
+            value = _sent(value, _of_sums(_kind(value)) if entry in own else ())
         elif entry in own and entry.kind == "array":
             value = Array(value.shape, value.dtype)
         setattr(made, entry.name, value)

@@ -26,7 +26,7 @@ from streammargin.solvers.newton.bound import Looking, begin_look, look_report
 from streammargin.solvers.newton.subproblem import direction
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.rounding import blur
-from streammargin.solvers.roles import K, Shared, Sum, W, f8, i8, of, state
+from streammargin.solvers.roles import K, Kept, Shared, Sum, W, f8, i8, of, state
 from streammargin.solvers.softness import LEAST_FALL, may_soften, share_of_softness
 from streammargin.solvers.state import labels_of
 from streammargin.solvers.visits import Visit
@@ -47,13 +47,13 @@ class Begun:
     newton (K, d+1): the Newton step; active (K,): rows with a slope.
     """
 
-    w: Shared[f8]
-    softness: Shared[f8] = of(K)
-    gradient: Shared[f8]
-    newton: Shared[f8]
-    drift: Shared[f8]
-    H: Shared[f8] = of(K, *2 * [W.where(lambda problem: not smooth(problem.loss))])
-    active: Shared[i8] = of(K)
+    w: Kept[f8]
+    softness: Kept[f8] = of(K)
+    gradient: Kept[f8]
+    newton: Kept[f8]
+    drift: Kept[f8]
+    H: Kept[f8] = of(K, *2 * [W.where(lambda problem: not smooth(problem.loss))])
+    active: Kept[i8] = of(K)
 
 
 @state

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from conftest import write_h5
 
 import streammargin as sm
@@ -197,8 +198,6 @@ def test_what_workers_do_not_serve_is_refused(client, files, options, message):
 
 
 def test_rows_of_text_are_refused(client, tmp_path):
-    import scipy.sparse as sp
-
     X = sp.random_array((300, 5000), density=0.01, format="csr", rng=np.random.default_rng(1), dtype=np.float32)
     path = write_h5(tmp_path / "text.h5", sp.csr_matrix(X), np.arange(300) % 2)
     with pytest.raises(sm.UsageError, match="5001 x 5001 numbers, and 4000 is the most; rows of so many columns"):
@@ -224,6 +223,19 @@ def test_a_table_is_spooled_once_to_where_workers_read_it(client, rows, tmp_path
     found = sm.dask.train(client, tmp_path / "rows.csv", y="y", positive=1, spool=str(tmp_path), **NEEDED)
     alone = sm.train(str(tmp_path / "rows.csv"), y="y", positive=1, spool=str(tmp_path), **NEEDED)
     assert found.certificate.primal == pytest.approx(alone.certificate.primal, rel=2e-4)
+
+
+def test_h5ad_files_are_shards(client, rows, tmp_path):
+    anndata, pd = pytest.importorskip("anndata"), pytest.importorskip("pandas")
+    X, y = rows
+    paths = []
+    for k, part in enumerate(np.array_split(np.arange(len(X)), 3)):
+        obs = pd.DataFrame({"kind": pd.Categorical(np.array(["a", "b", "c"])[y[part]])}, index=list(map(str, part)))
+        paths.append(str(tmp_path / f"{k}.h5ad"))
+        anndata.AnnData(sp.csr_matrix(X[part]), obs=obs).write_h5ad(paths[-1])
+    found = sm.dask.train(client, paths, y="kind", **NEEDED)
+    assert found.model.classes_.tolist() == ["a", "b", "c"]
+    assert found.certificate.primal == pytest.approx(sm.train(paths, y="kind", **NEEDED).certificate.primal, rel=2e-4)
 
 
 def test_a_checkpoint_goes_on_with_another_number_of_workers(client, files, tmp_path, monkeypatch):

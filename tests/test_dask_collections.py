@@ -21,7 +21,7 @@ import pandas as pd
 import scipy.sparse as sp
 from clusters import NEEDED, bits, killing, on_one_worker
 
-from streammargin.dask import pieces
+from streammargin.dask import partitions, pieces
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning"),
@@ -186,6 +186,32 @@ def test_a_value_that_is_no_number_is_named_by_partition_and_row(client, frame, 
     bad = frame.assign(**{column: [values[0]] * 1500 + [values[1]] + [values[0]] * 1499})
     with pytest.raises(sm.DataError, match=message):
         sm.dask.train(client, dd.from_pandas(bad, npartitions=2), **NEEDED)
+
+
+@pytest.mark.parametrize("kind", ["file", "files", "folder"])
+def test_parquet_is_read_by_the_workers(client, frame, kind, tmp_path, monkeypatch):
+    """Row groups become pieces, or each file of a folder; the answer is that of the frame in these partitions."""
+    monkeypatch.setattr(partitions, "MANY", 20_000)
+    path, ends = tmp_path / "rows.parquet", ENDS
+    if kind == "file":
+        frame.to_parquet(path, row_group_size=250)
+        ends, data = [*range(0, 3000, 500), 3000], str(path)
+    elif kind == "files":
+        data = [str(tmp_path / f"{k}.parquet") for k in range(5)]
+        for name, (first, stop) in zip(data, pairwise(ENDS), strict=True):
+            frame.iloc[first:stop].to_parquet(name)
+    else:
+        path.mkdir()
+        for k, (first, stop) in enumerate(pairwise(ENDS)):
+            frame.iloc[first:stop].to_parquet(path / f"part-{k}.parquet")
+        data = str(path)
+    made = dd.from_delayed([dask.delayed(frame.iloc[first:stop]) for first, stop in pairwise(ends)])
+    found = sm.dask.train(client, data, valid=data, **NEEDED)
+    assert bits(found)[:2] == bits(sm.dask.train(client, made, **NEEDED))[:2]
+    assert found.certificate.valid_error == pytest.approx(found.certificate.train_error)
+    frame.assign(a=frame.a.where(frame.index != 2999)).to_parquet(tmp_path / "gap.parquet", row_group_size=250)
+    with pytest.raises(sm.DataError, match=r"the files, .*row 2999, column a: the value is missing"):
+        sm.dask.train(client, tmp_path / "gap.parquet", **NEEDED)
 
 
 def test_weights_of_rows_and_several_columns_of_labels(client, rows):

@@ -21,7 +21,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
+from dask import delayed
 from distributed import Client, LocalCluster
 
 import streammargin as sm
@@ -81,7 +83,7 @@ def bits(result: sm.TrainResult) -> str:
     return hashlib.sha256(result.model.coef_.tobytes()).hexdigest()[:8]
 
 
-def measured(client: Client, path: str, **options: Any) -> tuple[sm.TrainResult, float, str]:
+def measured(client: Client, path: Any, **options: Any) -> tuple[sm.TrainResult, float, str]:
     """(result, seconds, what each worker read and computed), once kernels are compiled."""
     dask.train(client, path, memory=MEMORY, passes=2, **options)
     before, started = client.run(used), time.perf_counter()
@@ -118,10 +120,11 @@ def table_of_overhead(folder: Path) -> None:
             for columns in (50, 200):
                 path, each = rows_of(folder, 4000, columns), []
                 for _ in range(6):
-                    found = dask.train(client, path, memory=MEMORY, tol=1e-6)
+                    found = dask.train(client, path, memory=MEMORY, tol=1e-9, passes=40)
                     each.append([1e3 * event["seconds"] for event in found.history if event["event"] == "pass_end"])
                 known = [ms for one in each[1:] for ms in one]  # the first one compiles
-                print(f"| {columns} | {count} | {len(known)} | {statistics.median(known):.0f} | {max(known):.0f} |")
+                print(f"| {columns} | {count} | {len(known)} | {statistics.median(known):.0f} | {max(known):.0f} |",
+                      flush=True)  # fmt: skip
     plan.EVEN_BYTES = even
 
 
@@ -140,20 +143,32 @@ class Kills:
             self.done = True
 
 
+def batch_of(path: str, start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
+    with h5py.File(path) as file:
+        return file["X"][start:stop], file["y"][start:stop]
+
+
 def table_of_kills(folder: Path, rows: int, kills: int) -> None:
-    chance, path = random.Random(1), rows_of(folder, rows, 50)
-    with workers(2) as client:
-        whole, _, _ = measured(client, path)
-        same, seconds = 0, []
-        for number in range(kills):
-            client.wait_for_workers(2)
-            ending, started = Kills(client, 1 + number % 12, chance), time.perf_counter()
-            result = dask.train(client, path, memory=MEMORY, tol=1e-4, should_stop=ending)
-            seconds.append(time.perf_counter() - started)
-            same += bits(result) == bits(whole) and result.certificate == whole.certificate
-            print(f"kill {number + 1}: {'killed' if ending.done else 'ended before'}, {seconds[-1]:.1f} s", flush=True)
-    print(f"{same} of {kills} trainings of {rows:,} x 50 with a kill have the bits of the one without")
-    print(f"median {statistics.median(seconds):.1f} s, most {max(seconds):.1f} s")
+    """Of a file, and of Delayed batches of it, which the workers write to their disks, and again after a kill."""
+    path = rows_of(folder, rows, 50)
+    batches = [delayed(batch_of)(path, start, min(rows, start + 60_000)) for start in range(0, rows, 60_000)]
+    print("| rows | kills | the same bits | s without: with a kill, the median; the most |")
+    print("|---|---|---|---|")
+    for name, data in (("a file", path), ("Delayed batches", batches)):
+        chance = random.Random(1)
+        with workers(2) as client:
+            whole, alone, _ = measured(client, data)
+            same, seconds, done = 0, [], 0
+            while done < kills:
+                client.wait_for_workers(2)
+                ending, started = Kills(client, chance.randrange(1, 12), chance), time.perf_counter()
+                result = dask.train(client, data, memory=MEMORY, tol=1e-4, should_stop=ending)
+                if ending.done:  # else the training was over before
+                    done += 1
+                    seconds.append(time.perf_counter() - started)
+                    same += bits(result) == bits(whole) and result.certificate == whole.certificate
+        times = f"{alone:.1f}: {statistics.median(seconds):.1f}; {max(seconds):.1f}"
+        print(f"| {rows:,} x 50, {name} | {kills} | {same} | {times} |", flush=True)
 
 
 def main() -> None:
@@ -161,11 +176,16 @@ def main() -> None:
     parser.add_argument("folder", metavar="FOLDER", type=Path)
     parser.add_argument("--rows", type=int, default=2_000_000, help="rows of 50 columns (default: %(default)s)")
     parser.add_argument("--kills", type=int, default=30)
+    parser.add_argument("--tables", default="rounds,overhead,kills", help="those to make (default: %(default)s)")
     given = parser.parse_args()
     given.folder.mkdir(exist_ok=True)
-    table_of_rounds(given.folder, given.rows)
-    table_of_overhead(given.folder)
-    table_of_kills(given.folder, given.rows // 4, given.kills)
+    tables = given.tables.split(",")
+    if "rounds" in tables:
+        table_of_rounds(given.folder, given.rows)
+    if "overhead" in tables:
+        table_of_overhead(given.folder)
+    if "kills" in tables:
+        table_of_kills(given.folder, given.rows // 4, given.kills)
 
 
 if __name__ == "__main__":  # workers import this file

@@ -1,14 +1,26 @@
-"""The partitions of a collection of dask, in order: each becomes a frame, batches of rows, or a list of these."""
+"""The partitions of a collection of dask, in order: each becomes a frame, batches of rows, or a list of these.
+
+Parquet has partitions, too: some row groups, or a file of a folder.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import dask
 import numpy as np
 
 from streammargin.errors import UsageError
+from streammargin.sources.open import is_path
+from streammargin.tables.formats import FOLDER, PARQUET, format_of
+from streammargin.tables.readers import arrow
+from streammargin.tables.readers.base import Reader
+from streammargin.tables.readers.room import USUAL
+
+MANY = 64 << 20  # bytes of row groups, as stored without compression, that become a piece
 
 
 class Partitions(NamedTuple):
@@ -32,12 +44,57 @@ def is_collection(data: object) -> bool:
     return dask.is_dask_collection(data)
 
 
+class Groups(NamedTuple):
+    """Some row groups of a Parquet file; chosen: which, or which file of a folder."""
+
+    path: str
+    chosen: slice
+    folder: bool
+
+    def reader(self) -> Reader:
+        """The reader of these. Raises DataError, InputMissingError."""
+        return (arrow.of_folder if self.folder else arrow.of_parquet)(self.path, USUAL, self.chosen)
+
+
+def is_parquet(data: object) -> bool:
+    """Whether these are the path of a Parquet file or of a folder of these, or a list of such paths."""
+    paths = data if isinstance(data, list) else [data]
+    return bool(paths) and all(is_path(path) and format_of(path) in (PARQUET, FOLDER) for path in paths)
+
+
+def _of_parquet(name: str, paths: list[Any]) -> Partitions:
+    """Row groups of at least MANY bytes that follow each other, and each file of a folder."""
+    parts = [part for path in paths for part in (_of_folder(path) if os.path.isdir(path) else _of_file(path))]
+    reader = (arrow.of_folder if os.path.isdir(paths[0]) else arrow.of_parquet)(paths[0])
+    return Partitions(name, [dask.delayed(part, traverse=False) for part in parts], list(reader.columns))
+
+
+def _of_folder(path: str) -> list[Groups]:
+    return [Groups(path, slice(k, k + 1), True) for k in range(len(arrow.of_folder(path).files()))]
+
+
+def _of_file(path: str) -> list[Groups]:
+    from pyarrow import parquet
+
+    with arrow.damage(path), parquet.ParquetFile(path) as file:
+        ends, size = [0], 0
+        for group in range(file.num_row_groups):
+            size += file.metadata.row_group(group).total_byte_size
+            if size >= MANY or group == file.num_row_groups - 1:
+                ends, size = [*ends, group + 1], 0
+    return [Groups(path, slice(*pair), False) for pair in pairwise(ends)]
+
+
 def partitions(data: Any, y: Any, weight: Any, held_out: bool) -> Partitions:
-    """The partitions of such rows. y, weight: labels and weights of them, where these are no names.
+    """The partitions of such rows, or of Parquet. y, weight: labels and weights of them, where these are no names.
 
     Raises UsageError where they do not fit the rows.
     """
     which = "the held-out " if held_out else "the "
+    if is_parquet(data):
+        if y is not None or weight is not None:
+            raise UsageError("the labels and weights of Parquet are columns; name them with `y` and `sample_weight`")
+        return _of_parquet(f"{which}files", data if isinstance(data, list) else [data])
     if isinstance(data, tuple):
         if len(data) != 2 or y is not None:
             raise UsageError("rows of dask are X, or the pair (X, y); give the labels once, and weights apart")

@@ -16,7 +16,7 @@ from distributed.comm import parse_address, parse_host_port
 
 from streammargin.api import checked, train_by
 from streammargin.dask.cluster import Cluster
-from streammargin.dask.partitions import is_collection, partitions
+from streammargin.dask.partitions import is_collection, is_parquet, partitions
 from streammargin.dask.spool import Spool
 from streammargin.dask.write import How
 from streammargin.driver.events import Listener
@@ -45,8 +45,8 @@ def train(
     client : distributed.Client
         Its workers open the files themselves, and read a block at a time, within `memory` each.
     data : path, list of paths, pattern such as "/shared/part-*.h5", or a collection of dask
-        Files of rows that all workers see under the same path. They are shards of one data set. Of a collection, each
-        worker computes its partitions once. It writes their rows to its local directory, or to `spool`, a folder that
+        Files of rows that all workers see under the same path. They are shards of one data set. Of Parquet, and of a
+        collection, each worker reads or computes its partitions once. It writes their rows to its local directory, or to `spool`, a folder that
         all workers share. Collections are a DataFrame (`y`: the column of the labels, or a Series); the pair (X, y) of
         Arrays or of a DataFrame and a Series; a Bag of frames or of batches (X, y) or (X, y, sample_weight); and a list
         of Delayed ones. `valid` may be a collection as well.
@@ -78,19 +78,20 @@ def train_on(
     with contextlib.ExitStack() as stack:
         spool = stack.enter_context(contextlib.closing(Spool(client, options.spool)))
         how = None
-        if is_collection(data):
+        if not is_collection(data):
+            data = _files(data)
+        if is_collection(data) or is_parquet(data):
             data, how, options = _spooled(stack, spool, data, options)
         else:
-            data = _files(data)
             if options.spool is None and (is_table(data) or is_matrix(data)):
                 raise UsageError(
-                    "workers read HDF5 files; give `spool=DIR` on a file system that all of them share: the rows are "
-                    "written there once"
+                    "workers read HDF5 and Parquet; give `spool=DIR` on a file system that all of them share: the rows "
+                    "are written there once"
                 )
-        if is_collection(options.valid):
-            options = replace(options, valid=_held_out(stack, spool, how, options))
-        elif options.valid is not None and is_path(options.valid):
+        if options.valid is not None and is_path(options.valid):
             options = replace(options, valid=os.path.abspath(options.valid))
+        if is_collection(options.valid) or (how is not None and is_parquet(options.valid)):
+            options = replace(options, valid=_held_out(stack, spool, how, options))
         return train_by(data, options, listeners, should_stop, functools.partial(Cluster, client, spool))
 
 

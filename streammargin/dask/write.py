@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from distributed import get_worker
 
+from streammargin.dask.partitions import Groups
 from streammargin.dask.pieces import Written, place, written
 from streammargin.errors import DataError, StreamMarginError, UsageError
 from streammargin.sources.hdf5.from_batches import write_batches
@@ -71,6 +72,9 @@ def _items(data: Any, part: Part) -> list[Any]:
 
 def reader_of(data: Any, part: Part) -> Reader | None:
     """A reader of the frames of a partition; None where it has no rows, or batches."""
+    if isinstance(data, Groups):
+        found = data.reader()
+        return found if found.count != 0 else None
     items = _items(data, part)
     if not items or not is_table(items[0]):
         return None

@@ -21,6 +21,7 @@ from streammargin.wording import one_line
 
 ROWS = 1 << 14  # of a batch, at most
 BUFFER = 1 << 17  # bytes that are read at a time of a column of Parquet
+ALL = slice(None)
 VIEW = "string_view"  # a type that older releases of Arrow lack
 
 
@@ -42,7 +43,8 @@ def damage(path: str) -> Iterator[None]:
 class Batches(Reader):
     """A table in memory, or a file that Arrow opens.
 
-    opened: makes a fresh iterator over batches of these columns, with at most this many rows.
+    opened: makes a fresh iterator over batches of these columns, with at most this many rows. first: of its rows, in
+    the file.
     """
 
     columns: list[Any]
@@ -51,9 +53,9 @@ class Batches(Reader):
 
     def __init__(
         self, name: str, schema: pa.Schema, opened: Callable[[Sequence[str], int], Iterator[Any]], room: Room,
-        paths: Sequence[str] = (), once: bool = False, count: int | None = None,
+        paths: Sequence[str] = (), once: bool = False, count: int | None = None, first: int = 0,
     ) -> None:  # fmt: skip
-        self.room, self.once, self.count = room, once, count
+        self.room, self.once, self.count, self._first = room, once, count, first
         self.types = {field.name: field.type for field in schema}
         self.name, self.columns, self._opened, self._paths = name, list(schema.names), opened, list(paths)
         _check_names(name, self.columns)
@@ -71,6 +73,9 @@ class Batches(Reader):
                         as_it_is = found.schema if changed.schema.equals(found.schema) else None
                         found = changed
                     yield found
+
+    def place(self, row: int) -> str:
+        return super().place(self._first + row)
 
     def files(self) -> list[str]:
         return self._paths
@@ -237,9 +242,11 @@ def _check_batch(path: str, nbytes: int, room: Room) -> None:
         )
 
 
-def of_groups(file: Any, columns: Sequence[str], rows: int, room: Room) -> Iterator[pa.RecordBatch]:
-    """The rows of a Parquet file."""
-    for group in range(file.num_row_groups):
+def of_groups(
+    file: Any, columns: Sequence[str], rows: int, room: Room, groups: slice = ALL
+) -> Iterator[pa.RecordBatch]:  # fmt: skip
+    """The rows of a Parquet file, of these row groups alone."""
+    for group in range(file.num_row_groups)[groups]:
         if not columns:  # of a folder, all of them may be in its names
             yield from file.iter_batches(rows, row_groups=[group], columns=[])
             continue
@@ -267,27 +274,35 @@ class _Group(NamedTuple):
             yield batch.select(list(names))
 
 
-def of_parquet(path: str, room: Room = USUAL) -> Reader:
-    """A reader of a Parquet file."""
+def of_parquet(path: str, room: Room = USUAL, groups: slice = ALL) -> Reader:
+    """A reader of a Parquet file, or of some of its row groups."""
     from pyarrow import parquet
 
     with damage(path), parquet.ParquetFile(path) as whole:
-        schema, count = whole.schema_arrow, whole.metadata.num_rows
+        schema, sizes = whole.schema_arrow, sizes_of_groups(whole.metadata)
 
     def opened(columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
         with parquet.ParquetFile(path, buffer_size=BUFFER) as file:
-            yield from of_groups(file, columns, rows, room)
+            yield from of_groups(file, columns, rows, room, groups)
 
-    return Batches(path, schema, opened, room, [path], count=count)
+    return Batches(path, schema, opened, room, [path], count=sum(sizes[groups]), first=sum(sizes[: groups.start or 0]))
 
 
-def of_folder(path: str, room: Room = USUAL) -> Reader:
-    """A reader of all Parquet files below a folder, by their paths in order; names like key=value are columns."""
+def sizes_of_groups(metadata: Any) -> list[int]:
+    """The rows of each row group of a Parquet file."""
+    return [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
+
+
+def of_folder(path: str, room: Room = USUAL, files: slice = ALL) -> Reader:
+    """A reader of all Parquet files below a folder, by their paths in order; names like key=value are columns.
+
+    files: those that are read.
+    """
     from pyarrow import dataset, parquet
 
     with damage(path):
         found = dataset.dataset(path, format="parquet", partitioning="hive", exclude_invalid_files=False)
-    fragments = sorted(found.get_fragments(), key=lambda one: one.path)
+    fragments = sorted(found.get_fragments(), key=lambda one: one.path)[files]
     for fragment in fragments:
         with open(fragment.path, "rb") as file:
             if (start := file.read(4)) and start != b"PAR1":
@@ -313,4 +328,5 @@ def of_folder(path: str, room: Room = USUAL) -> Reader:
                     ]
                     yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
 
-    return Batches(path, found.schema, opened, room, [fragment.path for fragment in fragments])
+    paths = [fragment.path for fragment in fragments]
+    return Batches(path if files == ALL else paths[0], found.schema, opened, room, paths)

@@ -20,6 +20,7 @@ import dask.dataframe as dd
 import pandas as pd
 import scipy.sparse as sp
 from clusters import NEEDED, bits, killing, on_one_worker
+from distributed import Client, LocalCluster
 
 from streammargin.dask import partitions, pieces
 
@@ -126,6 +127,29 @@ def test_pieces_of_a_worker_that_is_killed_are_written_again(client, frame, file
     assert killed
     client.wait_for_workers(2)
     NEEDED.pop("spool", None)
+    assert bits(found) == bits(sm.dask.train(client, files, **NEEDED))
+
+
+def test_a_worker_that_joins_and_one_that_retires_in_the_middle_change_no_bit(client, rows, files):
+    """As `adapt` does: the one that joins writes pieces of its own, and those of the one that retires are lost."""
+    passes, seen = [], set()
+    with (
+        LocalCluster(n_workers=1, processes=False, threads_per_worker=1, dashboard_address=":0") as cluster,
+        Client(cluster, set_as_default=False) as other,
+    ):
+        first = list(other.scheduler_info()["workers"])
+
+        def change(event):
+            passes.extend([1] * (event["event"] == "pass_end"))
+            if event["event"] == "pass_end" and len(passes) == 2:
+                cluster.scale(2)
+                other.wait_for_workers(2)
+            if event["event"] == "pass_end" and len(passes) == 4:
+                other.retire_workers(first)
+            seen.update(other.scheduler_info()["workers"])
+
+        found = sm.dask.train(other, arrays(rows), listeners=[change], **NEEDED)
+    assert len(passes) > 4 and len(seen) == 2
     assert bits(found) == bits(sm.dask.train(client, files, **NEEDED))
 
 

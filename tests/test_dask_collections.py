@@ -153,6 +153,22 @@ def test_a_worker_that_joins_and_one_that_retires_in_the_middle_change_no_bit(cl
     assert bits(found) == bits(sm.dask.train(client, files, **NEEDED))
 
 
+def test_a_scheduler_that_ends_is_a_sentence(rows):
+    passes = []
+    with (
+        LocalCluster(n_workers=1, processes=False, threads_per_worker=1, dashboard_address=":0") as cluster,
+        Client(cluster, set_as_default=False) as other,
+    ):
+
+        def end(event):
+            passes.extend([1] * (event["event"] == "pass_end"))
+            if len(passes) == 2:
+                cluster.close()
+
+        with pytest.raises(sm.ReadWriteError, match="the scheduler of the dask cluster ended"):
+            sm.dask.train(other, arrays(rows), listeners=[end], **NEEDED)
+
+
 def test_a_piece_that_is_gone_is_written_again(client, rows):
     removed = []
 

@@ -39,7 +39,7 @@ class Spool:
         self.client = client
         self.shared = folder is not None
         self.folder: str = os.path.join(folder or "", f"streammargin-{uuid.uuid4().hex}")
-        self._parts: dict[str, tuple[Any, Part, str]] = {}  # of each file: what is computed, the part, its digest
+        self._parts: dict[str, tuple[Any, ...]] = {}  # of each file: what is computed, and how it is written
         self._files: dict[str, str] = {}  # of each piece by name
         self._held: dict[str, set[str]] = {}  # files of each worker
         self._gone: set[str] = set()  # files that are no longer in the shared folder
@@ -50,7 +50,7 @@ class Spool:
             return
         if self.shared:
             shutil.rmtree(self.folder, ignore_errors=True)
-        with contextlib.suppress(Exception):  # the cluster may have ended, and with it what its workers had
+        with contextlib.suppress(Exception):  # the cluster may be ending, and with it what its workers have
             self.client.run(remove, self.folder, on_error="ignore", wait=False)
 
     # where the pieces are
@@ -96,43 +96,42 @@ class Spool:
         if columns is not None:
             frames = _Frames(self, rows, columns)
             how = roles(frames)
-        parts = self._named(rows, how)
-        found = self._each(write, rows, parts, "")
+        found = self._each(write, rows, self._named(rows), how, "")
         if how is not None and None in found:
             how = how._replace(schema=learn(how.table(frames), tally=frames.tally).schema)
-            parts = self._named(rows, how)
-            found = self._each(write, rows, parts, "")
-        source = ShardedSource(self._pieces(stack, rows, parts, found))
+            found = self._each(write, rows, self._named(rows), how, "")
+        source = ShardedSource(self._pieces(stack, rows, how, found))
         if how is not None and how.schema is None:
             how = how._replace(schema=Schema(tuple(map(Column, how.values)), how.labels))
         return source, how
 
     def _columns(self, rows: Partitions) -> list[str] | None:
         """The columns of frames; None for batches. Of the first partition with rows."""
-        for number, part in enumerate(self._named(rows, None)):
+        for number, part in enumerate(self._named(rows)):
             [found] = self._each(peeked, rows._replace(parts=[rows.parts[number]]), [part])
             if found is not False:
                 return None if found is True else found
         raise DataError(f"{rows.name} has no rows; check the input")
 
-    def _named(self, rows: Partitions, how: How | None) -> list[Part]:
+    def _named(self, rows: Partitions) -> list[Part]:
         folder = os.path.join(self.folder, rows.name.replace(" ", "-"))
-        return [Part(rows.name, k, os.path.join(folder, f"{k}.h5"), how) for k in range(len(rows.parts))]
+        return [Part(rows.name, k, os.path.join(folder, f"{k}.h5")) for k in range(len(rows.parts))]
 
     def _pieces(
-        self, stack: contextlib.ExitStack, rows: Partitions, parts: list[Part], found: list[Written]
+        self, stack: contextlib.ExitStack, rows: Partitions, how: How | None, found: list[Written]
     ) -> list[Piece]:  # fmt: skip
         """Those of the partitions that have rows."""
+        kept = _shared(how)
         home = stack.enter_context(temporary_folder(os.path.join(scratch(), "rows")))
         pieces = []
-        for data, part, known in zip(rows.parts, parts, found, strict=True):
+        for data, part, known in zip(rows.parts, self._named(rows), found, strict=True):
             if not known.rows:
                 continue
             path = os.path.join(home, f"{part.number}.h5")
             with open(path, "wb") as file:
                 file.write(known.husk)
             pieces.append(Piece(part.name, part.file, path, known.facts, known.digest))
-            self._parts[part.file] = data, part, known.digest
+            self._parts[part.file] = data, part, kept, known.digest
             self._files[part.name] = part.file
             self.found(known.address, {part.file})
         if not pieces:
@@ -142,12 +141,12 @@ class Spool:
     def _each(self, function: Callable[..., Any], rows: Partitions, parts: list[Part], *given: Any) -> list[Any]:
         """What this function, by any workers, makes of each partition."""
         found: dict[int, Any] = {}
-        todo = list(range(len(parts)))
+        todo, kept = list(range(len(parts))), list(map(_shared, given))
         round_ = Round(self.client)
         while todo or round_.asked:
             workers = round_.workers()
             if todo and workers:
-                tasks = [_task(function, rows.parts[k], parts[k], *given) for k in todo]
+                tasks = [_task(function, rows.parts[k], parts[k], *kept) for k in todo]
                 for future, k in zip(self.client.compute(tasks), todo, strict=True):
                     round_.put(future, k)
                 todo = []
@@ -160,6 +159,11 @@ class Spool:
                 else:
                     found[k] = answer
         return [found[k] for k in range(len(parts))]
+
+
+def _shared(value: Any) -> Any:
+    """A value of many tasks, which is sent once."""
+    return dask.delayed(value, traverse=False)
 
 
 def _task(function: Callable[..., Any], data: Any, *given: Any) -> Any:
@@ -179,14 +183,14 @@ class _Frames(Reader):
         labels: Sequence[str] = (),
     ) -> dict[str, Tally]:  # fmt: skip
         """`tally` of all partitions, by the workers."""
-        parts = self.spool._named(self.rows, None)
+        parts = self.spool._named(self.rows)
         found: list[Tallies] = self.spool._each(tallied, self.rows, parts, (columns, others, words, labels))
         return together(self.name, found)
 
     def batches(self, columns: Sequence[str], words: frozenset[str]) -> Iterator[pa.RecordBatch]:
         """To name a row: of a partition at a time, in this process."""
         first = 0
-        for part, data in zip(self.spool._named(self.rows, None), self.rows.parts, strict=True):
+        for part, data in zip(self.spool._named(self.rows), self.rows.parts, strict=True):
             reader = reader_of(self.spool.client.compute(data).result(), part)
             self._at = part.number, first
             for batch in () if reader is None else reader.batches(columns, words):

@@ -42,12 +42,11 @@ class How(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A partition: its collection, its number, the file of its piece, and how it is written (None: as batches)."""
+    """A partition: its collection, its number, the file of its piece."""
 
     collection: str
     number: int
     file: str
-    how: How | None
 
     @property
     def name(self) -> str:
@@ -112,14 +111,14 @@ def tallied(data: Any, part: Part, columns: Columns) -> Tallies:
 
 
 @_answering
-def write(data: Any, part: Part, digest: str) -> Written | None:
-    """Write the piece of a partition, in a worker; None where it is of numbers alone, but has other values.
+def write(data: Any, part: Part, how: How | None, digest: str) -> Written | None:
+    """Write the piece of a partition, in a worker; None where numbers alone are expected, and it has other values.
 
-    digest: of the piece as it was written before; "" the first time.
+    how: None for batches. digest: of the piece as it was written before; "" the first time.
     """
     path = place(part.file)
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    if part.how is None:
+    if how is None:
         items = _items(data, part)
         if not any(len(item) and _rows(item[0]) for item in items):
             return Written(get_worker().address)
@@ -131,8 +130,8 @@ def write(data: Any, part: Part, digest: str) -> Written | None:
         reader = reader_of(data, part)
         if reader is None:
             return Written(get_worker().address)
-        rows = OfTable(part.how.table(reader), part.how.schema, told=False)
-        if part.how.schema is not None:
+        rows = OfTable(how.table(reader), how.schema, told=False)
+        if how.schema is not None:
             rows.write(path, True)
         elif not rows.write_numbers(path, True):
             return None

@@ -1,5 +1,6 @@
 """What several test files need: small data sets, files of them, and the commands as a user starts them."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -159,14 +160,28 @@ def no_slow_compiling(slow_to_compile):
     assert not slow_to_compile.found
 
 
-@pytest.fixture(scope="module")
-def client():
-    """Of a cluster of two processes of dask."""
+@contextlib.contextmanager
+def two_workers():
+    """A client of a cluster of two processes of dask."""
     distributed = pytest.importorskip("distributed")
     with (
         distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
         distributed.Client(cluster, set_as_default=False) as client,
     ):
+        yield client
+
+
+@pytest.fixture(scope="module")
+def client():
+    """Of workers that live as long as the tests of a file."""
+    with two_workers() as client:
+        yield client
+
+
+@pytest.fixture
+def mortals():
+    """A client of workers that may be killed: it is not certain that they start again."""
+    with two_workers() as client:
         yield client
 
 

@@ -68,12 +68,11 @@ def test_one_worker_and_two_have_the_same_bits_and_the_answer_of_one_machine(cli
         assert max(dual for dual, _ in bounds) <= min(primal for _, primal in bounds) * (1 + 1e-9)
 
 
-def test_a_worker_that_is_killed_changes_no_bit(client, files, monkeypatch):
+def test_a_worker_that_is_killed_changes_no_bit(client, mortals, files, monkeypatch):
     whole = sm.dask.train(client, files, **NEEDED)
-    killed = killing(monkeypatch, client, 2)
-    assert bits(sm.dask.train(client, files, **NEEDED)) == bits(whole)
+    killed = killing(monkeypatch, mortals, 2)
+    assert bits(sm.dask.train(mortals, files, **NEEDED)) == bits(whole)
     assert killed
-    client.wait_for_workers(2)
 
 
 def test_workers_that_come_and_go_change_no_bit(client, files, monkeypatch):

@@ -117,40 +117,13 @@ def test_pieces_are_removed_at_the_end(client, rows, tmp_path):
 
 
 @pytest.mark.parametrize("shared", [False, True], ids=["of workers", "shared"])
-def test_pieces_of_a_worker_that_is_killed_are_written_again(client, frame, files, shared, monkeypatch, tmp_path):
-    if shared:
-        monkeypatch.setitem(NEEDED, "spool", str(tmp_path))
-    data = in_frames(frame)
-    client.wait_for_workers(2)
-    killed = killing(monkeypatch, client, 3)
-    found = sm.dask.train(client, data, **NEEDED)
-    assert killed
-    client.wait_for_workers(2)
-    NEEDED.pop("spool", None)
-    assert bits(found) == bits(sm.dask.train(client, files, **NEEDED))
-
-
-def test_a_worker_that_joins_and_one_that_retires_in_the_middle_change_no_bit(client, rows, files):
-    """As `adapt` does: the one that joins writes pieces of its own, and those of the one that retires are lost."""
-    passes, seen = [], set()
-    with (
-        LocalCluster(n_workers=1, processes=False, threads_per_worker=1, dashboard_address=":0") as cluster,
-        Client(cluster, set_as_default=False) as other,
-    ):
-        first = list(other.scheduler_info()["workers"])
-
-        def change(event):
-            passes.extend([1] * (event["event"] == "pass_end"))
-            if event["event"] == "pass_end" and len(passes) == 2:
-                cluster.scale(2)
-                other.wait_for_workers(2)
-            if event["event"] == "pass_end" and len(passes) == 4:
-                other.retire_workers(first)
-            seen.update(other.scheduler_info()["workers"])
-
-        found = sm.dask.train(other, arrays(rows), listeners=[change], **NEEDED)
-    assert len(passes) > 4 and len(seen) == 2
-    assert bits(found) == bits(sm.dask.train(client, files, **NEEDED))
+def test_pieces_of_a_worker_that_is_killed_are_written_again(
+    client, mortals, frame, files, shared, monkeypatch, tmp_path
+):  # fmt: skip
+    spool = {"spool": str(tmp_path)} if shared else {}
+    killed = killing(monkeypatch, mortals, 3)
+    found = sm.dask.train(mortals, in_frames(frame), **NEEDED, **spool)
+    assert killed and bits(found) == bits(sm.dask.train(client, files, **NEEDED))
 
 
 def test_a_scheduler_that_ends_is_a_sentence(rows):
@@ -183,16 +156,14 @@ def test_a_piece_that_is_gone_is_written_again(client, rows):
     assert len(removed) == 1 and bits(found) == bits(sm.dask.train(client, arrays(rows), **NEEDED))
 
 
-def test_a_partition_with_other_rows_the_second_time_is_an_error(client, monkeypatch):
+def test_a_partition_with_other_rows_the_second_time_is_an_error(mortals, monkeypatch):
     def batch():
         X = np.random.default_rng(int.from_bytes(os.urandom(4))).standard_normal((3000, 5))
         return X, X[:, 0] > 0.1 * X[:, 1]
 
-    client.wait_for_workers(2)
-    killing(monkeypatch, client, 2)
+    killing(monkeypatch, mortals, 2)
     with pytest.raises(sm.DataError, match=r"partition \d of the batches has other rows than when it was first"):
-        sm.dask.train(client, [dask.delayed(batch, pure=False)() for _ in range(4)], C=100, memory="64M", tol=1e-9)
-    client.wait_for_workers(2)
+        sm.dask.train(mortals, [dask.delayed(batch, pure=False)() for _ in range(4)], C=100, memory="64M", tol=1e-9)
 
 
 def test_words_and_gaps_make_the_schema_of_one_machine(client, frame, monkeypatch):

@@ -79,9 +79,10 @@ def dask_ml(solver: str) -> Fit:
 def xgboost(client: Client, X: Any, y: Any, iterations: int) -> np.ndarray:
     from xgboost import dask as on_dask
 
-    held = client.persist([X, y])
     given = {"booster": "gblinear", "objective": "binary:logistic", "lambda": 1.0 / (C * len(X)), "eta": 0.5}
-    trained = on_dask.train(client, given, on_dask.DaskDMatrix(client, *held), num_boost_round=iterations)
+    with client.as_current():
+        held = client.persist([X, y])
+        trained = on_dask.train(client, given, on_dask.DaskDMatrix(client, *held), num_boost_round=iterations)
     text = trained["booster"].get_dump()[0].split()
     numbers = [float(word) for word in text if word not in ("bias:", "weight:")]
     return np.array([*numbers[1:], numbers[0]])

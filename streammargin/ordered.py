@@ -22,6 +22,11 @@ def is_table(data: object) -> bool:
     return PRESENT and _formats().is_table(data)
 
 
+def is_parquet(data: object) -> bool:
+    """Whether these are the path of a Parquet file or of a folder of these, or a list of such paths."""
+    return PRESENT and _formats().is_parquet(data)
+
+
 def is_matrix(data: object) -> bool:
     """Whether these are paths of rows of numbers that are read front to back."""
     return PRESENT and _formats().is_matrix(data)

@@ -164,11 +164,13 @@ def no_slow_compiling(slow_to_compile):
 def two_workers():
     """A client of a cluster of two processes of dask."""
     distributed = pytest.importorskip("distributed")
-    with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
-        distributed.Client(cluster, set_as_default=False) as client,
-    ):
-        yield client
+    cluster = distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0")
+    try:
+        with distributed.Client(cluster, set_as_default=False) as client:
+            yield client
+    finally:
+        with contextlib.suppress(KeyError):  # of dask, where a worker was killed
+            cluster.close()
 
 
 @pytest.fixture(scope="module")

@@ -116,7 +116,7 @@ def test_pieces_are_removed_at_the_end(client, rows, tmp_path):
     assert min(seen) == 5 and not left()
 
 
-@pytest.mark.parametrize("shared", [False, True], ids=["of workers", "shared"])
+@pytest.mark.parametrize("shared", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["of workers", "shared"])
 def test_pieces_of_a_worker_that_is_killed_are_written_again(
     client, mortals, frame, files, shared, monkeypatch, tmp_path
 ):  # fmt: skip
@@ -200,7 +200,7 @@ def test_a_value_that_is_no_number_is_named_by_partition_and_row(client, frame, 
 
 
 @pytest.mark.parametrize("kind", ["file", "files", "folder"])
-def test_parquet_is_read_by_the_workers(client, frame, kind, tmp_path, monkeypatch):
+def test_parquet_is_read_by_the_workers(client, frame, kind, tmp_path, monkeypatch, here):
     """Row groups become pieces, or each file of a folder; the answer is that of the frame in these partitions."""
     monkeypatch.setattr(partitions, "MANY", 20_000)
     path, ends = tmp_path / "rows.parquet", ENDS
@@ -220,6 +220,11 @@ def test_parquet_is_read_by_the_workers(client, frame, kind, tmp_path, monkeypat
     found = sm.dask.train(client, data, valid=data, **NEEDED)
     assert bits(found)[:2] == bits(sm.dask.train(client, made, **NEEDED))[:2]
     assert found.certificate.valid_error == pytest.approx(found.certificate.train_error)
+    if kind == "file":
+        ran = here("train", data, "--dask", client.scheduler.address, "-o", tmp_path / "m.npz", "--tol", "1e-4",
+                   "--memory", "64M", "-q")  # fmt: skip
+        assert ran.returncode == 0, ran.stderr
+        assert {path.name for path in tmp_path.iterdir()} == {"m.npz", "rows.parquet"}
     frame.assign(a=frame.a.where(frame.index != 2999)).to_parquet(tmp_path / "gap.parquet", row_group_size=250)
     with pytest.raises(sm.DataError, match=r"the files, .*row 2999, column a: the value is missing"):
         sm.dask.train(client, tmp_path / "gap.parquet", **NEEDED)

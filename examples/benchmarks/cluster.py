@@ -61,11 +61,13 @@ def rows_of(folder: Path, rows: int, columns: int) -> str:
 
 @contextlib.contextmanager
 def workers(count: int) -> Iterator[Client]:
-    with (
-        LocalCluster(n_workers=count, threads_per_worker=1, dashboard_address=":0") as cluster,
-        Client(cluster, set_as_default=False) as client,
-    ):
-        yield client
+    cluster = LocalCluster(n_workers=count, threads_per_worker=1, dashboard_address=":0")
+    try:
+        with Client(cluster, set_as_default=False) as client:
+            yield client
+    finally:
+        with contextlib.suppress(KeyError):  # of dask, where a worker was killed
+            cluster.close()
 
 
 def used() -> tuple[float, int]:

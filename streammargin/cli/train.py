@@ -25,7 +25,7 @@ from streammargin.files import check_apart
 from streammargin.kinds import ALL
 from streammargin.options.asked import asked_digest
 from streammargin.options.table import Options, Where, options_for, read_by
-from streammargin.ordered import files_of, is_ordered
+from streammargin.ordered import files_of, is_ordered, is_parquet
 from streammargin.wording import Message
 
 if TYPE_CHECKING:
@@ -200,7 +200,8 @@ def run(options: argparse.Namespace) -> int:
     sinks = _Sinks(console, lines, outputs)
     try:
         save = functools.partial(_save, outputs=outputs, read=read)
-        if problem.spool is None and is_ordered(options.data[0]):
+        by_workers = options.dask is not None and is_parquet(options.data)  # each has a disk of its own
+        if problem.spool is None and is_ordered(options.data[0]) and not by_workers:
             problem = replace(problem, spool=os.path.dirname(output) or os.curdir)
         with _Records(sinks.publish, options.quiet):
             return _train(options, problem, save, sinks)

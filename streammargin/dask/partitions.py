@@ -14,8 +14,7 @@ import dask
 import numpy as np
 
 from streammargin.errors import UsageError
-from streammargin.sources.open import is_path
-from streammargin.tables.formats import FOLDER, PARQUET, format_of
+from streammargin.tables.formats import is_parquet
 from streammargin.tables.readers import arrow
 from streammargin.tables.readers.base import Reader
 from streammargin.tables.readers.room import USUAL
@@ -54,12 +53,6 @@ class Groups(NamedTuple):
     def reader(self) -> Reader:
         """The reader of these. Raises DataError, InputMissingError."""
         return (arrow.of_folder if self.folder else arrow.of_parquet)(self.path, USUAL, self.chosen)
-
-
-def is_parquet(data: object) -> bool:
-    """Whether these are the path of a Parquet file or of a folder of these, or a list of such paths."""
-    paths = data if isinstance(data, list) else [data]
-    return bool(paths) and all(is_path(path) and format_of(path) in (PARQUET, FOLDER) for path in paths)
 
 
 def _of_parquet(name: str, paths: list[Any]) -> Partitions:

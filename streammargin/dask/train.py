@@ -16,14 +16,14 @@ from distributed.comm import parse_address, parse_host_port
 
 from streammargin.api import checked, train_by
 from streammargin.dask.cluster import Cluster
-from streammargin.dask.partitions import is_collection, is_parquet, partitions
+from streammargin.dask.partitions import is_collection, partitions
 from streammargin.dask.spool import Spool
 from streammargin.dask.write import How
 from streammargin.driver.events import Listener
 from streammargin.errors import InputMissingError, ReadWriteError, UsageError
 from streammargin.options.others import refuse
 from streammargin.options.table import Options
-from streammargin.ordered import columns_of, is_matrix, is_table
+from streammargin.ordered import columns_of, is_matrix, is_parquet, is_table
 from streammargin.result import TrainResult
 from streammargin.sinks.console import watched
 from streammargin.sources.open import is_path

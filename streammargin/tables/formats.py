@@ -45,6 +45,13 @@ def is_table(data: object) -> bool:
     return not _may_wait(data) and format_of(data) in TABLES
 
 
+def is_parquet(data: object) -> bool:
+    """Whether these are the path of a Parquet file or of a folder of these, or a list of such paths."""
+    paths = data if isinstance(data, list) else [data]
+    known = [path for path in paths if isinstance(path, (str, os.PathLike)) and not _may_wait(path)]
+    return bool(paths) and len(known) == len(paths) and all(format_of(path) in (PARQUET, FOLDER) for path in known)
+
+
 def is_query(data: object) -> bool:
     """Whether this is a query of polars that has not run, a LazyFrame."""
     return hasattr(data, "collect_schema") and hasattr(data, "lazy") and not hasattr(data, "__arrow_c_stream__")

@@ -291,6 +291,26 @@ def test_no_worker_is_a_sentence_and_waiting_can_be_stopped(files, monkeypatch):
             sm.dask.train(client, files, **NEEDED)
 
 
+def test_workers_that_all_go_while_they_are_waited_for_are_a_sentence(files, monkeypatch):
+    """As where they were killed, and none starts again: their tasks are with nobody."""
+    ask = on_cluster.Cluster._ask
+    with (
+        LocalCluster(n_workers=1, processes=False, dashboard_address=":0") as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+
+        def asked(self, *given):
+            for one in list(client.scheduler_info()["workers"]):
+                client.retire_workers([one])
+            ask(self, *given)
+
+        monkeypatch.setattr(on_cluster.Cluster, "_ask", asked)
+        monkeypatch.setattr(rounds, "LOOKS", 0.5)
+        monkeypatch.setattr(rounds, "NOBODY", 1.0)
+        with pytest.raises(sm.ReadWriteError, match="has had no worker for 1 seconds"):
+            sm.dask.train(client, files, **NEEDED)
+
+
 def test_tasks_that_always_fail_end_the_training(client, files, monkeypatch):
     """As those of workers that are killed for their memory each time."""
     monkeypatch.setattr(on_cluster, "work", lambda *given: 1 / 0)

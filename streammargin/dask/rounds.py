@@ -97,6 +97,7 @@ class Round:
     def _forgotten(self) -> Iterator[tuple[Any, Any]]:
         """Tasks that no worker has had for a while, as where messages were lost. One at work is never asked again."""
         self._last = time.monotonic()
+        self.workers()  # there may be none any more
         with contextlib.suppress(Exception):
             held = self._told("processing", workers=None)
             keys = {key for some in held.values() for key in some}

@@ -69,12 +69,15 @@ class Means(sm.solvers.CertifiedBySweep[Mean]):
     requires = ("primal",)
     state_class = Mean
 
-    def run_block(self, problem, state, active, block, first):
+    def visit(self, problem, state, active):
+        return sm.solvers.Visit("pass", self.add, (active,), alone=True, end=self.report)
+
+    def add(self, problem, state, active, block, first):
         rows = slice(first, first + block.rows())
         state.total[0, :-1] += np.where(state.labels.codes[rows] == problem.outputs.positive[0], 1.0, -1.0) @ block.X
         state.seen += block.rows()
 
-    def end_pass(self, problem, state, active):
+    def report(self, problem, state, active):
         return sm.solvers.PassReport(np.full(problem.count, np.inf), 0)
 
     def frozen(self, problem, state, k):

@@ -191,7 +191,9 @@ class ArraySource(Source):
             self._y, self._outputs = labels_of_rows(y)
         called = getattr(y, "name", None)  # of a series of pandas or polars
         self._label_name = called if isinstance(called, str) and called else None
-        if self._y is not None and (self._y.ndim not in (1, 2) or len(self._y) != self.rows or not self._y.size):
+        if self._y is not None and self._y.ndim == 2 and self._y.shape[1] == 0:
+            raise DataError("y has no columns; give a label for each row, or a column of them for each output")
+        if self._y is not None and (self._y.ndim not in (1, 2) or len(self._y) != self.rows):
             raise DataError(f"y has shape {self._y.shape} but {name} has {self.rows} rows; give one label for each row")
         self._weight = None if sample_weight is None else as_weights(sample_weight, self.rows, name)
 

@@ -209,6 +209,7 @@ def bad(value, row=7, column=1, y=Y):
         (bad(np.inf), {"loss": "huber"}, sm.DataError, "X: the label y1 of row 7 is inf"),
         (bad("a"), {"loss": "huber"}, sm.DataError, "needs numbers as labels.* the label y1 of row 7 is 'a'"),
         (Y[:-1], {"loss": "huber"}, sm.DataError, r"y has shape \(119, 3\) but X has 120 rows"),
+        (Y[:, :0], {"loss": "huber"}, sm.DataError, "y has no columns; give a label for each row"),
         (Y, {"loss": "interpolate"}, sm.UsageError, "its labels have 3 columns, and interpolation takes one"),
         (Y, {}, sm.DataError, "X: the label y0 of row 0 is .*; labels of several columns are 0 or 1, and for numbers"),
         (2 * B - 1, {}, sm.DataError, "of row .* is -1; labels of several columns are 0 or 1"),

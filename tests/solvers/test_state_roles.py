@@ -30,7 +30,15 @@ FIELDS = (
     "mirror:average", "perceptron:average", "pegasos:average", "batch-perceptron:average=no", "homotopic:average=no",
     "homotopic:stochastic", "diagonal:gamma=fixed", "inertial-diagonal:gamma=fixed",
 )  # fmt: skip
-LINES = {"rows": "rows", "shared": "shared", "sum": "sums", "scratch": "scratch", "kept": "rows kept", "part": "parts"}
+LINES = {
+    "rows": "rows",
+    "shared": "shared",
+    "sum": "sums",
+    "scratch": "scratch",
+    "kept": "between reads",
+    "cached": "rows kept",
+    "part": "parts",
+}
 
 
 def declared(cls):
@@ -40,7 +48,7 @@ def declared(cls):
         if entry.kind == "part":
             found["part"].append(f"`{entry.name}` ({entry.type.__name__})")
         elif entry.kind == "rows":
-            found["kept"].append(f"`{entry.name}`")
+            found["cached"].append(f"`{entry.name}`")
         elif entry.kind == "list":
             found[entry.role.value].append(f"`{entry.name}` (K lists)")
         elif entry.kind == "array":

@@ -186,6 +186,7 @@ def test_a_file_that_changes_meanwhile_is_an_error(client, files, tmp_path):
         ({"solver": "ascent"}, "ascent needs all rows in one place; use solver="),
         ({"solver": "perceptron", "C": np.inf}, "perceptron needs all rows in one place"),
         ({"kernel": "rbf"}, "smo needs all rows in one place; train on one machine"),
+        ({"map": "rff:20"}, "a map is learned from rows in one place; train on one machine"),
         ({"solver": "diagonal", "C": np.inf}, "diagonal keeps numbers of each row, which would be lost with a worker"),
         ({"memory": "12M"}, "a memory budget of 12M is too small"),
         ({"max_iter": 5}, "there is no max_iter here; give passes"),

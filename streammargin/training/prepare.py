@@ -105,10 +105,10 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
         return replace(problem, budget=max(0, problem.budget - every))
 
     def fit(method: Method, problem: Problem) -> tuple[Problem, Plan]:
-        before = problem.copies * method.sum_bytes(problem)  # of an earlier plan
+        each = method.sum_bytes(problem) if problem.copies or remote else 0
         levels = max(2, problem.size.bit_length() - SHARDED) if remote else 0  # of sums that wait for others
-        used = own + levels * method.sum_bytes(problem)
-        problem = replace(problem, copies=0, budget=problem.budget + before)
+        used = own + levels * each
+        problem = replace(problem, copies=0, budget=problem.budget + problem.copies * each)  # of an earlier plan
         try:
             found = plan_of(working, method, problem, labels, budget, used)
         except BudgetError as error:

@@ -2,12 +2,12 @@
 
     python examples/kill_and_resume.py [--kills 300] [--seed 0] [--solver NAME] [--outputs] [--threads 1,2,3]
 
-Covers every solver; dense and CSR rows; two and three classes, regression and several outputs (`--outputs`: these
-alone); several C and paths over C; rows in memory and out of core; --scale; and a centred bias. Each training runs in
-its own process. SIGKILL ends it at start-up, between blocks, in a checkpoint, or before or after a change of stage.
-Checkpoints may take half of the time here. Short phases, such as a certificate, are targeted. The training is restarted
-until it finishes, each time with one of `--threads`, at random. Then the weights, the model's header and the log are
-compared, except checkpoints, times, memory and bytes read. Exit code 1 if anything differs.
+Covers every solver; ratings; dense and CSR rows; two and three classes, regression and several outputs (`--outputs`:
+these alone); several C and paths over C; rows in memory and out of core; --scale; and a centred bias. Each training
+runs in its own process. SIGKILL ends it at start-up, between blocks, in a checkpoint, or before or after a change of
+stage. Checkpoints may take half of the time here. Short phases, such as a certificate, are targeted. The training is
+restarted until it finishes, each time with one of `--threads`, at random. Then the weights, the model's header and
+the log are compared, except checkpoints, times, memory and bytes read. Exit code 1 if anything differs.
 """
 
 import argparse
@@ -38,6 +38,7 @@ CLOCKS = {
     "rss_bytes",
 }  # fmt: skip
 ROWS, FEATURES = 24_000, 40
+RATINGS = "ratings.csv"
 PHASES = [None, None, None, "scaling", "prologue", "certificate", "bias"]  # to be killed in; None: at any moment
 OF_OUTPUTS = [None, None, None, None, "certificate"]  # the same for several outputs, which have no other of these
 
@@ -67,7 +68,19 @@ def written(folder):
         for classes in (2, 3):
             data[sparse, classes] = str(folder / f"{'csr' if sparse else 'dense'}{classes}.h5")
             write_rows(data[sparse, classes], sparse, classes)
+    data[RATINGS] = str(folder / RATINGS)
+    write_ratings(data[RATINGS])
     return data
+
+
+def write_ratings(path):
+    """Stars from 1 to 5 of 120 users and 150 films."""
+    rng = np.random.default_rng(9)
+    i, j = np.nonzero(rng.random((120, 150)) < 0.4)
+    taste = rng.standard_normal((120, 4)) @ rng.standard_normal((4, 150))
+    stars = np.clip(np.round(3.0 + taste[i, j]), 1, 5).astype(int)
+    lines = [f"u{a},f{b},{c}" for a, b, c in zip(i, j, stars, strict=True)]
+    Path(path).write_text("\n".join(["user,film,stars", *lines]) + "\n")
 
 
 def of_several_outputs(data):
@@ -92,7 +105,8 @@ def of_several_outputs(data):
 def ways(data):
     """Arguments of `train`, so that each solver meets each kind of data."""
     kinds = [(sparse, classes, memory) for sparse in (False, True) for classes in (2, 3) for memory in ("1G", None)]
-    linear = (name for name in sorted(set(names()) - {"auto"}) if not make_solver(name).kernels)
+    solvers = {name: make_solver(name) for name in sorted(set(names()) - {"auto"})}
+    linear = (name for name, solver in solvers.items() if not (solver.kernels or solver.completes))
     for i, name in enumerate(linear):
         for sparse, classes, memory in (kinds[i % 8], kinds[(i + 3) % 8]):
             more = ["--tol", "1e-12", "--passes", "12", "--solver", name]
@@ -102,6 +116,8 @@ def ways(data):
             yield [data[sparse, classes], *more, "--memory", memory, "--scale", scale]
     for sparse, memory in ((False, "1G"), (True, "64M")):
         yield [data[sparse, 2], "--tol", "1e-3", "--solver", "smo", "--kernel", "rbf", "--memory", memory]
+    for name, loss in (("factors", "absolute_error"), ("splitting", "squared_error"), ("completion", "hinge:1,2,3,4")):
+        yield [data[RATINGS], "--tol", "1e-12", "--passes", "70", "--solver", name, "--loss", loss, "-c", "2"]
     few = ["--tol", "1e-12", "--passes", "6"]
     yield [data[False, 2], *few, "--solver", "active-set", "--C", "inf", "--bias", "midway"]
     yield [data[True, 3], *few, "--solver", "adaptive", "--multiclass", "joint"]
@@ -143,7 +159,8 @@ def least_memory(path, **options):
 
 def command(way, folder, threads="1"):
     """The same command for every start, but for the number of threads."""
-    return ["train", *way, "-o", str(folder / "model.npz"), "--log-json", str(folder / "log"), "-q", "--checkpoint",
+    verb = "complete" if way[0].endswith(RATINGS) else "train"
+    return [verb, *way, "-o", str(folder / "model.npz"), "--log-json", str(folder / "log"), "-q", "--checkpoint",
             str(folder / "checkpoints"), "--checkpoint-seconds", "0.001", "--threads", threads]  # fmt: skip
 
 

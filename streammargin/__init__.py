@@ -16,6 +16,7 @@ if sys.platform == "win32":
 
 _HOME = {
     "train": "streammargin.api",
+    "complete": "streammargin.api",
     "TrainResult": "streammargin.result",
     "load_model": "streammargin.model.io",
     "LinearModel": "streammargin.model.linear",
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from streammargin import maps as maps
     from streammargin import penalties as penalties
     from streammargin import solvers as solvers
+    from streammargin.api import complete as complete
     from streammargin.api import train as train
     from streammargin.errors import DataError as DataError
     from streammargin.errors import InputMissingError as InputMissingError

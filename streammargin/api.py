@@ -120,6 +120,76 @@ def train(
     return train_by(data, options, [*checked(listeners), *watched(verbose, options.max_seconds)], should_stop)
 
 
+def complete(
+    data: object,
+    *,
+    columns: Sequence[str] | None = None,
+    y: str | None = None,
+    loss: Loss | str = "absolute_error",
+    C: float | Path | str = 1.0,
+    solver: SolverWord | str = "auto",
+    tol: float | Absolute | str = 1e-3,
+    passes: int = 10_000,
+    max_seconds: float | None = None,
+    memory: str | int = "1G",
+    threads: int | str | None = None,
+    checkpoint: str | None = None,
+    checkpoint_seconds: float = 60.0,
+    valid: object = None,
+    verbose: bool = False,
+    listeners: Iterable[Listener] = (),
+    should_stop: Callable[[], str | None] | None = None,
+) -> TrainResult:
+    """Complete a matrix from some of its entries: min ||X||_* + C sum_e l(x_e), with the trace norm ||X||_*.
+
+    The model of the result is a `RatingsModel`: two factors, with the names of rows and columns.
+
+    Parameters
+    ----------
+    data : path, list of paths, frame, Arrow table, SciPy sparse matrix, or arrays (rows, columns, values)
+        Ratings, each of one row and one column. Files are CSV, Parquet, Feather, Matrix Market, .npz of SciPy, or HDF5
+        with datasets row, column and value. Rows and columns are named by whole numbers or text.
+    columns, y : names of the two columns with rows and columns of the matrix, and of that with ratings
+        Default: the first three columns of a table.
+    loss : absolute_error, squared_error, or hinge with the field levels
+        hinge:levels=1,2,3,4,at=0,3,6,9 is the sum over the levels: a rating above level 3 should have X above 6.
+    C : weight of the errors; path:K needs `valid`, and keeps the value with the smallest error there
+    solver : auto, factors (low rank), splitting (any rank, in memory), or completion (one, then the other)
+    valid : held-out ratings, like data, for their root of the mean squared error
+    tol, passes, max_seconds, memory, threads, checkpoint, checkpoint_seconds, verbose, listeners, should_stop
+        As for `train`. A pass is a read of all ratings.
+
+    Raises
+    ------
+    UsageError, DataError, InputMissingError, ReadWriteError
+        DataError for a rating that is there twice or is no number, and for a row or column of a matrix without one.
+
+    Sources: Pdprox paper, section 5.3; Burer and Monteiro 2003; Lions and Mercier 1979.
+    """
+    from streammargin.training.ratings import options_of  # which reads tables
+
+    options = options_of(
+        {"columns": columns, "y": y, "loss": loss, "C": C, "solver": solver, "tol": tol, "passes": passes,
+         "max_seconds": max_seconds, "memory": memory, "threads": threads, "checkpoint": checkpoint,
+         "checkpoint_seconds": checkpoint_seconds, "valid": valid}
+    )  # fmt: skip
+    if should_stop is not None and not callable(should_stop):
+        raise UsageError(f"should_stop must be a function, not {shown(should_stop)}")
+    return complete_by(data, options, [*checked(listeners), *watched(verbose, options.max_seconds)], should_stop)
+
+
+def complete_by(
+    data: object, options: Options, listeners: Iterable[Listener], should_stop: Callable[[], str | None] | None
+) -> TrainResult:
+    """`complete` with its options as one object."""
+    from streammargin.training.ratings import GIVEN
+
+    result = train_rows(data, options, History(listeners), should_stop, None, GIVEN)
+    for code, text in remarks(result):
+        LOG.warning(Message(text), extra={"code": code})
+    return result
+
+
 def train_by(
     data: object, options: Options, listeners: Iterable[Listener], should_stop: Callable[[], str | None] | None,
     elsewhere: Elsewhere | None = None,

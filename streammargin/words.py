@@ -128,6 +128,8 @@ def _text(value: Any) -> str:
         return os.fspath(value)
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, tuple):
+        return ",".join(map(_text, value))
     return str(value) if _is_number(value) or isinstance(value, Thing) else "[...]"
 
 

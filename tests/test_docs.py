@@ -17,6 +17,7 @@ import streammargin.errors
 from streammargin.cli.main import main
 from streammargin.driver.memory import usual_bytes
 from streammargin.losses import LOSSES, losses_with, terms
+from streammargin.losses.ratings import RATINGS
 from streammargin.penalties import PENALTIES
 from streammargin.penalties.base import Columns
 from streammargin.solvers.base import PATH, TOP
@@ -144,6 +145,9 @@ def test_the_solvers_are_those_of_the_code():
         hard = math.isinf(method.default_C)
         assert (C == "inf") == hard, name
         needed = method.required()
+        if method.completes:  # which has losses of its own
+            assert set(losses.split(", ")) == set(RATINGS.classes), name
+            continue
         able = losses_with(needed) if needed else [method.default_loss]
         if hard and "has_hard_margin" in needed:
             able = [loss for loss in able if terms(loss).has_hard_margin()]

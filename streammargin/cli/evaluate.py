@@ -19,6 +19,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "data", nargs="+", metavar="DATA", help="HDF5 file; several are shards of one data set; or a table"
     )
     add_data_names(parser)
+    add_lines(parser, ("columns",))
     add_missing_columns(parser)
     add_unknown(parser)
     parser.add_argument(
@@ -31,24 +32,29 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the figures of a model on data."""
+    from streammargin.errors import UsageError
     from streammargin.json_values import to_plain
     from streammargin.model.io import load_model
     from streammargin.sizes import parse_size
 
     data = options.data if len(options.data) > 1 else options.data[0]
     memory = parse_size(options.memory)
+    model = load_model(options.model, memory)
+    asked = {"x": options.x, "y": options.y, "missing_columns": options.missing_columns, "unknown": options.unknown,
+             "threads": options.threads or ALL}  # fmt: skip
+    if model.of_pairs:
+        asked["columns"] = options.columns
+    elif options.columns is not None:
+        raise UsageError("`columns` names those of pairs of a completed matrix; this model finds its columns by name")
     with Remarks():
-        figures = load_model(options.model, memory).evaluate(
-            data,
-            x=options.x,
-            y=options.y,
-            memory=memory,
-            missing_columns=options.missing_columns,
-            unknown=options.unknown,
-            threads=options.threads or ALL,
-        )
+        figures = model.evaluate(data, memory=memory, **asked)
     if options.json:
         print(json.dumps(to_plain(figures), allow_nan=False))
+        return 0
+    if model.of_pairs:
+        for key, value in figures.items():
+            if value is not None:
+                print(f"{key.replace('_', ' '):<14} {value:.6g}")
         return 0
     for part in figures.get("per_output", []):
         print(f"output {printable(part['output'])}: {_of_output(part)}")

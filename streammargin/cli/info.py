@@ -158,6 +158,8 @@ def _model(options: argparse.Namespace) -> dict[str, Any]:
         if not isinstance(model, LinearModel):
             raise UsageError("--top shows the weights of columns, and this model has none: it is not linear")
         top[TOP] = model.top_features(options.top)
+    if model.of_pairs:
+        return {"kind": "completed matrix", **model.header}
     return {
         "kind": "model",
         "features": model.answer.features,

@@ -17,6 +17,7 @@ from streammargin.version import __version__
 
 VERBS = {
     "train": "train a model",
+    "complete": "complete a matrix from some of its entries, as ratings of users and films",
     "predict": "predict labels or scores of the rows of a file",
     "evaluate": "accuracy, mistakes, loss and margin of a model on labelled data",
     "verify": "recompute the certificate of a model on its data, by NumPy alone",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import functools
 import sys
+from collections.abc import Iterator
 from contextlib import closing, nullcontext
 from typing import Any
 
@@ -44,6 +45,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     shown.add_argument("--probability", action="store_true", help="write probabilities of classes (logistic loss)")
     parser.add_argument("--x", type=name, metavar="NAME", help="dataset or group of the rows (default X)")
     add_missing_columns(parser)
+    add_lines(parser, ("columns",))
     parser.add_argument(
         "--memory", default="256M", metavar="SIZE", help="memory for the model and blocks of rows (default 256M)"
     )
@@ -66,6 +68,10 @@ def run(options: argparse.Namespace) -> int:
 
     memory = parse_size(options.memory)
     model = load_model(options.model, memory)
+    if model.of_pairs:
+        return _pairs(model, options, memory)
+    if options.columns is not None:
+        raise UsageError("`columns` names those of pairs of a completed matrix; this model finds its columns by name")
     wanted = _wanted(model, options)
     data = options.data if len(options.data) > 1 else options.data[0]
     write = _writer(options, model.outputs)
@@ -77,9 +83,39 @@ def run(options: argparse.Namespace) -> int:
             with replacing(options.output, options.force) as temporary:
                 write(temporary, blocks, rows.rows if isinstance(rows, Source) else None, wanted)
             return 0
-        place = replacing(options.output, options.force) if options.output else nullcontext(None)
-        with place as part, open(part, "w", encoding="utf-8") if part else nullcontext(sys.stdout) as out:
-            write_text(out, blocks, wanted, options.id)
+        _write_text(options, blocks, wanted)
+    return 0
+
+
+def _write_text(options: argparse.Namespace, blocks: Iterator[Part], wanted: Wanted) -> None:
+    place = replacing(options.output, options.force) if options.output else nullcontext(None)
+    with place as part, open(part, "w", encoding="utf-8") if part else nullcontext(sys.stdout) as out:
+        write_text(out, blocks, wanted, options.id)
+
+
+def _pairs(model: Any, options: argparse.Namespace, memory: int) -> int:
+    """Predict ratings of pairs of a row and a column."""
+    import numpy as np
+
+    if options.probability or options.obs or options.id:
+        raise UsageError("a completed matrix predicts ratings of pairs; leave out --probability, --obs and --id")
+    data = options.data if len(options.data) > 1 else options.data[0]
+    wanted = Wanted("scores", lambda scores: scores, 1, "f8", np.empty(0))
+    write = _writer(options, None)
+
+    def blocks() -> Iterator[Part]:
+        start = 0
+        for part in model.pairs(data, options.columns, memory=memory):
+            values = part.scores if options.decision else part.ratings
+            yield Part(start, values[:, None], None)
+            start += values.size
+
+    with Remarks():
+        if write is None:
+            _write_text(options, blocks(), wanted)
+            return 0
+        with replacing(options.output, options.force) as temporary:
+            write(temporary, blocks(), None, wanted)
     return 0
 
 

@@ -168,8 +168,8 @@ class _Records(logging.Handler):
         LOG.setLevel(self.usual)
 
 
-def run(options: argparse.Namespace) -> int:
-    """Train, write the model, and say how it went."""
+def run(options: argparse.Namespace, completes: bool = False) -> int:
+    """Train, or complete a matrix, write the model, and say how it went."""
     from streammargin.driver.slots import written_by
     from streammargin.sinks.console import Console
     from streammargin.sinks.jsonl import JsonLines
@@ -177,7 +177,9 @@ def run(options: argparse.Namespace) -> int:
 
     asked = {line.name: getattr(options, line.name) for line in options_for(Where.SHELL)}
     asked["threads"] = options.threads or ALL
-    problem = Options.of(asked)  # what cannot be is refused before anything is touched
+    problem = (
+        completion_of(asked) if completes else Options.of(asked)
+    )  # what cannot be is refused before anything is touched
     if options.require_convergence and options.early_stop is not None:
         raise UsageError("`early_stop` ends a training before it has converged; leave out --require-convergence or it")
     output = options.output or default_output(options.data[0])
@@ -190,7 +192,7 @@ def run(options: argparse.Namespace) -> int:
     check_apart(made, [*options.data, *named["rows"], *named["files"]])  # by name, before "exists; use --force"
     outputs = Outputs(output, log, asked_for, options.force)
     for path in [*options.data, *named["rows"]]:
-        if not is_ordered(path):
+        if not is_ordered(path) and not completes:
             check_rows(path)
     read = [*files_read(options.data, **named), *files_of(options.data)]
     check_apart(made, read)
@@ -201,10 +203,10 @@ def run(options: argparse.Namespace) -> int:
     try:
         save = functools.partial(_save, outputs=outputs, read=read)
         by_workers = options.dask is not None and is_parquet(options.data)  # each has a disk of its own
-        if problem.spool is None and is_ordered(options.data[0]) and not by_workers:
+        if problem.spool is None and (completes or is_ordered(options.data[0])) and not by_workers:
             problem = replace(problem, spool=os.path.dirname(output) or os.curdir)
         with _Records(sinks.publish, options.quiet):
-            return _train(options, problem, save, sinks)
+            return _train(options, problem, save, sinks, completes)
     except Exception as error:
         code, text = (error.exit_code, error.in_shell) if isinstance(error, StreamMarginError) else (1, str(error))
         sinks.publish(
@@ -216,12 +218,23 @@ def run(options: argparse.Namespace) -> int:
         sinks.close()
 
 
-def _train(options: argparse.Namespace, problem: Options, save: Callable[[TrainResult], str], sinks: _Sinks) -> int:
-    from streammargin.api import train_by
+def completion_of(asked: dict[str, object]) -> Options:
+    """The checked options of a completion."""
+    from streammargin.training.ratings import options_of
+
+    return options_of(asked)
+
+
+def _train(
+    options: argparse.Namespace, problem: Options, save: Callable[[TrainResult], str], sinks: _Sinks, completes: bool
+) -> int:
+    from streammargin.api import complete_by, train_by
 
     with _Signals() as signals:
         data = options.data[0] if len(options.data) == 1 else options.data
-        if options.dask is None:
+        if completes:
+            result = complete_by(data, problem, [sinks], signals.should_stop)
+        elif options.dask is None:
             result = train_by(data, problem, [sinks], signals.should_stop)
         else:
             cluster = _clusters()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 
-from streammargin.cli.options import add_common, add_data_names, name
+from streammargin.cli.options import add_common, add_data_names, add_lines, name
 
 DISAGREES = 65
 
@@ -17,6 +17,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "data", nargs="+", metavar="DATA", help="the HDF5 file that it learned from; several are shards"
     )
     add_data_names(parser)
+    add_lines(parser, ("columns",))
     parser.add_argument(
         "--sample-weight", type=name, metavar="NAME", help="dataset of weights (default as in training)"
     )
@@ -28,13 +29,18 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print each figure as certified and as recomputed; returns 65 if one differs."""
+    from streammargin.completed import is_completion, verify_ratings
     from streammargin.json_values import to_plain
     from streammargin.sizes import parse_size
     from streammargin.verification import verify
     from streammargin.wording import printable
 
-    names = {name: getattr(options, name) for name in ("x", "y", "sample_weight")}
-    checks = verify(options.model, options.data, options.valid, memory=parse_size(options.memory), **names)
+    memory = parse_size(options.memory)
+    if is_completion(options.model):
+        checks = verify_ratings(options.model, options.data, options.valid, options.columns, options.y, memory)
+    else:
+        names = {name: getattr(options, name) for name in ("x", "y", "sample_weight")}
+        checks = verify(options.model, options.data, options.valid, memory=memory, **names)
     agrees = all(check.agrees is not False for check in checks)
     if options.json:
         found = {"agrees": agrees, "checks": [check._asdict() for check in checks]}

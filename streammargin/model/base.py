@@ -8,7 +8,7 @@ import logging
 import math
 import os
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -69,6 +69,7 @@ class Model:
     model are always refused. Rows without names are matched by position.
     """
 
+    of_pairs: ClassVar[bool] = False  # it predicts the entries of a matrix
     classes_: np.ndarray
     feature_names_in_: np.ndarray | None
     header: dict[str, Any]

@@ -23,6 +23,7 @@ SCHEMA = 1
 JOB, LONGEST = "job", 1 << 27  # of the header: the training with a checkpoint that wrote it; bytes to look for that
 TEXT = 8  # memory to parse a header, in multiples of its bytes
 NAMES = "feature_names"  # optional array of column names
+ROW_NAMES, COLUMN_NAMES = "row_names", "column_names"  # optional arrays of the names of a matrix
 LABELS = ("positive", "classes", "label_column")  # entries of the header that hold labels, and their column
 LINEAR = "linear"  # the kind of a file that names none
 PROBLEM = ("caps", "center", "factor", "groups")  # optional arrays that define the objective, for `verify`
@@ -57,7 +58,7 @@ def read_model(
 ) -> tuple[type[Answer], dict[str, np.ndarray], dict[str, np.ndarray], dict[str, Any]]:
     """(class of the answer, its arrays and the one called `beside`, optional arrays, all by name, header).
 
-    The optional arrays are those of NAMES and PROBLEM that the file has.
+    The optional arrays are those of NAMES, ROW_NAMES, COLUMN_NAMES and PROBLEM that the file has.
     memory: bytes that loading the model may take, None: any. The declared sizes are checked before anything is
     allocated. Raises InputMissingError, DataError, UsageError.
     """
@@ -79,7 +80,7 @@ def read_model(
                 raise DataError(f"{path} is a model of the unknown kind {name!r}; upgrade to read it")
             there = [member.removesuffix(".npy") for member in archive.namelist()]
             needed = [*_spelled(KINDS[name].ARRAYS, there), beside]
-            optional = [each for each in (NAMES, *PROBLEM) if each in there]
+            optional = [each for each in (NAMES, ROW_NAMES, COLUMN_NAMES, *PROBLEM) if each in there]
             _check_memory(path, sum(_needed(*_stored(archive, each)) for each in needed + optional), memory)
             others = {each: _array(archive, each) for each in optional}
             return KINDS[name], {each: _array(archive, each) for each in needed}, others, header

@@ -10,10 +10,12 @@ import numpy as np
 from streammargin.errors import DataError, UsageError
 from streammargin.files import as_path, replacing
 from streammargin.losses import LOSSES, make_loss
+from streammargin.losses.ratings import RATINGS
 from streammargin.matching import number_in
 from streammargin.model.base import Model
-from streammargin.model.file import NAMES, read_model
+from streammargin.model.file import COLUMN_NAMES, NAMES, ROW_NAMES, read_model
 from streammargin.model.linear import LinearModel, model_of
+from streammargin.points.factors import Factors
 from streammargin.sizes import parse_size
 from streammargin.sources.labels import text_fault
 from streammargin.sources.names import unpacked
@@ -34,6 +36,8 @@ def load_model(path: str | os.PathLike[str], memory: str | int | None = None) ->
     classes = arrays.pop("classes")
     try:
         answer = kind.restored(arrays)
+        if isinstance(answer, Factors):
+            return _ratings(answer, others, header)
         del arrays  # the answer has a copy, and the model will have another
         _check_header(header)
         _check_classes(classes, answer.outputs, header.get("outputs"))
@@ -45,6 +49,28 @@ def load_model(path: str | os.PathLike[str], memory: str | int | None = None) ->
     model = model_of(answer, classes, header, names)
     model.problem = others
     return model
+
+
+def _ratings(answer: Factors, others: dict[str, np.ndarray], header: dict[str, Any]) -> Model:
+    """The model of ratings. ValueError where it is invalid."""
+    from streammargin.model.ratings import RatingsModel  # which reads tables
+
+    if not {ROW_NAMES, COLUMN_NAMES} <= others.keys():
+        raise ValueError("the names of rows or columns are missing")
+    rows, columns = (
+        unpacked(others[name], len(part)).tolist()
+        for name, part in ((ROW_NAMES, answer.left), (COLUMN_NAMES, answer.right))
+    )
+    try:
+        RATINGS.of(header.get("loss"))
+    except UsageError as error:
+        raise ValueError(f"its loss is {header.get('loss')!r}: {error}") from None
+    levels = header.get("levels")
+    if not isinstance(levels, list) or not all(isinstance(one, (int, float)) for one in levels):
+        raise ValueError("its levels are not a list of numbers")
+    if not isinstance(header.get("certificate"), dict):
+        raise ValueError("its certificate is not a table")
+    return RatingsModel(answer, header, rows, columns)
 
 
 def _check_classes(classes: np.ndarray, outputs: int, named: list[str] | None = None) -> None:

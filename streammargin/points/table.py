@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from streammargin.points.base import Answer, Point
 from streammargin.points.expansion import Expansion
+from streammargin.points.factors import Factors
 from streammargin.points.linear import LinearPoint
 from streammargin.points.mapped import Mapped
 
@@ -11,6 +12,7 @@ KINDS: dict[str, type[Point]] = {
     "linear": LinearPoint,
     "expansion": Expansion,
     "mapped": Mapped,
+    "factors": Factors,
 }
 
 

@@ -22,6 +22,8 @@ def candidates(problem: Problem) -> list[str]:
     """
     if problem.kernel is not None:
         return ["smo"]
+    if problem.sides != (0, 0):
+        return ["completion"]
     if problem.holders > 1:
         return ["dual-momentum"] if problem.hard else ["newton"]
     if problem.joint and problem.hard and not (problem.path or problem.top < math.inf):
@@ -57,6 +59,8 @@ def reason(problem: Problem, name: str) -> str:
         return f"{name} for {size}: which losses are the largest depends on all rows: steps on all duals at once"
     if name == "pdprox" and problem.path:
         return f"{name} for {size}: steps on all duals at once go on from one value of C to the next"
+    if problem.sides != (0, 0):
+        return f"{name} for {problem.rows} entries of {problem.sides[0]} rows and {problem.sides[1]} columns"
     why = {
         "smo": "an expansion over rows, by steps on two coefficients at a time",
         "active-set": "a hard margin at p = 2: few rows carry it",

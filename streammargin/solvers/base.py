@@ -93,10 +93,14 @@ class Method(SolverWord):
     numeric: ClassVar[bool] = False  # supports targets that are numbers
     several: ClassVar[bool] = False  # supports several labels or targets of a row
     kernels: ClassVar[bool] = False  # trains kernel machines
+    completes: ClassVar[bool] = False  # completes matrices
     blocks_per_step: ClassVar[int] = 1  # blocks that a step of a pass gets at once, where the memory allows it
 
     def check(self, problem: Problem) -> None:
         """Raise a Refusal of a loss, penalty, C or option that this method does not support."""
+        if (problem.sides != (0, 0)) != self.completes:
+            does = "completes matrices" if self.completes else "finds models of rows, and completes no matrix"
+            raise Refusal(f"{self.called} {does}", "use `solver=auto`")
         if problem.kernel is not None and not self.kernels:
             raise Refusal(f"{self.called} finds linear models, and a kernel is given", "use `solver=smo`")
         if problem.hard:

@@ -46,6 +46,8 @@ class Problem:
     penalty: R(w), 1/2 ||w||_p^2 where it is None; free: the constant column is left out of it. penalty_word: its word,
     as messages name it.
     kernel: of a kernel machine, whose answer is an expansion over rows; None: the answer is linear.
+    sides: rows and columns of a matrix that is to be completed, of which the rows of the training are entries (i, j),
+    and the penalty is its trace norm; (0, 0): there is none.
     lines: of a group; above 1 they are the classes of one problem, which share a margin, (x.U_c - x.U_c') / ||U||.
     absolute: the bound on the mean gap, if that was asked for; tol is then the relative gap that solvers aim at.
     least_tol: the smallest tolerance that the training had before it was resumed; its arithmetic stays fit for that.
@@ -70,6 +72,7 @@ class Problem:
     penalty: Penalty | None = None
     penalty_word: str = ""
     kernel: Kernel | None = None
+    sides: tuple[int, int] = (0, 0)
     free: bool = False
     resident: bool = True
     path: bool = False

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 TAKE = "the ones to take"
 SHELVES = {  # folder -> its heading in `streammargin solvers`
     "coordinate": TAKE, "newton": TAKE, "columns": TAKE, "margin": TAKE, "expansion": TAKE,
-    "streams": "streams", "papers": "methods after the papers",
+    "completion": TAKE, "streams": "streams", "papers": "methods after the papers",
 }  # fmt: skip
 SHORT = {"sdca": "ascent:momentum=no", "asdca": "ascent:momentum=yes", "prox-newton": "newton"}
 PEERS = {  # words of scikit-learn, LIBLINEAR and others

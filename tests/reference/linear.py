@@ -1,4 +1,4 @@
-"""The solvers that find linear models: those of kernel machines have tests of their own."""
+"""The solvers that find linear models: those of kernel machines and of matrices have tests of their own."""
 
 from streammargin.solvers.registry import make_solver
 from streammargin.solvers.registry import names as every
@@ -6,4 +6,9 @@ from streammargin.solvers.registry import names as every
 
 def names():
     """All words of solvers of linear models, `auto` included."""
-    return [name for name in every() if name == "auto" or not make_solver(name).kernels]
+    return [name for name in every() if name == "auto" or not special(make_solver(name))]
+
+
+def special(method):
+    """Whether a solver finds no linear model."""
+    return method.kernels or method.completes

@@ -183,6 +183,6 @@ def test_who_keeps_nothing_of_rows_needs_the_labels_at_hand_alone():
     problem = replace(problem_of(np.zeros((9, 2))), resident=False)
     windows = {name for name in names() if name != "auto" and not make_solver(name).all_labels(problem)}
     assert windows == {
-        "newton", "prox-newton",
+        "newton", "prox-newton", "completion", "factors", "splitting",
         "mirror", "pegasos", "perceptron", "batch-perceptron", "dual-momentum", "gd", "homotopic", "normalized-gd"
     }  # fmt: skip

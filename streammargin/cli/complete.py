@@ -1,0 +1,53 @@
+"""streammargin complete RATINGS [-o FACTORS]"""
+
+from __future__ import annotations
+
+import argparse
+
+from streammargin.cli import train
+from streammargin.cli.options import Parser, add_common, add_lines, argument, name
+from streammargin.kinds import Whole
+from streammargin.losses.ratings import RATINGS
+from streammargin.options.costs import Costs
+from streammargin.options.table import Where, options_for
+
+SHARED = (  # options of `train`
+    "tol", "max_seconds", "memory", "threads", "checkpoint", "checkpoint_seconds", "valid",
+    "columns", "y", "spool",
+)  # fmt: skip
+PASSES = 10_000
+
+
+def add_options(parser: Parser) -> None:
+    """Options of a completion."""
+    parser.description = "Complete a matrix from RATINGS, each of a row and a column: two factors, by the trace norm."
+    parser.add_argument("data", nargs="+", metavar="RATINGS", help="table (CSV, Parquet, Feather), Matrix Market, "
+                        "or HDF5 with datasets row, column and value")  # fmt: skip
+    parser.add_argument(
+        "-o", "--output", type=name, metavar="FACTORS", help="the model file, else RATINGS' stem + .model.npz, here"
+    )
+    parser.add_argument("--loss", type=argument(RATINGS.of), default=None, metavar="WORD", help="absolute_error "
+                        "(default), squared_error, or hinge:levels=1,2,3,4,at=0,3,6,9: a rating above level 3 should "
+                        "have a value above 6")  # fmt: skip
+    parser.add_argument("-c", "-C", "--C", dest="C", type=argument(Costs().read), default=1.0, metavar="FLOAT|path:K",
+                        help="weight of the errors against the trace norm (default 1); path:K: K values upward, of "
+                        "which the best on --valid is kept")  # fmt: skip
+    parser.add_argument("--solver", type=name, default="auto", metavar="WORD", help="auto (default); factors, for low "
+                        "rank; splitting, for dense matrices in memory; completion: one, then the other")  # fmt: skip
+    parser.add_argument("--passes", type=argument(Whole(1).read), default=PASSES, metavar="N",
+                        help=f"stop after this many reads of the ratings (default {PASSES})")  # fmt: skip
+    add_lines(parser, SHARED)
+    parser.add_argument("--log-json", type=name, metavar="FILE|-", help="write events as JSON lines")
+    parser.add_argument("--require-convergence", action="store_true", help="exit 3 unless the tolerance was proven")
+    parser.add_argument("--force", action="store_true", help="replace an existing model or log")
+    parser.add_argument("-q", "--quiet", action="store_true", help="print warnings only")
+    parser.add_argument("-v", "--verbose", action="store_true", help="print every pass and certificate")
+    add_common(parser)
+    own = (*SHARED, "loss", "C", "solver", "passes")
+    others = {line.name: line.default for line in options_for(Where.SHELL) if line.name not in own}
+    parser.set_defaults(dask=None, **others)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Complete the matrix, write the factors, and say how it went."""
+    return train.run(options, completes=True)

@@ -1,0 +1,1 @@
+"""Matrices with missing entries, under the trace norm."""

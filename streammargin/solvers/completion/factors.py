@@ -1,0 +1,207 @@
+"""The solver factors: X = U V^T of growing rank, by a limited-memory method on the factors."""
+
+from __future__ import annotations
+
+import logging
+import math
+from typing import ClassVar
+
+import numpy as np
+
+from streammargin.compiled import ratings as kernel
+from streammargin.rows.blocks import Block
+from streammargin.solvers.base import Share
+from streammargin.solvers.completion.found import HARD, FactorsState, terms
+from streammargin.solvers.completion.matrix import LOOK, MatrixSolver, Seen, cost_of, factors_of, pairs_of, short_side
+from streammargin.solvers.completion.room import Room, column_bytes
+from streammargin.solvers.problem import Problem
+from streammargin.wording import Message
+
+LOG = logging.getLogger("streammargin")
+GROW, STEP = "grow", "step"
+BEYOND = 0.3  # directions with a singular value above 1 + BEYOND gap are added
+AMOUNT, FIRST = 0.3, 0.1  # of the mean singular value, or of the ratings' size, that a direction begins with
+NOISE = 1e-6  # singular values below this share of the largest are dropped where the factors grow
+INNER = 0.05  # of the gap that the steps between two looks may leave
+STRICTER, STRICTEST = 0.1, 1e-9  # of what steps may leave, where they came to nothing
+STEPS, AFTER_GROWTH = 100, 12  # most steps between two looks, and least after the factors have grown
+OUTER = 0.2  # share of a gap that soft losses make, from which on their centres move
+EASY, LABORIOUS = 25, 80  # steps between two looks: with fewer the losses become harder, with more softer
+ARMIJO, SMALLEST = 1e-4, 1e-10
+
+
+class Factors(MatrixSolver[FactorsState]):
+    """Completion of a matrix by factors that grow: for solutions of low rank; memory for (rows + columns) r numbers.
+
+    U, V <- steps of L-BFGS on ||U||^2/2 + ||V||^2/2 + C sum_e l(u_i.v_j), one read each. Losses with kinks are softened
+    (proximal point method on the duals). A look certifies U V^T every some steps, in another read. Where a singular
+    value of T is above 1, its vectors become columns of U and V.
+
+    Source: Burer and Monteiro 2003; Rockafellar 1976; Liu and Nocedal 1989.
+    """
+
+    name = "factors"
+    state_class = FactorsState
+    tasks: ClassVar[tuple[str, ...]] = (GROW, STEP)
+
+    def reserved_bytes(self, problem: Problem) -> int:
+        return Room.of(problem).bytes
+
+    def run_block(self, problem: Problem, state: FactorsState, active: np.ndarray, block: Block, first: int) -> Share:
+        pairs, side = pairs_of(block), short_side(problem)
+        if state.task == LOOK:
+            self.look_block(problem, state, block, first)
+        elif state.task == GROW:
+            found = self.duals(problem, state, pairs, first)
+            views = state.vectors[: problem.sides[0]], state.vectors[problem.sides[0] :]
+            kernel.add_products(pairs, found, side, views[side], views[1 - side])
+        else:
+            if not state.seen:
+                state.gradient[:] = state.factors
+            found = self.duals(problem, state, pairs, first, state.before)
+            kernel.add_gradient(pairs, found, state.factors, problem.sides[0], 1.0, state.gradient)
+        return None
+
+    # after a look
+
+    def after(self, problem: Problem, state: FactorsState, seen: Seen) -> bool:
+        state.before, made = -1.0, state.made
+        gap = max(seen.primal - seen.dual, 0.0)
+        spectrum, rank = seen.spectrum, state.factors.shape[1]
+        beyond = np.flatnonzero(spectrum.values > 1.0 + BEYOND * min(state.gap, 1.0))
+        room = Room.of(problem).rank - rank
+        moves = terms(problem) > 0 and rank > 0 and seen.outer > OUTER * gap
+        if terms(problem) and state.softness == HARD:
+            state.softness = self.first_softness(problem, state)
+        if moves:
+            state.before = state.softness
+            if not state.grown and not beyond.size:
+                state.softness *= 0.5 if state.made <= EASY else 1.5 if state.made >= LABORIOUS else 1.0
+        state.grown, state.made, state.tried = bool(beyond.size) and room > 0, 0, False
+        state.strict = state.strict * STRICTER if made <= 1 and not state.grown and not moves and state.pairs else 1.0
+        state.wanted = INNER * state.strict * state.gap * max(abs(seen.primal), abs(seen.dual))
+        if state.grown:
+            self.choose(problem, state, spectrum.vectors[:, beyond[:room]], spectrum.values[beyond[:room]])
+            state.task = GROW
+            return False
+        if not rank:
+            return True  # X = 0 is optimal
+        if state.strict < STRICTEST:
+            return self.say_full(problem, rank) if beyond.size and rank < min(problem.sides) else True
+        state.task = STEP
+        return False
+
+    def first_softness(self, problem: Problem, state: FactorsState) -> float:
+        """Half the mean size of a loss at X = 0, which is that of a rating."""
+        unit = float(problem.loss.unit)
+        return 0.5 * (unit or max(float(state.sums[kernel.LOSSES]) / problem.rows, 1e-300))
+
+    def say_full(self, problem: Problem, rank: int) -> bool:
+        """Say that there is no memory for more columns; returns that nothing more can be done."""
+        pairs = Room.of(problem).pairs
+        more = (problem.budget + rank * column_bytes(problem, pairs) + (32 << 20)) >> 20
+        text = (
+            f"the matrix needs factors of more than {rank} columns, and the memory is full; use `memory={more}M` or "
+            "more, or a smaller `C`"
+        )
+        LOG.warning(Message(text), extra={"code": "memory"})
+        return True
+
+    def choose(self, problem: Problem, state: FactorsState, vectors: np.ndarray, values: np.ndarray) -> None:
+        """Note the directions that the factors are to grow in, with their sizes; the other side's are read."""
+        rows, side = problem.sides[0], short_side(problem)
+        state.vectors = np.zeros((sum(problem.sides), values.size))
+        (state.vectors[:rows] if side == 0 else state.vectors[rows:])[:] = vectors
+        if state.factors.shape[1]:
+            mean = factors_of(problem, state.factors).norm() / state.factors.shape[1]
+            state.weights = AMOUNT * mean * np.minimum(values - 1.0, 1.0)
+        else:
+            size = 2.0 * self.first_softness(problem, state)
+            size = math.sqrt(size) if not terms(problem) else size
+            whole = math.sqrt(problem.sides[0] * problem.sides[1])
+            state.weights = FIRST * size * whole * np.minimum(values - 1.0, 1.0)
+
+    # the factors grow
+
+    def grow(self, problem: Problem, state: FactorsState) -> None:
+        """Add the columns that were read, against the gradient."""
+        rows, side = problem.sides[0], short_side(problem)
+        vectors = state.vectors
+        other = vectors[rows:] if side == 0 else vectors[:rows]
+        other /= -np.maximum(np.linalg.norm(other, axis=0), 1e-300)
+        kept = factors_of(problem, state.factors).balanced(NOISE)
+        state.factors = np.hstack([np.vstack([kept.left, kept.right]), vectors * np.sqrt(state.weights)])
+        state.vectors, state.weights = vectors[:, :0], state.weights[:0]
+        self.forget(problem, state)
+        state.task = STEP
+
+    def forget(self, problem: Problem, state: FactorsState) -> None:
+        """Begin anew with steps at the factors."""
+        count, size = Room.of(problem).pairs, state.factors.size
+        state.moves, state.changes, state.pairs = np.zeros(count * size), np.zeros(count * size), 0
+        state.start, state.slopes, state.direction = (np.zeros_like(state.factors) for _ in range(3))
+        state.gradient, state.tried = np.zeros_like(state.factors), False
+
+    def raise_costs(self, problem: Problem, state: FactorsState, factor: float) -> None:
+        super().raise_costs(problem, state, factor)
+        state.made, state.grown = 0, False
+        if state.best_factors.size:
+            state.factors = state.best_factors.copy()
+        self.forget(problem, state)
+
+    # steps
+
+    def end_step(self, problem: Problem, state: FactorsState) -> None:
+        if state.task == GROW:
+            self.grow(problem, state)
+            return
+        state.before = -1.0
+        factors = state.factors.ravel()
+        goal = 0.5 * float(kernel.dot(factors, factors)) + cost_of(problem) * float(state.sums[kernel.SOFT])
+        if state.tried and not goal <= state.goal + ARMIJO * state.length * state.slope:
+            self.shorten(state, goal)
+            return
+        if state.tried:
+            self.remember(problem, state)
+            state.made += 1
+        state.start[:], state.slopes[:], state.goal = state.factors, state.gradient, goal
+        self.turn(state)
+        least = AFTER_GROWTH if state.grown else 1
+        worth = -0.5 * state.slope > state.wanted * (1.0 if state.pairs else 1e-3)
+        if (not worth and state.made >= least) or state.made >= STEPS or state.slope >= 0.0:
+            state.task = LOOK
+            return
+        state.length, state.tried = 1.0, True
+        state.factors = state.start + state.direction
+
+    def shorten(self, state: FactorsState, goal: float) -> None:
+        """Try a shorter step: that of the parabola through what is known."""
+        rise = goal - state.goal - state.length * state.slope
+        share = -0.5 * state.slope * state.length / rise if math.isfinite(rise) else 0.0
+        state.length *= min(max(share, 0.1), 0.5)
+        if state.length < SMALLEST:
+            state.pairs, state.task, state.tried = 0, LOOK, False
+            state.factors = state.start.copy()
+            return
+        state.factors = state.start + state.length * state.direction
+
+    def remember(self, problem: Problem, state: FactorsState) -> None:
+        """Keep the last step, and how the gradient has changed, where the objective curves upwards along it."""
+        move, change = (state.factors - state.start).ravel(), (state.gradient - state.slopes).ravel()
+        if kernel.dot(move, change) <= 1e-12 * kernel.dot(change, change):
+            return
+        moves, changes = (each.reshape(-1, move.size) for each in (state.moves, state.changes))
+        for each, new in ((moves, move), (changes, change)):
+            each[:-1] = each[1:]
+            each[-1] = new
+        state.pairs = min(state.pairs + 1, len(moves))
+
+    def turn(self, state: FactorsState) -> None:
+        """The direction of the next step (Nocedal's two loops)."""
+        q = state.slopes.ravel().copy()
+        moves, changes = (each.reshape(-1, q.size) for each in (state.moves, state.changes))
+        start, size = state.start.ravel(), math.sqrt(kernel.dot(q, q))
+        scale = min(1.0, FIRST * math.sqrt(kernel.dot(start, start)) / size) if size > 0.0 else 0.0
+        kernel.two_loops(moves, changes, state.pairs, scale, q)
+        state.direction[:] = -q.reshape(state.direction.shape)
+        state.slope = float(kernel.dot(state.direction.ravel(), state.slopes.ravel()))

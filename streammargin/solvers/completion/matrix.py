@@ -1,0 +1,274 @@
+"""What all completions of a matrix share: the look, which certifies factors, and the answer.
+
+    P(X) = ||X||_* + C sum_e l(x_e)       D(u) = -C sum_e l*(u_e), where T = C sum_e u_e e_i e_j^T has ||T||_2 <= 1
+
+The sum of the terms of all entries is l (losses/ratings.py). Duals u are scaled by the best q with q ||T||_2 <= 1, for
+a proven upper bound of ||T||_2 (spectral.py). For that, entries come line by line of the longer side of the matrix.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from typing import ClassVar, NamedTuple, TypeVar
+
+import numpy as np
+
+from streammargin.compiled import ratings as kernel
+from streammargin.errors import DataError
+from streammargin.penalties.base import Penalty
+from streammargin.points.factors import Factors
+from streammargin.rows.blocks import Block, DenseBlock
+from streammargin.solvers.base import PATH, PassReport, Share, Solver
+from streammargin.solvers.completion.found import MatrixState, terms
+from streammargin.solvers.completion.spectral import Spectrum, spectrum
+from streammargin.solvers.problem import Problem
+from streammargin.solvers.proof.best import best_figures, keep_better, keep_bounds
+from streammargin.solvers.proof.figures import Figures
+from streammargin.solvers.proof.kept import Kept
+from streammargin.solvers.proof.objectives.base import Candidate
+from streammargin.solvers.proof.rounding import EPS
+from streammargin.solvers.visits import Visit
+
+LOOK = "look"  # a task of a pass
+DIRECTIONS = 12  # singular vectors that a look finds
+S = TypeVar("S", bound=MatrixState)
+
+
+class Seen(NamedTuple):
+    """What a look found: figures of the factors, the spectrum of T, and how much of the gap is that of soft losses."""
+
+    primal: float
+    dual: float
+    spectrum: Spectrum
+    outer: float
+
+
+class MatrixSolver(Solver[S]):
+    """Completes a matrix from some entries, under the trace norm."""
+
+    completes: ClassVar[bool] = True
+    numeric: ClassVar[bool] = True
+    mapped: ClassVar[bool] = True
+    requires: ClassVar[tuple[str, ...]] = ("rated",)
+    takes: ClassVar[tuple[str, ...]] = (PATH,)
+
+    def serves(self, penalty: Penalty, free: bool) -> bool:
+        return False  # the trace norm of the matrix alone
+
+    def spreads(self, problem: Problem) -> bool:
+        return False  # entries come in their order
+
+    def all_labels(self, problem: Problem) -> bool:
+        return False
+
+    def look_work(self, problem: Problem) -> float:
+        return 200.0 * problem.loss.terms
+
+    def prologue_passes(self, problem: Problem) -> int:
+        return int(problem.path)
+
+    # a read of the entries
+
+    def visit(self, problem: Problem, state: S, active: np.ndarray) -> Visit:
+        rank = state.factors.shape[1]
+        return Visit(
+            state.task, self.run_block, (active,), leaves=False, lines=rank, cost=4.0 * rank + 50.0,
+            begin=self.begin_pass, end=self.end_pass, order=in_order,
+        )  # fmt: skip
+
+    @abstractmethod
+    def run_block(self, problem: Problem, state: S, active: np.ndarray, block: Block, first: int) -> Share:
+        """Some entries of a pass."""
+
+    def begin_pass(self, problem: Problem, state: S, active: np.ndarray) -> None:
+        self.clear(problem, state)
+
+    def clear(self, problem: Problem, state: S) -> None:
+        """Begin a read."""
+        state.sums[:], state.seen, state.last[:] = 0.0, 0, -1.0
+        state.line, state.places, state.values = -1.0, np.empty(0, np.int64), np.empty(0)
+        if state.task == LOOK:
+            state.gram[:] = 0.0
+
+    def duals(self, problem: Problem, state: S, pairs: np.ndarray, first: int, before: float = -1.0) -> np.ndarray:
+        """C times the duals (m,) of entries at the factors; adds to the sums."""
+        at = state.labels.at(slice(first, first + len(pairs)))
+        values, found = state.labels.targets[at], np.empty(len(pairs))
+        rows, loss = problem.sides[0], tuple(problem.loss)
+        kernel.duals_at(
+            pairs, values, state.factors, rows, loss, state.centres, first, state.softness, before, state.sums, found
+        )  # fmt: skip
+        state.seen += len(pairs)
+        return cost_of(problem) * found
+
+    def look_block(self, problem: Problem, state: S, block: Block, first: int) -> None:
+        """Add entries to what a look sums up."""
+        pairs = pairs_of(block)
+        self.add_to_gram(problem, state, pairs, self.duals(problem, state, pairs, first))
+
+    def add_to_gram(self, problem: Problem, state: S, pairs: np.ndarray, duals: np.ndarray) -> None:
+        """Add the entries that are complete lines to T T^T; those of the last line wait for the next block."""
+        side = short_side(problem)
+        lines = pairs[:, 1 - side]
+        ends = np.flatnonzero(np.diff(lines)) + 1
+        head = int(ends[0]) if ends.size else len(pairs)
+        if state.line == lines[0]:
+            state.places = np.append(state.places, pairs[:head, side].astype(np.int64))
+            state.values = np.append(state.values, duals[:head])
+        else:
+            self.close_line(state)
+            state.places, state.values = pairs[:head, side].astype(np.int64), duals[:head].copy()
+        state.line = float(lines[-1])
+        if not ends.size:
+            return
+        self.close_line(state)
+        kernel.add_lines(pairs, duals, side, ends, state.gram)
+        tail = int(ends[-1])
+        state.places, state.values = pairs[tail:, side].astype(np.int64), duals[tail:].copy()
+
+    def close_line(self, state: S) -> None:
+        """Add the line that has waited to T T^T."""
+        kernel.add_gram(state.places, state.values, state.gram)
+        state.places, state.values = state.places[:0], state.values[:0]
+
+    # figures
+
+    def see(self, problem: Problem, state: S) -> Seen:
+        """Figures of the factors at the end of a look; the best ones are kept."""
+        self.close_line(state)
+        found = spectrum(state.gram, DIRECTIONS)
+        C, sums = cost_of(problem), state.sums
+        factors = factors_of(problem, state.factors)
+        norm = factors.norm()
+        primal = norm + C * float(sums[kernel.LOSSES])
+        rounding = EPS * (problem.rows + 8.0 * factors.rank + 8.0) * (C * float(sums[kernel.SIZE]) + norm)
+        dual = best_scale(C * float(sums[kernel.LINEAR]), C * float(sums[kernel.SQUARE]), problem, found.upper)
+        keep_bounds(state.best, np.array([dual - rounding]), np.array([math.inf]))
+        if keep_better(problem, state.best, [Candidate(primal, -math.inf, 0, rounding)])[0]:
+            state.best_factors = state.factors.copy()
+        gap = best_figures(problem, state.best)[0].gap
+        state.gap = math.inf if gap is None else gap
+        return Seen(primal, dual, found, C * float(sums[kernel.LOSSES] - sums[kernel.ATTAINED]))
+
+    def report(self, problem: Problem, state: S, still: bool = False) -> PassReport:
+        """What is proven so far."""
+        known = math.isfinite(state.best.primal[0]) and not still  # where all ends, a look at the best follows
+        figures = best_figures(problem, state.best) if known else None
+        return PassReport(np.array([min(state.gap, 1e300)]), 0, certificate=figures, still=still)
+
+    @abstractmethod
+    def after(self, problem: Problem, state: S, seen: Seen) -> bool:
+        """Decide what follows a look; returns whether nothing more can be done."""
+
+    @abstractmethod
+    def end_step(self, problem: Problem, state: S) -> None:
+        """What follows a pass that is no look."""
+
+    def end_pass(self, problem: Problem, state: S, active: np.ndarray) -> PassReport | float:
+        still = False
+        if state.seen == problem.rows:
+            if state.task == LOOK:
+                still = self.after(problem, state, self.see(problem, state))
+            else:
+                self.end_step(problem, state)
+        return self.report(problem, state, still)
+
+    # where a training ends before its first look, and the beginning of a path
+
+    def certificate(self, problem: Problem, state: S, active: np.ndarray) -> Visit:
+        return Visit(
+            "certificate", self.certify_block, leaves=False, lines=1, begin=self.begin_certificate,
+            end=self.end_certificate, order=in_order,
+        )  # fmt: skip
+
+    def begin_certificate(self, problem: Problem, state: S) -> None:
+        state.task = LOOK
+        if state.best_factors.shape[1]:
+            state.factors = state.best_factors.copy()
+        self.clear(problem, state)
+
+    def certify_block(self, problem: Problem, state: S, block: Block, first: int) -> None:
+        self.look_block(problem, state, block, first)
+
+    def end_certificate(self, problem: Problem, state: S) -> tuple[list[Figures], np.ndarray]:
+        self.see(problem, state)
+        return best_figures(problem, state.best), np.zeros(problem.trials, np.int64)
+
+    def prologue_visit(self, problem: Problem, state: S, index: int) -> Visit:
+        return Visit(
+            "prologue", self.prologue_block, (index,), leaves=False, lines=1, begin=self.begin_prologue, order=in_order
+        )  # fmt: skip
+
+    def begin_prologue(self, problem: Problem, state: S, index: int) -> None:
+        self.clear(problem, state)
+
+    def prologue_block(self, problem: Problem, state: S, index: int, block: Block, first: int) -> None:
+        self.look_block(problem, state, block, first)
+
+    def zero_factor(self, problem: Problem, state: S) -> float:
+        self.close_line(state)
+        found = spectrum(state.gram, 1)
+        return 1.0 / found.upper if found.upper > 0.0 else 0.0
+
+    def raise_costs(self, problem: Problem, state: S, factor: float) -> None:
+        state.best.primal[:], state.best.dual[:] = math.inf, -math.inf
+        state.task, state.before = LOOK, -1.0
+
+    # the answer
+
+    def keep_pass(self, problem: Problem, state: S, kept: Kept, trials: list[int]) -> None:
+        raise AssertionError("factors are kept by their certificate alone")
+
+    def point(
+        self, problem: Problem, state: S, column: float, proven: bool, kept: Kept | None = None
+    ) -> Factors:  # fmt: skip
+        certified = math.isfinite(state.best.primal[0])
+        return factors_of(problem, state.best_factors if certified else state.factors).balanced()
+
+    def fits(self, problem: Problem, state: S) -> bool:
+        known = (LOOK, *self.tasks)
+        places = state.places
+        inside = not places.size or (places.min() >= 0 and places.max() < min(problem.sides))
+        return state.task in known and inside and places.size == state.values.size
+
+    tasks: ClassVar[tuple[str, ...]] = ()
+
+
+def in_order(problem: Problem, state: MatrixState, blocks: int) -> np.ndarray:
+    """The order of the entries."""
+    return np.arange(blocks)
+
+
+def cost_of(problem: Problem) -> float:
+    """C."""
+    return float(problem.outputs.costs[0])
+
+
+def short_side(problem: Problem) -> int:
+    """Which place of an entry is on the shorter side of the matrix."""
+    return 0 if problem.sides[0] <= problem.sides[1] else 1
+
+
+def factors_of(problem: Problem, both: np.ndarray) -> Factors:
+    """Factors (rows + columns, r) as a point."""
+    return Factors(both[: problem.sides[0]], both[problem.sides[0] :])
+
+
+def pairs_of(block: Block) -> np.ndarray:
+    """The places (m, 2) of the entries of a block."""
+    assert isinstance(block, DenseBlock)
+    return block.X
+
+
+def best_scale(linear: float, square: float, problem: Problem, upper: float) -> float:
+    """The dual -q linear - q^2 square at the best q, given ||T||_2 <= upper. DataError where it is not finite."""
+    most = 1.0 / upper if upper > 0.0 else math.inf
+    if terms(problem):
+        most = min(1.0, most)
+    if math.isnan(linear + square) or upper == math.inf:
+        raise DataError("the ratings or C are too large to compute with; divide the ratings by a constant")
+    q = most if linear < 0.0 else 0.0
+    if square > 0.0:
+        q = min(max(-linear / (2.0 * square), 0.0), most)
+    return -q * linear - q * q * square if q < math.inf else 0.0

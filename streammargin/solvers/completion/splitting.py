@@ -1,0 +1,130 @@
+"""The solver splitting: Douglas-Rachford on dense matrices."""
+
+from __future__ import annotations
+
+import logging
+from typing import ClassVar
+
+import numpy as np
+from scipy.linalg import eigh
+
+from streammargin.compiled import ratings as kernel
+from streammargin.rows.blocks import Block
+from streammargin.solvers.base import Share
+from streammargin.solvers.completion.found import SplittingState, terms
+from streammargin.solvers.completion.matrix import LOOK, MatrixSolver, Seen, cost_of, factors_of, pairs_of, short_side
+from streammargin.solvers.problem import Problem
+
+LOG = logging.getLogger("streammargin")
+STEP = "step"
+RELAXED = 1.6
+BALANCED = 64  # the last step after which the weight may change; it does at powers of 2
+FAR = 1e30  # a softness with which duals are their centres
+EVERY = 1.25  # ratio of the steps up to a look to those up to the one before
+NOISE = 1e-12
+
+
+class Splitting(MatrixSolver[SplittingState]):
+    """Completion of a matrix that stays dense in memory: for solutions of any rank.
+
+    M <- M + 1.6 (W - V), where V has the singular values of M less 1/weight, and W = 2 V - M but at the entries, where
+    it is the prox of C/weight l. A step is a read of the entries and an eigendecomposition of the shorter side.
+
+    Source: Lions and Mercier 1979; Cai, Candes and Shen 2010.
+    """
+
+    name = "splitting"
+    state_class = SplittingState
+    tasks: ClassVar[tuple[str, ...]] = (STEP,)
+
+    def reserved_bytes(self, problem: Problem) -> int:
+        short, long = sorted(problem.sides)
+        return 8 * (4 * short * short + 2 * short * (short + long) + TILE * long)
+
+    def run_block(self, problem: Problem, state: SplittingState, active: np.ndarray, block: Block, first: int) -> Share:
+        if state.task == LOOK:
+            self.look_block(problem, state, block, first)
+            return None
+        pairs = pairs_of(block)
+        values = state.labels.targets[state.labels.at(slice(first, first + len(pairs)))]
+        size = cost_of(problem) / state.weight
+        kernel.split(
+            pairs, values, state.matrix, state.other, tuple(problem.loss), size, state.centres, first, state.sums
+        )  # fmt: skip
+        state.seen += len(pairs)
+        return None
+
+    def after(self, problem: Problem, state: SplittingState, seen: Seen) -> bool:
+        if not state.weight:
+            if seen.spectrum.upper <= 1.0:
+                return True  # X = 0 is optimal
+            self.first_weight(problem, state)
+        state.task, state.softness = STEP, FAR
+        return False
+
+    def first_weight(self, problem: Problem, state: SplittingState) -> None:
+        """1/weight is a tenth of the trace norm that ratings of one size would have."""
+        size = float(problem.loss.unit) or float(state.sums[kernel.LOSSES]) / problem.rows
+        size = size if terms(problem) else size**0.5
+        state.weight = 1.0 / (0.1 * max(size, 1e-300) * (problem.sides[0] * problem.sides[1]) ** 0.5)
+
+    def raise_costs(self, problem: Problem, state: SplittingState, factor: float) -> None:
+        super().raise_costs(problem, state, factor)
+        state.made, state.next_look = 0, 4
+
+    def end_step(self, problem: Problem, state: SplittingState) -> None:
+        matrix, other = state.matrix, state.other  # W - V + M at the entries, V elsewhere
+        for low in range(0, len(matrix), TILE):
+            rows = slice(low, low + TILE)
+            other[rows] -= matrix[rows]
+            other[rows] *= RELAXED
+            matrix[rows] += other[rows]
+        state.made += 1
+        values, vectors = self.shrink(problem, state)
+        if state.made <= BALANCED and state.made & (state.made - 1) == 0 and state.made > 2:
+            self.balance(state)
+            values, vectors = self.shrink(problem, state)
+        if state.made >= state.next_look:
+            state.next_look = max(state.made + 4, int(EVERY * state.made))
+            state.factors = self.factored(problem, state, values, vectors)
+            state.task = LOOK
+
+    def shrink(self, problem: Problem, state: SplittingState) -> tuple[np.ndarray, np.ndarray]:
+        """V from M; its singular values (k,) above 0, and their vectors on the shorter side."""
+        side = short_side(problem)
+        M, V = (each if side == 0 else each.T for each in (state.matrix, state.other))
+        squares, vectors = eigh(M @ M.T, overwrite_a=True, driver="evd")
+        sizes = np.sqrt(np.maximum(squares, 0.0))
+        kept = sizes > 1.0 / state.weight
+        values, vectors = sizes[kept] - 1.0 / state.weight, vectors[:, kept]
+        shrunk = vectors * (values / sizes[kept])
+        half = vectors.T @ M
+        for low in range(0, len(V), TILE):
+            V[low : low + TILE] = shrunk[low : low + TILE] @ half
+        return values, vectors
+
+    def balance(self, state: SplittingState) -> None:
+        """Choose the weight with which both sequences are of one size; M - V, the scaled duals, keep what they mean."""
+        apart = float(np.linalg.norm(state.matrix - state.other))
+        size = float(np.linalg.norm(state.other))
+        if not (apart > 0.0 and size > 0.0):
+            return
+        share = min(max(apart / size, 0.1), 10.0)
+        state.matrix -= state.other
+        state.matrix *= 1.0 / share
+        state.matrix += state.other
+        state.weight *= share
+
+    def factored(self, problem: Problem, state: SplittingState, values: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+        """The factors of V."""
+        side, rows = short_side(problem), problem.sides[0]
+        V = state.other if side == 0 else state.other.T
+        kept = values > NOISE * values.max(initial=0.0)
+        roots, vectors = np.sqrt(values[kept]), vectors[:, kept]
+        own, opposite = vectors * roots, V.T @ (vectors / roots)
+        found = factors_of(problem, np.vstack([own, opposite] if side == 0 else [opposite, own]))
+        assert len(found.left) == rows
+        return np.vstack([found.left, found.right])
+
+
+TILE = 256  # rows of a matrix at a time

@@ -1,0 +1,1 @@
+"""Ratings: entries (row, column, value) of a matrix, of any table, file or array."""

@@ -1,0 +1,259 @@
+"""Read the entries of a matrix front to back: names of rows and columns, and values, some thousand at a time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from typing import Any, NamedTuple
+
+import h5py
+import numpy as np
+import pyarrow as pa
+
+from streammargin.errors import DataError, InputMissingError, UsageError
+from streammargin.files import check_input, temporary_folder
+from streammargin.sources.hdf5.nodes import look_up
+from streammargin.sources.names import listed
+from streammargin.tables.formats import is_matrix, is_table
+from streammargin.tables.matrices.base import How
+from streammargin.tables.matrices.open import open_matrix
+from streammargin.tables.open import open_table
+from streammargin.tables.readers.base import Reader
+from streammargin.tables.readers.room import Room
+from streammargin.tables.spool import scratch
+from streammargin.wording import shown
+
+PIECE = 1 << 17  # entries at a time
+THREE = "row, column and value"
+PLACES, VALUE = ("row", "column"), "value"  # datasets of HDF5
+
+
+class Part(NamedTuple):
+    """Some entries: names of their rows and columns (m,), and values (m,) float64, or None of pairs alone.
+
+    first: the number of the first one.
+    """
+
+    first: int
+    rows: pa.Array
+    columns: pa.Array
+    values: np.ndarray | None
+
+
+class Entries:
+    """Entries of a file, a table, a SciPy matrix, or of arrays (rows, columns, values).
+
+    columns: names of the two columns with rows and columns of the matrix; y: that of the values. By default they are
+    the first three of a table, and row, column and value of HDF5, which may have X and y as well: X (n, 2), or a
+    csr_matrix. values: whether there are values; else pairs are read. shape: of a matrix, whose rows have no names.
+    """
+
+    name: str
+    shape: tuple[int, int] | None = None
+
+    def __init__(
+        self, data: Any, columns: Sequence[str] | None = None, y: object = None, memory: int = 256 << 20,
+        values: bool = True,
+    ) -> None:  # fmt: skip
+        if columns is not None and len(columns) != 2:
+            raise UsageError(
+                f"`columns` names two columns, those of rows and columns of the matrix, not {len(columns)}"
+            )
+        if y is not None and not isinstance(y, str):
+            raise UsageError(f"`y` is the name of the column of ratings, not {shown(y)}")
+        self.data, self.columns, self.y, self.memory, self.wanted = data, columns, y, memory, values
+        self.paths = _paths(data)
+        self.name = ", ".join(self.paths) if self.paths else "the ratings"
+        if hasattr(data, "tocoo"):
+            self.shape = int(data.shape[0]), int(data.shape[1])
+
+    def files(self) -> list[str]:
+        """The files that are read."""
+        return self.paths
+
+    def parts(self, stack: ExitStack) -> Iterator[Part]:
+        """The entries in order. Raises DataError, InputMissingError, UsageError."""
+        if self.shape is not None:
+            yield from self._of_matrix()
+        elif isinstance(self.data, tuple):
+            yield from self._of_arrays(self.data)
+        elif is_matrix(self.data):
+            yield from self._of_file(stack)
+        elif is_table(self.data):
+            yield from self._of_table()
+        elif self.paths:
+            for path in self.paths:
+                yield from self._of_hdf5(path)
+        else:
+            kind = shown(self.data)
+            raise UsageError(f"ratings are a path, a table, a SciPy matrix, or ({THREE}) as a tuple, not {kind}")
+
+    # each kind
+
+    def _of_arrays(self, given: tuple[Any, ...], first: int = 0) -> Iterator[Part]:
+        if len(given) not in (2, 3) or (self.wanted and len(given) == 2):
+            raise UsageError(f"arrays of ratings are given as the tuple ({THREE}), not as {len(given)} values")
+        arrays = [np.asarray(each) for each in given]
+        if any(each.ndim != 1 for each in arrays) or len({each.size for each in arrays}) > 1:
+            sizes = ", ".join(str(each.shape) for each in arrays)
+            raise DataError(f"{self.name}: {THREE} must be as many, in one dimension; their shapes are {sizes}")
+        for low in range(0, arrays[0].size, PIECE):
+            rows, columns, *rest = (each[low : low + PIECE] for each in arrays)
+            values = self._numbers(rest[0], low) if self.wanted and rest else None
+            yield Part(first + low, self._named(rows, low), self._named(columns, low), values)
+
+    def _of_matrix(self) -> Iterator[Part]:
+        found = self.data.tocoo()
+        if found.data.size and not (found.row.min() >= 0 and found.col.min() >= 0):
+            raise DataError(f"{self.name}: the matrix has places below 0; build it again")
+        yield from self._of_arrays((found.row, found.col, found.data))
+
+    def _of_file(self, stack: ExitStack) -> Iterator[Part]:
+        near = stack.enter_context(temporary_folder(os.path.join(scratch(), "ratings")))
+        matrix = open_matrix(self.paths, How(os.path.join(near, "ratings"), stack, memory=self.memory))
+        row = first = 0
+        for batch in matrix.batches:
+            if batch.X is not None:
+                raise DataError(f"{self.name} is a dense matrix; write its known entries as {THREE}")
+            assert batch.indptr is not None and batch.indices is not None
+            rows = row + np.repeat(np.arange(batch.rows), np.diff(batch.indptr))
+            yield from self._of_arrays((rows, batch.indices, batch.data), first)
+            row, first = row + batch.rows, first + len(batch.indices)
+            self.shape = (row, int(matrix.features or 0))
+
+    def _of_table(self) -> Iterator[Part]:
+        reader = open_table(self.data, room=Room(self.memory, os.path.join(scratch(), "rows")))
+        self.name = reader.name
+        names = self._chosen(reader)
+        first = 0
+        for batch in reader.batches(names, frozenset(names[:2])):
+            values = None
+            if self.wanted:
+                values = self._numbers(batch.column(2), first, reader)
+            rows, others = (self._filled(batch.column(k), first, reader) for k in (0, 1))
+            yield Part(first, rows, others, values)
+            first += batch.num_rows
+
+    def _chosen(self, reader: Reader) -> list[str]:
+        """The columns to be read."""
+        number = 2 + self.wanted
+        asked = [*(self.columns or ()), *([self.y] if self.wanted and self.y is not None else [])]
+        lacking = [str(name) for name in asked if name not in reader.columns]
+        if lacking:
+            raise DataError(f"{reader.name} has no column {lacking[0]}; it has {listed(reader.columns)}")
+        places = list(self.columns or reader.columns[:2])
+        rest = [name for name in reader.columns if name not in places]
+        names = [*places, *([str(self.y)] if self.y is not None else rest[:1])][:number]
+        if len(names) < number:
+            raise DataError(
+                f"{reader.name} has {len(reader.columns)} columns, and ratings need {number}; name them with "
+                "`columns=ROW,COLUMN` and `y=VALUE`"
+            )
+        return names
+
+    def _of_hdf5(self, path: str) -> Iterator[Part]:
+        check_input(path)
+        try:
+            file = h5py.File(path, "r")
+        except OSError as error:
+            raise DataError(f"{path} is neither a table of ratings, nor Matrix Market, nor HDF5; check it") from error
+        with file:
+            x = file.get("X")
+            if self.columns is None and isinstance(x, h5py.Group):
+                yield from self._of_csr(file, path)
+                return
+            wide = self.columns is None and isinstance(x, h5py.Dataset) and x.ndim == 2 and x.shape[1] == 2
+            value = self.y or ("y" if wide else VALUE)
+            names = ["X"] if wide else [*(self.columns or PLACES)]
+            names += [value] if self.wanted else []
+            lacking = [name for name in names if name not in file]
+            if lacking:
+                raise DataError(
+                    f"{path} has no dataset {lacking[0]}; name those of rows and columns with `columns=ROW,COLUMN`, "
+                    "and of ratings with `y=VALUE`"
+                )
+            datasets = [look_up(file, name, path, []) for name in names]
+            for low in range(0, len(datasets[0]), PIECE):
+                parts = [_read(each, low) for each in datasets]
+                pairs = (parts[0][:, 0], parts[0][:, 1]) if wide else tuple(parts[:2])
+                yield from self._of_arrays((*pairs, *parts[1 if wide else 2 :]), low)
+
+    def _of_csr(self, file: h5py.File, path: str) -> Iterator[Part]:
+        group = file["X"]
+        if group.attrs.get("encoding-type") != "csr_matrix":
+            raise DataError(f"{path}: X is no csr_matrix; write the ratings as datasets {THREE}")
+        indptr = group["indptr"][:].astype(np.int64)
+        self.shape = (indptr.size - 1, int(group.attrs["shape"][1]))
+        for low in range(0, int(indptr[-1]), PIECE):
+            high = min(int(indptr[-1]), low + PIECE)
+            rows = np.searchsorted(indptr, np.arange(low, high), side="right") - 1
+            yield from self._of_arrays((rows, group["indices"][low:high], group["data"][low:high]), low)
+
+    # values and names
+
+    def _numbers(self, values: Any, first: int, reader: Reader | None = None) -> np.ndarray:
+        """Ratings as float64. DataError for one that is no finite number."""
+        raw = values
+        if isinstance(values, pa.Array):
+            values = values.to_numpy(zero_copy_only=False)
+        try:
+            numbers = np.asarray(values, np.float64)
+        except (TypeError, ValueError):
+            bad = next(k for k, one in enumerate(np.asarray(values).tolist()) if not _is_number(one))
+            told = np.asarray(values).tolist()[bad]
+            raise DataError(
+                f"{self.name}, {self._place(bad, first, reader)}: the rating is {shown(told)}, not a number"
+            ) from None
+        wrong = np.flatnonzero(~np.isfinite(numbers))
+        if wrong.size:
+            k = int(wrong[0])
+            what = "missing" if isinstance(raw, pa.Array) and not raw[k].is_valid else f"{numbers[k]}"
+            raise DataError(
+                f"{self.name}, {self._place(k, first, reader)}: the rating is {what}; drop it, or write a number"
+            )
+        return numbers
+
+    def _filled(self, names: pa.Array, first: int, reader: Reader) -> pa.Array:
+        if names.null_count:
+            bad = int(np.flatnonzero(np.asarray(names.is_null()))[0])
+            raise DataError(
+                f"{self.name}, {self._place(bad, first, reader)}: the name of the row or column is missing; drop the "
+                "rating"
+            )
+        return names
+
+    def _named(self, names: np.ndarray, first: int) -> pa.Array:
+        """Names of an array: whole numbers or text."""
+        if names.dtype.kind == "f" and not np.all(names == np.trunc(names)):
+            raise DataError(f"{self.name}: rows and columns are named by whole numbers or text, not by fractions")
+        if names.dtype.kind not in "biufUOS":
+            raise DataError(f"{self.name}: rows and columns are named by whole numbers or text, not {names.dtype}")
+        return pa.array(names.astype(np.int64) if names.dtype.kind in "bif" else names)
+
+    def _place(self, k: int, first: int, reader: Reader | None) -> str:
+        return f"entry {first + k}" if reader is None else reader.place(k)
+
+
+def _paths(data: Any) -> list[str]:
+    parts = data if isinstance(data, list) else [data]
+    paths = [os.fspath(each) for each in parts if isinstance(each, (str, os.PathLike))]
+    if paths and len(paths) != len(parts):
+        raise UsageError("a list of ratings holds paths")
+    for path in paths:
+        if path != "-" and not os.path.exists(path):
+            raise InputMissingError(f"{path}: no such file")
+    return paths
+
+
+def _read(dataset: h5py.Dataset, low: int) -> np.ndarray:
+    part = dataset.asstr() if h5py.check_string_dtype(dataset.dtype) else dataset
+    return np.asarray(part[low : low + PIECE])
+
+
+def _is_number(value: object) -> bool:
+    try:
+        float(value)  # type: ignore[arg-type]  # what is none is found here
+    except (TypeError, ValueError):
+        return False
+    return True

@@ -1,0 +1,60 @@
+"""The names of rows and columns of a matrix, numbered as they come."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from streammargin.errors import DataError
+from streammargin.wording import shown
+
+EACH = 120  # bytes of a name in memory, beside its text
+UNKNOWN = -1
+
+
+class Names:
+    """Text of names, each with its number; whole numbers are spelt as such. noun: row, or column."""
+
+    def __init__(self, noun: str, known: list[str] | None = None) -> None:
+        self.noun, self.open = noun, known is None
+        self.numbers = {name: number for number, name in enumerate(known or [])}
+        self.nbytes = sum(map(len, self.numbers)) + EACH * len(self.numbers)
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    @property
+    def listed(self) -> list[str]:
+        """All names, by their numbers."""
+        return list(self.numbers)
+
+    def codes(self, names: pa.Array) -> np.ndarray:
+        """The numbers (m,) int64 of names (m,); new names get one each, or are UNKNOWN where all are known."""
+        found = names if isinstance(names, pa.DictionaryArray) else names.dictionary_encode()
+        texts = map(spelt, found.dictionary.to_pylist())
+        table = np.array([self._of(text) for text in texts], np.int64)
+        return table[np.asarray(found.indices)]
+
+    def _of(self, text: str) -> int:
+        number = self.numbers.get(text)
+        if number is None and self.open:
+            number = self.numbers[text] = len(self.numbers)
+            self.nbytes += len(text) + EACH
+        return UNKNOWN if number is None else number
+
+    def known(self, names: pa.Array, where: str) -> np.ndarray:
+        """The same where all must be known. DataError names the first that is not."""
+        codes = self.codes(names)
+        bad = np.flatnonzero(codes == UNKNOWN)
+        if bad.size:
+            name = spelt(names[int(bad[0])].as_py())
+            raise DataError(
+                f"{where}: the {self.noun} {shown(name)} had no rating in the training, so nothing is known of it; "
+                "drop it, or train with ratings of it"
+            )
+        return codes
+
+
+def spelt(name: object) -> str:
+    """The text of a name: a whole number without a point."""
+    return str(int(name)) if isinstance(name, (bool, float)) else str(name)

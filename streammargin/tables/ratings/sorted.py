@@ -1,0 +1,216 @@
+"""Entries of a matrix in the order of its longer side: in memory where they fit, else in an HDF5 file.
+
+Entries on disk are dealt to files by their place on the longer side. Each is sorted in memory.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+import numpy as np
+
+from streammargin.errors import DataError, ReadWriteError, UsageError
+from streammargin.files import temporary_folder
+from streammargin.sizes import format_size
+from streammargin.sources.arrays import ArraySource
+from streammargin.sources.base import Source
+from streammargin.sources.batch import Batch
+from streammargin.sources.hdf5.file import open_file
+from streammargin.sources.hdf5.write import writing
+from streammargin.sources.view import View
+from streammargin.tables.ratings.entries import Entries
+from streammargin.tables.ratings.names import Names
+from streammargin.tables.spool import scratch
+from streammargin.wording import one_line, shown
+
+RAW = np.dtype([("i", "<i4"), ("j", "<i4"), ("value", "<f8")])
+SORTING = 72  # bytes for each entry that is sorted in memory
+IN_MEMORY = 34  # bytes of an entry that stays in memory, with those of its labels
+SHARE = 0.5  # of the budget, for entries that stay in memory
+FLOAT32 = 1 << 24  # places below are exact in float32
+MOST_LEVELS = 1000  # different ratings that are counted
+
+
+@dataclass(frozen=True)
+class Ratings:
+    """source: pairs (n, 2) of places, with ratings as labels; rows, columns: names; levels: the different ratings,
+    ascending, (0,) where there are very many. paths: of their files.
+    """
+
+    source: Source
+    rows: list[str]
+    columns: list[str]
+    levels: np.ndarray
+    paths: list[str]
+    held_out: Source | None = None
+
+    @property
+    def sides(self) -> tuple[int, int]:
+        """Rows and columns of the matrix."""
+        return len(self.rows), len(self.columns)
+
+
+class PairSource(ArraySource):
+    """Entries in memory, counted."""
+
+    def held_bytes(self) -> int:
+        assert self._y is not None
+        return self.rows * (2 * self.dtype.itemsize + 8)
+
+
+class PairFile(View):
+    """Entries in a file of their own, under the name of what they were read from."""
+
+    def __init__(self, source: Source, entries: Entries) -> None:
+        super().__init__(source)
+        self.name, self._given = entries.name, entries.files()
+
+    def files(self) -> list[str]:
+        return [*self._given, *self.source.files()]
+
+
+class Raw:
+    """Entries as they come: in memory up to `most` of them, else in a file; and what is known of them."""
+
+    def __init__(self, path: str, most: int) -> None:
+        self.path, self.most, self.count, self.levels = path, most, 0, np.empty(0)
+        self.kept: list[np.ndarray] = []
+        self.many = self.spilt = False
+
+    def add(self, i: np.ndarray, j: np.ndarray, values: np.ndarray) -> None:
+        """Append entries. Raises ReadWriteError."""
+        part = np.empty(values.size, RAW)
+        part["i"], part["j"], part["value"] = i, j, values
+        self.kept.append(part)
+        self.count += part.size
+        if self.spilt or self.count > self.most:
+            self._spill()
+        if not self.many:
+            self.levels = np.union1d(self.levels, values)
+            self.many = self.levels.size > MOST_LEVELS
+
+    def _spill(self) -> None:
+        try:
+            with open(self.path, "ab") as file:
+                for part in self.kept:
+                    part.tofile(file)
+        except OSError as error:
+            raise ReadWriteError(f"cannot write {self.path} ({error.strerror}); free some space") from error
+        self.kept, self.spilt = [], True
+
+    def parts(self, size: int = 1 << 20) -> Iterator[np.ndarray]:
+        """The entries of the file, some at a time."""
+        with open(self.path, "rb") as file:
+            while (part := np.fromfile(file, RAW, size)).size:
+                yield part
+
+
+def rated(stack: ExitStack, entries: Entries, budget: int, near: str | None = None) -> Ratings:
+    """The entries of a training. DataError for a rating that is there twice, or a row or column without one.
+
+    near: the folder of files; None: that of temporary files. The stack removes them.
+    """
+    rows, columns = Names("row"), Names("column")
+    folder = stack.enter_context(temporary_folder(os.path.join(near or scratch(), "ratings")))
+    raw = Raw(os.path.join(folder, "entries"), int(SHARE * budget / (SORTING + IN_MEMORY)))
+    for part in entries.parts(stack):
+        assert part.values is not None
+        raw.add(rows.codes(part.rows), columns.codes(part.columns), part.values)
+        if rows.nbytes + columns.nbytes > budget:
+            raise UsageError(
+                f"the names of {entries.name} take more than the memory, {format_size(budget)}; raise `memory`"
+            )
+    if not raw.count:
+        raise DataError(f"{entries.name} has no rating; check the input")
+    if entries.shape is not None:
+        _check_whole(entries, rows, columns)
+    sides = len(rows), len(columns)
+    long = 1 if sides[0] <= sides[1] else 0
+    dtype = np.dtype(np.float32 if max(sides) < FLOAT32 else np.float64)
+    names = (rows.listed, columns.listed)
+    levels = np.empty(0) if raw.many else raw.levels
+    if not raw.spilt:
+        found = _ordered(np.concatenate(raw.kept), long, entries, names)
+        source: Source = PairSource(_pairs(found, dtype), found["value"].copy(), name=entries.name)
+        return Ratings(source, *names, levels, entries.files())
+    path = os.path.join(folder, "sorted.h5")
+    _write(path, raw, long, sides[long], dtype, entries, names, budget)
+    source = PairFile(open_file(path, None, None, None), entries)
+    stack.callback(source.close)
+    return Ratings(source, *names, levels, entries.files())
+
+
+def _pairs(part: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    return np.stack([part["i"], part["j"]], axis=1).astype(dtype)
+
+
+def _check_whole(entries: Entries, rows: Names, columns: Names) -> None:
+    """DataError where a row or column of a matrix has no entry."""
+    assert entries.shape is not None
+    for names, size in zip((rows, columns), entries.shape, strict=True):
+        if len(names) < size:
+            lacking = next(number for number in range(size) if str(number) not in names.numbers)
+            raise DataError(
+                f"{entries.name}: {names.noun} {lacking} has no rating, so nothing is known of it; leave out rows and "
+                "columns without a rating"
+            )
+
+
+def _ordered(part: np.ndarray, long: int, entries: Entries, names: tuple[list[str], list[str]]) -> np.ndarray:
+    """These entries in order. DataError for a rating that is there twice."""
+    first, second = ("i", "j") if long == 0 else ("j", "i")
+    part = part[np.lexsort((part[second], part[first]))]
+    twice = np.flatnonzero((np.diff(part["i"]) == 0) & (np.diff(part["j"]) == 0))
+    if twice.size:
+        i, j, value = part[int(twice[0])].tolist()
+        other = float(part["value"][int(twice[0]) + 1])
+        raise DataError(
+            f"{entries.name}: the rating of row {one_line(names[0][i])}, column {one_line(names[1][j])} is there "
+            f"twice, as {shown(value)} and {shown(other)}; keep one"
+        )
+    return part
+
+
+def _write(
+    path: str, raw: Raw, long: int, size: int, dtype: np.dtype, entries: Entries, names: tuple[list[str], list[str]],
+    budget: int,
+) -> None:  # fmt: skip
+    """Write the entries in order to an HDF5 file of pairs, with ratings as labels."""
+    field = "i" if long == 0 else "j"
+    counts = np.zeros(size, np.int64)
+    for part in raw.parts():
+        counts += np.bincount(part[field], minlength=size)
+    most = max(1 << 16, int(SHARE * budget / SORTING))
+    file_of = (np.cumsum(counts) - counts) // most  # by the entries of the lines before
+    piles = [f"{path}.{k}" for k in range(int(file_of[-1]) + 1)]
+    with ExitStack() as opened:
+        files = [opened.enter_context(open(name, "wb")) for name in piles]
+        for part in raw.parts():
+            where = file_of[part[field]]
+            for k in np.unique(where).tolist():
+                part[where == k].tofile(files[k])
+    os.unlink(raw.path)
+    with writing(path, False, dtype, sparse=False, features=2) as writer:
+        for name in piles:
+            part = _ordered(np.fromfile(name, RAW), long, entries, names)
+            os.unlink(name)
+            for low in range(0, part.size, 1 << 18):
+                here = part[low : low + (1 << 18)]
+                pairs = _pairs(here, dtype)
+                writer.append(Batch(pairs, None, None, None, here["value"].copy(), None))
+
+
+def held_out(entries: Entries, ratings: Ratings, stack: ExitStack) -> Source:
+    """Held-out entries, in memory. DataError for a row or column without a rating in the training."""
+    rows, columns = Names("row", ratings.rows), Names("column", ratings.columns)
+    found = []
+    for part in entries.parts(stack):
+        codes = rows.known(part.rows, entries.name), columns.known(part.columns, entries.name)
+        found.append((np.stack(codes, axis=1).astype(ratings.source.dtype), part.values))
+    if not found:
+        raise DataError(f"{entries.name} has no rating; check the input")
+    pairs, values = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    return PairSource(pairs, values, name=entries.name)

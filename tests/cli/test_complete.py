@@ -1,0 +1,179 @@
+"""`streammargin complete`, and the other commands on what it writes."""
+
+import json
+
+import h5py
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import scipy.io
+import scipy.sparse as sp
+from reference import matrices
+
+import streammargin as sm
+
+I, J, VALUES = matrices.ratings(count=400)
+USERS, FILMS = np.array([f"u{i:02d}" for i in I]), np.array([f"film, {j}" for j in J])
+
+
+def write_csv(path, users=USERS, films=FILMS, values=VALUES):
+    lines = [f'{u},"{f}",{v:g},77' for u, f, v in zip(users, films, values, strict=True)]
+    path.write_text("\n".join(["user,film,stars,when", *lines]) + "\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def ratings(tmp_path_factory):
+    return write_csv(tmp_path_factory.mktemp("ratings") / "ratings.csv")
+
+
+@pytest.fixture(scope="module")
+def model(ratings):
+    path = str(ratings.parent / "factors.npz")
+    sm.complete(str(ratings), C=0.5, tol=1e-4).model.save(path)
+    return path
+
+
+def test_ratings_in_any_file_give_the_same(tmp_path, ratings):
+    paths = {name: str(tmp_path / name) for name in ("r.parquet", "r.mtx", "r.h5", "x.h5", "csr.h5", "r.npz")}
+    pq.write_table(pa.table({"value": VALUES, "row": USERS, "column": FILMS}), paths["r.parquet"])
+    matrix = sp.coo_array((VALUES, (I, J)))
+    scipy.io.mmwrite(paths["r.mtx"], matrix)
+    sp.save_npz(paths["r.npz"], matrix.tocsr())
+    with h5py.File(paths["r.h5"], "w") as file:
+        file["row"], file["column"], file["value"] = USERS.astype("S"), FILMS.astype("S"), VALUES
+    with h5py.File(paths["x.h5"], "w") as file:
+        file["X"], file["y"] = np.stack([I, J], axis=1), VALUES
+    with h5py.File(paths["csr.h5"], "w") as file:
+        rows = matrix.tocsr()
+        group = file.create_group("X")
+        group.attrs.update({"encoding-type": "csr_matrix", "encoding-version": "0.1.0", "shape": rows.shape})
+        group["data"], group["indices"], group["indptr"] = rows.data, rows.indices, rows.indptr
+    ways = [
+        (str(ratings), {}), (paths["r.parquet"], {"columns": ("row", "column"), "y": "value"}), (paths["r.mtx"], {}),
+        (paths["r.h5"], {}), (paths["x.h5"], {}), (paths["csr.h5"], {}), (paths["r.npz"], {}), (matrix, {}),
+        ((I, J, VALUES), {}), ((USERS, FILMS, VALUES), {}), (pa.table({"a": USERS, "b": FILMS, "c": VALUES}), {}),
+    ]  # fmt: skip
+    first = None
+    for data, options in ways:
+        result = sm.complete(data, C=0.5, tol=1e-5, passes=3000, **options)
+        named = "u" in result.model.row_names_[0]
+        found = result.model.predict((USERS, FILMS) if named else (I, J))
+        first = found if first is None else first
+        assert result.converged and np.allclose(found, first, atol=0.05), str(data)[:80]
+        again = result.model.predict(data if not isinstance(data, tuple) else data[:2], **(
+            {"columns": options["columns"]} if options else {}))  # fmt: skip
+        order = np.lexsort((J, I)) if again.size and not np.allclose(again, found, atol=1e-9) else np.arange(I.size)
+        assert np.allclose(again, found[order], atol=1e-9)
+
+
+def test_the_commands_on_factors(tmp_path, here, ratings):
+    run = ["complete", ratings, "-o", "f.npz", "-c", "0.5", "--loss", matrices.HINGE, "-q", "--log-json", "log"]
+    assert here(*run, cwd=tmp_path).returncode == 0
+    known = sm.load_model(tmp_path / "f.npz")
+    assert known.header["loss"] == "hinge:1,2,3,4,at=0,3,6,9" and known.levels.tolist() == [1, 2, 3, 4, 5]
+    done = here("predict", "f.npz", ratings, cwd=tmp_path)
+    assert [float(line) for line in done.stdout.split()] == known.predict(str(ratings)).tolist()
+    done = here("predict", "f.npz", ratings, "--decision", "-o", "scores.npy", cwd=tmp_path)
+    assert done.returncode == 0
+    assert np.array_equal(np.load(tmp_path / "scores.npy"), known.decision_function(str(ratings)))
+    figures = json.loads(here("evaluate", "f.npz", ratings, "--json", cwd=tmp_path).stdout)
+    assert figures == known.evaluate(str(ratings)) and figures["accuracy"] > 0.5
+    assert "rmse" in here("evaluate", "f.npz", ratings, cwd=tmp_path).stdout
+    facts = json.loads(here("info", "f.npz", "--json", cwd=tmp_path).stdout)
+    assert facts["sides"] == [25, 35] and facts["rank"] == known.rank
+    events = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
+    assert events[0]["data"]["sides"] == [25, 35] and events[-1]["model"] == "f.npz"
+    assert here(*run, cwd=tmp_path).returncode == 73
+
+
+def test_verify_recomputes_the_figures(tmp_path, here, ratings, model):
+    done = here("verify", model, ratings)
+    assert done.returncode == 0 and "all agree" in done.stdout and "primal" in done.stdout
+    other = write_csv(tmp_path / "other.csv", values=np.where(np.arange(VALUES.size) == 7, 6.0 - VALUES, VALUES))
+    assert here("verify", model, other).returncode == (0 if VALUES[7] == 3.0 else 65)
+    arrays = dict(np.load(model))
+    arrays["left"] = arrays["left"] * 1.001
+    np.savez(tmp_path / "changed.npz", **arrays)
+    done = here("verify", tmp_path / "changed.npz", ratings)
+    assert done.returncode == 65 and "DIFFERS" in done.stdout
+
+
+def test_held_out_ratings_choose_on_a_path(tmp_path, here):
+    held = np.arange(I.size) % 6 == 0
+    held &= np.isin(I, I[~held]) & np.isin(J, J[~held])
+    train = write_csv(tmp_path / "train.csv", USERS[~held], FILMS[~held], VALUES[~held])
+    valid = write_csv(tmp_path / "valid.csv", USERS[held], FILMS[held], VALUES[held])
+    done = here(
+        "complete", train, "-o", tmp_path / "f.npz", "-C", "path:5", "--valid", valid, "--loss", "squared_error"
+    )
+    assert done.returncode == 0, done.stderr
+    certified = sm.load_model(tmp_path / "f.npz").header["certificate"]
+    done = here("verify", tmp_path / "f.npz", train, "--valid", valid)
+    assert done.returncode == 0 and f"{certified['valid_error']:.17g}" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "change, told",
+    [
+        (lambda u, f, v: (np.append(u, u[3]), np.append(f, f[3]), np.append(v, 2.0)), "is there twice"),
+        (lambda u, f, v: (u, f, np.where(np.arange(v.size) == 5, np.nan, v)), "line 7: the rating is"),
+    ],
+)
+def test_bad_ratings_are_named(tmp_path, here, change, told):
+    path = write_csv(tmp_path / "bad.csv", *change(USERS, FILMS, VALUES))
+    done = here("complete", path, "-o", tmp_path / "f.npz")
+    assert done.returncode == 65 and told in done.stderr and done.stderr.count("\n") == 1
+    assert not (tmp_path / "f.npz").exists() and sorted(p.name for p in tmp_path.iterdir()) == ["bad.csv"]
+
+
+def test_bad_input_is_one_sentence(tmp_path, here, model, ratings):
+    empty = sp.csr_array(([3.0, 2.0, 1.0], ([0, 2, 2], [0, 0, 1])), shape=(3, 2))
+    with pytest.raises(sm.DataError, match="row 1 has no rating"):
+        sm.complete(empty)
+    with pytest.raises(sm.DataError, match="column 2 has no rating"):
+        sm.complete(sp.csr_array(([3.0, 2.0], ([0, 1], [0, 1])), shape=(2, 3)))
+    pairs = tmp_path / "pairs.csv"
+    pairs.write_text('user,film\nu01,"film, 1"\nu99,"film, 2"\n')
+    done = here("predict", model, pairs)
+    assert done.returncode == 65 and "the row 'u99' had no rating in the training" in done.stderr
+    done = here("complete", ratings, "-o", tmp_path / "f.npz", "--loss", "hinge:levels=1,2,4")
+    assert done.returncode == 65 and "the rating 3 is no level" in done.stderr
+    done = here("complete", ratings, "-o", tmp_path / "f.npz", "--loss", "hinge")
+    assert done.returncode == 2 and "there are 5: name their levels" in done.stderr
+    done = here("complete", ratings, "-o", tmp_path / "f.npz", "--memory", "1K")
+    assert done.returncode == 2 and "memory" in done.stderr
+    assert here("complete", tmp_path / "none.csv", "-o", tmp_path / "f.npz").returncode == 66
+    done = here("complete", ratings, "-o", tmp_path / "f.npz", "--columns", "user,movie")
+    assert done.returncode == 65 and "has no column movie; it has user, film, stars, when" in done.stderr
+    with pytest.raises(sm.DataError, match="must be as many"):
+        sm.complete((I, J[:-1], VALUES))
+    with pytest.raises(sm.UsageError, match="a path, a table"):
+        sm.complete(3)
+
+
+def test_models_are_checked_when_they_are_loaded(tmp_path, model):
+    arrays = dict(np.load(model))
+    for change in (
+        {"left": arrays["left"][:, :-1]}, {"right": np.full_like(arrays["right"], np.nan)},
+        {"row_names": arrays["row_names"][:-4]},
+    ):  # fmt: skip
+        np.savez(tmp_path / "damaged.npz", **(arrays | change))
+        with pytest.raises(sm.DataError, match="damaged"):
+            sm.load_model(tmp_path / "damaged.npz")
+    loaded = sm.load_model(model)
+    loaded.save(tmp_path / "again.npz")
+    assert np.array_equal(sm.load_model(tmp_path / "again.npz").right_, loaded.right_)
+
+
+def test_a_checkpoint_of_a_command_goes_on(tmp_path, here, ratings):
+    run = ["complete", ratings, "-o", "f.npz", "-c", "0.5", "--checkpoint", "dir", "-q"]
+    assert here(*run, "--passes", "20", cwd=tmp_path).returncode == 0
+    first = sm.load_model(tmp_path / "f.npz").header["passes_done"]
+    done = here(*run, "-e", "1e-5", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert sm.load_model(tmp_path / "f.npz").header["passes_done"] > first == 20
+    assert (
+        here("complete", ratings, "-o", "g.npz", "-c", "0.7", "--checkpoint", "dir", "-q", cwd=tmp_path).returncode == 0
+    )

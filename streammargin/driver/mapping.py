@@ -13,10 +13,8 @@ from streammargin.errors import UsageError
 from streammargin.maps.base import Map, Seen
 from streammargin.maps.fitted import Fitted
 from streammargin.points.base import Point
-from streammargin.points.before import Before
 from streammargin.points.expansion import alone, take
-from streammargin.points.linear import LinearPoint
-from streammargin.points.mapped import Mapped
+from streammargin.points.mapped import mapped
 from streammargin.rows.blocks import Block, CSRBlock, values_of
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import Count, Shared, Stored, Sum, f8, i4, i8, of, state
@@ -114,11 +112,7 @@ class Mapping(Step):
         return sp.csr_array((values, sums.columns, indptr), (sums.sizes.size, self.source.features))
 
     def answer(self, point: Point) -> Point:
-        assert isinstance(point, LinearPoint)
-        before = Before(self.source.features)
-        if not self.fitted.learned:
-            return LinearPoint.of(np.zeros((point.outputs, before.features)), point.arrays()["intercept"])
-        return Mapped(self.fitted, point, before)
+        return mapped(self.fitted, point, self.source.features)
 
     def start(self, point: Point, column: float) -> Point:
         raise AssertionError("weights of columns say nothing of mapped ones")

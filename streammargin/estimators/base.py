@@ -30,8 +30,7 @@ from streammargin.options.describe import described
 from streammargin.options.others import refuse
 from streammargin.options.table import FREE, Options, Where, options_for
 from streammargin.penalties import FAMILY as PENALTIES
-from streammargin.points.linear import LinearPoint
-from streammargin.points.mapped import Mapped
+from streammargin.points.mapped import Mapped, put_together, taken_apart
 from streammargin.result import Certificate, TrainResult, remarks
 from streammargin.sinks.console import watched
 from streammargin.solvers.registry import FAMILY as SOLVERS
@@ -139,15 +138,12 @@ class Estimator(BaseEstimator):
 
     def _take_weights(self, answer: Any) -> tuple[np.ndarray, np.ndarray]:
         """The weights of a linear answer, or those of mapped columns."""
-        self._mapped = answer if isinstance(answer, Mapped) else None
-        linear: LinearPoint = answer.linear if isinstance(answer, Mapped) else answer
-        coef, intercept = linear.arrays().values()
+        self._mapped, coef, intercept = taken_apart(answer)
         return coef, intercept
 
     def _model_of(self, intercept: np.ndarray, classes: np.ndarray) -> Model:
         """The model of coef_ and these constants, behind the map if there is one."""
-        linear = LinearPoint.of(self._dense_coef(), intercept)
-        answer = linear if self._mapped is None else self._mapped.weighed(linear)
+        answer = put_together(self._mapped, self._dense_coef(), intercept)
         return model_of(answer, classes, self._header, self._names())
 
     def _rows(self, X: Any, **checks: Any) -> Any:

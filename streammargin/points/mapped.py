@@ -9,6 +9,7 @@ import numpy as np
 
 from streammargin.maps import fitted_of
 from streammargin.maps.fitted import PREFIX, SOME, Fitted
+from streammargin.points.base import Point
 from streammargin.points.before import Before
 from streammargin.points.expansion import alone
 from streammargin.points.linear import LinearPoint
@@ -107,3 +108,24 @@ class Mapped:
             "centers": self.before.center,
             "factors": self.before.factor,
         }
+
+
+def mapped(fitted: Fitted, point: Point, features: int) -> Point:
+    """The point for rows of so many columns, given one for mapped rows; while nothing is learned, weights of 0."""
+    assert isinstance(point, LinearPoint)
+    if not fitted.learned:
+        return LinearPoint.of(np.zeros((point.outputs, features)), point.arrays()["intercept"])
+    return Mapped(fitted, point, Before(features))
+
+
+def taken_apart(answer: LinearPoint | Mapped) -> tuple[Mapped | None, np.ndarray, np.ndarray]:
+    """The answer itself if it has a map, its weights (K, d) and its constants (K,)."""
+    linear = answer.linear if isinstance(answer, Mapped) else answer
+    coef, intercept = linear.arrays().values()
+    return (answer if isinstance(answer, Mapped) else None), coef, intercept
+
+
+def put_together(behind: Mapped | None, coef: np.ndarray, intercept: np.ndarray) -> LinearPoint | Mapped:
+    """The answer with these weights and constants, behind the map of another, if there is one."""
+    linear = LinearPoint.of(coef, intercept)
+    return linear if behind is None else behind.weighed(linear)

@@ -30,7 +30,7 @@ class Closed:
 
     @classmethod
     def restored(cls, arrays):
-        return cls(LinearPoint(0.5 * arrays[0][:, :-1], 1.0))
+        return cls(LinearPoint(0.5 * arrays["doubled"][:, :-1], 1.0))
 
     @property
     def outputs(self):

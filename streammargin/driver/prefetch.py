@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from streammargin.compiled.jit import compile_seconds
 from streammargin.driver.labels import NO_ROWS, LabelReader
 from streammargin.rows.blocks import Block, DenseBlock, part
 from streammargin.rows.labels import RowLabels
@@ -27,11 +28,25 @@ Labelled = tuple[int, int, Block, RowLabels]  # start, stop, rows, and labels th
 
 @dataclass
 class ReadCounts:
-    """Running totals of a reader: seconds reading, seconds the consumer waited, bytes of blocks."""
+    """Running totals of a reader: seconds reading, seconds the consumer waited, bytes of blocks.
+
+    Compiling is neither reading nor waiting.
+    """
 
     read_seconds: float = 0.0
     wait_seconds: float = 0.0
     bytes_read: int = 0
+
+
+class _Watch:
+    """Measures seconds from now on, without those of compiling."""
+
+    def __init__(self) -> None:
+        self._started, self._compiled = time.perf_counter(), compile_seconds()
+
+    def seconds(self) -> float:
+        """Seconds so far. A kernel that another thread had begun to compile counts as compiled since."""
+        return max(0.0, time.perf_counter() - self._started - (compile_seconds() - self._compiled))
 
 
 class BlockReader:
@@ -94,11 +109,11 @@ class BlockReader:
         self._buffers, self._kept = [], None
 
     def _fill(self, index: int, buffer: Buffer) -> tuple[Block, RowLabels]:
-        started = time.perf_counter()
+        watch = _Watch()
         start, stop = int(self.bounds[index]), int(self.bounds[index + 1])
         block = check_block(self.source, self.source.read(start, stop, buffer), start)
         labels = self._labels(start, stop)
-        self.counts.read_seconds += time.perf_counter() - started
+        self.counts.read_seconds += watch.seconds()
         self.counts.bytes_read += _block_bytes(block)
         return block, labels
 
@@ -157,9 +172,9 @@ class BlockReader:
             for now in groups:
                 group, used = [], []
                 for _ in now:
-                    started = time.perf_counter()
+                    watch = _Watch()
                     index, buffer, block, labels, error = filled.get()
-                    self.counts.wait_seconds += time.perf_counter() - started
+                    self.counts.wait_seconds += watch.seconds()
                     if error is not None:
                         raise error
                     group.append((int(self.bounds[index]), int(self.bounds[index + 1]), block, labels))

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import streammargin as sm
+from streammargin.compiled import jit
 from streammargin.driver import prefetch
 from streammargin.driver.plan import LEAST_BLOCK_BYTES, make_plan
 from streammargin.driver.prefetch import BlockReader
@@ -153,6 +154,25 @@ def test_an_error_in_the_reader_reaches_the_consumer_and_the_thread_ends(files):
         for _ in reader.stream(np.arange(len(reader.bounds) - 1)):
             pass
     assert threading.active_count() == before
+
+
+@pytest.mark.parametrize("resident", [True, False])
+def test_compiling_while_rows_are_read_is_no_waiting(files, resident, monkeypatch):
+    """The first reads compile kernels, for 4 of 5 seconds; a clock stands still but for them."""
+    source, now = files[0], [0.0]
+    read, clock = source.read, jit._CompileClock()
+    monkeypatch.setattr(jit, "_clock", clock)
+    monkeypatch.setattr(prefetch.time, "perf_counter", lambda: now[0])
+
+    def slow(*given):
+        now[0], clock.seconds = now[0] + 5.0, clock.seconds + 4.0
+        return read(*given)
+
+    monkeypatch.setattr(source, "read", slow)
+    bounds = np.array([0, source.rows]) if resident else source.bounds(LEAST_BLOCK_BYTES)[[0, 1, 2, -1]]
+    reader = BlockReader(source, bounds, 2, resident)
+    list(reader.stream(np.arange(len(bounds) - 1)))
+    assert reader.counts.read_seconds == len(bounds) - 1 >= reader.counts.wait_seconds
 
 
 def test_leaving_early_ends_the_thread(files):

@@ -85,12 +85,17 @@ class OfTable:
             if not table.reader.typed:
                 stage = os.path.join(stack.enter_context(temporary_folder(path)), "stage")
                 table = replace(table, reader=Staged(table.reader, stage))
-            self._write(table, path, force)
+            self._write(table, path, force, self._plain)
+
+    @property
+    def _plain(self) -> bool:
+        """Whether one pass may do."""
+        return self.schema is None and is_plain(self.table)
 
     def write_numbers(self, path: str, force: bool) -> bool:
         """`write` of a table of numbers alone, in one pass; False where it has others, and nothing was written."""
         table = self.table
-        if self.schema is not None or not is_plain(table):
+        if not self._plain:
             return False
         numbers, count = Numbers(table), table.reader.count or 0
         try:
@@ -99,23 +104,24 @@ class OfTable:
             return False
         return True
 
-    def _write(self, table: Table, path: str, force: bool) -> None:
+    def _write(self, table: Table, path: str, force: bool, again: bool) -> None:
+        """`write` in two passes. again: after one pass would not do, which has told a size already."""
         schema, count, ranges = learn(table, self.schema)
         narrowing = Narrowing(np.dtype(self.dtype or schema.dtype), table.name)
         parts = rows_of(table.reader, schema, table.asked, table.beside, narrowing)
-        self._rows(table, schema, count, parts, lambda: ranges, path, force)
+        self._rows(table, schema, count, parts, lambda: ranges, path, force, again)
 
     def _rows(
         self, table: Table, schema: Schema, count: int, parts: Iterator[Part], ranges: Callable[[], str], path: str,
-        force: bool,
+        force: bool, again: bool = False,
     ) -> None:  # fmt: skip
         labelling, key = Labelling(table.reader), self.key()
         label = _label_column(table)
         kept = np.dtype(self.dtype or schema.dtype)
         self.check(count, schema.features, 0 if schema.sparse else schema.row_bytes)
-        size = format_size(count * schema.row_bytes)
-        if self.told:
-            LOG.info(Message(f"{table.name}: its {count} rows are written to {path}, {size} at most"))
+        if self.told and not (again and schema.dtype == "float32"):
+            what = "its numbers need float64, so they take" if again else f"its {count} rows are written to {path},"
+            LOG.info(Message(f"{table.name}: {what} {format_size(count * schema.row_bytes)} at most"))
         with writing(path, force, kept, schema.sparse, schema.features, schema.names(), label) as writer:
             for part in parts:
                 batch = part.batch

@@ -230,6 +230,12 @@ def test_parquet_is_read_by_the_workers(client, frame, kind, tmp_path, monkeypat
         sm.dask.train(client, tmp_path / "gap.parquet", **NEEDED)
 
 
+def test_files_of_a_folder_with_keys_in_a_list_are_refused(client, frame, tmp_path):
+    frame.assign(year=2020).to_parquet(tmp_path / "all", partition_cols=["year"])
+    with pytest.raises(sm.UsageError, match=r"columns of all files below .*all; give this folder alone"):
+        sm.dask.train(client, [*map(str, (tmp_path / "all").rglob("*.parquet"))] * 2, **NEEDED)
+
+
 def test_weights_of_rows_and_several_columns_of_labels(client, rows):
     X, y = rows
     weight = np.linspace(0.0, 2.0, len(y))

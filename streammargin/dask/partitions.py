@@ -17,6 +17,7 @@ from streammargin.errors import UsageError
 from streammargin.tables.formats import is_parquet
 from streammargin.tables.readers import arrow
 from streammargin.tables.readers.base import Reader
+from streammargin.tables.readers.folder import keyed, of_folder
 from streammargin.tables.readers.room import USUAL
 
 MANY = 64 << 20  # bytes of row groups, as stored without compression, that become a piece
@@ -52,18 +53,20 @@ class Groups(NamedTuple):
 
     def reader(self) -> Reader:
         """The reader of these. Raises DataError, InputMissingError."""
-        return (arrow.of_folder if self.folder else arrow.of_parquet)(self.path, USUAL, self.chosen)
+        return (of_folder if self.folder else arrow.of_parquet)(self.path, USUAL, self.chosen)
 
 
 def _of_parquet(name: str, paths: list[Any]) -> Partitions:
-    """Row groups of at least MANY bytes that follow each other, and each file of a folder."""
+    """Row groups of at least MANY bytes that follow each other, and each file of a folder. Raises UsageError."""
+    if len(paths) > 1 and (base := keyed(paths)):
+        raise UsageError(f"folders called key=value are columns of all files below {base}; give this folder alone")
     parts = [part for path in paths for part in (_of_folder(path) if os.path.isdir(path) else _of_file(path))]
-    reader = (arrow.of_folder if os.path.isdir(paths[0]) else arrow.of_parquet)(paths[0])
+    reader = (of_folder if os.path.isdir(paths[0]) else arrow.of_parquet)(paths[0])
     return Partitions(name, [dask.delayed(part, traverse=False) for part in parts], list(reader.columns))
 
 
 def _of_folder(path: str) -> list[Groups]:
-    return [Groups(path, slice(k, k + 1), True) for k in range(len(arrow.of_folder(path).files()))]
+    return [Groups(path, slice(k, k + 1), True) for k in range(len(of_folder(path).files()))]
 
 
 def _of_file(path: str) -> list[Groups]:

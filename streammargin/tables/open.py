@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from streammargin.errors import DataError, InputMissingError, UsageError
-from streammargin.tables.formats import ARROW, FOLDER, PARQUET, STREAM, format_of, is_pipe, piped
+from streammargin.tables.formats import ARROW, FOLDER, PARQUET, STREAM, format_of, is_parquet, is_pipe, piped
 from streammargin.tables.header import ANYTHING, Expected, is_header, short
 from streammargin.tables.readers.base import Reader
 from streammargin.tables.readers.room import USUAL, Room
@@ -43,6 +43,12 @@ def open_table(  # the default layout is frozen
     if isinstance(data, list):
         from streammargin.tables.readers.chain import Chain
 
+        if len(data) > 1 and is_parquet(data):
+            from streammargin.tables.readers.folder import keyed, of_parts
+
+            paths = list(map(os.fspath, data))
+            if base := keyed(paths):
+                return of_parts(paths, base, room)
         readers = [open_table(part, layout, kind, room) for part in data]
         return Chain(readers) if len(readers) > 1 else readers[0]
     if not isinstance(data, (str, os.PathLike)):
@@ -53,7 +59,11 @@ def open_table(  # the default layout is frozen
         return _piped(path, kind, layout, room)
     if not os.path.exists(path):
         raise InputMissingError(f"{path}: no such file")
-    opened = {FOLDER: arrow.of_folder, PARQUET: arrow.of_parquet, ARROW: arrow.of_ipc, STREAM: arrow.of_stream_file}
+    if kind == FOLDER:
+        from streammargin.tables.readers.folder import of_folder
+
+        return of_folder(path, room)
+    opened = {PARQUET: arrow.of_parquet, ARROW: arrow.of_ipc, STREAM: arrow.of_stream_file}
     if kind in opened:
         return opened[kind](path, room)
     with Text(path) as text:

@@ -512,7 +512,7 @@ def test_places_in_text_are_right_for_the_rows_of_another_table(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["float32", "float64", "int8", "int64", "bool", "large", "gap", "infinite", "decimal"])
-def test_numbers_alone_are_written_in_one_pass_as_in_two(tmp_path, monkeypatch, kind):
+def test_numbers_alone_are_written_in_one_pass_as_in_two(tmp_path, monkeypatch, kind, caplog):
     random = np.random.default_rng(4)
     values = random.normal(size=(300, 5)).round(3)
     frame = pd.DataFrame(values, columns=list("abcde"))
@@ -542,7 +542,11 @@ def test_numbers_alone_are_written_in_one_pass_as_in_two(tmp_path, monkeypatch, 
         except DataError as error:
             return str(error)
 
-    once = outcome("one.h5")
+    with caplog.at_level("INFO", "streammargin"):
+        once = outcome("one.h5")
+    sizes = [re.sub(r".*: ", "", line) for line in caplog.messages if line.endswith(" at most")]
+    assert re.fullmatch(r"its 300 rows are written to \S+, [\d.]+K at most", sizes[0])
+    assert sizes[1:] == (["its numbers need float64, so they take 11.7K at most"] if kind == "large" else [])
     if kind not in ("large", "gap", "infinite"):
         assert len(reads) == 1
     monkeypatch.setattr("streammargin.tables.spoolable.is_plain", lambda table: False)
@@ -552,6 +556,30 @@ def test_numbers_alone_are_written_in_one_pass_as_in_two(tmp_path, monkeypatch, 
     else:
         np.testing.assert_array_equal(once[0], twice[0])
         assert once[0].dtype == twice[0].dtype and once[1:] == twice[1:]
+
+
+@pytest.mark.parametrize("listed", ["files", "folders", "relative", "one folder"])
+def test_names_of_folders_are_columns_of_files_in_a_list(tmp_path, monkeypatch, listed):
+    """Folders like year=2020 are a column, of numbers or words, also where their files are listed, in this order."""
+    people().assign(year=np.arange(N) % 2 + 2020).to_parquet(tmp_path / "all", partition_cols=["year", "member"])
+    whole = sm.train(str(tmp_path / "all"), y="income", missing="mean")
+    files = sorted(map(str, (tmp_path / "all").rglob("*.parquet")))
+    monkeypatch.chdir(tmp_path)
+    data = {
+        "files": files,
+        "folders": sorted({str(Path(file).parents[1]) for file in files}),
+        "relative": [os.path.relpath(file) for file in files],
+        "one folder": files[:2],  # all of one year
+    }[listed]
+    if listed != "one folder":
+        found = sm.train(data, y="income", missing="mean")
+        assert found.model.feature_names_in_.tolist() == whole.model.feature_names_in_.tolist()
+        np.testing.assert_array_equal(found.model.coef_, whole.model.coef_)
+    expected = whole.model.predict(str(tmp_path / "all"))
+    np.testing.assert_array_equal(whole.model.predict(data), expected[: N // 2 if listed == "one folder" else N])
+    if listed == "files":
+        backwards = whole.model.predict(data[::-1])
+        assert (backwards != expected).any() and sorted(backwards) == sorted(expected)
 
 
 def test_too_many_words_are_no_category(tmp_path):

@@ -1,4 +1,4 @@
-"""Arrow in memory and in files: frames (the Arrow C stream), tables, Feather (IPC), Parquet, and folders of Parquet."""
+"""Arrow in memory and in files: frames (the Arrow C stream), tables, Feather (IPC) and Parquet."""
 
 from __future__ import annotations
 
@@ -291,42 +291,3 @@ def of_parquet(path: str, room: Room = USUAL, groups: slice = ALL) -> Reader:
 def sizes_of_groups(metadata: Any) -> list[int]:
     """The rows of each row group of a Parquet file."""
     return [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
-
-
-def of_folder(path: str, room: Room = USUAL, files: slice = ALL) -> Reader:
-    """A reader of all Parquet files below a folder, by their paths in order; names like key=value are columns.
-
-    files: those that are read.
-    """
-    from pyarrow import dataset, parquet
-
-    with damage(path):
-        found = dataset.dataset(path, format="parquet", partitioning="hive", exclude_invalid_files=False)
-    fragments = sorted(found.get_fragments(), key=lambda one: one.path)[files]
-    for fragment in fragments:
-        with open(fragment.path, "rb") as file:
-            if (start := file.read(4)) and start != b"PAR1":
-                raise DataError(
-                    f"{fragment.path} is no Parquet file, but lies in a folder of these; move it elsewhere, or "
-                    "begin its name with _ or ."
-                )
-    if not fragments:
-        raise DataError(f"{path} has no Parquet files; name a folder that has some")
-
-    def opened(columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
-        for fragment in fragments:
-            keys = dataset.get_partition_keys(fragment.partition_expression)
-            with damage(fragment.path), parquet.ParquetFile(fragment.path, buffer_size=BUFFER) as file:
-                stored = [name for name in columns if name not in keys]
-                lacking = [name for name in stored if name not in file.schema_arrow.names]
-                if lacking:
-                    raise DataError(f"{fragment.path} lacks the column {lacking[0]}, which other files here have")
-                for batch in of_groups(file, stored, rows, room):
-                    arrays = [
-                        pa.array([keys[name]] * batch.num_rows) if name in keys else batch.column(name)
-                        for name in columns
-                    ]
-                    yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
-
-    paths = [fragment.path for fragment in fragments]
-    return Batches(path if files == ALL else paths[0], found.schema, opened, room, paths)

@@ -37,8 +37,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dtype", choices=["float32", "float64"],
                         help="of the values; default float32 for text, as stored for others")  # fmt: skip
     label = parser.add_mutually_exclusive_group()
-    label.add_argument("--y", metavar="NAME|FILE:NAME|FILE.npy", help="labels; of a table a column, or its number from "
-                       "0, -1 the last; default: label, class, target or y")  # fmt: skip
+    label.add_argument("--y", "--label-column", metavar="NAME|N|FILE:NAME|FILE.npy", help="labels; of a table a column "
+                       "or its number from 0, -1 the last; default: label, class, target or y")  # fmt: skip
     label.add_argument("--no-label", dest="label", action="store_false", help="of a table: all columns are values")
     parser.add_argument("--sample-weight", metavar="NAME", help="of a table: column of weights")
     parser.add_argument(

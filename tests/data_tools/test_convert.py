@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 import streammargin as sm
 from streammargin.data_tools.convert import convert
+from streammargin.data_tools.main import main
 from streammargin.errors import DataError, InputMissingError, OutputError, UsageError
 from streammargin.sources.batch import Batch
 from streammargin.tables import formats
@@ -208,6 +209,16 @@ def test_csv_label_column(tmp_path, column, y):
     (tmp_path / "a.csv").write_text(CSV.replace("\n", "\r\n"))
     convert(str(tmp_path / "a.csv"), str(tmp_path / "a.h5"), y=column)
     assert stored(tmp_path / "a.h5")[1].tolist() == y
+
+
+@pytest.mark.parametrize("option", ["--y", "--label-column"])
+@pytest.mark.parametrize("column, y", [("a", [1, 4.5]), ("1", [2, -6]), ("-1", [3, 7])])
+def test_the_label_column_has_two_spellings_in_a_shell(tmp_path, capsys, option, column, y):
+    (tmp_path / "a.csv").write_text(CSV)
+    given = ["convert", str(tmp_path / "a.csv"), str(tmp_path / "a.h5"), option, column]
+    assert main(given) == 0 and stored(tmp_path / "a.h5")[1].tolist() == y
+    assert main([*given, "--no-label", "--force"]) == 2
+    assert "--no-label: not allowed with argument --y/--label-column" in capsys.readouterr().err
 
 
 def test_csv_labels_of_text_and_quotes(tmp_path):

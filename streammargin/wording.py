@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 import shlex
 import unicodedata
+from collections.abc import Sequence
 from typing import Any
 
 # lower `tol` -> lower --tol, lower tol; use `scale=maxabs` -> use --scale maxabs, use scale="maxabs"
 _OPTION = re.compile(r"`([A-Za-z]\w*)(?:=([^`]*))?`")
 _JOINERS = "\u200c\u200d"
 LONGEST = 80  # characters of a value in a message
+SHOWN = 20  # parts of a list
 _PYTHON_VALUES = {"inf": "math.inf", "True": "True", "False": "False", "None": "None"}
 
 
@@ -89,6 +91,12 @@ def printable(text: str) -> str:
         c.encode("unicode_escape").decode() if unicodedata.category(c) == "Cf" and c not in _JOINERS else c
         for c in one_line(text)
     )
+
+
+def shortened(parts: Sequence[str]) -> str:
+    """The first of these for a terminal, and how many there are."""
+    more = f", ... ({len(parts)} in all)" if len(parts) > SHOWN else ""
+    return ", ".join(printable(part) for part in parts[:SHOWN]) + more
 
 
 def _plain(value: Any) -> Any:

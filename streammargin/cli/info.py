@@ -13,15 +13,15 @@ from streammargin.cli.options import add_common, add_data_names, argument, name
 from streammargin.files import check_apart
 from streammargin.json_values import to_plain
 from streammargin.kinds import Whole
-from streammargin.wording import printable
+from streammargin.wording import printable, shortened
 
 if TYPE_CHECKING:
     import numpy as np
 
     from streammargin.sources.base import Source
 
-SHOWN, NAMED = 20, 5  # labels, names
-NAMES, TOP = "feature_names", "top_features"  # facts
+NAMED = 5  # names
+NAMES, TOP, TABLE = "feature_names", "top_features", "table"  # facts
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -81,13 +81,26 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(to_plain(facts), allow_nan=False))
         return 0
-    top = facts.pop(TOP, [])
+    top, table = facts.pop(TOP, []), facts.pop(TABLE, None)
     for key, value in facts.items():
         if (value is not None and value != []) or key == NAMES:
             print(f"{key.replace('_', ' '):<12} {_plainly(key, 'none' if value is None else value)}")
+    if table is not None:
+        print("\n".join(f"{TABLE if not place else '':<12} {line}" for place, line in enumerate(_table(table))))
     for part in top:
         print("\n".join(_weights(part, facts)))
     return 0
+
+
+def _table(plain: dict[str, Any]) -> list[str]:
+    """How the model reads a table, in lines; or what is wrong with what it says of that."""
+    from streammargin.cli.table_lines import table_lines
+    from streammargin.sources.schema import Schema
+
+    try:
+        return list(table_lines(Schema.from_plain(plain)))
+    except ValueError as fault:
+        return [f"none (the model is damaged: {fault})"]
 
 
 def _kernels(as_json: bool) -> int:
@@ -107,7 +120,7 @@ def _kernels(as_json: bool) -> int:
     for one in found["cached"]:
         print(f"{'cached':<12} {one['folder']}: {one['kernels']}")
     print(f"{'written':<12} {found['written'] or 'nowhere: set NUMBA_CACHE_DIR to a writable folder'}")
-    print(f"{'missing':<12} {_shortened(found['missing']) or 'none'}")
+    print(f"{'missing':<12} {shortened(found['missing']) or 'none'}")
     return 0
 
 
@@ -127,22 +140,17 @@ def _weights(part: dict[str, Any], facts: dict[str, Any]) -> Iterator[str]:
 def _plainly(key: str, value: Any) -> str:
     """A fact as people read it."""
     if key == "labels" and isinstance(value, dict):
-        return _shortened([f"{label}: {rows}" for label, rows in value.items()])
+        return shortened([f"{label}: {rows}" for label, rows in value.items()])
     if isinstance(value, dict):
         parts = {k: _plainly(k, v) for k, v in value.items() if v is not None and k != "per_class"}
         return ", ".join(f"{k.removesuffix('_bytes').replace('_', ' ')}: {v}" for k, v in parts.items() if v)
     if isinstance(value, list) and key in ("classes", "outputs", "first"):
-        return _shortened([str(part) for part in value])
+        return shortened([str(part) for part in value])
     if key.endswith("_bytes"):
         return f"{value / 2**20:.1f} MiB"
     if isinstance(value, bool):
         return "yes" if value else "no"
     return printable(f"{value:.6g}" if isinstance(value, float) else str(value))
-
-
-def _shortened(parts: list[str]) -> str:
-    more = f", ... ({len(parts)} in all)" if len(parts) > SHOWN else ""
-    return ", ".join(printable(part) for part in parts[:SHOWN]) + more
 
 
 def _model(options: argparse.Namespace) -> dict[str, Any]:

@@ -1,0 +1,38 @@
+"""How a model reads a table, in lines for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+
+from streammargin.sources.schema import CATEGORY, OTHER, TEXT, Column, Schema
+from streammargin.wording import counted, printable, shortened
+
+SHOWN = 100  # columns
+
+
+def table_lines(schema: Schema) -> Iterator[str]:
+    """The columns of a table, one a line: what they hold, and what stands for their gaps."""
+    labels = f"labels in {shortened(schema.labels)}" if schema.labels else "no labels"
+    yield f"{counted(len(schema.columns), 'column')}, {labels}, read as {schema.dtype}:"
+    for column in islice(schema.columns, SHOWN):
+        name = column.name if schema.named else f"column {column.name}"
+        yield f"  {printable(name)}: {'; '.join(filter(None, (_values(column), _gaps(column))))}"
+    if len(schema.columns) > SHOWN:
+        yield f"  ... ({len(schema.columns)} in all)"
+
+
+def _values(column: Column) -> str:
+    if column.kind == TEXT:
+        return "text" + (f", sequences of up to {column.ngrams} words" if column.ngrams > 1 else "")
+    if column.kind == CATEGORY:
+        words = counted(len(column.words), "word")
+        return f"{words} ({shortened(column.words)})" + (f", all others are {OTHER}" if column.other else "")
+    return "numbers"
+
+
+def _gaps(column: Column) -> str:
+    if column.fill is None:
+        return ""
+    filled = f"a gap is {column.fill:.6g}" if column.kind != CATEGORY else "a gap is no word"
+    return filled + (", with a column of its own" if column.indicator else "")

@@ -16,6 +16,7 @@ import lzma
 import multiprocessing
 import os
 import random
+import shutil
 import sys
 import tempfile
 import warnings
@@ -162,6 +163,28 @@ def _arrow(path: Path) -> None:
             stream.write_table(table, 20)
 
 
+def _cells(path: Path) -> None:
+    """A folder of single cells: the matrix, names of genes and barcodes, and labels by barcode."""
+    import scipy.io
+
+    X, y = _rows(True)
+    cells = [f"ACGT{k}-1" for k in range(ROWS)]
+    scipy.io.mmwrite(path.parent / "matrix.mtx", sp.csc_matrix(X.T))
+    genes = [f"ENSG{k}\tgene {k}\tGene Expression\n" for k in range(X.shape[1])]
+    (path.parent / "features.tsv").write_text("".join(genes))
+    (path.parent / "barcodes.tsv").write_text("".join(f"{cell}\n" for cell in cells))
+    kinds = [f"{cell},{'low' if label < 0 else 'high'}\n" for cell, label in zip(cells, y, strict=True)]
+    (path.parent / "kinds.csv").write_text("".join(["cell,kind\n", *kinds]))
+
+
+def _hive(path: Path) -> None:
+    """Two folders whose names are columns; the rows of both are the same."""
+    other = path.parents[2] / "year=2021" / "size=small" / path.name
+    other.parent.mkdir(parents=True, exist_ok=True)
+    _arrow(other)
+    shutil.copy(other, path)  # whose name Arrow may not take
+
+
 def _model(path: Path) -> None:
     from streammargin.model.linear import LinearModel
 
@@ -196,6 +219,35 @@ def ordered(path: str) -> None:
     named = {"y": "label", "missing": "mean"} if "table" in path else {}
     model = sm.train(path, **(named if own else {"y": _rows(True)[1]}), passes=3, memory="64M").model
     model.predict(path)
+
+
+def cells(path: str) -> None:
+    """All files of a folder of single cells, of which this is one."""
+    import streammargin as sm
+
+    folder = os.path.dirname(path)
+    sm.train(folder, y=f"{folder}/kinds.csv:kind", passes=3, memory="64M").model.predict(folder)
+
+
+def hive(path: str) -> None:
+    """The table in the folders above this file, as a whole and as a list."""
+    import streammargin as sm
+
+    whole = Path(path).parents[2]
+    model = sm.train(str(whole), y="label", missing="mean", passes=3, memory="64M").model
+    model.predict([str(file) for file in sorted(whole.rglob("*.parquet"))])
+
+
+def hive_names(path: str) -> None:
+    """A table in two folders, one of which is called as this file says."""
+    name = Path(path).read_bytes().replace(b"\0", b"0").strip(b"/")[:200]
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / os.fsdecode(name) / "size=small" / "table.parquet"
+        if Path(folder) not in Path(os.path.normpath(file)).parents:  # by ".."
+            return
+        file.parent.mkdir(parents=True)
+        _hive(file)
+        hive(str(file))
 
 
 def predict(path: str) -> None:
@@ -244,6 +296,12 @@ KINDS: dict[str, tuple[str, Callable[[Path], None], Callable[[str], None]]] = {
     "parquet": ("table.parquet", _arrow, ordered),
     "feather": ("table.feather", _arrow, ordered),
     "stream": ("table.arrows", _arrow, ordered),
+    "cells": ("cells-m/matrix.mtx", _cells, cells),
+    "cells-features": ("cells-f/features.tsv", _cells, cells),
+    "cells-barcodes": ("cells-b/barcodes.tsv", _cells, cells),
+    "cells-labels": ("cells-k/kinds.csv", _cells, cells),
+    "hive": ("hive/year=2020/size=large/table.parquet", _hive, hive),
+    "hive-names": ("name.txt", lambda path: path.write_bytes(b"year=2020"), hive_names),
     "model": ("m.npz", _model, predict),
     "npy": ("y.npy", lambda path: np.save(path, _rows(False)[1]), labels),
 }
@@ -279,6 +337,7 @@ def valid_files(folder: Path, kinds: list[str]) -> dict[str, bytes]:
     found = {}
     for kind in kinds:
         name, write, read = KINDS[kind]
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         write(folder / name)
         read(str(folder / name))  # it is valid
         found[kind] = (folder / name).read_bytes()
@@ -289,7 +348,10 @@ def one(folder: Path, kind: str, content: bytes) -> str:
     """Read a file of this content: "read", "refused", or what else came of it."""
     from streammargin.errors import StreamMarginError
 
-    name, _, read = KINDS[kind]
+    name, write, read = KINDS[kind]
+    if not (folder / name).parent.exists():  # with the valid files beside it
+        (folder / name).parent.mkdir(parents=True)
+        write(folder / name)
     (folder / name).write_bytes(content)
     logging.getLogger("streammargin").setLevel(logging.ERROR)
     try:

@@ -164,10 +164,11 @@ def _add(reader: Reader, into: Tally, name: str, column: pa.Array, row: int, lab
         into.largest = max(into.largest, largest)
         into.narrow = into.narrow and fits_float32(known)
     elif kind == "words":
-        for each in pc.value_counts(column.drop_null()).to_pylist():
+        for each in pc.value_counts(column.drop_null()).to_pylist():  # in the order of their first rows
             into.words[each["values"]] += each["counts"]
-        if len(into.words) > MOST_DISTINCT:
-            raise too_many(reader.name, name, into)
+            if len(into.words) > MOST_DISTINCT:
+                where = reader.place(row + int(pc.index(column, each["values"]).as_py()))
+                raise too_many(reader.name, name, into, where)
 
 
 def _check_spelt(reader: Reader, labels: pa.Array, row: int) -> None:
@@ -205,9 +206,12 @@ def no_label(table: str, where: str, column: str = "") -> DataError:
     return DataError(f"{table}, {where}: the label is missing; drop the row or give it a label")
 
 
-def too_many(table: str, name: str, found: Tally) -> DataError:
-    name = one_line(name)
+def too_many(table: str, name: str, found: Tally, where: str = "") -> DataError:
+    """where: the place of the first word that is too many; "" where that is not known."""
+    name, words = one_line(name), f"{len(found.words)} different words"
+    said = f": column {name} has {words} in its first {found.rows} rows,"
+    if where:
+        said = f", {where}, column {name}: {words} so far are"
     return DataError(
-        f"{table}: column {name} has {len(found.words)} different words in its first {found.rows} rows, too many for a "
-        f"category; leave it out with `drop={name}`, or count its words with `text={name}`"
+        f"{table}{said} too many for a category; leave it out with `drop={name}`, or count its words with `text={name}`"
     )

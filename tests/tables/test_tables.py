@@ -4,6 +4,7 @@ import json
 import logging
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ from conftest import call
 from pyarrow import dataset, feather, ipc, parquet
 
 import streammargin as sm
+from streammargin.cli.main import main
 from streammargin.data_tools.convert import convert
 from streammargin.errors import DataError, InputMissingError, OutputError, UsageError
 from streammargin.sources.schema import Column, Schema
@@ -582,10 +584,57 @@ def test_names_of_folders_are_columns_of_files_in_a_list(tmp_path, monkeypatch, 
         assert (backwards != expected).any() and sorted(backwards) == sorted(expected)
 
 
+def test_info_says_in_words_how_a_model_reads_a_table(tmp_path, capsys):
+    frame = people().assign(review=["a good film", "so bad"] * (N // 2), id=[f"u{k % 130}" for k in range(N)])
+    model = sm.train(frame, y="income", missing="indicator", text="review,ngrams=2", passes=1).model
+    model.save(tmp_path / "m.npz")
+    assert main(["info", str(tmp_path / "m.npz")]) == 0
+    text = capsys.readouterr().out
+    table = text[text.index("\ntable ") :].splitlines()[1:]
+    fills = [column.fill for column in model.schema.columns]
+    assert [line[13:] for line in table] == [
+        "6 columns, labels in income, read as float32:",
+        f"  age: numbers; a gap is {fills[0]:.6g}, with a column of its own",
+        "  city: 3 words (Bern, old town, Oslo, Rome); a gap is no word, with a column of its own",
+        f"  member: numbers; a gap is {fills[2]:.6g}",
+        f"  hours: numbers; a gap is {fills[3]:.6g}",
+        "  review: text, sequences of up to 2 words",
+        f"  id: 130 words ({', '.join(sorted(set(frame.id))[:20])}, ... (130 in all)); a gap is no word",
+    ]
+    assert "{" not in text and "'" not in text
+    assert main(["info", str(tmp_path / "m.npz"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["table"] == model.schema.to_plain()
+
+
 def test_too_many_words_are_no_category(tmp_path):
     frame = pd.DataFrame({"id": [f"u{k}" for k in range(3000)], "n": range(3000), "y": [0, 1] * 1500})
     with pytest.raises(DataError, match=r"column id has 3000 different words in its first 3000 rows.*drop=.*id"):
         sm.train(frame, y="y")
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_the_word_that_is_too_many_has_its_row_named(tmp_path, monkeypatch, form):
+    monkeypatch.setattr("streammargin.tables.tally.MOST_DISTINCT", 2000)
+    words = ["Rome", None] * 20_000 + [f"u{k}" for k in range(3000)]
+    frame = pd.DataFrame({"n": range(len(words)), "id": words, "y": [0, 1] * (len(words) // 2)})
+    path = tmp_path / f"t.{form}"
+    frame.to_csv(path, index=False) if form == "csv" else frame.to_parquet(path)
+    where = "line 42001" if form == "csv" else "row 41999"
+    with pytest.raises(DataError, match=rf"t.{form}, {where}, column id: 2001 different words so far are too many for"):
+        sm.train(str(path), y="y", missing="zero", spool=str(tmp_path))
+    assert os.listdir(tmp_path) == [path.name]
+
+
+@pytest.mark.parametrize("form", ["p.parquet", "p.feather", "parts"])
+def test_a_name_that_arrow_does_not_take_is_no_damage(files, tmp_path, form):
+    copy = shutil.copytree if form == "parts" else shutil.copy
+    path = os.path.join(tmp_path, os.fsdecode(b"\xe1-") + form)
+    copy(files[form], path)
+    with pytest.raises(InputMissingError, match="cannot be read, as its name is not UTF-8; rename it"):
+        sm.train(path, y="income", missing="mean")
+    if form == "parts":
+        with pytest.raises(InputMissingError, match="as the path of a file there is not UTF-8; rename it"):
+            sm.train(str(tmp_path), y="income", missing="mean")
 
 
 @pytest.mark.parametrize("form", ["p.parquet", "p.feather"])

@@ -36,6 +36,8 @@ def damage(path: str) -> Iterator[None]:
         raise InputMissingError(f"{path}: no such file") from error
     except PermissionError as error:
         raise InputMissingError(f"{path} cannot be read ({error.strerror})") from error
+    except UnicodeEncodeError as error:  # of a path: Arrow takes no other bytes than those of UTF-8
+        raise InputMissingError(f"{path} cannot be read, as its name is not UTF-8; rename it") from error
     except (pa.ArrowException, OSError, ValueError) as error:
         raise DataError(f"{path} is damaged ({str(error).splitlines()[0][:200]}); write or fetch it again") from error
 

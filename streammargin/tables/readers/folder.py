@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import dataset, parquet
 
-from streammargin.errors import DataError
+from streammargin.errors import DataError, InputMissingError
 from streammargin.tables.readers.arrow import ALL, BUFFER, Batches, damage, of_groups
 from streammargin.tables.readers.base import Reader
 from streammargin.tables.readers.room import USUAL, Room
@@ -22,7 +22,12 @@ def of_folder(path: str, room: Room = USUAL, files: slice = ALL) -> Reader:
     """
     with damage(path):
         found = dataset.dataset(path, format="parquet", partitioning="hive", exclude_invalid_files=False)
-    fragments = sorted(found.get_fragments(), key=lambda one: one.path)[files]
+    try:
+        fragments = sorted(found.get_fragments(), key=lambda one: one.path)[files]
+    except UnicodeDecodeError as error:
+        raise InputMissingError(
+            f"{path} cannot be read, as the path of a file there is not UTF-8; rename it"
+        ) from error
     if not fragments:
         raise DataError(f"{path} has no Parquet files; name a folder that has some")
     return _of_fragments(path if files == ALL else fragments[0].path, found.schema, fragments, room)
@@ -38,10 +43,7 @@ def keyed(paths: Sequence[str]) -> str:
 
 
 def of_parts(paths: Sequence[str], base: str, room: Room = USUAL) -> Reader:
-    """A reader of these files and folders of Parquet, one after the other; names like key=value below `base` are columns.
-
-    Raises DataError for a file that has other columns than the first.
-    """
+    """A reader of these files and folders of Parquet, in order; names like key=value below `base` are columns."""
     parts = [of_folder(path, room).files() if os.path.isdir(path) else [path] for path in paths]
     files = [os.path.abspath(file) for part in parts for file in part]
     name = f"{paths[0]} and {len(paths) - 1} more"

@@ -80,7 +80,7 @@ def prepare_ratings(stack: ExitStack, ratings: object, options: Options, least_t
     """Plan the reading, and choose a solver; the stack closes what was opened."""
     assert isinstance(ratings, Ratings)
     if remote:
-        raise UsageError("a cluster completes no matrix; leave out `dask`")
+        raise UsageError("a cluster completes no matrix; train on one machine")
     budget = parse_size(options.memory)
     options = replace(options, loss=known_loss(options.loss, ratings.levels))
     source, watched = watch(ratings.source, options)

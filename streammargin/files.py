@@ -187,6 +187,8 @@ def _unseen(path: str, suffix: str = "") -> str:
     process leaves files; those of dead processes are removed here.
     """
     folder, prefix = os.path.dirname(_place(path)), _prefix(path)
+    if not os.path.isdir(folder):
+        raise OutputError(f"cannot create {path}: there is no directory {folder}")
     for entry in os.listdir(folder):
         left = re.fullmatch(prefix + _HIDDEN, entry)
         if left is not None and not _alive(left[1]):

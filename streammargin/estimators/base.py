@@ -40,7 +40,7 @@ from streammargin.sources.base import Source
 from streammargin.sources.open import is_path, is_shards
 from streammargin.training.rows import train_rows
 from streammargin.training.task import make_task
-from streammargin.wording import Message, in_python
+from streammargin.wording import Message, in_python, shown
 from streammargin.words import Family, Thing
 from streammargin.workers import cores
 
@@ -110,9 +110,9 @@ FAMILIES: dict[str, Family[Any]] = {
 
 
 def _thing(name: str, value: Any) -> Thing:
-    """The loss or penalty of a word, or an object unchanged. UsageError for anything else."""
+    """The loss, penalty or other thing of a word, or an object unchanged. UsageError for anything else."""
     if name not in FAMILIES or value is None:
-        raise UsageError("not a loss or penalty")
+        raise UsageError(f"{name} is {shown(value)}, which has no fields; set {name} itself first")
     return value if isinstance(value, Thing) else FAMILIES[name].of(value)
 
 

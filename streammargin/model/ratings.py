@@ -86,13 +86,17 @@ class RatingsModel(Model):
         """Predictions for the pairs of a file, a table or arrays, some thousand at a time."""
         entries = Entries(data, columns, y, memory or 256 << 20, values)
         rows, others = self._coders()
+        count = 0
         with ExitStack() as stack:
             for part in entries.parts(stack):
+                count += len(part.rows)
                 i, j = rows.known(part.rows, entries.name), others.known(part.columns, entries.name)
                 scores = self.answer.at(i, j)
                 yield Predicted(
                     part.rows.to_pylist(), part.columns.to_pylist(), scores, self.rated(scores), part.values
                 )
+        if not count and entries.paths:
+            raise DataError(f"{entries.name} has no rows; check the input")
 
     def predict(self, data: Any, columns: Any = None, **others: Any) -> np.ndarray:
         """Predicted ratings (n,) for pairs: (rows, columns) as arrays of names, or a table or file with two columns.

@@ -177,3 +177,85 @@ def test_a_checkpoint_of_a_command_goes_on(tmp_path, here, ratings):
     assert (
         here("complete", ratings, "-o", "g.npz", "-c", "0.7", "--checkpoint", "dir", "-q", cwd=tmp_path).returncode == 0
     )
+
+
+NAMED = (["a", "b", "a", "c"], ["x", "x", "y", "y"], [1.0, 2.0, 3.0, 4.0])
+
+
+@pytest.mark.parametrize(
+    "place, given, told",
+    [
+        (0, ["a", None, "a", "c"], "entry 1: the name of the row or column is missing"),
+        (0, ["a", "", "a", "c"], "entry 1: the name of the row or column is missing"),
+        (0, np.array(["a", 1, "a", "c"], object), "all of one kind"),
+        (0, np.array([b"\xff", b"b", b"\xff", b"c"]), "in UTF-8"),
+        (0, ["\ud800", "b", "\ud800", "c"], "in UTF-8"),
+        (1, [1.0, np.inf, 1.0, 2.0], r"2\^63"),
+        (1, [1.0, 1e300, 1.0, 2.0], r"2\^63"),
+        (0, [["a"], "b"], "must be as many, in one dimension"),
+        (2, [1j, 2.0, 3.0, 4.0], "write them as real numbers"),
+        (2, np.array(["2020-01-01"] * 4, "M8[D]"), "write them as real numbers"),
+    ],
+)
+def test_arrays_that_are_no_ratings_are_told(place, given, told):
+    arrays = list(NAMED)
+    arrays[place] = given
+    with pytest.raises(sm.DataError, match=told):
+        sm.complete(tuple(arrays))
+    if place < 2:  # pairs and held-out ratings are read in the same way
+        with pytest.raises(sm.DataError, match=told):
+            sm.complete(NAMED, valid=tuple(arrays))
+
+
+def test_names_with_a_nul_cannot_be_saved():
+    with pytest.raises(sm.DataError, match="has a NUL character"):
+        sm.complete((np.array(["a\0b", "c", "a\0b", "d"], object), *NAMED[1:]))
+
+
+def test_names_in_bytes_are_text():
+    model = sm.complete((np.array(NAMED[0], "S"), *NAMED[1:])).model
+    assert model.row_names_ == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    "change, told",
+    [
+        ({"indptr": None}, "no 1-dimensional dataset indptr"),
+        ({"indices": [0, 5]}, "the column index 5"),
+        ({"indices": [0, -1]}, "the column index -1"),
+        ({"indptr": [0, 1, 7]}, "indptr runs from 0 to 7"),
+        ({"indptr": [0, 2, 1]}, "indptr"),
+    ],
+)
+def test_a_damaged_sparse_matrix_is_told(tmp_path, change, told):
+    parts = {"data": [1.0, 2.0], "indices": [0, 1], "indptr": [0, 1, 2]} | change
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        group = file.create_group("X")
+        group.attrs.update({"encoding-type": "csr_matrix", "encoding-version": "0.1.0", "shape": (2, 2)})
+        group.update({name: part for name, part in parts.items() if part is not None})
+    with pytest.raises(sm.DataError, match=told):
+        sm.complete(str(tmp_path / "x.h5"))
+
+
+@pytest.mark.parametrize("rows", [3, [0, 1, 2], {}])
+def test_datasets_of_ratings_have_one_length(tmp_path, rows):
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        if rows == {}:
+            file.create_group("row")
+        else:
+            file["row"] = rows
+        file["column"], file["value"] = [0, 1], [1.0, 2.0]
+    with pytest.raises(sm.DataError, match="one dimension and one length"):
+        sm.complete(str(tmp_path / "x.h5"))
+
+
+def test_options_of_ratings_that_cannot_work(tmp_path, here, ratings, model):
+    run = ("complete", ratings, "-o", tmp_path / "f.npz")
+    for more in (("--columns", "user,user"), ("--columns", "user,film", "--y", "film")):
+        done = here(*run, *more)
+        assert done.returncode == 2 and "three different columns" in done.stderr
+    done = here(*run, "--spool", ratings)
+    assert done.returncode == 73 and "there is no directory" in done.stderr
+    (tmp_path / "head.csv").write_text("user,film\n")
+    done = here("predict", model, tmp_path / "head.csv")
+    assert done.returncode == 65 and "has no rows" in done.stderr

@@ -24,6 +24,7 @@ AMOUNT, FIRST = 0.3, 0.1  # of the mean singular value, or of the ratings' size,
 NOISE = 1e-6  # singular values below this share of the largest are dropped where the factors grow
 INNER = 0.05  # of the gap that the steps between two looks may leave
 STRICTER, STRICTEST = 0.1, 1e-9  # of what steps may leave, where they came to nothing
+PATIENT = 0.5  # the same where no column has room, and centres of softened losses move
 STEPS, AFTER_GROWTH = 100, 12  # most steps between two looks, and least after the factors have grown
 OUTER = 0.2  # share of a gap that soft losses make, from which on their centres move
 EASY, LABORIOUS = 25, 80  # steps between two looks: with fewer the losses become harder, with more softer
@@ -78,7 +79,12 @@ class Factors(MatrixSolver[FactorsState]):
             if not state.grown and not beyond.size:
                 state.softness *= 0.5 if state.made <= EASY else 1.5 if state.made >= LABORIOUS else 1.0
         state.grown, state.made, state.tried = bool(beyond.size) and room > 0, 0, False
-        state.strict = state.strict * STRICTER if made <= 1 and not state.grown and not moves and state.pairs else 1.0
+        short = bool(beyond.size) and room <= 0 and rank < min(problem.sides)  # of memory for more columns
+        if short:  # centres that move may yet need no more columns
+            state.strict *= PATIENT if moves else STRICTER
+        else:
+            idle = made <= 1 and not state.grown and not moves and state.pairs
+            state.strict = state.strict * STRICTER if idle else 1.0
         state.wanted = INNER * state.strict * state.gap * max(abs(seen.primal), abs(seen.dual))
         if state.grown:
             self.choose(problem, state, spectrum.vectors[:, beyond[:room]], spectrum.values[beyond[:room]])
@@ -87,7 +93,7 @@ class Factors(MatrixSolver[FactorsState]):
         if not rank:
             return True  # X = 0 is optimal
         if state.strict < STRICTEST:
-            return self.say_full(problem, rank) if beyond.size and rank < min(problem.sides) else True
+            return self.say_full(problem, rank) if short else True
         state.task = STEP
         return False
 

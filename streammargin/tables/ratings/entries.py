@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import h5py
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from streammargin.errors import DataError, InputMissingError, UsageError
 from streammargin.files import check_input, temporary_folder
+from streammargin.sources.hdf5.file import open_file
 from streammargin.sources.hdf5.nodes import look_up
 from streammargin.sources.names import listed
 from streammargin.tables.formats import is_matrix, is_table
@@ -22,9 +25,10 @@ from streammargin.tables.open import open_table
 from streammargin.tables.readers.base import Reader
 from streammargin.tables.readers.room import Room
 from streammargin.tables.spool import scratch
-from streammargin.wording import shown
+from streammargin.wording import one_line, shown
 
 PIECE = 1 << 17  # entries at a time
+MOST = 2.0**63  # of names that are whole numbers
 THREE = "row, column and value"
 PLACES, VALUE = ("row", "column"), "value"  # datasets of HDF5
 
@@ -62,6 +66,9 @@ class Entries:
             )
         if y is not None and not isinstance(y, str):
             raise UsageError(f"`y` is the name of the column of ratings, not {shown(y)}")
+        asked = [*(columns or ()), *([] if y is None else [y])]
+        if len(set(asked)) < len(asked):
+            raise UsageError("`columns` and `y` name three different columns: rows, columns and ratings")
         self.data, self.columns, self.y, self.memory, self.wanted = data, columns, y, memory, values
         self.paths = _paths(data)
         self.name = ", ".join(self.paths) if self.paths else "the ratings"
@@ -94,7 +101,10 @@ class Entries:
     def _of_arrays(self, given: tuple[Any, ...], first: int = 0) -> Iterator[Part]:
         if len(given) not in (2, 3) or (self.wanted and len(given) == 2):
             raise UsageError(f"arrays of ratings are given as the tuple ({THREE}), not as {len(given)} values")
-        arrays = [np.asarray(each) for each in given]
+        try:
+            arrays = [np.asarray(each) for each in given]
+        except ValueError as error:
+            raise DataError(f"{self.name}: {THREE} must be as many, in one dimension; {error}") from error
         if any(each.ndim != 1 for each in arrays) or len({each.size for each in arrays}) > 1:
             sizes = ", ".join(str(each.shape) for each in arrays)
             raise DataError(f"{self.name}: {THREE} must be as many, in one dimension; their shapes are {sizes}")
@@ -161,7 +171,7 @@ class Entries:
         with file:
             x = file.get("X")
             if self.columns is None and isinstance(x, h5py.Group):
-                yield from self._of_csr(file, path)
+                yield from self._of_csr(path)
                 return
             wide = self.columns is None and isinstance(x, h5py.Dataset) and x.ndim == 2 and x.shape[1] == 2
             value = self.y or ("y" if wide else VALUE)
@@ -174,21 +184,27 @@ class Entries:
                     "and of ratings with `y=VALUE`"
                 )
             datasets = [look_up(file, name, path, []) for name in names]
+            if any(not isinstance(each, h5py.Dataset) or each.ndim != (2 if wide and each is datasets[0] else 1)
+                   for each in datasets) or len({len(each) for each in datasets}) > 1:  # fmt: skip
+                raise DataError(f"{path}: {', '.join(names)} must be datasets of one dimension and one length")
             for low in range(0, len(datasets[0]), PIECE):
                 parts = [_read(each, low) for each in datasets]
                 pairs = (parts[0][:, 0], parts[0][:, 1]) if wide else tuple(parts[:2])
                 yield from self._of_arrays((*pairs, *parts[1 if wide else 2 :]), low)
 
-    def _of_csr(self, file: h5py.File, path: str) -> Iterator[Part]:
-        group = file["X"]
-        if group.attrs.get("encoding-type") != "csr_matrix":
-            raise DataError(f"{path}: X is no csr_matrix; write the ratings as datasets {THREE}")
-        indptr = group["indptr"][:].astype(np.int64)
-        self.shape = (indptr.size - 1, int(group.attrs["shape"][1]))
-        for low in range(0, int(indptr[-1]), PIECE):
-            high = min(int(indptr[-1]), low + PIECE)
-            rows = np.searchsorted(indptr, np.arange(low, high), side="right") - 1
-            yield from self._of_arrays((rows, group["indices"][low:high], group["data"][low:high]), low)
+    def _of_csr(self, path: str) -> Iterator[Part]:
+        source = open_file(path, "X", None, None)
+        try:
+            self.shape = source.rows, source.features
+            bounds = source.bounds(max(1 << 20, self.memory // 4))
+            buffer, first = source.allocate(bounds), 0
+            for start, stop in pairwise(bounds.tolist()):
+                block = source.read(start, stop, buffer)
+                rows = start + np.repeat(np.arange(stop - start), np.diff(block.indptr))
+                yield from self._of_arrays((rows, block.indices, block.data), first)
+                first += rows.size
+        finally:
+            source.close()
 
     # values and names
 
@@ -197,6 +213,8 @@ class Entries:
         raw = values
         if isinstance(values, pa.Array):
             values = values.to_numpy(zero_copy_only=False)
+        if values.dtype.kind in "cmM":
+            raise DataError(f"{self.name}: the ratings are of type {values.dtype}; write them as real numbers")
         try:
             numbers = np.asarray(values, np.float64)
         except (TypeError, ValueError):
@@ -214,9 +232,15 @@ class Entries:
             )
         return numbers
 
-    def _filled(self, names: pa.Array, first: int, reader: Reader) -> pa.Array:
-        if names.null_count:
-            bad = int(np.flatnonzero(np.asarray(names.is_null()))[0])
+    def _filled(self, names: pa.Array, first: int, reader: Reader | None = None) -> pa.Array:
+        """The same names. DataError for one that is missing."""
+        texts = names.dictionary if isinstance(names, pa.DictionaryArray) else names
+        blank = None
+        if pa.types.is_string(texts.type) or pa.types.is_large_string(texts.type):
+            blank = pc.equal(names.cast(texts.type), "")
+        if names.null_count or (blank is not None and pc.any(blank).as_py()):
+            absent = np.asarray(names.is_null()) | (False if blank is None else np.asarray(blank.fill_null(True)))
+            bad = int(np.flatnonzero(absent)[0])
             raise DataError(
                 f"{self.name}, {self._place(bad, first, reader)}: the name of the row or column is missing; drop the "
                 "rating"
@@ -225,11 +249,20 @@ class Entries:
 
     def _named(self, names: np.ndarray, first: int) -> pa.Array:
         """Names of an array: whole numbers or text."""
-        if names.dtype.kind == "f" and not np.all(names == np.trunc(names)):
-            raise DataError(f"{self.name}: rows and columns are named by whole numbers or text, not by fractions")
+        kinds = "rows and columns are named by whole numbers or text"
         if names.dtype.kind not in "biufUOS":
-            raise DataError(f"{self.name}: rows and columns are named by whole numbers or text, not {names.dtype}")
-        return pa.array(names.astype(np.int64) if names.dtype.kind in "bif" else names)
+            raise DataError(f"{self.name}: {kinds}, not {names.dtype}")
+        if names.dtype.kind == "f" and not np.all((names == np.trunc(names)) & (np.abs(names) < MOST)):
+            raise DataError(f"{self.name}: {kinds}, not by fractions or numbers of 2^63 and more")
+        if names.dtype.kind in "bif":
+            return pa.array(names.astype(np.int64))
+        if names.dtype.kind == "u":
+            return pa.array(names)
+        try:
+            texts = [one.decode() if isinstance(one, bytes) else one for one in names.tolist()]
+            return self._filled(pa.array(texts), first)
+        except (pa.ArrowException, UnicodeError, OverflowError) as error:
+            raise DataError(f"{self.name}: {kinds} in UTF-8, all of one kind; {one_line(str(error))}") from error
 
     def _place(self, k: int, first: int, reader: Reader | None) -> str:
         return f"entry {first + k}" if reader is None else reader.place(k)

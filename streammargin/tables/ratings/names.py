@@ -38,6 +38,8 @@ class Names:
     def _of(self, text: str) -> int:
         number = self.numbers.get(text)
         if number is None and self.open:
+            if "\0" in text:  # which separates names in the model file
+                raise DataError(f"the name {shown(text)} of a {self.noun} has a NUL character; rename it")
             number = self.numbers[text] = len(self.numbers)
             self.nbytes += len(text) + EACH
         return UNKNOWN if number is None else number

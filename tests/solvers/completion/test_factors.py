@@ -85,3 +85,14 @@ def test_limits_end_a_run_with_what_is_known():
     assert sm.complete(data, C=0.1, tol=1e-9, passes=1).certificate.gap > 0.5
     quick = sm.complete(data, C=0.1, tol=1e-12, max_seconds=1e-9)
     assert quick.reason == "seconds"
+
+
+@pytest.mark.parametrize("loss", ["absolute_error", "squared_error"])
+def test_factors_without_room_to_grow_end_with_the_memory_that_they_need(loss, caplog):
+    random = np.random.default_rng(0)
+    i, j = np.nonzero(random.random((20, 15)) < 0.6)
+    values = np.clip(np.round(3 + (random.standard_normal((20, 2)) @ random.standard_normal((2, 15)))[i, j]), 1, 5)
+    result = sm.complete((i, j, values), loss=loss, memory="1M", passes=5000)
+    told = [record.getMessage() for record in caplog.records if getattr(record, "code", "") == "memory"]
+    assert result.passes < 2000 and not result.converged and len(told) == 1 and 'memory="32M"' in told[0]
+    assert sm.complete((i, j, values), loss=loss, memory="32M").converged

@@ -116,3 +116,9 @@ def test_solvers_have_fields_as_penalties_do():
     search = GridSearchCV(sm.MarginClassifier(solver="perceptron"), {"solver__average": [True, False]}, cv=2)
     found = search.fit(*separable(80, 4, margin=1.0)).best_estimator_.solver
     assert type(found) is sm.solvers.Perceptron and found.average == search.best_params_["solver__average"]
+
+
+@pytest.mark.parametrize("word", ["map", "penalty"])
+def test_fields_of_none_are_told(word):
+    with pytest.raises(sm.UsageError, match=f"{word} is None, which has no fields; set {word} itself first"):
+        sm.MarginClassifier().set_params(**{f"{word}__columns": 7, word: None})

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from streammargin.errors import DataError, InputMissingError, UsageError
 from streammargin.files import check_input, temporary_folder
+from streammargin.rows.blocks import CSRBlock
 from streammargin.sources.hdf5.file import open_file
 from streammargin.sources.hdf5.nodes import look_up
 from streammargin.sources.names import listed
@@ -200,6 +201,7 @@ class Entries:
             buffer, first = source.allocate(bounds), 0
             for start, stop in pairwise(bounds.tolist()):
                 block = source.read(start, stop, buffer)
+                assert isinstance(block, CSRBlock)
                 rows = start + np.repeat(np.arange(stop - start), np.diff(block.indptr))
                 yield from self._of_arrays((rows, block.indices, block.data), first)
                 first += rows.size

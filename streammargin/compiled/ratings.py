@@ -118,21 +118,6 @@ def add_lines(pairs, duals, side, ends, gram):
 
 
 @kernel
-def first_fault(pairs, long, before):
-    """(first entry that is not behind the one before it, whether it is the same); (-1, False) for none.
-
-    Entries are in order of the long side, then of the other; before (2,): the last entry of the block before.
-    """
-    i, j = before[long], before[1 - long]
-    for e in range(len(pairs)):
-        a, b = pairs[e, long], pairs[e, 1 - long]
-        if a < i or (a == i and b <= j):
-            return e, a == i and b == j
-        i, j = a, b
-    return -1, False
-
-
-@kernel
 def split(pairs, values, matrix, other, loss, size, centres, first, sums):
     """W of a step of Douglas-Rachford at entries: the prox of `size` times the loss at 2 V - M; and its duals.
 
@@ -225,7 +210,6 @@ def warm(sample: Sample) -> None:
     add_products(pairs, values, 0, np.zeros((2, 1)), np.zeros((2, 1)))
     add_lines(pairs, values, 0, np.array([0, 1, 2]), np.zeros((2, 2)))
     add_gram(pairs[:, 0], values, np.zeros((2, 2)))
-    first_fault(pairs, 0, np.full(2, -1.0))
     two_loops(np.ones((2, 4)), np.ones((2, 4)), 1, 1.0, np.ones(4))
     dot(values, values)
     split(pairs, values, np.ones((2, 2)), np.ones((2, 2)), loss, 1.0, np.zeros((1, 2)), 0, sums)

@@ -24,7 +24,7 @@ UNCOMPILED = {"jit.py", "overloads.py", "samples.py", "warmup.py", "__init__.py"
               "inventory.py", "shipped.py"}  # these compile, warm, or keep what was compiled  # fmt: skip
 KERNELS = sorted(path for path in Path(kernels.__file__).parent.glob("*.py") if path.name not in UNCOMPILED)
 SHORT = {"tol": 1e-7, "passes": 12}
-WARM = ("warm",)  # samples to compile with
+WARM = ("warm", "warm_loss")  # samples to compile with
 
 HARD = {
     "asdca": {"C": np.inf, "scale": "std"},
@@ -177,7 +177,21 @@ def run():
         )
         start = sm.train((rows, y), loss=loss, C=0.01).model
         options = {"solver": "newton", "loss": loss, "init": start, "bias": "free", "C": 100.0}
+        several = {
+            "solver": "newton",
+            "loss": "logistic",
+            "bias": "free",
+            "C": 10.0,
+            "sample_weight": np.arange(20) % 4,
+        }
+        given = (centres[0] if name == "dense" else as_form(centres[0], "csr"), labels)
+        answers[f"softmax by products, {name}"] = changed({(conjugate, "PRODUCTS"): 0}, given, several)[
+            -4:
+        ]  # constants are free
         answers[f"newton by products from weights, {name}"] = changed({(conjugate, "PRODUCTS"): 0}, (rows, y), options)
+    for loss in ("absolute_error", "squared_error", "hinge:levels=1,2,at=0,3"):
+        for solver in ("factors", "splitting"):
+            answers[f"ratings, {loss}, {solver}"] = completed(loss, solver)
     answers["mostly zeros"] = changed({(thinned, "LEAST"): 0}, (np.eye(20), y), {"solver": "newton"})
     with tempfile.TemporaryDirectory() as folder:
         for name in ("hinge", "logistic"):  # dense and sparse
@@ -185,6 +199,16 @@ def run():
             options = {**SHORT, **options, "checkpoint": str(Path(folder, name))}
             answers[f"{name} with a checkpoint"] = figures(data, options)
     return answers | {name: figures(data, {**SHORT, **options}) for name, (data, options) in cases.items()}
+
+
+def completed(loss, solver):
+    """Figures of a matrix with missing entries: scores of its ratings, certificate."""
+    i, j = np.divmod(np.arange(30), 6)
+    i, j = (side[(i + 2 * j) % 4 > 0] for side in (i, j))
+    values = i * j % 3 + 1.0
+    result = sm.complete((i, j, values), C=0.5, loss=loss, solver=solver, tol=1e-7, passes=100)
+    scores = result.model.decision_function((i, j))
+    return [*np.ravel(scores).tolist(), result.certificate["primal"], result.certificate["dual"]]
 
 
 def changed(constants, data, options):

@@ -192,7 +192,7 @@ def test_values_of_dense_rows_that_are_not_finite(kind, value, what):
         ((X, Y[:-1]), {}, r"y has shape \(29,\) but X has 30 rows"),
         ((X, Y[:, None, None]), {}, r"y has shape \(30, 1, 1\) but X has 30 rows"),
         ((X, np.ones((29, 2))), {}, r"y has shape \(29, 2\) but X has 30 rows"),
-        ((X, np.ones((30, 0))), {}, r"y has shape \(30, 0\) but X has 30 rows"),
+        ((X, np.ones((30, 0))), {}, r"y has no columns; give a label for each row"),
         ((X, Y), {"sample_weight": np.ones(29)}, r"sample_weight has shape \(29,\) but X has 30 rows"),
         ((X, Y), {"sample_weight": ["a"] * ROWS}, "the sample weights of X are not numbers"),
         ((sp.csr_matrix((3, 2**31)), Y[:3]), {}, "X has 2147483648 columns; at most 2147483647"),

@@ -179,6 +179,16 @@ class Family(Generic[S]):
             )
         return self._with_mend(value.checked, type(value))
 
+    def known(self, word: str) -> S:
+        """The object of a saved word: ours, of a package, or of a class of yours that was imported. UsageError."""
+        ours = __name__.partition(".")[0] + "."
+        own = {cls.name: cls for cls in _subclasses(self.kind) if not cls.__module__.startswith(ours)}
+        try:
+            return dataclasses.replace(self, classes={**self.classes, **own}).of(word)
+        except UsageError as error:
+            mend = f"a {self.option} of your own is known once the module of its class is imported"
+            raise UsageError(f"{error.raw}; {mend}") from None
+
     def find(self, name: str) -> type[S]:
         """The class of a word without fields: ours, or one of an entry point. Raises UsageError."""
         long = self.short.get(name, name).partition(":")[0]
@@ -237,6 +247,12 @@ class Family(Generic[S]):
             return f"{cls.name} has no fields: `{self.option}={cls.name}`"
         fields = ", ".join(f"{line.name} ({_default(line)})" for line in lines)
         return f"{cls.name} has {fields}, as in `{self.option}={cls.name}:{_example(lines[0])}`"
+
+
+def _subclasses(cls: type[S]) -> Iterator[type[S]]:
+    for one in cls.__subclasses__():
+        yield one
+        yield from _subclasses(one)
 
 
 def _example(line: dataclasses.Field[Any]) -> str:

@@ -72,8 +72,6 @@ def split(ratings: Ratings) -> tuple[Ratings, Ratings]:
 def errors(ratings: Ratings) -> None:
     """Held-out errors at the best value of a path, beside others."""
     train, valid = split(ratings)
-    train = tuple(np.unique(each, return_inverse=True)[1] if k < 2 else each for k, each in enumerate(train))  # type: ignore[assignment]
-    valid = (valid[0], valid[1], valid[2])
     rows = []
     for loss in ("squared_error", "absolute_error", HINGE):
         path = "path:12"

@@ -10,11 +10,9 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from streammargin.errors import UsageError
 from streammargin.kernels.base import Kernel, KernelSum, OfProducts
 from streammargin.words import Family
 
@@ -42,7 +40,6 @@ def _load() -> dict[str, type[Kernel]]:
 
 
 KERNELS = _load()
-OURS = __name__.partition(".")[0] + "."  # the modules of the package
 FAMILY = Kernels("kernel", "kernels", Kernel, KERNELS, PEERS)  # type: ignore[type-abstract]
 
 
@@ -53,20 +50,7 @@ def make_kernel(value: object) -> Kernel:
 
 def known_kernel(word: str) -> Kernel:
     """The kernel of a saved word: ours, of a package, or of a class of yours that was imported. Raises UsageError."""
-    own = {cls.name: cls for cls in _subclasses(FAMILY.kind) if not cls.__module__.startswith(OURS)}
-    family = Kernels(FAMILY.option, FAMILY.folder, FAMILY.kind, {**KERNELS, **own}, PEERS)
-    try:
-        return family.of(word)
-    except UsageError as error:
-        raise UsageError(
-            f"{error.raw}; a kernel of your own is known once the module of its class is imported"
-        ) from None
-
-
-def _subclasses(cls: type[Kernel]) -> Iterator[type[Kernel]]:
-    for one in cls.__subclasses__():
-        yield one
-        yield from _subclasses(one)
+    return FAMILY.known(word)
 
 
 def __getattr__(name: str) -> Any:

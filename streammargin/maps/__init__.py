@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from streammargin.errors import UsageError
 from streammargin.maps.base import Map as Map
 from streammargin.maps.base import Seen as Seen
 from streammargin.maps.fitted import Fitted, restored
@@ -29,7 +28,6 @@ def _load() -> dict[str, type[Map]]:
 
 
 MAPS = _load()
-OURS = __name__.partition(".")[0] + "."  # the modules of the package
 FAMILY = Family("map", "maps", Map, MAPS, PEERS)  # type: ignore[type-abstract]
 
 
@@ -40,23 +38,12 @@ def make_map(value: object) -> Map:
 
 def known_map(word: str) -> Map:
     """The map of a saved word: ours, of a package, or of a class of yours that was imported. Raises UsageError."""
-    own = {cls.name: cls for cls in _subclasses(FAMILY.kind) if not cls.__module__.startswith(OURS)}
-    family = Family(FAMILY.option, FAMILY.folder, FAMILY.kind, {**MAPS, **own}, PEERS)
-    try:
-        return family.of(word)
-    except UsageError as error:
-        raise UsageError(f"{error.raw}; a map of your own is known once the module of its class is imported") from None
+    return FAMILY.known(word)
 
 
 def fitted_of(arrays: Mapping[str, np.ndarray]) -> Fitted:
     """The map of a model file, with what it learned. ValueError where that is damaged, UsageError as `known_map`."""
     return restored(known_map(str(arrays["map"])), str(arrays["dtype"]), arrays)
-
-
-def _subclasses(cls: type[Map]) -> Iterator[type[Map]]:
-    for one in cls.__subclasses__():
-        yield one
-        yield from _subclasses(one)
 
 
 def __getattr__(name: str) -> Any:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from streammargin.cli import entry
 from streammargin.cli.options import Parser, add_common, add_table, flags, name
 from streammargin.cli.outputs import Outputs
-from streammargin.cli.remarks import say, shell_text
+from streammargin.cli.remarks import Remarks, say, shell_text
 from streammargin.errors import OutputError, StreamMarginError, UsageError
 from streammargin.files import check_apart
 from streammargin.kinds import ALL
@@ -143,7 +143,7 @@ class _Sinks:
             self.log.close()
 
 
-class _Records(logging.Handler):
+class _Records(Remarks):
     """Turns warnings of the library into events; without `quiet` prints what tables say of themselves."""
 
     def __init__(self, publish: Callable[[dict[str, object]], None], quiet: bool) -> None:
@@ -156,16 +156,6 @@ class _Records(logging.Handler):
             self.publish({"event": "warning", "code": code, "message": shell_text(record)})
         elif isinstance(record.msg, Message):  # the console has what other records of this level say
             say(shell_text(record))
-
-    def __enter__(self) -> _Records:
-        self.usual: int = LOG.level
-        LOG.addHandler(self)
-        LOG.setLevel(self.level)
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        LOG.removeHandler(self)
-        LOG.setLevel(self.usual)
 
 
 def run(options: argparse.Namespace, completes: bool = False) -> int:

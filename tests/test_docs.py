@@ -155,7 +155,7 @@ def test_the_solvers_are_those_of_the_code():
             able += losses_with(needed, of_numbers=True)
             able += ["interpolate"] if "has_hard_margin" in needed else []
         for group, (members, *_) in zip(
-            ("classes", "numbers"), table(page("losses.md"), "Which goes with which"), strict=True
+            ("classes", "regression"), table(page("losses.md"), "Which goes with which"), strict=True
         ):
             losses = losses.replace(group, members)
         assert set(losses.split(", ")) == set(able), name

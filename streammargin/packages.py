@@ -20,7 +20,7 @@ def loaded(point: metadata.EntryPoint) -> Any:
     except Exception as error:
         raise UsageError(
             f"the entry point {point.name} of {point.group} cannot be loaded: {point.value} raises "
-            f"{type(error).__name__} ({one_line(str(error))}); mend its package, or uninstall it"
+            f"{type(error).__name__} ({one_line(str(error))}); correct its package, or uninstall it"
         ) from error
 
 

@@ -33,7 +33,7 @@ def open_hdf5(path: str, mend: str = "copy or convert it again", **how: Any) -> 
             raise ReadWriteError(f"{path} is being written by another program; wait until it is closed") from error
         if "already open for write" in str(error):  # flags that a writer of the latest format sets, and clears
             raise ReadWriteError(
-                f"{path} is open in a program that writes it, or that crashed; close it there, or if it crashed mend "
+                f"{path} is open in a program that writes it, or that crashed; close it there, or if it crashed repair "
                 f"the file with: h5clear -s {path}"
             ) from error
         what = "is truncated" if "truncated" in str(error) else "cannot be opened as HDF5"

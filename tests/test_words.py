@@ -194,10 +194,10 @@ def test_the_front_door_is_small(capsys):
     ("penalties", "group",
      ["groups : must be given", "group:FILE", "served by ascent, newton, pdprox, sdca, prox-newton"]),
     ("penalties", None, ["elasticnet:l1_ratio", "lp:p"]), ("solvers", None, ["the ones to take:", "streams:"]),
-    ("solvers", "pdprox", ["algorithm : default none", "--solver pdprox:primal", "serves a finite C", "the field top"]),
+    ("solvers", "pdprox", ["algorithm : default none", "--solver pdprox:primal", "takes a finite C", "the field top"]),
     ("penalties", "lp", ["served by ascent, mirror, perceptron, sdca, asdca\n"]),
-    ("solvers", "gd", ["gd serves C = inf; the losses exponential, logistic; the penalties l2; "]),
-    ("solvers", "sdca", ["ascent: ", "sdca, which is ascent:momentum=no, serves any C; the losses "]),
+    ("solvers", "gd", ["gd takes C = inf; the losses exponential, logistic; the penalties l2; "]),
+    ("solvers", "sdca", ["ascent: ", "sdca, which is ascent:momentum=no, takes any C; the losses "]),
 ])  # fmt: skip
 def test_what_there_is_can_be_asked_for(verb, name, told, capsys):
     assert main([verb, *([name] if name else [])]) == 0

@@ -22,9 +22,9 @@ VERBS = {
     "evaluate": "accuracy, mistakes, loss and margin of a model on labelled data",
     "verify": "recompute the certificate of a model on its data, by NumPy alone",
     "info": "show what a data file or a model contains",
-    "solvers": "list the solvers, or show one: fields, algorithm, what it serves",
-    "losses": "list the losses, or show one: fields, formula, what serves it",
-    "penalties": "list the penalties, or show one: fields, formula, what serves it",
+    "solvers": "list the solvers, or show one: fields, algorithm, what it takes",
+    "losses": "list the losses, or show one: fields, formula, solvers that take it",
+    "penalties": "list the penalties, or show one: fields, formula, solvers that take it",
     "demo": "make a data file larger than its memory budget, train on it, show the result",
     "warmup": "compile and cache every kernel, for images and clusters",
 }

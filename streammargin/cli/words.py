@@ -177,4 +177,4 @@ def _served(word: str) -> str:
     beside += ["streams"] * isinstance(method, StreamSolver)
     more = f"; {', '.join(beside)}" if beside else ""
     name = word if word not in SHORT else f"{word}, which is {SHORT[word]},"
-    return f"{name} serves {costs}; the losses {', '.join(able)}; the penalties {', '.join(kinds)}{more}"
+    return f"{name} takes {costs}; the losses {', '.join(able)}; the penalties {', '.join(kinds)}{more}"

@@ -70,7 +70,7 @@ INSTEAD = {  # name with underscores -> what to give, or a colon and why nothing
     "bfgs": "`solver=newton`",
     "quantile_tau": "`loss=quantile:0.9`",
     "early_terminate": "`early_stop=5` with held-out data, `valid`",
-    "holdout_off": ": rows are held out only where `valid` names them",
+    "holdout_off": ": rows are held out only if `valid` names them",
     "cache": ": files are read as they are",
     "initial_regressor": "`init`",
     "random_seed": "`seed`",

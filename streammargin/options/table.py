@@ -117,8 +117,8 @@ class Options:
     solver: SolverWord | str = option("auto", Worded(SOLVERS), "problem", ANYWHERE,
         "the method, as newton or perceptron:average; auto takes the one that suits the data", common=True)
     loss: Loss | str | None = option(None, Worded(LOSSES), "problem", LOSS,
-        "what an error costs, as hinge or logistic of classes, quantile:0.9 of numbers; classes: hinge, squared_hinge, "
-        "smooth_hinge, generalized_hinge, logistic, exponential; numbers: squared_error, absolute_error, "
+        "what an error costs, as hinge, logistic, or quantile:0.9 for regression; classes: hinge, squared_hinge, "
+        "smooth_hinge, generalized_hinge, logistic, exponential; regression: squared_error, absolute_error, "
         "epsilon_insensitive, huber, quantile, l2_error, interpolate (default: the solver's, hinge for most)",
         common=True)
     penalty: PenaltyWord | str = option(DEFAULT, Worded(PENALTIES), "problem", ANYWHERE, "what weights cost, as l2, l1 "
@@ -137,10 +137,10 @@ class Options:
     bias: float | str | None = option(
         None, Number("0 for none, a positive number", _finite, (FREE, MIDWAY), "1|0|VALUE|free|midway"),
         "problem", ANYWHERE, "constant column: its value, 0 for none, free of penalty, midway for C = inf; a value is "
-        "penalised like the weights; midway is found after them (default 1; 0 for C = inf; free for numbers, and for "
-        "penalties other than l2 and lp, where the solver can)", short=("-B",), common=True)
+        "penalised like the weights; midway is found after them (default 1; 0 for C = inf; free for regression, and "
+        "for penalties other than l2 and lp, if the solver can)", short=("-B",), common=True)
     scale: str = option("none", Word(("none", "maxabs", "std", "auto")), "problem", ROWS,
-        "scale the columns first; the model takes unscaled rows; sparse columns are not centred; auto: std where "
+        "scale the columns first; the model takes unscaled rows; sparse columns are not centred; auto: std if "
         "ranges of columns differ by more than a thousandfold, else none",
         common=True)
     class_weight: str | Mapping[object, float] | None = option(None, Factors(), "problem", CLASSES,
@@ -172,7 +172,7 @@ class Options:
         "save the state in this folder, and resume from it; the state of another unfinished training is an error "
         "(exit code 75: stopped early, run the same command again)", common=True)
     checkpoint_seconds: float = option(60.0, Number("a positive number", lambda value: value > 0.0, metavar="S"),
-        "run", RUNS, "seconds between two checkpoints; more where they would take over 2% of the time")
+        "run", RUNS, "seconds between two checkpoints; more if they would take over 2% of the time")
     init: object = option(None, Saved("MODEL"), "data", Where.SHELL | Where.NUMBERS,
         "begin from the weights of this model: columns are matched by name, classes by label, and what it lacks starts "
         "at 0; for solvers that keep weights, at a finite C; the others refuse it and name them")
@@ -187,8 +187,8 @@ class Options:
     drop: Sequence[str] | None = option(None, Names(), "table", TABLES, "leave these columns of a table out")
     text: str | None = option(None, Texts(), "table", TABLES, "count the words of this column of a table: each "
         "word, or sequence of up to N words, is one of 2^18 columns")
-    missing: str | None = option(None, Word(("mean", "zero", "indicator")), "table", TABLES, "what stands for missing "
-        "values of a table: the mean, zero, or the mean and a column that tells (default: they are an error)")
+    missing: str | None = option(None, Word(("mean", "zero", "indicator")), "table", TABLES, "what replaces missing "
+        "values of a table: the mean, zero, or the mean and a column that marks them (default: they are an error)")
     unknown: str | None = option(None, Word(("error", "zero")), "table", TABLES, "words of a held-out table that no "
         "row of the training had: an error, or they count as none (default: error)")
     spool: str | None = option(None, Folder("DIR"), "table", TABLES | Where.STREAM,

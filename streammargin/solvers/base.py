@@ -196,7 +196,7 @@ class Method(SolverWord):
             wrong = f"{self.called} needs the constant column to be penalised"
             raise Refusal(wrong, "use `bias=1`, or leave it out, with `bias=0`")
         why, able = self.needs(penalty), "newton" if penalty.of_lines else "pdprox"
-        wrong = f"{self.called} does not serve `penalty={problem.penalty_word or penalty}`{why and f' ({why})'}"
+        wrong = f"{self.called} does not take `penalty={problem.penalty_word or penalty}`{why and f' ({why})'}"
         raise Refusal(wrong, f"use `solver={able}`")
 
     @property

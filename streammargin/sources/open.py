@@ -216,7 +216,7 @@ def _format_of(path: str, start: bytes) -> Format | None:
         if not (hasattr(module, "sniff") and hasattr(module, "open_file")):
             raise UsageError(
                 f"the entry point {point.name} of {point.group} names {point.value}, which has no functions sniff and "
-                "open_file; mend its package, or uninstall it"
+                "open_file; correct its package, or uninstall it"
             )
         if module.sniff(path, start):
             return module

@@ -239,7 +239,7 @@ def say_if_classes(labels: SlicedLabels, loss: str) -> None:
         low, high = sorted(found)
         text = (
             f"{labels.source.name}: its labels are {low:g} and {high:g} only, and the loss {loss} takes them for "
-            "numbers to be predicted; to tell two classes apart, use `loss=hinge`"
+            "numbers to be predicted; to separate two classes, use `loss=hinge`"
         )
         LOG.warning(Message(text), extra={"code": "labels"})
 

@@ -177,7 +177,7 @@ def test_an_option_without_a_use_is_refused(tmp_path, option, text):
 
 def test_the_label_of_another_format_names_that_of_this_one(tmp_path):
     (tmp_path / "in").write_text("1 1:2\n")
-    with pytest.raises(UsageError, match="does not use y; its labels stand in each line; omit it, or use format="):
+    with pytest.raises(UsageError, match="does not use y; its labels are in each line; omit it, or use format="):
         convert(str(tmp_path / "in"), str(tmp_path / "o.h5"), y="y")
 
 

@@ -165,14 +165,14 @@ def test_a_path_over_C():
 @pytest.mark.parametrize("solver", ["sdca", "asdca", "ascent", "pegasos"])
 @pytest.mark.parametrize("word", ["l2:low=0", "elasticnet:0.5,high=2", "l2:radius=3"])
 def test_other_solvers_name_the_one_that_serves_it(solver, word):
-    with pytest.raises(sm.UsageError, match=f'does not serve penalty="{word}".*; use solver="newton"$'):
+    with pytest.raises(sm.UsageError, match=f'does not take penalty="{word}".*; use solver="newton"$'):
         sm.train((X, Y), solver=solver, penalty=word, C=1.0, bias=1)
 
 
 def test_what_has_no_domain():
     with pytest.raises(sm.UsageError, match=r"l2 and lp alone, not of .*low=0.*; give a finite C, or use"):
         sm.train((X, Y), penalty="l2:low=0", C=math.inf)
-    with pytest.raises(sm.UsageError, match='does not serve penalty="l2:low=0"'):
+    with pytest.raises(sm.UsageError, match='does not take penalty="l2:low=0"'):
         sm.MarginClassifier(penalty="l2:low=0", solver="pegasos", C=1.0).partial_fit(X, Y, classes=[-1, 1])
 
 

@@ -317,7 +317,7 @@ def test_out_of_core_and_on_from_a_checkpoint(tmp_path):
         (Y, {"loss": "interpolate", "penalty": "l1"}, "C = inf, is that of l2 and lp alone"),
         (Y, {"loss": "quantile", "solver": "pegasos"}, 'pegasos trains classifiers; use solver='),
         (Y, {"loss": "quantile", "solver": "perceptron"}, 'perceptron trains classifiers; give a finite C with '),
-        (Y, {"loss": "quantile", "solver": "sdca", "penalty": "l1"}, 'sdca does not serve penalty="l1" .*; use '),
+        (Y, {"loss": "quantile", "solver": "sdca", "penalty": "l1"}, 'sdca does not take penalty="l1" .*; use '),
         (Y, {"loss": "quantile", "solver": "sdca", "bias": "free"}, "needs the constant column to be"),
         (np.where(np.arange(N) == 7, np.nan, Y), {"loss": "squared_error"}, "the label of row 7 is nan; drop the row"),
         (1e60 * Y, {"loss": "squared_error"}, "labels, .*e.61, is too far from 1 to compute"),

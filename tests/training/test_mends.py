@@ -101,7 +101,7 @@ def test_what_a_refusal_advises_works(data):
             {"penalty": "trace", "C": math.inf},
             'l2 and lp alone, not of penalty="trace.*"; give a finite C, or use penalty="l2"$',
         ),
-        ("two classes", {"penalty": "trace", "solver": "sdca"}, "sdca does not serve penalty=.trace:1. "),
+        ("two classes", {"penalty": "trace", "solver": "sdca"}, "sdca does not take penalty=.trace:1. "),
         (
             "three targets",
             {"loss": "l2_error", "solver": "pdprox"},

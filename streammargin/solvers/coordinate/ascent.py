@@ -54,7 +54,7 @@ class Ascent(Method):
     name = "ascent"
     momentum: str = entry(
         "auto", Word(("auto", "yes", "no")), "no: never, the word sdca; yes: from the first pass on, the word asdca; "
-        "auto: for rows in memory, from where that takes fewer passes", kw_only=True,
+        "auto: for rows in memory, from when that takes fewer passes", kw_only=True,
     )  # fmt: skip
     order: str = entry(
         PERMUTATION, Word((PERMUTATION, UNIFORM, IMPORTANCE)), "permutation: each row once a pass, unless it sleeps; "
@@ -98,7 +98,7 @@ class Ascent(Method):
             wrong = "for all outputs at once ascent has neither momentum nor rows drawn with replacement"
             raise Refusal(wrong, "use `solver=ascent`")
         if problem.p != 2.0 or not (problem.penalty is None or isinstance(problem.penalty, LpSquare)):
-            raise Refusal("for all outputs at once ascent serves the penalty l2 alone", "use `penalty=l2`")
+            raise Refusal("for all outputs at once ascent takes the penalty l2 alone", "use `penalty=l2`")
 
     def serves(self, penalty: Penalty, free: bool) -> bool:
         return super().serves(penalty, free) or (self.momentum != "yes" and penalty.norm is not None and not free)

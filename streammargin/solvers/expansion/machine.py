@@ -127,7 +127,7 @@ class Machine(Steps):
             state.known = True
             text = (
                 f"the kernel {kernel} is not positive semidefinite on these rows, so nothing can be certified; the "
-                "training ends where steps no longer help"
+                "training ends when steps no longer help"
             )
             LOG.warning(Message(text), extra={"code": "kernel"})
 

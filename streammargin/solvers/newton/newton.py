@@ -201,9 +201,7 @@ class Newton(Method):
         kept = "no number of a row is kept"
         if self.first(problem) != "near" or smooth(problem.loss) or not enough_rows_fit(problem):
             return f"; each read makes a step, and {kept}"
-        return (
-            f"; {kept}, but rows near the margin are, where enough of them fit into memory; else each read makes a step"
-        )
+        return f"; {kept}, but rows near the margin are, if enough of them fit into memory; else each read makes a step"
 
     def all_labels(self, problem: Problem) -> bool:
         return PROXIMAL.all_labels(problem) if takes_proximal(problem) else problem.resident

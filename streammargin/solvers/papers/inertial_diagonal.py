@@ -35,7 +35,7 @@ class InertialDiagonal(Diagonal):
         beta_i <- clip(z_i + gamma (1 - y_i x_i.v), 0, 1 / lambda_t),   v = sum_i z_i y_i x_i;
         w <- sum_i beta_i y_i x_i.
     What is certified and saved is the next v, the point with inertia of eq. (4.4), and not w of eq. (4.7): a read has
-    the margins of v alone. The count t starts again where the inertia leads uphill; all else is as for diagonal.
+    the margins of v alone. The count t starts again if the inertia leads uphill; all else is as for diagonal.
     The paper's method is gamma=fixed, restarts=no.
 
     Source: diagonal descent paper, Algorithm 2, eq. (4.4)-(4.7).
@@ -46,7 +46,7 @@ class InertialDiagonal(Diagonal):
         3.0, Number("a finite number of at least 3", lambda value: 3.0 <= value < math.inf),
         "the inertia of iteration t is t/(t + alpha)", kw_only=True,
     )  # fmt: skip
-    restarts: bool = entry(True, YesNo(), "t starts again where the inertia leads uphill", kw_only=True)
+    restarts: bool = entry(True, YesNo(), "t starts again if the inertia leads uphill", kw_only=True)
     state_class: ClassVar[type[InertialState]] = InertialState
     fixed_class: ClassVar[type[FixedInertialState]] = FixedInertialState
 

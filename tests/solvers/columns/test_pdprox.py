@@ -443,7 +443,7 @@ X, Y = rows()
             'not of penalty="l1"; give a finite C with solver="newton", or use penalty=',
         ),
         ({"C": math.inf, "bias": "free"}, 'with a penalised constant; use bias=1, or give a finite C$'),
-        ({"penalty": "l1", "solver": "sdca"}, 'sdca does not serve penalty="l1" .*; use solver="newton"$'),
+        ({"penalty": "l1", "solver": "sdca"}, 'sdca does not take penalty="l1" .*; use solver="newton"$'),
         ({"penalty": "lp:1.5", "solver": "newton"}, '^newton supports .* with p = 2 only, not 1.5'),
         ({"penalty": "elasticnet", "solver": "sdca", "bias": "free"}, 'to be penalised; use solver="newton", or bias='),
         ({"penalty": "l2", "bias": "free", "solver": "sdca"}, "constant column to be penalised"),

@@ -159,9 +159,9 @@ def test_float32_rows_have_float32_duals_down_to_a_tolerance_that_allows_it():
     [
         ({"solver": "asdca"}, "has neither momentum nor rows drawn with replacement"),
         ({"solver": "ascent:order=uniform"}, "has neither momentum nor rows drawn with replacement"),
-        ({"penalty": "lp:1.5"}, "at once ascent serves the penalty l2 alone; use multiclass"),
-        ({"penalty": "elasticnet"}, "at once ascent serves the penalty l2 alone; use"),
-        ({"penalty": "l1"}, "ascent does not serve penalty=\"l1\""),
+        ({"penalty": "lp:1.5"}, "at once ascent takes the penalty l2 alone; use multiclass"),
+        ({"penalty": "elasticnet"}, "at once ascent takes the penalty l2 alone; use"),
+        ({"penalty": "l1"}, "ascent does not take penalty=\"l1\""),
         ({"bias": "free"}, "needs the constant column to be penalised"),
     ],
 )  # fmt: skip

@@ -52,7 +52,7 @@ def norm(w: np.ndarray, p: float) -> float:
 def lifted(loss: str, number: Any, u: np.ndarray, e: np.ndarray) -> np.ndarray:
     """phi (n, K) of u (n, K) once a multiplier e (K,) is taken off what the duals gain: phi(u + e) of classes.
 
-    Of numbers u is brought nearer to 0 by e over the largest dual of its side, the slope that phi ends with.
+    For regression u is brought nearer to 0 by e over the largest dual of its side, the slope that phi ends with.
     """
     if loss in NUMBERS:
         return LOSSES[loss](np.sign(u) * np.maximum(np.abs(u) - e / _slope(loss, number, u), 0.0), number)

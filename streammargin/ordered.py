@@ -1,6 +1,6 @@
 """What the package asks about rows that are read front to back: tables, text and files of numbers.
 
-`streammargin/tables/` reads them. Where that folder is not there, nothing is such data, and all else works.
+`streammargin/tables/` reads them. If that folder is not there, nothing is such data, and all else works.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ intercept (K,), classes, caps, center, factor, groups.
 The penalised weights are those of the scaled columns, w = coef / factor, and that of the constant column of value v,
 (intercept - shift + coef . center) / v. The objective is R(w) + sum_i cap_i phi(u_i), with u = y (x.w + b) for classes
 and u = x.w + b - y in a regression. If all classes have one W, phi is a function of all scores of a row. At C = inf the
-objective is the margin min_i u_i / ||w||_p, or R(w) and the largest violation. Where y is (n, K), each row of coef has
+objective is the margin min_i u_i / ||w||_p, or R(w) and the largest violation. If y is (n, K), each row of coef has
 a column of y, a shift and an objective of its own.
 """
 

@@ -4,7 +4,7 @@ Python runs a handler between two instructions of the main thread, which never c
 a signal always writes its number to a pipe at once (signal.set_wakeup_fd). A thread reads that pipe and watches the
 main thread. This works while the library has released the interpreter's lock.
 
-Where it has not (HDF5 when it reads an attribute), no line of Python runs, and the kernel has to act. A write to the
+If it has not (HDF5 when it reads an attribute), no line of Python runs, and the kernel has to act. A write to the
 pipe raises another signal, CARRIER, whose handler is the C library's own alarm(). Its argument is the number of the
 signal. So SIGALRM ends the process after as many seconds, unless the thread cancels the alarm.
 """

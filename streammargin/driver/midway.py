@@ -20,7 +20,7 @@ class Midway(Visited):
     """Finds b such that the hyperplanes x.w + b = 0 lie midway between the classes (homotopic paper, eq. (15)).
 
     Rows are added in chunks, in any order. For the maximum-margin separator (w*, b*), |b - b*| <= max ||x_i|| ||w -
-    w*||. Where w separates the rows with b = 0, the smallest y (x.w + b) is at least the smallest y x.w.
+    w*||. If w separates the rows with b = 0, the smallest y (x.w + b) is at least the smallest y x.w.
     lowest, highest (K,): the smallest score of a row with y = +1, and the largest of one with y = -1.
     """
 

@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 def save_states(run: Run) -> tuple[dict[str, Any], Arrays]:
-    """(plain numbers by state, arrays by name). Of cached rows the row numbers are saved, and what is beside them."""
+    """(plain numbers by state, arrays by name). Row numbers of cached rows are saved, and the numbers beside them."""
     numbers: dict[str, Any] = {}
     arrays: Arrays = {}
     for name, state in run.states.items():

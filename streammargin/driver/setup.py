@@ -223,7 +223,7 @@ def check_caps(costs: Sequence[float], factors: np.ndarray, weights: np.ndarray,
 def class_mass(codes: np.ndarray, weights: np.ndarray, classes: int) -> np.ndarray:
     """(2, 1, classes) float64: the total weight of the present rows of each class, and their number.
 
-    Of codes (n, outputs) it is (2, outputs, 2).
+    For codes (n, outputs) it is (2, outputs, 2).
     """
     if codes.ndim == 2:
         present = codes[:, 0] >= 0

@@ -35,7 +35,7 @@ Arrays = dict[str, np.ndarray]
 def save(run: Run) -> tuple[dict[str, Any], Arrays]:
     """(plain values for JSON, arrays by name): the arrays are the run's own, not copies.
 
-    Of rows in the solver's cache only the row numbers are saved.
+    Only the numbers of the rows in the solver's cache are saved.
     """
     p = run.progress
     numbers, arrays = save_states(run)

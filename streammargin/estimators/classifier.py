@@ -177,7 +177,7 @@ class MarginClassifier(ClassifierMixin, Estimator):
         """Probabilities (n, k) of the classes in the order of `classes_`, for the logistic loss and a finite C.
 
         For two classes, that of the second is 1 / (1 + exp(-score)). For several, each is that of its own score,
-        divided by the row's sum. Of several outputs, (n, outputs): each label's own, of being 1. Calibrate the scores
+        divided by the row's sum. With several outputs, (n, outputs): each label's own, of being 1. Calibrate the scores
         of other losses with scikit-learn's CalibratedClassifierCV.
         """
         model = self._scorer(X)
@@ -191,7 +191,7 @@ class MarginClassifier(ClassifierMixin, Estimator):
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Accuracy on rows X with labels y; with files, y may name the dataset of labels.
 
-        Of several outputs, the share of rows of which all labels are right.
+        With several outputs, the share of rows of which all labels are right.
         """
         if from_files(X):
             figure = "accuracy" if self._model().outputs is None else "subset_accuracy"

@@ -65,7 +65,7 @@ class Regressor(RegressorMixin, Estimator):
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """R^2 on rows X with targets y, which must not all be equal; with files, y may name the dataset of targets.
 
-        Of several outputs it is the mean.
+        With several outputs it is the mean.
         """
         if from_files(X):
             return self._score_files("r2", X, y, sample_weight)
@@ -117,7 +117,7 @@ class MarginRegressor(Regressor):
 class InterpolatingRegressor(Regressor):
     """The weights with the smallest l2 or lp penalty such that |x_i.w + b - y_i| <= epsilon for every row.
 
-    Where rows contradict each other no such weights exist: fit then warns. X may also be the path of a file, a list of
+    If rows contradict each other no such weights exist: fit then warns. X may also be the path of a file, a list of
     paths (shards) or a Source, which is streamed. Columns of frames must have the names and order of those in `fit`;
     columns of files are matched by name, in any order.
 

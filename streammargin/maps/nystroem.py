@@ -25,7 +25,7 @@ class OfKernels(Worded[Kernel]):
 
 
 class Nystroem(Map):
-    """Of a kernel: z(x).z(x') is K(x, x') as far as `columns` rows, drawn at random, can tell (Williams, Seeger 2001).
+    """For a kernel: z(x).z(x') is K(x, x') as far as `columns` rows, drawn at random, can tell (Williams, Seeger 2001).
 
     With the values K of these rows Z, z(x) is K(x, Z) U S^-1/2 for the eigenvectors U and eigenvalues S of K.
     """

@@ -15,7 +15,7 @@ from streammargin.words import entry, needed
 
 
 class Rff(Map):
-    """Of the kernel rbf: cosines and sines along random directions, which no rows decide (Rahimi, Recht 2007).
+    """For the kernel rbf: cosines and sines along random directions, which no rows decide (Rahimi, Recht 2007).
 
     z(x) is sqrt(2 / columns) (cos v.x, sin v.x). Directions v of a group of d are orthogonal (Yu and others 2016).
     """

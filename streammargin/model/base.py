@@ -90,7 +90,7 @@ class Model:
     def answer(self) -> Answer:
         """Computes the scores: 1 per row for a regressor or two classes (above 0: classes_[1]), else k.
 
-        Of several outputs, each has one.
+        With several outputs, each has one.
         """
         return self._answer
 
@@ -259,7 +259,7 @@ class Model:
         """Probabilities (n, k) of the classes in the order of `classes_`, float64, for a model with the logistic loss.
 
         For two classes, that of the second is 1 / (1 + exp(-score)). For several it is the softmax of their scores;
-        with `multiclass=ovr` that of its own score, divided by the row's sum, as in LIBLINEAR. Of several outputs,
+        with `multiclass=ovr` that of its own score, divided by the row's sum, as in LIBLINEAR. With several outputs,
         (n, outputs): each label's own, of being 1. Raises UsageError where the model was trained with another loss.
         """
         return self._of_rows(data, missing_columns, unknown, threads, self.probabilities_of())
@@ -323,7 +323,7 @@ class Model:
         scores. Raises DataError for unknown labels.
         For a regressor: rows, loss, mean_squared_error, mean_absolute_error, largest_error and r2. The last one is the
         explained share of the variance, None where all targets are equal.
-        Of several outputs the figures are means of those of each, which are in `per_output`; mistakes are added up, and
+        With several outputs the figures are means of those of each, in `per_output`; mistakes are added up, and
         `subset_accuracy` is the share of rows of which all labels are right.
         """
         word = self._loss() if loss is None else make_loss(loss)

@@ -46,7 +46,7 @@ class LinearModel(Model):
         """The n weights of largest absolute value for each class, in descending order, without zeros.
 
         A list of {"label": ..., "features": [{"column": j, "name": ..., "weight": ...}]}, one for each row of coef_.
-        For two classes that is `classes_[1]`, the class of positive scores; for a regressor the label is None. Of
+        For two classes that is `classes_[1]`, the class of positive scores; for a regressor the label is None. With
         several outputs it is the name of the output. Without column names, the name is None. Weights apply to unscaled
         columns: columns of small numbers have large weights.
         Raises UsageError for n < 1.

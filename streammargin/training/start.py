@@ -96,7 +96,7 @@ def _columns(
 def _parts(model: LinearModel, name: str, source: Source, target: Target) -> list[list[tuple[int, float]]]:
     """For each problem the outputs of the model that it begins from, with their factors; none: it begins at 0.
 
-    An output is that of a class against the rest. Of two classes the second has the output, and the first its negative.
+    An output separates a class from the rest. Of two classes, the second has it, and the first its negative.
     A problem of two classes begins from half the difference of their outputs.
     """
     if max(len(model.outputs or ()), len(target.outputs or ())) > 1:

@@ -56,7 +56,7 @@ class OnColumns(Restarted):
 class ColumnSteps(RestartedSteps[OnColumns]):
     """For penalties that are sums over columns or groups: many steps on a working set of columns per read.
 
-    In memory, they are made before the rows are visited (working_set.py). Where they converge slowly, an interior point
+    In memory, they are made before the rows are visited (working_set.py). If they converge slowly, an interior point
     method replaces them once (interior.py). Out of core, for sparse rows, a read gathers the columns of the working
     set, and the steps follow it (kept_columns.py).
 

@@ -30,7 +30,7 @@ class Pdprox(Method):
     The mean of both since the last restart is certified too, and is what a restart goes on from.
     For l1, elasticnet and groups w first moves by many steps on the columns that matter, between two reads.
     With top=M, sum_i alpha_i <= C M: a multiplier of that bound is the weight of one more column.
-    Of numbers it widens the stretch of residuals that cost nothing instead, as their duals have both signs.
+    For regression it widens the stretch of residuals that cost nothing instead, as their duals have both signs.
     The objective that is certified is at the best multiplier for the margins of all rows, which stay in memory.
     With `primal` and `dual` such a multiplier projects the duals, in two reads. They are as printed for losses of one
     dual a row. In the paper generalized_hinge, epsilon_insensitive and quantile have two, and another step length.

@@ -135,7 +135,7 @@ class ProximalNewton(LinearSolver[ProxNewton]):
     midpoints of the feasible intervals, and the softness falls with the square root of the gap.
 
     The first read is at w = 0, with the best constant if it is not penalised. It computes the best duals for these
-    weights. Where they are optimal, so is w = 0. All rows count for its H, which is an upper bound.
+    weights. If they are optimal, so is w = 0. All rows count for its H, which is an upper bound.
     """
 
     name = "proximal steps of newton"

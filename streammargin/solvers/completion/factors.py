@@ -35,7 +35,7 @@ class Factors(MatrixSolver[FactorsState]):
     """Completion of a matrix by factors that grow: for solutions of low rank; memory for (rows + columns) r numbers.
 
     U, V <- steps of L-BFGS on ||U||^2/2 + ||V||^2/2 + C sum_e l(u_i.v_j), one read each. Losses with kinks are softened
-    (proximal point method on the duals). A look certifies U V^T every some steps, in another read. Where a singular
+    (proximal point method on the duals). A look certifies U V^T every some steps, in another read. If a singular
     value of T is above 1, its vectors become columns of U and V.
 
     Source: Burer and Monteiro 2003; Rockafellar 1976; Liu and Nocedal 1989.

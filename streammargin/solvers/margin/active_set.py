@@ -265,7 +265,7 @@ class ActiveSet(Method):
         a read of all rows at these weights: the smallest margin is a lower bound, and proves the weights;
         the rows with the smallest margins join the working set; the furthest of those without weight leave it.
     Lower and upper bound meet once no row outside is nearer than those inside.
-    Where the rows that carry the margin do not fit, coordinate ascent with momentum goes on from their duals.
+    If the rows that carry the margin do not fit, coordinate ascent with momentum goes on from their duals.
 
     Source: non-negative least squares for the working set (Lawson and Hanson 1974); the rest is our own.
     """

@@ -404,7 +404,7 @@ def reach(state: NearState) -> float:
 def reaches_far(problem: Problem, state: NearState) -> bool:
     """Whether the rows near the margin that fit reach far enough from it, after the sample or a read.
 
-    Where all rows with a loss fit, others have duals 0, and any reach is enough.
+    If all rows with a loss fit, others have duals 0, and any reach is enough.
     """
     return state.all_lossy or reach(state) >= (FINE_REACH if problem.tol < FINE else COARSE_REACH)
 

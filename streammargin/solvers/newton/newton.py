@@ -105,7 +105,7 @@ class Newton(Method):
         w <- w - t H^-1 g, with t shortened where the objective rises; the softness falls with the gap.
     It starts from a sample of the rows, from coordinate ascent, or from the rows near the margin.
     With a penalty that has kinks, or for numbers, the step minimises R and the quadratic model instead.
-    Where steps make no progress, coordinate ascent goes on from their duals.
+    If steps make no progress, coordinate ascent goes on from their duals.
 
     Source: Lee, Sun and Saunders 2014 (proximal Newton); Li, Sun and Toh 2018 (semismooth steps on the dual).
     """
@@ -312,8 +312,8 @@ def leave_momentum(
 def leave_near(problem: Problem, state: NearState, watch: Watch, report: PassReport, active: np.ndarray) -> str:
     """Switch to a Newton step a read when the cached rows make no progress.
 
-    Where too few rows fit, or the loss is smooth, that is right after the first pass, with its weights as a start.
-    Where very many rows lie at the margin, the cached ones may reach far from it at first only.
+    If too few rows fit, or the loss is smooth, that is right after the first pass, with its weights as a start.
+    If very many rows lie at the margin, the cached ones may reach far from it at first only.
     """
     waited = passes_without_progress(problem, state.best, watch.stall, active)
     near = enough_rows_fit(problem) and reaches_far(problem, state)

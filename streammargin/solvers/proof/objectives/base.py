@@ -157,7 +157,7 @@ class Objective(ABC):
     def balanced(self, sides: np.ndarray, sums: Sequence[Sums]) -> tuple[np.ndarray, Sums]:
         """(A^T alpha (d+1,), its sums), scaled to be feasible for a free constant.
 
-        sides (S, d+1), sums: of the duals that pull the constant up and, for S = 2, of those that pull it down. Where
+        sides (S, d+1), sums: of the duals that pull the constant up and, for S = 2, of those that pull it down. If
         it is not penalised the heavier side is scaled down; `alpha` of the sums is that of |alpha_i|.
         """
         if len(sums) == 1:

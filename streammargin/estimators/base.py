@@ -8,7 +8,7 @@ import os
 import re
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from inspect import Parameter, Signature
@@ -21,6 +21,7 @@ from streammargin.driver.events import History
 from streammargin.errors import DataError, UsageError
 from streammargin.estimators.held_out import held_out
 from streammargin.kernels import FAMILY as KERNELS
+from streammargin.kinds import Kind
 from streammargin.losses import FAMILY as LOSSES
 from streammargin.maps import FAMILY as MAPS
 from streammargin.model.base import Model
@@ -28,7 +29,7 @@ from streammargin.model.linear import model_of
 from streammargin.options.costs import Path
 from streammargin.options.describe import described
 from streammargin.options.others import refuse
-from streammargin.options.table import FREE, Options, Where, options_for
+from streammargin.options.table import FREE, Line, Options, Where, options_for
 from streammargin.penalties import FAMILY as PENALTIES
 from streammargin.points.mapped import Mapped, put_together, taken_apart
 from streammargin.result import Certificate, TrainResult, remarks
@@ -70,26 +71,33 @@ def _in_range() -> Iterator[None]:
         raise DataError(f"X, y or sample_weight has a number that does not fit into a float: {error}") from error
 
 
-# parameters in place of bias=0, seed, threads and listeners
-INSTEAD: dict[str, tuple[object, str]] = {
-    "fit_intercept": (True, "bool"),
-    "random_state": (0, "Any"),
-    "n_jobs": (None, "int | None"),
-    "verbose": (False, "bool"),
-}
-HELD_OUT: dict[str, tuple[object, str]] = {"validation_fraction": (0.1, "float")}  # goes with the option `early_stop`
+def own(name: str, type: str, default: object, help: str) -> Line:
+    """A parameter that is no option of `streammargin.train`."""
+    return Line(name, type, default, Kind(), "", Where(0), help)
 
 
-def constructor(place: Where, own: dict[str, tuple[object, str]]) -> Callable[..., None]:
-    """An __init__ that stores its arguments: the options with this place, those of INSTEAD, and `own`.
+SHARED = (
+    own("random_state", "Any", 0, "seed of all random draws: an int, a RandomState or None"),
+    own("n_jobs", "int | None", None, "threads that visit rows at the same time, -1 for all cores; the weights do not "
+        "depend on it"),
+    own("verbose", "bool", False, "show the progress on stderr"),
+)  # fmt: skip
+HELD_OUT = own("validation_fraction", "float", 0.1, "with `early_stop`, the share of the rows (of each class) that is "
+               "held out, drawn by random_state; the rest is copied")  # fmt: skip
 
-    C may be positional.
-    """
-    kept = {line.name: (line.default, line.type) for line in options_for(place)} | INSTEAD | own
+
+def intercept(help: str) -> Line:
+    """The parameter fit_intercept."""
+    return own("fit_intercept", "bool", True, help)
+
+
+def constructor(lines: Sequence[Line]) -> Callable[..., None]:
+    """An __init__ that stores its arguments, which these lines describe. C may be positional."""
+    kept = [line.name for line in lines]
     parameters = [
-        Parameter(name, Parameter.POSITIONAL_OR_KEYWORD if name == "C" else Parameter.KEYWORD_ONLY,
-                  default=default, annotation=annotation)
-        for name, (default, annotation) in sorted(kept.items(), key=lambda item: item[0] != "C")
+        Parameter(line.name, Parameter.POSITIONAL_OR_KEYWORD if line.name == "C" else Parameter.KEYWORD_ONLY,
+                  default=line.default, annotation=line.type)
+        for line in sorted(lines, key=lambda line: line.name != "C")
     ]  # fmt: skip
     signature = Signature([Parameter("self", Parameter.POSITIONAL_ONLY), *parameters], return_annotation=None)
 
@@ -116,12 +124,31 @@ def _thing(name: str, value: Any) -> Thing:
     return value if isinstance(value, Thing) else FAMILIES[name].of(value)
 
 
+class Scored:
+    """The score of an estimator, which precedes scikit-learn's mixin: files are scored as they are read."""
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Accuracy on rows X with labels y, of a regressor R^2; with files, y may name the dataset of labels.
+
+        With several outputs it is the share of rows of which all labels are right, or the mean. R^2 needs targets
+        that are not all equal.
+        """
+        if not from_files(X):
+            return super().score(X, y, sample_weight)  # type: ignore[misc]  # that of scikit-learn's mixin
+        if sample_weight is not None:
+            raise UsageError("score of files takes no sample_weight; give X as an array")
+        model: Model = self._model()  # type: ignore[attr-defined]  # of an estimator
+        several = model.outputs is not None
+        figure = "r2" if model.numeric else "subset_accuracy" if several else "accuracy"
+        return model.evaluate(X, y=y)[figure]
+
+
 class Estimator(BaseEstimator):
-    """Parameters are options of `streammargin.train`, those of INSTEAD and those of `own`."""
+    """Parameters are options of `streammargin.train`, and those of `own` and SHARED in place of others."""
 
     place: ClassVar[Where]  # selects the options that are its parameters
     of_numbers: ClassVar[bool] = False  # whether it is a regressor
-    own: ClassVar[dict[str, tuple[object, str]]] = {}  # further parameters: (default, type)
+    own: ClassVar[tuple[Line, ...]] = ()  # further parameters
     coef_: Any
     validation_fraction: float
     _mapped: Mapped | None = None  # of a map, whose weights are coef_ and intercept_
@@ -129,8 +156,14 @@ class Estimator(BaseEstimator):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "place" in cls.__dict__:
-            setattr(cls, "__init__", constructor(cls.place, cls.own))  # noqa: B010  # as mypy wants it
-            described(options_for(cls.place))(cls)
+            lines = [*options_for(cls.place), *cls.own, *SHARED]
+            setattr(cls, "__init__", constructor(lines))  # noqa: B010  # as mypy wants it
+            described(lines)(cls)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Labels or numbers (n,), or (n, outputs), of the rows of X."""
+        model = self._scorer(X)
+        return model.predict(self._rows(X, reset=False))
 
     @abstractmethod
     def _model(self) -> Model:
@@ -156,11 +189,6 @@ class Estimator(BaseEstimator):
             checks = {"multi_output": self._takes_several(), "order": "C", **checks}
         with _in_range():
             return validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], **checks)
-
-    def _score_files(self, figure: str, X: Any, y: Any, sample_weight: Any) -> float:
-        if sample_weight is not None:
-            raise UsageError("score of files takes no sample_weight; give X as an array")
-        return self._model().evaluate(X, y=y)[figure]
 
     def _takes_several(self) -> bool:
         """Whether y may have several columns."""
@@ -248,6 +276,8 @@ class Estimator(BaseEstimator):
         self.n_iter_: int = result.passes
         self.certificate_: Certificate = result.certificate
         self._header = result.model.header
+        if from_files(data):
+            self._take_names(result.model.feature_names_in_)
         if hasattr(named, "columns") and self._header["outputs"] is not None:
             self._header["outputs"] = [str(name) for name in named.columns]
         return result

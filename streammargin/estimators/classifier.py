@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
-from typing import Any, ClassVar
+from typing import Any, Self
 
 import numpy as np
 
 from streammargin.driver.learner import Learner, streaming_solvers
 from streammargin.errors import UsageError
 from streammargin.estimators.available import AvailableIf
-from streammargin.estimators.base import HELD_OUT, Estimator, from_files
+from streammargin.estimators.base import HELD_OUT, Estimator, Scored, from_files, intercept
 from streammargin.losses import losses_with, terms
 from streammargin.losses.base import has
 from streammargin.model.base import Model
 from streammargin.model.probability import METHOD
 from streammargin.options.table import Options, Where
-from streammargin.result import Certificate
+from streammargin.result import Certificate, TrainResult
 from streammargin.solvers.base import StreamSolver
 from streammargin.solvers.registry import FAMILY as SOLVERS
 from streammargin.solvers.registry import make_solver
@@ -50,7 +50,35 @@ def _has_probabilities(estimator: MarginClassifier) -> None:
     )
 
 
-class MarginClassifier(ClassifierMixin, Estimator):
+class Classifier(Scored, ClassifierMixin, Estimator):
+    """The base class of the classifiers."""
+
+    classes_: np.ndarray
+
+    def _trained(self, X: Any, y: Any, sample_weight: Any) -> tuple[TrainResult, np.ndarray | None]:
+        """What was found, and the labels (n,) or (n, outputs) of arrays. It sets the classes."""
+        labels = None
+        if from_files(X):
+            result = self._train(X, y, sample_weight)
+        else:
+            X, labels = self._rows(X, y=y)
+            labels = column_or_1d(labels, warn=True) if labels.ndim == 2 and labels.shape[1] == 1 else labels
+            check_classification_targets(labels)
+            sample_weight = self._weights(sample_weight, X)
+            if labels.ndim == 1 and len(np.unique(labels)) < 2:
+                name = type(self).__name__
+                raise ValueError(f"{name} needs two classes; y has one class only, {shown(labels[0])}")
+            result = self._train((X, labels), None, sample_weight, y)
+        self.classes_ = result.model.classes_
+        return result, labels
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Scores (n,), or (n, k) for several classes or outputs, float64."""
+        model = self._scorer(X)
+        return model.decision_function(self._rows(X, reset=False))
+
+
+class MarginClassifier(Classifier):
     """Linear large-margin classifier, trained until a certificate proves the tolerance.
 
     Several classes are trained one-vs-rest, or with `multiclass="joint"` at once, as `loss="logistic"` does by default.
@@ -61,18 +89,6 @@ class MarginClassifier(ClassifierMixin, Estimator):
     Parameters
     ----------
     {options}
-
-    fit_intercept : bool, default True
-        Add a constant column, as `bias` says (default 1, at C = inf too).
-    random_state : int, RandomState or None, default 0
-        Seed of all random draws.
-    n_jobs : int, default None
-        Threads that visit rows at the same time, -1 for all cores; the weights do not depend on it.
-
-    validation_fraction : float, default 0.1
-        With `early_stop`, the share of each class that is held out, drawn by random_state. The rest is copied.
-    verbose : bool, default False
-        show the progress on stderr
 
     Attributes
     ----------
@@ -85,43 +101,31 @@ class MarginClassifier(ClassifierMixin, Estimator):
     certificate_ : exact figures, see `streammargin.result.Certificate`
     """
 
-    classes_: np.ndarray
     coef_: np.ndarray
     intercept_: np.ndarray
     n_iter_: int
     t_: int
 
     place = Where.CLASSIFIER
-    own: ClassVar[dict[str, tuple[object, str]]] = HELD_OUT
+    own = (intercept("add a constant column, as `bias` says (default 1, at C = inf too)"), HELD_OUT)
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> MarginClassifier:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit on rows X (n, d), an array or a SciPy matrix, or on files that contain the labels too.
 
         y (n,) labels, or (n, outputs) of 0 and 1; sample_weight (n,) >= 0 multiplies C for its row; weight 0 drops the
         row. With files, either may name a dataset. Warns (ConvergenceWarning) when the tolerance was not reached;
         classes that are never predicted are logged, as by `streammargin.train`.
         """
-        if from_files(X):
-            result = self._train(X, y, sample_weight)
-            self._take_names(result.model.feature_names_in_)
-        else:
-            X, labels = self._rows(X, y=y)
-            labels = column_or_1d(labels, warn=True) if labels.ndim == 2 and labels.shape[1] == 1 else labels
-            check_classification_targets(labels)
-            sample_weight = self._weights(sample_weight, X)
-            if labels.ndim == 1 and len(np.unique(labels)) < 2:
-                raise ValueError(f"MarginClassifier needs two classes; y has one class only, {shown(labels[0])}")
-            result = self._train((X, labels), None, sample_weight, y)
+        result, _ = self._trained(X, y, sample_weight)
         self._learner: Learner | None = None
         if hasattr(self, "t_"):  # from an earlier partial_fit
             del self.t_
         self.coef_, self.intercept_ = self._take_weights(result.model.answer)
-        self.classes_ = result.model.classes_
         self._warn(result)
         return self
 
     @AvailableIf(_learns_from_streams)
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> MarginClassifier:
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn from each row of the batch X (m, d) once, in order; y (m,) labels, sample_weight (m,) >= 0.
 
         For the solvers pegasos, perceptron and mirror; the latter two ignore weights except 0, which drops the row.
@@ -162,16 +166,6 @@ class MarginClassifier(ClassifierMixin, Estimator):
         check_is_fitted(self)
         return self._model_of(self.intercept_, self.classes_)
 
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Scores (n,), or (n, k) for several classes or outputs, float64."""
-        model = self._scorer(X)
-        return model.decision_function(self._rows(X, reset=False))
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Labels (n,), or (n, outputs), of the rows of X."""
-        model = self._scorer(X)
-        return model.predict(self._rows(X, reset=False))
-
     @AvailableIf(_has_probabilities)
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities (n, k) of the classes in the order of `classes_`, for the logistic loss and a finite C.
@@ -187,16 +181,6 @@ class MarginClassifier(ClassifierMixin, Estimator):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_label = self._takes_several()
         return tags
-
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Accuracy on rows X with labels y; with files, y may name the dataset of labels.
-
-        With several outputs, the share of rows of which all labels are right.
-        """
-        if from_files(X):
-            figure = "accuracy" if self._model().outputs is None else "subset_accuracy"
-            return self._score_files(figure, X, y, sample_weight)
-        return super().score(X, y, sample_weight)
 
 
 __all__ = ["MarginClassifier"]

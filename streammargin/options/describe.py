@@ -12,13 +12,13 @@ from streammargin.wording import in_python
 T = TypeVar("T")
 
 
-def parameters(lines: Iterable[Line], indent: str = "    ") -> str:
+def parameters(lines: Iterable[Line]) -> str:
     """The paragraphs of a docstring for these options."""
     described = []
     for line in lines:
         described.append(f"{line.name} : {line.type}, default {line.default!r}")
         described += textwrap.wrap(in_python(line.help), 112, initial_indent="    ", subsequent_indent="    ")
-    return f"\n{indent}".join(described)
+    return "\n    ".join(described)
 
 
 def described(lines: Iterable[Line]) -> Callable[[T], T]:

@@ -67,7 +67,8 @@ ALLOWED = {  # by folder, and by single file
     "rows": {"rows"},
     "compiled": {"compiled"} | NAMED,
     "solvers": {"solvers", "points", "compiled", "errors", "kinds", "wording", "words", "workers"} | NAMED,
-    "sources": {"sources", "compiled", "errors", "files", "matching", "packages", "stored", "wording"} | NAMED,
+    "sources": {"sources", "compiled", "errors", "files", "matching", "packages", "stored", "wording", "workers"}
+    | NAMED,
     "stored": {"errors", "files"},
     "points": {"points", "compiled", "workers"} | NAMED,
     "tables": {"tables", "ordered", "matching", "sources", "errors", "files", "sizes", "version", "wording"} | NAMED,

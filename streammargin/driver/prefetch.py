@@ -17,6 +17,7 @@ from streammargin.rows.blocks import Block, DenseBlock, part
 from streammargin.rows.labels import RowLabels
 from streammargin.sources.base import Buffer, Source
 from streammargin.sources.checks import check_block
+from streammargin.workers import ALONE, Workers
 
 # bytes of upcoming blocks announced to the operating system, at least one block; with fewer or many more a pass waits
 # longer for the disk
@@ -61,9 +62,9 @@ class BlockReader:
 
     def __init__(
         self, source: Source, bounds: np.ndarray, buffers: int, resident: bool = False,
-        labels: LabelReader | None = None,
+        labels: LabelReader | None = None, workers: Workers = ALONE,
     ) -> None:  # fmt: skip
-        self.source, self.bounds, self.labels = source, bounds, labels
+        self.source, self.bounds, self.labels, self._workers = source, bounds, labels, workers
         self.counts: ReadCounts = ReadCounts()
         self._whole = source.whole()
         self._kept: Block | None = None
@@ -97,7 +98,7 @@ class BlockReader:
         if not self._buffers:
             self._buffers = [self.source.allocate(self.bounds) for _ in range(self.buffer_count)]
         if self._kept is None and self._whole is not None:
-            self._kept = check_block(self.source, self._whole, 0, borrowed=True)
+            self._kept = check_block(self.source, self._whole, 0, True, self._workers)
         if self._kept is None:
             self._kept, _ = self._fill(0, self._buffers[0])
             self.source.check_unchanged()
@@ -195,10 +196,12 @@ def _block_bytes(block: Block) -> int:
     return block.data.nbytes + block.indices.nbytes + block.indptr.nbytes
 
 
-def read_blocks(source: Source, memory: int, held: int = 0) -> Iterator[tuple[int, int, Block]]:
+def read_blocks(
+    source: Source, memory: int, held: int = 0, workers: Workers = ALONE
+) -> Iterator[tuple[int, int, Block]]:
     """All rows in file order, (start, stop, block), in at most `memory` bytes, of which `held` are used already."""
     from streammargin.driver.plan import make_plan
 
     plan = make_plan(source, memory, held)
-    reader = BlockReader(source, plan.bounds, plan.buffers, plan.resident)
+    reader = BlockReader(source, plan.bounds, plan.buffers, plan.resident, workers=workers)
     yield from reader.stream(np.arange(plan.blocks))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import logging
 import math
 import os
@@ -25,9 +26,9 @@ from streammargin.model.probability import METHOD, OF_ALL, able, of_labels, prob
 from streammargin.model.ranking import rows_in
 from streammargin.model.rows import TABLE, AnyRows, Ordered
 from streammargin.ordered import columns_of, is_matrix, is_table
-from streammargin.points.base import Answer, answered, score
+from streammargin.points.base import Answer, answered
 from streammargin.points.table import kind_of
-from streammargin.rows.blocks import Block
+from streammargin.rows.blocks import Block, nbytes
 from streammargin.sizes import parse_size
 from streammargin.sources.arrays import as_array
 from streammargin.sources.base import Source
@@ -43,7 +44,8 @@ LOG = logging.getLogger("streammargin")
 _BUDGET = 96 << 20  # for blocks of rows, where none is given
 # least bytes for ranks, of those that a plan leaves free; where there is room, one of so many bytes of the budget
 _RANKS, _RANKED = 4 << 20, 8
-_SCORES = 1 << 20  # bytes of scores, or of labels, at a time: a block in memory may be all rows
+# of a piece of a block, which may be all rows: most rows, most bytes of its scores or labels, and of the rows
+_PIECE_ROWS, _SCORES, _PIECE = 1 << 15, 1 << 18, 8 << 20
 
 
 class Scored(NamedTuple):
@@ -53,6 +55,17 @@ class Scored(NamedTuple):
     scores: np.ndarray
     labels: np.ndarray | None = None
     ids: np.ndarray | None = None
+
+
+class Piece(NamedTuple):
+    """Some rows of a block, to be scored: low .. high of those from `first` on; labels and names as of `Scored`."""
+
+    block: Block
+    first: int
+    low: int
+    high: int
+    labels: np.ndarray | None
+    ids: np.ndarray | None
 
 
 class Model:
@@ -189,18 +202,24 @@ class Model:
             yield source
 
     def score_blocks(
-        self, source: AnyRows, memory: int | None = None, missing_columns: str = ERROR, workers: Workers = ALONE,
-        beside: int = 0,
-    ) -> Iterator[Scored]:  # fmt: skip
-        """The scores over a source or a table, in order, within `memory` bytes, the model included, and those `beside`.
+        self, source: AnyRows, memory: int | None = None, missing_columns: str = ERROR, workers: Workers = ALONE
+    ) -> Iterator[Scored]:
+        """The scores over a source or a table, in order, within `memory` bytes, the model included.
 
         None: 96 MiB besides the model and the column names. Raises DataError when the columns are not the model's,
         UsageError for a budget that is too small.
         """
+        for answer, pieces in self._pieces(source, memory, missing_columns, workers):
+            yield from workers.each(functools.partial(self._scored, source, answer), pieces)
+
+    def _pieces(
+        self, source: AnyRows, memory: int | None, missing_columns: str, workers: Workers, beside: int = 0
+    ) -> Iterator[tuple[Answer, list[Piece]]]:
+        """What scores the rows, and a few pieces of them at a time; beside: further bytes of the budget."""
         if not isinstance(source, Source):
             answer = self.answer if source.matched else self._answer_by_name(source, missing_columns)
-            for start, block, labels, ids in source.blocks():
-                yield from self._scored(source, answer, workers, start, block, labels, ids)
+            for rows in source.blocks():
+                yield from self._cut(answer, workers, *rows)
             return
         from streammargin.driver.prefetch import read_blocks
 
@@ -209,24 +228,32 @@ class Model:
             names = self.feature_names_in_
             memory = held + _BUDGET + (0 if names is None else matching_bytes(names, source))
         answer = self._answer_for(source, memory, held, checked(missing_columns))
-        for start, _, block in read_blocks(source, memory, held + beside):
-            yield from self._scored(source, answer, workers, start, block)
+        for first, _, block in read_blocks(source, memory, held + beside, workers):
+            yield from self._cut(answer, workers, first, block)
 
-    def _scored(
-        self, source: AnyRows, answer: Answer, workers: Workers, start: int, block: Block,
-        labels: np.ndarray | None = None, ids: np.ndarray | None = None,
-    ) -> Iterator[Scored]:  # fmt: skip
-        """The scores of a block, some rows at a time."""
-        rows = max(1, min(1 << 16, _SCORES // max(8 * answer.outputs, self.classes_.dtype.itemsize)))
-        for low in range(0, block.rows(), rows):
-            high = min(block.rows(), low + rows)
-            scores = np.empty((high - low, answer.outputs))
-            score(answer, block, low, scores, workers)
-            bad = np.flatnonzero(~np.isfinite(scores).all(axis=1))
-            if bad.size:
-                where, row = source.place(start + low + int(bad[0]))
-                raise DataError(f"{where}: the score of row {row} overflows; divide the rows by a constant")
-            yield Scored(start + low, scores, *(None if each is None else each[low:high] for each in (labels, ids)))
+    def _cut(
+        self, answer: Answer, workers: Workers, first: int, block: Block, labels: np.ndarray | None = None,
+        ids: np.ndarray | None = None,
+    ) -> Iterator[tuple[Answer, list[Piece]]]:  # fmt: skip
+        """The pieces of a block, which do not depend on the number of threads."""
+        each = max(8 * answer.outputs, self.classes_.dtype.itemsize)
+        most = min(_PIECE_ROWS, _SCORES // each, _PIECE * block.rows() // max(1, nbytes(block)))
+        ends = [*range(0, block.rows(), max(1, most)), block.rows()]
+        pieces = [
+            Piece(block, first, low, high, *(None if one is None else one[low:high] for one in (labels, ids)))
+            for low, high in itertools.pairwise(ends)
+        ]
+        for start in range(0, len(pieces), 2 * workers.threads):
+            yield answer, pieces[start : start + 2 * workers.threads]
+
+    def _scored(self, source: AnyRows, answer: Answer, piece: Piece) -> Scored:
+        scores = np.empty((piece.high - piece.low, answer.outputs))
+        answer.score(piece.block, piece.low, scores)
+        bad = np.flatnonzero(~np.isfinite(scores).all(axis=1))
+        if bad.size:
+            where, row = source.place(piece.first + piece.low + int(bad[0]))
+            raise DataError(f"{where}: the score of row {row} overflows; divide the rows by a constant")
+        return Scored(piece.first + piece.low, scores, piece.labels, piece.ids)
 
     def labels_of(self, scores: np.ndarray) -> np.ndarray:
         """Labels (m,) for scores (m, k), or (m, outputs); for a regressor the scores."""
@@ -338,14 +365,28 @@ class Model:
             stored = LabelCursor(source.labels()) if isinstance(source, Source) else None
             if not isinstance(source, Source) and y is not None and not isinstance(y, str) and not columns_of(y):
                 stored = LabelCursor(iter([as_array(y, "y")]))
-            for part in self.score_blocks(source, memory, missing_columns, workers, ranks - _RANKS):
-                labels = part.labels if stored is None else stored.take(len(part.scores))
+
+            def known(piece: Piece) -> Any:
+                """The labels of the piece as the tally takes them; in order, as labels of files are."""
+                labels = piece.labels if stored is None else stored.take(piece.high - piece.low)
                 if labels is None:
                     raise DataError(f"{source.name} has no labels; name them with `y`")
                 self._check_outputs(source, labels)
-                tally.add(source, part.start, labels, part.scores)
-                rows += len(part.scores)
-            return tally.figures(rows)
+                return tally.known(source, piece.first + piece.low, labels)
+
+            for answer, pieces in self._pieces(source, memory, missing_columns, workers, ranks - _RANKS):
+                asked: list[Callable[[], Any]] = []
+                for piece in pieces:
+                    scored = functools.partial(self._scored, source, answer, piece)
+                    try:
+                        asked.append(functools.partial(_judged, tally, known(piece), scored))
+                    except DataError as error:  # after those of the rows before
+                        asked.append(functools.partial(_raise, error))
+                        break
+                for part in workers.each(lambda ask: ask(), asked):
+                    tally.add(part)
+                rows += pieces[-1].high - pieces[0].low
+            return tally.figures(rows, workers)
 
     def _check_outputs(self, source: AnyRows, labels: np.ndarray) -> None:
         """DataError where labels (m,) or (m, outputs) are not as many as the model predicts."""
@@ -358,10 +399,13 @@ class Model:
             )
 
     def _bytes_for_ranks(self, source: AnyRows, memory: int | None) -> int:
-        """Bytes of ranks in memory, where the least blocks leave room for more than a few."""
+        """Bytes of ranks in memory, where the least blocks leave room for more than a few; arrays take no room."""
         share = (_BUDGET if memory is None else memory) // _RANKED
-        if memory is not None and isinstance(source, Source):
-            share = min(share, memory - least_budget(source, self.nbytes))
+        if isinstance(source, Source):
+            if memory is None and source.whole() is not None:
+                share = _BUDGET // 2
+            elif memory is not None:
+                share = min(share, memory - least_budget(source, self.nbytes))
         return max(_RANKS, share)
 
     def _tally(self, word: Loss | None, memory: int) -> Tally:
@@ -420,3 +464,11 @@ class Model:
         if not isinstance(force, (bool, np.bool_)):
             raise UsageError(f"force must be True or False, not {shown(force)}")
         write_model(as_path(path), kind_of(answer), arrays, self.header, bool(force))
+
+
+def _judged(tally: Tally, labels: Any, scored: Callable[[], Scored]) -> Any:
+    return tally.judged(labels, scored().scores)
+
+
+def _raise(error: DataError) -> None:
+    raise error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -12,10 +12,11 @@ from streammargin.errors import DataError
 from streammargin.losses import is_numeric
 from streammargin.losses.base import coupled, lifted, margin_shift
 from streammargin.matching import Codes
-from streammargin.model.ranking import Ranking
+from streammargin.model.ranking import Ranking, ranked
 from streammargin.model.rows import AnyRows
 from streammargin.points.base import answered
 from streammargin.sources.labels import class_values, distinct, number_rows, number_values, shifted
+from streammargin.workers import Workers
 
 MOST_CONFUSED, MOST_RANKED = 1000, 20  # most classes of a confusion matrix, and of AUC and average precision
 AMONG = (2, 3, 5, 10)  # the label is among so many classes of the largest scores
@@ -23,12 +24,18 @@ _FLAT, _THIRDS = 50.0, 120  # margins from which a loss is 0; steps of a search 
 
 
 class Tally(Protocol):
-    """Takes the blocks of a source, and tells the figures of all its rows."""
+    """Takes the rows of a source, some at a time, and tells their figures. `judged` runs on several cores at once."""
 
-    def add(self, source: AnyRows, start: int, given: np.ndarray, scores: np.ndarray) -> None:
-        """Labels (m,) as they are stored and scores (m, k) of the rows from `start` on."""
+    def known(self, source: AnyRows, start: int, given: np.ndarray) -> Any:
+        """Labels (m,) as they are stored, of the rows from `start` on, as `judged` takes them. Raises DataError."""
 
-    def figures(self, rows: int) -> dict[str, Any]:
+    def judged(self, labels: Any, scores: np.ndarray) -> Any:
+        """What some rows with scores (m, k) add to the figures; changes nothing."""
+
+    def add(self, part: Any) -> None:
+        """Add what `judged` found; in the order of the rows."""
+
+    def figures(self, rows: int, workers: Workers) -> dict[str, Any]:
         """What `Model.evaluate` returns, of this many rows."""
 
 
@@ -57,6 +64,19 @@ def largest_losses(loss: Any, margins: np.ndarray, top: float) -> float:
             low, high = (low, high - third) if left else (low + third, high)
         total += min(at(column, low), at(column, 0.0))
     return total
+
+
+class Judged(NamedTuple):
+    """Some rows: their classes and the predicted ones (m,), the smallest margin, sums, margins if kept, and ranks."""
+
+    codes: np.ndarray
+    guess: np.ndarray
+    smallest: float
+    total: float
+    margins: np.ndarray | None
+    ranks: list[np.ndarray]
+    among: list[int]
+    surprise: float
 
 
 class OfClasses:
@@ -89,66 +109,79 @@ class OfClasses:
         self.rankings: list[Ranking] = [Ranking(most) for _ in range(rankings(k))]
         self.probable, self.surprise = probable, 0.0
         self.among: dict[int, int] = {n: 0 for n in AMONG if n < k}
-        self.known: Codes = Codes(classes, rest, "the evaluated rows")
+        self.codes: Codes = Codes(classes, rest, "the evaluated rows")
         self.total, self.smallest = 0.0, math.inf
         self.counts, self.correct, self.guessed = np.zeros((3, len(classes)), np.int64)
         self.kept: list[np.ndarray] = []  # margins, where only the largest losses count
 
-    def codes_of(self, source: AnyRows, start: int, given: np.ndarray) -> np.ndarray:
+    def known(self, source: AnyRows, start: int, given: np.ndarray) -> np.ndarray:
         """Numbers of the classes of these rows (m,). Raises DataError for a label that the model does not know."""
         raw = class_values(given, source.name, shifted(source.label_place, start))
         values, inverse = distinct(raw)
-        codes = np.array(self.known.of(values), np.intp)[inverse]
+        codes = np.array(self.codes.of(values), np.intp)[inverse]
         if np.any(codes < 0):
             bad = int(np.flatnonzero(codes < 0)[0])
             where, row = source.label_place(start + bad)
             raise DataError(
                 f"{where}: row {row} has the label {raw[bad]}, unknown to the model; "
-                f"its labels are {self.known.matcher.listed()}"
+                f"its labels are {self.codes.matcher.listed()}"
             )
         return codes
 
-    def add(self, source: AnyRows, start: int, given: np.ndarray, scores: np.ndarray) -> None:
+    def judged(self, labels: np.ndarray, scores: np.ndarray) -> Judged:
         """See `Tally`."""
         from streammargin.compiled.predict import total_coupled_loss, total_loss
 
-        codes, guess = self.codes_of(source, start, given), answered(scores)
+        codes, smallest, total = labels, math.inf, 0.0
         if scores.shape[1] == 1:
             margins = (np.where(codes == 1, 1.0, -1.0) * scores[:, 0])[:, None]
-            self.smallest = min(self.smallest, float(margins.min()))
+            smallest = float(margins.min())
         else:
             margins = np.where(np.arange(scores.shape[1]) == codes[:, None], scores, -scores)
-        if self.top is not None:
-            self.kept.append(margins)
-        elif self.loss is not None and coupled(self.loss):
+        if self.loss is not None and self.top is None and coupled(self.loss):
             signs = np.where(np.arange(scores.shape[1]) == codes[:, None], 1.0, -1.0)
-            self.total += float(total_coupled_loss(self.loss, margins, signs))
-        elif self.loss is not None:
-            self.total += float(total_loss(self.loss, margins))
-        size = len(self.counts)
+            total = float(total_coupled_loss(self.loss, margins, signs))
+        elif self.loss is not None and self.top is None:
+            total = float(total_loss(self.loss, margins))
+        ranks = [ranked(scores[:, k], codes == (k if len(self.rankings) > 1 else 1)) for k in range(len(self.rankings))]
+        kept = None if self.top is None else margins
+        among, surprise = self._among(codes, scores), self._surprise(codes, scores)
+        return Judged(codes, answered(scores), smallest, total, kept, ranks, among, surprise)
+
+    def _among(self, codes: np.ndarray, scores: np.ndarray) -> list[int]:
+        """How many labels are among the classes of the largest scores; ties count against it, as in scikit-learn."""
+        if not self.among:
+            return []
+        own = np.take_along_axis(scores, codes[:, None], axis=1)
+        ahead = np.arange(scores.shape[1]) > codes[:, None]
+        larger = (scores > own).sum(axis=1) + ((scores == own) & ahead).sum(axis=1)
+        return [int(np.count_nonzero(larger < n)) for n in self.among]
+
+    def _surprise(self, codes: np.ndarray, scores: np.ndarray) -> float:
+        """Minus the sum of the logarithms of the probabilities of the labels."""
+        if self.probable is None:
+            return 0.0
+        p = np.clip(self.probable(scores), np.finfo(np.float64).eps, 1.0 - np.finfo(np.float64).eps)
+        return -float(np.log(np.take_along_axis(p, codes[:, None], axis=1)).sum())
+
+    def add(self, part: Judged) -> None:
+        """See `Tally`."""
+        codes, guess, size = part.codes, part.guess, len(self.counts)
+        self.smallest, self.total = min(self.smallest, part.smallest), self.total + part.total
+        self.surprise += part.surprise
+        if part.margins is not None:
+            self.kept.append(part.margins)
         self.counts += np.bincount(codes, minlength=size)
         self.guessed += np.bincount(guess, minlength=size)
         self.correct += np.bincount(codes[guess == codes], minlength=size)
-        self._add_ranks(codes, guess, scores)
-
-    def _add_ranks(self, codes: np.ndarray, guess: np.ndarray, scores: np.ndarray) -> None:
-        """Confusions, ranks and probabilities."""
-        size = len(self.counts)
         if self.confusion is not None:
             self.confusion += np.bincount(codes * size + guess, minlength=size * size).reshape(size, size)
-        for k, ranking in enumerate(self.rankings):
-            ranking.add(scores[:, k], codes == (k if len(self.rankings) > 1 else 1))
-        if self.among:  # ties count against the row, as in scikit-learn
-            own = np.take_along_axis(scores, codes[:, None], axis=1)
-            larger = (scores > own).sum(axis=1) + ((scores == own) & (np.arange(size) > codes[:, None])).sum(axis=1)
-            for n in self.among:
-                self.among[n] += int(np.count_nonzero(larger < n))
-        if self.probable is not None:
-            p = self.probable(scores)
-            p = np.clip(p, np.finfo(np.float64).eps, 1.0 - np.finfo(np.float64).eps)
-            self.surprise -= float(np.log(np.take_along_axis(p, codes[:, None], axis=1)).sum())
+        for ranking, run in zip(self.rankings, part.ranks, strict=True):
+            ranking.add(run)
+        for n, seen in zip(self.among, part.among, strict=True):
+            self.among[n] += seen
 
-    def figures(self, rows: int) -> dict[str, Any]:
+    def figures(self, rows: int, workers: Workers) -> dict[str, Any]:
         """See `Tally`."""
         if self.top is not None:
             self.total = largest_losses(self.loss, np.concatenate(self.kept), self.top)
@@ -158,7 +191,7 @@ class OfClasses:
         precision = _shares(self.correct, self.guessed)
         f1 = _shares(2 * self.correct, self.counts + self.guessed)
         known = there | (self.guessed > 0)  # as scikit-learn has it: classes of labels or of predictions
-        ranked = [ranking.figures() for ranking in self.rankings]
+        ranked = [ranking.figures(workers) for ranking in self.rankings]
         return {
             "rows": rows,
             "mistakes": mistakes,
@@ -213,28 +246,41 @@ class OfNumbers:
         self.squares, self.sizes, self.largest, self.total = 0.0, 0.0, 0.0, 0.0
         self.mean, self.spread, self.seen = 0.0, 0.0, 0  # of the numbers; spread: sum of squares about the mean
 
-    def add(self, source: AnyRows, start: int, given: np.ndarray, scores: np.ndarray) -> None:
-        """See `Tally`."""
+    def known(self, source: AnyRows, start: int, given: np.ndarray) -> np.ndarray:
+        """See `Tally`: numbers (m,)."""
+        why = f"{source.name}: the labels are no numbers, but the model predicts numbers"
+        return number_values(given, why, shifted(source.label_place, start))
+
+    def judged(self, labels: np.ndarray, scores: np.ndarray) -> OfNumbers:
+        """See `Tally`: the figures of these rows alone."""
         from streammargin.compiled.predict import total_loss
 
-        why = f"{source.name}: the labels are no numbers, but the model predicts numbers"
-        raw = number_values(given, why, shifted(source.label_place, start))
+        found = OfNumbers(self.loss, self.top)
         with np.errstate(over="ignore", invalid="ignore"):
-            residuals = scores[:, :1] - raw[:, None]
+            residuals = scores[:, :1] - labels[:, None]
             errors = np.abs(residuals[:, 0])
-            self.squares += float(errors @ errors)
-            self.sizes += float(errors.sum())
-            self.largest = float(np.maximum(self.largest, errors.max()))  # NaN stays
+            found.squares, found.sizes, found.largest = float(errors @ errors), float(errors.sum()), float(errors.max())
             if self.top is not None:
-                self.kept.append(residuals)
+                found.kept.append(residuals)
             elif self.loss is not None:
-                self.total += float(total_loss(self.loss, residuals))
-            m, here = len(raw), float(raw.mean(dtype=np.float64))
-            apart = (here - self.mean) ** 2 * self.seen * m / (self.seen + m)
-            self.spread += float(((raw - here) ** 2).sum()) + apart
-        self.mean, self.seen = self.mean + (here - self.mean) * m / (self.seen + m), self.seen + m
+                found.total = float(total_loss(self.loss, residuals))
+            found.seen, found.mean = len(labels), float(labels.mean(dtype=np.float64))
+            found.spread = float(((labels - found.mean) ** 2).sum())
+        return found
 
-    def figures(self, rows: int) -> dict[str, Any]:
+    def add(self, part: OfNumbers) -> None:
+        """See `Tally`."""
+        rows = self.seen + part.seen
+        with np.errstate(over="ignore", invalid="ignore"):
+            self.spread += part.spread + (part.mean - self.mean) ** 2 * self.seen * part.seen / rows
+            self.squares, self.sizes, self.total = (
+                self.squares + part.squares, self.sizes + part.sizes, self.total + part.total
+            )  # fmt: skip
+            self.largest = float(np.maximum(self.largest, part.largest))  # NaN stays
+        self.mean, self.seen = self.mean + (part.mean - self.mean) * part.seen / rows, rows
+        self.kept += part.kept
+
+    def figures(self, rows: int, workers: Workers) -> dict[str, Any]:
         """See `Tally`."""
         if self.top is not None:
             self.total = largest_losses(self.loss, np.concatenate(self.kept), self.top)
@@ -257,22 +303,31 @@ class OfSeveral:
         self.outputs, self.each, self.joint, self.total = outputs, each, joint, 0.0
         self.right = 0  # rows of which all labels are right
 
-    def add(self, source: AnyRows, start: int, given: np.ndarray, scores: np.ndarray) -> None:
-        """See `Tally`."""
+    def known(self, source: AnyRows, start: int, given: np.ndarray) -> tuple[np.ndarray, list[Any]]:
+        """See `Tally`: numbers (m, outputs), and what each output makes of its own."""
         why = f"{source.name}: the labels of several columns are no numbers, but the model predicts numbers"
         labels = given.reshape(len(given), -1)
         numbers = number_rows(labels, why, shifted(source.label_place, start), self.outputs)
-        for k, tally in enumerate(self.each):
-            tally.add(source, start, numbers[:, k].copy(), scores[:, k : k + 1].copy())
-        if self.joint is not None:
-            from streammargin.compiled.predict import total_of_residuals
+        return numbers, [tally.known(source, start, numbers[:, k].copy()) for k, tally in enumerate(self.each)]
 
-            self.total += total_of_residuals(self.joint, scores - numbers)
-        self.right += int(np.count_nonzero(((scores > 0.0) == (numbers == 1.0)).all(axis=1)))
+    def judged(self, labels: tuple[np.ndarray, list[Any]], scores: np.ndarray) -> tuple[list[Any], float, int]:
+        """See `Tally`: what each output adds, the loss of all together, and rows of which all labels are right."""
+        from streammargin.compiled.predict import total_of_residuals
 
-    def figures(self, rows: int) -> dict[str, Any]:
+        numbers, known = labels
+        parts = [tally.judged(known[k], scores[:, k : k + 1].copy()) for k, tally in enumerate(self.each)]
+        total = 0.0 if self.joint is None else total_of_residuals(self.joint, scores - numbers)
+        return parts, total, int(np.count_nonzero(((scores > 0.0) == (numbers == 1.0)).all(axis=1)))
+
+    def add(self, part: tuple[list[Any], float, int]) -> None:
         """See `Tally`."""
-        parts = [tally.figures(rows) for tally in self.each]
+        for tally, one in zip(self.each, part[0], strict=True):
+            tally.add(one)
+        self.total, self.right = self.total + part[1], self.right + part[2]
+
+    def figures(self, rows: int, workers: Workers) -> dict[str, Any]:
+        """See `Tally`."""
+        parts = [tally.figures(rows, workers) for tally in self.each]
         found: dict[str, Any] = {}
         for name, first in parts[0].items():
             values = [part[name] for part in parts]

@@ -1,52 +1,74 @@
-"""ROC AUC and average precision of scores, exact: runs that memory does not hold are sorted, stored and merged."""
+"""ROC AUC and average precision of scores, exact: sorted runs in memory, and on disk what memory does not hold."""
 
 from __future__ import annotations
 
+import bisect
 import math
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 from tempfile import TemporaryFile
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple, Protocol
 
 import numpy as np
 
-RUN = np.dtype([("score", "<f8"), ("positive", "<i8"), ("rows", "<i8")])  # of a run on disk
-HELD, SORTED = 9, 224  # bytes of a row that waits, and of one that is sorted, with its copies
+from streammargin.workers import ALONE, Workers
+
+# a row of a run: a score, each once, the largest first; how many rows of the class have it, and how many in all
+RUN = np.dtype([("score", "<f8"), ("positive", "<i8"), ("rows", "<i8")])
+HELD, SORTED = 24, 320  # bytes of a row in memory, and of one that is sorted, with its copies
+PARTS = 8  # the share of the rows in memory that is sorted at a time
 SAMPLE = 32  # scores for each part of merged runs, that say where to cut them
 FAN = 32  # runs that are merged into one
 
 
-class Ties(NamedTuple):
-    """The scores from the largest to the smallest, each once, and how many rows have it: of the class, and in all."""
-
-    scores: np.ndarray
-    positive: np.ndarray
-    rows: np.ndarray
-
-
 def rows_in(memory: int, rankings: int) -> int:
     """How many rows each of so many rankings may hold within these bytes; they are sorted in turns."""
-    return max(1, memory // (HELD * max(1, rankings) + SORTED))
+    return max(1, memory // (HELD * max(1, rankings) + SORTED // PARTS))
 
 
-class Runs:
+class Runs(Protocol):
+    """Sorted runs, one after the other."""
+
+    ends: list[int]
+
+    def read(self, place: int, count: int) -> np.ndarray:
+        """Rows of a run from this place on."""
+
+
+class Held:
+    """Sorted runs in memory."""
+
+    def __init__(self) -> None:
+        self.ends: list[int] = [0]
+        self._runs: list[np.ndarray] = []
+
+    def add(self, run: np.ndarray) -> None:
+        """Add a run."""
+        self._runs.append(run)
+        self.ends.append(self.ends[-1] + len(run))
+
+    def read(self, place: int, count: int) -> np.ndarray:
+        number = bisect.bisect_right(self.ends, place) - 1
+        start = place - self.ends[number]
+        return self._runs[number][start : start + count]
+
+
+class Stored:
     """Sorted runs in a temporary file."""
 
     def __init__(self) -> None:
         self._file: BinaryIO = TemporaryFile(prefix="streammargin-")  # noqa: SIM115  # closed by `close`
         self.ends: list[int] = [0]
 
-    def write(self, parts: Iterable[Ties]) -> None:
+    def write(self, parts: Iterable[np.ndarray]) -> None:
         """Add a run; scores of a part are above all of the next one."""
         self._file.seek(0, os.SEEK_END)
         rows = 0
         for part in parts:
-            run = np.empty(len(part.scores), RUN)
-            run["score"], run["positive"], run["rows"] = part
-            self._file.write(run.tobytes())
-            rows += len(run)
+            self._file.write(part.tobytes())
+            rows += len(part)
         self.ends.append(self.ends[-1] + rows)
 
     def read(self, place: int, count: int) -> np.ndarray:
@@ -84,89 +106,108 @@ class Rest:
 class Ranking:
     """Scores of rows and whether each is of the class. most: rows of them in memory.
 
-    Beyond these, rows are sorted and written to disk, a run at a time. FAN runs are merged into one of the next level.
+    Beyond these, they are merged and written to disk, a run at a time. FAN runs are merged into one of the next level.
     At last all that are left are merged.
     """
 
     def __init__(self, most: int) -> None:
         self.most = most
-        self._kept: list[tuple[np.ndarray, np.ndarray]] = []
-        self._held = 0
-        self._levels: list[Runs] = []
+        self._held = Held()
+        self._levels: list[Stored] = []
+        self._above = self._wrong = 0  # rows of the class, and of the rest
 
-    def add(self, scores: np.ndarray, positive: np.ndarray) -> None:
-        """Scores (m,) float64, and (m,) bool."""
-        for start in range(0, len(scores), self.most):
-            here = slice(start, start + self.most)
-            if self._held + len(scores[here]) > self.most:
-                self._write(0, [self._sorted()])
-            self._kept.append((scores[here].copy(), positive[here].copy()))
-            self._held += len(scores[here])
+    def add(self, run: np.ndarray) -> None:
+        """Add some rows, as `ranked` makes them."""
+        if self._held.ends[-1] and self._held.ends[-1] + len(run) > self.most:
+            self._write(0, self._held)
+            self._held = Held()
+        self._held.add(run)
 
-    def _sorted(self) -> Ties:
-        """The rows in memory, which they leave."""
-        scores, positive = (np.concatenate(columns) for columns in zip(*self._kept, strict=True))
-        self._kept, self._held = [], 0
-        return tied(scores, positive, np.ones(len(scores), np.int64))
-
-    def _write(self, level: int, parts: Iterable[Ties]) -> None:
+    def _write(self, level: int, found: Runs) -> None:
+        """Merge these runs into one of a level."""
         if level == len(self._levels):
-            self._levels.append(Runs())
+            self._levels.append(Stored())
         runs = self._levels[level]
-        runs.write(parts)
+        runs.write(tied(part) for part in merged([found], self.most))
         if len(runs.ends) > FAN:
-            self._write(level + 1, merged([runs], self.most))
+            self._write(level + 1, runs)
             runs.clear()
 
-    def _parts(self) -> Iterator[Ties]:
-        """All rows in parts; scores of a part are above all of the next one."""
-        if self._kept and self._levels:
-            self._write(0, [self._sorted()])
-        if self._kept:
-            yield self._sorted()
-        elif self._levels:
-            yield from merged(self._levels, self.most)
-
-    def figures(self) -> tuple[float | None, float | None]:
+    def figures(self, workers: Workers = ALONE) -> tuple[float | None, float | None]:
         """(area under the ROC curve, average precision); None where a row of the class, or of the rest, is missing."""
-        above, wrong = 0, 0  # rows of the class, and of the rest, with larger scores
         area = precision = 0.0
-        for ties in self._parts():
-            right = ties.positive.astype(np.float64)
-            others = ties.rows - right
-            before = above + np.cumsum(right) - right
-            area += float(np.sum(others * (before + right / 2.0)))
-            hits, misses = before + right, wrong + np.cumsum(others)
-            precision += float(np.sum(right * hits / (hits + misses)))
-            above, wrong = above + int(right.sum()), wrong + int(others.sum())
+        parts = self._parts()
+        while some := list(islice(parts, workers.threads)):
+            for more, shares in workers.each(figures_of, some):
+                area, precision = area + more, precision + shares
+        above, wrong = self._above, self._wrong
         for runs in self._levels:
             runs.close()
-        if not above or not wrong:
-            return None, None
-        return area / (above * wrong), precision / above
+        return (area / (above * wrong), precision / above) if above and wrong else (None, None)
+
+    def _parts(self) -> Iterator[Part]:
+        """All rows, the largest scores first."""
+        self._above = self._wrong = 0
+        for part in merged([self._held, *self._levels], self.most):
+            yield Part(part, self._above, self._wrong)
+            right = int(part["positive"].sum())
+            self._above, self._wrong = self._above + right, self._wrong + int(part["rows"].sum()) - right
 
 
-def merged(levels: list[Runs], most: int) -> Iterator[Ties]:
-    """All these runs in parts of about `most` rows; scores of a part are above all of the next one."""
-    total = sum(runs.ends[-1] for runs in levels)
+class Part(NamedTuple):
+    """Rows of some runs; above, wrong: rows of the class, and of the rest, with larger scores."""
+
+    rows: np.ndarray
+    above: int
+    wrong: int
+
+
+def figures_of(part: Part) -> tuple[float, float]:
+    """(pairs of a row of the class above one of the rest, precisions of the rows of the class), added up."""
+    run = tied(part.rows)
+    right = run["positive"].astype(np.float64)
+    others = run["rows"] - right
+    before = part.above + np.cumsum(right) - right
+    hits, misses = before + right, part.wrong + np.cumsum(others)
+    return float(np.sum(others * (before + right / 2.0))), float(np.sum(right * hits / (hits + misses)))
+
+
+def merged(levels: Sequence[Runs], most: int) -> Iterator[np.ndarray]:
+    """The rows of all these runs in parts, of which no two have a score in common; the largest scores come first."""
+    total, most = sum(runs.ends[-1] for runs in levels), max(1, most // PARTS)
     count = -(-total // most)
-    stride = max(1, total // (SAMPLE * count))
+    stride = max(1, total // (SAMPLE * max(1, count)))
     places = ((runs, place) for runs in levels for place in range(0, runs.ends[-1], stride))
     some = np.sort(np.fromiter((runs.read(place, 1)["score"][0] for runs, place in places), np.float64))
-    lows = np.unique(some[np.arange(1, count) * len(some) // count])[::-1]
+    lows = np.unique(some[np.arange(1, count) * len(some) // max(1, count)])[::-1]
     left = [Rest(runs, start, end) for runs in levels for start, end in pairwise(runs.ends)]
     for low in [*lows.tolist(), -math.inf]:
         found = [np.empty(0, RUN), *(items for run in left for items in run.above(low, 1 + 2 * most // len(left)))]
         part = np.concatenate(found)
         del found
         if part.size:
-            yield tied(part["score"], part["positive"], part["rows"])
+            yield part
 
 
-def tied(scores: np.ndarray, positive: np.ndarray, rows: np.ndarray) -> Ties:
-    """Rows of equal scores together."""
+def ranked(scores: np.ndarray, positive: np.ndarray) -> np.ndarray:
+    """Rows with scores (m,) float64, of the class or not (m,) bool, as a run."""
+    return _run(scores, positive, None)
+
+
+def tied(rows: np.ndarray) -> np.ndarray:
+    """Rows of RUN in any order as a run."""
+    return _run(np.ascontiguousarray(rows["score"]), rows["positive"], rows["rows"])
+
+
+def _run(scores: np.ndarray, positive: np.ndarray, rows: np.ndarray | None) -> np.ndarray:
+    """A run of rows with these scores; None: each is one row."""
     order = np.argsort(scores)[::-1]
     scores = scores[order]
     ends = np.flatnonzero(np.append(scores[1:] != scores[:-1], True))
-    sums = (np.diff(np.cumsum(column[order], dtype=np.int64)[ends], prepend=0) for column in (positive, rows))
-    return Ties(scores[ends], *sums)
+    run = np.empty(len(ends), RUN)
+    run["score"], run["rows"] = scores[ends], np.diff(ends, prepend=-1)
+    for name, counts in (("positive", positive), ("rows", rows)):
+        if counts is not None:
+            counts = counts[order]
+            run[name] = counts if len(ends) == len(counts) else np.diff(np.cumsum(counts)[ends], prepend=0)
+    return run

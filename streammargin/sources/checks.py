@@ -7,9 +7,12 @@ import numpy as np
 from streammargin.errors import DataError
 from streammargin.rows.blocks import Block, CSRBlock, DenseBlock
 from streammargin.sources.base import Source
+from streammargin.workers import ALONE, Workers
+
+PIECE = 1 << 20  # values that one thread looks at
 
 
-def check_block(source: Source, block: Block, start: int, borrowed: bool = False) -> Block:
+def check_block(source: Source, block: Block, start: int, borrowed: bool = False, workers: Workers = ALONE) -> Block:
     """The block, valid for a kernel: finite values, column indices sorted, unique and in range. Else DataError.
 
     Unsorted sparse rows are sorted in place, or in a copy where the arrays belong to the user (borrowed).
@@ -33,7 +36,9 @@ def check_block(source: Source, block: Block, start: int, borrowed: bool = False
         if code == block_checks.TWICE:
             raise DataError(f"{where}: row {row} has column {index} twice; sum the duplicates")
     values = block.X.reshape(-1) if isinstance(block, DenseBlock) else block.data
-    bad = int(block_checks.first_not_finite(values))
+    pieces = [values[low : low + PIECE] for low in range(0, values.size, PIECE)]
+    found = workers.each(lambda piece: int(block_checks.first_not_finite(piece)), pieces)
+    bad = next((number * PIECE + at for number, at in enumerate(found) if at >= 0), -1)
     if bad >= 0:
         if isinstance(block, DenseBlock):
             row, column = divmod(bad, block.features())

@@ -122,7 +122,9 @@ class Job:
         early = options.early_stop
         sweeps = 1 + options.midway + (early is not None)
         limits = Limits(options.eps, options.passes, options.max_seconds, sweeps, early)
-        reader = BlockReader(self.working, plan.bounds, plan.buffers, plan.resident, self.labels)
+        reader = BlockReader(
+            self.working, plan.bounds, plan.buffers, plan.resident, self.labels, self.problem.workers
+        )  # fmt: skip
         readers = [(0, reader)]
         readers += [(0, step.reader) for step in self.steps.values()]
         if self.validator is not None:

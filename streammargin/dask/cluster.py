@@ -1,9 +1,9 @@
 """The workers of a cluster as one holder of all rows: each adds up its own, and all that they send is sums.
 
 A read of a training (`driver/phases/reads.py`) is a round: one task for each worker, with the shards that are its own.
-A task carries the visits and what they need of the states; it keeps nothing. So it may be done twice, by anybody, and a
-worker that is lost costs no more than asking again. Shards, and the tree by which their sums are added, do not depend
-on the workers. So the bits do not either.
+A task carries the visits and what they need of the states, and brings numbers of its rows back; it keeps nothing. So it
+may be done twice, by anybody, and a worker that is lost costs no more than asking again. Shards, and the tree by which
+their sums are added, do not depend on the workers. So the bits do not either.
 """
 
 from __future__ import annotations
@@ -56,14 +56,26 @@ class Cluster(Holders):
         """All rows, and what they add to the state of each visit; None a few times a second before."""
         if order.size:
             tree: Tree = {}
+            rows: dict[int, list[roles.OfRows]] = {}
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", "Sending large graph")  # weights of many lines
-                yield from self._round(problem, visits, tree)
+                yield from self._round(problem, visits, tree, rows)
             [parts] = tree.values()
+            for shard, found in rows.items():  # all at once: a round that is broken off was none
+                for known, changed in zip(self._rows(visits, shard), found, strict=True):
+                    for path, numbers in changed.items():
+                        known[path][...] = numbers
             yield int(self.bounds[-1]), parts
 
-    def _round(self, problem: Problem, visits: Visits, tree: Tree) -> Generator[None]:
-        """Ask all workers, and put what they answer into the tree."""
+    def _rows(self, visits: Visits, shard: int) -> list[roles.OfRows]:
+        """Views of the numbers of the rows of a shard, of each visit."""
+        first, stop = self.blocks[self.ends[shard : shard + 2]].tolist()
+        return [roles.rows_of(state, first, stop) for _, state in visits]
+
+    def _round(
+        self, problem: Problem, visits: Visits, tree: Tree, rows: dict[int, list[roles.OfRows]]
+    ) -> Generator[None]:  # fmt: skip
+        """Ask all workers, and put the sums that they answer into the tree, and the numbers of rows into `rows`."""
         task = _Task(problem, visits, self.reader, self.blocks, self.ends)
         most = ReadCounts()
         round_ = Round(self.client)
@@ -85,6 +97,7 @@ class Cluster(Holders):
                     self._knows = set() if not answer.known else self._knows
                 else:
                     self.spool.found(answer.address, self._needed(shards))
+                    rows |= answer.rows
                     for node, parts in answer.sums.items():
                         climb(tree, task.shards, node, parts, visits)
                     most = _together(self.reader.counts, answer.counts, most)
@@ -103,8 +116,9 @@ class Cluster(Holders):
         self._knows.add((address, task.token))
         pieces = self._needed(shards)
         written = self.spool.again(pieces, address)
+        rows = cloudpickle.dumps({shard: self._rows(task.visits, shard) for shard in shards})
         future = self.client.submit(
-            work, task.token, None if known else task.recipe, task.order, shards, pieces, written,
+            work, task.token, None if known else task.recipe, task.order, rows, pieces, written,
             key=f"streammargin-{uuid.uuid4().hex}", pure=False, workers=[address], allow_other_workers=True,
         )  # fmt: skip
         round_.put(future, shards)
@@ -143,6 +157,7 @@ class _Task:
         self.recipe: bytes = cloudpickle.dumps((__version__, reader.source, blocks, buffers, reader.labels, ends))
         self.token = hashlib.blake2b(self.recipe, digest_size=16).hexdigest()
         self.shards = len(ends) - 1
+        self.visits = visits
         needed = [(visit, roles.sent(state, visit.sums)) for visit, state in visits]
         self.order: bytes = cloudpickle.dumps((problem, needed))
 

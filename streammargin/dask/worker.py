@@ -32,12 +32,14 @@ Tree = dict[Node, Parts]  # sums of some nodes, none of which is below another
 class Answer(NamedTuple):
     """What a task found: sums of nodes of the tree, what was read, and by which worker.
 
-    known: whether it had the recipe; lacking: files of pieces that it had not.
+    rows: of each shard and visit, the numbers of its rows that changed. known: whether it had the recipe; lacking:
+    files of pieces that it had not.
     """
 
     sums: Tree
     counts: ReadCounts
     address: str
+    rows: dict[int, list[roles.OfRows]]
     known: bool = True
     lacking: Sequence[str] = ()
 
@@ -91,10 +93,24 @@ def _open(token: str, recipe: bytes | None) -> _Opened | None:
         return _opened.get(key)
 
 
+class _Shards(Holders):
+    """Shards of a worker. rows: of each and of each visit, the numbers of its rows; they stay as they came."""
+
+    def __init__(self, opened: _Opened, rows: dict[int, list[roles.OfRows]]) -> None:
+        super().__init__(opened.reader, opened.ends)
+        self.rows = rows
+
+    def parts(self, visits: Visits, number: int) -> Parts:
+        return [
+            roles.with_rows(roles.beside(state, visit.sums), {path: one.copy() for path, one in rows.items()})
+            for (visit, state), rows in zip(visits, self.rows[number], strict=True)
+        ]
+
+
 def work(
-    token: str, recipe: bytes | None, order: bytes, shards: list[int], pieces: set[str], written: list[Any]
+    token: str, recipe: bytes | None, order: bytes, rows: bytes, pieces: set[str], written: list[Any]
 ) -> Answer | StreamMarginError:
-    """Visit these shards, in a worker; an error is an answer, too, so that it is not asked again.
+    """Visit the shards of these rows, in a worker; an error is an answer, too, so that it is not asked again.
 
     pieces: the files that the shards are in, of rows of a collection; written: what became of those written just now.
     """
@@ -104,36 +120,38 @@ def work(
             if isinstance(found, StreamMarginError):
                 return found
         if lacking := lacks(pieces):
-            return Answer({}, ReadCounts(), address, lacking=lacking)
+            return Answer({}, ReadCounts(), address, {}, lacking=lacking)
         opened = _open(token, recipe)
         if opened is None:
-            return Answer({}, ReadCounts(), address, known=False)
+            return Answer({}, ReadCounts(), address, {}, known=False)
         problem, visits = cloudpickle.loads(order)
         with opened.lock, np.errstate(all="ignore"):
             if not pieces <= opened.pieces:
                 opened.reader.release()
                 opened.pieces |= pieces
             workers = Workers(get_worker().state.nthreads)
-            return _visit(opened, replace(problem, workers=workers), visits, shards, address)
+            here = _Shards(opened, cloudpickle.loads(rows))
+            return _visit(here, replace(problem, workers=workers), visits, address)
     except StreamMarginError as error:
         return error
 
 
-def _visit(opened: _Opened, problem: Problem, visits: Visits, shards: list[int], address: str) -> Answer:
+def _visit(here: _Shards, problem: Problem, visits: Visits, address: str) -> Answer:
     expose(type(problem.loss))
     expose(type(problem.norm))
-    reader, ends = opened.reader, opened.ends
-    reader.counts = ReadCounts()
+    here.reader.counts = ReadCounts()
     tree: Tree = {}
+    rows = {}
     try:
-        found = Holders(reader, ends).visit(problem, visits, np.array(shards))
-        for shard, (_, parts) in zip(shards, found, strict=True):  # type: ignore[misc]  # they are here
-            climb(tree, len(ends) - 1, (0, shard), parts, visits)
+        found = here.visit(problem, visits, np.array(list(here.rows)))
+        for shard, (_, parts) in zip(here.rows, found, strict=True):  # type: ignore[misc]  # they are here
+            rows[shard] = list(map(roles.changed, parts, here.rows[shard]))
+            climb(tree, len(here.ends) - 1, (0, shard), parts, visits)
     finally:
         problem.workers.close()
     for parts in tree.values():
         parts[:] = [roles.returned(part, visit.sums) for (visit, _), part in zip(visits, parts, strict=True)]
-    return Answer(tree, reader.counts, address)
+    return Answer(tree, here.reader.counts, address, rows)
 
 
 async def remove(folder: str, dask_worker: Any) -> None:

@@ -31,6 +31,11 @@ class Holders:
         self.reader, self.ends = reader, ends
         self.bounds = reader.bounds[ends]
 
+    def parts(self, visits: Visits, number: int) -> Parts:
+        """The states of a holder, before its rows are visited."""
+        first, stop = self.bounds[number : number + 2].tolist()
+        return [roles.cut(state, first, stop, visit.sums) for visit, state in visits]
+
     def visit(self, problem: Problem, visits: Visits, order: np.ndarray) -> Generator[tuple[int, Parts] | None]:
         """The rows of each holder of `order`, and what its rows add to the state of each visit, in this order.
 
@@ -40,7 +45,7 @@ class Holders:
         with closing(self.reader.groups(np.concatenate([*own, np.empty(0, np.int64)]), 1)) as blocks:
             for number, mine in zip(order.tolist(), own, strict=True):
                 first, stop = self.bounds[number : number + 2].tolist()
-                parts = [roles.cut(state, first, stop, visit.sums) for visit, state in visits]
+                parts = self.parts(visits, number)
                 for _ in mine:
                     [(start, end, block, labels)] = next(blocks)
                     rows = [(start - first, block._replace(bias=problem.column))]

@@ -96,7 +96,8 @@ def run(training: Runs, between: Callable[[Runs, str | None], None] | None = Non
     """
     try:
         # a training with checkpoints always compiles: resumed elsewhere it must give the same bits
-        plain = math.inf if between is not None or training.run.problem.remote else _plain_seconds(training.run.problem)
+        problem = training.run.problem
+        plain = math.inf if between is not None or problem.holders > 1 else _plain_seconds(problem)
         compiling = told_of_compiling(lambda: training.run.history.progress({"event": "compiling"}))
         # overflow is detected in the figures and the weights
         with small_calls(plain), compiling, np.errstate(all="ignore"):

@@ -25,7 +25,7 @@ def candidates(problem: Problem) -> list[str]:
     if problem.sides != (0, 0):
         return ["completion"]
     if problem.holders > 1:
-        return ["dual-momentum"] if problem.hard else ["newton"]
+        return ["dual-momentum"] if problem.hard else ["newton", "pdprox"]
     if problem.joint and problem.hard and not (problem.path or problem.top < math.inf):
         return ["dual-momentum"]
     steps = ["newton"] if _few_columns(problem) else []
@@ -52,7 +52,7 @@ def reason(problem: Problem, name: str) -> str:
     """One line: why `auto` took this solver, a word with all fields."""
     size = f"{problem.rows} rows of {problem.features} columns, {problem.entries / problem.rows:.3g} values a row"
     if problem.holders > 1:
-        return f"{name} for {size}, which are in several places: its reads add up, and nothing of a row is kept"
+        return f"{name} for {size}, which are in several places: its reads add up"
     if name == "pdprox" and _tall_numbers(problem):
         return f"{name} for {size}: regression with more rows than columns: steps on all duals at once take fewer reads"
     if name == "pdprox" and problem.top < math.inf:

@@ -123,9 +123,6 @@ class Method(SolverWord):
         if problem.holders > 1 and not self.spreads(problem):
             mend = "use `solver=newton`" if problem.kernel is None else "train on one machine"
             raise Refusal(f"{self.called} needs all rows in one place", mend)
-        if problem.remote and keeps_per_row(self.stages()[self.first(problem)].solver.kind_of_state(), problem):
-            wrong = f"{self.called} keeps numbers of each row, which would be lost with a worker"
-            raise Refusal(wrong, "use `solver=newton`")
         for extra in extras(problem):
             if extra not in self.takes:
                 raise Refusal(f"{self.called} does not support {extra}", "leave it out")

@@ -52,7 +52,6 @@ class Problem:
     absolute: the bound on the mean gap, if that was asked for; tol is then the relative gap that solvers aim at.
     least_tol: the smallest tolerance that the training had before it was resumed; its arithmetic stays fit for that.
     column: the value of the constant column, 0 for none. holders: of how many holders the rows are, in as many places.
-    remote: the holders are other processes, which may be lost; so nothing of a row is kept.
     copies: how many copies of a solver's sums there is room for; with fewer than two, blocks are not split into leaves
     (leaves.py). workers: the threads that visit leaves.
     """
@@ -87,7 +86,6 @@ class Problem:
     least_tol: float = math.inf
     column: float = 0.0
     holders: int = 1
-    remote: bool = False
     copies: int = 0
     workers: Workers = field(default=ALONE, compare=False, repr=False)
 

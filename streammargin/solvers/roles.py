@@ -35,10 +35,7 @@ b1: TypeAlias = np.bool_
 
 
 class Role(Enum):
-    """How a field is split when the rows are split over several holders.
-
-    A training has one holder today; tests have three.
-    """
+    """How a field is split when the rows are split over several holders."""
 
     ROWS = "rows"  # each holder has the entries of its rows
     SHARED = "shared"  # the same for all
@@ -373,21 +370,39 @@ def _at(columns: Columns) -> Any:
 
 def cut(state: S, first: int, stop: int, names: Names = ()) -> S:
     """The state of a holder of the rows first .. stop: views of its rows, sums of its own as `beside`, else shared."""
-    return _cut_rows(beside(state, names), first, stop)
+    part = with_rows(beside(state, names), rows_of(state, first, stop))
+    for entry in entries(type(part)):
+        if hasattr(value := getattr(part, entry.name), "cut"):
+            setattr(part, entry.name, value.cut(first, stop))
+    return part
 
 
-def _cut_rows(part: S, first: int, stop: int) -> S:
-    """A copy of the state with views of these rows."""
+OfRows: TypeAlias = dict[str, np.ndarray]  # numbers of some rows that follow each other, by path
+
+
+def rows_of(state: Any, first: int = 0, stop: int | None = None) -> OfRows:
+    """Views of the numbers of the rows first .. stop."""
+    return {
+        path: value[tuple(slice(first, stop) if _of_rows(axis) else slice(None) for axis in entry.of.axes)]
+        for path, entry, value in walk(state)
+        if entry.kind == "array" and entry.role is Role.ROWS
+    }
+
+
+def changed(state: Any, rows: OfRows) -> OfRows:
+    """The numbers of all rows of a state, by path, that differ from these."""
+    return {path: now for path, now in rows_of(state).items() if not np.array_equal(now, rows[path])}
+
+
+def with_rows(part: S, rows: OfRows, prefix: str = "") -> S:
+    """A copy of the state with these numbers of rows; all else is shared."""
     part = copy(part)
     for entry in entries(type(part)):
-        value = getattr(part, entry.name)
+        path = prefix + entry.name
         if entry.kind == "part":
-            setattr(part, entry.name, _cut_rows(value, first, stop))
-        elif hasattr(value, "cut"):
-            setattr(part, entry.name, value.cut(first, stop))
-        elif entry.kind == "array" and entry.role is Role.ROWS:
-            at = (slice(first, stop) if _of_rows(axis) else slice(None) for axis in entry.of.axes)
-            setattr(part, entry.name, value[tuple(at)])
+            setattr(part, entry.name, with_rows(getattr(part, entry.name), rows, f"{path}."))
+        elif path in rows:
+            setattr(part, entry.name, rows[path])
     return part
 
 
@@ -416,7 +431,7 @@ def beside(state: S, names: Names = ()) -> S:
 def sent(state: S, names: Names = ()) -> S:
     """What somebody elsewhere needs to make a state with sums of their own, as `beside`: without these sums.
 
-    Nothing is sent of labels and scratch, nor of what is kept where all sums are.
+    Nothing is sent of labels and scratch, nor of what is kept where all sums are. Numbers of rows go apart (`rows_of`).
     """
     return _sent(state, _of_sums(_kind(state), names))
 
@@ -426,7 +441,7 @@ def _sent(state: S, own: tuple[Entry, ...]) -> S:
     made: S = object.__new__(type(state))
     for entry in entries(type(state)):
         value = getattr(state, entry.name)
-        if entry.role in (Role.GIVEN, Role.SCRATCH, Role.KEPT):
+        if entry.role in (Role.GIVEN, Role.SCRATCH, Role.KEPT, Role.ROWS):
             value = None
         elif entry.kind == "part":
             value = _sent(value, _of_sums(_kind(value)) if entry in own else ())

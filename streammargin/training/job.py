@@ -112,7 +112,7 @@ class Job:
         """The values that must be the same for another process to resume."""
         known = identity(self.params(), self.problem, self.labels, self.names, self.validator, self.start, self.plan)
         # rows that others read are not compared with those of earlier reads
-        return known | ({"files": self.source.fingerprint()} if self.problem.remote else {})
+        return known | ({"files": self.source.fingerprint()} if self.problem.holders > 1 else {})
 
     def training(
         self, history: History, should_stop: Callable[[], str | None] | None, elsewhere: Elsewhere | None = None

@@ -66,7 +66,7 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
 
     def problem_of(task: Task, options: Options) -> Problem:
         asked = make_problem(working, task, options, read, budget)
-        return replace(asked, holders=2, remote=True, resident=False) if remote else asked
+        return replace(asked, holders=2, resident=False) if remote else asked
 
     def served(other: Options) -> Method | None:
         task = make_task(other)
@@ -199,12 +199,12 @@ def plan_of(
 
         every = fitted.resident or method.all_labels(fitted)
         state = method.memory(fitted) + others + (labels.more_bytes() if every else 0)
-        each, even = 0 if every else labels.row_bytes, problem.remote
+        each, even = 0 if every else labels.row_bytes, problem.holders > 1
         return make_plan(rows, budget, state, scratch, method.blocks_per_step, fitted.count, each, even)
 
     inside, outside = replace(problem, resident=True), replace(problem, resident=False)
     with suppress(UsageError):
-        plan = attempt(outside if problem.remote else inside)
+        plan = attempt(outside if problem.holders > 1 else inside)
         if plan.resident:
             return inside, plan
     return outside, attempt(outside)

@@ -311,7 +311,7 @@ def test_three_holders_of_rows_have_the_figures_of_one(trained, way, form):
         trained(way, form, lambda run: saved_and_loaded(in_three(run), lambda run: in_three(fresh(run))))
     ) == bits(three)
     assert assert_they_agree([one, three])
-    if way[0] != "newton":
+    if way[0] != "newton" and method.first(problem) == method.first(one.ran.problem):
         assert figures(three) == pytest.approx(figures(one), rel=1e-6)
 
 

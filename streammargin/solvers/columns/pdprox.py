@@ -79,7 +79,11 @@ class Pdprox(Method):
     def first(self, problem: Problem) -> str:
         if self.algorithm is not None:
             return "paper"
-        return "steps" if self.average is not None or COLUMNS.plan(problem).penalty is None else "columns"
+        alone = problem.holders == 1 and self.average is None  # columns are gathered in one place
+        return "columns" if alone and COLUMNS.plan(problem).penalty is not None else "steps"
+
+    def spreads(self, problem: Problem) -> bool:
+        return True
 
     def memory(self, problem: Problem) -> int:
         return self.stages()[self.first(problem)].solver.memory(problem)

@@ -129,7 +129,7 @@ class Newton(Method):
         super().check(problem)
         if problem.hard:
             raise Refusal(f"{self.name} needs a finite C", "for the hard margin, C = inf, use `solver=auto`")
-        if problem.remote and (width := problem.lines * (problem.features + 1)) > SUMMED:
+        if problem.holders > 1 and (width := problem.lines * (problem.features + 1)) > SUMMED:
             raise UsageError(
                 f"{self.name} on several machines adds up matrices of {width} x {width} numbers, and {SUMMED} is the "
                 "most; rows of so many columns, as of text, are trained on by one machine alone"

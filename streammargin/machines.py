@@ -126,6 +126,13 @@ class Expansion(Rows):
         """Its penalties are known from the support rows."""
 
 
+def lengths_of(machine: Expansion | Values, joint: bool) -> np.ndarray:
+    """||w|| (K,) of each line in the space of the kernel; joint: of all lines together."""
+    squares = 2.0 * machine.penalties
+    found: np.ndarray = np.sqrt(np.full(len(squares), squares.sum()) if joint else squares)
+    return found
+
+
 def machine_of(arrays: dict[str, np.ndarray], known: Callable[[str], Any]) -> Expansion | Values | None:
     """The kernel machine of a model file; None for another model. known: see `Expansion`."""
     if "dual_coef" not in arrays:

@@ -28,7 +28,7 @@ from streammargin.errors import DataError, UsageError
 from streammargin.files import check_arrays, check_input, reading
 from streammargin.formulas import JOINT, LOSSES, NUMBERS, OF_LINES, PENALTIES, bounded, norm
 from streammargin.kernels import known_kernel
-from streammargin.machines import machine_of, mapped_of
+from streammargin.machines import lengths_of, machine_of, mapped_of
 from streammargin.maps import fitted_of
 from streammargin.matching import Codes
 from streammargin.packages import register_filters
@@ -306,7 +306,7 @@ def check_all(saved: Saved, sums: Sums) -> Iterator[Check]:
         yield compare("violation", certificate["residual"], sums.violation, sums.blur.max())
         name, each, blur, total = "primal", saved.penalties, np.zeros(1), (saved.penalties[0], 0.0)
     else:
-        lengths = saved.lengths if saved.machine is None else np.sqrt(2.0 * saved.penalties)
+        lengths = saved.lengths if saved.machine is None else lengths_of(saved.machine, saved.problem["joint"])
         lengths = np.maximum(lengths, 1e-300)  # certified: less by (2 d + 4) eps ||x|| ||w||, or less
         blur = (sums.blur + saved.rounding * math.sqrt(sums.square)) / lengths
         name, each = "margin_lower", np.where(lengths > 1e-300, sums.smallest / lengths, -np.inf)

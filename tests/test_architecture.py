@@ -113,7 +113,7 @@ SOLVERS = {
     "expansion": {"expansion"} | BELOW,
     "completion": {"completion"} | BELOW,
     "streams": {"streams", "margin"} | BELOW,
-    "papers": {"papers", "streams", "margin"} | BELOW,
+    "papers": {"papers", "streams", "margin", "expansion"} | BELOW,
 }
 TOP = {"auto.py", "registry.py", "__init__.py"}
 

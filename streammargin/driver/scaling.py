@@ -14,10 +14,12 @@ from streammargin.errors import DataError
 from streammargin.points.base import Point
 from streammargin.rows.blocks import Block
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.roles import ALL, D, Sum, W, f8, of, state
+from streammargin.solvers.roles import ALL, Axis, D, Sum, f8, of, state
 from streammargin.solvers.state import Visited
 from streammargin.sources.base import Source
 from streammargin.sources.scaled import ScaledSource
+
+WITH_CONSTANT = Axis(lambda problem: problem.features + 1, name="d+1")
 
 
 @state
@@ -30,7 +32,7 @@ class Moments(Visited):
     largest: Sum[f8] = of(D, largest=ALL)
     mean: Sum[f8] = of(D)
     spread: Sum[f8] = of(D)
-    mass: Sum[f8] = of(W)
+    mass: Sum[f8] = of(WITH_CONSTANT)
 
     def align(self, other: Moments) -> None:
         """Change the other's so that they add up (Chan, Golub and LeVeque 1979)."""

@@ -21,7 +21,7 @@ def candidates(problem: Problem) -> list[str]:
     loss were left out, the problem has the usual defaults; the chosen solver may have others.
     """
     if problem.kernel is not None:
-        return ["smo"]
+        return ["dual-momentum"] if problem.joint and problem.hard else ["smo"]
     if problem.sides != (0, 0):
         return ["completion"]
     if problem.holders > 1:

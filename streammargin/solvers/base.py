@@ -201,6 +201,10 @@ class Method(SolverWord):
         """Whether it can begin from given weights: one of its solvers can."""
         return any(stage.solver.keeps_point for stage in self.stages().values())
 
+    def of(self, problem: Problem) -> Method:
+        """The method for this problem: another object where a kernel asks for one; default: the same."""
+        return self
+
     watch: ClassVar[type | None] = None  # the class of the state that decisions over several stages use
 
     @abstractmethod

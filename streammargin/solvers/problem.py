@@ -121,6 +121,11 @@ class Problem:
         return replace(self, tol=min([1.0, *parts])) if parts else self
 
     @property
+    def width(self) -> int:
+        """The numbers of a vector of a line: of each column and the constant, or two of each row (space.py)."""
+        return 2 * self.rows if self.kernel is not None else self.features + 1
+
+    @property
     def values(self) -> int:
         """The number of stored values of all rows."""
         return self.entries or self.rows * self.features

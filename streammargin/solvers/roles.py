@@ -73,7 +73,7 @@ K = Axis(lambda problem: problem.count, name="K")
 GROUPS = Axis(lambda problem: problem.groups, name="groups")
 N = Axis(lambda problem: problem.rows, rows=True, name="n")
 D = Axis(lambda problem: problem.features, name="d")
-W = Axis(lambda problem: problem.features + 1, name="d+1")
+W = Axis(lambda problem: problem.width, name="d+1")
 TRIALS = Axis(lambda problem: problem.trials, name="trials")
 ALL = slice(None)  # all columns
 Names: TypeAlias = tuple[str, ...]  # of fields

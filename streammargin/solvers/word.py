@@ -19,6 +19,7 @@ class Auto(SolverWord):
     """The solver that suits C, the penalty and the data; the run says which one it took, and why.
 
     C = inf: active-set for l2, ascent:momentum=yes for lp, dual-momentum for one margin of all classes.
+    With a kernel smo, and dual-momentum for one margin of all classes.
     A finite C: newton where columns are few, else ascent for l2 and lp. For other penalties, a constant that is not
     penalised, and numbers where rows outnumber columns: newton where columns are few, else pdprox.
     If the first choice does not fit into the memory, the next one is tried.

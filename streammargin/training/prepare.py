@@ -71,7 +71,7 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
     def served(other: Options) -> Method | None:
         task = make_task(other)
         problem = problem_of(task, other)
-        methods = [make_solver(word) for word in (candidates(problem) if other.auto else [other.solver])]
+        methods = [make_solver(word).of(problem) for word in (candidates(problem) if other.auto else [other.solver])]
         return _first(methods, lambda method: _problem_for(method, problem, task, other, working))
 
     given = options
@@ -124,8 +124,8 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
         return found
 
     # before anything large is read or allocated
-    able = [make_solver(word) for word in candidates(asked)]
-    named = able if options.auto else [make_solver(options.solver)]
+    able = [make_solver(word).of(asked) for word in candidates(asked)]
+    named = able if options.auto else [make_solver(options.solver).of(asked)]
     if start is not None:
         named = who_begin(named, asked, options.auto)
     try:

@@ -18,6 +18,7 @@ import streammargin.solvers
 from streammargin.rows.labels import RowLabels
 from streammargin.solvers.base import Method
 from streammargin.solvers.papers.inertial_diagonal import InertialState
+from streammargin.solvers.papers.of_kernel import Gram
 from streammargin.solvers.registry import make_solver, names
 from streammargin.solvers.roles import Axis, Role, entries
 from streammargin.solvers.state import State
@@ -74,7 +75,7 @@ def states():
     found = {}
     for solver in solvers:
         found.setdefault(solver.kind_of_state(), []).append(solver.name)
-    parts = [part for cls in found for part in parts_of(cls)]
+    parts = [Gram, *(part for cls in found for part in parts_of(cls))]  # of methods in the space of a kernel
     for part in parts:
         parts += [more for more in parts_of(part) if more not in parts]
     return found, sorted(set(parts), key=lambda cls: (cls.__name__, file_of(cls)))

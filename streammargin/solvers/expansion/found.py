@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from streammargin.compiled import gram as sums
 from streammargin.kernels.base import Kernel
 from streammargin.points.before import Before
 from streammargin.points.expansion import Expansion, take
@@ -14,6 +13,7 @@ from streammargin.rows.blocks import Block, DenseBlock
 from streammargin.solvers.cache.rows import RowCache
 from streammargin.solvers.expansion.columns import Columns, Held
 from streammargin.solvers.expansion.form import Form
+from streammargin.solvers.expansion.measured import Measured
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import GROUPS, TRIALS, Count, K, Rows, Scratch, Shared, b1, f8, i8, of, state
 from streammargin.solvers.state import State
@@ -34,7 +34,7 @@ class Found:
 class SmoState(State):
     """alpha: the coefficients; scores: K alpha, as far as they are known, without the constant.
 
-    moments: of compiled/gram.py; largest: K(x, x) of any row. frozen: the expansion that is certified next; best: that
+    frozen: the expansion that is certified next; best: that
     of the best figures. rows: copies of support rows; out of core of all rows that steps are made on, and of those that
     a read has found for them. goal: the estimated gap that a pass aims at; gaps: estimated; constants: the last ones.
     part: rows of the block that are done; joined: rows that the last read added; crowded: reads for which rows had to
@@ -44,8 +44,7 @@ class SmoState(State):
 
     alpha: Rows[f8]
     scores: Rows[f8]
-    moments: Shared[f8] = of(sums.MOMENTS)
-    largest: Shared[f8] = of(1)
+    measured: Measured
     frozen: Found
     best_point: Found
     held: Held

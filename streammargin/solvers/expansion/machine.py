@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 
 import numpy as np
@@ -11,25 +10,21 @@ from streammargin.errors import DataError
 from streammargin.kernels.base import Kernel
 from streammargin.points.base import Point
 from streammargin.points.expansion import TILE, Expansion, alone
-from streammargin.points.gram import Few
-from streammargin.rows.blocks import Block, DenseBlock, part
+from streammargin.rows.blocks import Block, part
 from streammargin.solvers.expansion.certificate import Exact, exact, exact_margin
 from streammargin.solvers.expansion.form import form_of
 from streammargin.solvers.expansion.found import Found, SmoState, expansion_of, merged, rows_of, set_found
-from streammargin.solvers.expansion.matrices import negative
+from streammargin.solvers.expansion.matrices import TESTED, matrix_of, negative, say_indefinite
+from streammargin.solvers.expansion.measured import blur, kernel_of, largest_value
 from streammargin.solvers.expansion.steps import SHARE, Steps
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.best import best_figures, keep_better, keep_bounds
 from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.proof.kept import Kept
 from streammargin.solvers.visits import Visit
-from streammargin.wording import Message
-
-LOG = logging.getLogger("streammargin")
 
 TIGHTER = 0.3  # the factor of that after a certificate in vain
 SMALLEST_GOAL = 1e-15
-TESTED = 800  # rows whose matrix is tested
 
 
 class Machine(Steps):
@@ -48,7 +43,7 @@ class Machine(Steps):
     def frozen(self, problem: Problem, state: SmoState) -> Expansion:
         """The expansion to be certified, without constants."""
         if state.expansion is None:
-            state.expansion = expansion_of(problem, state, self.kernel_of(problem, state), state.frozen)
+            state.expansion = expansion_of(problem, state, kernel_of(problem, state.measured), state.frozen)
         return state.expansion
 
     def certify_block(self, problem: Problem, state: SmoState, block: Block, first: int) -> None:
@@ -71,22 +66,22 @@ class Machine(Steps):
         frozen, count = state.frozen, problem.count
         if not np.isfinite(state.scores).all():
             raise DataError(
-                f"the kernel {self.kernel_of(problem, state)} has a value that is not finite; use `scale=std`"
+                f"the kernel {kernel_of(problem, state.measured)} has a value that is not finite; use `scale=std`"
             )
         self._test_definite(problem, state)
-        unit, found = self._blur(problem, state, frozen.numbers.size), []
+        unit, found = blur(problem, state.measured, frozen.numbers.size), []
         coef = frozen.coef.copy()
         for k in range(count):
             b = np.zeros(problem.rows)
             b[frozen.numbers] = frozen.coef[k]
-            blur = unit * math.fsum(np.abs(frozen.coef[k]))
+            off = unit * math.fsum(np.abs(frozen.coef[k]))
             form = form_of(problem, state.labels, k)
             found.append(
                 exact_margin(
-                    form, problem.free, state.scores[k], b, blur, math.sqrt(self.largest_value(problem, state))
+                    form, problem.free, state.scores[k], b, off, math.sqrt(largest_value(problem, state.measured))
                 )
                 if problem.hard
-                else exact(form, problem.loss, problem.free, state.scores[k], b, blur, SHARE * problem.tol)
+                else exact(form, problem.loss, problem.free, state.scores[k], b, off, SHARE * problem.tol)
             )
             coef[k] *= found[k].scale
         dual, upper = np.array([[one.dual, one.upper] for one in found]).T
@@ -102,7 +97,7 @@ class Machine(Steps):
         state.goal = np.where(missed, np.maximum(TIGHTER * state.goal, SMALLEST_GOAL), state.goal)
         state.constants = constants
         self._count_wrong(problem, state, found)
-        self._keep_rows(problem, state, self.kernel_of(problem, state))
+        self._keep_rows(problem, state, kernel_of(problem, state.measured))
 
     def _count_wrong(self, problem: Problem, state: SmoState, found: list[Exact]) -> None:
         """Rows whose largest score is of a wrong class, for each value of C."""
@@ -119,30 +114,23 @@ class Machine(Steps):
 
     def _test_definite(self, problem: Problem, state: SmoState) -> None:
         """Whether the matrix of some support rows has an eigenvalue below 0; it is said once."""
-        kernel, numbers = self.kernel_of(problem, state), state.frozen.numbers
+        kernel, numbers = kernel_of(problem, state.measured), state.frozen.numbers
         if not kernel.definite and not state.indefinite and numbers.size:
             some = numbers[:: -(-numbers.size // TESTED)]
-            state.indefinite = negative(self._matrix(problem, state, kernel, some))
+            state.indefinite = negative(self._matrix(state, kernel, some))
         if state.indefinite and not state.known:
             state.known = True
-            text = (
-                f"the kernel {kernel} is not positive semidefinite on these rows, so nothing can be certified; the "
-                "training ends when steps no longer help"
-            )
-            LOG.warning(Message(text), extra={"code": "kernel"})
+            say_indefinite(kernel)
 
-    def _matrix(self, problem: Problem, state: SmoState, kernel: Kernel, numbers: np.ndarray) -> np.ndarray:
+    def _matrix(self, state: SmoState, kernel: Kernel, numbers: np.ndarray) -> np.ndarray:
         """The values (m, m) of these rows, in float64."""
+        if state.block is not None:
+            return matrix_of(kernel, numbers, 0, state.block)
         if kernel.of_numbers:
-            if state.block is None:
-                return np.eye(1)
-            assert isinstance(state.block, DenseBlock)
-            return np.asarray(state.block.X[np.ix_(numbers, numbers)], np.float64)
+            return np.eye(1)
         rows = rows_of(state, kernel, numbers)
         assert rows is not None
-        out = np.empty((numbers.size, numbers.size))
-        Few(kernel, numbers, rows).values(rows, 0, numbers.size, out)
-        return out
+        return matrix_of(kernel, np.arange(numbers.size), 0, rows)
 
     def keep_pass(self, problem: Problem, state: SmoState, kept: Kept, trials: list[int]) -> None:
         raise AssertionError("an expansion is kept by its certificate alone")
@@ -152,4 +140,4 @@ class Machine(Steps):
     ) -> Point:  # fmt: skip
         certified = bool(np.isfinite(state.best.lower if problem.hard else state.best.primal).all())
         found = state.best_point if certified else state.frozen
-        return expansion_of(problem, state, self.kernel_of(problem, state), found)
+        return expansion_of(problem, state, kernel_of(problem, state.measured), found)

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import logging
+
 import numpy as np
 
 from streammargin.errors import DataError
+from streammargin.kernels.base import Kernel
+from streammargin.points.expansion import take
+from streammargin.points.gram import Few
+from streammargin.rows.blocks import Block, DenseBlock
+from streammargin.wording import Message
+
+LOG = logging.getLogger("streammargin")
 
 TILE = 1024
+TESTED = 800  # rows whose matrix is tested
 NEGATIVE = 1e-7  # the least eigenvalue allowed, relative to the largest
 SYMMETRIC = 1e-5  # the largest difference allowed, relative to the largest value
 
@@ -15,6 +25,25 @@ def negative(matrix: np.ndarray) -> bool:
     """Whether a symmetric matrix has an eigenvalue below 0, beyond rounding."""
     values = np.linalg.eigvalsh(0.5 * (matrix + matrix.T))
     return bool(values[0] < -NEGATIVE * max(float(values[-1]), 1e-300))
+
+
+def matrix_of(kernel: Kernel, positions: np.ndarray, first: int, block: Block) -> np.ndarray:
+    """The values (m, m) in float64 of the rows at these positions of a block, whose first row has this number."""
+    if kernel.of_numbers:
+        assert isinstance(block, DenseBlock)
+        return np.asarray(block.X[np.ix_(positions, first + positions)], np.float64)
+    rows, out = take(block, positions), np.empty((positions.size, positions.size))
+    Few(kernel, positions, rows).values(rows, 0, positions.size, out)
+    return out
+
+
+def say_indefinite(kernel: Kernel) -> None:
+    """Warn that nothing can be certified."""
+    text = (
+        f"the kernel {kernel} is not positive semidefinite on these rows, so nothing can be certified; the training "
+        "ends when steps no longer help"
+    )
+    LOG.warning(Message(text), extra={"code": "kernel"})
 
 
 def check_symmetric(square: np.ndarray, first: int) -> None:

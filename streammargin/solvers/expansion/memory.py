@@ -28,10 +28,10 @@ class Memory(NamedTuple):
         return max(1, min(rows, self.columns // max(1, rows * itemsize)))
 
     @classmethod
-    def of(cls, problem: Problem) -> Memory:
-        """The plan for rows in memory, or on disk."""
+    def of(cls, problem: Problem, state: int | None = None) -> Memory:
+        """The plan for rows in memory, or on disk; state: bytes of the state, default: that of smo."""
         rows, row = problem.rows, row_bytes(problem)
-        left = problem.budget - state_bytes(SmoState, problem)
+        left = problem.budget - (state_bytes(SmoState, problem) if state is None else state)
         fixed = min(TILES, 32 * rows * 256) + 24 * min(rows, 256) * problem.features
         if problem.resident:
             beside = fixed + OF_FORM * problem.count * rows + row * rows

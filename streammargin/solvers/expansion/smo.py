@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from streammargin.errors import Refusal, UsageError
+from streammargin.errors import Refusal
 from streammargin.losses.base import called, has
 from streammargin.penalties.base import Penalty
 from streammargin.penalties.lp import LpSquare
@@ -14,14 +14,14 @@ from streammargin.rows.blocks import Block, DenseBlock
 from streammargin.solvers.base import PassReport, Share
 from streammargin.solvers.expansion.found import SmoState
 from streammargin.solvers.expansion.matrices import check_all_symmetric
-from streammargin.solvers.expansion.values import given
+from streammargin.solvers.expansion.measured import check_rows, given
 from streammargin.solvers.expansion.working import Working
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.visits import Visit
 
 
 class Smo(Working):
-    """Kernel machines: steps on two coefficients of an expansion at a time; the only one that takes `kernel`.
+    """Kernel machines: steps on two coefficients of an expansion at a time; the first choice for `kernel`.
 
     A round takes up to 128 rows that violate their optimum most, computes their columns of the Gram matrix by one
     product of matrices, and makes steps on these and on up to 896 rows whose columns are held. Rows in memory: all of
@@ -40,15 +40,7 @@ class Smo(Working):
         if problem.kernel is None:
             raise Refusal(f"{self.called} trains kernel machines, and no kernel is given", "give one, as `kernel=rbf`")
         super().check(problem)
-        if not problem.kernel.of_numbers:
-            return
-        if problem.sparse:
-            raise UsageError("a precomputed kernel is a dense matrix, and these rows are sparse; give an array")
-        if problem.rows != problem.features:
-            raise UsageError(
-                f"`kernel=precomputed` takes the square matrix of all training rows, and this one is {problem.rows} x "
-                f"{problem.features}; give K(X, X)"
-            )
+        check_rows(problem)
 
     def _check_hard(self, problem: Problem) -> None:
         if problem.joint:

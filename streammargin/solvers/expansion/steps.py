@@ -15,9 +15,10 @@ from streammargin.solvers.cache.rows import Kept as KeptRows
 from streammargin.solvers.expansion.columns import Columns
 from streammargin.solvers.expansion.form import Form, form_of
 from streammargin.solvers.expansion.found import SUPPORT, SmoState, rows_of, set_found
+from streammargin.solvers.expansion.measured import given, kernel_of, largest_value
 from streammargin.solvers.expansion.memory import Memory
 from streammargin.solvers.expansion.rounds import make_round
-from streammargin.solvers.expansion.values import Values, given
+from streammargin.solvers.expansion.values import Values
 from streammargin.solvers.problem import Problem
 
 SHARE = 0.5  # of the tolerance: the estimated gap that a pass aims at
@@ -30,7 +31,7 @@ class Steps(Values):
 
     def begin_pass(self, problem: Problem, state: SmoState, active: np.ndarray) -> None:
         if state.number == 1:
-            self.largest_value(problem, state)
+            largest_value(problem, state.measured)
         state.begun = state.part = state.seen = 0
         state.ended = state.skipping = False
         if problem.resident:
@@ -57,7 +58,7 @@ class Steps(Values):
         state.rounds += 1
         state.gaps[k], state.violations[k] = now.gap, now.violation
         state.multiplications += now.multiplications
-        value = self.largest_value(problem, state)
+        value = largest_value(problem, state.measured)
         state.indefinite |= not given(problem).definite and now.curvature < -1e-5 * value
         settled = now.violation <= problem.tol and not given(problem).definite
         state.idle[k] = not now.left or settled
@@ -79,7 +80,7 @@ class Steps(Values):
             dtype = self._dtype(problem, state)
             slots = Memory.of(problem).slots(numbers.size, dtype.itemsize)
             rows = alone(block._replace(bias=0.0))
-            state.columns = Columns(state.held, self.kernel_of(problem, state), rows, numbers, slots, dtype)
+            state.columns = Columns(state.held, kernel_of(problem, state.measured), rows, numbers, slots, dtype)
         return state.columns
 
     def skip_remaining(self, problem: Problem, state: SmoState) -> None:
@@ -98,7 +99,7 @@ class Steps(Values):
 
     def freeze(self, problem: Problem, state: SmoState) -> None:
         """Take the coefficients as they are for the next certificate, and keep their rows."""
-        kernel = self.kernel_of(problem, state)
+        kernel = kernel_of(problem, state.measured)
         if problem.free:
             for k in range(problem.count):
                 _balance(form_of(problem, state.labels, k), state.alpha[k])

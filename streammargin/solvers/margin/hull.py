@@ -6,11 +6,11 @@ import math
 
 import numpy as np
 
-from streammargin.compiled.vectors import mix, towards
 from streammargin.penalties.mirror_maps import lp_norm
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.rounding import EPS
 from streammargin.solvers.roles import K, Shared, f8, of, state
+from streammargin.solvers.space import EUCLIDEAN, Space
 
 
 @state
@@ -26,7 +26,9 @@ def hull_rounding(hull: Hull) -> float:
     return 2.0 * EPS * float(hull.count.max())
 
 
-def hull_bound(problem: Problem, hull: Hull, k: int, share: float, vector: np.ndarray, largest: float) -> float:
+def hull_bound(
+    problem: Problem, hull: Hull, k: int, share: float, vector: np.ndarray, largest: float, space: Space = EUCLIDEAN
+) -> float:  # fmt: skip
     """An upper bound on the margin, rounding included, from the hull point share * vector and all earlier ones.
 
     By duality the norm of every point of the rows' convex hull bounds the margin. The stored point moves to the best
@@ -37,11 +39,12 @@ def hull_bound(problem: Problem, hull: Hull, k: int, share: float, vector: np.nd
     kept, count = hull.point[k], hull.count
     part = 1.0
     if count[k] > 0.0:
-        along, square = towards(kept, share, vector)
+        along, square = space.towards(kept, share, vector)
         part = min(max(-along / square, 0.0), 1.0) if 0.0 < square < math.inf else 0.0
     before = kept.copy() if problem.q != 2.0 and count[k] > 0.0 else None
-    square = mix(1.0 - part, kept, part * share, vector)
-    size = lp_norm(kept, problem.q, square)
+    size = space.mix(1.0 - part, kept, part * share, vector)
+    if problem.q != 2.0:
+        size = lp_norm(kept, problem.q)
     if before is not None and lp_norm(before, problem.q) <= size:  # `part` minimises the Euclidean norm, not ||.||_q
         kept[:] = before
         size = lp_norm(kept, problem.q)

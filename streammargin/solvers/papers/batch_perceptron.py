@@ -8,9 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from streammargin.compiled import whole_pass as kernel
-from streammargin.compiled.vectors import mix
 from streammargin.kinds import YesNo
-from streammargin.penalties.mirror_maps import lp_norm
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import numbered_from
 from streammargin.solvers.margin.hull import Hull, hull_bound, hull_rounding
@@ -89,17 +87,17 @@ class BatchPerceptron(GradientPass[BatchPerceptronState]):
         )  # fmt: skip
 
     def advance(self, problem: Problem, state: BatchPerceptronState, active: np.ndarray, t: int) -> np.ndarray:
-        R = self.largest_norm(state)
+        R, space = self.largest_norm(state), self.space
         upper = np.full(problem.count, math.inf)
         for k in active:
             row, rows, w = state.sums.pull[k], state.rows[k], state.w[k]
-            size = lp_norm(rows, 2.0, mix(1.0, rows, 1.0 / R, row)) / (t + 1.0)
+            size = space.mix(1.0, rows, 1.0 / R, row) / (t + 1.0)
             upper[k] = size * R
-            length = lp_norm(w, 2.0, mix(1.0, w, 1.0 / (R * math.sqrt(t + 1.0)), row))
+            length = space.mix(1.0, w, 1.0 / (R * math.sqrt(t + 1.0)), row)
             if length > 1.0:
                 w /= length
             if len(state.average):
-                mix(t / (t + 1.0), state.average[k], 1.0 / (t + 1.0), w)
+                space.mix(t / (t + 1.0), state.average[k], 1.0 / (t + 1.0), w)
             for share, vector in ((1.0 / R, row), (1.0 / (t + 1.0), rows)):
-                upper[k] = min(upper[k], hull_bound(problem, state.hull, k, share, vector, 1.0) * R)
+                upper[k] = min(upper[k], hull_bound(problem, state.hull, k, share, vector, 1.0, space) * R)
         return upper

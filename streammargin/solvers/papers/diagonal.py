@@ -26,23 +26,22 @@ the upper bound falls like 1/t or faster (1/gamma falls with it, to `SHORTEST`).
 from __future__ import annotations
 
 import math
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from streammargin.compiled import diagonal as kernel
 from streammargin.compiled import row_norms as norms
-from streammargin.compiled.vectors import mix, square
 from streammargin.kinds import Word
 from streammargin.losses.base import POSITIVE
-from streammargin.penalties.mirror_maps import lp_norm
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import RowLabels, numbered_from
 from streammargin.solvers.papers.hinge_pass import Hinge, HingePass
+from streammargin.solvers.papers.of_kernel import PowerOfKernel, in_kernel
 from streammargin.solvers.papers.power import PowerIteration
 from streammargin.solvers.papers.schedules import DECAYS
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.proof.whole_pass import chunk_rows
+from streammargin.solvers.proof.whole_pass import WholePass, chunk_rows
 from streammargin.solvers.roles import K, Rows, Shared, Sum, W, f8, of, state
 from streammargin.solvers.state import labels_of
 from streammargin.words import entry
@@ -114,6 +113,9 @@ class Diagonal(PowerIteration[DiagonalState], HingePass[DiagonalState]):
         """Whether gamma is that of the paper."""
         return self.gamma == "fixed"
 
+    def of(self, problem: Problem) -> WholePass[Any]:
+        return self if problem.kernel is None else in_kernel(self, PowerOfKernel)
+
     def kind_of_state(self) -> type[DiagonalState]:
         return self.fixed_class if self.fixed else self.state_class
 
@@ -158,19 +160,19 @@ class Diagonal(PowerIteration[DiagonalState], HingePass[DiagonalState]):
 
     def move(self, problem: Problem, state: DiagonalState, active: np.ndarray) -> np.ndarray:
         sums = state.sums
-        R = self.largest_norm(state)
+        R, space = self.largest_norm(state), self.space
         upper = np.full(problem.count, math.inf)
         for k in active:
             figures, w, pull, theta = sums.figures[k], state.w[k], sums.pull[k], state.theta[k]
-            length = lp_norm(pull, 2.0, square(pull))
+            length = space.length(pull)
             if figures[kernel.MASS] > 0.0:
                 upper[k] = R * (length / figures[kernel.MASS])
-            change = lp_norm(w, 2.0, mix(R, w, -1.0, pull))
+            change = space.mix(R, w, -1.0, pull)
             if figures[kernel.STEP] > 0.0 and (change > NOISE * length or length == 0.0):
                 self._adapt(state, k, change**2 / figures[kernel.STEP])
             state.steps[k] = 1.0 if self.starts_again(figures[kernel.TURN]) else state.steps[k] + 1.0
             momentum = float(self.momentum(state)[k])
-            mix(-momentum / R, theta, (1.0 + momentum) / R, pull)
+            space.mix(-momentum / R, theta, (1.0 + momentum) / R, pull)
             w[:], theta[:] = theta, pull
         return upper
 

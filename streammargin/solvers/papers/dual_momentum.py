@@ -6,8 +6,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from streammargin.compiled.vectors import mix
-from streammargin.penalties.mirror_maps import lp_norm
 from streammargin.solvers.papers.gradient_pass import Gradient, SoftmaxPass, ratio
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import Shared, f8, state
@@ -42,7 +40,7 @@ class DualMomentum(SoftmaxPass[Momentum]):
         beta = t / (t + 1.0)
         g, w = problem.view(state.velocity, group).reshape(-1), problem.view(state.w, group).reshape(-1)
         state.mass[group] = beta * (state.mass[group] + mass)
-        length = lp_norm(g, 2.0, mix(beta, g, beta, pull))
-        mix(1.0, w, step, g)
-        mix(1.0, w, step, pull)
+        length = self.space.mix(beta, g, beta, pull)
+        self.space.mix(1.0, w, step, g)
+        self.space.mix(1.0, w, step, pull)
         return ratio(length, state.mass[group])

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from streammargin.solvers.papers.gradient_pass import Gradient, SoftmaxPass
+from streammargin.solvers.papers.of_kernel import FromZero, PowerOfKernel, in_kernel
 from streammargin.solvers.papers.power import PowerIteration
 from streammargin.solvers.problem import Problem
+from streammargin.solvers.proof.whole_pass import WholePass
 from streammargin.solvers.roles import Shared, Sum, W, f8, of, state
 
 
@@ -40,6 +42,9 @@ class Gd(PowerIteration[Descent], SoftmaxPass[Descent]):
     name = "gd"
     state_class: ClassVar[type[Descent]] = Descent
     requires: ClassVar[tuple[str, ...]] = ("curvature_bound", "curvature_at_start")
+
+    def of(self, problem: Problem) -> WholePass[Any]:
+        return self if problem.kernel is None else in_kernel(self, FromZero, PowerOfKernel)
 
     def iterates(self, problem: Problem) -> bool:
         return _bounded(problem)

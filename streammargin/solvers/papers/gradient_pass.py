@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
 from streammargin.compiled import row_norms as norms
 from streammargin.compiled import whole_pass as kernel
-from streammargin.compiled.vectors import mix, square
-from streammargin.penalties.mirror_maps import lp_norm
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import RowLabels, numbered_from
 from streammargin.solvers.base import PassReport
+from streammargin.solvers.papers.of_kernel import FromZero, in_kernel
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.whole_pass import PassSums, Whole, WholePass, chunk_rows
 from streammargin.solvers.roles import GROUPS, K, Shared, Sum, clear, f8, i8, of, state
@@ -67,8 +66,11 @@ class GradientPass(WholePass[G]):
     mapped = True
     norm_range: ClassVar[tuple[float, float]] = (1e-200, 1e200)  # products of norms with sums must not overflow
 
+    def of(self, problem: Problem) -> WholePass[Any]:
+        return self if problem.kernel is None else in_kernel(self, FromZero)
+
     def reserved_bytes(self, problem: Problem) -> int:
-        return 8 * problem.count * (problem.features + 1)  # a copy of the weights
+        return 8 * problem.count * problem.width  # a copy of the weights
 
     def start(self, problem: Problem, labels: RowLabels) -> G:
         state = super().start(problem, labels)
@@ -160,7 +162,7 @@ class SoftmaxPass(GradientPass[G]):
             step, divisor = self.step_and_divisor(problem, state, rows, total, value, level)
             pull, mass = problem.view(state.sums.pull, group).reshape(-1), total / divisor
             pull *= 1.0 / divisor / R  # not by R^2, which may under- or overflow
-            length = lp_norm(pull, 2.0, square(pull)) / mass
+            length = self.space.length(pull) / mass
             upper[group] = min(length, self.move(problem, state, group, step / R, pull, mass, t)) * R
         return problem.margin.reported(upper)
 
@@ -176,7 +178,7 @@ class SoftmaxPass(GradientPass[G]):
         Returns the norm of the mean of all rows added so far; inf if there are none.
         """
         w = problem.view(state.w, group).reshape(-1)
-        length = lp_norm(w, 2.0, mix(1.0, w, step, pull))
+        length = self.space.mix(1.0, w, step, pull)
         state.mass[group] += step * mass
         return ratio(length, state.mass[group])
 

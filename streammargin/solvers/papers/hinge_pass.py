@@ -43,7 +43,7 @@ class HingePass(WholePass[H]):
     mapped = True
 
     def reserved_bytes(self, problem: Problem) -> int:
-        return 2 * 8 * problem.count * (problem.features + 1)  # copies of the current and the best weights
+        return 2 * 8 * problem.count * problem.width  # copies of the current and the best weights
 
     def end_pass(self, problem: Problem, state: H, active: np.ndarray) -> PassReport:
         figures = state.sums.figures

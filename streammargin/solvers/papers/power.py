@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 import numpy as np
 
 from streammargin.compiled.spectral import gram_product
-from streammargin.penalties.mirror_maps import lp_norm
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import numbered_from
 from streammargin.solvers.problem import Problem
@@ -47,7 +46,7 @@ class PowerIteration(WholePass[P]):
         """Begin the next iteration in the direction of the last product."""
         v = state.product
         # of norm 1 / R, so that products with rows do not overflow
-        state.direction[:] = v / (lp_norm(v, 2.0) or 1.0) / self.largest_norm(state)
+        state.direction[:] = v / (self.space.length(v) or 1.0) / self.largest_norm(state)
         v[:] = 0.0
 
     @staticmethod
@@ -57,4 +56,4 @@ class PowerIteration(WholePass[P]):
 
     def square_norm(self, state: Any) -> float:
         """||A / R||^2 times SAFETY, after all reads; R: the largest norm of a row."""
-        return SAFETY * (lp_norm(state.product, 2.0) / self.largest_norm(state))
+        return SAFETY * (self.space.length(state.product) / self.largest_norm(state))

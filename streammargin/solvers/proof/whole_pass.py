@@ -9,9 +9,7 @@ from typing import ClassVar, TypeVar
 import numpy as np
 
 from streammargin.compiled import row_norms as norms
-from streammargin.compiled.vectors import square
 from streammargin.errors import DataError
-from streammargin.penalties.mirror_maps import lp_norm
 from streammargin.rows.blocks import Block, values_of
 from streammargin.rows.labels import numbered_from
 from streammargin.solvers.base import PassReport, Share
@@ -21,6 +19,7 @@ from streammargin.solvers.proof.best import best_figures, keep_bounds
 from streammargin.solvers.proof.objectives.base import Candidate
 from streammargin.solvers.proof.rounding import mean_rounding, score_rounding
 from streammargin.solvers.roles import Count, Shared, Sum, clear, f8, of, state
+from streammargin.solvers.space import EUCLIDEAN, Space
 from streammargin.solvers.state import labels_of
 from streammargin.solvers.visits import Visit
 
@@ -64,6 +63,7 @@ class WholePass(LinearSolver[P]):
     default_C: ClassVar[float] = math.inf
     any_p = False
     norm_range: ClassVar[tuple[float, float]] = (1e-290, 1e290)  # of the largest row norm
+    space: ClassVar[Space] = EUCLIDEAN  # of its vectors
 
     def prologue_visit(self, problem: Problem, state: P, index: int) -> Visit:
         return Visit(
@@ -150,7 +150,14 @@ class WholePass(LinearSolver[P]):
 
     def sizes(self, problem: Problem, w: np.ndarray) -> np.ndarray:
         """The norms (groups,) of w (K, d+1) by which margins are divided."""
-        return problem.lengths(np.array([lp_norm(row, 2.0, square(row)) for row in w]))
+        return problem.lengths(np.array([self.space.length(row) for row in w]))
+
+    def lower(self, problem: Problem, state: P, w: np.ndarray, smallest: np.ndarray) -> np.ndarray:
+        """Margins (groups,) of w (K, d+1), rounded down, from the smallest a_i.w over the present rows."""
+        sizes, found = self.sizes(problem, w), np.full(problem.groups, -math.inf)
+        np.divide(smallest, sizes, out=found, where=sizes > 0.0)
+        found -= score_rounding(2 * problem.features, self._longest(problem, state))  # rounding of scores and norm
+        return found
 
     def report(
         self, problem: Problem, state: P, w: np.ndarray, smallest: np.ndarray, upper: np.ndarray,
@@ -171,10 +178,7 @@ class WholePass(LinearSolver[P]):
         if state.row_norms[norms.EMPTY] > 0.0:
             upper[:] = 0.0  # a row of zeros has margin 0
         keep_bounds(best, np.array([problem.objective.dual(bound) for bound in upper.tolist()]), upper)
-        sizes = self.sizes(problem, w)
-        lower = np.full(problem.groups, -math.inf)
-        np.divide(smallest, sizes, out=lower, where=sizes > 0.0)
-        lower -= score_rounding(2 * problem.features, self._longest(problem, state))  # rounding of scores and norm
+        lower = self.lower(problem, state, w, smallest)
         found = [Candidate(math.inf, *known) for known in zip(lower.tolist(), mistakes.tolist(), strict=True)]
         keep_weights(problem, state, w, found)
         figures = best_figures(problem, best)

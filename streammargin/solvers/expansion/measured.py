@@ -1,0 +1,115 @@
+"""What is known of a kernel once the rows were read: its numbers, how large its values are, and how exact."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from streammargin.compiled import gram as sums
+from streammargin.errors import DataError, UsageError
+from streammargin.kernels.base import Kernel
+from streammargin.points import gram
+from streammargin.rows.blocks import Block, CSRBlock, DenseBlock, values_of
+from streammargin.solvers.expansion.matrices import check_symmetric
+from streammargin.solvers.problem import Problem
+from streammargin.solvers.proof.rounding import EPS
+from streammargin.solvers.roles import Shared, f8, of, state
+
+LARGEST_VALUE = 1e60
+NEARLY = 1e-7  # of the mean length of a row: a hard margin below this is given up
+
+
+@state
+class Measured:
+    """moments: of compiled/gram.py; largest: K(x, x) of any row."""
+
+    moments: Shared[f8] = of(sums.MOMENTS)
+    largest: Shared[f8] = of(1)
+
+    @property
+    def longest(self) -> float:
+        """The largest ||x||^2 of a row."""
+        return float(self.moments[sums.LONGEST])
+
+
+def given(problem: Problem) -> Kernel:
+    """The kernel as it was given."""
+    assert problem.kernel is not None
+    return problem.kernel
+
+
+def check_rows(problem: Problem) -> None:
+    """UsageError where rows are no matrix of values, and the kernel is precomputed."""
+    if not given(problem).of_numbers:
+        return
+    if problem.sparse:
+        raise UsageError("a precomputed kernel is a dense matrix, and these rows are sparse; give an array")
+    if problem.rows != problem.features:
+        raise UsageError(
+            f"`kernel=precomputed` takes the square matrix of all training rows, and this one is {problem.rows} x "
+            f"{problem.features}; give K(X, X)"
+        )
+
+
+def measure(problem: Problem, measured: Measured, block: Block, first: int) -> None:
+    """Add a block of the first read."""
+    if given(problem).of_numbers:
+        assert isinstance(block, DenseBlock)
+        check_symmetric(block.X[:, first : first + block.rows()], first)
+        return
+    squares, values = np.empty(block.rows()), values_of(block)
+    sums.squares_of(block._replace(bias=0.0), 0, block.rows(), squares)
+    values = values[block.indptr[0] : block.indptr[-1]] if isinstance(block, CSRBlock) else values.reshape(-1)
+    sums.add_moments(values, squares, measured.moments)
+
+
+def squares_of(problem: Problem, measured: Measured, block: Block, first: int) -> np.ndarray:
+    """K(x, x) of the rows of a block of a second read, of which the largest is kept."""
+    own = gram.diagonal(kernel_of(problem, measured), block, first)
+    measured.largest[0] = max(measured.largest[0], float(np.abs(own).max(initial=0.0)))
+    return own
+
+
+def kernel_of(problem: Problem, measured: Measured) -> Kernel:
+    """The kernel with numbers in place of words; known after the first read."""
+    rows, total, squares, _ = measured.moments.tolist()
+    count = max(1.0, rows * problem.features)
+    return given(problem).resolved(problem.features, max(0.0, squares / count - (total / count) ** 2))
+
+
+def largest_value(problem: Problem, measured: Measured) -> float:
+    """The largest |K(x, x)|, or a bound on it. DataError where values overflow."""
+    kernel, value = kernel_of(problem, measured), float(measured.largest[0])
+    if kernel.by_products:
+        squares = np.array([0.0, measured.longest])
+        with np.errstate(all="ignore"):
+            value = float(np.abs(kernel.of_products(squares.copy(), squares, squares)).max())
+    if not value <= LARGEST_VALUE:
+        raise DataError(
+            f"the kernel {kernel} has values of {value:.3g}, too large to compute with; use `scale=std`, or a "
+            "smaller gamma or weight"
+        )
+    return value
+
+
+def blur(problem: Problem, measured: Measured, terms: int) -> float:
+    """A bound on the rounding error of a score, for coefficients whose sizes add up to 1."""
+    value = largest_value(problem, measured)
+    of_value = kernel_of(problem, measured).blur(measured.longest, value, problem.features)
+    return EPS * (of_value + value * (terms + 8.0))
+
+
+def mean_norm(problem: Problem, measured: Measured) -> float:
+    """The mean length of a row in the space of the kernel, about."""
+    rows, _, squares, _ = measured.moments.tolist()
+    kernel = kernel_of(problem, measured)
+    if not kernel.by_products:
+        return math.sqrt(float(measured.largest[0]))
+    mean = np.array([squares / rows]) if rows else np.zeros(1)
+    return math.sqrt(max(0.0, float(kernel.of_products(mean.copy(), mean, mean)[0]))) if rows else 0.0
+
+
+def smallest_margin(problem: Problem, mean: float, rounding: float) -> float:
+    """The hard margin that is given up; mean: the mean length of a row, of which margins are often a small part."""
+    return max(min(problem.tol, NEARLY) * mean, rounding)

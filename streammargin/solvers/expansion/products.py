@@ -1,0 +1,56 @@
+"""Products of the Gram matrix with vectors of coefficients, from a cache of columns and from the rows."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from streammargin.kernels.base import Kernel
+from streammargin.points.expansion import take
+from streammargin.points.gram import Few
+from streammargin.rows.blocks import Block, DenseBlock
+from streammargin.solvers.expansion.columns import Columns
+
+TILE = 256  # columns that are computed at a time
+BATCH = 512  # columns of a unit that fills the cache
+NONE = np.empty(0, np.int64)
+
+
+def fill(columns: Columns) -> bool:
+    """Compute some of the first rows' columns, as many as there are slots; whether there were any left."""
+    held = int(np.count_nonzero(columns.held.rows >= 0))
+    more = np.arange(held, min(held + BATCH, columns.values.shape[0]))
+    if more.size:
+        columns.take_in(more, NONE, 0)
+    return more.size > 0
+
+
+def multiply(columns: Columns, block: Block, low: int, high: int, coefs: np.ndarray) -> np.ndarray:
+    """K coefs (m, r) for rows low .. high of all rows in memory, which lie on one side of those with a column.
+
+    coefs (n, r). A row with a column needs no other one, as K is symmetric.
+    """
+    values, held = columns.values, columns.values.shape[0]
+    if high <= held:
+        return values[low:high] @ coefs
+    out: np.ndarray = values[:, low:high].T @ coefs[:held]
+    others = held + np.flatnonzero(coefs[held:].any(axis=1))
+    for at in range(0, others.size, TILE):
+        some = others[at : at + TILE]
+        out += values_of_rows(columns.kernel, block, low, high, some, take(block, some)) @ coefs[some]
+    return out
+
+
+def values_of_rows(
+    kernel: Kernel, block: Block, low: int, high: int, numbers: np.ndarray, rows: Block | None
+) -> np.ndarray:  # fmt: skip
+    """K (m, s) in float64 of the rows low .. high of the block against these."""
+    found = np.empty((high - low, numbers.size))
+    Few(kernel, numbers, rows).values(block, low, high, found)
+    return found
+
+
+def multiply_stored(kernel: Kernel, block: Block, low: int, high: int, coefs: np.ndarray) -> np.ndarray:
+    """K coefs (m, r) for rows low .. high of a block of a precomputed matrix."""
+    assert isinstance(block, DenseBlock)
+    found: np.ndarray = block.X[low:high].astype(np.float64, copy=False) @ coefs
+    return found * kernel.weight

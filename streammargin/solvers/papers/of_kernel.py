@@ -1,0 +1,359 @@
+"""Methods of whole passes in the space of a kernel: one source for linear models and for expansions over the rows.
+
+A vector of such a method is sum_i c_i phi(x_i). It is kept as the coefficients c and the scores K c of all rows
+(space.py). So the method adds, weighs and measures vectors as it does in the space of columns. A row has the score that
+is known of it, and adding it to a vector adds to its coefficient. This is what a sparse row with a 1 in a column of its
+own does. The kernels of the linear form therefore visit the unit matrix: they find scores in place of weights, and
+add up coefficients in place of rows.
+
+A pass begins with these sums, at the weights of the method. Its read multiplies the Gram matrix by all vectors, so
+that the scores of every vector are exact; they certify the weights. The step of the method follows.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from copy import copy
+from functools import cache
+from typing import Any, ClassVar
+
+import numpy as np
+
+from streammargin.compiled import row_norms as norms
+from streammargin.compiled.margins import margins_block
+from streammargin.errors import Refusal
+from streammargin.points.before import Before
+from streammargin.points.expansion import Expansion, alone, take
+from streammargin.rows.blocks import Block, CSRBlock, DenseBlock, values_of
+from streammargin.rows.labels import numbered_from
+from streammargin.solvers.base import UNIT, PassReport, Share
+from streammargin.solvers.cache.rows import Kept, RowCache
+from streammargin.solvers.expansion.columns import Columns, Held
+from streammargin.solvers.expansion.matrices import TESTED, check_all_symmetric, matrix_of, negative, say_indefinite
+from streammargin.solvers.expansion.measured import (
+    Measured,
+    blur,
+    check_rows,
+    given,
+    kernel_of,
+    largest_value,
+    measure,
+    smallest_margin,
+    squares_of,
+)
+from streammargin.solvers.expansion.memory import Memory
+from streammargin.solvers.expansion.products import fill, multiply, multiply_stored
+from streammargin.solvers.papers.power import PowerIteration
+from streammargin.solvers.problem import Problem
+from streammargin.solvers.proof.kept import Kept as BestPass
+from streammargin.solvers.proof.rounding import EPS, mean_rounding
+from streammargin.solvers.proof.whole_pass import WholePass
+from streammargin.solvers.roles import Role, Scratch, W, entries, new, state, state_bytes, walk
+from streammargin.solvers.space import OF_KERNEL, Space
+from streammargin.solvers.state import labels_of
+from streammargin.solvers.visits import Visit
+
+LEAST_ROWS = 64  # of a unit
+ROWS = "rows"  # the piece of cached rows
+
+
+@state
+class Gram:
+    """What a method keeps of its kernel. rows: all rows, where they are in memory.
+
+    part: rows of the block that are done; seen: of all rows; tested: whether it is known if the kernel is indefinite.
+    coefs (n, vectors): of the current product. units: the unit matrix, a sparse row for each row.
+    """
+
+    measured: Measured
+    rows: RowCache
+    part: int = 0
+    seen: int = 0
+    tested: bool = False
+    indefinite: bool = False
+    columns: Scratch[Columns | None] = None
+    coefs: Scratch[np.ndarray | None] = None
+    units: Scratch[CSRBlock | None] = None
+
+
+@cache  # mypy takes no class for hashable
+def _with_gram(cls: Any) -> Any:
+    """The state of a method with its kernel's."""
+    made = dataclasses.make_dataclass(
+        f"{cls.__name__}OfKernel", [("gram", Gram)], bases=(cls,), slots=True, kw_only=True, eq=False
+    )
+    return made
+
+
+@cache
+def _joined(cls: Any, own: tuple[Any, ...]) -> Any:
+    return type(cls.__name__, (*own, cls), {"name": cls.name, "__module__": __name__})
+
+
+def in_kernel(method: WholePass[Any], *own: Any) -> WholePass[Any]:
+    """The same method with expansions for vectors; own: the classes that say what differs."""
+    made: WholePass[Any] = _joined(type(method), own)(**method.get_params())
+    return made
+
+
+class OfKernel(WholePass[Any]):
+    """What differs in the space of a kernel from the linear form, which is the next class."""
+
+    kernels: ClassVar[bool] = True
+    mapped: ClassVar[bool] = False
+    prologue: ClassVar[int] = 2
+    space: ClassVar[Space] = OF_KERNEL
+
+    def kind_of_state(self) -> type[Any]:
+        linear: Any = super().kind_of_state()
+        made: type[Any] = _with_gram(linear)
+        return made
+
+    def check(self, problem: Problem) -> None:
+        if problem.free and problem.hard:
+            raise Refusal(f"{self.called} finds margins without a constant", "leave `bias` out, or use `solver=smo`")
+        super().check(problem)
+        check_rows(problem)
+
+    def all_labels(self, problem: Problem) -> bool:
+        return True
+
+    # memory
+
+    def reserved_bytes(self, problem: Problem) -> int:
+        vectors = 4 * 8 * problem.count * problem.width  # copies of coefficients and of scores
+        if given(problem).of_numbers:
+            return super().reserved_bytes(problem) + vectors
+        beside = 0 if problem.resident else problem.size  # every row may have a coefficient: no plan without all rows
+        return super().reserved_bytes(problem) + vectors + self._memory(problem).bytes + beside
+
+    def _memory(self, problem: Problem) -> Memory:
+        whole = dataclasses.replace(problem, resident=True)
+        return Memory.of(whole, state_bytes(self.kind_of_state(), problem))
+
+    def look_work(self, problem: Problem) -> float:
+        return 2.0 * problem.rows
+
+    # prologue
+
+    def prologue_visit(self, problem: Problem, state: Any, index: int) -> Visit:
+        each = self.measure_block if index == 0 else self.norms_block
+        return Visit("prologue", each, leaves=False)
+
+    def measure_block(self, problem: Problem, state: Any, block: Block, first: int) -> None:
+        measure(problem, state.gram.measured, block, first)
+
+    def norms_block(self, problem: Problem, state: Any, block: Block, first: int) -> None:
+        squares = squares_of(problem, state.gram.measured, block, first)
+        state.gram.indefinite |= bool(squares.min(initial=0.0) < 0.0)
+        lengths = np.sqrt(np.abs(squares))
+        rows = DenseBlock(lengths[:, None], 0.0)
+        norms.row_norms(rows, numbered_from(first), labels_of(problem, state), 2.0, state.row_norms)
+
+    # a pass
+
+    def begin_pass(self, problem: Problem, state: Any, active: np.ndarray) -> None:
+        if state.number == 1:
+            largest_value(problem, state.gram.measured)
+        super().begin_pass(problem, state, active)
+        self.sum_rows(problem, state, active)
+
+    def sum_rows(self, problem: Problem, state: Any, active: np.ndarray) -> None:
+        """The sums of the linear form's read, from the scores that are known; then a product is begun."""
+        own = copy(state)
+        own.sums = copy(state.sums)
+        for entry in entries(type(state)):
+            if entry.kind == "array" and entry.role is Role.SHARED and entry.of.axes[1:] == (W,):
+                setattr(own, entry.name, _scores(getattr(state, entry.name)))
+        own.sums.pull = np.zeros((problem.count, problem.rows + 1))
+        linear: Any = super()
+        linear.run_block(problem, own, active, self._units(problem, state), 0)
+        state.sums.pull[:, 0::2] = own.sums.pull[:, :-1]
+        self.begin_product(state, self.vectors(state))
+
+    def vectors(self, state: Any) -> list[np.ndarray]:
+        """All vectors that move, as arrays (K, 2n)."""
+        found = [one for one in walk(state) if one[1].kind == "array" and one[1].of.axes[1:] == (W,)]
+        return [value for path, _, value in found if value.size and path != "best_w"]
+
+    def begin_product(self, state: Any, vectors: list[np.ndarray]) -> None:
+        gram = state.gram
+        gram.part, gram.seen, gram.coefs = 0, 0, None
+        for vector in vectors:
+            vector[..., 1::2] = 0.0
+
+    def visit(self, problem: Problem, state: Any, active: np.ndarray) -> Visit:
+        return super().visit(problem, state, active)._replace(lines=0)
+
+    def run_block(self, problem: Problem, state: Any, active: np.ndarray, block: Block, first: int) -> Share:
+        return self.product(problem, state, self.vectors, block, first)
+
+    def product(
+        self, problem: Problem, state: Any, of: Callable[[Any], list[np.ndarray]], block: Block, first: int
+    ) -> Share:
+        """One unit of the scores of these rows: by columns that are held, and by values that are computed again."""
+        gram, rows, vectors = state.gram, block.rows(), of(state)
+        kernel, block = kernel_of(problem, gram.measured), block._replace(bias=0.0)
+        if gram.coefs is None:
+            gram.coefs = np.concatenate([np.atleast_2d(one)[:, 0::2] for one in vectors]).T.copy()
+        if not gram.tested:
+            self._test(problem, gram, block, first)
+        low, columns = gram.part, None
+        if not kernel.of_numbers:
+            columns = self._columns(problem, gram, block)
+            if fill(columns):
+                return 0.0
+        held = 0 if columns is None else columns.values.shape[0]
+        each = gram.coefs.size if low < held or columns is None else gram.coefs.size + _width(block) * (rows - held)
+        high = min(held if low < held else rows, low + max(LEAST_ROWS, int(UNIT / (2.0 * each))))
+        if columns is None:
+            found = multiply_stored(kernel, block, low, high, gram.coefs)
+        else:
+            found = multiply(columns, block, low, high, gram.coefs)
+        at = slice(2 * (first + low) + 1, 2 * (first + high), 2)
+        for vector, scores in zip(vectors, np.split(found.T, len(vectors)), strict=True):
+            vector[..., at] = scores if vector.ndim > 1 else scores[0]
+        state.multiplications += 2.0 * each * (high - low)
+        gram.seen += high - low
+        gram.part = high if high < rows else 0
+        return high / rows if high < rows else None
+
+    def _columns(self, problem: Problem, gram: Gram, block: Block) -> Columns:
+        """The cache of columns of all rows in memory, in float64."""
+        if gram.columns is None:
+            own, numbers = alone(block), np.arange(problem.rows)
+            gram.rows.pieces[ROWS] = Kept(numbers, own)
+            slots = self._memory(problem).slots(problem.rows, 8)
+            kernel = kernel_of(problem, gram.measured)
+            gram.columns = Columns(new(Held, problem), kernel, own, numbers, slots, np.float64)
+        return gram.columns
+
+    def _test(self, problem: Problem, gram: Gram, block: Block, first: int) -> None:
+        """Whether the kernel is symmetric, and has no eigenvalue below 0, as far as this block tells."""
+        kernel = kernel_of(problem, gram.measured)
+        if kernel.of_numbers and problem.resident:
+            assert isinstance(block, DenseBlock)
+            check_all_symmetric(block.X)
+        gram.tested = True
+        if not kernel.definite:
+            some = np.arange(0, block.rows(), -(-block.rows() // TESTED))
+            gram.indefinite |= negative(matrix_of(kernel, some, first, block))
+        if gram.indefinite:
+            say_indefinite(kernel)
+
+    def _units(self, problem: Problem, state: Any) -> CSRBlock:
+        if state.gram.units is None:
+            n = problem.rows
+            state.gram.units = CSRBlock(np.ones(n), np.arange(n, dtype=np.uint32), np.arange(n + 1), n, 0.0)
+        units: CSRBlock = state.gram.units
+        return units
+
+    # certificates
+
+    def complete(self, problem: Problem, state: Any) -> bool:
+        return bool(state.gram.seen == problem.rows)
+
+    def report(
+        self, problem: Problem, state: Any, w: np.ndarray, smallest: np.ndarray, upper: np.ndarray,
+        mistakes: np.ndarray, wrong: np.ndarray | None = None,
+    ) -> PassReport:  # fmt: skip
+        if self.complete(problem, state):
+            smallest, mistakes, counted = self._look(problem, state, w)
+            wrong = None if wrong is None else counted
+        if state.gram.indefinite:
+            upper = np.full(problem.groups, math.inf)
+        return super().report(problem, state, w, smallest, upper, mistakes, wrong)
+
+    def _look(self, problem: Problem, state: Any, w: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(smallest margins (groups,), mistakes (groups,), wrong (1,)) of w (K, 2n), by its scores."""
+        K, lines = problem.count, 2 * problem.count
+        smallest, mistakes, wrong = np.full(K, math.inf), np.zeros(K, np.int64), np.zeros(1, np.int64)
+        heaps = np.zeros((lines, 0)), np.zeros((lines, 0), np.int64), np.zeros(lines, np.int64)
+        rows = self._units(problem, state), numbered_from(0), labels_of(problem, state)
+        margins_block(*rows, problem.joint, _scores(w), smallest, mistakes, wrong, *heaps)
+        return problem.by_group(smallest).min(axis=1), problem.by_group(mistakes).sum(axis=1), wrong
+
+    def lower(self, problem: Problem, state: Any, w: np.ndarray, smallest: np.ndarray) -> np.ndarray:
+        unit, masses = self._unit(problem, state), problem.by_group(np.abs(w[:, 0::2]).sum(axis=1))
+        off = unit * (2.0 if problem.joint else 1.0) * masses.max(axis=1) + 4.0 * EPS * np.abs(smallest)
+        sure, squares, blurs = smallest - off, self.sizes(problem, w) ** 2, unit * (masses * masses).sum(axis=1)
+        lengths = np.sqrt(np.maximum(squares + np.where(sure > 0.0, blurs, -blurs), 0.0))
+        found = np.full(problem.groups, -math.inf)
+        np.divide(sure, lengths, out=found, where=lengths > 0.0)
+        return found - 4.0 * EPS * np.abs(found)
+
+    def rounded_up(self, problem: Problem, state: Any, upper: np.ndarray) -> np.ndarray:
+        unit = self._unit(problem, state) * (4.0 if problem.joint else 1.0)  # of a joint margin rows have two lines
+        found: np.ndarray = np.sqrt(upper**2 + unit)
+        return found + mean_rounding(self.terms(problem, state), self._longest(problem, state))
+
+    def _unit(self, problem: Problem, state: Any) -> float:
+        """A bound on the error of a score, and of a squared length, for coefficients whose sizes add up to 1."""
+        return 2.0 * blur(problem, state.gram.measured, problem.rows)
+
+    def smallest_margin(self, problem: Problem, state: Any) -> float:
+        return smallest_margin(problem, self.mean_norm(problem, state), self.rounding(problem, state))
+
+    # what is found
+
+    def point(self, problem: Problem, state: Any, column: float, proven: bool, kept: BestPass | None = None) -> Any:
+        coefs = (self.certified(problem, state) if proven else self.weights(problem, state))[:, 0::2]
+        kernel, numbers = kernel_of(problem, state.gram.measured), np.flatnonzero(coefs.any(axis=0))
+        all_rows = state.gram.rows.pieces.get(ROWS)
+        if kernel.of_numbers:
+            rows: Block = DenseBlock(np.empty((numbers.size, 0)), 0.0)
+        elif all_rows is None:
+            numbers, rows = numbers[:0], DenseBlock(np.empty((0, problem.features)), 0.0)
+        else:
+            rows = take(all_rows.rows, numbers)
+        coef = np.ascontiguousarray(coefs[:, numbers])
+        return Expansion(kernel, coef, np.zeros(problem.count), numbers, rows, Before(problem.features))
+
+
+class FromZero(OfKernel):
+    """A method whose prologue is an iteration at w = 0."""
+
+    prologue: ClassVar[int] = 3
+
+    def prologue_visit(self, problem: Problem, state: Any, index: int) -> Visit:
+        if index != 2:
+            return super().prologue_visit(problem, state, index)
+        every = np.arange(problem.groups)
+        return Visit("prologue", self.run_block, (every,), alone=True, begin=self.sum_rows)
+
+
+class PowerOfKernel(OfKernel, PowerIteration[Any]):
+    """The power iteration: A^T A times sum_i c_i y_i phi(x_i) has the scores of the rows for coefficients."""
+
+    def prologue_visit(self, problem: Problem, state: Any, index: int) -> Visit:
+        if index < self.prologue:
+            return super().prologue_visit(problem, state, index)
+        begin = self.draw if index == self.prologue else self.turn
+        return Visit("prologue", self.multiply_product, (), alone=True, begin=begin)
+
+    def draw(self, problem: Problem, state: Any) -> None:
+        there = state.labels.present(slice(0, problem.rows))
+        state.product[0::2] = there * np.random.default_rng(problem.seed).standard_normal(problem.rows)
+        self.begin_product(state, [state.product])
+
+    def turn(self, problem: Problem, state: Any) -> None:
+        super().turn(problem, state)
+        there = state.labels.present(slice(0, problem.rows))
+        state.product[0::2] = there * state.direction[1::2]
+        self.begin_product(state, [state.product])
+
+    def multiply_product(self, problem: Problem, state: Any, block: Block, first: int) -> Share:
+        return self.product(problem, state, lambda one: [one.product], block, first)
+
+
+def _scores(vectors: np.ndarray) -> np.ndarray:
+    """The scores (K, n + 1) of vectors (K, 2n), as the weights of the unit matrix."""
+    found = np.zeros((len(vectors), vectors.shape[1] // 2 + 1))
+    found[:, :-1] = vectors[:, 1::2]
+    return found
+
+
+def _width(block: Block) -> float:
+    return max(1.0, values_of(block).size / block.rows())

@@ -1,0 +1,214 @@
+"""The papers' methods in the space of a kernel: against the linear forms, loops over the matrix, and the optimum."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from conftest import write_h5
+from reference import kernel_papers, machines
+from reference.datasets import as_form
+from reference.sources import CountingSource
+
+import streammargin as sm
+from streammargin.kernels import make_kernel
+from streammargin.points.expansion import take
+from streammargin.rows.blocks import DenseBlock
+from streammargin.solvers.expansion.columns import Columns, Held
+from streammargin.solvers.expansion.products import fill, multiply
+from streammargin.verification import verify
+
+RANDOM = np.random.default_rng(0)
+X = RANDOM.standard_normal((80, 4))
+Y = np.where(X[:, 0] * X[:, 1] > 0.0, 1, -1)
+Y3 = np.argmax(X[:, :3], axis=1)
+K = machines.matrix("rbf:0.3", X, X)
+METHODS = (
+    "dual-momentum", "normalized-gd", "normalized-gd:step=sqrt", "gd", "batch-perceptron",
+    "batch-perceptron:average=no", "diagonal", "inertial-diagonal", "inertial-diagonal:gamma=fixed,restarts=no",
+)  # fmt: skip
+FIGURES = ("margin_lower", "margin_upper", "mistakes")
+
+
+def roots(matrix):
+    """Rows whose products are the matrix."""
+    values, vectors = np.linalg.eigh(matrix)
+    return vectors * np.sqrt(np.maximum(values, 0.0))
+
+
+def curve(data, passes=20, **options):
+    """The certified figures (passes, 3) of all passes but the first, and the result."""
+    result = sm.train(data, **{"C": math.inf, "tol": 1e-12, "passes": passes} | options)
+    told = [event for event in result.history if event["event"] == "certificate"]
+    assert [event["pass"] for event in told] == list(range(1, passes + 1))
+    return np.array([[event[name] for name in FIGURES] for event in told])[1:], result
+
+
+@pytest.mark.parametrize("form", ["dense", "csr"])
+@pytest.mark.parametrize("method", METHODS)
+def test_each_pass_has_the_figures_of_the_linear_form(method, form):
+    rows = as_form(X + 2.0 * Y[:, None], form)
+    linear, of_weights = curve((rows, Y), solver=method, bias=0)
+    found, result = curve((rows, Y), solver=method, kernel="linear")
+    # a power iteration begins at another vector
+    assert found == pytest.approx(linear, rel=1e-9 if "fixed" not in method else 0.05)
+    if "fixed" not in method:
+        w = result.model.answer.coef @ (X + 2.0 * Y[:, None])[result.model.answer.numbers]
+        assert w == pytest.approx(of_weights.model.coef_, rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("loss", ["exponential", "logistic"])
+@pytest.mark.parametrize("method", ["dual-momentum", "gd"])
+def test_a_joint_margin_is_that_of_rows_with_these_products(method, loss):
+    options = {"solver": method, "loss": loss, "multiclass": "joint", "passes": 40}
+    linear, _ = curve((roots(K), Y3), bias=0, **options)
+    found, _ = curve((X, Y3), kernel="rbf:0.3", **options)
+    assert found == pytest.approx(linear, rel=1e-6 if (method, loss) != ("gd", "logistic") else 0.05)
+
+
+@pytest.mark.parametrize("method", ["dual-momentum", "normalized-gd:step=sqrt", "batch-perceptron"])
+def test_iterates_are_those_of_the_paper_on_the_matrix(method):
+    twin = getattr(kernel_papers, method.partition(":")[0].replace("-", "_"))(K, Y, 29)
+    lower, upper = -math.inf, math.inf
+    found, _ = curve((X, Y), solver=method, kernel="rbf:0.3", passes=30)
+    for (c, bound), figures in zip(list(twin)[1:], found, strict=False):
+        lower = max(lower, float(np.min(Y * (K @ c)) / kernel_papers.lengths(K, c)))
+        upper = min(upper, float(bound))
+        assert figures[0] >= lower - 1e-9 and figures[1] <= upper * (1 + 1e-9)
+    assert figures[0] == pytest.approx(lower, rel=1e-6)
+
+
+@pytest.mark.parametrize("inertia", [None, 3.0])
+def test_diagonal_descent_on_4_17(inertia):
+    """The step is 1 / (1.1 ||K||), as a power iteration of 8 products finds it."""
+    method = "diagonal:gamma=fixed" if inertia is None else "inertial-diagonal:gamma=fixed,restarts=no"
+    found, _ = curve((X, Y), solver=method, kernel="rbf:0.3", passes=60)
+    v = np.random.default_rng(0).standard_normal(len(Y))
+    for _ in range(7):
+        before, v = kernel_papers.lengths(K, v), K @ v
+        largest, v = kernel_papers.lengths(K, v) / before, v / np.abs(v).max()
+    assert 0.9 < largest / np.linalg.eigvalsh(K)[-1] <= 1.0
+    twin = list(kernel_papers.descend(K, Y, 59, 1.0 / (1.1 * largest), inertia))
+    for pair, figures in zip(twin, found, strict=True):
+        margin, bound = np.min(Y * (K @ pair[0])) / kernel_papers.lengths(K, pair[0]), pair[1]
+        assert figures[0] >= margin - 1e-9 and figures[1] <= bound * (1 + 1e-9)
+    best = max(np.min(Y * (K @ c)) / kernel_papers.lengths(K, c) for c, _ in twin)
+    assert found[-1, 0] == pytest.approx(best, rel=1e-6) and found[-1, 1] == pytest.approx(bound, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    "method, tol", [("dual-momentum", 0.02), ("inertial-diagonal", 1e-3), ("batch-perceptron", 0.2)]
+)
+def test_they_come_to_the_largest_margin(method, tol):
+    best = sm.train((X, Y), kernel="rbf:0.3", C=math.inf, tol=1e-6).certificate
+    result = sm.train((X, Y), kernel="rbf:0.3", solver=method, tol=tol, passes=3000)
+    found = result.certificate
+    assert result.converged and found.mistakes == 0 and found.margin_gap <= tol
+    assert (1 - tol) * best.margin_lower <= found.margin_lower <= best.margin_upper <= found.margin_upper * (1 + 1e-9)
+    scores = Y * result.model.decision_function(X)
+    c = np.zeros(len(Y))
+    c[result.model.answer.numbers] = result.model.answer.coef[0]
+    assert scores.min() / kernel_papers.lengths(K, c) == pytest.approx(found.margin_lower, rel=1e-6)
+
+
+def test_several_classes_are_verified(tmp_path):
+    data = write_h5(tmp_path / "a.h5", X, Y3)
+    for number, options in enumerate(({"multiclass": "joint"}, {"solver": "inertial-diagonal"})):
+        result = sm.train(data, kernel="rbf:0.3", C=math.inf, tol=0.05, passes=2000, **options)
+        assert result.converged and result.certificate.mistakes == 0
+        result.model.save(str(tmp_path / f"{number}.npz"))
+        assert not [check for check in verify(tmp_path / f"{number}.npz", data) if check.agrees is False]
+    assert result.model.header["solver"].startswith("inertial-diagonal")
+
+
+@pytest.mark.parametrize("form", ["dense", "csr"])
+@pytest.mark.parametrize("slots", [1, 30, 80])
+def test_products_do_not_depend_on_how_many_columns_are_held(slots, form):
+    from streammargin.sources.arrays import ArraySource
+
+    block = ArraySource(as_form(X, form)).whole()
+    columns = Columns(Held(**held()), make_kernel("rbf:0.3"), block, np.arange(80), slots, np.float64)
+    while fill(columns):
+        pass
+    coefs = RANDOM.standard_normal((80, 3)) * (RANDOM.random((80, 1)) < 0.5)
+    found = np.concatenate(
+        [multiply(columns, block, *ends, coefs) for ends in ((0, slots), (slots, 80)) if ends[0] < 80]
+    )
+    assert found == pytest.approx(K @ coefs, abs=1e-12)
+    assert isinstance(take(block, np.arange(2)), type(block)) and (form == "csr") != isinstance(block, DenseBlock)
+
+
+def held():
+    empty = np.empty(0, np.int64)
+    return {"rows": empty, "batch": empty, "used": empty, "batches": np.empty((2, 0), np.int64)}
+
+
+@pytest.mark.parametrize("method", ["dual-momentum", "batch-perceptron", "inertial-diagonal:gamma=fixed"])
+def test_a_matrix_on_disk_is_read_once_a_pass(method, tmp_path):
+    source = CountingSource(K, Y, [0, 30, 60, 80])
+    found, result = curve(source, solver=method, kernel="precomputed", passes=12)
+    whole, _ = curve((K, Y), solver=method, kernel="precomputed", passes=12)
+    assert found == pytest.approx(whole, rel=1e-9)
+    reads = 12 + 2 + ("diagonal" not in method) + 8 * ("fixed" in method)
+    assert set(source.reads.values()) == {reads}
+    first = sm.train(source, solver=method, kernel="precomputed", tol=1e-12, passes=5, checkpoint=str(tmp_path))
+    again = sm.train(source, solver=method, kernel="precomputed", tol=1e-12, passes=12, checkpoint=str(tmp_path))
+    assert first.passes == 5 and again.passes == 12
+    assert np.array_equal(again.model.answer.coef, result.model.answer.coef)
+
+
+@pytest.mark.parametrize("form", ["dense", "csr"])
+@pytest.mark.parametrize("method", ["dual-momentum", "batch-perceptron", "diagonal"])
+def test_a_stop_goes_on_to_the_same_bits(method, form, tmp_path):
+    data = write_h5(tmp_path / "a.h5", X if form == "dense" else sp.csr_array(X), Y)
+    options = {"kernel": "rbf:scale", "solver": method, "tol": 1e-12}
+    straight = sm.train(data, passes=17, **options)
+    sm.train(data, passes=9, checkpoint=str(tmp_path / "c"), **options)
+    again = sm.train(data, passes=17, checkpoint=str(tmp_path / "c"), **options)
+    ended = sm.train(data, passes=17, checkpoint=str(tmp_path / "c"), **options)  # without a read
+    for result in (again, ended):
+        for name, array in straight.model.answer.arrays().items():
+            assert np.array_equal(result.model.answer.arrays()[name], array), name
+
+
+def test_all_rows_must_fit(tmp_path):
+    rows = RANDOM.standard_normal((20000, 100)).astype(np.float32)
+    data = write_h5(tmp_path / "a.h5", rows, np.where(rows[:, 0] > 0, 1, -1))
+    with pytest.raises(sm.UsageError, match="the smallest plan needs"):
+        sm.train(data, kernel="rbf", solver="dual-momentum", memory="20M")
+
+
+def test_that_nothing_separates():
+    rows, y = np.vstack([X, X[:1]]), np.append(Y, -Y[0])
+    result = sm.train((rows, y), kernel="rbf:0.3", solver="batch-perceptron")
+    assert result.reason in ("small_margin", "not_separable") and not result.converged
+    result = sm.train((rows[[0, -1]], y[[0, -1]]), kernel="rbf:0.3", solver="dual-momentum")
+    assert result.reason == "not_separable" and result.certificate.margin_upper < 1e-6
+
+
+def test_an_indefinite_kernel_is_found(caplog):
+    result = sm.train((X, Y), kernel="sigmoid:0.3,coef0=-1", solver="diagonal", passes=5)
+    assert "not positive semidefinite" in caplog.text
+    assert not result.converged and math.isinf(result.certificate.margin_upper)
+
+
+@pytest.mark.parametrize(
+    "options, text",
+    [
+        ({"bias": "free"}, "diagonal finds margins without a constant"),
+        ({"C": 1.0}, "without a constant|the maximum margin only"),
+        ({"solver": "homotopic"}, "homotopic finds linear models"),
+        ({"kernel": "precomputed"}, "takes the square matrix"),
+        ({"multiclass": "joint"}, "does not find one hard margin of all classes"),
+    ],
+)
+def test_what_it_refuses(options, text):
+    with pytest.raises(sm.UsageError, match=text):
+        sm.train((X, Y3 if "multiclass" in options else Y), **{"kernel": "rbf", "solver": "diagonal"} | options)
+
+
+def test_scaled_rows_are_those_of_scaled_columns():
+    rows = X * [1.0, 10.0, 100.0, 0.1] + [0.0, 5.0, 0.0, 1.0]
+    ways = ((rows, "std"), ((rows - rows.mean(axis=0)) / rows.std(axis=0), "none"))
+    one, other = (sm.train((X, Y), kernel="rbf", solver="diagonal", scale=scale, passes=30) for X, scale in ways)
+    assert one.model.decision_function(rows) == pytest.approx(other.model.decision_function(ways[1][0]), rel=1e-6)

@@ -12,7 +12,7 @@ import secrets
 import shutil
 import stat
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from streammargin.errors import DataError, InputMissingError, OutputError, ReadWriteError, StreamMarginError, UsageError
@@ -160,6 +160,11 @@ def same_file(one: str, other: str) -> bool:
         return os.path.samefile(one, other)
     except OSError:
         return os.path.realpath(one) == os.path.realpath(other)
+
+
+def stamp(paths: Iterable[str]) -> str:
+    """A text that changes with these files: sizes, times and inodes."""
+    return " ".join(f"{each.st_size} {each.st_mtime_ns} {each.st_ino}" for each in map(os.stat, paths))
 
 
 def short_reason(error: BaseException) -> str:

@@ -31,6 +31,7 @@ from streammargin.sources.arrays import ArraySource
 from streammargin.sources.checks import check_block
 from streammargin.sources.labels import census
 from streammargin.sources.names import check_same
+from streammargin.sources.open import parts_of
 
 
 def streaming_solvers() -> list[str]:
@@ -227,10 +228,9 @@ def learn_stream(
     reason, waited, asked = "passes", 0.0, started
     for batch in batches:
         waited += time.perf_counter() - asked
-        X, y, weights = _parts(batch, learner.batches)
-        if not _is_empty(X):
+        if (parts := parts_of(batch, learner.batches)) is not None:
             first = not learner.batches
-            learner.learn(X, y, weights, None if max_rows is None else max_rows - learner.rows)
+            learner.learn(*parts, None if max_rows is None else max_rows - learner.rows)
             if first:
                 history.publish(announce())
             history.progress({"event": "batch", "batch": learner.batches, "rows": learner.rows,
@@ -255,15 +255,3 @@ def learn_stream(
         }
     )  # fmt: skip
     return reason, seconds
-
-
-def _parts(batch: Any, number: int) -> tuple[Any, Any, Any]:
-    if not isinstance(batch, (tuple, list)) or len(batch) not in (2, 3):
-        raise UsageError(f"batch {number} must be (X, y) or (X, y, sample_weight), not {type(batch).__name__}")
-    return batch[0], batch[1], batch[2] if len(batch) == 3 else None
-
-
-def _is_empty(X: Any) -> bool:
-    """Whether X is an array without rows; other types are refused elsewhere."""
-    shape = getattr(X, "shape", None)
-    return isinstance(shape, tuple) and shape[:1] == (0,)

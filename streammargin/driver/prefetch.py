@@ -5,14 +5,13 @@ from __future__ import annotations
 import copy
 import queue
 import threading
-import time
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from streammargin.compiled.jit import compile_seconds
 from streammargin.driver.labels import NO_ROWS, LabelReader
+from streammargin.driver.stopwatch import Stopwatch
 from streammargin.rows.blocks import Block, DenseBlock, part
 from streammargin.rows.labels import RowLabels
 from streammargin.sources.base import Buffer, Source
@@ -37,17 +36,6 @@ class ReadCounts:
     read_seconds: float = 0.0
     wait_seconds: float = 0.0
     bytes_read: int = 0
-
-
-class _Watch:
-    """Measures seconds from now on, without those of compiling."""
-
-    def __init__(self) -> None:
-        self._started, self._compiled = time.perf_counter(), compile_seconds()
-
-    def seconds(self) -> float:
-        """Seconds so far. A kernel that another thread had begun to compile counts as compiled since."""
-        return max(0.0, time.perf_counter() - self._started - (compile_seconds() - self._compiled))
 
 
 class BlockReader:
@@ -110,11 +98,11 @@ class BlockReader:
         self._buffers, self._kept = [], None
 
     def _fill(self, index: int, buffer: Buffer) -> tuple[Block, RowLabels]:
-        watch = _Watch()
+        watch = Stopwatch()
         start, stop = int(self.bounds[index]), int(self.bounds[index + 1])
         block = check_block(self.source, self.source.read(start, stop, buffer), start)
         labels = self._labels(start, stop)
-        self.counts.read_seconds += watch.seconds()
+        self.counts.read_seconds += watch.computing()
         self.counts.bytes_read += _block_bytes(block)
         return block, labels
 
@@ -173,9 +161,9 @@ class BlockReader:
             for now in groups:
                 group, used = [], []
                 for _ in now:
-                    watch = _Watch()
+                    watch = Stopwatch()
                     index, buffer, block, labels, error = filled.get()
-                    self.counts.wait_seconds += watch.seconds()
+                    self.counts.wait_seconds += watch.computing()
                     if error is not None:
                         raise error
                     group.append((int(self.bounds[index]), int(self.bounds[index + 1]), block, labels))

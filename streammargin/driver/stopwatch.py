@@ -19,3 +19,8 @@ class Stopwatch:
             "seconds": time.perf_counter() - self._started,
             "compile_seconds": compile_seconds() - self._compiled,
         }
+
+    def computing(self) -> float:
+        """Seconds without those of compiling. A kernel that another thread had begun to compile counts as compiled."""
+        seconds, compiling = self.read().values()
+        return max(0.0, seconds - compiling)

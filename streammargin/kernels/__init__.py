@@ -41,16 +41,7 @@ def _load() -> dict[str, type[Kernel]]:
 
 KERNELS = _load()
 FAMILY = Kernels("kernel", "kernels", Kernel, KERNELS, PEERS)  # type: ignore[type-abstract]
-
-
-def make_kernel(value: object) -> Kernel:
-    """The kernel of a word, or an object, checked. Raises UsageError."""
-    return FAMILY.of(value)
-
-
-def known_kernel(word: str) -> Kernel:
-    """The kernel of a saved word: ours, of a package, or of a class of yours that was imported. Raises UsageError."""
-    return FAMILY.known(word)
+make_kernel, known_kernel = FAMILY.of, FAMILY.known  # of a word that is given, or saved
 
 
 def __getattr__(name: str) -> Any:

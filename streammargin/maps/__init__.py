@@ -29,21 +29,12 @@ def _load() -> dict[str, type[Map]]:
 
 MAPS = _load()
 FAMILY = Family("map", "maps", Map, MAPS, PEERS)  # type: ignore[type-abstract]
-
-
-def make_map(value: object) -> Map:
-    """The map of a word, or an object, checked. Raises UsageError."""
-    return FAMILY.of(value)
-
-
-def known_map(word: str) -> Map:
-    """The map of a saved word: ours, of a package, or of a class of yours that was imported. Raises UsageError."""
-    return FAMILY.known(word)
+make_map = FAMILY.of
 
 
 def fitted_of(arrays: Mapping[str, np.ndarray]) -> Fitted:
-    """The map of a model file, with what it learned. ValueError where that is damaged, UsageError as `known_map`."""
-    return restored(known_map(str(arrays["map"])), str(arrays["dtype"]), arrays)
+    """The map of a model file, with what it learned. ValueError where that is damaged, UsageError, if unknown."""
+    return restored(FAMILY.known(str(arrays["map"])), str(arrays["dtype"]), arrays)
 
 
 def __getattr__(name: str) -> Any:

@@ -7,7 +7,7 @@ import importlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from importlib import metadata
-from typing import Protocol, TypeAlias, TypeGuard
+from typing import Any, Protocol, TypeAlias, TypeGuard
 
 from streammargin.errors import DataError, InputMissingError, StreamMarginError, UsageError
 from streammargin.files import as_path, check_input
@@ -136,6 +136,16 @@ def is_shards(data: object) -> TypeGuard[Sequence[Path]]:
 def _is_batch(part: object) -> bool:
     """Whether this is (X, y) or (X, y, weights) with two-dimensional X."""
     return isinstance(part, (tuple, list)) and len(part) in (2, 3) and _dimensions(part[0]) == 2
+
+
+def parts_of(batch: Any, number: int) -> tuple[Any, Any, Any] | None:
+    """(X, y, weights or None) of a batch of a stream; None if X has no rows. UsageError for other objects."""
+    if not isinstance(batch, (tuple, list)) or len(batch) not in (2, 3):
+        raise UsageError(f"batch {number} must be (X, y) or (X, y, sample_weight), not {type(batch).__name__}")
+    shape = getattr(batch[0], "shape", None)
+    if isinstance(shape, tuple) and shape[:1] == (0,):
+        return None
+    return batch[0], batch[1], batch[2] if len(batch) == 3 else None
 
 
 def _dimensions(array: object) -> int:

@@ -17,7 +17,7 @@ from streammargin.sources.hdf5.write import writing
 from streammargin.sources.label_column import LabelColumn
 from streammargin.sources.labels import class_values, number_rows
 from streammargin.sources.names import check_same, listed
-from streammargin.sources.open import is_stream
+from streammargin.sources.open import is_stream, parts_of
 from streammargin.wording import shown
 
 
@@ -85,12 +85,8 @@ def _batches(batches: Any) -> Iterator[ArraySource]:
             return
         except Exception as error:
             raise _OfTheIterable("the iterable failed") from error
-        if not isinstance(batch, (tuple, list)) or len(batch) not in (2, 3):
-            raise UsageError(f"batch {number} must be (X, y) or (X, y, sample_weight), not {type(batch).__name__}")
-        shape = getattr(batch[0], "shape", None)
-        if not (isinstance(shape, tuple) and shape[:1] == (0,)):
-            weight = batch[2] if len(batch) == 3 else None
-            yield ArraySource(batch[0], batch[1], weight, f"batch {number}")
+        if (parts := parts_of(batch, number)) is not None:
+            yield ArraySource(*parts, f"batch {number}")
         number += 1
 
 

@@ -11,7 +11,7 @@ import h5py
 import numpy as np
 
 from streammargin.errors import DataError, ReadWriteError, StreamMarginError
-from streammargin.files import replacing
+from streammargin.files import replacing, short_reason
 from streammargin.sources.batch import Batch
 from streammargin.sources.hdf5.appender import Appender
 from streammargin.sources.hdf5.label_writers import LabelWriter, SpeltWriter
@@ -139,14 +139,8 @@ def filling(
     except (OSError, RuntimeError) as error:
         if isinstance(error, StreamMarginError):
             raise
-        raise ReadWriteError(f"cannot write {path} ({_short(error)}); free some space") from error
+        raise ReadWriteError(f"cannot write {path} ({short_reason(error)}); free some space") from error
     finally:
         if file is not None:
             with contextlib.suppress(Exception):  # on a full disk, closing fails too
                 file.close()
-
-
-def _short(error: Exception) -> str:
-    text = str(error)
-    start = text.find("error message = '")
-    return text[start + 17 :].split("'")[0] if start >= 0 else text

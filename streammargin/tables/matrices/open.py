@@ -9,6 +9,7 @@ from dataclasses import replace
 from itertools import chain
 
 from streammargin.errors import DataError, InputMissingError
+from streammargin.files import stamp
 from streammargin.sources.names import check_same
 from streammargin.tables.formats import MARKET, MATRICES, format_of, is_pipe, piped
 from streammargin.tables.matrices import market
@@ -58,6 +59,4 @@ def fingerprint(paths: Sequence[str]) -> str:
     missing = [path for path in paths if not os.path.exists(path)]
     if missing:
         raise InputMissingError(f"{missing[0]}: no such file")
-    files = [name for path in paths for name in ([path, *market.names_beside(path).values()])]
-    found = [os.stat(name) for name in files]
-    return " ".join(f"{each.st_size} {each.st_mtime_ns} {each.st_ino}" for each in found)
+    return stamp(name for path in paths for name in (path, *market.names_beside(path).values()))

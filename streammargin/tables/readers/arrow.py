@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from streammargin.errors import DataError, InputMissingError, StreamMarginError, UsageError
+from streammargin.files import stamp
 from streammargin.sizes import format_size
 from streammargin.tables.formats import is_query
 from streammargin.tables.readers.base import Reader
@@ -83,8 +84,7 @@ class Batches(Reader):
         return self._paths
 
     def fingerprint(self) -> str:
-        found = [os.stat(path) for path in self._paths]
-        return " ".join(f"{each.st_size} {each.st_mtime_ns} {each.st_ino}" for each in found)
+        return stamp(self._paths)
 
 
 def _worded(batch: pa.RecordBatch, words: frozenset[str]) -> pa.RecordBatch:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import csv
 import io
-import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -17,6 +16,7 @@ import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
 
 from streammargin.errors import DataError
+from streammargin.files import stamp
 from streammargin.tables.readers.base import Reader
 from streammargin.tables.readers.room import Room
 from streammargin.tables.stage import writes
@@ -174,10 +174,7 @@ class Delimited(Reader):
         return [self.path] if self._text is None else []
 
     def fingerprint(self) -> str:
-        if self._text is not None:
-            return ""
-        found = os.stat(self.path)
-        return f"{found.st_size} {found.st_mtime_ns} {found.st_ino}"
+        return stamp(self.files())
 
 
 @contextlib.contextmanager

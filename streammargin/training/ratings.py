@@ -34,9 +34,10 @@ from streammargin.solvers.registry import make_solver
 from streammargin.sources.base import Source
 from streammargin.tables.ratings.entries import Entries
 from streammargin.tables.ratings.sorted import Ratings, held_out, rated
+from streammargin.training.fitting import plan_of
 from streammargin.training.identity import _digest
 from streammargin.training.job import Job
-from streammargin.training.prepare import plan_of, watch
+from streammargin.training.prepare import watch
 from streammargin.training.rows import Given
 from streammargin.workers import Workers
 

@@ -30,7 +30,8 @@ from streammargin.solvers.roles import new
 from streammargin.solvers.state import State
 from streammargin.sources.base import Buffer, Source
 from streammargin.sources.open import open_source
-from streammargin.training import prepare as preparing
+from streammargin.training import fitting
+from streammargin.training.prepare import prepare
 from streammargin.workers import ALONE
 
 ROWS = 240
@@ -57,7 +58,7 @@ def write(path, labels, rows=slice(None), **more):
 @pytest.fixture
 def blocks(monkeypatch):
     """Trainings read these blocks, out of core, whatever the budget."""
-    monkeypatch.setattr(preparing, "make_plan", lambda rows, *more: Plan(BOUNDS, 4, 0, resident=False))
+    monkeypatch.setattr(fitting, "make_plan", lambda rows, *more: Plan(BOUNDS, 4, 0, resident=False))
 
 
 @pytest.fixture
@@ -280,7 +281,7 @@ def test_rows_are_in_memory_only_if_their_labels_are_too():
     labels = SlicedLabels(source, source.labels_as(np.asarray), NONE, Repeated(10**6, np.ones(2)))
     problem = replace(problem_of(np.zeros((2, 8)), np.float32), rows=10**6)
     for budget, resident in ((32 * 10**6 + (24 << 20), True), (32 * 10**6 + (18 << 20), False)):
-        found, plan = preparing.plan_of(source, method, problem, labels, budget, 0)
+        found, plan = fitting.plan_of(source, method, problem, labels, budget, 0)
         assert (found.resident, plan.resident) == (resident, resident)
         assert plan.memory_bytes <= budget
 
@@ -301,9 +302,7 @@ def test_the_bytes_of_a_plan_and_of_a_checkpoint_do_not_depend_on_the_number_of_
     for rows in (10**7, 10**9):
         with ExitStack() as stack:
             more = {"valid": Endless(10**8)} if options.get("valid") else {}
-            job = preparing.prepare(
-                stack, Endless(rows), Options(**{"memory": "64M", "checkpoint": "none", **options, **more})
-            )
+            job = prepare(stack, Endless(rows), Options(**{"memory": "64M", "checkpoint": "none", **options, **more}))
             plan, numbers, arrays = job.plan, *job.training(History([]), None).save()
         assert plan.memory_bytes <= 64 << 20 and not plan.resident
         found.append((plan.memory_bytes, plan.block_rows))

@@ -51,15 +51,15 @@ def test_a_stopped_run_goes_on_to_the_same_bits(tmp_path, solver, loss):
 def test_ratings_on_disk_give_the_same_answer(tmp_path, monkeypatch, loss):
     from streammargin.driver.plan import Plan
     from streammargin.tables.ratings import sorted as spool
-    from streammargin.training import prepare
+    from streammargin.training import fitting
 
-    made = prepare.make_plan
+    made = fitting.make_plan
 
     def in_blocks(rows, *given):
         found = made(rows, *given)
         return found if rows.whole() is not None else Plan(rows.bounds(1 << 14), 3, found.memory_bytes, False)
 
-    monkeypatch.setattr(prepare, "make_plan", in_blocks)
+    monkeypatch.setattr(fitting, "make_plan", in_blocks)
     i, j, values = low_rank()
     seen = []
     inside = sm.complete((i, j, values), loss=loss, C=0.03, tol=1e-6)

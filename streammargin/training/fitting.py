@@ -1,0 +1,215 @@
+"""Choose a solver for what is asked for, and plan its reading within the budget."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from streammargin.driver.choose import choose
+from streammargin.driver.labels import LabelReader
+from streammargin.driver.memory import numbers_of_rows
+from streammargin.driver.plan import Plan, make_plan
+from streammargin.errors import BudgetError, UsageError
+from streammargin.losses import make_loss, terms_of
+from streammargin.options.table import Options
+from streammargin.penalties.lp import LpSquare
+from streammargin.solvers import leaves
+from streammargin.solvers.auto import candidates
+from streammargin.solvers.base import Method
+from streammargin.solvers.problem import Problem
+from streammargin.solvers.registry import CLASSES, make_solver
+from streammargin.sources.base import Source
+from streammargin.training.mends import mending
+from streammargin.training.problem import Read, make_objective, make_problem
+from streammargin.training.task import Task, make_task
+from streammargin.wording import Message
+
+LOG = logging.getLogger("streammargin")
+SHARDED = 23  # two bits less than the bytes of a shard have, of rows that several processes read
+
+
+@dataclass(frozen=True)
+class Asking:
+    """What options ask of these rows; options: the user's own, for which mends are tried. remote: see `prepare`."""
+
+    rows: Source
+    read: Read
+    options: Options
+    budget: int
+    remote: bool
+
+    def problem(self, task: Task, options: Options) -> Problem:
+        """The problem of a task, before a solver is known."""
+        asked = make_problem(self.rows, task, options, self.read, self.budget)
+        return replace(asked, holders=2, resident=False) if self.remote else asked
+
+    def served(self, other: Options) -> Method | None:
+        """The solver that serves other options, if there is one."""
+        task = make_task(other)
+        problem = self.problem(task, other)
+        methods = [make_solver(word).of(problem) for word in (candidates(problem) if other.auto else [other.solver])]
+        return first_that_serves(methods, lambda method: problem_for(method, problem, task, other, self.rows))
+
+    def mending(self) -> AbstractContextManager[None]:
+        """Within it a Refusal becomes the error that names what mends the options."""
+        return mending(self.options, self.served)
+
+
+class Fitted(NamedTuple):
+    """A solver with its problem and plan; better: `auto` would take another solver than the one that was named."""
+
+    method: Method
+    problem: Problem
+    plan: Plan
+    better: bool
+
+
+@dataclass(frozen=True)
+class Fitting:
+    """Finds a solver within the budget, of which `own` bytes are used by other things than the solver's state."""
+
+    asked: Problem
+    task: Task
+    options: Options
+    rows: Source
+    labels: LabelReader
+    budget: int
+    own: int
+
+    @property
+    def able(self) -> list[Method]:
+        """The solvers that `auto` tries."""
+        return [make_solver(word).of(self.asked) for word in candidates(self.asked)]
+
+    def choose(self, asking: Asking) -> Fitted:
+        """The solver that was named, or the first that fits. UsageError, before anything large is read or allocated."""
+        auto, able = self.options.auto, self.able
+        named = able if auto else [make_solver(self.options.solver).of(self.asked)]
+        if self.asked.from_weights:
+            named = who_begin(named, self.asked, auto)
+        try:
+            with asking.mending():
+                method, (problem, plan), before = choose(named, self._problem, self.fit)
+        except BudgetError as error:
+            raise error if auto else self._with_what_fits(error) from None
+        if auto and before is not None:
+            text = f"auto took {method}, which takes more reads, as {before.raw}"
+            LOG.warning(Message(text), extra={"code": "memory"})
+        better = not auto and str(method) != str(first_that_serves(able, self._problem))
+        return Fitted(method, problem, plan, better)
+
+    def _problem(self, method: Method) -> Problem:
+        problem = problem_for(method, self.asked, self.task, self.options, self.rows)
+        every = self.labels.more_bytes() if method.all_labels(replace(problem, resident=False)) else 0
+        return replace(problem, budget=max(0, problem.budget - every))
+
+    def fit(self, method: Method, problem: Problem) -> tuple[Problem, Plan]:
+        """The plan, with copies of the sums for threads if these leave room. BudgetError for a budget too small."""
+        remote = problem.holders > 1
+        each = method.sum_bytes(problem) if problem.copies or remote else 0
+        levels = max(2, problem.size.bit_length() - SHARDED) if remote else 0  # of sums that wait for others
+        used = self.own + levels * each
+        problem = replace(problem, copies=0, budget=problem.budget + problem.copies * each)  # of an earlier plan
+        try:
+            found = plan_of(self.rows, method, problem, self.labels, self.budget, used)
+        except BudgetError as error:
+            raise BudgetError(f"{error.raw}{numbers_of_rows(method, problem, self.able)}", error.least) from None
+        size = method.sum_bytes(found[0])
+        copies = leaves.copies(found[0], found[1].block_rows, size, self.budget)
+        if copies:
+            with suppress(BudgetError):  # without copies blocks are not split
+                fewer = replace(problem, copies=copies, budget=max(0, problem.budget - copies * size))
+                split = plan_of(self.rows, method, fewer, self.labels, self.budget, used + copies * size)
+                if split[0].resident == found[0].resident:
+                    return split
+        return found
+
+    def _with_what_fits(self, error: BudgetError) -> UsageError:
+        """The error for a named solver that needs more memory, with what `auto` would take within it, if any."""
+        with suppress(UsageError):
+            taken = choose(self.able, self._problem, self.fit)[0].called
+            return UsageError(f"{error.raw}, or `solver=auto`: it takes {taken}, which needs less")
+        return error
+
+
+def plan_of(
+    rows: Source, method: Method, problem: Problem, labels: LabelReader, budget: int, others: int
+) -> tuple[Problem, Plan]:
+    """The block plan for these rows, and the problem with `resident` set according to it.
+
+    others: bytes of the budget used by other things than the solver's state, labels that are held included. UsageError
+    for a budget too small.
+    """
+
+    def attempt(fitted: Problem) -> Plan:
+        def scratch(m: int, size: int) -> int:
+            return method.scratch(fitted, m, size, rows.sparse)
+
+        every = fitted.resident or method.all_labels(fitted)
+        state = method.memory(fitted) + others + (labels.more_bytes() if every else 0)
+        each, even = 0 if every else labels.row_bytes, problem.holders > 1
+        return make_plan(rows, budget, state, scratch, method.blocks_per_step, fitted.count, each, even)
+
+    inside, outside = replace(problem, resident=True), replace(problem, resident=False)
+    with suppress(UsageError):
+        plan = attempt(outside if problem.holders > 1 else inside)
+        if plan.resident:
+            return inside, plan
+    return outside, attempt(outside)
+
+
+def wants_free(options: Options, task: Task, problem: Problem) -> bool:
+    """Whether the constant is by default not penalised, if the solver supports that."""
+    lp = isinstance(problem.penalty, LpSquare)
+    return options.bias is None and options.column(task.costs) != 0.0 and (task.from_constant or not lp)
+
+
+def problem_for(method: Method, asked: Problem, task: Task, options: Options, source: Source) -> Problem:
+    """The problem for this solver: with its default loss and C, and a free constant if it supports that."""
+    if wants_free(options, task, asked):
+        able = method.serves(make_objective(source, options, True, asked.per_trial), True)
+        penalty = make_objective(source, options, able, asked.per_trial)
+        asked = replace(asked, penalty=penalty, norm=penalty.norm or asked.norm, free=able)
+    if not options.auto or task.numeric:
+        return asked
+    at_once = asked.all_scores and not asked.hard
+    loss = asked.loss
+    if options.loss is None:
+        loss = terms_of(make_loss(method.default_loss), at_once, asked.per_trial)
+    outputs = asked.outputs if options.costs else asked.outputs.at(method.default_C)  # `asked` has C = 1
+    return replace(asked, loss=loss, outputs=outputs)
+
+
+def first_that_serves(methods: Sequence[Method], problem_for: Callable[[Method], Problem]) -> Method | None:
+    """The first of these solvers that serves its problem."""
+    for method in methods:
+        with suppress(UsageError):
+            method.check(problem_for(method))
+            return method
+    return None
+
+
+def _listed(words: Sequence[str]) -> str:
+    *others, last = words
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def who_begin(methods: Sequence[Method], problem: Problem, auto: bool) -> list[Method]:
+    """Those of these solvers that can begin from given weights; auto: they are those that `auto` tries.
+
+    UsageError where none can.
+    """
+    if problem.path:
+        raise UsageError("a path over C begins where all weights are 0; give values of `C`, or leave out `init`")
+    able = [method for method in methods if method.keeps_weights]
+    if not able:
+        names = " or ".join(method.called for method in methods)
+        others = _listed([name for name in list(CLASSES)[1:] if make_solver(name).keeps_weights])
+        raise UsageError(
+            f"{f'`solver=auto` takes {names} here, which' if auto else names} cannot begin from weights; {others} can, "
+            "for a finite C: name one with `solver`, or leave out `init`"
+        )
+    return able

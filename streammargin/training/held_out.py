@@ -1,0 +1,72 @@
+"""Held-out rows: open them, and make what finds their errors."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import ExitStack
+
+import numpy as np
+
+from streammargin.driver.labels import NONE, SlicedLabels
+from streammargin.driver.plan import column_names
+from streammargin.driver.setup import Target, encode, make_numbers
+from streammargin.driver.validate import ClassValidator, LabelsValidator, NumberValidator, Validator, plan_to_score
+from streammargin.errors import DataError, UsageError
+from streammargin.options.table import Options
+from streammargin.solvers.problem import Problem
+from streammargin.sources.base import Source
+from streammargin.sources.labels import lie_inside
+from streammargin.sources.names import check_same
+from streammargin.sources.open import opened
+from streammargin.training.steps import after_steps
+
+LOG = logging.getLogger("streammargin")
+
+
+def open_held_out(
+    stack: ExitStack, options: Options, source: Source, feature_names: np.ndarray | None, budget: int, own: int
+) -> Source:  # fmt: skip
+    y = options.y if lie_inside(options.y) else None  # those of another file belong to the rows of `source` only
+    held_out = stack.enter_context(opened(options.valid, x=options.x, y=y))
+    if held_out.features != source.features:
+        raise DataError(
+            f"{held_out.name} has {held_out.features} columns but {source.name} has {source.features}; convert both "
+            "with streammargin-data convert and the same --features"
+        )
+    if options.scale in ("std", "auto") and held_out.sparse and not source.sparse:
+        raise UsageError(
+            f"{held_out.name} is sparse, so it cannot be centred as `scale={options.scale}` does with the dense rows "
+            f"of {source.name}; write both as dense or both as sparse rows, or use `scale=maxabs`"
+        )
+    if feature_names is not None:
+        others = column_names(held_out, budget, own)
+        if others is None:
+            text = f"{held_out.name} has no column names, though {source.name} has: columns are matched by position"
+            LOG.warning(text, extra={"code": "columns"})
+        else:
+            check_same(feature_names, others, source.name, held_out.name)
+    return held_out
+
+
+def least_to_score(held_out: Source, options: Options, problem: Problem) -> int:
+    """The bytes of a validator with the smallest plan."""
+    rows = after_steps(held_out, options)
+    outputs = problem.per_trial if problem.outputs.several else 1
+    each = 2 + 8 * outputs if problem.numeric else 2 * outputs
+    if held_out.rereads_labels():
+        return held_out.column_bytes() + plan_to_score(rows, problem.count, each)[1]
+    return held_out.rows * each + plan_to_score(rows, problem.count, 0)[1]
+
+
+def make_validator(rows: Source, target: Target, problem: Problem, budget: int) -> Validator:
+    """The validator of held-out rows, within a budget in bytes."""
+    reading = rows.column_bytes()
+    several = problem.per_trial if problem.outputs.several else 1
+    if problem.numeric:
+        numbers = SlicedLabels(rows, NONE, make_numbers(rows), shift=target.shift, reading=reading, outputs=several)
+        return NumberValidator(rows, numbers.settled(), problem.loss, problem.trials, budget)
+    codes, counted = encode(rows, target)
+    labels = SlicedLabels(rows, codes, NONE, reading=reading, outputs=several).settled()
+    if several > 1:
+        return LabelsValidator(rows, labels, problem.trials, budget)
+    return ClassValidator(rows, labels, counted, problem.outputs.positive, problem.trials, budget)

@@ -32,6 +32,10 @@ class State(Visited):
     multiplications: Total = 0.0
 
 
+# what comes next for a problem: rows, steps of its own between two reads, or nothing before the next read
+READ, STEPS, DONE = range(3)
+
+
 def labels_of(problem: Problem, state: State) -> Labels:
     """The labels for kernels."""
     return labels_for(state.labels, problem.outputs)

@@ -13,7 +13,7 @@ from streammargin.solvers import base
 from streammargin.solvers.cache import rows as row_store
 from streammargin.solvers.coordinate import dual_ascent
 from streammargin.solvers.newton import subproblem as descent
-from streammargin.solvers.newton.subproblem import LINE_SEARCH, Proximal, solve
+from streammargin.solvers.newton.subproblem import LINE_SEARCH, Goal, Proximal, solve
 
 
 def take_units(monkeypatch, size):
@@ -72,7 +72,7 @@ def test_newton_steps_in_memory_count_their_matrices(unit):
     problem = make_problem(X, y > 0, loss="logistic")
     given = problem, [(numbered_from(0), DenseBlock(X, 1.0))], labels, proximal, w
     units = 1
-    while not solve(*given, np.zeros(d + 1), 0.0, 1e-9):
+    while not solve(*given, np.zeros(d + 1), Goal(share=1e-9)):
         units += 1
     made = proximal.made
     assert units == (made if unit else 1)

@@ -25,8 +25,8 @@ from streammargin.solvers.margin import small_problem
 from streammargin.solvers.margin.small_problem import ASCENT, SmallProblems
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.whole_pass import PassSums, Whole, WholePass
-from streammargin.solvers.roles import ALL, Axis, Count, K, Lists, Shared, Sum, b1, f8, i8, new, of, state
-from streammargin.solvers.state import State, labels_of
+from streammargin.solvers.roles import ALL, Axis, Count, K, Lists, Shared, Sum, f8, i8, new, of, state, u1
+from streammargin.solvers.state import DONE, READ, STEPS, State, labels_of
 from streammargin.solvers.visits import Visit
 
 EXACT = 1e-13  # a margin below this times the mean row norm counts as 0
@@ -57,8 +57,8 @@ class ActiveSetState(Whole):
     """small: the small problems; new: rows, piece k for problem k, that the pass found for them, in the first pass
     those drawn. values: stored in all rows. crowded: new rows did not fit.
 
-    At the end of a pass: due: problems still to be solved; upper, following: their bounds and weights; progress: every
-    solution improved the bound.
+    step: READ, then STEPS while the small problem is to be solved, DONE. At the end of a pass: upper, following: bounds
+    and weights of the small problems; progress: every solution improved the bound.
     """
 
     sums: ActiveSums
@@ -68,10 +68,9 @@ class ActiveSetState(Whole):
     drawn: Lists[i8]
     values: Count = 0
     crowded: bool = False
-    due: Shared[b1] = of(K)
+    step: Shared[u1] = of(K, fill=DONE)
     upper: Shared[f8] = of(K)
     following: Shared[f8]
-    ended: bool = False
     progress: bool = True
 
 
@@ -103,7 +102,7 @@ class Exact(WholePass[ActiveSetState]):
 
     def begin_pass(self, problem: Problem, state: ActiveSetState, active: np.ndarray) -> None:
         super().begin_pass(problem, state, active)
-        state.due[:], state.ended, state.new = False, False, RowCache()
+        state.step[:], state.new = READ, RowCache()
         if state.number == 1:
             state.drawn = [
                 np.sort(np.concatenate([_draw(problem, state, k, side) for side in (True, False)]))
@@ -165,22 +164,22 @@ class Exact(WholePass[ActiveSetState]):
 
     def _list(self, state: ActiveSetState, problems: np.ndarray) -> None:
         """The small problems that are to be solved, before the pass is reported; where it began, all of them."""
-        if not state.ended:
-            state.ended = state.progress = True
+        if READ in state.step:
+            state.progress = True
             state.upper[:], state.following[:] = math.inf, state.w
-        state.due[:] = False
-        state.due[problems] = True
+        state.step[:] = DONE
+        state.step[problems] = STEPS
 
     def end_pass(self, problem: Problem, state: ActiveSetState, active: np.ndarray) -> PassReport | float:
-        if not state.ended:
+        if READ in state.step:
             if state.number == 1:
                 self.check_scale(state)
             self._list(state, active)
-        if state.due.any():
-            k = int(np.argmax(state.due))
+        if STEPS in state.step:
+            k = state.step.tolist().index(STEPS)
             self._improve(problem, state, k)
-            state.due[k] = False
-            return 1.0 - float(state.due.sum()) / problem.count
+            state.step[k] = DONE
+            return 1.0 - float(np.mean(state.step == STEPS))
         sums = state.sums
         wrong = sums.wrong.copy() if problem.count > 1 else None
         report = self.report(problem, state, state.w, sums.smallest, state.upper, sums.mistakes, wrong)

@@ -24,16 +24,20 @@ from streammargin.solvers.base import PassReport
 from streammargin.solvers.cache import rows as store
 from streammargin.solvers.cache.rows import Coming, Kept, RowCache
 from streammargin.solvers.newton.bound import Bound, Look, prove
-from streammargin.solvers.newton.subproblem import Parts, Proximal, solve
+from streammargin.solvers.newton.subproblem import Goal, Parts, Proximal, solve
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.best import best_figures
 from streammargin.solvers.proof.rounding import blur
 from streammargin.solvers.proof.sweep import Certified, CertifiedBySweep
-from streammargin.solvers.roles import Count, K, Shared, W, b1, clear, f8, i8, new, of, state
+from streammargin.solvers.roles import Count, K, Shared, W, clear, f8, i8, new, of, state, u1
 from streammargin.solvers.softness import may_soften
-from streammargin.solvers.state import labels_for, labels_of, line_of
+from streammargin.solvers.state import DONE, READ, STEPS, labels_for, labels_of, line_of
 from streammargin.solvers.visits import Visit
 
+# keys are below 1 if any dual of the row may change; limits of keys: no row is near the margin, or every one
+NONE_NEAR, ALL_NEAR = -1.0, 2.0
+MEAN = 0.95  # of the share that fits: rows that are drawn on average, as their number varies
+FULL, EARLY = 0.98, 0.75  # share of the cache that is left filled when rows are dropped: late, and early in a pass
 BUFFERS = 3 << 20  # least bytes of the buffers
 NEAR = 0.7  # share of the cache for rows near the margin; the rest is for the sample
 LOSSY = 0.5  # share of the rows that fit: if fewer have a loss, as separable rows do, all of these are near
@@ -68,9 +72,9 @@ class NearState(Certified):
     softness (K,): of these rows; crisp (K,): of the others.
 
     The cache has a piece per block and takes `held` bytes: rows with key <= `limit`, the distance from the margin, and
-    a sample of the others. The first pass draws the sample from the share `drawn_from` of the blocks, where no weights
-    are given. due: problems still to be solved, unit by unit; offset (d+1,): A^T a of all rows minus that of the cached
-    ones; ended: the sums of the pass were used.
+    a sample of the others. The first pass draws it from the share `drawn_from` of the blocks, if no weights are given.
+    step: READ, then STEPS while the problem of the cached rows is to be solved, DONE; offset (d+1,): A^T a of all rows
+    minus that of the cached ones.
 
     lossy: rows with a loss in this read. all_lossy: they were few, as separable rows have them, so that all are cached,
     however far from the margin. The dual of another one would stay at its cap, and drive w away at a large C.
@@ -85,12 +89,11 @@ class NearState(Certified):
     known: Shared[i8] = of(0, grows=True)
     duals: Shared[f8] = of(K, 0, grows=True)
     held: int = 0
-    limit: float = 2.0
+    limit: float = ALL_NEAR
     drawn_from: float = 0.0
-    due: Shared[b1] = of(K)
+    step: Shared[u1] = of(K, fill=DONE)
     proximal: Proximal
     offset: Shared[f8] = of(W)
-    ended: bool = False
     lossy: Count = 0
     all_lossy: bool = False
 
@@ -148,8 +151,8 @@ class NearMargin(CertifiedBySweep[NearState]):
         if state.number > 1:
             self._forget(problem, state)
         state.rows, state.held, state.lossy = RowCache(), 0, 0
-        state.limit, state.ended = -1.0 if draws(problem, state.number) else 2.0, False
-        state.due[:] = False
+        state.limit = NONE_NEAR if draws(problem, state.number) else ALL_NEAR
+        state.step[:] = READ
 
     @staticmethod
     def _forget(problem: Problem, state: NearState) -> None:
@@ -165,7 +168,7 @@ class NearMargin(CertifiedBySweep[NearState]):
     def run_block(self, problem: Problem, state: NearState, active: np.ndarray, block: Block, first: int) -> None:
         rows = block.rows()
         if draws(problem, state.number):
-            keys, duals = np.full(rows, 2.0, np.float32), np.zeros((problem.count, rows))
+            keys, duals = np.full(rows, ALL_NEAR, np.float32), np.zeros((problem.count, rows))
         else:
             keys, duals = self._look(problem, state, active, block, first)
         state.look.seen += rows
@@ -195,7 +198,7 @@ class NearMargin(CertifiedBySweep[NearState]):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Add the sums of these rows at the current weights; returns their keys (m,) and duals (K, m)."""
         labels = labels_of(problem, state)
-        keys, duals = np.full(block.rows(), 2.0, np.float32), np.zeros((problem.count, block.rows()))
+        keys, duals = np.full(block.rows(), ALL_NEAR, np.float32), np.zeros((problem.count, block.rows()))
         margins = np.full(duals.shape, math.inf)
         low, high = np.searchsorted(state.known, [first, first + block.rows()])
         # what is not cached was looked at before, or is far from the margin
@@ -225,7 +228,7 @@ class NearMargin(CertifiedBySweep[NearState]):
         """Which of these rows are in the sample: a hash, so the answer is the same throughout a pass."""
         share = capacity(problem) / problem.rows
         share *= 1.0 / state.drawn_from if draws(problem, state.number) else 1.0 - NEAR
-        return hashed(rows, problem.seed, state.number) < 0.95 * share
+        return hashed(rows, problem.seed, state.number) < MEAN * share
 
     def _drop(self, problem: Problem, state: NearState) -> None:
         """Lower the limit until the rows near the margin fit, with some reserve."""
@@ -235,7 +238,8 @@ class NearMargin(CertifiedBySweep[NearState]):
         each = np.repeat(list(sizes.values()), [kept.ids.size for kept in state.rows.pieces.values()])
         drawn, keys = self._sampled(problem, state, ids), state.rows.beside(0)
         # early in a pass keep a larger reserve for rows to come, as every drop copies the cache
-        free = 0.98 * cache_bytes(problem) * max(0.75, state.look.seen / problem.rows) - float(each[drawn].sum())
+        filled = FULL * max(EARLY, state.look.seen / problem.rows)
+        free = filled * cache_bytes(problem) - float(each[drawn].sum())
         least = store.threshold(keys[~drawn], each[~drawn], free)
         if least < math.inf:
             state.limit = float(np.nextafter(np.float32(least), np.float32(-1.0)))
@@ -244,19 +248,14 @@ class NearMargin(CertifiedBySweep[NearState]):
 
     def end_pass(self, problem: Problem, state: NearState, active: np.ndarray) -> PassReport | float:
         first = draws(problem, state.number)
-        if not state.ended:
-            state.ended = True
-            if first:
-                state.due[active] = True
-            elif state.look.seen == problem.rows:
-                prove(problem, state, state.bound, state.look, state.w, active)
-                state.all_lossy = few_lossy(problem, state.lossy)
-                gaps = np.array([f.gap for f in best_figures(problem, state.best)])
-                state.due[active] = gaps[active] > problem.tol
-            state.due &= state.rows.count > 0  # where no row that is present was read, w stays
-        if state.due.any():
-            self._solve(problem, state, int(np.argmax(state.due)))
-            return 1.0 - float(state.due.sum()) / problem.count
+        if READ in state.step:
+            state.step[:] = DONE
+            left = active if first else self._unproven(problem, state, active)
+            if state.rows.count:  # else no row that is present was read, and w stays
+                state.step[left] = STEPS
+        if STEPS in state.step:
+            self._solve(problem, state, state.step.tolist().index(STEPS))
+            return 1.0 - float(np.mean(state.step == STEPS))
         if first:
             self._expect(problem, state)
             return PassReport(np.ones(problem.count), 0, kept_rows=state.rows.count)
@@ -264,9 +263,18 @@ class NearMargin(CertifiedBySweep[NearState]):
         gaps, mistakes = np.array([f.gap for f in figures]), int(state.look.totals[:, kernel.MISTAKES].sum())
         return PassReport(gaps, mistakes, figures, state.look.wrong.copy(), kept_rows=state.rows.count)
 
+    @staticmethod
+    def _unproven(problem: Problem, state: NearState, active: np.ndarray) -> np.ndarray:
+        """The problems whose weights this read, if it saw all rows, has not proven."""
+        if state.look.seen < problem.rows:
+            return active[:0]
+        prove(problem, state, state.bound, state.look, state.w, active)
+        state.all_lossy = few_lossy(problem, state.lossy)
+        gaps = np.array([f.gap for f in best_figures(problem, state.best)])
+        return active[gaps[active] > problem.tol]
+
     def skip_remaining(self, problem: Problem, state: NearState) -> None:
-        state.due[:] = False
-        state.ended = True
+        state.step[:] = DONE
 
     def _solve(self, problem: Problem, state: NearState, k: int) -> None:
         """One unit of work on the problem of the cached rows, for problem k."""
@@ -288,12 +296,12 @@ class NearMargin(CertifiedBySweep[NearState]):
                 proximal.centres[~near] *= stands
                 for numbers, block in parts:
                     kernel.subtract_image(block, numbers, labels, 0, proximal.centres, state.offset)
-        enough = 0.0 if first else WITHIN * problem.tol * float(abs(state.best.primal[k]))
-        done = solve(problem, parts, labels, proximal, w, state.offset, enough, FIRST_GAP if first else 0.0)
+        goal = Goal(share=FIRST_GAP) if first else Goal(WITHIN * problem.tol * float(abs(state.best.primal[k])))
+        done = solve(problem, parts, labels, proximal, w, state.offset, goal)
         state.multiplications += proximal.multiplications
         proximal.multiplications = 0.0
         if done:
-            state.due[k] = False
+            state.step[k] = DONE
             for start, kept in zip(starts[:-1], () if first else pieces, strict=False):
                 kept.beside[1][:, k] = proximal.centres[start : start + kept.ids.size]
             state.proximal = new(Proximal, problem)
@@ -315,7 +323,7 @@ class NearMargin(CertifiedBySweep[NearState]):
             found.append(keys)
         state.all_lossy = few_lossy(problem, lossy * problem.rows / max(1, state.rows.count))
         fit = NEAR * capacity(problem) / problem.rows
-        state.limit = float(np.quantile(np.concatenate(found), fit)) if fit < 1.0 else 2.0
+        state.limit = float(np.quantile(np.concatenate(found), fit)) if fit < 1.0 else ALL_NEAR
         if state.all_lossy:
             state.crisp = np.minimum(state.softness, reach(state))
 

@@ -13,7 +13,7 @@ from streammargin.rows.blocks import Block, CSRBlock
 from streammargin.rows.labels import Labels, RowLabels
 from streammargin.solvers import leaves
 from streammargin.solvers.cache import rows as store
-from streammargin.solvers.newton.subproblem import Proximal, solve
+from streammargin.solvers.newton.subproblem import Goal, Proximal, solve
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.state import labels_for, line_of
 
@@ -95,9 +95,8 @@ def start_from(problem: Problem, drawn: Sample, proximal: Proximal, k: int, w: n
     if not proximal.is_under_way(rows):
         proximal.centres = np.zeros(rows)
         proximal.harder(0.0 if smooth(problem.loss) else SOFTNESS, -math.inf)
-    enough = 0.5 * problem.tol if rows == problem.rows else GAP
-    parts = leaves.parts(problem, drawn.rows)
-    return solve(problem, parts, labels, proximal, w, np.zeros_like(w), 0.0, enough)
+    goal = Goal(share=0.5 * problem.tol if rows == problem.rows else GAP)
+    return solve(problem, leaves.parts(problem, drawn.rows), labels, proximal, w, np.zeros_like(w), goal)
 
 
 def largest_share(problem: Problem, labels: Labels, k: int, duals: np.ndarray) -> float:

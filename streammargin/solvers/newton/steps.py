@@ -21,7 +21,7 @@ from streammargin.solvers.linear import LinearSolver
 from streammargin.solvers.newton import sample
 from streammargin.solvers.newton.bound import begin_look, look_report
 from streammargin.solvers.newton.steps_state import LOOK, SAMPLE, SOFTNESS, STEP, StepsState, middle_centres
-from streammargin.solvers.newton.subproblem import Proximal, solve, step_work
+from streammargin.solvers.newton.subproblem import Goal, Proximal, solve, step_work
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.rounding import blur
 from streammargin.solvers.state import labels_of, labels_of_one
@@ -125,7 +125,7 @@ class Steps(LinearSolver[StepsState]):
         now, w = state.proximal(k, state.alpha[k]), state.w[k]
         done = solve(
             problem, leaves.parts(problem, block), labels_of_one(problem, state, k), now, w, np.zeros_like(w),
-            0.0, LIKELY * problem.tol, most, to_prove=True,
+            Goal(share=LIKELY * problem.tol, most=most, to_prove=True),
         )  # fmt: skip
         now.made = 0 if done else now.made
         state.keep(k, now)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -78,12 +79,14 @@ class Rows:
     slopes: np.ndarray
     image: np.ndarray
     totals: np.ndarray
+    longest: float
 
     def __init__(self, problem: Problem, parts: Parts, labels: Labels, proximal: Proximal, width: int) -> None:
         self.problem, self.parts, self.labels, self.proximal = problem, parts, labels, proximal
         self.count, self.values = labels.rows(), sum(stored(block) for _, block in parts)
         self.margins, self.products, self.caps, self.a, self.slopes = (np.zeros(self.count) for _ in range(5))
         self.image, self.H, self.totals = np.zeros(width), np.zeros((width, width)), np.zeros(kernel.SUMS)
+        self.longest = math.nan  # ||w||^2, since the margins were computed
 
     def _over(self, visit: Callable[[Block, RowNumbers, np.ndarray], None], total: np.ndarray) -> None:
         """visit(rows, numbers, sums) of all parts, on several cores; with room for copies each has its own sums."""
@@ -108,17 +111,17 @@ class Rows:
 
         self._over(visit, np.empty(0))
 
-    def measure(self, w: np.ndarray) -> None:
-        """Compute the margins at w (d+1,)."""
-        self._multiply(w, self.margins)
-        kernel.row_caps(self.labels, 0, 0, self.margins, self.caps)
-        self.proximal.multiplications += self.values
+    def attain(self, w: np.ndarray) -> None:
+        """Compute the duals and A^T a at w (d+1,); the margins as well, but after a step these are there."""
+        length = float(w @ w)
+        if not length >= FALLEN * self.longest:  # also the first time
+            self._multiply(w, self.margins)
+            kernel.row_caps(self.labels, 0, 0, self.margins, self.caps)
+            self.proximal.multiplications += self.values
+            self.longest = length
+        self.longest = max(self.longest, length)
 
-    def attain(self) -> None:
-        """Compute the duals at the margins, and A^T a."""
-        counts = np.zeros(2)  # duals that changed, and that are not 0
-
-        def attain(block: Block, numbers: RowNumbers, own: np.ndarray) -> None:
+        def of_rows(block: Block, numbers: RowNumbers, own: np.ndarray) -> None:
             at = slice(numbers.first, numbers.first + block.rows())
             a, change, centres = self.a[at], self.products[at], self.proximal.centres[at]
             np.negative(a, out=change)
@@ -129,8 +132,8 @@ class Rows:
             own += np.concatenate([sums, [np.count_nonzero(change), np.count_nonzero(a)]])
 
         found = np.zeros(kernel.SUMS + 2)
-        self._over(attain, found)
-        self.totals[:], counts = found[:-2], found[-2:]
+        self._over(of_rows, found)
+        self.totals[:], counts = found[:-2], found[-2:]  # duals that changed, and that are not 0
         change = self.products
         if counts[0] >= counts[1]:
             # a new sum costs no more, and avoids rounding from earlier, larger duals
@@ -141,7 +144,7 @@ class Rows:
         self.proximal.multiplications += self.values * (counts[1] if change is self.a else counts[0]) / self.count
 
     def step(self, w: np.ndarray, offset: np.ndarray, gradient: np.ndarray) -> float:
-        """Make one Newton step with an exact line search; updates w (d+1,) and margins. Returns its initial slope."""
+        """One Newton step with an exact line search; updates w (d+1,) and margins. Returns the predicted decrease."""
         proximal, products, loss = self.proximal, self.products, self.problem.loss
         self.H[:] = 0.0
         self._over(lambda block, numbers, own: kernel.add_matrix(block, numbers, self.slopes, own), self.H)
@@ -158,57 +161,86 @@ class Rows:
         self.margins += t * products
         proximal.made += 1
         proximal.steps += 1
-        return slope
+        return -0.5 * slope
+
+
+class Standing(NamedTuple):
+    """Where weights stand: gradient (d+1,), dual objective, and the gap in two parts.
+
+    inner: of the losses, from their softness; outer: of w and A^T a, from the distance to the minimum. goal: of both.
+    """
+
+    gradient: np.ndarray
+    dual: float
+    inner: float
+    outer: float
+    goal: float
+
+
+class Goal(NamedTuple):
+    """When a problem is solved: once the gap is below max(gap, share * |primal|), or after `most` steps.
+
+    Without `to_prove` it is so too once a step without softness is predicted to gain less, and the centres become its
+    duals. With it only the gap counts, and the centres stay.
+    """
+
+    gap: float = 0.0
+    share: float = 0.0
+    most: int = MOST_STEPS
+    to_prove: bool = False
+
+
+def standing(rows: Rows, w: np.ndarray, offset: np.ndarray, goal: Goal) -> Standing:
+    """Where w stands, with the duals of these rows."""
+    totals, theta = rows.totals, offset + rows.image
+    gradient = w - theta
+    primal = totals[kernel.PRIMAL] + 0.5 * float(w @ w) - float(offset @ w)
+    return Standing(
+        gradient, float(totals[kernel.DUAL]) - 0.5 * float(theta @ theta), float(totals[kernel.GAP]),
+        0.5 * float(gradient @ gradient), max(goal.gap, goal.share * abs(primal)),
+    )  # fmt: skip
 
 
 def solve(
-    problem: Problem, parts: Parts, labels: Labels, proximal: Proximal, w: np.ndarray, offset: np.ndarray,
-    enough: float, relative: float, most: int = MOST_STEPS, to_prove: bool = False,
+    problem: Problem, parts: Parts, labels: Labels, proximal: Proximal, w: np.ndarray, offset: np.ndarray, goal: Goal
 ) -> bool:  # fmt: skip
     """Minimise 1/2 ||w||^2 - offset.w + the losses of rows in memory by semismooth Newton steps; one unit of them.
 
-    Returns whether it is done; if not, the next call continues. labels: of these m rows and one problem. w (d+1,) and
-    the proximal step with its centres (m,) are updated in place. It ends, after at least one step, once the gap is
-    below max(enough, relative * |primal|); the centres are then its duals. Without softness it also ends after a step
-    whose predicted decrease is below that. With `to_prove` only the gap, or `most` steps in all units, ends it, and the
-    centres do not move at the end.
+    Returns whether it is done, after one step at least; if not, the next call continues. labels: of these m rows and
+    one problem. w (d+1,) and the proximal step with its centres (m,) are updated in place.
     """
     rows = Rows(problem, parts, labels, proximal, w.size)
-    unit, totals = max(1, int(UNIT / step_work(rows.values, w.size))), rows.totals
-    begun, longest = proximal.made, math.nan
+    last = proximal.made + max(1, int(UNIT / step_work(rows.values, w.size)))  # step of this unit
     while True:
-        length = float(w @ w)  # squared
-        if not length >= FALLEN * longest:  # also in the first iteration
-            rows.measure(w)
-            longest = length
-        longest = max(longest, length)
-        rows.attain()
-        theta = offset + rows.image
-        gradient = w - theta
-        away, gap = 0.5 * float(gradient @ gradient), float(totals[kernel.GAP])
-        primal = totals[kernel.PRIMAL] + 0.5 * length - float(offset @ w)
-        goal = max(enough, relative * abs(primal))
-        done = proximal.made > 0 and gap + away <= goal
-        if proximal.made >= most or (done and to_prove):
+        rows.attain(w)
+        now = standing(rows, w, offset, goal)
+        done = proximal.made > 0 and now.inner + now.outer <= now.goal
+        if proximal.made >= goal.most or (done and goal.to_prove):
             return True
-        dual = float(totals[kernel.DUAL]) - 0.5 * float(theta @ theta)
         soft = proximal.softness > 0.0 and proximal.steps > 0
-        if done or (soft and may_soften(away, gap) and dual >= proximal.height):
+        if done or (soft and may_soften(now.outer, now.inner) and now.dual >= proximal.height):
             # the proximal step is done: w is near A^T a, and the dual objective no lower than at the centres
             proximal.centres[:] = rows.a[: proximal.centres.size]
-            proximal.harder(next_softness(proximal.softness, proximal.steps), dual)
+            proximal.harder(next_softness(proximal.softness, proximal.steps), now.dual)
             if done:
                 return True
-            continue
-        lower = proximal.softness * share_of_softness(gap, goal, LEAST_LEFT)
-        left = totals[kernel.ACTIVE] * lower
-        if soft and lower <= WORTH * proximal.softness and left >= ACTIVE_LEFT * w.size * proximal.softness:
-            # lower the softness early: the gap falls with its square. But with few active rows the quadratic model is
-            # accurate only nearby
+        elif soft and (lower := lower_softness(rows, now)) < proximal.softness:
             proximal.harder(lower, proximal.height)
-            continue
-        if proximal.made - begun == unit:
+        elif proximal.made == last:
             return False
-        slope = rows.step(w, offset, gradient)
-        if not to_prove and proximal.softness == 0.0 and -0.5 * slope <= goal:
-            return True
+        else:
+            gain = rows.step(w, offset, now.gradient)
+            if not goal.to_prove and proximal.softness == 0.0 and gain <= now.goal:
+                return True
+
+
+def lower_softness(rows: Rows, now: Standing) -> float:
+    """The softness within a proximal step: the gap falls with its square.
+
+    It stays if it would fall little. So it does with few active rows, of which the quadratic model is accurate only
+    nearby.
+    """
+    softness, active, width = rows.proximal.softness, rows.totals[kernel.ACTIVE], rows.image.size
+    lower = softness * share_of_softness(now.inner, now.goal, LEAST_LEFT)
+    falls = lower <= WORTH * softness and active * lower >= ACTIVE_LEFT * width * softness
+    return lower if falls else softness

@@ -20,7 +20,7 @@ from streammargin.rows.labels import Labels, numbered_from
 from streammargin.solvers.cache import rows as row_store
 from streammargin.solvers.newton import near_margin
 from streammargin.solvers.newton import newton as newton_solver
-from streammargin.solvers.newton.subproblem import Proximal, solve
+from streammargin.solvers.newton.subproblem import Goal, Proximal, solve
 from streammargin.sources.arrays import ArraySource
 
 
@@ -45,7 +45,7 @@ def test_rows_in_several_parts_are_solved_to_the_end(form):
     labels = Labels(((y + 1) // 2).astype(np.int16), np.array([1]), np.full((1, 2), 0.7), s, np.empty(0))
     parts, alpha, w = parts_of(X, form, [0, 50, 51, 120]), np.zeros(120), np.zeros(7)
     proximal = Proximal(centres=alpha, softness=0.5)
-    solve(make_problem(X, y > 0, loss="hinge"), parts, labels, proximal, w, np.zeros(7), 0.0, 1e-9)
+    solve(make_problem(X, y > 0, loss="hinge"), parts, labels, proximal, w, np.zeros(7), Goal(share=1e-9))
     best = exact(problem, "hinge")
     assert problem.primal(w) == pytest.approx(best.primal, rel=1e-7)
     assert problem.dual(alpha[s > 0]) == pytest.approx(best.dual, rel=1e-7)
@@ -70,7 +70,7 @@ def test_the_problem_of_the_rows_kept_has_the_gradient_of_all_rows():
     centres = duals.copy()
     small = binary(X[kept], y[kept], C=0.7, bias=0.5, sample_weight=omega)
     proximal = Proximal(centres=duals, softness=0.25)
-    solve(make_problem(X, y > 0, loss="hinge"), [(numbers, block)], labels, proximal, moved, offset, 0.0, 1e-10)
+    solve(make_problem(X, y > 0, loss="hinge"), [(numbers, block)], labels, proximal, moved, offset, Goal(share=1e-10))
     assert moved - offset == pytest.approx(small.A.T @ duals, abs=1e-4)
     assert not np.allclose(newton.gradient(small, w, centres, 0.25) - offset, 0.0, atol=1e-2)
 

@@ -21,9 +21,9 @@ def may_soften(away: float, gap: float) -> bool:
     return away < NEAR * gap
 
 
-def next_softness(softness: float, steps: int) -> float:
-    """The softness of the next proximal step, after one of so many Newton steps."""
-    return softness / (4.0 if steps <= QUICK else 2.0)
+def next_softness(softness: float, steps: int | None = None) -> float:
+    """The softness of the next proximal step, after one of so many Newton steps; None: of any number."""
+    return softness / (4.0 if steps is not None and steps <= QUICK else 2.0)
 
 
 def share_of_softness(gap: float, goal: float, least: float) -> float:

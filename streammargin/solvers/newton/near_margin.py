@@ -30,7 +30,7 @@ from streammargin.solvers.proof.best import best_figures
 from streammargin.solvers.proof.rounding import blur
 from streammargin.solvers.proof.sweep import Certified, CertifiedBySweep
 from streammargin.solvers.roles import Count, K, Shared, W, clear, f8, i8, new, of, state, u1
-from streammargin.solvers.softness import may_soften
+from streammargin.solvers.softness import may_soften, next_softness
 from streammargin.solvers.state import DONE, READ, STEPS, labels_for, labels_of, line_of
 from streammargin.solvers.visits import Visit
 
@@ -340,7 +340,7 @@ class NearMargin(CertifiedBySweep[NearState]):
         proximal.harder(float(state.softness[k]), -math.inf)
         state.offset[:] = image
         if may_soften(0.5 * float(np.square(w - image).sum()), float(state.look.totals[k, kernel.GAP])):
-            state.softness[k] /= 2.0
+            state.softness[k] = next_softness(float(state.softness[k]))
 
     def frozen(self, problem: Problem, state: NearState, k: int) -> np.ndarray:
         return state.w[k]  # certificates are needed in the first pass only

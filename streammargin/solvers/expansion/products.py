@@ -40,6 +40,21 @@ def multiply(columns: Columns, block: Block, low: int, high: int, coefs: np.ndar
     return out
 
 
+def multiply_used(columns: Columns, block: Block, low: int, high: int, coefs: np.ndarray) -> np.ndarray:
+    """The same where any rows may have a column: K coefs by those of the rows that have coefficients."""
+    used = np.flatnonzero(coefs.any(axis=1))
+    slots = columns.slot_of[used]
+    here, others = used[slots >= 0], used[slots < 0]
+    out = np.zeros((high - low, coefs.shape[1]))
+    for at in range(0, here.size, TILE):
+        some = here[at : at + TILE]
+        out += columns.values[columns.slot_of[some], low:high].T @ coefs[some]
+    for at in range(0, others.size, TILE):
+        some = others[at : at + TILE]
+        out += values_of_rows(columns.kernel, block, low, high, some, take(block, some)) @ coefs[some]
+    return out
+
+
 def values_of_rows(
     kernel: Kernel, block: Block, low: int, high: int, numbers: np.ndarray, rows: Block | None
 ) -> np.ndarray:  # fmt: skip

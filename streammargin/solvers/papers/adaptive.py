@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -28,6 +28,8 @@ from streammargin.rows.labels import RowNumbers, numbered_from
 from streammargin.solvers.base import PassReport
 from streammargin.solvers.cache import rows as store
 from streammargin.solvers.cache.rows import Kept, RowCache
+from streammargin.solvers.papers.drawn_of_kernel import DrawnOfKernel
+from streammargin.solvers.papers.of_kernel import in_kernel
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.proof.whole_pass import Whole, WholePass
@@ -92,6 +94,9 @@ class Adaptive(WholePass[AdaptiveState]):
     )  # fmt: skip
     joint = True
     state_class: ClassVar[type[AdaptiveState]] = AdaptiveState
+
+    def of(self, problem: Problem) -> WholePass[Any]:
+        return self if problem.kernel is None else in_kernel(self, DrawnOfKernel)
 
     def reserved_bytes(self, problem: Problem) -> int:
         vectors = 2 + problem.count  # a row, the starts of a block's columns, and a copy of the weights

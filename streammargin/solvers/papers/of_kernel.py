@@ -23,7 +23,7 @@ import numpy as np
 
 from streammargin.compiled import row_norms as norms
 from streammargin.compiled.margins import margins_block
-from streammargin.errors import Refusal
+from streammargin.errors import Refusal, UsageError
 from streammargin.points.before import Before
 from streammargin.points.expansion import Expansion, alone, take
 from streammargin.rows.blocks import Block, CSRBlock, DenseBlock, values_of
@@ -105,6 +105,7 @@ class OfKernel(WholePass[Any]):
     mapped: ClassVar[bool] = False
     prologue: ClassVar[int] = 2
     space: ClassVar[Space] = OF_KERNEL
+    reads_matrices: ClassVar[bool] = True  # whether a precomputed matrix may lie on disk
 
     def kind_of_state(self) -> type[Any]:
         linear: Any = super().kind_of_state()
@@ -124,10 +125,13 @@ class OfKernel(WholePass[Any]):
 
     def reserved_bytes(self, problem: Problem) -> int:
         vectors = 4 * 8 * problem.count * problem.width  # copies of coefficients and of scores
-        if given(problem).of_numbers:
-            return super().reserved_bytes(problem) + vectors
-        beside = 0 if problem.resident else problem.size  # every row may have a coefficient: no plan without all rows
-        return super().reserved_bytes(problem) + vectors + self._memory(problem).bytes + beside
+        columns = 0 if given(problem).of_numbers else self._memory(problem).bytes
+        beside = problem.size if self._lacks_rows(problem) else 0  # a plan with all rows in memory takes less
+        return super().reserved_bytes(problem) + vectors + columns + beside
+
+    def _lacks_rows(self, problem: Problem) -> bool:
+        """Whether rows are on disk that a coefficient may need."""
+        return not problem.resident and not (given(problem).of_numbers and self.reads_matrices)
 
     def _memory(self, problem: Problem) -> Memory:
         whole = dataclasses.replace(problem, resident=True)
@@ -155,6 +159,9 @@ class OfKernel(WholePass[Any]):
     # a pass
 
     def begin_pass(self, problem: Problem, state: Any, active: np.ndarray) -> None:
+        if self._lacks_rows(problem):
+            wrong = f"{self.called} gives each row a coefficient, so all rows must be in memory at once"
+            raise UsageError(f"{wrong}; give more `memory`, or use `solver=smo`")
         if state.number == 1:
             largest_value(problem, state.gram.measured)
         super().begin_pass(problem, state, active)
@@ -195,32 +202,42 @@ class OfKernel(WholePass[Any]):
     ) -> Share:
         """One unit of the scores of these rows: by columns that are held, and by values that are computed again."""
         gram, rows, vectors = state.gram, block.rows(), of(state)
-        kernel, block = kernel_of(problem, gram.measured), block._replace(bias=0.0)
+        block = block._replace(bias=0.0)
         if gram.coefs is None:
             gram.coefs = np.concatenate([np.atleast_2d(one)[:, 0::2] for one in vectors]).T.copy()
         if not gram.tested:
             self._test(problem, gram, block, first)
-        low, columns = gram.part, None
-        if not kernel.of_numbers:
-            columns = self._columns(problem, gram, block)
-            if fill(columns):
-                return 0.0
-        held = 0 if columns is None else columns.values.shape[0]
-        each = gram.coefs.size if low < held or columns is None else gram.coefs.size + _width(block) * (rows - held)
-        high = min(held if low < held else rows, low + max(LEAST_ROWS, int(UNIT / (2.0 * each))))
-        if columns is None:
-            found = multiply_stored(kernel, block, low, high, gram.coefs)
-        else:
-            found = multiply(columns, block, low, high, gram.coefs)
+        if not self.ready(problem, gram, block):
+            return 0.0
+        low = gram.part
+        found, each = self.multiply_some(problem, gram, block, low)
+        high = low + len(found)
         at = slice(2 * (first + low) + 1, 2 * (first + high), 2)
         for vector, scores in zip(vectors, np.split(found.T, len(vectors)), strict=True):
             vector[..., at] = scores if vector.ndim > 1 else scores[0]
-        state.multiplications += 2.0 * each * (high - low)
-        gram.seen += high - low
+        state.multiplications += 2.0 * each * len(found)
+        gram.seen += len(found)
         gram.part = high if high < rows else 0
         return high / rows if high < rows else None
 
-    def _columns(self, problem: Problem, gram: Gram, block: Block) -> Columns:
+    def ready(self, problem: Problem, gram: Gram, block: Block) -> bool:
+        """Whether the columns that memory has room for are known; else some of them were computed."""
+        return given(problem).of_numbers or not fill(self.columns_of(problem, gram, block))
+
+    def multiply_some(self, problem: Problem, gram: Gram, block: Block, low: int) -> tuple[np.ndarray, float]:
+        """(K coefs (m, r) for a unit of rows of the block from `low` on, multiplications of a row, halved)."""
+        assert gram.coefs is not None
+        rows, coefs = block.rows(), gram.coefs
+        if given(problem).of_numbers:
+            high = min(rows, low + unit_rows(coefs.size))
+            return multiply_stored(kernel_of(problem, gram.measured), block, low, high, coefs), coefs.size
+        columns = self.columns_of(problem, gram, block)
+        held = columns.values.shape[0]
+        each = coefs.size if low < held else coefs.size + _width(block) * (rows - held)
+        high = min(held if low < held else rows, low + unit_rows(each))
+        return multiply(columns, block, low, high, coefs), each
+
+    def columns_of(self, problem: Problem, gram: Gram, block: Block) -> Columns:
         """The cache of columns of all rows in memory, in float64."""
         if gram.columns is None:
             own, numbers = alone(block), np.arange(problem.rows)
@@ -353,6 +370,11 @@ def _scores(vectors: np.ndarray) -> np.ndarray:
     found = np.zeros((len(vectors), vectors.shape[1] // 2 + 1))
     found[:, :-1] = vectors[:, 1::2]
     return found
+
+
+def unit_rows(each: float) -> int:
+    """How many rows a unit has, of so many multiplications each."""
+    return max(LEAST_ROWS, int(UNIT / (2.0 * max(1.0, each))))
 
 
 def _width(block: Block) -> float:

@@ -15,7 +15,7 @@ from streammargin.kernels import make_kernel
 from streammargin.points.expansion import take
 from streammargin.rows.blocks import DenseBlock
 from streammargin.solvers.expansion.columns import Columns, Held
-from streammargin.solvers.expansion.products import fill, multiply
+from streammargin.solvers.expansion.products import fill, multiply, multiply_used
 from streammargin.verification import verify
 
 RANDOM = np.random.default_rng(0)
@@ -212,3 +212,62 @@ def test_scaled_rows_are_those_of_scaled_columns():
     ways = ((rows, "std"), ((rows - rows.mean(axis=0)) / rows.std(axis=0), "none"))
     one, other = (sm.train((X, Y), kernel="rbf", solver="diagonal", scale=scale, passes=30) for X, scale in ways)
     assert one.model.decision_function(rows) == pytest.approx(other.model.decision_function(ways[1][0]), rel=1e-6)
+
+
+ADAPTIVE = ("adaptive", "adaptive:step=proven")
+
+
+@pytest.mark.parametrize("multiclass", ["ovr", "joint"])
+@pytest.mark.parametrize("form", ["dense", "csr"])
+@pytest.mark.parametrize("method", ADAPTIVE)
+def test_adaptive_draws_the_rows_of_the_linear_form(method, form, multiclass):
+    y, rows = (Y3, X) if multiclass == "joint" else (Y, X + 2.0 * Y[:, None])
+    options = {"solver": method, "C": math.inf, "tol": 1e-12, "passes": 7, "multiclass": multiclass}
+    linear = sm.train((as_form(rows, form), y), bias=0, **options)
+    found = sm.train((as_form(rows, form), y), kernel="linear", **options)
+    ours, theirs = ([getattr(one.certificate, name) for name in FIGURES] for one in (found, linear))
+    assert ours == pytest.approx(theirs, rel=1e-8)
+    answer = found.model.answer
+    assert answer.coef @ rows[answer.numbers] == pytest.approx(linear.model.coef_, rel=1e-8, abs=1e-10)
+
+
+def test_adaptive_comes_to_the_largest_margin(tmp_path):
+    best = sm.train((X, Y), kernel="rbf:0.3", C=math.inf, tol=1e-6).certificate
+    for kernel, rows in (("rbf:0.3", X), ("precomputed", K)):
+        found = sm.train((rows, Y), kernel=kernel, solver="adaptive", tol=0.02)
+        assert found.converged and found.certificate.mistakes == 0
+        margins = found.certificate.margin_lower, best.margin_lower, best.margin_upper, found.certificate.margin_upper
+        assert list(margins) == sorted(margins) and margins[0] > 0.98 * margins[1]
+    for word, method in (("precomputed", "adaptive"), ("rbf", "adaptive"), ("rbf", "diagonal")):
+        with pytest.raises(sm.UsageError, match="all rows must be in memory at once"):
+            sm.train(CountingSource(K, Y, [0, 30, 60, 80]), kernel=word, solver=method)
+    data = write_h5(tmp_path / "a.h5", X, Y3)
+    joint = sm.train(data, kernel="rbf:0.3", solver="adaptive", multiclass="joint", tol=0.05)
+    joint.model.save(str(tmp_path / "m.npz"))
+    assert joint.converged and not [one for one in verify(tmp_path / "m.npz", data) if one.agrees is False]
+    exact, _ = curve((X, Y3), kernel="rbf:0.3", solver="dual-momentum", multiclass="joint", passes=500)
+    assert exact[-1, 0] <= joint.certificate.margin_upper and joint.certificate.margin_lower <= exact[-1, 1]
+
+
+@pytest.mark.parametrize("multiclass", ["ovr", "joint"])
+@pytest.mark.parametrize("method", ADAPTIVE)
+def test_steps_go_on_to_the_same_bits(method, multiclass, tmp_path):
+    """Also where no column but the last one is held."""
+    data = write_h5(tmp_path / "a.h5", X, Y3)
+    options = {"kernel": "rbf:0.3", "solver": method, "tol": 1e-12, "multiclass": multiclass}
+    straight = sm.train(data, passes=9, **options)
+    sm.train(data, passes=4, checkpoint=str(tmp_path / "c"), **options)
+    again = sm.train(data, passes=9, checkpoint=str(tmp_path / "c"), **options)
+    assert np.array_equal(again.model.answer.coef, straight.model.answer.coef)
+
+
+def test_columns_that_are_given_up_are_computed_again():
+    block = DenseBlock(X, 0.0)
+    columns = Columns(Held(**held()), make_kernel("rbf:0.3"), block, np.arange(80), 2, np.float64)
+    for number, row in enumerate((5, 9, 5, 7, 9)):
+        if columns.slot_of[row] < 0:
+            columns.take_in(np.array([row]), np.empty(0, np.int64), number)
+        assert columns.values[columns.of(np.array([row]), number)[0]] == pytest.approx(K[row], abs=1e-12)
+    coefs = np.zeros((80, 2))
+    coefs[[5, 7, 9, 11]] = RANDOM.standard_normal((4, 2))
+    assert multiply_used(columns, block, 10, 50, coefs) == pytest.approx(K[10:50] @ coefs, abs=1e-12)

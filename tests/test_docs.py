@@ -173,9 +173,6 @@ def test_the_penalties_are_those_of_the_code():
     rows = {row[0].removesuffix(" (default)"): row for row in table(page("losses.md"), "Penalties")}
     assert set(rows) == set(PENALTIES)
     for name, (_, _, penalised, solvers) in rows.items():
-        if name in ("l21", "l1inf", "trace"):  # over several lines
-            assert (penalised, solvers) == ("no", "newton")
-            continue
         assert (penalised == "yes") == (name in ("l2", "lp"))
         given = {"groups": np.array([0, 1]), "l1_ratio": 0.5}
         fields = {line.name: given[line.name] for line in PENALTIES[name].entries() if line.name in given}

@@ -21,16 +21,16 @@ PART, MASS, LONG, PARTS = range(4)
 
 
 @kernel
-def coupled_steps(loss, curvature, softness, kept, columns, size, slopes):
+def coupled_steps(loss, curvature, softness, kept, twice, columns, size, slopes):
     """LOSSES, ROUNDING and GAP of the rows of a chunk, and their duals; a row's share is stored in the first column.
 
-    kept: whether the column CENTRE has the centres; else they are the loss's own. slopes (2 lines, CHUNK) out: straight
-    and crossed of each line; or None.
+    kept: whether the column CENTRE has the centres; else they are the loss's own. twice: the column A has a second step
+    from where the first one led. slopes (2 lines, CHUNK) out: straight and crossed of each line; or None.
     """
     primal, slipped, gap = 0.0, 0.0, 0.0
     lines = columns.shape[1]
     margins, signs, off, middle, a = np.empty(lines), np.empty(lines), np.empty(lines), np.empty(lines), np.empty(lines)
-    straight, crossed = np.empty(lines), np.empty(lines)
+    straight, crossed, first = np.empty(lines), np.empty(lines), np.empty(lines)
     for r in range(size):
         cap = columns[CAP, 0, r]
         for g in range(lines):
@@ -42,9 +42,12 @@ def coupled_steps(loss, curvature, softness, kept, columns, size, slopes):
         value, share, slip = loss.coupled_step(margins, signs, off, middle, cap, L, a)
         primal += value
         slipped += slip
+        first[:] = a
+        if twice:
+            value, share, slip = loss.coupled_step(margins, signs, off, first, cap, L, a)
         met = 0.0
         for g in range(lines):
-            columns[A, g, r], columns[KEPT, g, r], columns[CENTRE, g, r] = a[g], a[g], middle[g]
+            columns[A, g, r], columns[KEPT, g, r], columns[CENTRE, g, r] = a[g], first[g], middle[g]
             met += a[g] * margins[g]
         columns[SHARE, 0, r] = share
         if L > 0.0:

@@ -231,7 +231,7 @@ def look_block(block, numbers, labels, loss, coupled, problems, point, rule, fou
                     )
                 if coupled is not None:
                     primal, slipped, gap = coupled_steps(
-                        coupled, curvatures[k], softness[k], centres.shape[1] > 0, columns, size, slopes
+                        coupled, curvatures[k], softness[k], centres.shape[1] > 0, twice, columns, size, slopes
                     )
                 sums = losses[v, k]
                 sums[LOSSES], sums[LOSS_CARRY] = carried_sum(sums[LOSSES], sums[LOSS_CARRY], primal)

@@ -27,6 +27,8 @@ A loss file defines subclasses of `Loss` (base.py), the words of `loss` with the
     lifted(e)                the loss once e |alpha| / reach is taken off its dual; with `reach`, for numbers alone
     dual_form()              for kernel machines, (low, high, slope, over, under, g): on [low cap, high cap] the
                              dual is slope alpha - (under if alpha > 0 else over) |alpha| - g alpha^2 / (2 cap)
+    pair()                   (f, c, f', c') of phi(u) = max(0, c - f u, c' - f' u), if the Pdprox paper has a dual for
+                             either line; None, or no method: one dual a row (eq. (4) and appendix A there)
     most()                   where that is the mean with errors no larger than this, inf (or no method) where with all
 
 `Loss.joint` returns the terms of a loss of all K lines of weights together, of classes or of targets, if there is one.

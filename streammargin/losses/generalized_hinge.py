@@ -18,6 +18,9 @@ class GeneralizedHingeTerms(NamedTuple):
     def has_hard_margin(self) -> bool:
         return False
 
+    def pair(self) -> tuple[float, float, float, float]:
+        return self.a, 1.0, 1.0, 1.0
+
     def feasible(self, alpha: float, cap: float) -> float:
         return min(max(alpha, 0.0), self.a * cap)
 

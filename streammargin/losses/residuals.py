@@ -51,6 +51,12 @@ class ResidualTerms(NamedTuple):
             self.low, self.high, self.over - multiplier / self.low, self.under + multiplier / self.high, self.g
         )
 
+    def pair(self) -> tuple[float, float, float, float] | None:
+        absolute = self.high == -self.low == 1.0 and self.over == self.under == 0.0
+        if self.g > 0.0 or absolute:
+            return None
+        return self.high, -self.under * self.high, self.low, self.over * self.low
+
     def has_hard_margin(self) -> bool:
         return True
 

@@ -68,6 +68,14 @@ class RowLabels:
         """The targets (n,) of this line, or (0,)."""
         return self.targets if self.targets.ndim == 1 else np.ascontiguousarray(self.targets[:, line])
 
+    def caps_of(self, line: int, caps: np.ndarray) -> np.ndarray:
+        """The cap of each row (n,) in this line, given those of the classes (classes,); 0 for an absent row."""
+        codes = self.codes_of(line)
+        found = np.where(codes >= 0, caps[codes], 0.0)
+        if self.weights.size:
+            found = np.multiply(found, self.weights, out=np.zeros(found.size), where=self.weights > 0.0)
+        return found
+
     def present(self, rows: Rows) -> np.ndarray:
         """Which of these rows have a code >= 0 and a positive weight (bool)."""
         rows = self.at(rows)

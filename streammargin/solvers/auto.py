@@ -32,7 +32,7 @@ def candidates(problem: Problem) -> list[str]:
     if problem.joint and not problem.hard:
         steps = ["newton"] if conjugate.suits(problem) else steps
         by_rows = problem.p == 2.0 and not problem.free and isinstance(problem.penalty or Lp(2.0), LpSquare)
-        return [*steps, "ascent"] if by_rows else steps or ["newton"]
+        return [*steps, "ascent" if by_rows else "pdprox"]
     if problem.path or problem.top < math.inf:  # the others take neither
         return [*steps, "pdprox"]
     if _tall_numbers(problem):

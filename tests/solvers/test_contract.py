@@ -72,6 +72,9 @@ WAYS += [
 ]
 WAYS += [(name, "targets", {"C": 0.3, "loss": "huber:0.7"}) for name in ("newton", "pdprox", "sdca")]
 WAYS += [(name, "labels", {"C": 1.0}) for name in ("newton", "asdca")]
+WAYS += [("pdprox", "classes", {"C": [0.1, 1.0], "penalty": "l21", "multiclass": word}) for word in ("joint", "ovr")]
+WAYS += [("pdprox:dual,scale=4", "targets", {"C": 0.3, "loss": "l2_error", "penalty": "trace"})]
+WAYS += [("pdprox:primal", "targets", {"C": 0.3, "loss": "epsilon_insensitive:0.1", "penalty": "l1inf"})]
 WAYS += [("pdprox", "labels", {"C": [0.1, 1.0], "penalty": "l1", "loss": "logistic", "scale": "std"})]
 WAYS += [("active-set", "large", {"C": math.inf}), ("sdca", "float32", {"C": 1.0})]
 

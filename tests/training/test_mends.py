@@ -104,13 +104,13 @@ def test_what_a_refusal_advises_works(data):
         ("two classes", {"penalty": "trace", "solver": "sdca"}, "sdca does not take penalty=.trace:1. "),
         (
             "three targets",
-            {"loss": "l2_error", "solver": "pdprox"},
-            'pdprox trains each target by itself, and the loss joins them; use solver="newton"$',
+            {"loss": "l2_error", "solver": "pegasos"},
+            'pegasos trains each target by itself, and the loss joins them; use solver="newton"$',
         ),
         (
             "three targets",
-            {"loss": "squared_error", "solver": "pdprox", "penalty": "l21"},
-            'pdprox trains each class or output by itself, and penalty="l21" joins them; use solver="newton"$',
+            {"loss": "squared_error", "solver": "pegasos", "penalty": "l21"},
+            'pegasos trains each class or output by itself, and penalty="l21" joins them; use solver="newton"$',
         ),
         (
             "three classes",

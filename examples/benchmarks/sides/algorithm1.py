@@ -17,18 +17,17 @@ _chosen: dict[tuple[str, str, float], tuple[float, float]] = {}
 
 def _solver(step: float, ratio: float) -> Any:
     from streammargin.solvers.base import Stage
+    from streammargin.solvers.columns.paper_steps import PaperSteps
     from streammargin.solvers.columns.pdprox import Pdprox
-    from streammargin.solvers.columns.primal_dual import PaperSteps
 
     class Steps(PaperSteps):
         def first_pace(self, problem: Any, state: Any, mass: float, squares: Any) -> None:
             super().first_pace(problem, state, mass, squares)
-            state.pace.step *= step
             state.pace.ratio *= ratio
 
     class Algorithm1(Pdprox):
         def stages(self) -> dict[str, Stage]:
-            return {"paper": Stage(Steps(dual=True))}
+            return {"paper": Stage(Steps(dual=True, scale=step))}
 
     return Algorithm1("dual")
 

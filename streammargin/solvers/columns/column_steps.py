@@ -20,6 +20,7 @@ from streammargin.solvers.columns.primal_dual import (
     first_step,
     proximal_step,
     pulled_now,
+    store_pulled,
 )
 from streammargin.solvers.columns.working_set import Gathered, Position, Split
 from streammargin.solvers.problem import Problem
@@ -174,7 +175,7 @@ class ColumnSteps(RestartedSteps[OnColumns]):
         """
         if plan.penalty is None:
             return False
-        self._wait(state, k, pulled_now(problem, state, k))
+        self._wait(problem, state, k, pulled_now(problem, state, k))
         sigma, last = float(state.sigma[k]), state.w[LAST, k]
         if not plan.stored:
             state.sigma[k] = state.next_sigma[k]
@@ -189,15 +190,15 @@ class ColumnSteps(RestartedSteps[OnColumns]):
         return crowd <= kept_columns.CROWD or (early and crowd < math.inf)
 
     @staticmethod
-    def _wait(state: OnColumns, k: int, now: Pulled) -> None:
+    def _wait(problem: Problem, state: OnColumns, k: int, now: Pulled) -> None:
         """Keep the weights until the next read, and restart the means."""
-        state.previous.image[k], state.previous.mass[k] = now
-        state.totals.forget(k)
+        store_pulled(problem, state, k, now)
+        state.totals.forget(problem, k)
 
     def _start_over(self, problem: Problem, state: OnColumns, k: int) -> None:
         """Begin proximal steps from 0, which is better than from duals far from the weights. Bounds are kept."""
         state.sigma[k], state.alpha[k], state.w[:, k] = 0.0, 0.0, 0.0
         self.first_weights(problem, state, k)
         nothing = Pulled(np.zeros(state.w.shape[2]), 0.0)
-        self._wait(state, k, nothing)
+        self._wait(problem, state, k, nothing)
         proximal_step(problem, state, k, nothing, nothing)

@@ -8,11 +8,13 @@ import numpy as np
 
 from streammargin.losses.base import coupled, has
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.roles import Axis
+from streammargin.solvers.roles import Axis, K
 
 # duals that pull such a constant down have sums of their own, as the part of them that fits the others counts; those of
 # numbers whose sum is bound as well, as each sign has its own `reach`
 SIDES = Axis(lambda problem: 2 if problem.objective.free or bound_by_side(problem) else 1, name="sides")
+# lines with free constants that are balanced together
+SUNK = K.where(lambda problem: problem.objective.free and has(problem.loss, "of_share"))
 FARTHEST, NEAREST = 1e6, 1e-12  # how far it is looked for, and how exactly, as a part of it or of 1
 
 

@@ -13,6 +13,7 @@ from streammargin.compiled import look as kernel
 from streammargin.compiled import row_norms as norms
 from streammargin.compiled.careful import margin_rounding
 from streammargin.compiled.columns import add_squares
+from streammargin.compiled.coupled import PARTS
 from streammargin.errors import DataError
 from streammargin.kinds import YesNo
 from streammargin.losses.base import largest_bend
@@ -21,21 +22,42 @@ from streammargin.rows.labels import numbered_from
 from streammargin.solvers import leaves
 from streammargin.solvers.base import PassReport, multiplications
 from streammargin.solvers.cache import rows as store
-from streammargin.solvers.columns.constant import SIDES, largest_duals
+from streammargin.solvers.columns.constant import SIDES, SUNK, largest_duals
 from streammargin.solvers.columns.screening import TOO_FAR, proven_zeros
 from streammargin.solvers.linear import LinearSolver, LinearState, keep_weights
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.best import best_figures, keep_bounds
-from streammargin.solvers.proof.bounds import Bounds, bounds, weighed
+from streammargin.solvers.proof.bounds import Bounds, OfDuals, balanced_group, bounded, weights_of_group
 from streammargin.solvers.proof.objectives.base import Candidate
 from streammargin.solvers.proof.rounding import blur
-from streammargin.solvers.roles import TRIALS, Count, D, K, N, Rows, Shared, Sum, W, b1, clear, f8, i8, of, state
+from streammargin.solvers.roles import (
+    GROUPS,
+    TRIALS,
+    Axis,
+    Count,
+    D,
+    K,
+    N,
+    Rows,
+    Shared,
+    Sum,
+    W,
+    b1,
+    clear,
+    f8,
+    i8,
+    of,
+    state,
+)
 from streammargin.solvers.state import labels_of
 from streammargin.solvers.visits import Visit, nothing
 from streammargin.words import entry
 
 LAST, MEAN = 0, 1  # the two weight vectors that a pass certifies
 LARGEST, SMALLEST = 1e140, 1e-140  # bounds on norms of rows and columns, so that their squares do not overflow
+
+
+LINES = Axis(lambda problem: problem.lines, name="lines")  # of a group
 
 
 def budgets(problem: Problem) -> np.ndarray:
@@ -49,8 +71,10 @@ class Read:
 
     losses: Sum[f8] = of(2, K, kernel.LOSS_SUMS, carried=kernel.LOSS_CARRIED)
     wrong: Sum[i8] = of(2, TRIALS)
-    dual_image: Sum[f8] = of(K, SIDES, W)
+    pull: Sum[f8] = of(K, SIDES, W)
     duals: Sum[f8] = of(K, SIDES, kernel.DUAL_SUMS, carried=kernel.DUAL_CARRIED)
+    own: Sum[f8] = of(SUNK, W)
+    parts: Sum[f8] = of(SUNK, PARTS)
     rows: Count = 0
 
 
@@ -58,27 +82,30 @@ class Read:
 class Totals:
     """Sums over the passes since the last restart, for means."""
 
-    passes: Shared[i8] = of(K)
+    passes: Shared[i8] = of(GROUPS)
     w: Shared[f8] = of(K, W)
     budget_multiplier: Shared[f8] = of(K)
     alpha: Rows[f8] = of(K, N)
-    dual_image: Shared[f8] = of(K, SIDES, W)
+    pull: Shared[f8] = of(K, SIDES, W)
     duals: Shared[f8] = of(K, SIDES, kernel.DUAL_SUMS)
+    own: Shared[f8] = of(SUNK, W)
+    parts: Shared[f8] = of(SUNK, PARTS)
 
-    def forget(self, k: int) -> None:
-        """Restart the means of problem k."""
-        for total in (self.passes, self.w, self.budget_multiplier, self.alpha, self.dual_image, self.duals):
-            total[k] = 0
+    def forget(self, problem: Problem, k: int) -> None:
+        """Restart the means of group k."""
+        self.passes[k] = 0
+        for total in (self.w, self.budget_multiplier, self.alpha, self.pull, self.duals, self.own, self.parts):
+            problem.view(total, k)[...] = 0
 
 
 @state
 class Pace:
-    """Step sizes: tau = step / ratio * tempo (d+1,), sigma = step * ratio; budget_tempo: of the budget multiplier."""
+    """Step sizes: tau = step / ratio * tempo, sigma = step * ratio; budget_tempo: of the budget multiplier."""
 
-    tempo: Shared[f8] = of(W)
+    tempo: Shared[f8] = of(LINES, W)
     budget_tempo: float = 1.0
-    step: Shared[f8] = of(K)
-    ratio: Shared[f8] = of(K)
+    step: Shared[f8] = of(GROUPS)
+    ratio: Shared[f8] = of(GROUPS)
 
 
 @state
@@ -86,7 +113,7 @@ class Previous:
     """A^T alpha, sum alpha, w and the budget's multiplier of the previous pass."""
 
     image: Shared[f8] = of(K, W)
-    mass: Shared[f8] = of(K)
+    mass: Shared[f8] = of(GROUPS)
     w: Shared[f8] = of(K, W)
     budget_multiplier: Shared[f8] = of(K)
 
@@ -97,7 +124,7 @@ class Pair(LinearState):
 
     row_norms, squares: figures of the row norms, and squared column norms, from the prologue;
     rounding: eps ||w||; row_margins: of all rows at both weights, for a bound on the duals' sum; due:
-    problems to advance after this read; gaps: of the last pair and of the mean; shown_mistakes, shown_wrong: of the
+    groups to advance after this read; gaps: of the last pair and of the mean; shown_mistakes, shown_wrong: of the
     better of the two.
     """
 
@@ -113,27 +140,29 @@ class Pair(LinearState):
     pace: Pace
     previous: Previous
     zeros: Shared[b1] = of(K, W)
-    due: Shared[b1] = of(K)
-    gaps: Shared[f8] = of(K, 2)
+    due: Shared[b1] = of(GROUPS)
+    gaps: Shared[f8] = of(GROUPS, 2)
     shown_mistakes: int = 0
     shown_wrong: Shared[i8] = of(TRIALS)
     ended: bool = False
 
 
 class Pulled(NamedTuple):
-    """A^T alpha (d+1,) of some duals, and their sum as the bound counts it."""
+    """A^T alpha of some duals, (d+1,) or (lines, d+1), and their sum as the bound counts it."""
 
     image: np.ndarray
     mass: float
 
 
-def pulled(problem: Problem, image: np.ndarray, duals: np.ndarray, passes: int = 1) -> Pulled:
-    """The mean over this many passes, from the sums of the duals' images (S, d+1) and of the duals (S, DUAL_SUMS)."""
-    counted = zip(duals[:, kernel.ALPHA].tolist(), largest_duals(problem), strict=False)
-    return Pulled(image.sum(axis=0) / passes, sum(mass / most for mass, most in counted) / passes)
+def pulled(problem: Problem, k: int, sums: OfDuals, passes: int = 1) -> Pulled:
+    """The mean of group k over this many passes, from the sums of their duals."""
+    sides = problem.view(sums.duals, k)[..., kernel.ALPHA].tolist()
+    counted = [mass / most for line in sides for mass, most in zip(line, largest_duals(problem), strict=False)]
+    return Pulled(problem.of_group(sums.pull, k).sum(axis=-2) / passes, sum(counted) / passes)
 
 
 P = TypeVar("P", bound=Pair)
+Found = list[dict[int, Candidate]]  # for the LAST and the MEAN weights, by group
 
 
 class DualPass(LinearSolver[P]):
@@ -149,12 +178,12 @@ class DualPass(LinearSolver[P]):
     mapped = True
 
     def dual_steps(self, problem: Problem, state: P) -> np.ndarray:
-        """sigma (K,), step size of the duals; 0: replace them by the best duals for the margins."""
+        """sigma (groups,), step size of the duals; 0: replace them by the best duals for the margins."""
         return state.pace.step * state.pace.ratio
 
     def resting(self, problem: Problem, state: P) -> np.ndarray:
-        """Problems (K,) bool whose duals do not change in this read."""
-        return np.zeros(problem.count, bool)
+        """Groups (groups,) bool whose duals do not change in this read."""
+        return np.zeros(problem.groups, bool)
 
     def twice(self, problem: Problem, state: P) -> bool:
         """Whether a read sums duals that are one step ahead of the stored ones."""
@@ -177,7 +206,7 @@ class DualPass(LinearSolver[P]):
 
     @abstractmethod
     def advance(self, problem: Problem, state: P, k: int, gaps: list[float]) -> None:
-        """Compute the next weights of problem k; gaps: of the last pair and of the mean."""
+        """Compute the next weights of group k; gaps: of the last pair and of the mean."""
 
     def reserved_bytes(self, problem: Problem) -> int:
         return 8 * (problem.features + 1) * (problem.count + 6)  # copies of weights, and temporary vectors
@@ -192,7 +221,7 @@ class DualPass(LinearSolver[P]):
         return Visit("prologue", self.prologue_block, leaves=False, lines=problem.count, begin=begin)
 
     def set_first_weights(self, problem: Problem, state: P) -> None:
-        for k in range(problem.count):
+        for k in range(problem.groups):
             self.first_weights(problem, state, k)
 
     def prologue_block(self, problem: Problem, state: P, block: Block, first: int) -> None:
@@ -200,11 +229,11 @@ class DualPass(LinearSolver[P]):
         norms.row_norms(block, numbered_from(first), labels_of(problem, state), 2.0, state.row_norms)
         add_squares(block, labels.codes_of(0), labels.weights, state.squares)
         if problem.path:
-            visit = self.visit(problem, state, np.arange(problem.count))
+            visit = self.visit(problem, state, np.arange(problem.groups))
             leaves.carry_out(problem, state, visit._replace(keeps=None), [(first, block)])
 
     def zero_factor(self, problem: Problem, state: P) -> float:
-        found = [zero_factor(problem, state, k) for k in range(problem.count)]
+        found = [zero_factor(problem, state, k) for k in range(problem.groups)]
         state.alpha[:] = 0.0
         return min(found)
 
@@ -214,8 +243,8 @@ class DualPass(LinearSolver[P]):
         state.previous.mass *= factor
         state.best.primal[:], state.best.dual[:] = math.inf, -math.inf
         state.zeros[:] = False
-        for k in range(problem.count):
-            state.totals.forget(k)
+        for k in range(problem.groups):
+            state.totals.forget(problem, k)
 
     # passes
 
@@ -224,8 +253,8 @@ class DualPass(LinearSolver[P]):
             self._begin(problem, state)
         state.ended = False
         state.due[:] = False
-        for k in np.setdiff1d(np.arange(problem.count), active):  # done: their certified weights
-            state.w[:, k], state.budget_multiplier[:, k] = state.best_w[k], 0.0
+        done = problem.lines_of(np.setdiff1d(np.arange(problem.groups), active))
+        state.w[:, done], state.budget_multiplier[:, done] = state.best_w[done], 0.0  # their certified weights
         state.rounding = np.stack([blur(w) for w in state.w])
         clear(state.read)
 
@@ -241,7 +270,7 @@ class DualPass(LinearSolver[P]):
 
     def visit(self, problem: Problem, state: P, active: np.ndarray) -> Visit:
         return Visit(
-            "pass", self.run_block, (active,), lines=active.size, cost=2 * store.LOOK * problem.count,
+            "pass", self.run_block, (active,), lines=problem.lines * active.size, cost=2 * store.LOOK * problem.count,
             begin=self.begin_pass, end=self.end_pass, at_once=self.skip_remaining,
         )  # fmt: skip
 
@@ -249,33 +278,39 @@ class DualPass(LinearSolver[P]):
         """Update the duals of these rows by their margins, and add the sums that certify weights and duals."""
         state.read.rows += block.rows()
         w, multiplier, read = state.w, state.budget_multiplier, state.read
-        lengths = self.dual_steps(problem, state)
-        none = np.zeros(problem.count)
-        curvature = np.divide(1.0, lengths, out=none.copy(), where=lengths > 0.0)  # 0 before the first step
-        curvature[self.resting(problem, state)] = math.inf
+        none, lines = np.zeros(problem.count), problem.lines_of(active)
         total = state.totals.alpha if state.number else state.totals.alpha[:, :0]
         same, alpha = alike(state), self.duals(problem, state)
         seen = slice(1 if same else 2)
         if not same:
-            state.multiplications += multiplications([(first, block)], active.size) / 2
+            state.multiplications += multiplications([(first, block)], lines.size) / 2
         kernel.look(
-            block, numbered_from(first), labels_of(problem, state), problem.loss, active,
+            block, numbered_from(first), labels_of(problem, state), problem.loss, lines,
             kernel.Point(w[seen], multiplier[seen], state.rounding[seen]),
-            kernel.Prox(alpha, alpha, curvature, none, self.twice(problem, state), total),
+            kernel.Prox(alpha, alpha, self.curvatures(problem, state), none, self.twice(problem, state), total),
             kernel.Found(
-                read.losses[seen], read.duals, read.dual_image, read.wrong[seen], self.margins(problem, state)
+                read.losses[seen], read.duals, read.pull, read.wrong[seen], self.margins(problem, state), read.own,
+                read.parts,
             ),
         )  # fmt: skip
         if same:
             read.losses[MEAN], read.wrong[MEAN] = read.losses[LAST], read.wrong[LAST]
 
+    def curvatures(self, problem: Problem, state: P) -> np.ndarray:
+        """1 / sigma of each line (K,); 0: the best duals for the margins, inf: duals that stay."""
+        lengths = self.dual_steps(problem, state)
+        found = np.divide(1.0, lengths, out=np.zeros(problem.groups), where=lengths > 0.0)
+        found[self.resting(problem, state)] = math.inf
+        return problem.by_line(found)
+
     def skip_remaining(self, problem: Problem, state: P) -> None:
         state.due[:] = False
 
     def end_pass(self, problem: Problem, state: P, active: np.ndarray) -> PassReport | float:
-        count = problem.count
+        count = problem.groups
         if state.read.rows < problem.rows:  # interrupted: it proves nothing
-            mistakes = int(state.read.losses[LAST, :, kernel.MISTAKES].sum())
+            shared = problem.compared and problem.joint
+            mistakes = int((state.read.wrong[LAST] if shared else state.read.losses[LAST, :, kernel.MISTAKES]).sum())
             return PassReport(np.full(count, math.inf), mistakes, best_figures(problem, state.best))
         if not state.ended:
             state.ended = True
@@ -295,29 +330,35 @@ class DualPass(LinearSolver[P]):
         """Set the bounds that the pass proves, and keep the weights to be shown."""
         if problem.top < math.inf:
             count_largest(problem, state, active)
-        sum_weights(state, active)
-        sum_duals(state, active)
-        self.keep(problem, state, active)
-        self.prove_duals(problem, state, active)
+        sum_weights(problem, state, active)
+        sum_duals(problem, state, active)
+        found = self.weigh(problem, state, active)
+        self.keep(problem, state, found)
+        self.prove_duals(problem, state, found)
 
-    def prove_duals(self, problem: Problem, state: P, active: np.ndarray) -> None:
-        """Set the bounds from the duals of this read and their means."""
-        duals = np.full(problem.count, -math.inf)
+    def weigh(self, problem: Problem, state: P, active: np.ndarray) -> Found:
+        """What the LAST and the MEAN weights of these groups are worth."""
+        w, losses, wrong = state.w, state.read.losses, state.read.wrong
+        return [
+            {k: weights_of_group(problem, k, w[v], losses[v], wrong[v]) for k in active.tolist()} for v in (LAST, MEAN)
+        ]
+
+    def prove_duals(self, problem: Problem, state: P, found: Found) -> None:
+        """Set the bounds from the duals of this read and their means; found: what weights are worth."""
+        duals = np.full(problem.groups, -math.inf)
         chosen = [LAST, MEAN] if self.average is None or self.keeps_best else [MEAN if self.average else LAST]
-        proofs = {k: [prove(problem, state, v, k) for v in (LAST, MEAN)] for k in active.tolist()}
+        proofs = {k: [prove(problem, state, v, k, found[v][k]) for v in (LAST, MEAN)] for k in found[LAST]}
         for k, pair in proofs.items():
             duals[k] = max(pair[v].dual for v in chosen)
             state.gaps[k] = [proof.apart for proof in pair]
-        keep_bounds(state.best, duals, np.full(problem.count, math.inf))
+        keep_bounds(state.best, duals, np.full(problem.groups, math.inf))
         for k, pair in proofs.items():
             _find_zeros(problem, state, k, pair[LAST])
 
-    def keep(self, problem: Problem, state: P, active: np.ndarray) -> None:
+    def keep(self, problem: Problem, state: P, found: Found) -> None:
         """Keep the better of the last weights and the mean ones, or those asked for, and what they are worth."""
-        objective, losses = problem.objective, state.read.losses
-        found = [{k: weighed(objective, state.w[v, k], losses[v, k]) for k in active.tolist()} for v in (LAST, MEAN)]
         if self.average is not None and not self.keeps_best:
-            state.best.primal[active] = math.inf
+            state.best.primal[list(found[LAST])] = math.inf
         shown, state.shown_wrong[:] = _keep(problem, state, found, self.average)
         state.shown_mistakes = int(sum(candidate.mistakes for candidate in shown.values()))
 
@@ -355,58 +396,62 @@ def count_largest(problem: Problem, state: Pair, active: np.ndarray) -> None:
         read.losses[MEAN] = read.losses[LAST]
 
 
-def sum_weights(state: Pair, active: np.ndarray) -> None:
+def sum_weights(problem: Problem, state: Pair, active: np.ndarray) -> None:
     """Add the weights of this read to the totals."""
-    state.totals.w[active] += state.w[LAST][active]
-    state.totals.budget_multiplier[active] += state.budget_multiplier[LAST, active]
+    lines = problem.lines_of(active)
+    state.totals.w[lines] += state.w[LAST][lines]
+    state.totals.budget_multiplier[lines] += state.budget_multiplier[LAST, lines]
 
 
-def sum_duals(state: Pair, active: np.ndarray) -> None:
+def sum_duals(problem: Problem, state: Pair, active: np.ndarray) -> None:
     """Add the sums over the duals of this read to the totals."""
-    totals, read = state.totals, state.read
+    totals, read, lines = state.totals, state.read, problem.lines_of(active)
     totals.passes[active] += 1
-    totals.dual_image[active] += read.dual_image[active]
-    totals.duals[active] += read.duals[active]
+    totals.pull[lines] += read.pull[lines]
+    totals.duals[lines] += read.duals[lines]
+    if read.own.size:
+        totals.own[lines] += read.own[lines]
+        totals.parts[lines] += read.parts[lines]
 
 
-def prove(problem: Problem, state: Pair, which: int, k: int) -> Bounds:
-    """The bounds from the LAST or MEAN weights and duals of problem k."""
+def prove(problem: Problem, state: Pair, which: int, k: int, weights: Candidate) -> Bounds:
+    """The bounds from the LAST or MEAN duals of group k, beside what its weights are worth."""
     sums, passes = (state.read, 1) if which == LAST else (state.totals, int(state.totals.passes[k]))
-    return bounds(
-        problem.objective, state.w[which, k], state.read.losses[which, k], sums.dual_image[k], sums.duals[k],
-        problem.present, passes, float(budgets(problem)[k]), largest_duals(problem),
-    )  # fmt: skip
+    budget = float(budgets(problem)[k * problem.lines])
+    theta, total = balanced_group(problem, k, sums, passes, budget, largest_duals(problem))
+    return bounded(problem.objective, weights, theta, total)
 
 
 def zero_factor(problem: Problem, state: Pair, k: int) -> float:
     """The factor up to which C can grow with w = 0 still optimal, as proven by the duals of this read."""
-    image = prove(problem, state, LAST, k).theta
+    budget = float(budgets(problem)[k * problem.lines])
+    image, _ = balanced_group(problem, k, state.read, 1, budget, largest_duals(problem))
     return problem.objective.penalty.zero_factor(problem.objective.penalised(image))
 
 
-def _keep(
-    problem: Problem, state: Pair, found: list[dict[int, Candidate]], average: bool | None
-) -> tuple[dict[int, Candidate], np.ndarray]:
-    """Keep the better of the last weights and the mean ones, or those asked for, of all lines that are compared.
+def _keep(problem: Problem, state: Pair, found: Found, average: bool | None) -> tuple[dict[int, Candidate], np.ndarray]:
+    """Keep the better of the last weights and the mean ones, or those asked for, of all groups that are compared.
 
     Returns what they are worth, and the rows whose class does not have the largest score.
     """
-    size, wrong = problem.per_trial if problem.compared else 1, state.read.wrong
+    each = problem.groups // problem.trials  # groups of a value of C
+    size, wrong = each if problem.compared else 1, state.read.wrong
     w, chosen, shown = state.w[LAST].copy(), dict(found[LAST]), wrong[LAST].copy()
-    for start in range(0, problem.count, size):
-        trial, lines = start // problem.per_trial, [k for k in range(start, start + size) if k in chosen]
-        better = sum(found[MEAN][k].primal for k in lines) < sum(found[LAST][k].primal for k in lines)
+    for start in range(0, problem.groups, size):
+        trial, groups = start // each, [k for k in range(start, start + size) if k in chosen]
+        better = sum(found[MEAN][k].primal for k in groups) < sum(found[LAST][k].primal for k in groups)
         if better if average is None else average:
+            lines = problem.lines_of(np.array(groups, np.int64))
             w[lines], shown[trial] = state.w[MEAN, lines], wrong[MEAN, trial]
-            chosen.update({k: found[MEAN][k] for k in lines})
-    keep_weights(problem, state, w, [chosen.get(k) for k in range(problem.count)])
+            chosen.update({k: found[MEAN][k] for k in groups})
+    keep_weights(problem, state, w, [chosen.get(k) for k in range(problem.groups)])
     return chosen, shown
 
 
 def _find_zeros(problem: Problem, state: Pair, k: int, proof: Bounds) -> None:
     """Mark columns that the last duals prove to be 0, for a loss of bounded curvature."""
     best, most = state.best, largest_bend(problem.loss)
-    if most == math.inf or budgets(problem)[k] < math.inf:
+    if problem.joint or most == math.inf or budgets(problem)[k] < math.inf:
         return
     gap = float(best.primal[k] + best.rounding[k]) - proof.dual
     bend = most * problem.outputs.largest_cap(k) * column_squares(problem, state)[1]

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, ClassVar
 
 import numpy as np
 
-from streammargin.errors import Refusal
+from streammargin.errors import Refusal, UsageError
 from streammargin.kinds import Word, YesNo
-from streammargin.losses.base import called, has
+from streammargin.losses.base import POSITIVE, called, has
 from streammargin.penalties.base import Penalty
+from streammargin.penalties.lp import LpSquare
 from streammargin.solvers.base import PATH, TOP, Method, PassReport, Stage
 from streammargin.solvers.columns.column_steps import ColumnSteps, OnColumns
 from streammargin.solvers.columns.constant import bound_by_side
-from streammargin.solvers.columns.primal_dual import PaperSteps, Restarted, RestartedSteps
+from streammargin.solvers.columns.paper_steps import PaperSteps
+from streammargin.solvers.columns.primal_dual import Restarted, RestartedSteps
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import take
 from streammargin.words import entry
@@ -27,35 +30,45 @@ class Pdprox(Method):
     Each read updates all duals by the margins u_i, and certifies w and alpha. A step of the weights follows:
         alpha_i <- argmax of the dual of the loss - alpha_i u_i - (alpha_i - old alpha_i)^2 / (2 sigma);
         w <- prox of R at w + tau sum_i (2 alpha_i - old alpha_i) y_i x_i.
-    The mean of both since the last restart is certified too, and is what a restart goes on from.
-    For l1, elasticnet and groups w first moves by many steps on the columns that matter, between two reads.
+    The mean of both since the last restart is certified too, and is what a restart goes on from. Joined outputs have
+    one W. For l1, elasticnet and groups w moves by many steps on the columns that matter, between two reads.
     With top=M, sum_i alpha_i <= C M: a multiplier of that bound is the weight of one more column.
     For regression it widens the stretch of residuals that cost nothing instead, as their duals have both signs.
     The objective that is certified is at the best multiplier for the margins of all rows, which stay in memory.
-    With `primal` and `dual` such a multiplier projects the duals, in two reads. They are as printed for losses of one
-    dual a row. In the paper generalized_hinge, epsilon_insensitive and quantile have two, and another step length.
+    With `primal` and `dual` it projects the duals, in two reads. Without `top` they are as printed: a row of
+    generalized_hinge, epsilon_insensitive and quantile has two duals, and c is that of appendix A.
 
     Source: Pdprox paper, Algorithms 1 and 2, Theorem 6, eq. (19), Lemma 13; restarts: Applegate et al. 2021 (PDLP).
     """
 
     name = "pdprox"
     algorithm: str | None = entry(
-        None, Word(("primal", "dual")), "the paper's own steps, for losses of one dual: primal is its Algorithm 2, "
-        "dual Algorithm 1; none: steps and restarts that the run finds",
+        None, Word(("primal", "dual")), "the paper's own steps: primal is its Algorithm 2, dual Algorithm 1; none: "
+        "steps and restarts that the run finds",
     )  # fmt: skip
     average: bool | None = entry(
         None, YesNo(), "report the mean of the iterates; no: the last one; none: the better one; with an algorithm of "
         "the paper that of the last pass, else the best of all passes", kw_only=True,
     )  # fmt: skip
+    scale: float | None = entry(
+        None, POSITIVE, "with an algorithm of the paper, by how much its steps are longer than sqrt(1 / (2c)); none: 1",
+        kw_only=True,
+    )  # fmt: skip
     prologue = 1
     numeric = True
     several = True
     requires: ClassVar[tuple[str, ...]] = ("step", "primal", "dual")
+    couples: ClassVar[tuple[str, ...]] = ("coupled_step",)
     takes: ClassVar[tuple[str, ...]] = (PATH, TOP)
     any_p = False
 
     def check(self, problem: Problem) -> None:
         super().check(problem)
+        if self.algorithm is None and self.scale is not None:
+            raise UsageError("the field scale of pdprox is that of the paper's steps; give algorithm=primal or dual")
+        if problem.top < math.inf and problem.joint:
+            wrong = "the field top of a loss counts the largest losses of one output, and here several are joined"
+            raise Refusal(wrong, "leave it out")
         if bound_by_side(problem) and not (has(problem.loss, "reach") and has(problem.loss, "lifted")):
             loss = called(problem.loss)
             wrong = f"the field top needs the methods reach and lifted of a loss of numbers, which {loss} has not"
@@ -64,7 +77,7 @@ class Pdprox(Method):
             raise Refusal("pdprox needs a finite C", "for the hard margin, C = inf, use `solver=auto`")
 
     def serves(self, penalty: Penalty, free: bool) -> bool:
-        return not penalty.of_lines
+        return penalty.proximal or isinstance(penalty, LpSquare)  # the exponent of lp is checked elsewhere
 
     def stages(self) -> dict[str, Stage]:
         return {
@@ -73,7 +86,7 @@ class Pdprox(Method):
                 RestartedSteps[Restarted](average=self.average),
                 enter=follow,
             ),
-            "paper": Stage(PaperSteps(dual=self.algorithm == "dual", average=self.average)),
+            "paper": Stage(PaperSteps(dual=self.algorithm == "dual", average=self.average, scale=self.scale or 1.0)),
         }
 
     def first(self, problem: Problem) -> str:

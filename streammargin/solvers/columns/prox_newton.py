@@ -21,7 +21,7 @@ from streammargin.rows.blocks import Block
 from streammargin.rows.labels import RowLabels, numbered_from
 from streammargin.solvers.base import PATH, PassReport, matrix_work
 from streammargin.solvers.cache import rows as store
-from streammargin.solvers.columns.constant import SIDES, constants_alone
+from streammargin.solvers.columns.constant import SIDES, SUNK, constants_alone
 from streammargin.solvers.columns.proximal_model import minimise_by_prox
 from streammargin.solvers.columns.screening import TOO_FAR, proven_zeros
 from streammargin.solvers.linear import LinearSolver, LinearState, keep_weights
@@ -65,9 +65,8 @@ EIGEN = 6  # matrices of the size of the Hessian while its eigenvectors are comp
 WORK = 3e10  # most multiplications of its Newton steps, or of its products with H, a second or two
 
 
-# entries of the weights of a group, if the loss couples its lines; lines with free constants that are balanced together
+# entries of the weights of a group, if the loss couples its lines
 COUPLED = Axis(lambda problem: problem.lines * (problem.features + 1) if coupled(problem.loss) else 0, name="L(d+1)")
-SUNK = K.where(lambda problem: problem.objective.free and has(problem.loss, "of_share"))
 
 
 @state

@@ -109,8 +109,8 @@ class Gathered:
 
 
 def split(problem: Problem) -> Split | None:
-    """The penalty as a Split, with a free constant as its own group; None for other penalties or losses."""
-    if problem.penalty is None or not has(problem.loss, "slope"):
+    """The penalty as a Split, with a free constant as its own group; None for several lines, or others than these."""
+    if problem.joint or problem.penalty is None or not has(problem.loss, "slope"):
         return None
     found = problem.penalty.pieces(problem.features + (not problem.free))
     if found is None or not found[1].thresholds.all() or found[1].cuts.any():
@@ -190,13 +190,6 @@ def improve(
     return w, following, proof
 
 
-def _caps(problem: Problem, labels: RowLabels, k: int) -> np.ndarray:
-    """The cap of each row (n,); 0 for rows absent in problem k."""
-    codes = labels.codes_of(k)
-    caps = problem.outputs.caps[k, codes] * (codes >= 0)
-    return np.where(labels.weights > 0.0, caps * labels.weights, 0.0) if labels.weights.size else caps
-
-
 def approach(
     problem: Problem, penalty: Split, state: State, gathered: Gathered, block: Block, k: int, at: Position
 ) -> tuple[np.ndarray, np.ndarray] | None:
@@ -213,7 +206,7 @@ def approach(
         return None
     columns = in_order(penalty, np.ones(penalty.of.size, bool))
     found = interior.approach(
-        rows, _caps(problem, state.labels, k), state.labels.targets_of(k),
+        rows, state.labels.caps_of(k, problem.outputs.caps[k]), state.labels.targets_of(k),
         gather(problem, state, gathered, block, k, columns), penalty.roots[penalty.of[columns]], at.w[columns],
         at.alpha, problem.tol, FEW, state,
     )  # fmt: skip
@@ -281,7 +274,7 @@ def _model(
     """(terms of f with rows, terms without rows, largest possible slope)."""
     k, columns, matrix, below, alpha, sigma = task
     groups, counts = np.unique(penalty.of[columns], return_counts=True)
-    softness, caps = 1.0 / sigma, _caps(problem, labels, k)
+    softness, caps = 1.0 / sigma, labels.caps_of(k, problem.outputs.caps[k])
     most = sigma if softness > 0.0 else largest_bend(problem.loss) * float(caps.max())
     penalised = penalty.roots[penalty.of[columns]] > 0.0  # a free constant does not count in ||w||
     lengths = float(np.sum(chosen[penalised] ** 2)), float(np.sum(alpha**2))

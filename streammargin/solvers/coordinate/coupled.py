@@ -20,7 +20,7 @@ from streammargin.solvers.coordinate.dual_ascent import FLOAT32_TOL, TURN_ROWS, 
 from streammargin.solvers.linear import LinearSolver, LinearState, keep_weights
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.best import best_figures, keep_bounds
-from streammargin.solvers.proof.bounds import bounds_of_lines
+from streammargin.solvers.proof.bounds import balanced_lines, bounded, weighed
 from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.proof.objectives.base import Running
 from streammargin.solvers.proof.rounding import blur
@@ -202,10 +202,10 @@ class Coupled(LinearSolver[CoupledAscent]):
         w = np.array(state.W.T if problem.sparse else state.W, order="C")
         for group in range(problem.groups):
             image = np.ascontiguousarray(self._lines(problem, sweep.image, group))
-            proof = bounds_of_lines(
-                problem.objective, problem.of_group(w, group), problem.view(sweep.losses, group), image[:, None],
-                problem.view(sweep.duals, group), none, none, problem.present,
-            )  # fmt: skip
+            losses, duals = problem.view(sweep.losses, group), problem.view(sweep.duals, group)
+            theta, total = balanced_lines(problem.objective, image[:, None], duals, none, none, problem.present)
+            weights = weighed(problem.objective, problem.of_group(w, group), losses.sum(axis=0))
+            proof = bounded(problem.objective, weights, theta, total)
             dual[group] = proof.dual
             found.append(proof.weights)
         keep_bounds(state.best, dual, np.full(problem.groups, math.inf))

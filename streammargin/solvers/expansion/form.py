@@ -63,10 +63,7 @@ def form_of(problem: Problem, labels: RowLabels, k: int) -> Form:
     """The form of line k for rows with these labels, all of which they are."""
     outputs, numeric = problem.outputs, problem.numeric
     codes = labels.codes_of(k)
-    there = codes >= 0
-    caps = np.where(there, outputs.caps[k][np.maximum(codes, 0)], 0.0)
-    if labels.weights.size:
-        caps = np.multiply(caps, labels.weights, out=np.zeros(caps.size), where=labels.weights > 0.0)
+    caps = labels.caps_of(k, outputs.caps[k])
     low, high, slope, over, under, g = problem.loss.dual_form()
     own = codes == outputs.positive[k]
     sign = np.where(own | numeric, 1.0, -1.0)

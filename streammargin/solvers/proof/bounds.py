@@ -41,12 +41,16 @@ def weighed(objective: Objective, w: np.ndarray, losses: np.ndarray) -> Candidat
     return objective.weighed(objective.size(w), value, rounding, int(losses[look.MISTAKES]))
 
 
-def bounds(
-    objective: Objective, w: np.ndarray, losses: np.ndarray, pull: np.ndarray, duals: np.ndarray, present: int,
-    passes: int = 1, budget: float = math.inf, largest_duals: tuple[float, float] = (1.0, 1.0),
-) -> Bounds:  # fmt: skip
-    """Bounds of a group of one line, from w (d+1,) with its losses (LOSS_SUMS,), and from duals with sums
-    (S, DUAL_SUMS) and pull (S, d+1).
+def bounded(objective: Objective, weights: Candidate, theta: np.ndarray, total: Sums) -> Bounds:
+    """The bounds from weights, and from feasible duals with A^T alpha and sums as of `balanced`."""
+    return Bounds(weights, objective.bounds(theta, total)[0], theta, total)
+
+
+def balanced(
+    objective: Objective, pull: np.ndarray, duals: np.ndarray, present: int, passes: int = 1, budget: float = math.inf,
+    largest_duals: tuple[float, float] = (1.0, 1.0),
+) -> tuple[np.ndarray, Sums]:  # fmt: skip
+    """(A^T alpha (d+1,), its sums) of one line once they are feasible, from pull (S, d+1) and duals (S, DUAL_SUMS).
 
     present: rows. passes: the duals are the mean of this many, whose sums were added up; the dual objective is concave.
     budget: bound on the sum of the duals, each divided by the entry of `largest_duals` for its sign.
@@ -54,51 +58,68 @@ def bounds(
     theta, total = objective.balanced(pull / passes, _sides(duals, present, passes, largest_duals))
     if total.mass > budget:
         theta, total = budget / total.mass * theta, total.part(budget / total.mass)
-    return Bounds(weighed(objective, w, losses), objective.bounds(theta, total)[0], theta, total)
+    return theta, total
 
 
-def bounds_of_lines(
-    objective: Objective, w: np.ndarray, losses: np.ndarray, pull: np.ndarray, duals: np.ndarray, own: np.ndarray,
-    parts: np.ndarray, present: int,
-) -> Bounds:  # fmt: skip
-    """Bounds of a group of several lines, from w (lines, d+1) with its losses (lines, LOSS_SUMS), and from duals with
-    sums (lines, S, DUAL_SUMS) and pull (lines, S, d+1).
+def balanced_lines(
+    objective: Objective, pull: np.ndarray, duals: np.ndarray, own: np.ndarray, parts: np.ndarray, present: int,
+    passes: int = 1,
+) -> tuple[np.ndarray, Sums]:  # fmt: skip
+    """The same of several lines, from pull (lines, S, d+1) and duals (lines, S, DUAL_SUMS).
 
     own, parts: of compiled/coupled.py, for a loss whose duals add up to 0 over the lines, with free constants; else
     (0, ...). Without them each line is balanced by itself.
     """
-    sides = [_sides(line, present, 1, (1.0, 1.0)) for line in duals]
+    sides = [_sides(line, present, passes, (1.0, 1.0)) for line in duals]
     if own.shape[0] > 0:
-        theta, total = sunk(pull, sides, own, parts, present)
-    else:
-        lines = [objective.balanced(*line) for line in zip(pull, sides, strict=True)]
-        theta, total = np.stack([line for line, _ in lines]), lines[0][1]
-        for _, sums in lines[1:]:
-            total = total.plus(sums)
-    weights = weighed(objective, w, losses.sum(axis=0))
-    return Bounds(weights, objective.bounds(theta, total)[0], theta, total)
+        return sunk(pull / passes, sides, own / passes, parts / passes, present)
+    lines = [objective.balanced(*line) for line in zip(pull / passes, sides, strict=True)]
+    total = lines[0][1]
+    for _, sums in lines[1:]:
+        total = total.plus(sums)
+    return np.stack([line for line, _ in lines]), total
 
 
-class Looked(Protocol):
-    """The sums of a look at all rows (compiled/look.py)."""
+class OfDuals(Protocol):
+    """The sums of a look over the duals of all rows (compiled/look.py)."""
 
     pull: np.ndarray
-    weights: np.ndarray
     duals: np.ndarray
-    wrong: np.ndarray
     own: np.ndarray
     parts: np.ndarray
 
 
+class Looked(OfDuals, Protocol):
+    """The sums of a look at all rows."""
+
+    weights: np.ndarray
+    wrong: np.ndarray
+
+
 def bounds_of_group(problem: Problem, k: int, w: np.ndarray, sums: Looked) -> Bounds:
     """The bounds of group k, from all weights w (K, d+1) and the sums of a look at them."""
-    mine, losses, pull, duals = (problem.of_group(each, k) for each in (w, sums.weights, sums.pull, sums.duals))
+    theta, total = balanced_group(problem, k, sums)
+    return bounded(problem.objective, weights_of_group(problem, k, w, sums.weights, sums.wrong), theta, total)
+
+
+def weights_of_group(problem: Problem, k: int, w: np.ndarray, losses: np.ndarray, wrong: np.ndarray) -> Candidate:
+    """The candidate of group k, from all weights w (K, d+1), losses (K, LOSS_SUMS) and confused rows (trials,)."""
     if problem.lines == 1:
-        return bounds(problem.objective, mine, losses, pull, duals, problem.present)
+        return weighed(problem.objective, w[k], losses[k])
+    found = weighed(problem.objective, problem.view(w, k), problem.view(losses, k).sum(axis=0))
+    return found if problem.outputs.several else found._replace(mistakes=int(wrong[k]))
+
+
+def balanced_group(
+    problem: Problem, k: int, sums: OfDuals, passes: int = 1, budget: float = math.inf,
+    largest_duals: tuple[float, float] = (1.0, 1.0),
+) -> tuple[np.ndarray, Sums]:  # fmt: skip
+    """`balanced` or `balanced_lines` of group k; only a group of one line may have a budget."""
+    pull, duals = problem.of_group(sums.pull, k), problem.of_group(sums.duals, k)
+    if problem.lines == 1:
+        return balanced(problem.objective, pull, duals, problem.present, passes, budget, largest_duals)
     own, parts = (problem.view(each, k) if each.size else each for each in (sums.own, sums.parts))
-    found = bounds_of_lines(problem.objective, mine, losses, pull, duals, own, parts, problem.present)
-    mistakes = int(losses[:, look.MISTAKES].sum() if problem.outputs.several else sums.wrong[k])
-    return found._replace(weights=found.weights._replace(mistakes=mistakes))
+    return balanced_lines(problem.objective, pull, duals, own, parts, problem.present, passes)
 
 
 def _sides(duals: np.ndarray, present: int, passes: int, largest_duals: tuple[float, float]) -> list[Sums]:

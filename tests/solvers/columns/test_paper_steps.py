@@ -205,3 +205,118 @@ def least(loss, word, u):
         third = (high - low) / 3.0
         low, high = (low, high - third) if total(low + third) <= total(high - third) else (low + third, high)
     return min(total(low), total(0.0))
+
+
+# one W for several outputs, and losses with two duals a row
+
+OUTPUTS = NUMBERS[:, None] * [1.0, -0.5, 0.2] + np.random.default_rng(1).standard_normal((60, 3))
+EPSILON, QUANTILE, SLOPE = 0.3, 0.8, 3.0
+TWO = {  # (f, c) of the lines c - f u, u the residual or the margin (eq. (4) and appendix A)
+    f"epsilon_insensitive:{EPSILON}": ((1.0, -EPSILON), (-1.0, -EPSILON)),
+    f"quantile:{QUANTILE}": ((QUANTILE, 0.0), (QUANTILE - 1.0, 0.0)),
+    f"generalized_hinge:{SLOPE}": ((SLOPE, 1.0), (1.0, 1.0)),
+}
+
+
+def on_triangle(v):
+    """The nearest to v (..., 2) with entries >= 0 and a sum of at most 1, by bisection (Lemma 13)."""
+    least, most = np.zeros(v.shape[:-1]), np.abs(v).max(axis=-1) + 1.0
+    inside = np.maximum(v, 0.0).sum(axis=-1) <= 1.0
+    for _ in range(100):
+        middle = 0.5 * (least + most)
+        above = np.clip(v - middle[..., None], 0.0, 1.0).sum(axis=-1) > 1.0
+        least, most = np.where(above, middle, least), np.where(above, most, middle)
+    return np.clip(v - np.where(inside, 0.0, most)[..., None], 0.0, 1.0)
+
+
+def on_simplex(v):
+    """The nearest to each row of v with entries >= 0 and a sum of 1 (Duchi et al. 2008)."""
+    u = -np.sort(-v, axis=1)
+    heights = (np.cumsum(u, axis=1) - 1.0) / np.arange(1, v.shape[1] + 1)
+    level = heights[np.arange(len(v)), (u > heights).sum(axis=1) - 1]
+    return np.maximum(v - level[:, None], 0.0)
+
+
+def of_outputs(loss, Y):
+    """(first duals, gradient of them at scores Z (n, K), projection, what they pull each line by, c n / R^2 by eq.)."""
+    if loss in TWO:
+        f, c = np.array(TWO[loss]).T
+        signs = Y if loss.startswith("generalized") else np.ones(Y.shape)
+        residual = (lambda Z: signs * Z) if loss.startswith("generalized") else (lambda Z: Z - Y)
+        return (
+            np.zeros((*Y.shape, 2)), lambda Z: c - f * residual(Z)[..., None], on_triangle,
+            lambda a: signs * (a @ f), {"dual": np.sum(f**2), "primal": 2.0 * np.max(f**2)},
+        )  # fmt: skip
+    if loss == "l2_error":
+        ball = lambda v: v / np.maximum(1.0, np.linalg.norm(v, axis=1))[:, None]  # noqa: E731
+        return np.zeros(Y.shape), lambda Z: Y - Z, ball, lambda a: a, {"dual": 1.0, "primal": 1.0}
+    own = Y > 0.0  # the hinge of all classes
+    return own.astype(float), lambda Z: Z + ~own, on_simplex, lambda p: own - p, {"dual": 1.0, "primal": 1.0}
+
+
+def short_columns(V, by):
+    """The prox of l21, of V (d, K)."""
+    return V * np.maximum(0.0, 1.0 - by / np.maximum(np.linalg.norm(V, axis=1), 1e-300))[:, None]
+
+
+def lines_of_the_paper(algorithm, loss, Y, passes, scale=1.0, prox=short_columns):
+    """W_1, ..., W_passes (passes, K, d) of the mean loss and R(W) / (n C), as the algorithms are printed."""
+    start, gradient, project, pulls, c = of_outputs(loss, Y)
+    n, longest = len(X), np.linalg.norm(X, axis=1).max()
+    gamma = scale * math.sqrt(n / (2.0 * c[algorithm])) / longest
+    W, alpha, found = np.zeros((X.shape[1], Y.shape[1])), start, []
+    lam = 1.0 / (n * C)
+
+    def up(a, W):
+        return project(a + gamma / n * gradient(X @ W))
+
+    if algorithm == "dual":
+        beta = alpha
+        for _ in range(passes):
+            alpha = up(beta, W)
+            W = prox(W + gamma / n * X.T @ pulls(alpha), gamma * lam)
+            beta = up(beta, W)
+            found.append(W.T)
+        return np.array(found)
+    U = W
+    for _ in range(passes):
+        before, W = alpha, prox(U + gamma / n * X.T @ pulls(alpha), gamma * lam)
+        alpha = up(alpha, W)
+        U = W + gamma / n * X.T @ (pulls(alpha) - pulls(before))
+        found.append(W.T)
+    return np.array(found)
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("loss", [*TWO, "l2_error", "hinge"])
+@pytest.mark.parametrize("form", ["dense", "csr"])
+def test_every_iterate_of_one_W_is_that_of_the_paper(algorithm, loss, form):
+    """Losses of each output and of all; two duals a row where the paper has two, with the c of its appendix A."""
+    codes = np.argmax(OUTPUTS, axis=1)
+    own, options = np.where(codes[:, None] == np.arange(3), 1.0, -1.0), {}
+    classes = loss == "hinge" or loss.startswith("generalized")
+    if classes:
+        options = {"multiclass": "joint" if loss == "hinge" else "ovr"}
+    expected = lines_of_the_paper(algorithm, loss, own if classes else OUTPUTS, 12, 3.0)
+    for T in (1, 2, 5, 12):
+        data = as_form(X, form), codes if classes else OUTPUTS
+        last = after(f"pdprox:{algorithm},average=no,scale=3", T, data, loss=loss, penalty="l21", **options)
+        np.testing.assert_allclose(last.model.coef_, expected[T - 1], rtol=1e-10, atol=1e-13)
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("loss", [word for word in TWO if not word.startswith("generalized")])
+def test_two_duals_a_row_of_one_output(algorithm, loss):
+    def prox(V, by):
+        return V / (1.0 + by)
+
+    expected = lines_of_the_paper(algorithm, loss, NUMBERS[:, None], 9, prox=prox)[:, 0]
+    result = after(f"pdprox:{algorithm},average", 9, (X, NUMBERS), loss=loss)
+    np.testing.assert_allclose(result.model.coef_[0], expected.mean(axis=0), rtol=1e-11, atol=1e-13)
+    assert result.certificate.dual <= result.certificate.primal
+
+
+def test_the_scale_is_that_of_the_papers_steps():
+    with pytest.raises(sm.errors.UsageError, match="give algorithm=primal or dual"):
+        sm.train((X, Y), solver="pdprox:scale=2", C=C)
+    assert str(sm.solvers.Pdprox("dual", scale=2.0)) == "pdprox:dual,scale=2"

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from streammargin.driver.answer import Answer
 from streammargin.driver.clock import Clock
 from streammargin.driver.early_stop import EarlyStop
 from streammargin.driver.events import History
@@ -15,11 +16,10 @@ from streammargin.driver.gain import Gain
 from streammargin.driver.holders import Holders
 from streammargin.driver.labels import NO_ROWS
 from streammargin.driver.midway import Midway
-from streammargin.driver.outcome import Limits, Outcome, certificate_event, hopeless, no_margin
+from streammargin.driver.outcome import Limits, Outcome, certificate_event, hopeless
 from streammargin.driver.prefetch import BlockReader, ReadCounts
 from streammargin.driver.progress import (
     BIAS,
-    CERTIFICATE,
     DONE,
     HELD_OUT,
     LAST_READ,
@@ -37,7 +37,6 @@ from streammargin.points.base import Point
 from streammargin.rows.labels import RowLabels
 from streammargin.solvers.base import Method, Solver, Stage
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.proof import kept
 from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.proof.kept import Kept
 from streammargin.solvers.roles import new
@@ -163,8 +162,6 @@ class Course:
         """What decides between the stages of the method."""
         return self.states.get("watch")
 
-    # reads
-
     def errors(self) -> np.ndarray:
         """The held-out errors (trials,) that were read last."""
         assert self.validator is not None
@@ -174,6 +171,15 @@ class Course:
     def solver(self) -> Solver:
         """The solver of the current stage."""
         return self.stages[self.progress.stage].solver
+
+    @property
+    def answer(self) -> Answer:
+        """What is known of the weights now."""
+        return Answer(self.problem, self.solver, self.state, self.progress, self.early)
+
+    def outcome(self) -> Outcome:
+        """How the run ended."""
+        return self.answer.in_doubt() if self.doubted else self.answer.outcome()
 
     def blank(self) -> Progress:
         """The progress of a run that has not begun."""
@@ -223,7 +229,7 @@ class Course:
         p = self.progress
         p.figures, p.wrong, p.judged = figures, wrong, p.number
         for k in self.active:
-            p.done[k] = self.over(k, figures[k])
+            p.done[k] = self.answer.over(k, figures[k])
             if not p.done[k] and hopeless(self.solver, self.problem, self.state, figures[k]):
                 p.impossible[k] = p.done[k] = True
         self.active = p.active
@@ -237,7 +243,7 @@ class Course:
         """
         p, asked = self.progress, (self.limits.tol, self.problem.absolute is not None)
         if p.figures is not None and (p.stopping.tol, p.stopping.absolute) != asked:
-            done = p.impossible | np.array([self.over(k, figures) for k, figures in enumerate(p.figures)])
+            done = p.impossible | np.array([self.answer.over(k, figures) for k, figures in enumerate(p.figures)])
             if under_way and p.phase == PASS and (p.done & ~done).any():
                 return
             if not (under_way and done.all()):
@@ -265,68 +271,15 @@ class Course:
         for trial in range(self.problem.trials):
             known = p.valid_errors is not None and p.validated == p.number
             error = float(p.valid_errors[trial]) if known and p.valid_errors is not None else None
-            self._tell_certificate(p.number, trial, p.figures, p.wrong, error)
+            self.tell_certificate(p.number, trial, p.figures, p.wrong, error)
 
-    def tell_kept(self) -> None:
-        """Publish the certificates of the best passes."""
-        assert self.early is not None
-        best, (figures, wrong) = self.early.kept, self._figures_kept()
-        for trial in range(self.problem.trials):
-            self._tell_certificate(int(best.passes[trial]), trial, figures, wrong, float(best.errors[trial]))
-
-    def _tell_certificate(
+    def tell_certificate(
         self, number: int, trial: int, figures: list[Figures], wrong: np.ndarray | None, error: float | None
     ) -> None:
+        """Publish the figures at a value of C, of the weights of pass `number`, with their held-out error."""
         event = certificate_event(self.problem, trial, figures, wrong, error)
         work = {"multiplications": round(self.state.multiplications)}
         self.history.publish({"event": "certificate", "pass": number, "C": self.costs[trial], **event, **work})
-
-    def over(self, k: int, figures: Figures) -> bool:
-        """Whether group k needs no more passes."""
-        reached = self.problem.reached(k, figures) or self._satisfied(k, figures)
-        return reached or (self.early is not None and self.early.over(k))
-
-    def stop_early(self) -> None:
-        """After a pass was scored: mark the groups of each C as done whose error has not fallen for long enough."""
-        assert self.early is not None
-        self.progress.done |= np.repeat(self.early.stopped, self.problem.groups // self.problem.trials)
-        self.active = self.progress.active
-
-    def tell_scored(self, error: float | None) -> None:
-        """Publish the event of a pass, whose held-out error is known now."""
-        assert self.progress.pass_end is not None
-        self.history.publish({**self.progress.pass_end, "valid_error": error})
-        self.progress.pass_end = None
-
-    def after_scores(self) -> None:
-        """Choose the next phase, as the pass would have without early stopping."""
-        p = self.progress
-        if p.certify or (p.judged < p.number and not self.active.size):  # the last duals give the best bounds
-            p.go(CERTIFICATE)
-        else:
-            self.tell_certificates()
-            self.go_on()
-
-    def _satisfied(self, k: int, figures: Figures) -> bool:
-        return self.solver.satisfied(self.problem, self.state, k, figures)
-
-    def _unproven(self) -> np.ndarray:
-        """Groups (groups,) bool with which the solver is satisfied though no gap within the tolerance is proven."""
-        assert self.progress.figures is not None
-        known = enumerate(self.progress.figures)
-        return np.array([self._satisfied(k, f) and not self.problem.reached(k, f) for k, f in known])
-
-    def verdict(self) -> str:
-        """The reason of the end where all groups are done."""
-        p = self.progress
-        if p.impossible.any():
-            assert p.figures is not None
-            impossible = [p.figures[k] for k in np.flatnonzero(p.impossible)]
-            proven = any(no_margin(self.solver, self.problem, self.state, one) for one in impossible)
-            return "not_separable" if proven else "small_margin"
-        if self.early is not None and self.early.stopped.any():
-            return "early_stop"
-        return "separated" if self._unproven().any() else "tolerance"
 
     # what comes next
 
@@ -346,8 +299,8 @@ class Course:
         p = self.progress
         p.proven = p.figures is not None and reason != "signal"
         if reason != "signal" and not self.active.size:
-            reason = self.verdict()
-        if not self.found().finite():
+            reason = self.answer.verdict()
+        if not self.answer.found().finite():
             raise out_of_range()
         if self.early is not None and self.early.keeps:
             if p.proven and not self.early.kept.certified:
@@ -375,54 +328,3 @@ class Course:
         p.predicted = self.predictions.known(outcome, self.states.get("held out"))
         if p.predicted is None and (self.problem.resident or reason != "seconds"):
             p.go(PREDICTIONS)
-
-    # what was found
-
-    def point(self, proven: bool) -> Point:
-        """The weights certified last (proven), or the latest ones."""
-        return self.solver.point(self.problem, self.state, self.problem.column, proven)
-
-    def found(self) -> Point:
-        """The answer: the weights of the best pass, where one is kept."""
-        if self.early is not None and self.early.keeps:
-            return self.solver.point(self.problem, self.state, self.problem.column, True, self.early.kept)
-        return self.point(self.progress.proven)
-
-    def _figures_kept(self) -> tuple[list[Figures], np.ndarray | None]:
-        """Exact figures of the best passes, and how many rows have their largest score for a wrong class."""
-        assert self.early is not None
-        best = self.early.kept
-        return kept.figures(self.problem, best, self.state.best), best.wrong.copy()
-
-    def _reason_kept(self, figures: list[Figures]) -> str:
-        """The reason of the end: `early_stop` where later weights reached what the best passes' figures do not."""
-        assert self.progress.reason is not None
-        if self.progress.reason not in ("tolerance", "separated"):
-            return self.progress.reason
-        enough = (self.problem.reached(k, one) or self._satisfied(k, one) for k, one in enumerate(figures))
-        return self.progress.reason if all(enough) else "early_stop"
-
-    def outcome(self) -> Outcome:
-        """How the run ended."""
-        p = self.progress
-        assert p.reason is not None, "the training is not done"
-        if self.doubted:  # rows that may have changed: earlier figures do not count
-            return Outcome(p.reason, np.zeros_like(p.done), p.number, self.found(), None, None, None)
-        figures, wrong = (p.figures, p.wrong) if p.proven else (None, None)
-        converged = p.done & ~p.impossible & ~self._unproven() if p.proven else np.zeros_like(p.done)
-        errors, passes = p.valid_errors if p.proven or p.midway is not None else None, None
-        reason = p.reason
-        if self.early is not None and self.early.keeps:
-            figures, wrong = self._figures_kept() if p.proven else (None, None)
-            if figures is not None:
-                converged = ~p.impossible & [self.problem.reached(k, one) for k, one in enumerate(figures)]
-                reason = self._reason_kept(figures)
-            errors, passes = self.early.kept.errors.copy(), self.early.kept.passes.copy()
-        asked = None
-        if self.problem.objective.infeasible:
-            asked = self.problem.tol * self.solver.mean_norm(self.problem, self.state)
-        found = self.found()
-        return Outcome(
-            reason, converged, p.number, found, figures, wrong, errors, p.midway, asked, found.zeros,
-            predicted=p.predicted, ranges=p.ranges, kept=passes,
-        )  # fmt: skip

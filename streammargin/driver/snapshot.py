@@ -129,7 +129,7 @@ def _take_up(run: Run, bounds: np.ndarray) -> None:
     run.aim()
     if p.reason in ("tolerance", "separated", "early_stop", "passes"):
         if not run.active.size:
-            p.reason = run.verdict()
+            p.reason = run.answer.verdict()
         elif p.reason != "passes" or p.number < run.limits.passes:
             p.reason, p.ending, p.proven, p.midway, p.predicted = None, None, False, None, None
             if run.early is not None:

@@ -6,7 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from streammargin.driver.course import Course, Reading
+from streammargin.points.base import Point
 from streammargin.solvers.base import Share
+from streammargin.solvers.visits import Visit
 
 
 def finish(course: Course, reason: str) -> None:
@@ -14,6 +16,13 @@ def finish(course: Course, reason: str) -> None:
     if reason != "signal":
         course.progress.ending = reason
     course.finish(reason)
+
+
+def held_out_errors(c: Course, point: Point) -> Reading:
+    """The held-out rows, for the errors of this point."""
+    assert c.validator is not None
+    visit = Visit("held-out errors", c.validator.add, (point,), leaves=False)
+    return Reading(c.validator.reader, [(visit, c.states["held out"])])
 
 
 @dataclass(frozen=True)

@@ -8,23 +8,20 @@ import numpy as np
 
 from streammargin.driver.course import Course, Reading
 from streammargin.driver.midway import Midway
-from streammargin.driver.phases.base import Phase
+from streammargin.driver.phases.base import Phase, held_out_errors
+from streammargin.driver.phases.early import EARLY
 from streammargin.driver.progress import (
     BIAS,
     CERTIFICATE,
     DONE,
     HELD_OUT,
     IDENTITY,
-    LAST_READ,
     MAPPING,
     PREDICTIONS,
     PROLOGUE,
     SCALING,
-    SCORES,
 )  # fmt: skip
 from streammargin.driver.validate import Predictions
-from streammargin.points.base import Point
-from streammargin.solvers.proof import kept
 from streammargin.solvers.visits import Visit
 
 
@@ -61,15 +58,9 @@ def _judge(c: Course) -> None:
     c.judge(figures, wrong, swept=True)
 
 
-def _errors(c: Course, point: Point) -> Reading:
-    assert c.validator is not None
-    visit = Visit("held-out errors", c.validator.add, (point,), leaves=False)
-    return Reading(c.validator.reader, [(visit, c.states["held out"])])
-
-
 def _held_out(c: Course) -> Reading:
-    point, midway = c.point(proven=True), c.progress.midway
-    return _errors(c, point if midway is None else point.with_constants(midway))
+    point, midway = c.answer.point(proven=True), c.progress.midway
+    return held_out_errors(c, point if midway is None else point.with_constants(midway))
 
 
 def _end_held_out(c: Course) -> None:
@@ -91,47 +82,8 @@ def _without_errors(c: Course, reason: str) -> None:
     c.end(reason)
 
 
-def _end_scores(c: Course) -> None:
-    """The event of the pass, and what follows, have waited for the error."""
-    assert c.early is not None
-    c.reading = None  # frees the weights before they are made again
-    errors = c.errors()
-    if best := c.early.score(c.progress.number, errors):
-        c.solver.keep_pass(c.problem, c.state, c.early.kept, best)
-    c.stop_early()
-    c.tell_scored(float(errors.min()))
-    c.after_scores()
-
-
-def _without_score(c: Course, reason: str) -> None:
-    """Go on as if this pass had no error."""
-    c.reading = None
-    c.tell_scored(None)
-    if reason == "signal":
-        c.finish(reason)
-    else:
-        c.progress.ending, c.progress.certify = reason, c.progress.judged < c.progress.number
-        c.after_scores()
-
-
-def _last_read(c: Course) -> Reading:
-    return Reading(c.reader, [(Visit("last read", kept.add, lines=c.problem.count), c.states["early"])])
-
-
-def _end_last(c: Course) -> None:
-    c.states["early"].certified = True
-    c.tell_kept()
-    c.go_on()
-
-
-def _without_last(c: Course, reason: str) -> None:
-    """Keep the weights of the best pass; nothing is proven about them."""
-    c.finish("signal")
-    c.progress.reason = reason
-
-
 def _bias(c: Course) -> Reading:
-    visit = Visit("bias", Midway.add_block, (c.point(c.progress.proven),), leaves=False)
+    visit = Visit("bias", Midway.add_block, (c.answer.point(c.progress.proven),), leaves=False)
     return Reading(c.reader, [(visit, c.states["bias"])])
 
 
@@ -196,16 +148,13 @@ def _without_identity(c: Course, reason: str) -> None:
 
 
 READS = {
+    **EARLY,
     IDENTITY: Phase(_identity, _end_identity, break_off=_without_identity),
     SCALING: Phase(_step, _end_step),
     MAPPING: Phase(_step, _end_step),
     PROLOGUE: Phase(_prologue, _end_prologue),
     CERTIFICATE: Phase(_certificate, _judge, break_off=Course.finish),
     HELD_OUT: Phase(_held_out, _end_held_out, break_off=_without_errors, clears="held out"),
-    SCORES: Phase(
-        lambda c: _errors(c, c.point(proven=False)), _end_scores, break_off=_without_score, clears="held out"
-    ),
-    LAST_READ: Phase(_last_read, _end_last, break_off=_without_last, clears="early"),
     BIAS: Phase(_bias, _end_bias, break_off=Course.end, clears="bias"),  # the proven weights stay, without a bias
     PREDICTIONS: Phase(
         _predictions, _end_predictions, break_off=lambda c, reason: c.progress.go(DONE), clears="predictions",

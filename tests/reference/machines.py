@@ -9,20 +9,22 @@ import scipy.sparse as sp
 from streammargin.formulas import LOSSES
 
 
-def value(word, x, z, gamma=None):
+def value(word, x, z):
     """K(x, z) of a kernel without words for numbers, as `rbf:0.5`, with loops."""
-    name, *given = word.split(":")
+    name, _, given = word.partition(":")
+    named = dict(part.split("=") for part in given.split(",") if "=" in part)
+    first = given.split(",")[0]
     dot = math.fsum(a * b for a, b in zip(x, z, strict=True))
-    number = float(given[0].split(",")[0]) if given else None
     if name == "rbf":
-        return math.exp(-number * math.fsum((a - b) ** 2 for a, b in zip(x, z, strict=True)))
-    named = dict(part.split("=") for part in (given[0].split(",")[1:] if given else []))
-    if name == "poly":
-        return (float(named["gamma"]) * dot + float(named.get("coef0", 0.0))) ** int(number)
-    if name == "sigmoid":
-        return math.tanh(number * dot + float(named.get("coef0", 0.0)))
-    assert name == "linear"
-    return dot
+        found = math.exp(-float(first) * math.fsum((a - b) ** 2 for a, b in zip(x, z, strict=True)))
+    elif name == "poly":
+        found = (float(named["gamma"]) * dot + float(named.get("coef0", 0.0))) ** int(first)
+    elif name == "sigmoid":
+        found = math.tanh(float(first) * dot + float(named.get("coef0", 0.0)))
+    else:
+        assert name == "linear"
+        found = dot
+    return float(named.get("weight", 1.0)) * found
 
 
 def matrix(word, X, Z):
@@ -43,27 +45,34 @@ def optimum(K, y, caps, loss, number, free):
     # u = sign (root v + constant) - shift; slacks s, r >= 0
     rows, bounds, cones = [], [], []
     u = np.column_stack([sign[:, None] * root, sign if free else np.zeros(n)])
-    pieces = {  # phi(u) = the least sum of (slope s + bend s^2 / 2) over slacks s >= sides u + constants, s >= 0
-        "hinge": [(-1.0, 1.0, 1.0, 0.0)], "squared_hinge": [(-1.0, 1.0, 0.0, 2.0)],
-        "epsilon_insensitive": [(1.0, -(number or 0.0), 1.0, 0.0), (-1.0, -(number or 0.0), 1.0, 0.0)],
-        "absolute_error": [(1.0, 0.0, 1.0, 0.0), (-1.0, 0.0, 1.0, 0.0)],
-        "quantile": [(1.0, 0.0, 1.0 - (number or 0.0), 0.0), (-1.0, 0.0, number, 0.0)],
-        "squared_error": [(1.0, 0.0, 0.0, 1.0), (-1.0, 0.0, 0.0, 1.0)],
+    g = number or 0.0
+    pieces = {  # phi(u) = the least sum of slope s + bend s^2 / 2 over s >= 0 whose sum is at least side u + constant
+        "hinge": [(-1.0, 1.0, [(1.0, 0.0)])], "squared_hinge": [(-1.0, 1.0, [(0.0, 2.0)])],
+        "smooth_hinge": [(-1.0, 1.0, [(1.0, 0.0), (0.0, 1.0 / (g or 1.0))])],
+        "epsilon_insensitive": [(1.0, -g, [(1.0, 0.0)]), (-1.0, -g, [(1.0, 0.0)])],
+        "absolute_error": [(1.0, 0.0, [(1.0, 0.0)]), (-1.0, 0.0, [(1.0, 0.0)])],
+        "quantile": [(1.0, 0.0, [(1.0 - g, 0.0)]), (-1.0, 0.0, [(g, 0.0)])],
+        "huber": [(1.0, 0.0, [(g, 0.0), (0.0, 1.0)]), (-1.0, 0.0, [(g, 0.0), (0.0, 1.0)])],
+        "squared_error": [(1.0, 0.0, [(0.0, 1.0)]), (-1.0, 0.0, [(0.0, 1.0)])],
     }[loss]  # fmt: skip
-    size = width + n * len(pieces)
+    size = width + n * sum(len(slacks) for *_, slacks in pieces)
     square, cost = np.zeros(size), np.zeros(size)
     square[:n] = 1.0
-    for at, (side, constant, slope, bend) in enumerate(pieces):
-        own = slice(width + n * at, width + n * (at + 1))
-        cost[own], square[own] = caps * slope, caps * bend
-        block = np.zeros((n, size))  # side (u - shift) + constant - s <= 0
-        block[:, :width], block[:, own] = side * u, -np.eye(n)
+    start = width
+    for side, constant, slacks in pieces:
+        block = np.zeros((n, size))  # side (u - shift) + constant - the slacks <= 0
+        block[:, :width] = side * u
+        for slope, bend in slacks:
+            own = slice(start, start + n)
+            start += n
+            cost[own], square[own] = caps * slope, caps * bend
+            block[:, own] = -np.eye(n)
+            positive = np.zeros((n, size))
+            positive[:, own] = -np.eye(n)
+            rows.append(positive)
+            bounds.append(np.zeros(n))
         rows.append(block)
         bounds.append(side * shift - constant)
-        block = np.zeros((n, size))
-        block[:, own] = -np.eye(n)
-        rows.append(block)
-        bounds.append(np.zeros(n))
     cones = [clarabel.NonnegativeConeT(n * len(rows))]
     settings = clarabel.DefaultSettings()
     settings.verbose = False

@@ -11,6 +11,8 @@ from streammargin.compiled import smo
 from streammargin.rows.labels import RowLabels
 from streammargin.solvers.problem import Problem
 
+MOST = 1e12  # of a coefficient of a hard margin, if K may not be positive semidefinite
+
 
 class Form(NamedTuple):
     """Of the rows (n,): sign y, target (0 of classes), cap, and of their coefficients t, low, high, bend.
@@ -34,6 +36,17 @@ class Form(NamedTuple):
         """The same of some of the rows."""
         sign, target, caps, t, low, high, bend = (one[rows] for one in self[:7])
         return Form(sign, target, caps, t, low, high, bend, self.over, self.under, self.hard)
+
+    def bounded(self) -> Form:
+        """The same with bounds for all coefficients: without them steps may not end, if K is not semidefinite.
+
+        If it is, they change nothing: no loss of the optimum is above the losses of weights of 0.
+        """
+        bent = self.bend > 0.0
+        squares = np.divide(1.0, self.bend, out=np.zeros(self.t.size), where=bent)
+        most = np.where(bent, np.sqrt(squares * math.fsum(self.t**2 * squares)), MOST)
+        low, high = np.where(np.isinf(self.low), -most, self.low), np.where(np.isinf(self.high), most, self.high)
+        return self._replace(low=low, high=high)
 
     def bounds(self, f: np.ndarray, b: np.ndarray) -> tuple[float, float]:
         """(largest rise, smallest fall): see compiled/smo.py."""

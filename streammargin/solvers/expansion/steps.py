@@ -69,7 +69,9 @@ class Steps(Values):
         if state.forms is None:
             state.forms = {}
         if k not in state.forms:
-            state.forms[k] = form_of(problem, state.labels if rows is None else state.labels.of(rows), k)
+            form = form_of(problem, state.labels, k)
+            form = form if given(problem).definite else form.bounded()  # by the losses of all rows
+            state.forms[k] = form if rows is None else form.at(rows)
         return state.forms[k]
 
     def columns_of(

@@ -173,6 +173,18 @@ def test_a_kernel_that_is_not_definite_certifies_nothing(caplog):
     assert np.isfinite(result.model.decision_function(X)).all()
 
 
+@pytest.mark.parametrize("loss", ["squared_hinge", "squared_error"])
+@pytest.mark.parametrize("free", [True, False])
+def test_a_kernel_without_an_optimum_ends_with_finite_scores(loss, free, caplog):
+    """The sum of losses without a kink bounds no coefficient, and an eigenvalue below 0 lets each grow without end."""
+    X, _, signs, _ = rows(60)
+    K = np.eye(60) - 0.5  # each step on two coefficients has a curvature above 0, and the matrix an eigenvalue below
+    y = signs if loss == "squared_hinge" else X[:, 0]
+    result = sm.train((K, y), kernel="precomputed", loss=loss, C=1e3, bias=None if free else 0)
+    assert not result.converged and "not positive semidefinite" in caplog.text
+    assert np.isfinite(result.model.decision_function(K)).all()
+
+
 @pytest.mark.parametrize(
     "options, message",
     [

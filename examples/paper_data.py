@@ -11,14 +11,25 @@ import scipy.sparse as sp
 FLIPPED = 0.2
 
 
+def images(folder, part="train"):
+    """MNIST: pixels (n, 784) uint8, digits (n,); folder holds the gzipped idx files."""
+    base = os.path.join(folder, part)
+    with gzip.open(f"{base}-images-idx3-ubyte.gz") as pixels, gzip.open(f"{base}-labels-idx1-ubyte.gz") as labels:
+        X = np.frombuffer(pixels.read(), np.uint8, offset=16).reshape(-1, 784)
+        return X, np.frombuffer(labels.read(), np.uint8, offset=8)
+
+
 def mnist(folder, part="train", digits=(0, 1)):
     """Two digits of MNIST: X (n, 784) float32 in [0, 1], y (n,); folder holds the gzipped idx files."""
-    base = os.path.join(folder, part)
-    with gzip.open(f"{base}-images-idx3-ubyte.gz") as images, gzip.open(f"{base}-labels-idx1-ubyte.gz") as labels:
-        X = np.frombuffer(images.read(), np.uint8, offset=16).reshape(-1, 784)
-        y = np.frombuffer(labels.read(), np.uint8, offset=8)
+    X, y = images(folder, part)
     kept = np.isin(y, digits)
     return X[kept].astype(np.float32) / 255.0, np.where(y[kept] == digits[1], 1, -1)
+
+
+def clouds(random, rows, deviation):
+    """Two classes N(+-(1/2, 1/2), deviation^2 I), as many rows of each: X (rows, 2), y (rows,)."""
+    y = np.where(np.arange(rows) % 2 == 0, 1, -1)
+    return 0.5 * y[:, None] + deviation * random.standard_normal((rows, 2)), y
 
 
 def gaussian(seed, sparse=False, rows=1000, features=2000, power=None):
@@ -80,6 +91,13 @@ def interactions(letters, order=3):
 def flipped(y, random):
     """The labels -1 and 1 (n,), a fifth of them wrong."""
     return np.where(random.random(len(y)) < FLIPPED, -y, y)
+
+
+def with_flips(y, share, random):
+    """The labels -1 and 1 (n,), exactly this share of them wrong."""
+    y = y.copy()
+    y[random.permutation(len(y))[: round(share * len(y))]] *= -1
+    return y
 
 
 def balanced(y, seed=0):

@@ -38,6 +38,8 @@ VERDICT = re.compile(r"(NOT )?confirmed: .*; .*\d")
         pytest.param("figure_dual_acceleration", [DATA], 5, marks=MNIST),
         ("figure_lp_perceptron", ["--passes", "4"], 8),
         ("figure_diagonal_descent", [], 5),
+        ("figure_kernel_noise", [], 13),
+        pytest.param("figure_tangent_epochs", [DATA], 4, marks=MNIST),
         ("figure_homotopic", [], 12),
         pytest.param("figure_pdprox_groups", [DATA], 15, marks=SPLICE),
         pytest.param("figure_pdprox_budget", [DATA], 1, marks=A9A),

@@ -32,6 +32,11 @@ def value(word: str, products: np.ndarray, left: np.ndarray, right: np.ndarray) 
     return found
 
 
+def as_array(X: Any) -> np.ndarray:
+    """The rows, dense."""
+    return np.asarray(X.toarray() if sp.issparse(X) else X)
+
+
 class Rows:
     """Rows as stored, scaled as those of the training were."""
 
@@ -71,7 +76,7 @@ class Values:
 
     def scores(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """(scores (m, K) without constants, bounds on their rounding) of rows as stored."""
-        values = self.weight * X[:, self.support]
+        values = self.weight * as_array(X[:, self.support])
         return values @ self.coef.T, BLUR * (np.abs(values) @ np.abs(self.coef).T)
 
     def meet(self, first: int, scores: np.ndarray) -> None:
@@ -108,7 +113,8 @@ class Expansion(Rows):
                 found += value(word, dense, left[:, None], right[None])
             else:
                 kernel = self.known(word)
-                found += kernel.weight * kernel.gram(X, Z)
+                both = (X, Z) if sp.issparse(X) == sp.issparse(Z) else (as_array(X), as_array(Z))
+                found += kernel.weight * kernel.gram(*both)
         return found
 
     def _scores(self, X: Any) -> np.ndarray:

@@ -30,12 +30,14 @@ class Few:
         self._right = np.empty(rows.rows())
         gram.squares_of(rows._replace(bias=0.0), 0, rows.rows(), self._right)
         if isinstance(rows, DenseBlock):
+            self._used = np.arange(rows.features())
+            self._place = self._used.astype(np.int32)
             self._turned = np.ascontiguousarray(rows.X.T, self.dtype)
             return
-        used = np.unique(rows.indices[rows.indptr[0] : rows.indptr[-1]])
+        self._used = np.unique(rows.indices[rows.indptr[0] : rows.indptr[-1]])
         self._place = np.full(rows.width, -1, np.int32)
-        self._place[used] = np.arange(used.size)
-        self._turned = np.zeros((used.size, rows.rows()), self.dtype)
+        self._place[self._used] = np.arange(self._used.size)
+        self._turned = np.zeros((self._used.size, rows.rows()), self.dtype)
         gram.spread_rows(rows, self._place, self._turned)
 
     @property
@@ -52,12 +54,13 @@ class Few:
     def _tile(self, block: Block, start: int, stop: int) -> np.ndarray:
         kernel = self.kernel
         if kernel.of_numbers:
-            assert isinstance(block, DenseBlock)
+            if isinstance(block, CSRBlock):  # of a prediction
+                return plain(part(block, start, stop))[:, self.numbers].toarray() * kernel.weight
             found: np.ndarray = block.X[start:stop, self.numbers] * block.X.dtype.type(kernel.weight)
             return found
         if not kernel.by_products:
             assert self.rows is not None
-            return kernel.gram(plain(part(block, start, stop)), plain(self.rows)) * kernel.weight
+            return kernel.gram(*alike(plain(part(block, start, stop)), plain(self.rows))) * kernel.weight
         left = np.empty(stop - start)
         gram.squares_of(block._replace(bias=0.0), start, stop, left)
         return kernel.of_products(self._products(block, start, stop), left[:, None], self._right[None, :])
@@ -65,7 +68,9 @@ class Few:
     def _products(self, block: Block, start: int, stop: int) -> np.ndarray:
         """x.z (m, s) of these rows of the block."""
         if isinstance(block, DenseBlock):
-            found: np.ndarray = block.X[start:stop].astype(self.dtype, copy=False) @ self._turned
+            X = block.X[start:stop]
+            X = X if self._used.size == X.shape[1] else X[:, self._used]
+            found: np.ndarray = X.astype(self.dtype, copy=False) @ self._turned
             return found
         out = np.empty((stop - start, self.count), self.dtype)
         gram.sparse_products(block, start, stop, self._place, self._turned, out)
@@ -81,6 +86,13 @@ def plain(block: Block) -> Any:
         data, indices = block.data[first:last], block.indices[first:last].astype(np.int32)
         return sp.csr_array((data.astype(np.float64), indices, block.indptr - first), (block.rows(), block.width))
     return block.X.astype(np.float64)
+
+
+def alike(X: Any, Z: Any) -> tuple[Any, Any]:
+    """Both as arrays, unless both are sparse: the training and a prediction may store rows in different forms."""
+    if hasattr(X, "toarray") and hasattr(Z, "toarray"):
+        return X, Z
+    return tuple(one.toarray() if hasattr(one, "toarray") else one for one in (X, Z))
 
 
 def diagonal(kernel: Kernel, block: Block, first: int) -> np.ndarray:

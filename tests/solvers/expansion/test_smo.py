@@ -6,11 +6,14 @@ import math
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from conftest import write_h5
 from reference import machines
 
 import streammargin as sm
+from examples.tangent_kernel import Tangent
 from streammargin.errors import DataError, UsageError
 from streammargin.points.expansion import Expansion
+from streammargin.verification import verify
 
 KERNELS = ("rbf:0.5", "poly:2,gamma=0.3,coef0=1", "linear", "rbf:0.1+linear")
 LOSSES = ("hinge", "squared_hinge", "epsilon_insensitive:0.1", "quantile:0.8", "squared_error")
@@ -154,6 +157,28 @@ def test_a_model_file_keeps_the_expansion(tmp_path):
             assert isinstance(loaded.answer, Expansion)
             assert np.array_equal(loaded.decision_function(data), model.decision_function(data))
             assert loaded.header["support"] == loaded.answer.numbers.size <= len(signs)
+
+
+@pytest.mark.parametrize(
+    "kernel", ["rbf:0.5", "poly:2,gamma=0.5", "rbf:0.1+linear", "precomputed", Tangent(8)], ids=str
+)
+def test_rows_of_either_form_are_predicted_by_support_rows_of_either(kernel, tmp_path):
+    X, _, signs, _ = rows(80, 5)
+    X[:, 3:] = 0.0  # of a sparse training no column is kept that no support row has
+    X[np.random.default_rng(0).random(X.shape) < 0.4] = 0.0
+    train = X @ X.T if kernel == "precomputed" else X
+    others = train[:20] if kernel == "precomputed" else np.random.default_rng(1).standard_normal((20, 5))
+    expected = sm.train((train, signs), kernel=kernel, tol=1e-6).model.decision_function(others)
+    for form in (np.asarray, sp.csr_array):
+        if kernel == "precomputed" and form is sp.csr_array:
+            continue  # refused
+        model = sm.train((form(train), signs), kernel=kernel, tol=1e-6).model
+        for other in (np.asarray, sp.csr_array):
+            np.testing.assert_allclose(model.decision_function(other(others)), expected, atol=1e-2)
+            data = write_h5(tmp_path / "a.h5", other(train), signs)
+            model.save(str(tmp_path / "m.npz"), force=True)
+            assert sm.load_model(str(tmp_path / "m.npz")).evaluate(data)["accuracy"] > 0.5
+            assert not [check for check in verify(str(tmp_path / "m.npz"), data) if check.agrees is False]
 
 
 def test_scaled_rows_are_those_of_scaled_columns():

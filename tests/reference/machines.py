@@ -73,6 +73,9 @@ def optimum(K, y, caps, loss, number, free):
             bounds.append(np.zeros(n))
         rows.append(block)
         bounds.append(side * shift - constant)
+    start = float(caps @ LOSSES[loss](-shift, number))
+    unit = min(1.0, start) if start > 0.0 else 1.0  # the tolerance below is absolute, too
+    square, cost = square / unit, cost / unit
     cones = [clarabel.NonnegativeConeT(n * len(rows))]
     settings = clarabel.DefaultSettings()
     settings.verbose = False
@@ -80,7 +83,7 @@ def optimum(K, y, caps, loss, number, free):
     found = clarabel.DefaultSolver(
         sp.csc_matrix(np.diag(square)), cost, sp.csc_matrix(np.vstack(rows)), np.concatenate(bounds), cones, settings
     ).solve()  # fmt: skip
-    return found.obj_val
+    return unit * found.obj_val
 
 
 def primal(K, coef, constant, y, caps, loss, number):

@@ -3,11 +3,11 @@
     python -m examples.figure_tangent_epochs DATA_DIR [--out FIGURE.png] [--passes 3000] [--seeds 20]
 
 The paper trains AlexNet on 128 images of CIFAR-10. Neither is at hand. Here a network with one hidden layer of 64 ReLU
-units and ten outputs is trained on 128 images of MNIST, by stochastic gradient steps on the softmax loss, until its
-features converge; there are 10,000 test images. A seed draws the images, the network and the order. The features of a
-row are the gradient of all outputs by all weights, in one vector of length 1. For the kernels of some epochs Algorithm
-2 with momentum and step 1 makes the largest margin of ten classes. The curves are test errors of these predictors, and
-their margins, a curve for each seed.
+units and ten outputs is trained on 128 images of MNIST. Its steps are stochastic gradients of the softmax loss, until
+its features converge. There are 10,000 test images. A seed draws the images, the network and the order. The features
+of a row are the gradient of all outputs by all weights, in one vector of length 1. For the kernels of some epochs
+Algorithm 2 with momentum and step 1 makes the largest margin of ten classes. The curves are test errors of these
+predictors, and their margins, a curve for each seed.
 """
 
 import math

@@ -1,7 +1,7 @@
 """The papers' whole-pass methods on a Gram matrix, in NumPy: one product with it an iteration.
 
-A method is a generator. It yields the coefficients u (n, m) of its iterates, w_t = sum_i u_i y_i phi(x_i), and is sent
-the margins S u (n, m), where S_ij = y_i y_j K(x_i, x_j) and K(x, x) <= 1. Each of the m columns is a run of its own.
+A method is a generator. It yields the coefficients u (n, m) of its iterates, w_t = sum_i u_i y_i phi(x_i). It is sent
+the margins S u (n, m). S_ij is y_i y_j K(x_i, x_j), and K(x, x) <= 1. Each of the m columns is a run of its own.
 """
 
 from __future__ import annotations

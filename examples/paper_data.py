@@ -26,6 +26,22 @@ def mnist(folder, part="train", digits=(0, 1)):
     return X[kept].astype(np.float32) / 255.0, np.where(y[kept] == digits[1], 1, -1)
 
 
+def pulsars(folder, seed=0):
+    """HTRU2, 70% of its rows at random and the others: (X, y, X_test, y_test), X (n, 8) float64."""
+    with lzma.open(os.path.join(folder, "HTRU_2.csv.xz"), "rt", encoding="ascii") as file:
+        rows = np.loadtxt(file, delimiter=",", skiprows=1)
+    rows = rows[np.random.default_rng(seed).permutation(len(rows))]
+    X, y, cut = rows[:, :-1], np.where(rows[:, -1] > 0.0, 1, -1), round(0.7 * len(rows))
+    return X[:cut], y[:cut], X[cut:], y[cut:]
+
+
+def standardised(X, *others):
+    """Rows with columns of mean 0 and variance 1 in X; a column of X that is constant becomes 0. float64."""
+    mean, deviation = X.mean(axis=0, dtype=np.float64), X.std(axis=0, dtype=np.float64)
+    factor = np.divide(1.0, deviation, out=np.zeros_like(deviation), where=deviation > 1e-12)
+    return [(one - mean) * factor for one in (X, *others)]
+
+
 def clouds(random, rows, deviation):
     """Two classes N(+-(1/2, 1/2), deviation^2 I), as many rows of each: X (rows, 2), y (rows,)."""
     y = np.where(np.arange(rows) % 2 == 0, 1, -1)

@@ -27,13 +27,17 @@ class Tangent(sm.kernels.Kernel):
     seed: int = entry(0, Whole(0), "of its numbers")
     unit: bool = entry(False, YesNo(), "divide each row by its length first")
 
+    def network(self, features: int) -> tuple[np.ndarray, np.ndarray]:
+        """V (width, features) and b (outputs, width), as drawn."""
+        random = np.random.default_rng(self.seed)
+        V = random.standard_normal((self.width, features)) / np.sqrt(features)
+        return V, random.standard_normal((self.outputs, self.width)) / np.sqrt(self.width)
+
     def gram(self, X: Any, Z: Any) -> np.ndarray:
         X, Z = (np.asarray(one.toarray() if hasattr(one, "toarray") else one, np.float64) for one in (X, Z))
         if self.unit:
             X, Z = (one / np.maximum(np.linalg.norm(one, axis=1, keepdims=True), 1e-300) for one in (X, Z))
-        random = np.random.default_rng(self.seed)
-        V = random.standard_normal((self.width, X.shape[1])) / np.sqrt(X.shape[1])
-        b = random.standard_normal((self.outputs, self.width)) / np.sqrt(self.width)
+        V, b = self.network(X.shape[1])
         left, right = X @ V.T, Z @ V.T
         by_b = np.maximum(left, 0.0) @ np.maximum(right, 0.0).T
         both = ((left > 0.0) * (b**2).mean(axis=0)) @ (right > 0.0).T.astype(np.float64)

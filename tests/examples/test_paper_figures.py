@@ -28,6 +28,9 @@ A9A = pytest.mark.skipif(not os.path.exists(os.path.join(DATA, "a9a", "a9a.bz2")
 SPLICE = pytest.mark.skipif(
     not os.path.exists(os.path.join(DATA, "splice_donor", "donor_train.tsv.xz")), reason="the sites are not at hand"
 )
+HTRU2 = pytest.mark.skipif(
+    not os.path.exists(os.path.join(DATA, "htru2", "HTRU_2.csv.xz")), reason="HTRU2 is not at hand"
+)
 VERDICT = re.compile(r"(NOT )?confirmed: .*; .*\d")
 
 
@@ -39,6 +42,8 @@ VERDICT = re.compile(r"(NOT )?confirmed: .*; .*\d")
         ("figure_lp_perceptron", ["--passes", "4"], 8),
         ("figure_diagonal_descent", [], 5),
         ("figure_kernel_noise", [], 13),
+        pytest.param("figure_kernel_digits", [DATA], 7, marks=[MNIST, HTRU2]),
+        pytest.param("figure_tangent_sampling", [DATA], 5, marks=MNIST),
         pytest.param("figure_tangent_epochs", [DATA], 4, marks=MNIST),
         ("figure_homotopic", [], 12),
         pytest.param("figure_pdprox_groups", [DATA], 15, marks=SPLICE),

@@ -108,7 +108,7 @@ SOLVERS = {
     "cache": {"", "cache"},
     "coordinate": {"coordinate"} | BELOW,
     "newton": {"newton", "coordinate", "columns"} | BELOW,
-    "columns": {"columns"} | BELOW,
+    "columns": {"columns", "expansion"} | BELOW,
     "margin": {"margin", "coordinate"} | BELOW,
     "expansion": {"expansion"} | BELOW,
     "completion": {"completion"} | BELOW,

@@ -17,6 +17,7 @@ from reference.drive import problem_of
 import streammargin.solvers
 from streammargin.rows.labels import RowLabels
 from streammargin.solvers.base import Method
+from streammargin.solvers.expansion.primal_dual import PrimalDual
 from streammargin.solvers.papers.inertial_diagonal import InertialState
 from streammargin.solvers.papers.of_kernel import Gram
 from streammargin.solvers.registry import make_solver, names
@@ -73,7 +74,7 @@ def states():
     """The classes of states, with the solvers that have them, and those of their parts."""
     solvers = [stage.solver for word in [*names()[1:], *FIELDS] for stage in make_solver(word).stages().values()]
     found = {}
-    for solver in solvers:
+    for solver in [*solvers, PrimalDual()]:
         found.setdefault(solver.kind_of_state(), []).append(solver.name)
     parts = [Gram, *(part for cls in found for part in parts_of(cls))]  # of methods in the space of a kernel
     for part in parts:

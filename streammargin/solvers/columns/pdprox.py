@@ -17,6 +17,7 @@ from streammargin.solvers.columns.column_steps import ColumnSteps, OnColumns
 from streammargin.solvers.columns.constant import bound_by_side
 from streammargin.solvers.columns.paper_steps import PaperSteps
 from streammargin.solvers.columns.primal_dual import Restarted, RestartedSteps
+from streammargin.solvers.expansion.primal_dual import PrimalDual
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import take
 from streammargin.words import entry
@@ -61,6 +62,9 @@ class Pdprox(Method):
     couples: ClassVar[tuple[str, ...]] = ("coupled_step",)
     takes: ClassVar[tuple[str, ...]] = (PATH, TOP)
     any_p = False
+
+    def of(self, problem: Problem) -> Method:
+        return self if problem.kernel is None else PrimalDual(**self.get_params())
 
     def check(self, problem: Problem) -> None:
         super().check(problem)

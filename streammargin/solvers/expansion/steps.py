@@ -102,15 +102,18 @@ class Steps(Values):
     def freeze(self, problem: Problem, state: SmoState) -> None:
         """Take the coefficients as they are for the next certificate, and keep their rows."""
         kernel = kernel_of(problem, state.measured)
-        if problem.free:
-            for k in range(problem.count):
-                _balance(form_of(problem, state.labels, k), state.alpha[k])
+        self.balance(problem, state)
         numbers = np.flatnonzero(state.alpha.any(axis=0))
         if rows_of(state, kernel, numbers[:1]) is None:
             return  # of a training that was resumed, and ends before it reads a row
         set_found(state.frozen, numbers, state.alpha[:, numbers], np.zeros(problem.count))
         state.expansion = None
         self._keep_rows(problem, state, kernel)
+
+    def balance(self, problem: Problem, state: SmoState) -> None:
+        """Make the coefficients of each line add up to 0 again, beside a free constant."""
+        for k in range(problem.count) if problem.free else ():
+            _balance(form_of(problem, state.labels, k), state.alpha[k])
 
     def _keep_rows(self, problem: Problem, state: SmoState, kernel: Kernel) -> None:
         """Copies of the rows of both expansions; out of core those of steps are copies already."""

@@ -31,6 +31,7 @@ from streammargin.__main__ import main
 from streammargin.driver import checkpoint
 from streammargin.driver.checkpoint import SLOTS
 from streammargin.driver.slots import PART, read_plain, write_slot
+from streammargin.solvers.newton import sampled
 from streammargin.solvers.registry import make_solver, names
 
 CLOCKS = {
@@ -100,6 +101,9 @@ def of_several_outputs(data):
             memory = f"{least_memory(path, tol=1e-12, **given)}M" if outside else "1G"
             options = [part for name, value in given.items() for part in (f"--{name}", str(value))]
             yield [path, "--tol", "1e-12", "--passes", "8", "--memory", memory, *options]
+    # out of core, on a sample of the rows
+    yield [data[False, 3], "--solver", "newton", "--loss", "logistic", "--tol", "1e-12", "--passes", "8", "--memory",
+           "18M"]  # fmt: skip
 
 
 def ways(data):
@@ -239,7 +243,8 @@ def run():
     parser.add_argument("--threads", type=lambda text: text.split(","), default=["1"], metavar="N,...")
     options = parser.parse_args()
     moments = random.Random(options.seed)
-    checkpoint.SHARE = 0.5  # also for the processes that are started later
+    # also for the processes that are started later: checkpoints are many, and few columns are enough for a sample
+    checkpoint.SHARE, sampled.WIDE = 0.5, 0
     phases, counts = OF_OUTPUTS if options.outputs else PHASES, Counter()
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)

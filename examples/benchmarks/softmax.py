@@ -4,7 +4,7 @@
 
 `passes`: covtype20k and rows like those of letter, to 1e-6, with free constants, by steps with a Hessian. `mnist`: CPU
 seconds in memory beside lbfgs, whose iterations grow until it is there. `disk`: reads of MNIST's file with 40M, of
-which 21 hold rows.
+which 17 hold a sample of the rows.
 `classes`: 100 classes x 512 float16 columns from a file, to 1e-2. `one`: noise and MNIST 3/5, one output, CPU seconds
 beside three solvers. One thread; both sides have one objective, with a penalised constant of 1, but in `passes`.
 """

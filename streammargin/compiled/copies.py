@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from streammargin.compiled.jit import kernel
 from streammargin.compiled.samples import ONE, Sample
 from streammargin.rows.blocks import CSRBlock, values_of
@@ -24,7 +26,8 @@ def copy_spans(values, starts, stops, into):
 
 
 def warm(sample: Sample) -> None:
-    values = values_of(sample.block).reshape(-1)
-    copy_spans(values, ONE, ONE, values.copy())
+    kinds = (sample.dtype, np.uint8) if sample.kind == "dense float32" else (sample.dtype,)  # or rows in bytes
+    for values in (values_of(sample.block).reshape(-1).astype(kind) for kind in kinds):
+        copy_spans(values, ONE, ONE, values.copy())
     if isinstance(sample.block, CSRBlock):
         copy_spans(sample.block.indices, ONE, ONE, sample.block.indices.copy())

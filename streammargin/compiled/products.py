@@ -8,6 +8,7 @@ the `bends` of the rows: (n, 1), or (n, 2 lines). Kernels take weights as rows r
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from streammargin.compiled.jit import kernel
 from streammargin.compiled.newton import narrowed
 from streammargin.compiled.samples import Sample
 from streammargin.losses.base import attained, coupled, smooth
+from streammargin.rows.blocks import Block, DenseBlock
 from streammargin.rows.labels import Labels
 
 CHUNK, LEAST = 512, 16  # most and least rows of a chunk
@@ -215,16 +217,27 @@ def warm(sample: Sample) -> None:
     for loss in sample.joint_losses():
         if smooth(loss):
             warm_loss(sample, sample.joint_labels, loss, 2)
-            add_factors(sample.block, np.zeros((2, 4)), 1, np.zeros((2, 2)), np.zeros((3, 3)))
+            numbers, blocks = np.zeros((2, 2)), [sample.block]
+            coupled_pulls(sample.joint_labels, loss, 0, 0, 2, numbers, np.zeros((2, 4)), numbers.copy())
+            if sample.kind == "dense float32":  # or in bytes
+                blocks += [DenseBlock(np.ones((2, 2), np.uint8), 1.0)]
+                warm_rows(blocks[1], sample.joint_labels, loss, np.zeros((2, 3)))
+            for block, kind in product(blocks, (np.float32, np.float64)):
+                add_factors(block, np.zeros((2, 4)), 1, np.zeros((2, 2)), np.zeros((3, 3), kind))
 
 
 def warm_loss(sample: Sample, labels: Labels, loss: Any, lines: int) -> None:
     w = np.zeros((3, lines) if sample.sparse else (lines, 3))
-    scores, bends = np.zeros((2, lines)), np.zeros((2, 1 if lines == 1 else 2 * lines))
-    both, block = apart(loss), sample.block
-    add_scores(block, w, scores)
-    add_gradient(block, labels, *both, 0, scores, bends, w.copy())
+    scores, both = np.zeros((2, lines)), apart(loss)
+    warm_rows(sample.block, labels, loss, w)
     add_constants(labels, *both, 0, scores, np.zeros(lines), np.zeros((lines, lines)))
     lowest_along(labels, *both, 0, scores, scores.copy(), 0.0, 1.0, -1.0)
+    add_diagonal(sample.block, np.zeros((2, 1 if lines == 1 else 2 * lines)), 1, np.zeros((lines, 3)))
+
+
+def warm_rows(block: Block, labels: Labels, loss: Any, w: np.ndarray) -> None:
+    lines = w.size // 3
+    scores, bends = np.zeros((2, lines)), np.zeros((2, 1 if lines == 1 else 2 * lines))
+    add_scores(block, w, scores)
+    add_gradient(block, labels, *apart(loss), 0, scores, bends, w.copy())
     add_curved(block, bends, w, scores, w.copy())
-    add_diagonal(block, bends, 1, np.zeros((lines, 3)))

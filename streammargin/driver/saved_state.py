@@ -12,7 +12,7 @@ from streammargin.driver.ranges import Ranges
 from streammargin.errors import DataError
 from streammargin.solvers import roles
 from streammargin.solvers.cache import rows as store
-from streammargin.solvers.cache.rows import Kept
+from streammargin.solvers.cache.rows import Kept, RowCache
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.best import Best, best_figures
 
@@ -60,8 +60,12 @@ def restore_states(run: Run, plain: dict[str, Any], arrays: Arrays) -> None:
 
 def read_kept(run: Run, arrays: Arrays) -> None:
     """Read the solver's cached rows; called last, once the saved state has passed all checks."""
-    kept, state = read_rows(run.reader, run.problem.column, under("kept/", arrays)), run.state
-    for path, cache in roles.rows_kept(state):
+    caches, wanted = dict(roles.rows_kept(run.state)), under("kept/", arrays)
+    of_piece = {f"{path}.{name}": path for path in caches for name in under(f"{path}.", wanted)}
+    kept = read_rows(
+        run.reader, run.problem.column, {name: (caches[of_piece[name]], ids) for name, ids in wanted.items()}
+    )
+    for path, cache in caches.items():
         cache.restore(under(f"{path}.", kept))
 
 
@@ -78,22 +82,21 @@ def under(prefix: str, arrays: dict[str, T]) -> dict[str, T]:
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
-def read_rows(reader: BlockReader, bias: float, wanted: Arrays) -> dict[str, Kept]:
-    """The rows with the wanted numbers (m,), by name, from one read of the blocks that contain them."""
-    for ids in wanted.values():
+def read_rows(reader: BlockReader, bias: float, wanted: dict[str, tuple[RowCache, np.ndarray]]) -> dict[str, Kept]:
+    """The rows with the wanted numbers (m,), as their caches keep them, from one read of the blocks with these rows."""
+    for _, ids in wanted.values():
         if ids.dtype != np.int64 or ids.ndim != 1 or not np.all((ids >= 0) & (ids < reader.bounds[-1])):
             raise ValueError("its cache names rows that do not exist")
-    numbers = {name: np.searchsorted(reader.bounds, ids, side="right") - 1 for name, ids in wanted.items()}
+    numbers = {name: np.searchsorted(reader.bounds, ids, side="right") - 1 for name, (_, ids) in wanted.items()}
     order = np.unique(np.concatenate([np.empty(0, np.int64), *numbers.values()]))
     if not order.size:  # the reader must not load rows before their scale is known
         return {}
     found: dict[str, Kept] = {}
     for number, (first, _, block) in zip(order, reader.stream(order), strict=True):
-        for name, ids in wanted.items():
+        for name, (cache, ids) in wanted.items():
             here = ids[numbers[name] == number]
             if here.size:
-                rows = store.keep(block._replace(bias=bias), first, here)
-                found[name] = store.add(found.get(name), rows)
+                found[name] = store.add(found.get(name), cache.keep(block._replace(bias=bias), first, here))
     return {  # in the order of the cache
         name: store.choose(found[name], np.argsort(np.argsort(numbers[name], kind="stable")))
         for name in wanted

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from streammargin.penalties.lp import Lp, LpSquare
-from streammargin.solvers.newton import conjugate
+from streammargin.solvers.newton import conjugate, sampled
 from streammargin.solvers.problem import Problem
 
 MOST_COLUMNS = 4000  # of a Hessian: factoring a larger one takes seconds
@@ -30,7 +30,7 @@ def candidates(problem: Problem) -> list[str]:
         return ["dual-momentum"]
     steps = ["newton"] if _few_columns(problem) else []
     if problem.joint and not problem.hard:
-        steps = ["newton"] if conjugate.suits(problem) else steps
+        steps = ["newton"] if conjugate.suits(problem) or sampled.suits(problem) else steps
         by_rows = problem.p == 2.0 and not problem.free and isinstance(problem.penalty or Lp(2.0), LpSquare)
         return [*steps, "ascent" if by_rows else "pdprox"]
     if problem.path or problem.top < math.inf:  # the others take neither

@@ -17,7 +17,7 @@ from streammargin import compiled as kernels
 from streammargin.compiled.sdca import sdca_turns
 from streammargin.solvers.columns import interior
 from streammargin.solvers.columns import working_set as column_steps
-from streammargin.solvers.newton import conjugate, newton
+from streammargin.solvers.newton import conjugate, newton, sampled
 from streammargin.sources import thinned
 
 UNCOMPILED = {"jit.py", "overloads.py", "samples.py", "warmup.py", "__init__.py", "cache.py", "folders.py",
@@ -188,6 +188,10 @@ def run():
         answers[f"softmax by products, {name}"] = changed({(conjugate, "PRODUCTS"): 0}, given, several)[
             -4:
         ]  # constants are free
+        answers[f"softmax on a sample, {name}"] = changed(
+            {(sampled, "WIDE"): 0, (sampled, "LEAST"): 0, (sampled, "sample_bytes"): lambda problem: 5_000},
+            CountingSource(*given, np.array([0, 7, 20])), {"solver": "newton", "loss": "logistic"},
+        )  # fmt: skip
         answers[f"newton by products from weights, {name}"] = changed({(conjugate, "PRODUCTS"): 0}, (rows, y), options)
     for loss in ("absolute_error", "squared_error", "hinge:levels=1,2,at=0,3"):
         for solver in ("factors", "splitting"):

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import numpy as np
 from reference.datasets import as_form, noisy
+from reference.sources import CountingSource
 
 import streammargin as sm
 from streammargin import compiled as folder
 from streammargin.compiled.warmup import warmup
+from streammargin.solvers.newton import sampled
 
 
 def kernels():
@@ -54,6 +56,9 @@ def use_everything():
             sm.train(data, solver="asdca", passes=2, bias=1.0, **given)
         for loss in ("hinge", "squared_hinge", "logistic"):
             sm.train(data, solver="newton", loss=loss, passes=8)
+        sampled.WIDE = sampled.LEAST = 0
+        if labels is not y:  # steps on a sample
+            sm.train(CountingSource(*data, np.array([0, 9, 30])), solver="newton", loss="logistic", passes=5)
         for solver, loss in product(("sdca", "pdprox"), ("hinge", "logistic")):
             sm.train(data, solver=solver, loss=loss, penalty="elasticnet", multiclass="ovr", bias=1.0, passes=2)
         for solver in ("pdprox", "prox-newton"):

@@ -64,6 +64,10 @@ class RowCache:
                 raise ValueError("the numbers beside its cached rows are not as many as the rows")
             self.saved[name] = tuple(found)
 
+    def keep(self, block: Block, first: int, ids: np.ndarray) -> Kept:
+        """Copies of the rows with these numbers from a block whose first row has the number `first`."""
+        return Kept(ids, take(block, ids - first))
+
     def restore(self, pieces: dict[str, Kept]) -> None:
         """Take the rows of a checkpoint, after they were read again."""
         self.pieces = {name: kept._replace(beside=self.saved.get(name, ())) for name, kept in pieces.items()}
@@ -167,11 +171,6 @@ def unit_rows(each: float) -> int:
     """How many rows a unit has, of so many multiplications each."""
     rows = max(LEAST_ROWS, int(UNIT / max(1.0, each)))
     return rows // UNIT_ROWS * UNIT_ROWS or rows
-
-
-def keep(block: Block, first: int, ids: np.ndarray) -> Kept:
-    """Copies of the rows with these numbers from a block whose first row has the number `first`."""
-    return Kept(ids, take(block, ids - first))
 
 
 def choose(kept: Kept, positions: np.ndarray) -> Kept:

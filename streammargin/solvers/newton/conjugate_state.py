@@ -7,7 +7,24 @@ from streammargin.compiled.coupled import PARTS
 from streammargin.solvers.columns.constant import SIDES
 from streammargin.solvers.linear import LinearState
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.roles import GROUPS, TRIALS, Axis, Count, K, N, Rows, Shared, Sum, W, b1, f8, i8, of, state
+from streammargin.solvers.roles import (
+    GROUPS,
+    TRIALS,
+    Axis,
+    Count,
+    Float,
+    K,
+    N,
+    Rows,
+    Shared,
+    Sum,
+    W,
+    b1,
+    f8,
+    i8,
+    of,
+    state,
+)
 
 EIGEN = 4  # multiplications, times d^3, that find all eigenvectors of a matrix
 PRODUCTS = 25  # products that a step takes: where a Hessian costs less, it is summed up instead
@@ -42,25 +59,20 @@ class Sums:
 class Newton:
     """The Newton step at hand, that of `group`; begun: there is one.
 
-    scores (n, lines), bends: of the rows at its weights (compiled/products.py). gradient: there. made: steps since the
-    last look. diagonal: the preconditioner, of lines and columns turned by of_lines (lines, lines) and of_columns
-    (d+1, d+1) where these are not empty.
+    gradient: at its weights. made: steps since the last look. diagonal: the preconditioner, of lines and columns turned
+    by of_lines (lines, lines) and of_columns (d+1, d+1) where these are not empty.
 
-    The step, and the scores `along` of it, are what conjugate gradients have found so far. residual: minus what is left
-    of the gradient; direction: their next one; square: residual . preconditioned residual; fall: of the model of the
-    objective; enough: a length of the residual that may end them; reached: one that does; products so far, 0: the step
-    has not begun.
+    The step is what conjugate gradients have found so far. residual: minus what is left of the gradient; direction:
+    their next one; square: residual . preconditioned residual; fall: of the model of the objective; enough: a length of
+    the residual that may end them; reached: one that does; products so far, 0: the step has not begun.
     """
 
     begun: bool = False
     group: int = 0
-    scores: Rows[f8] = of(N, LINES)
-    bends: Rows[f8] = of(N, BENDS)
-    along: Rows[f8] = of(N, LINES)
     gradient: Shared[f8] = of(LINES, W)
     diagonal: Shared[f8] = of(LINES, W)
     of_lines: Shared[f8] = of(*2 * [LINES.where(factored)])
-    of_columns: Shared[f8] = of(*2 * [W.where(factored)])
+    of_columns: Shared[Float] = of(*2 * [W.where(factored)])
     step: Shared[f8] = of(LINES, W)
     residual: Shared[f8] = of(LINES, W)
     direction: Shared[f8] = of(LINES, W)
@@ -73,14 +85,25 @@ class Newton:
 
 
 @state
-class ConjugateState(LinearState):
-    """w (K, d+1), and the sums of its `look`; due (groups,): steps are left to make before it; work:
-    multiplications since the last look. dear: the last step cost more than one with a Hessian.
-    """
+class Looking(LinearState):
+    """w (K, d+1), the sums of its `look`, and due (groups,): steps are left to make."""
 
     w: Shared[f8]
     look: Sums
     newton: Newton
     due: Shared[b1] = of(GROUPS)
+
+
+@state
+class ConjugateState(Looking):
+    """scores (n, lines), bends, along: of all rows at the weights of the step, and along it (compiled/products.py).
+
+    due: before the look; work: multiplications since the last look. dear: the last step cost more than one with a
+    Hessian.
+    """
+
+    scores: Rows[f8] = of(N, LINES)
+    bends: Rows[f8] = of(N, BENDS)
+    along: Rows[f8] = of(N, LINES)
     work: float = 0.0
     dear: bool = False

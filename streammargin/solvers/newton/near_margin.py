@@ -120,11 +120,12 @@ class NearMargin(CertifiedBySweep[NearState]):
         return rows * (4 + 8 + 24 * problem.count)  # keys, numbers, duals and margins of the rows at hand
 
     def fits(self, problem: Problem, state: NearState) -> bool:
-        kinds = [(np.float32, ()), (np.float64, (problem.count,)), (np.int16, ()), (np.float64, ())]
-        for beside in state.rows.saved.values():
-            if [(one.dtype, one.shape[1:]) for one in beside] != kinds:
+        labels = (problem.count,) if problem.outputs.several else ()
+        kinds = [(np.float32, ()), (np.float64, (problem.count,)), (np.int16, labels), (np.float64, ())]
+        for kept in state.rows.pieces.values():
+            if [(one.dtype, one.shape[1:]) for one in kept.beside] != kinds:
                 return False
-            codes = beside[Beside._fields.index("codes")]
+            codes = kept.beside[Beside._fields.index("codes")]
             if not np.all((codes >= 0) & (codes < problem.outputs.caps.shape[1])):
                 return False
         return state.duals.shape[1] == state.known.size and bool(np.all(np.diff(state.known) > 0))
@@ -141,10 +142,9 @@ class NearMargin(CertifiedBySweep[NearState]):
     @staticmethod
     def first_blocks(problem: Problem, state: NearState, blocks: int) -> np.ndarray:
         """One block of every part of the file, for the first sample."""
-        stretches = min(blocks, max(STRETCHES, math.ceil(blocks * capacity(problem) / problem.rows)))
-        state.drawn_from = stretches / blocks
-        ends = np.arange(stretches + 1) * blocks // stretches
-        return np.random.default_rng(problem.seed).integers(ends[:-1], ends[1:])
+        found = some_blocks(problem, blocks, capacity(problem))
+        state.drawn_from = found.size / blocks
+        return found
 
     def begin_pass(self, problem: Problem, state: NearState, active: np.ndarray) -> None:
         clear(state.look)
@@ -350,6 +350,13 @@ class NearMargin(CertifiedBySweep[NearState]):
 
     def weights(self, problem: Problem, state: NearState) -> np.ndarray:
         return state.w.copy()
+
+
+def some_blocks(problem: Problem, blocks: int, rows: float) -> np.ndarray:
+    """Blocks for a sample of so many rows, one of every part of the file."""
+    stretches = min(blocks, max(STRETCHES, math.ceil(blocks * rows / problem.rows)))
+    ends = np.arange(stretches + 1) * blocks // stretches
+    return np.random.default_rng(problem.seed).integers(ends[:-1], ends[1:])
 
 
 def draws(problem: Problem, number: int) -> bool:

@@ -4,6 +4,7 @@ start -> momentum -> steps      in memory: coordinate ascent first, then Newton 
 start ----> steps               the same, with steps that start from a sample of the rows;
 steps ----> ascent              if Newton steps make no progress;
 near -----> reads               out of core: cached rows near the margin, or a sample; then a Newton step a read;
+sampled                         out of core, a smooth loss of all lines whose Hessian is too wide: a step a read, too;
 reads ----> near                once, if its steps make no progress and enough rows fit;
 conjugate -> steps, proximal    in memory, a smooth loss under the ridge, many columns: steps by products first;
 proximal                        the only stage: other penalties, a free constant, regression, losses with fewer methods;
@@ -30,11 +31,12 @@ from streammargin.solvers.coordinate.coupled import Coupled, CoupledAscent
 from streammargin.solvers.coordinate.dual_ascent import Ascent, DualAscent
 from streammargin.solvers.coordinate.momentum import Momentum, MomentumAscent
 from streammargin.solvers.coordinate.plain import Plain, PlainAscent
-from streammargin.solvers.newton import conjugate, sample
+from streammargin.solvers.newton import conjugate, sample, sampled
 from streammargin.solvers.newton.conjugate import Conjugate
 from streammargin.solvers.newton.conjugate_state import ConjugateState
 from streammargin.solvers.newton.near_margin import NearMargin, NearState, enough_rows_fit, reaches_far, sample_fits
 from streammargin.solvers.newton.reads import Reads, ReadsState
+from streammargin.solvers.newton.sampled import Sampled
 from streammargin.solvers.newton.steps import Steps, steps_between_looks, work_of_step
 from streammargin.solvers.newton.steps_state import STEP, StepsState, find_largest, move_centres
 from streammargin.solvers.problem import Problem
@@ -71,7 +73,7 @@ CALLED = (*DualAscent.requires, "slope", "distance", "curvature_bound")  # loss 
 # the last one is in float64 whatever the rows are, so that weights keep their certificates
 ASCENT, MOMENTUM = Plain(precise=False), Momentum(precise=False)
 NEAR, READS, STEPS, LAST = NearMargin(), Reads(), Steps(), Momentum(precise=True)
-PROXIMAL, ROWS, CONJUGATE = ProximalNewton(), Coupled(), Conjugate()
+PROXIMAL, ROWS, CONJUGATE, ON_SAMPLE = ProximalNewton(), Coupled(), Conjugate(), Sampled()
 
 
 @state
@@ -147,12 +149,15 @@ class Newton(Method):
             "ascent": Stage(LAST, enter_ascent),
             "rows": Stage(ROWS, leave=leave_rows),
             "conjugate": Stage(CONJUGATE, enter_conjugate, leave=leave_conjugate),
+            "sampled": Stage(ON_SAMPLE),
             "proximal": Stage(PROXIMAL, enter_proximal),
         }
 
     def first(self, problem: Problem) -> str:
         if problem.holders > 1:  # a read is all that they need to do
             return "proximal" if takes_proximal(problem) else "reads"
+        if sampled.suits(problem):
+            return "sampled"
         if begins_by_rows(problem):
             return "rows"
         if conjugate.suits(problem):
@@ -166,8 +171,8 @@ class Newton(Method):
             return "near" if sample_fits(problem) else "reads"
         if sample.takes_all(problem):
             return "steps"
-        sampled = sample.samples(problem) or smooth(problem.loss)
-        return "start" if problem.features > COLUMNS or not sampled else "steps"
+        at_once = sample.samples(problem) or smooth(problem.loss)
+        return "start" if problem.features > COLUMNS or not at_once else "steps"
 
     def spreads(self, problem: Problem) -> bool:
         return True
@@ -175,6 +180,8 @@ class Newton(Method):
     def memory(self, problem: Problem) -> int:
         """The arrays of ascent are in memory when the steps start from its duals; cached rows are freed before."""
         first = self.first(problem)
+        if first == "sampled":
+            return ON_SAMPLE.memory(problem)
         if first == "conjugate" or (first == "rows" and conjugate.suits(problem)):
             after = {"": 0, "steps": STEPS.memory(problem), "proximal": PROXIMAL.memory(problem)}
             before = ROWS.memory(problem) if first == "rows" else 0
@@ -187,23 +194,32 @@ class Newton(Method):
         return later + max(ASCENT.memory(problem), MOMENTUM.memory(problem)) if first == "start" else later
 
     def scratch(self, problem: Problem, rows: int, size: int, sparse: bool) -> int:
+        if self.first(problem) == "sampled":
+            return ON_SAMPLE.scratch(problem, rows, size, sparse)
         if takes_proximal(problem):
             return PROXIMAL.scratch(problem, rows, size, sparse)
         return NEAR.scratch(problem, rows, size, sparse)
 
     def row_bytes(self, problem: Problem) -> int:
         """Only stages out of core count."""
-        return max(stage.row_bytes(problem) for stage in (NEAR, READS, PROXIMAL))
+        return max(stage.row_bytes(problem) for stage in (NEAR, READS, ON_SAMPLE, PROXIMAL))
+
+    def sum_bytes(self, problem: Problem) -> int:
+        return ON_SAMPLE.sum_bytes(problem) if self.first(problem) == "sampled" else super().sum_bytes(problem)
 
     def remark(self, problem: Problem) -> str:
         if problem.resident:
             return ""
         kept = "no number of a row is kept"
+        if self.first(problem) == "sampled":
+            return f"; each read makes a step on a sample of some {int(sampled.capacity(problem))} rows, and {kept}"
         if self.first(problem) != "near" or smooth(problem.loss) or not enough_rows_fit(problem):
             return f"; each read makes a step, and {kept}"
         return f"; {kept}, but rows near the margin are, if enough of them fit into memory; else each read makes a step"
 
     def all_labels(self, problem: Problem) -> bool:
+        if self.first(problem) == "sampled":
+            return False
         return PROXIMAL.all_labels(problem) if takes_proximal(problem) else problem.resident
 
     def prologue_passes(self, problem: Problem) -> int:

@@ -20,6 +20,7 @@ from streammargin.rows.labels import Labels, numbered_from
 from streammargin.solvers.cache import rows as row_store
 from streammargin.solvers.newton import near_margin
 from streammargin.solvers.newton import newton as newton_solver
+from streammargin.solvers.newton.near_margin import NearMargin
 from streammargin.solvers.newton.subproblem import Goal, Proximal, solve
 from streammargin.sources.arrays import ArraySource
 
@@ -237,3 +238,28 @@ def test_more_rows_with_a_loss_than_fit_do_no_harm(small_plans, monkeypatch):
     monkeypatch.setattr(near_margin, "few_lossy", lambda problem, lossy: True)
     result, _ = out_of_core(*overlapping(), tol=1e-3, passes=60)
     assert result.converged
+
+
+@pytest.mark.parametrize("beside, wrong", [(2, 7), (2, -1), (0, None)])
+def test_what_lies_beside_cached_rows_is_checked(beside, wrong, monkeypatch):
+    """As a checkpoint may hold anything: classes that there are not, or numbers of another type."""
+    seen, end = [], NearMargin.end_pass
+
+    def noted(solver, problem, state, active):
+        if state.rows.count:
+            seen.append((problem, state))
+        return end(solver, problem, state, active)
+
+    monkeypatch.setattr(NearMargin, "end_pass", noted)
+    X, y = overlapping(300, 4)
+    sm.train(CountingSource(X, y, [0, 100, 200, 300]), solver="newton", passes=1, tol=1e-9)
+    problem, state = seen[-1]
+    assert NearMargin().fits(problem, state)
+    name, kept = next(iter(state.rows.pieces.items()))
+    arrays = [one.copy() for one in kept.beside]
+    if wrong is None:
+        arrays[beside] = arrays[beside].astype(float)
+    else:
+        arrays[beside][0] = wrong
+    state.rows.pieces[name] = kept._replace(beside=tuple(arrays))
+    assert not NearMargin().fits(problem, state)

@@ -1,0 +1,90 @@
+"""Rows in memory that steps by products are made on: all rows, or a weighted sample, perhaps in bytes."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from streammargin.compiled import products as kernel
+from streammargin.rows.blocks import Block, stored
+from streammargin.rows.labels import Labels
+from streammargin.solvers.cache.coded import PLAIN, Coding
+from streammargin.solvers.problem import Problem
+
+
+class Part(NamedTuple):
+    """The rows start .. stop of those held, with their labels, numbered from 0."""
+
+    rows: Block
+    labels: Labels
+    start: int
+    stop: int
+
+
+class Held(NamedTuple):
+    """Rows in parts, and the labels of all; scores (m, lines), bends and along: as in compiled/products.py."""
+
+    parts: list[Part]
+    labels: Labels
+    scores: np.ndarray
+    bends: np.ndarray
+    along: np.ndarray
+    coding: Coding = PLAIN
+
+    @property
+    def values(self) -> int:
+        """Stored values of these rows."""
+        return sum(stored(part.rows) for part in self.parts)
+
+    def score(self, problem: Problem, w: np.ndarray, scores: np.ndarray) -> None:
+        """Set scores (m, lines) to those at w (lines, d+1)."""
+        laid_out = laid(problem, self.coding.weights(w, problem.column))
+        for rows, _, start, stop in self.parts:
+            kernel.add_scores(rows, laid_out, scores[start:stop])
+
+    def pull(self, problem: Problem, k: int) -> tuple[float, np.ndarray]:
+        """(The sum of the losses of group k, what their duals pull, (lines, d+1)); fills `bends`."""
+        image, losses = laid(problem, np.zeros((problem.lines, problem.features + 1))), 0.0
+        for rows, labels, start, stop in self.parts:
+            losses += kernel.add_gradient(
+                rows, labels, *kernel.apart(problem.loss), k * problem.lines, self.scores[start:stop],
+                self.bends[start:stop], image,
+            )  # fmt: skip
+        return losses, self.coding.sums(laid(problem, image), problem.column)
+
+    def bend(self, problem: Problem, v: np.ndarray, scores: np.ndarray) -> np.ndarray:
+        """The product (lines, d+1) of v and the Hessian, with the ridge's; sets scores (m, lines) to those of v."""
+        coded = self.coding.low.size > 0
+        bent = laid(problem, np.zeros_like(v) if coded else ridge(problem, v))
+        laid_out = laid(problem, self.coding.weights(v, problem.column))
+        for rows, _, start, stop in self.parts:
+            kernel.add_curved(rows, self.bends[start:stop], laid_out, scores[start:stop], bent)
+        bent = laid(problem, bent)
+        return ridge(problem, v) + self.coding.sums(bent, problem.column) if coded else bent
+
+    def add_factors(self, problem: Problem, stride: int, of_lines: np.ndarray, of_columns: np.ndarray) -> None:
+        """Add the factors of a Kronecker product near the Hessian, from one row of `stride`; upper triangles."""
+        lines, found = problem.lines, []
+        for rows, _, start, stop in self.parts:
+            bends, own = self.bends[start:stop], np.zeros_like(of_lines)
+            kernel.add_factors(rows, bends, stride, own, of_columns)
+            found.append((own, float((bends[::stride, :lines] - bends[::stride, lines:] ** 2).sum())))
+        total = sum(trace for _, trace in found)
+        for own, trace in found:
+            if trace > 0.0:
+                of_lines += (trace / total) * own
+        self.coding.turn_gram(of_columns, problem.column)
+
+
+def ridge(problem: Problem, v: np.ndarray) -> np.ndarray:
+    """v (..., d+1) with 0 for a constant that is not penalised, a new array: the gradient of 1/2 ||w||^2."""
+    found = v.copy()
+    if problem.free:
+        found[..., -1] = 0.0
+    return found
+
+
+def laid(problem: Problem, v: np.ndarray) -> np.ndarray:
+    """An array (lines, d+1) as rows read it, or the other way round."""
+    return np.ascontiguousarray(v.T) if problem.sparse else v

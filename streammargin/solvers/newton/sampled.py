@@ -1,0 +1,451 @@
+"""Out of core: a Newton step a read, with an exact gradient, and the Hessian of a weighted sample that the read draws.
+
+A row is drawn by what it adds to the Hessian, trace(D_i) ||x_i||^2. D_i are the second derivatives of its loss by its
+scores. Its key is a number from (0, 1) over that chance, and rows with the smallest keys
+are kept (priority sampling: Duffield, Lund and Thorup 2007). So as many rows stay as there is room for, and which does
+not depend on the blocks. A row counts 1 / probability times. Where the range of each column is known, rows are kept in
+bytes: four times as many as in float32.
+
+Each read looks at all rows: it certifies its weights, and has the gradient of the next step. Conjugate gradients find
+that step on the sample, in memory, with the products of steps on all rows (truncated.py). The first read is of a part
+of the rows, whose sample says where to start; a quarter of it judges.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from streammargin.compiled import products as kernel
+from streammargin.rows.blocks import Block, CSRBlock, DenseBlock, values_of
+from streammargin.rows.labels import RowLabels, numbered_from
+from streammargin.solvers import leaves
+from streammargin.solvers.base import UNIT, PassReport
+from streammargin.solvers.cache import rows as store
+from streammargin.solvers.cache.coded import PLAIN, CodedRows, Coding
+from streammargin.solvers.cache.rows import Kept
+from streammargin.solvers.newton import truncated
+from streammargin.solvers.newton.conjugate import serves
+from streammargin.solvers.newton.conjugate_state import VISIT, factored
+from streammargin.solvers.newton.frozen import Frozen
+from streammargin.solvers.newton.held import Held, Part, ridge
+from streammargin.solvers.newton.near_margin import draws, hashed, some_blocks
+from streammargin.solvers.newton.reads import share_left
+from streammargin.solvers.newton.sampled_state import SampledState
+from streammargin.solvers.problem import Problem
+from streammargin.solvers.proof.best import best_figures
+from streammargin.solvers.proof.figures import Figures
+from streammargin.solvers.roles import clear
+from streammargin.solvers.state import labels_for
+from streammargin.solvers.visits import Visit
+
+WIDE = 4000  # a Hessian of so many columns takes fewer reads, and is summed up
+LEAST = 3  # least rows of a sample, in multiples of the columns
+FLOOR = 0.1  # of the mean: the least chance of a row
+LEAST_CHANCE = 1e-200  # of a row before a mean is known
+FULL = 1.05  # times the room for the sample: then rows are dropped
+BUFFERS, MOST_BUFFERS, SHARE = 3 << 20, 128 << 20, 6  # bytes for blocks: one of SHARE, in these bounds
+A_ROW = 8 + 8 + 8 + 2 + 8 + 2 * (2 + 8)  # bytes of a row beside its values and scores: number, key, chance, labels
+CHUNK = 1024  # rows whose second derivatives are found at a time
+ROUNDING = 1e-13  # of an objective: a rise that is not one
+FACTORS = (0.01, 0.1, 1.0)  # of C on the first sample
+STARTED, MOST_STARTS = 0.1, 20  # the gap to which it is solved at each, and most steps for that
+JUDGES = 4  # one row of so many judges
+TIGHT, LOOSE, OF_GAP = 0.02, 0.1, 0.3  # of the gradient: what a step leaves; relative to the root of the gap
+START_LOOSE = 0.25  # the same for steps of the start
+AIM = 0.5  # of the gradient that tol allows: the last step ends there
+
+
+class Beside(NamedTuple):
+    """What is kept of m rows of the sample."""
+
+    keys: np.ndarray
+    chances: np.ndarray
+    codes: np.ndarray
+    weights: np.ndarray
+
+
+def suits(problem: Problem) -> bool:
+    """Whether steps on a sample serve this problem, and a Hessian of all lines is too wide."""
+    if problem.resident or problem.holders > 1 or not problem.joint or not serves(problem):
+        return False
+    wide = problem.lines * (problem.features + 1) > WIDE
+    return wide and factored(problem) and capacity(problem) >= LEAST * (problem.features + 1)
+
+
+def sample_bytes(problem: Problem) -> int:
+    """Bytes of the sample, with the numbers of its rows."""
+    left = problem.budget - _vectors(problem)
+    left -= min(max(BUFFERS, left // SHARE), MOST_BUFFERS)
+    return max(0, min(int(left / FULL), int(problem.rows * row_bytes(problem))))
+
+
+def row_bytes(problem: Problem) -> float:
+    """Mean bytes of a row of the sample, with the numbers beside it."""
+    values = problem.values / problem.rows
+    return row_beside(problem) + (values * (problem.dtype.itemsize + 4) + 8 if problem.sparse else values)
+
+
+def row_beside(problem: Problem) -> int:
+    """Bytes of the numbers of a row: scores, along and those of a product, and second derivatives."""
+    return A_ROW + 8 * 5 * problem.lines
+
+
+def capacity(problem: Problem) -> float:
+    """How many rows a sample has."""
+    return sample_bytes(problem) / row_bytes(problem)
+
+
+def _vectors(problem: Problem) -> int:
+    """Bytes of the vectors of a step, of the eigenvectors of its preconditioner, and of the ranges of columns."""
+    width = problem.features + 1
+    return 8 * width * (8 * problem.count + 16 * problem.lines + 4) + 2 * 4 * width * width
+
+
+class Sampled(Frozen[SampledState]):
+    """Newton steps on a weighted sample of the rows, and exact gradients."""
+
+    name = "newton's sample"
+    state_class: ClassVar[type[SampledState]] = SampledState
+
+    def all_labels(self, problem: Problem) -> bool:
+        return False  # those of the sample lie beside its rows
+
+    def reserved_bytes(self, problem: Problem) -> int:
+        width = problem.features + 1
+        return int(FULL * sample_bytes(problem)) + 8 * 8 * problem.lines * width + 4 * width * width
+
+    def kept_bytes(self, problem: Problem) -> int:
+        return sample_bytes(problem)
+
+    def scratch(self, problem: Problem, rows: int, size: int, sparse: bool) -> int:
+        chunk = 8 * 5 * problem.lines * CHUNK
+        return rows * (8 * problem.count + 6 * 8) + chunk + (size if sparse else 0)
+
+    def fits(self, problem: Problem, state: SampledState) -> bool:
+        width = 0 if problem.sparse else problem.features
+        coding = state.drawn.rows.coding
+        if any(one.dtype != np.float64 or one.shape not in ((0,), (width,)) for one in coding):
+            return False
+        kinds, codes = [np.dtype(kind) for kind in (float, float, np.int16, float)], problem.outputs.caps.shape[1]
+        for kept in state.drawn.rows.pieces.values():
+            if [one.dtype for one in kept.beside] != kinds or not all(one.ndim == 1 for one in kept.beside):
+                return False
+            own = Beside(*kept.beside)
+            if not (np.all((own.codes >= 0) & (own.codes < codes)) and np.all(own.chances > 0.0)):
+                return False
+        size = state.drawn.rows.count * problem.lines if state.newton.begun else 0
+        return [state.scores.size, state.bends.size, state.along.size] == [size, 2 * size, size]
+
+    def visit(self, problem: Problem, state: SampledState, active: np.ndarray) -> Visit:
+        return Visit(
+            "pass", self.run_block, (active,), lines=problem.lines * active.size, alone=True, begin=self.begin_pass,
+            end=self.end_pass, at_once=self.skip_remaining,
+            order=self.first_blocks if draws(problem, state.number) else None,
+        )  # fmt: skip
+
+    def certificate(self, problem: Problem, state: SampledState, active: np.ndarray) -> Visit:
+        """Of the weights of the first sample, where no read follows it."""
+        every = np.arange(problem.groups)
+        return Visit(
+            "certificate", self.certify_block, (every,), ("look",), lines=problem.count, begin=self.begin_look,
+            end=self.end_certificate,
+        )  # fmt: skip
+
+    def begin_look(self, problem: Problem, state: SampledState, active: np.ndarray) -> None:
+        clear(state.look)
+
+    def certify_block(
+        self, problem: Problem, state: SampledState, active: np.ndarray, block: Block, first: int
+    ) -> None:
+        labels = labels_for(state.labels.cut(first, first + block.rows()), problem.outputs)
+        self.look(problem, state, labels, active, block, numbered_from(0))
+
+    def end_certificate(
+        self, problem: Problem, state: SampledState, active: np.ndarray
+    ) -> tuple[list[Figures], np.ndarray]:  # fmt: skip
+        self.prove(problem, state, active)
+        return best_figures(problem, state.best), state.look.wrong.copy()
+
+    @staticmethod
+    def first_blocks(problem: Problem, state: SampledState, blocks: int) -> np.ndarray:
+        """One block of every part of the file, for the first sample."""
+        return some_blocks(problem, blocks, _uncoded(problem))
+
+    def begin_pass(self, problem: Problem, state: SampledState, active: np.ndarray) -> None:
+        drawn = state.drawn
+        clear(state.look)
+        self.show_certified(problem, state, active)
+        coding = Coding.between(drawn.low, drawn.high) if drawn.known else PLAIN
+        drawn.rows, drawn.limit, drawn.held, drawn.total = CodedRows(coding), math.inf, 0, 0.0
+        state.ended, state.due[:] = False, False
+        self._end(state)
+
+    @staticmethod
+    def _end(state: SampledState) -> None:
+        """No step is under way."""
+        state.newton.begun = False
+        state.scores, state.bends, state.along = np.zeros(0), np.zeros(0), np.zeros(0)
+
+    def run_block(self, problem: Problem, state: SampledState, active: np.ndarray, block: Block, first: int) -> None:
+        drawn, rows = state.drawn, block.rows()
+        known = state.labels.cut(first, first + rows)
+        present = known.present(slice(0, rows))
+        if draws(problem, state.number):
+            chances = present.astype(float)
+        else:
+            chances = self._chances(problem, state, active, block, first, known)
+        drawn.total += float(chances.sum())
+        chances = np.where(present, np.maximum(chances, FLOOR * drawn.mean or LEAST_CHANCE), 0.0)
+        if isinstance(block, DenseBlock) and not drawn.known and present.any():
+            X = block.X if present.all() else block.X[present]
+            np.minimum(drawn.low, X.min(axis=0), out=drawn.low)
+            np.maximum(drawn.high, X.max(axis=0), out=drawn.high)
+        keys = np.full(rows, math.inf)
+        np.divide(
+            hashed(np.arange(first, first + rows), problem.seed, state.number), chances, keys, where=chances > 0.0
+        )
+        here = np.flatnonzero(keys < drawn.limit)
+        if here.size:
+            kept = drawn.rows.keep(block, first, first + here)
+            weights = known.weights[here] if known.weights.size else np.ones(here.size)
+            beside = Beside(keys[here], chances[here], known.codes[here], weights)
+            drawn.rows.pieces[f"rows {first:015d}"] = kept._replace(beside=tuple(beside))
+            drawn.held += int(_sizes(problem, kept).sum())
+            drawn.rows.pool()
+        if drawn.held > FULL * sample_bytes(problem):
+            self._drop(problem, state)
+
+    def _chances(
+        self, problem: Problem, state: SampledState, active: np.ndarray, block: Block, first: int, known: RowLabels
+    ) -> np.ndarray:  # fmt: skip
+        """Look at these rows; returns what each adds to the Hessians of the groups, as traces."""
+        rows, lines = block.rows(), problem.lines
+        labels, margins = labels_for(known, problem.outputs), np.zeros((1, problem.count, rows))
+
+        def look(own: SampledState, leaf: Block, number: int) -> None:
+            self.look(problem, own, labels, active, leaf, numbered_from(number - first), margins)
+
+        leaves.over(problem, state, block, first, look, sums=("look",))
+        traces = np.zeros(rows)
+        for start in range(0, rows, CHUNK):
+            stop = min(start + CHUNK, rows)
+            some = labels_for(known.cut(start, stop), problem.outputs)
+            for k in active.tolist():
+                own = np.arange(k * lines, (k + 1) * lines)
+                signs = np.where(some.codes[:, None] == some.positive[own], 1.0, -1.0)
+                scores = np.multiply(signs, margins[0, own, start:stop].T, order="C")
+                bends = np.empty((stop - start, 2 * lines))
+                kernel.coupled_pulls(
+                    some, problem.loss, k * lines, 0, stop - start, scores, bends, np.empty_like(scores)
+                )  # fmt: skip
+                traces[start:stop] += (bends[:, :lines] - bends[:, lines:] ** 2).sum(axis=1)
+        return traces * (_squares(block) + problem.column**2)
+
+    def _drop(self, problem: Problem, state: SampledState) -> None:
+        """Drop the rows with the largest keys, until the others fit."""
+        drawn = state.drawn
+        if not drawn.rows.count:
+            return
+        sizes = np.concatenate([_sizes(problem, kept) for kept in drawn.rows.pieces.values()])
+        limit = store.threshold(drawn.rows.beside(0), sizes, sample_bytes(problem))
+        if limit < drawn.limit:
+            drawn.limit = limit
+            drawn.rows.retain(lambda kept: kept.beside[0] < limit)
+            drawn.held = int(sum(_sizes(problem, kept).sum() for kept in drawn.rows.pieces.values()))
+
+    def end_pass(self, problem: Problem, state: SampledState, active: np.ndarray) -> PassReport | float:
+        starts = draws(problem, state.number)
+        if not state.ended:
+            state.ended = True
+            self._drop(problem, state)
+            if starts:
+                state.due[active] = True
+            elif state.look.rows == problem.rows:
+                self._judge(problem, state, active)
+            state.due &= state.drawn.rows.count > 0
+        if state.due.any():
+            k = int(np.argmax(state.due))
+            if self._steps(problem, state, k):
+                state.due[k] = False
+                self._end(state)
+            return 1.0 - float(state.due.sum()) / problem.groups
+        if starts:
+            return PassReport(np.ones(problem.groups), 0, kept_rows=state.drawn.rows.count)
+        report = self.report(problem, state)
+        report.kept_rows = state.drawn.rows.count
+        return report
+
+    def skip_remaining(self, problem: Problem, state: SampledState) -> None:
+        state.due[:] = False
+        state.ended = True
+        self._end(state)
+
+    def _judge(self, problem: Problem, state: SampledState, active: np.ndarray) -> None:
+        """Compute what the read proves, and which groups make a step; a step that led up is shortened."""
+        drawn, heights = state.drawn, self.prove(problem, state, active)
+        drawn.mean, drawn.known = drawn.total / problem.present, not problem.sparse
+        gaps = self.report(problem, state).estimate
+        for k in active[gaps[active] > problem.tol].tolist():
+            w, step = problem.view(state.w, k), problem.view(state.last_step, k)
+            if heights[k] - state.height[k] > ROUNDING * abs(heights[k]):
+                slope = float(np.vdot(self._gradient(problem, state, k), step))
+                left = share_left(float(state.descent[k]), slope, float(np.vdot(step, step)))
+                step *= left
+                state.descent[k] *= left
+                w[:] = problem.view(state.begun, k) + step
+                continue
+            state.height[k], state.due[k] = heights[k], True
+            problem.view(state.begun, k)[:] = w
+
+    @staticmethod
+    def _gradient(problem: Problem, state: SampledState, k: int) -> np.ndarray:
+        """The gradient (lines, d+1) of the objective at the weights of this read."""
+        pull = problem.view(state.look.pull, k).sum(axis=1)
+        return ridge(problem, problem.view(state.w, k)) - pull
+
+    def _steps(self, problem: Problem, state: SampledState, k: int) -> bool:
+        """One unit of the step of group k, or of its start; returns whether it is done."""
+        newton, before, starts = state.newton, state.multiplications, draws(problem, state.number)
+        if not newton.begun:
+            self._begin(problem, state, k)
+        held = self._first(problem, state) if starts else self._held(problem, state)
+        work = held.values * problem.lines
+        while state.multiplications - before < UNIT:
+            if newton.products == 0:
+                if not (self._begin_start(problem, state) if starts else self._begin_step(problem, state, held)):
+                    return True
+                held = self._first(problem, state) if starts else held
+                state.multiplications += work * (1.0 + truncated.precondition(problem, newton, held))
+                truncated.begin(newton, held)
+            state.multiplications += VISIT * work
+            if not truncated.advance(problem, newton, held):
+                continue
+            if not starts:
+                self._end_step(problem, state, held)
+                return True
+            w = problem.view(state.w, k)
+            truncated.finish(problem, newton, held, w, float(np.vdot(ridge(problem, w), newton.step)))
+        return False
+
+    def _begin(self, problem: Problem, state: SampledState, k: int) -> None:
+        """Make room for the numbers of the sample's rows, and find their scores."""
+        newton, first, w = state.newton, state.first, problem.view(state.w, k)
+        newton.begun, newton.group, newton.products, newton.made = True, k, 0, 0
+        first.factor, first.judged = 0, math.inf
+        size = state.drawn.rows.count * problem.lines
+        state.scores, state.bends, state.along = np.zeros(size), np.zeros(2 * size), np.zeros(size)
+        if w.any():
+            held = self._held(problem, state)
+            held.score(problem, w, held.scores)
+
+    def _held(self, problem: Problem, state: SampledState, counts: np.ndarray | None = None) -> Held:
+        """The sample; counts (m,): how many rows each stands for, by default 1 over the probability of each."""
+        drawn, lines, parts, at = state.drawn, problem.lines, [], 0
+        pieces = [drawn.rows.pieces[name] for name in sorted(drawn.rows.pieces)]
+        chances, codes, weights = (np.concatenate([kept.beside[n] for kept in pieces]) for n in (1, 2, 3))
+        if counts is None:
+            counts = 1.0 / np.minimum(1.0, drawn.limit * chances)
+        known = RowLabels(codes, weights * counts, np.empty(0))
+        for kept in pieces:
+            stop = at + kept.ids.size
+            parts.append(Part(kept.rows, labels_for(known.cut(at, stop), problem.outputs), at, stop))
+            at = stop
+        scores, along = state.scores.reshape(-1, lines), state.along.reshape(-1, lines)
+        bends = state.bends.reshape(-1, 2 * lines)
+        return Held(parts, labels_for(known, problem.outputs), scores, bends, along, drawn.rows.coding)
+
+    def _first(self, problem: Problem, state: SampledState, judges: bool = False) -> Held:
+        """The first sample, at the factor of C at hand, or the rows of it that judge, for all rows."""
+        chosen = (np.arange(state.drawn.rows.count) % JUDGES == JUDGES - 1) == judges
+        stands = problem.present / max(1, int(chosen.sum()))
+        return self._held(problem, state, chosen * stands * (1.0 if judges else FACTORS[state.first.factor]))
+
+    def _begin_start(self, problem: Problem, state: SampledState) -> bool:
+        """Begin a step on the first sample, at the next factor of C where it is solved; returns whether there is one.
+
+        If not, the weights are those that did best for the judges.
+        """
+        newton, first, w = state.newton, state.first, problem.view(state.w, state.newton.group)
+        ridged = ridge(problem, w)
+        while True:
+            square = 0.5 * float(np.vdot(w, ridged))
+            if newton.made == 0:
+                judged = self._first(problem, state, True).pull(problem, newton.group)[0] + square
+                if judged <= first.judged:
+                    first.judged, first.chosen[:] = judged, w
+                if judged > first.judged or first.factor == len(FACTORS):
+                    w[:] = first.chosen
+                    return False
+            losses, image = self._first(problem, state).pull(problem, newton.group)
+            newton.gradient[:] = ridged - image
+            away = 0.5 * float(np.vdot(newton.gradient, newton.gradient))
+            if STARTED * (losses + square) < away < math.inf and newton.made < MOST_STARTS:
+                newton.enough, newton.reached = START_LOOSE * math.sqrt(2.0 * away), 0.0
+                return True
+            first.factor, newton.made = first.factor + 1, 0
+
+    def _begin_step(self, problem: Problem, state: SampledState, held: Held) -> bool:
+        """Begin the step from the exact gradient; returns whether there is one."""
+        newton, k = state.newton, state.newton.group
+        image, exact = held.pull(problem, k)[1], self._gradient(problem, state, k)
+        state.others[:] = exact + image
+        square = float(np.vdot(exact, exact))
+        if not 0.0 < square < math.inf:
+            return False
+        _, bent, met = self._last(problem, state, exact)
+        newton.gradient[:] = exact - met * bent
+        height = max(abs(float(state.height[k])), 0.5 * square)
+        loose = min(LOOSE, max(TIGHT, OF_GAP * math.sqrt(0.5 * square / height)))
+        newton.enough = loose * math.sqrt(float(np.vdot(newton.gradient, newton.gradient)))
+        newton.reached = AIM * math.sqrt(2.0 * problem.tol * height)
+        return True
+
+    @staticmethod
+    def _last(problem: Problem, state: SampledState, exact: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+        """(The last step, how it changed the gradient, the step along it that this gradient asks for)."""
+        step = problem.view(state.last_step, state.newton.group)
+        bent = exact - problem.view(state.slope, state.newton.group)
+        along = float(np.vdot(step, bent))
+        return step, bent, float(np.vdot(step, exact)) / along if along > 0.0 else 0.0
+
+    def _end_step(self, problem: Problem, state: SampledState, held: Held) -> None:
+        """Move the weights along the step, to the minimum there as the sample shows it.
+
+        Along the last step the true second derivative is known: it takes the place of the sample's (Nocedal 1980).
+        """
+        newton, k = state.newton, state.newton.group
+        w, exact = problem.view(state.w, k), self._gradient(problem, state, k)
+        last, bent, met = self._last(problem, state, exact)
+        if met != 0.0:
+            newton.step -= (met + float(np.vdot(bent, newton.step)) / float(np.vdot(bent, last))) * last
+            held.score(problem, newton.step, held.along)
+        newton.gradient[:] = exact
+        t = truncated.finish(problem, newton, held, w, float(np.vdot(state.others, newton.step)))
+        last[:] = t * newton.step
+        problem.view(state.slope, k)[:] = exact
+        state.descent[k] = -float(np.vdot(exact, last))
+
+
+def _uncoded(problem: Problem) -> float:
+    """How many rows a sample has as they are."""
+    values = problem.values / problem.rows * (problem.dtype.itemsize + 4 * problem.sparse) + 8 * problem.sparse
+    return sample_bytes(problem) / (row_beside(problem) + values)
+
+
+def _sizes(problem: Problem, kept: Kept) -> np.ndarray:
+    """The bytes (m,) of rows of the sample, with the numbers beside them."""
+    if isinstance(kept.rows, CSRBlock):
+        return np.diff(kept.rows.indptr) * (problem.dtype.itemsize + 4) + 8 + row_beside(problem)
+    return np.full(kept.ids.size, values_of(kept.rows).itemsize * problem.features + row_beside(problem))
+
+
+def _squares(block: Block) -> np.ndarray:
+    """||x_i||^2 (m,) without the constant column."""
+    values = values_of(block)
+    if isinstance(block, CSRBlock):
+        rows = np.repeat(np.arange(block.rows()), np.diff(block.indptr))
+        return np.bincount(rows, np.square(values, dtype=np.float64), block.rows())
+    return np.einsum("ij,ij->i", values, values, dtype=np.float64)

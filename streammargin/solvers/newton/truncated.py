@@ -1,0 +1,122 @@
+"""A Newton step by conjugate gradients on rows in memory (truncated Newton, Dembo and Steihaug 1983).
+
+A mean of the identity and the Hessian's diagonal preconditions them (Hsia, Chiang and Lin 2018). For one loss of all
+lines it is a Kronecker product. Its factors are a mean of the rows' second derivatives by the scores, and X^T X with
+their traces as weights.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.linalg import eigh
+
+from streammargin.compiled import products as kernel
+from streammargin.solvers.newton.conjugate_state import Newton, factored
+from streammargin.solvers.newton.held import Held, ridge
+from streammargin.solvers.problem import Problem
+
+SLOW = 0.5  # a step goes on while a product lowers its model by more than this share of the mean so far
+SHARE = 0.01  # of the diagonal in the preconditioner; the rest is the identity
+STRIDE = 8  # one row of so many counts for the diagonal, where there are enough of them
+MOST_PRODUCTS = 500  # most products of a step
+
+
+def precondition(problem: Problem, newton: Newton, held: Held) -> float:
+    """Find the preconditioner, from some of the rows; returns its cost, in visits of all rows."""
+    width, rows = problem.features + 1, len(held.scores)
+    stride = STRIDE if rows >= STRIDE * width else 1
+    if factored(problem):
+        newton.diagonal[:] = 1.0 + _turn(problem, newton, held, stride)
+        return width / (2 * problem.lines * stride)
+    found = np.zeros_like(newton.diagonal)
+    for part in held.parts:
+        kernel.add_diagonal(part.rows, held.bends[part.start : part.stop], stride, found)
+    newton.diagonal[:] = SHARE * found + (1.0 - SHARE * (1.0 - ridge(problem, np.ones_like(found))))
+    return 1.0 / stride
+
+
+def _turn(problem: Problem, newton: Newton, held: Held, stride: int) -> np.ndarray:
+    """Set the axes in which a Kronecker product near the Hessian is diagonal; returns its diagonal (lines, d+1)."""
+    newton.of_lines[:], newton.of_columns[:] = 0.0, 0.0
+    held.add_factors(problem, stride, newton.of_lines, newton.of_columns)
+    a, b = _turned(newton.of_lines), _turned(newton.of_columns)
+    return np.outer(np.maximum(a, 0.0), np.maximum(b, 0.0))
+
+
+def _turned(factor: np.ndarray) -> np.ndarray:
+    """Replace a symmetric matrix, an upper triangle, by its eigenvectors; returns its eigenvalues."""
+    if factor.dtype == np.float64:
+        values, factor[:] = np.linalg.eigh(factor, UPLO="U")
+        return values
+    if not np.isfinite(factor).all():  # float32 does not hold it
+        factor[:] = np.eye(len(factor))
+        return np.zeros(len(factor))
+    # with half the memory
+    values, factor[:] = eigh(factor.T, lower=True, overwrite_a=True, check_finite=False, driver="evr")
+    return values
+
+
+def conditioned(newton: Newton, residual: np.ndarray) -> np.ndarray:
+    """The residual (lines, d+1), divided by the preconditioner."""
+    if not newton.of_lines.size:
+        return residual / newton.diagonal
+    kind = newton.of_columns.dtype
+    turned = (newton.of_lines.T @ residual).astype(kind, copy=False) @ newton.of_columns / newton.diagonal
+    return (newton.of_lines @ turned).astype(kind, copy=False) @ newton.of_columns.T
+
+
+def begin(newton: Newton, held: Held) -> None:
+    """Begin conjugate gradients for the step from a gradient."""
+    newton.step[:], held.along[:] = 0.0, 0.0
+    newton.residual[:] = -newton.gradient
+    newton.direction[:] = conditioned(newton, newton.residual)
+    newton.square, newton.fall = float(np.vdot(newton.residual, newton.direction)), 0.0
+
+
+def advance(problem: Problem, newton: Newton, held: Held) -> bool:
+    """One step of conjugate gradients; returns whether they end.
+
+    They end where the residual is small, and the model of the objective falls slowly: directions along which it bends
+    much would hide the others from the residual alone (Nash and Sofer 1990).
+    """
+    direction, scores = newton.direction, np.empty_like(held.along)
+    bent = held.bend(problem, direction, scores)
+    newton.products += 1
+    t = newton.square / float(np.vdot(direction, bent))
+    newton.step += t * direction
+    newton.residual -= t * bent
+    scores *= t
+    held.along[:] += scores
+    lower = 0.5 * t * newton.square
+    newton.fall += lower
+    left = math.sqrt(float(np.vdot(newton.residual, newton.residual)))
+    slow = newton.products * lower <= SLOW * newton.fall and left <= newton.enough
+    if slow or left <= newton.reached or not lower > 0.0 or newton.products >= MOST_PRODUCTS:
+        return True
+    towards = conditioned(newton, newton.residual)
+    square = float(np.vdot(newton.residual, towards))
+    newton.direction[:] = towards + square / newton.square * direction
+    newton.square = square
+    return False
+
+
+def finish(problem: Problem, newton: Newton, held: Held, w: np.ndarray, slope: float) -> float:
+    """Move w (lines, d+1) along the step, to the minimum there; returns which share of the step that is, 0: none.
+
+    slope: the derivative along the step of all but the losses of these rows.
+    """
+    newton.products = 0
+    newton.made += 1
+    step, down = newton.step, float(np.vdot(newton.gradient, newton.step))
+    if not down < 0.0:  # rounding, or nan
+        return 0.0
+    t = kernel.lowest_along(
+        held.labels, *kernel.apart(problem.loss), newton.group * problem.lines, held.scores, held.along, slope,
+        float(np.vdot(ridge(problem, step), step)), down,
+    )  # fmt: skip
+    w += t * step
+    held.along[:] *= t
+    held.scores[:] += held.along
+    return t

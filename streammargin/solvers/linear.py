@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from streammargin.losses.base import has
 from streammargin.points.base import Point
 from streammargin.points.linear import LinearPoint
 from streammargin.solvers.base import Solver
@@ -39,6 +40,20 @@ def keep_weights(problem: Problem, state: LinearState, w: np.ndarray, found: Seq
         state.best_w = w
 
 
+def centred(problem: Problem, w: np.ndarray) -> np.ndarray:
+    """The weights (K, d+1) with a mean of 0 of free constants that only their differences matter of; else w itself.
+
+    Under a loss of the differences of the scores, rounding or a start would decide what they have in common.
+    """
+    if not (problem.free and problem.joint and has(problem.loss, "of_share")):
+        return w
+    w = w.copy()
+    constants = w[:, -1].reshape(problem.groups, problem.lines)
+    constants -= constants.mean(axis=1, keepdims=True)
+    w[:, -1] = constants.ravel()
+    return w
+
+
 S = TypeVar("S", bound=LinearState)
 
 
@@ -67,10 +82,9 @@ class LinearSolver(Solver[S]):
         kept.w.reshape(w.shape)[trials] = w[trials]
 
     def point(self, problem: Problem, state: S, column: float, proven: bool, kept: Kept | None = None) -> LinearPoint:
-        if kept is not None:
-            return LinearPoint(kept.w, column, self.zeros(problem, state))
-        w = self.certified(problem, state) if proven else self.weights(problem, state)
-        return LinearPoint(w, column, self.zeros(problem, state))
+        found = self.certified(problem, state) if proven else self.weights(problem, state)
+        w = found if kept is None else kept.w
+        return LinearPoint(centred(problem, w), column, self.zeros(problem, state))
 
     def zeros(self, problem: Problem, state: S) -> np.ndarray | None:
         """Which weights (K, d) are proven to be 0 in every solution; default: none."""

@@ -121,3 +121,19 @@ def test_what_has_no_joint_form_is_refused():
         assert told in str(caught.value)
     with pytest.raises(UsageError, match="has no probabilities"):
         sm.train((X, Y), multiclass="joint").model.predict_proba(X)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "hinge"])
+@pytest.mark.parametrize("blocks", [0, 4])
+def test_free_constants_have_a_mean_of_0(loss, blocks, tmp_path):
+    """What they have in common changes nothing, so that rounding or a start would decide it."""
+    rows = CountingSource(X, Y, np.linspace(0, len(Y), blocks + 1).astype(int)) if blocks else (X, Y)
+    given = {"loss": loss, "multiclass": "joint", "bias": "free", "passes": 400}
+    first = sm.train(rows, tol=1e-2, **given).model
+    first.intercept_[:] += 40.0
+    result = sm.train(rows, tol=1e-5, init=first, **given)
+    constants = result.model.intercept_
+    assert result.converged and abs(constants.mean()) < 1e-12 < np.abs(constants).max()
+    result.model.save(tmp_path / "model.npz")
+    sm.write_hdf5([(X, Y)], tmp_path / "rows.h5")
+    assert all(check.agrees is not False for check in verify(tmp_path / "model.npz", tmp_path / "rows.h5"))

@@ -62,6 +62,7 @@ def train(
     checkpoint: str | None = None,
     checkpoint_seconds: float = 60.0,
     init: object = None,
+    tasks: object = None,
     valid: object = None,
     columns: Sequence[str] | None = None,
     drop: Sequence[str] | None = None,
@@ -113,7 +114,7 @@ def train(
         bias=bias, scale=scale, class_weight=class_weight, positive=positive, classes=classes, multiclass=multiclass,
         tol=tol, passes=passes, early_stop=early_stop, max_seconds=max_seconds, max_rows=max_rows, memory=memory,
         threads=threads, seed=seed, checkpoint=checkpoint, checkpoint_seconds=checkpoint_seconds, init=init,
-        valid=valid, columns=columns, drop=drop, text=text, missing=missing, unknown=unknown, spool=spool,
+        tasks=tasks, valid=valid, columns=columns, drop=drop, text=text, missing=missing, unknown=unknown, spool=spool,
     )  # fmt: skip
     if should_stop is not None and not callable(should_stop):
         raise UsageError(f"should_stop must be a function, not {shown(should_stop)}")

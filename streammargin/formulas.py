@@ -43,6 +43,13 @@ OF_LINES = {  # R(W) of the weights of all outputs, a line each
 # fmt: on
 
 
+def numbers(values: np.ndarray) -> np.ndarray:
+    """Values as float64. ValueError where one is not a finite number."""
+    if values.dtype.kind not in "biuf" or not np.isfinite(values).all():
+        raise ValueError("a value is not a finite number")
+    return values.astype(np.float64)
+
+
 def norm(w: np.ndarray, p: float) -> float:
     """||w||_p."""
     top = float(np.abs(w).max(initial=0.0))

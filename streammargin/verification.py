@@ -8,7 +8,7 @@ The penalised weights are those of the scaled columns, w = coef / factor, and th
 (intercept - shift + coef . center) / v. The objective is R(w) + sum_i cap_i phi(u_i), with u = y (x.w + b) for classes
 and u = x.w + b - y in a regression. If all classes have one W, phi is a function of all scores of a row. At C = inf the
 objective is the margin min_i u_i / ||w||_p, or R(w) and the largest violation. If y is (n, K), each row of coef has
-a column of y, a shift and an objective of its own.
+a column of y, a shift and an objective of its own; if rows are of tasks, the rows of its task, and a row of caps.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ import scipy.sparse as sp
 
 from streammargin.errors import DataError, UsageError
 from streammargin.files import check_arrays, check_input, reading
-from streammargin.formulas import JOINT, LOSSES, NUMBERS, OF_LINES, PENALTIES, bounded, norm
+from streammargin.formulas import JOINT, LOSSES, NUMBERS, OF_LINES, PENALTIES, bounded, norm, numbers
 from streammargin.kernels import known_kernel
 from streammargin.machines import lengths_of, machine_of, mapped_of
 from streammargin.maps import fitted_of
-from streammargin.matching import Codes
+from streammargin.matching import Codes, Matcher
 from streammargin.packages import register_filters
 from streammargin.saved_words import column_of, spelled
 from streammargin.stored import check_stored_values, open_hdf5
@@ -38,13 +38,6 @@ from streammargin.stored import check_stored_values, open_hdf5
 EXACT, LEAST = 1e-9, 1e-290  # allowed relative difference of two figures; below LEAST they have too few digits
 BLUR = 1e-12  # the sign of a score below BLUR |w|.|x| is not reliable
 CONVERT = "write X as a dataset or csr_matrix, and y beside it, with: streammargin-data convert IN OUT.h5"
-
-
-def numbers(values: np.ndarray) -> np.ndarray:
-    """Values as float64. ValueError where one is not a finite number."""
-    if values.dtype.kind not in "biuf" or not np.isfinite(values).all():
-        raise ValueError("a value is not a finite number")
-    return values.astype(np.float64)
 
 
 class Check(NamedTuple):
@@ -88,13 +81,15 @@ class Saved:
         self.all_scores = one
         self.outputs = h.get("outputs")  # the names of the columns of y (n, outputs)
         self.several = self.outputs is not None and self.loss not in NUMBERS  # labels of a row, each 0 or 1
+        self.tasks = Matcher(h["tasks"], f"the tasks of {path}") if h.get("tasks") else None
         self.numeric, self.hard, self.top = self.loss in NUMBERS, bool(np.isinf(self.caps).all()), named.get("top")
         moved = self.coef * self.center
         through = (np.asarray(problem["shift"]) if self.numeric else 0.0) - moved.sum(axis=1)  # of the columns' shift
         self.sizes = np.abs(self.intercept) + np.abs(through) + np.abs(moved).sum(axis=1)
         self.constant, self.offset = self.intercept - through, through if self.kind == "midway" else self.intercept
         of = arrays.get("groups", np.zeros(width, np.int64))
-        caps = (len(self.coef), 2) if self.several else (1 if self.numeric else len(self.classes),)
+        each = (2 if self.several else 1 if self.numeric else len(self.classes),)
+        caps = (len(self.coef), *each) if self.several or self.tasks else each
         want = [(width,), (width,), (width,), self.coef.shape[:1], caps]
         if [*map(np.shape, (self.center, self.factor, of, self.intercept, self.caps))] != want or np.isnan(moved).any():
             raise ValueError("its arrays do not fit each other")
@@ -163,7 +158,7 @@ class File:
         self.rows, self.features, self.wide = *map(int, shape), 0  # wide: bytes of a row's fixed-length text
         self.y = self._column(names["y"] or "y", outputs)
         self.weights = self._column(names["sample_weight"] or "sample_weight") if weighted else None
-        self.epsilons = self._column(names["epsilon"]) if names.get("epsilon") else None
+        self.epsilons, self.tasks = (self._column(one) if one else None for one in (names["epsilon"], names["tasks"]))
 
     def _column(self, name: str, outputs: int = 0) -> Any:
         """A dataset NAME, FILE:NAME, or an array FILE.npy, of (rows,), or (rows, outputs) where these are named."""
@@ -183,8 +178,8 @@ class File:
         check_input(path)
         return self.stack.enter_context(open_hdf5(path, CONVERT))
 
-    def blocks(self, memory: int, outputs: int) -> Iterator[tuple[int, Any, np.ndarray, np.ndarray, Any]]:
-        """(first row, X (m, d), y (m,), weights (m,), epsilons (m,) or None), float64. UsageError for a long row."""
+    def blocks(self, memory: int, outputs: int) -> Iterator[tuple[int, Any, np.ndarray, np.ndarray, Any, Any]]:
+        """(first row, X (m, d), y, weights, epsilons or None, tasks or None (m,)). UsageError for a long row."""
         item, row, stop = 64, 64 * (outputs + 4) + self.wide, 0  # bytes per value (X, X * X, |X|), and per row besides
         for part in [self.x[part] for part in ("data", "indices", "indptr")] if self.sparse else [self.x]:
             if (chunk := math.prod(part.chunks or ()) * part.dtype.itemsize) > memory:
@@ -207,8 +202,8 @@ class File:
                 X = numbers(self.x[start:stop])
             weights = np.ones(stop - start) if self.weights is None else numbers(self.weights[start:stop])
             epsilons = None if self.epsilons is None else numbers(self.epsilons[start:stop])
-            labels = np.asarray(self.y[start:stop])
-            yield start, X, labels[:, 0] if labels.shape[1:] == (1,) else labels, weights, epsilons
+            labels, tasks = np.asarray(self.y[start:stop]), None if self.tasks is None else self.tasks[start:stop]
+            yield start, X, labels[:, 0] if labels.shape[1:] == (1,) else labels, weights, epsilons, tasks
 
 
 class Sums:
@@ -223,20 +218,21 @@ class Sums:
         self.losses: list[np.ndarray] = []  # per block, (2, K): losses, and the effect of rounding on them
         self.kept: list[tuple[np.ndarray, np.ndarray]] = []  # u and caps of all rows, needed for the field top
 
-    def add(self, X: Any, labels: np.ndarray, codes: np.ndarray, weights: np.ndarray, epsilons: Any = None) -> None:
-        """Add a block of rows."""
-        saved, number = self.saved, self.saved.number
-        self.seen += len(codes)
+    def add(self, X: Any, labels: np.ndarray, codes: np.ndarray, weights: np.ndarray, epsilons: Any, of: Any) -> None:
+        """Add a block of rows; of (m,): the numbers of their tasks, or None."""
+        saved, number, self.seen = self.saved, self.saved.number, self.seen + len(codes)
         present = (codes.reshape(len(codes), -1)[:, 0] >= 0) & (weights > 0.0)
         self.square = max(self.square, float(saved.squares(X)[present].max(initial=0.0)))
         found = saved.scores(X)
         if saved.machine is not None and self.learned:
             saved.machine.meet(self.seen - len(codes), found[0] - saved.offset)
         scores, blur, codes, weights = (part[present] for part in (*found, codes, weights))
+        if of is not None:
+            scores, blur = (np.take_along_axis(part, of[present, None], 1) for part in (scores, blur))
         self.rows += len(codes)
         if saved.numeric:
-            numbers = labels[present].astype(np.float64).reshape(len(scores), -1)
-            u, blur = scores - numbers, blur + BLUR * np.abs(numbers)
+            y = labels[present].astype(np.float64).reshape(len(scores), -1)
+            u, blur = scores - y, blur + BLUR * np.abs(y)
             number = number if epsilons is None else epsilons[present][:, None]
             beyond = np.abs(u) - (0.0 if number is None else number)
             self.violation = max(self.violation, float(beyond.max(initial=0.0)))
@@ -245,12 +241,12 @@ class Sums:
             unsure = np.abs(u) <= blur
             self.wrong, self.unsure = self.wrong + int(np.sum((u < 0.0) & ~unsure)), self.unsure + int(unsure.sum())
         else:
-            own = codes[:, None] == (1 if self.K == 1 else np.arange(self.K))
+            own = codes[:, None] == (1 if scores.shape[1] == 1 else np.arange(self.K))
             u = np.where(own, scores, -scores)
             self.lowest = np.minimum(self.lowest, scores.min(axis=0, where=own, initial=np.inf))
             self.highest = np.maximum(self.highest, scores.max(axis=0, where=~own, initial=-np.inf))
             # the score of the row's class minus the largest other score
-            ahead = u[:, 0] if self.K == 1 else scores[own] - scores.max(axis=1, where=~own, initial=-np.inf)
+            ahead = u[:, 0] if scores.shape[1] == 1 else scores[own] - scores.max(axis=1, where=~own, initial=-np.inf)
             unsure = np.abs(ahead) <= blur.sum(axis=1)
             self.wrong, self.unsure = self.wrong + int(np.sum((ahead < 0.0) & ~unsure)), self.unsure + int(unsure.sum())
             smallest = ahead[:, None] if saved.problem["joint"] else u
@@ -266,8 +262,9 @@ class Sums:
                 slip = np.maximum(low, high) - phi
         self.phi, self.slip = self.phi + float(phi.sum()), self.slip + float(slip.sum())
         if not saved.hard:
-            each = np.take_along_axis(saved.caps, codes.T, axis=1).T if saved.several else saved.caps[codes][:, None]
-            caps = each * weights[:, None]
+            each = np.take_along_axis(saved.caps, codes.T, axis=1).T if saved.several else saved.caps[..., codes].T
+            own = of is None or of[present, None] == np.arange(self.K)
+            caps = own * each.reshape(len(codes), -1) * weights[:, None]
             self.losses.append(np.sum(caps * np.stack([phi, slip]), axis=1))
             self.kept += [(u, caps)] if saved.top is not None else []
 
@@ -313,6 +310,7 @@ def check_all(saved: Saved, sums: Sums) -> Iterator[Check]:
         total = each.min(), blur[np.argmin(each)]
     parts = certificate["per_class"] if sums.K > 1 and saved.problem["lines"] == 1 else []
     noun, labels = ("class", saved.classes) if saved.outputs is None else ("output", saved.outputs)
+    noun, labels = ("task", saved.header["tasks"]) if saved.tasks else (noun, labels)
     for label, part, figure, rounding in zip(labels, parts, each, blur, strict=False):
         yield compare(f"{name} of {noun} {label}", part[name], figure, rounding)
     yield compare(name, certificate[name], *total)
@@ -334,27 +332,29 @@ def sum_up(saved: Saved, paths: Sequence[Any], names: dict[str, str | None], mem
             if file.features != saved.features:
                 raise DataError(f"{path} has {file.features} columns, not {saved.features}; name the model's data")
             width = 0 if saved.mapped is None else saved.coef.shape[1]
-            for start, X, labels, weights, epsilons in file.blocks(memory, sums.K + width):
+            for start, X, labels, weights, epsilons, tasks in file.blocks(memory, sums.K + width):
                 codes = saved.codes(labels)
                 if learned and saved.header["classes"] is None and (codes < 0).any():
                     row = int(np.argmax((codes < 0).reshape(len(codes), -1).any(axis=1)))
                     raise DataError(f"{path}: the label of row {start + row} is new, {labels[row]}; use another `y`")
-                sums.add(saved.as_trained(X), labels, codes, weights, epsilons)
+                of = np.array(saved.tasks.find_all(np.ravel(tasks).tolist())) if saved.tasks else None
+                sums.add(saved.as_trained(X), labels, codes, weights, epsilons, of)
     return sums
 
 
 def verify(model: Any, data: Any, valid: Any = None, *, memory: int = 256 << 20, **names: str | None) -> list[Check]:
     """Recompute the certified figures of a saved model on the file, or the shards, that it was trained on.
 
-    valid: the held-out file, to check its error. memory: bytes for weights and blocks of rows. names: x, y,
+    valid: the held-out file, to check its error. memory: bytes for weights and blocks of rows. names: x, y, tasks,
     sample_weight, where they differ from those in training. Raises InputMissingError, DataError, UsageError.
     """
     with reading(os.fspath(model), "is not a model, or damaged", "train it again: streammargin train DATA -o MODEL"):
         saved = Saved(os.fspath(model), memory)
         if valid is not None and (known := saved.header["certificate"]["valid_error"]) is None:
             raise UsageError(f"{os.fspath(model)} was trained without held-out rows; leave `valid` out")
-        called = {name: names.get(name) or saved.problem["names"][name] for name in ("x", "y", "sample_weight")}
-        called["epsilon"] = saved.column
+        called = {**saved.problem["names"], **{k: v for k, v in names.items() if v}, "epsilon": saved.column}
+        if saved.tasks and not called["tasks"]:
+            raise UsageError("the tasks of the rows were an array; name their column in the file with `tasks`")
         memory -= 64 * saved.coef.size
         sums = sum_up(saved, [data] if isinstance(data, (str, os.PathLike)) else data, called, memory)
         checks = list(check_all(saved, sums))

@@ -19,7 +19,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "data", nargs="+", metavar="DATA", help="HDF5 file; several are shards of one data set; or a table"
     )
     add_data_names(parser)
-    add_lines(parser, ("columns",))
+    add_lines(parser, ("columns", "tasks"))
     add_missing_columns(parser)
     add_unknown(parser)
     parser.add_argument(
@@ -44,8 +44,12 @@ def run(options: argparse.Namespace) -> int:
              "threads": options.threads or ALL}  # fmt: skip
     if model.of_pairs:
         asked["columns"] = options.columns
+        if options.tasks is not None:
+            raise UsageError("a completed matrix has no tasks; leave out `tasks`")
     elif options.columns is not None:
         raise UsageError("`columns` names those of pairs of a completed matrix; this model finds its columns by name")
+    else:
+        asked["tasks"] = options.tasks
     with Remarks():
         figures = model.evaluate(data, memory=memory, **asked)
     if options.json:

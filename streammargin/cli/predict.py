@@ -45,7 +45,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     shown.add_argument("--probability", action="store_true", help="write probabilities of classes (logistic loss)")
     parser.add_argument("--x", type=name, metavar="NAME", help="dataset or group of the rows (default X)")
     add_missing_columns(parser)
-    add_lines(parser, ("columns",))
+    add_lines(parser, ("columns", "tasks"))
     parser.add_argument(
         "--memory", default="256M", metavar="SIZE", help="memory for the model and blocks of rows (default 256M)"
     )
@@ -75,7 +75,9 @@ def run(options: argparse.Namespace) -> int:
     wanted = _wanted(model, options)
     data = options.data if len(options.data) > 1 else options.data[0]
     write = _writer(options, model.outputs)
-    opened = model.rows_of(data, x=options.x, unknown=options.unknown, id=options.id or "", memory=memory)
+    opened = model.rows_of(
+        data, x=options.x, unknown=options.unknown, id=options.id or "", tasks=options.tasks, memory=memory
+    )
     with Remarks(), opened as rows, closing(Workers(threads_of(options.threads or ALL))) as workers:
         scored = model.score_blocks(rows, memory, options.missing_columns, workers)
         blocks = (Part(part.start, wanted.values(part.scores), part.ids) for part in scored)
@@ -97,8 +99,10 @@ def _pairs(model: Any, options: argparse.Namespace, memory: int) -> int:
     """Predict ratings of pairs of a row and a column."""
     import numpy as np
 
-    if options.probability or options.obs or options.id:
-        raise UsageError("a completed matrix predicts ratings of pairs; leave out --probability, --obs and --id")
+    if options.probability or options.obs or options.id or options.tasks:
+        raise UsageError(
+            "a completed matrix predicts ratings of pairs; leave out --probability, --obs, --id and --tasks"
+        )
     data = options.data if len(options.data) > 1 else options.data[0]
     wanted = Wanted("scores", lambda scores: scores, 1, "f8", np.empty(0))
     write = _writer(options, None)
@@ -149,7 +153,7 @@ def _wanted(model: Any, options: argparse.Namespace) -> Wanted:
         columns = model.classes_ if several is None else several
         return Wanted("probabilities", of, len(columns), "f8", columns, several is not None)
     if options.decision:
-        count = model.answer.outputs
+        count = 1 if model.tasks else model.answer.outputs
         columns = model.classes_[-count:] if several is None else several
         return Wanted("scores", lambda scores: scores, count, "f8", columns, several is not None)
     if several is not None:

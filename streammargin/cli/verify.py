@@ -17,7 +17,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "data", nargs="+", metavar="DATA", help="the HDF5 file that it learned from; several are shards"
     )
     add_data_names(parser)
-    add_lines(parser, ("columns",))
+    add_lines(parser, ("columns", "tasks"))
     parser.add_argument(
         "--sample-weight", type=name, metavar="NAME", help="dataset of weights (default as in training)"
     )
@@ -39,7 +39,7 @@ def run(options: argparse.Namespace) -> int:
     if is_completion(options.model):
         checks = verify_ratings(options.model, options.data, options.valid, options.columns, options.y, memory)
     else:
-        names = {name: getattr(options, name) for name in ("x", "y", "sample_weight")}
+        names = {name: getattr(options, name) for name in ("x", "y", "sample_weight", "tasks")}
         checks = verify(options.model, options.data, options.valid, memory=memory, **names)
     agrees = all(check.agrees is not False for check in checks)
     if options.json:

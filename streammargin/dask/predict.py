@@ -42,6 +42,9 @@ def predict_proba(model: Model, data: Any, *, missing_columns: str = ERROR, unkn
 def _lazily(model: Model, data: Any, what: str, given: dict[str, str]) -> Any:
     if not isinstance(model, Model):
         raise UsageError(f"the model must be one of streammargin, not {type(model).__name__}")
+    if model.of_pairs or model.tasks:
+        what = "completes a matrix, and predicts pairs" if model.of_pairs else "asks for the task of each row"
+        raise UsageError(f"this model {what}; use its method predict on one machine")
     like = _of_none(model, what)
     if hasattr(data, "map_blocks") and getattr(data, "ndim", 0) == 2:
         return _of_array(model, data, what, given, like)

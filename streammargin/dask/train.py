@@ -73,6 +73,8 @@ def train_on(
     should_stop: Callable[[], str | None] | None,
 ) -> TrainResult:  # fmt: skip
     """`train` with its options as one object."""
+    if options.tasks is not None:
+        raise UsageError("rows of tasks are trained on one machine; leave out `tasks`, or use streammargin.train")
     if options.spool is not None:
         options = replace(options, spool=os.path.abspath(options.spool))
     with contextlib.ExitStack() as stack:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -24,23 +25,32 @@ FARTHEST = 4e6
 
 
 class _Present:
-    """Targets and sample weights of the rows present, a piece at a time; figures are those of each output, (K,)."""
+    """Targets and sample weights of the rows present, a piece at a time; figures are those of each output or task.
 
-    def __init__(self, labels: LabelReader) -> None:
-        self.labels = labels
+    tasks: of how many tasks the rows are, whose numbers are their codes; 0 where they are of none.
+    """
 
-    def pieces(self) -> Iterator[tuple[list[np.ndarray], np.ndarray]]:
-        """(the targets (m,) of each output, the weights (m,)) of some rows."""
+    def __init__(self, labels: LabelReader, tasks: int = 0) -> None:
+        self.labels, self.tasks, self.count = labels, tasks, tasks or labels.outputs
+
+    def pieces(self) -> Iterator[list[tuple[np.ndarray, np.ndarray]]]:
+        """(the targets (m,), the weights (m,)) of each output or task, of some rows."""
         for piece in self.labels.pieces():
-            present = piece.codes == 0
-            numbers = [piece.targets_of(output)[present] for output in range(self.labels.outputs)]
-            yield numbers, piece.weights[present] if piece.weights.size else np.ones(len(numbers[0]))
+            if self.tasks:
+                order = np.argsort(piece.codes, kind="stable")
+                bounds = np.searchsorted(piece.codes[order], np.arange(self.tasks + 1))
+                parts = [(0, order[start:stop]) for start, stop in pairwise(bounds)]
+            else:
+                present = np.flatnonzero(piece.codes == 0)
+                parts = [(output, present) for output in range(self.count)]
+            yield [
+                (piece.targets_of(output)[rows], piece.weights[rows] if piece.weights.size else np.ones(rows.size))
+                for output, rows in parts
+            ]
 
     def _summed(self, term: Callable[[int, np.ndarray, np.ndarray], float]) -> np.ndarray:
         """The sum over all pieces of term(output, its targets (m,), the weights (m,))."""
-        parts = [
-            [term(output, each, weights) for output, each in enumerate(numbers)] for numbers, weights in self.pieces()
-        ]
+        parts = [[term(output, *each) for output, each in enumerate(piece)] for piece in self.pieces()]
         return np.array([math.fsum(column) for column in zip(*parts, strict=True)])
 
     def up_to(self, values: np.ndarray) -> np.ndarray:
@@ -50,20 +60,25 @@ class _Present:
     def around(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The largest target <= each value and the smallest target > it; -inf and inf where there is none."""
         below, above = np.full(values.size, -math.inf), np.full(values.size, math.inf)
-        for numbers, _ in self.pieces():
-            for output, (each, value) in enumerate(zip(numbers, values.tolist(), strict=True)):
+        for piece in self.pieces():
+            for output, ((each, _), value) in enumerate(zip(piece, values.tolist(), strict=True)):
                 below[output] = max(below[output], float(each.max(initial=-math.inf, where=each <= value)))
                 above[output] = min(above[output], float(each.min(initial=math.inf, where=each > value)))
         return below, above
 
     def ends(self) -> tuple[np.ndarray, np.ndarray]:
         """The smallest and the largest targets."""
-        far = np.full(self.labels.outputs, math.inf)
+        far = np.full(self.count, math.inf)
         return self.around(-far)[1], self.around(far)[0]
 
     def mean(self) -> np.ndarray:
         """The weighted means; exact where all targets are equal."""
-        first = np.array(next([float(each[0]) for each in numbers] for numbers, _ in self.pieces() if numbers[0].size))
+        first = np.full(self.count, math.nan)
+        for piece in self.pieces():
+            for output in np.flatnonzero(np.isnan(first)).tolist():
+                first[output] = piece[output][0][0] if piece[output][0].size else math.nan
+            if not np.isnan(first).any():
+                break
         total = self._summed(lambda output, numbers, weights: float(weights @ (numbers - first[output])))
         return first + total / self._summed(lambda output, numbers, weights: float(weights.sum()))
 
@@ -89,7 +104,7 @@ class _Present:
 
     def quantile(self, level: float) -> np.ndarray:
         """The weighted quantiles at `level`: midway between two targets where both are quantiles."""
-        goal = level * self.up_to(np.full(self.labels.outputs, math.inf))
+        goal = level * self.up_to(np.full(self.count, math.inf))
         least, high = self.ends()
         low, all_above = least, self.up_to(least) > goal
         for _ in range(HALVINGS):  # invariant: up_to(low) <= goal
@@ -103,13 +118,13 @@ class _Present:
         return np.where(all_above, least, found)
 
 
-def best_constants(labels: LabelReader, loss: Any) -> np.ndarray:
-    """The constants (outputs,) that predict the targets best on their own: they are subtracted, as their shift.
+def best_constants(labels: LabelReader, loss: Any, tasks: int = 0) -> np.ndarray:
+    """The constants (outputs,) or (tasks,) that predict the targets best on their own: they are subtracted, as a shift.
 
     They are the quantiles `loss.level()`, where the loss has a level. Else they are means, of errors clipped at
     `loss.most()` where the loss has that. The saved constants include the shift again.
     """
-    present = _Present(labels)
+    present = _Present(labels, tasks)
     level = loss.level() if has(loss, "level") else None
     most = loss.most() if has(loss, "most") else math.inf
     if level is not None:
@@ -125,12 +140,14 @@ def largest_targets(labels: LabelReader) -> np.ndarray:
     return found
 
 
-def check_near(labels: LabelReader, shifts: np.ndarray, name: str, outputs: Sequence[str] | None = None) -> None:
+def check_near(
+    labels: LabelReader, shifts: np.ndarray, name: str, outputs: Sequence[str] | None = None, tasks: int = 0
+) -> None:  # fmt: skip
     """DataError where a shift is so much larger than the spread of the shifted targets that scores lose it.
 
     See FARTHEST.
     """
-    sizes = _Present(labels).size()
+    sizes = _Present(labels, tasks).size()
     for output in np.flatnonzero((sizes > 0.0) & (sizes * FARTHEST < np.abs(shifts))).tolist():
         of = "its labels" if outputs is None else f"its labels {one_line(outputs[output])}"
         raise DataError(

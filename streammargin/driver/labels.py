@@ -92,9 +92,10 @@ class KeptLabels(LabelReader):
 class SlicedLabels(LabelReader):
     """Labels of which a slice is read at a time, and checked: a file that changed meanwhile is an error.
 
-    codes: of classes, (0,) for a regression; targets: (0,) for classes; weights, epsilons: (0,) where rows have none.
+    codes: of classes, or of the tasks of numbers, else (0,) for a regression; targets: (0,) for classes; weights,
+    epsilons: (0,) where rows have none.
     outputs: how many codes or targets a row has; trials: how many times each of several is told, for as many values of
-    C. shift: subtracted from the targets, one or (outputs,).
+    C. shift: subtracted from the targets, one, or one for each output or task.
     weighed: whether the weights count, beside saying which rows are absent. reading: bytes that it takes to read them.
     """
 
@@ -146,7 +147,10 @@ class SlicedLabels(LabelReader):
                 numbers = self.targets[low:high]
                 if not np.isfinite(numbers).all():
                     raise self._changed(low + int(np.argmin(np.isfinite(numbers))) // self.outputs)
-                np.subtract(numbers, self.shift, out=targets[here])
+                shift = self.shift
+                if isinstance(shift, np.ndarray) and len(self.codes):
+                    shift = shift[codes[here]]
+                np.subtract(numbers, shift, out=targets[here])
             if len(self.weights):
                 mass = check_weights(self.weights[low:high], self.source.place, low)
                 if self.weighed:
@@ -179,6 +183,34 @@ class SlicedLabels(LabelReader):
         """The same in memory, where no file holds any of it."""
         given = [of for of in (self.codes, self.targets, self.weights, self.epsilons) if len(of)]
         return self.all() if all(map(_has, given)) else self
+
+
+@dataclass(frozen=True)
+class OfTasks:
+    """The codes (n,) int16 of rows of several tasks, task * classes + class, from those of tasks and of classes.
+
+    An absent class makes an absent row; a new label, or a new task, stays UNKNOWN.
+    """
+
+    tasks: Slices
+    codes: Slices
+    classes: int
+
+    def __getitem__(self, rows: slice) -> np.ndarray:
+        tasks, codes = self.tasks[rows], self.codes[rows]
+        found = tasks * np.int16(self.classes) + codes
+        found[codes < 0] = codes[codes < 0]
+        found[tasks < 0] = UNKNOWN
+        return found
+
+    def __len__(self) -> int:
+        return len(self.tasks)
+
+
+def codes_of_tasks(tasks: Slices, codes: Slices, classes: int) -> Slices:
+    """These codes, an array where both are arrays."""
+    found = OfTasks(tasks, codes, classes)
+    return found[:] if isinstance(tasks, np.ndarray) and isinstance(codes, np.ndarray) else found
 
 
 def _has(column: Slices) -> TypeGuard[np.ndarray]:

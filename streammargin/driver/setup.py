@@ -31,6 +31,7 @@ class Target:
     positive: the class of sign +1 of each problem. A regression has no classes, and its present rows have the code 0;
     shift: the constant subtracted from its targets, or (outputs,). counts: the rows of each class, before weights.
     outputs: the names of the columns of labels (n, outputs), else None. Several labels of a row have the classes 0, 1.
+    tasks (T,): the names of the tasks, else (0,); task_column: where those of the rows stand, if they do.
     """
 
     classes: np.ndarray
@@ -39,6 +40,8 @@ class Target:
     shift: float | np.ndarray = 0.0
     outputs: list[str] | None = None
     counts: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
+    tasks: np.ndarray = field(default_factory=lambda: np.empty(0))
+    task_column: str | None = None
 
 
 def make_target(source: Source, positive: Any = None, only: Sequence[Any] | None = None) -> tuple[Target, Slices]:

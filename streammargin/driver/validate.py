@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from streammargin.driver.path import Path
 from streammargin.driver.plan import Plan, least_budget, make_plan
 from streammargin.driver.prefetch import BlockReader
 from streammargin.points.base import Point, answered, score
+from streammargin.points.tasks import own_scores
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import RowLabels
 from streammargin.solvers.problem import Problem
@@ -72,9 +74,13 @@ class Validator(ABC):
 
     def add(self, problem: Problem, sums: Errors, point: Point, block: Block, first: int) -> None:
         """Add one block, in any order; first: number of its first row."""
-        scores = np.empty((block.rows(), point.outputs))
-        score(point, block, 0, scores, problem.workers)
-        self._judge(sums, sums.labels.cut(first, first + block.rows()), scores)
+        labels, tasks = sums.labels.cut(first, first + block.rows()), problem.outputs.tasks
+        scores = np.empty((block.rows(), problem.trials if tasks else point.outputs))
+        if tasks:
+            own_scores(point, block, problem.outputs.tasks_of(labels.codes), tasks, scores)
+        else:
+            score(point, block, 0, scores, problem.workers)
+        self._judge(sums, labels, scores)
 
     @abstractmethod
     def _judge(self, sums: Errors, labels: RowLabels, scores: np.ndarray) -> None:
@@ -112,6 +118,13 @@ class ClassValidator(Validator):
 
     def errors(self, sums: Errors) -> np.ndarray:
         return sums.amount / max(1, self.counted)
+
+
+class TaskValidator(ClassValidator):
+    """The share of misclassified rows of several tasks, whose codes are those of task and class."""
+
+    def _judge(self, sums: Errors, labels: RowLabels, scores: np.ndarray) -> None:
+        super()._judge(sums, replace(labels, codes=np.where(labels.codes >= 0, labels.codes % 2, -1)), scores)
 
 
 class LabelsValidator(Validator):

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from streammargin.driver.plan import column_names, least_budget
+from streammargin.driver.tasks import column_of, matched, numbers_of
 from streammargin.errors import DataError, UsageError
 from streammargin.files import as_path
 from streammargin.kinds import threads_of
@@ -25,10 +26,13 @@ from streammargin.model.file import NAMES, write_model
 from streammargin.model.probability import METHOD, OF_ALL, able, of_labels, probabilities
 from streammargin.model.ranking import rows_in
 from streammargin.model.rows import TABLE, AnyRows, Ordered
+from streammargin.model.tasked import Tasked
 from streammargin.ordered import columns_of, is_matrix, is_table
 from streammargin.points.base import Answer, answered
 from streammargin.points.table import kind_of
+from streammargin.points.tasks import own_scores
 from streammargin.rows.blocks import Block, nbytes
+from streammargin.rows.blocks import part as rows_of
 from streammargin.sizes import parse_size
 from streammargin.sources.arrays import as_array
 from streammargin.sources.base import Source
@@ -58,7 +62,10 @@ class Scored(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """Some rows of a block, to be scored: low .. high of those from `first` on; labels and names as of `Scored`."""
+    """Some rows of a block, to be scored: low .. high of those from `first` on; labels and names as of `Scored`.
+
+    tasks (m,): the numbers of their tasks, whose lines alone score them; None for rows of no task.
+    """
 
     block: Block
     first: int
@@ -66,6 +73,7 @@ class Piece(NamedTuple):
     high: int
     labels: np.ndarray | None
     ids: np.ndarray | None
+    tasks: np.ndarray | None
 
 
 class Model:
@@ -73,6 +81,7 @@ class Model:
 
     classes_ : (2,) or (k,) labels; (0,) for a regressor, whose scores are its predictions;
     outputs : names of the columns of the labels (n, outputs) that it predicts; None where rows have one label;
+    tasks : names of the tasks, each with weights of its own; None where all rows have the same weights;
     header : dict of plain values: options, certificate, how training ended;
     feature_names_in_ : (d,) column names, objects of type str, or None;
     problem : arrays that, with the header's `problem`, define the objective (docs/format.md); {} where unknown
@@ -111,6 +120,11 @@ class Model:
     def outputs(self) -> list[str] | None:
         """The names of the columns of the labels (n, outputs) that it predicts; None where rows have one label."""
         return self.header.get("outputs")
+
+    @property
+    def tasks(self) -> list[Any] | None:
+        """The names of the tasks, whose weights are the rows of `coef_`; None where all rows have the same weights."""
+        return self.header.get("tasks")
 
     @property
     def numeric(self) -> bool:
@@ -180,12 +194,14 @@ class Model:
 
     @contextlib.contextmanager
     def rows_of(self, data: Any, *, x: str | None = None, y: Any = None, labelled: bool = False,
-                unknown: str = ERROR, id: str = "", memory: int | None = None) -> Iterator[AnyRows]:  # fmt: skip
+                unknown: str = ERROR, id: str = "", tasks: Any = None, memory: int | None = None
+                ) -> Iterator[AnyRows]:  # fmt: skip
         """The rows to score: a source, or a table in order, as the model's schema makes them.
 
         labelled: with labels, in the column `y` of a table, by default the one of the training; id: the column of the
-        names of rows. memory: bytes for reading rows in order.
+        names of rows; tasks: that of their tasks, or an array. memory: bytes for reading rows in order.
         """
+        tasks = self._asked_tasks(tasks)
         schema, y = self.schema, columns_of(y) or y
         of_table = is_table(data) and (schema is not None or isinstance(data, (str, os.PathLike, list)))
         if of_table or is_matrix(data):
@@ -193,13 +209,31 @@ class Model:
 
             label = self.header.get(ATTRIBUTE)
             known = Known(schema, self.feature_names_in_, self.answer.features, label, self.outputs or ())
-            with in_order(data, known, Wanted(x, y, labelled, unknown, id, memory)) as rows:
+            with in_order(data, known, Wanted(x, y, labelled, unknown, id, tasks, memory)) as rows:
                 yield rows
             return
         if unknown != ERROR or id:
             raise UsageError("`unknown` and `id` are for tables; leave them out")
-        with opened(data, x=x, y=y) as source:
-            yield source
+        with contextlib.ExitStack() as stack:
+            source = stack.enter_context(opened(data, x=x, y=y))
+            if tasks is None:
+                yield source
+                return
+            yield Tasked(source, matched(column_of(stack, tasks, data, x, source), self.tasks or ()))
+
+    def _asked_tasks(self, tasks: Any) -> Any:
+        """The tasks of rows: as given, or in the column that had them in training. Raises UsageError without one."""
+        if self.tasks is None:
+            if tasks is not None:
+                raise UsageError("all rows have the same weights in this model; leave out `tasks`")
+            return None
+        problem = self.header.get("problem") or {}
+        tasks = problem.get("names", {}).get("tasks") if tasks is None else tasks
+        if tasks is None:
+            raise UsageError(
+                f"the model has weights for each of {len(self.tasks)} tasks; give those of the rows with `tasks`"
+            )
+        return tasks
 
     def score_blocks(
         self, source: AnyRows, memory: int | None = None, missing_columns: str = ERROR, workers: Workers = ALONE
@@ -218,8 +252,9 @@ class Model:
         """What scores the rows, and a few pieces of them at a time; beside: further bytes of the budget."""
         if not isinstance(source, Source):
             answer = self.answer if source.matched else self._answer_by_name(source, missing_columns)
-            for rows in source.blocks():
-                yield from self._cut(answer, workers, *rows)
+            for first, block, labels, ids, raw in source.blocks():
+                tasks = None if raw is None else numbers_of(raw, self.tasks or (), source.name, source.place, first)
+                yield from self._cut(answer, workers, first, block, (labels, ids, tasks))
             return
         from streammargin.driver.prefetch import read_blocks
 
@@ -228,27 +263,31 @@ class Model:
             names = self.feature_names_in_
             memory = held + _BUDGET + (0 if names is None else matching_bytes(names, source))
         answer = self._answer_for(source, memory, held, checked(missing_columns))
-        for first, _, block in read_blocks(source, memory, held + beside, workers):
-            yield from self._cut(answer, workers, first, block)
+        of = source.tasks if isinstance(source, Tasked) else None
+        for first, stop, block in read_blocks(source, memory, held + beside, workers):
+            tasks = None if of is None else of[first:stop]
+            yield from self._cut(answer, workers, first, block, (None, None, tasks))
 
     def _cut(
-        self, answer: Answer, workers: Workers, first: int, block: Block, labels: np.ndarray | None = None,
-        ids: np.ndarray | None = None,
-    ) -> Iterator[tuple[Answer, list[Piece]]]:  # fmt: skip
-        """The pieces of a block, which do not depend on the number of threads."""
+        self, answer: Answer, workers: Workers, first: int, block: Block, beside: tuple[np.ndarray | None, ...]
+    ) -> Iterator[tuple[Answer, list[Piece]]]:
+        """The pieces of a block, which do not depend on the number of threads; beside: labels, names and tasks."""
         each = max(8 * answer.outputs, self.classes_.dtype.itemsize)
         most = min(_PIECE_ROWS, _SCORES // each, _PIECE * block.rows() // max(1, nbytes(block)))
         ends = [*range(0, block.rows(), max(1, most)), block.rows()]
         pieces = [
-            Piece(block, first, low, high, *(None if one is None else one[low:high] for one in (labels, ids)))
+            Piece(block, first, low, high, *(None if one is None else one[low:high] for one in beside))
             for low, high in itertools.pairwise(ends)
         ]
         for start in range(0, len(pieces), 2 * workers.threads):
             yield answer, pieces[start : start + 2 * workers.threads]
 
     def _scored(self, source: AnyRows, answer: Answer, piece: Piece) -> Scored:
-        scores = np.empty((piece.high - piece.low, answer.outputs))
-        answer.score(piece.block, piece.low, scores)
+        scores = np.empty((piece.high - piece.low, answer.outputs if piece.tasks is None else 1))
+        if piece.tasks is None:
+            answer.score(piece.block, piece.low, scores)
+        else:
+            own_scores(answer, rows_of(piece.block, piece.low, piece.high), piece.tasks, answer.outputs, scores)
         bad = np.flatnonzero(~np.isfinite(scores).all(axis=1))
         if bad.size:
             where, row = source.place(piece.first + piece.low + int(bad[0]))
@@ -264,24 +303,28 @@ class Model:
         return self.classes_[answered(scores)]
 
     def decision_function(
-        self, data: Any, *, missing_columns: str = ERROR, unknown: str = "error", threads: int | str | None = None
+        self, data: Any, *, tasks: Any = None, missing_columns: str = ERROR, unknown: str = "error",
+        threads: int | str | None = None,
     ) -> np.ndarray:  # fmt: skip
         """Scores (n,), or (n, k) for several classes or outputs, float64; data as for `streammargin.train`, tables too.
 
+        tasks: the task of each row, of a model with tasks: an array, or the name of a column, as in training.
         unknown: whether a word of a table that no row of the training had is an "error", or counts as none, "zero".
         threads: how many score rows at the same time, or "all" cores; None: 1.
         """
-        out = self._of_rows(data, missing_columns, unknown, threads, lambda scores: scores)
+        out = self._of_rows(data, tasks, missing_columns, unknown, threads, lambda scores: scores)
         return out[:, 0] if out.shape[1] == 1 and self.outputs is None else out
 
     def predict(
-        self, data: Any, *, missing_columns: str = ERROR, unknown: str = "error", threads: int | str | None = None
+        self, data: Any, *, tasks: Any = None, missing_columns: str = ERROR, unknown: str = "error",
+        threads: int | str | None = None,
     ) -> np.ndarray:  # fmt: skip
         """Predicted labels, or numbers, (n,), or (n, outputs); arguments as for `decision_function`."""
-        return self._of_rows(data, missing_columns, unknown, threads, self.labels_of)
+        return self._of_rows(data, tasks, missing_columns, unknown, threads, self.labels_of)
 
     def predict_proba(
-        self, data: Any, *, missing_columns: str = ERROR, unknown: str = "error", threads: int | str | None = None
+        self, data: Any, *, tasks: Any = None, missing_columns: str = ERROR, unknown: str = "error",
+        threads: int | str | None = None,
     ) -> np.ndarray:  # fmt: skip
         """Probabilities (n, k) of the classes in the order of `classes_`, float64, for a model with the logistic loss.
 
@@ -289,7 +332,7 @@ class Model:
         with `multiclass=ovr` that of its own score, divided by the row's sum, as in LIBLINEAR. With several outputs,
         (n, outputs): each label's own, of being 1. Raises UsageError where the model was trained with another loss.
         """
-        return self._of_rows(data, missing_columns, unknown, threads, self.probabilities_of())
+        return self._of_rows(data, tasks, missing_columns, unknown, threads, self.probabilities_of())
 
     def probabilities_of(self) -> Callable[[np.ndarray], np.ndarray]:
         """What makes probabilities of scores (m, k). Raises UsageError where the model has none."""
@@ -297,12 +340,12 @@ class Model:
         return functools.partial(probabilities if self.outputs is None else of_labels, loss)
 
     def _of_rows(
-        self, data: Any, missing_columns: str, unknown: str, threads: int | str | None,
+        self, data: Any, tasks: Any, missing_columns: str, unknown: str, threads: int | str | None,
         made: Callable[[np.ndarray], np.ndarray],
     ) -> np.ndarray:  # fmt: skip
         """What is made of the scores (m, k) of all rows, one after the other."""
         with (
-            self.rows_of(data, unknown=unknown) as rows,
+            self.rows_of(data, unknown=unknown, tasks=tasks) as rows,
             contextlib.closing(Workers(threads_of(threads))) as workers,
         ):
             scored = self.score_blocks(rows, None, missing_columns, workers)
@@ -334,8 +377,8 @@ class Model:
         return loss
 
     def evaluate(
-        self, data: Any, *, x: str | None = None, y: Any = None, memory: str | int | None = None, loss: Any = None,
-        missing_columns: str = ERROR, unknown: str = "error", threads: int | str | None = None,
+        self, data: Any, *, x: str | None = None, y: Any = None, tasks: Any = None, memory: str | int | None = None,
+        loss: Any = None, missing_columns: str = ERROR, unknown: str = "error", threads: int | str | None = None,
     ) -> dict[str, Any]:  # fmt: skip
         """Accuracy, mistakes, mean loss and smallest margin on labelled data, streamed.
 
@@ -357,7 +400,7 @@ class Model:
         memory = None if memory is None else parse_size(memory)
         rows = 0
         with (
-            self.rows_of(data, x=x, y=y, labelled=True, unknown=unknown, memory=memory) as source,
+            self.rows_of(data, x=x, y=y, labelled=True, unknown=unknown, tasks=tasks, memory=memory) as source,
             contextlib.closing(Workers(threads_of(threads))) as workers,
         ):
             ranks = self._bytes_for_ranks(source, memory)
@@ -429,7 +472,7 @@ class Model:
             most = rows_in(memory, len(self.outputs))
             parts = [self._tally_of_one(loss, top, 0.0, most) for _ in self.outputs]
             return OfSeveral(self.outputs, parts, joint)
-        length = self.answer.length(float(self.header.get("p", 2.0)))
+        length = 0.0 if self.tasks else self.answer.length(float(self.header.get("p", 2.0)))
         return self._tally_of_one(loss, top, length, rows_in(memory, rankings(len(self.classes_))))
 
     def _tally_of_one(self, loss: Any, top: float | None, length: float, most: int) -> Tally:
@@ -445,7 +488,7 @@ class Model:
         """The terms of a loss: where all classes have one W, those of its form for all classes at once."""
         joint = word.joint() if self.header.get("multiclass") == "joint" and len(self.classes_) > 2 else None
         if joint is None:
-            return word.of_one() if self.answer.outputs == 1 else word.terms()
+            return word.of_one() if self.answer.outputs == 1 or self.tasks else word.terms()
         return joint
 
     def _loss(self) -> Loss | None:

@@ -24,7 +24,7 @@ JOB, LONGEST = "job", 1 << 27  # of the header: the training with a checkpoint t
 TEXT = 8  # memory to parse a header, in multiples of its bytes
 NAMES = "feature_names"  # optional array of column names
 ROW_NAMES, COLUMN_NAMES = "row_names", "column_names"  # optional arrays of the names of a matrix
-LABELS = ("positive", "classes", "label_column")  # entries of the header that hold labels, and their column
+LABELS = ("positive", "classes", "label_column", "tasks")  # entries of the header that hold labels, and their column
 LINEAR = "linear"  # the kind of a file that names none
 PROBLEM = ("caps", "center", "factor", "groups")  # optional arrays that define the objective, for `verify`
 

@@ -40,7 +40,7 @@ def load_model(path: str | os.PathLike[str], memory: str | int | None = None) ->
             return _ratings(answer, others, header)
         del arrays  # the answer has a copy, and the model will have another
         _check_header(header)
-        _check_classes(classes, answer.outputs, header.get("outputs"))
+        _check_classes(classes, answer.outputs, header.get("tasks") or header.get("outputs"))
         names = unpacked(others.pop(NAMES), answer.features) if NAMES in others else None
     except UsageError as error:  # of a class that is not known here
         raise UsageError(f"{path}: {error.raw}") from None
@@ -73,7 +73,7 @@ def _ratings(answer: Factors, others: dict[str, np.ndarray], header: dict[str, A
     return RatingsModel(answer, header, rows, columns)
 
 
-def _check_classes(classes: np.ndarray, outputs: int, named: list[str] | None = None) -> None:
+def _check_classes(classes: np.ndarray, outputs: int, named: list[Any] | None = None) -> None:
     """ValueError where these are not labels for this many scores."""
     if classes.ndim != 1 or classes.dtype.kind not in "biufU":
         raise ValueError(
@@ -108,6 +108,11 @@ def _check_header(header: dict[str, Any]) -> None:
     outputs = header.get("outputs")
     if outputs is not None and not (isinstance(outputs, list) and all(isinstance(name, str) for name in outputs)):
         raise ValueError("its outputs are not a list of names")
+    tasks = header.get("tasks")
+    if tasks is not None and not (isinstance(tasks, list) and all(isinstance(one, (str, int, float)) for one in tasks)):
+        raise ValueError("its tasks are not a list of names")
+    if not isinstance(header.get("problem") or {}, dict):
+        raise ValueError("its problem is not a table")
     if not isinstance(header.get("certificate", {}), dict):
         raise ValueError("its certificate is not a table")
 

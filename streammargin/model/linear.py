@@ -19,7 +19,7 @@ class LinearModel(Model):
     coef_ : (1, d) for two classes (score > 0 is classes_[1]), else (k, d), float64; of several outputs (outputs, d)
     intercept_ : (1,) or (k,) float64, or (outputs,)
     classes_ : (2,) or (k,) labels; (0,) for a regressor, whose scores are its predictions
-    outputs : names of the columns of the labels (n, outputs) that it predicts, or None
+    outputs, tasks : names of the columns of the labels (n, outputs) that it predicts, or of tasks, or None
     header : dict of plain values: options, certificate, how training ended
     feature_names_in_ : (d,) column names, or None; columns are matched by name (see Model)
     """
@@ -47,14 +47,14 @@ class LinearModel(Model):
 
         A list of {"label": ..., "features": [{"column": j, "name": ..., "weight": ...}]}, one for each row of coef_.
         For two classes that is `classes_[1]`, the class of positive scores; for a regressor the label is None. With
-        several outputs it is the name of the output. Without column names, the name is None. Weights apply to unscaled
-        columns: columns of small numbers have large weights.
+        several outputs, or tasks, it is the name of that. Without column names, the name is None. Weights apply to
+        unscaled columns: columns of small numbers have large weights.
         Raises UsageError for n < 1.
         """
         if not isinstance(n, numbers.Integral) or n < 1:
             raise UsageError(f"the number of features must be a whole number and at least 1, not {n!r}")
         labels: list[Any] = [None] if self.numeric else self.classes_.tolist()[-len(self.coef_) :]
-        labels = labels if self.outputs is None else self.outputs
+        labels = self.outputs or self.tasks or labels
         found = []
         for label, weights in zip(labels, self.coef_, strict=True):
             order = np.argsort(-np.abs(weights), kind="stable")[: int(n)]

@@ -14,12 +14,13 @@ TABLE = "table"  # the entry of a model's header that has its schema
 
 
 class Rows(NamedTuple):
-    """Rows from `first` on, with labels (m,) and names of rows (m,) if they are asked for."""
+    """Rows from `first` on, with labels, names of rows, and tasks (m,) if they are asked for."""
 
     first: int
     block: Block
     labels: np.ndarray | None
     ids: np.ndarray | None
+    tasks: np.ndarray | None = None
 
 
 class Ordered(Protocol):

@@ -26,6 +26,7 @@ from streammargin.tables.open import Layout, open_table
 from streammargin.tables.readers.base import check_same
 from streammargin.tables.readers.room import USUAL, Room, scratch
 from streammargin.tables.table import Beside, apart, matched
+from streammargin.tables.tasks import tasks_in_memory
 
 
 class Known(NamedTuple):
@@ -49,6 +50,7 @@ class Wanted(NamedTuple):
     labelled: bool
     unknown: str
     id: str
+    tasks: Any
     memory: int | None
 
 
@@ -62,8 +64,11 @@ def in_order(data: Any, known: Known, wanted: Wanted) -> Iterator[Ordered]:
             near = os.path.join(stack.enter_context(temporary_folder(os.path.join(scratch(), "rows"))), "rows")
             named = y if wanted.labelled and isinstance(y, str) else None
             how = How(near, stack, wanted.x, named, memory=MEMORY if memory is None else memory)
-            yield MatrixRows(stack, data, known.features, how, bool(wanted.id))
+            tasks = None if wanted.tasks is None else tasks_in_memory(wanted.tasks, "the rows")
+            yield MatrixRows(stack, data, known.features, how, bool(wanted.id), tasks)
         return
+    if wanted.tasks is not None and not isinstance(wanted.tasks, str):
+        raise UsageError("`tasks` of a table is the name of a column, not an array; put the tasks into the table")
     if y is not None and not isinstance(y, (str, int, tuple)):
         raise UsageError("`y` of a table is the name of a column, not an array; put the labels into the table")
     schema = known.schema or plain_schema(known.names, known.features, known.label)
@@ -71,14 +76,14 @@ def in_order(data: Any, known: Known, wanted: Wanted) -> Iterator[Ordered]:
         y = schema.labels or tuple(known.outputs)
     if wanted.labelled and y == ():
         raise UsageError("the column of the labels is not known; name it with `y`")
-    yield TableRows(data, schema, asked, y if wanted.labelled else None, wanted.id, memory)
+    yield TableRows(data, schema, asked, y if wanted.labelled else None, wanted.id, memory, wanted.tasks or "")
 
 
 class TableRows:
     """The rows of a table as the schema of a model makes them; read once, in order.
 
-    y: the column of the labels, or several; None for none; id: that of the names of rows. Raises DataError where the
-    table lacks columns. memory: bytes for reading; None: the usual ones.
+    y: the column of the labels, or several; None for none; id, tasks: those of the names of rows and of their tasks.
+    Raises DataError where the table lacks columns. memory: bytes for reading; None: the usual ones.
     """
 
     features: int
@@ -90,7 +95,8 @@ class TableRows:
     matched: bool = True
 
     def __init__(
-        self, data: Any, schema: Schema, asked: Asked, y: Any = None, id: str = "", memory: int | None = None
+        self, data: Any, schema: Schema, asked: Asked, y: Any = None, id: str = "", memory: int | None = None,
+        tasks: str = "",
     ) -> None:  # fmt: skip
         known = frozenset(column.name for column in schema.columns) if schema.named else frozenset()
         label = next(iter(schema.labels), None) if y is None or isinstance(y, tuple) else y
@@ -98,8 +104,8 @@ class TableRows:
         self.reader: Any = open_table(data, Layout(expected=expected), room=USUAL if memory is None else Room(memory))
         self.name, self.features = self.reader.name, schema.features
         labels = () if y is None else tuple(map(str, apart(y, self.reader)))
-        self.schema, self.asked = matched(self.reader, schema, labels, id), asked
-        self._beside = Beside(labels, id=id)
+        self.schema, self.asked = matched(self.reader, schema, labels, id, tasks), asked
+        self._beside = Beside(labels, id=id, tasks=tasks)
 
     def place(self, row: int) -> tuple[str, int]:
         """(name of the table, row), as of a source."""
@@ -116,8 +122,9 @@ class TableRows:
         for part in rows_of(self.reader, self.schema, self.asked, self._beside):
             labels = None if not part.labels else labelling.values(part.labels, part.first)
             ids = None if part.ids is None else part.ids.to_numpy(zero_copy_only=False)
+            tasks = None if part.tasks is None else labelling.tasks(part.tasks, part.first)
             rows = True
-            yield Rows(part.first, _block(part.batch, np.dtype(self.schema.dtype), self.features), labels, ids)
+            yield Rows(part.first, _block(part.batch, np.dtype(self.schema.dtype), self.features), labels, ids, tasks)
         check_same(self.reader.fingerprint(), before, self.name)
         if not rows:
             raise DataError(f"{self.name} has no rows; check the input")
@@ -126,12 +133,15 @@ class TableRows:
 class MatrixRows:
     """Rows of numbers of files, read once, in order; of sparse ones those of a model with this many columns.
 
-    stack: closes the files. ids: whether names of rows are asked for. Raises DataError, UsageError.
+    stack: closes the files. ids: whether names of rows are asked for. tasks (n,): of the rows, or None. Raises
+    DataError, UsageError.
     """
 
     matched: bool = False
 
-    def __init__(self, stack: ExitStack, data: Any, features: int, how: How, ids: bool = False) -> None:
+    def __init__(
+        self, stack: ExitStack, data: Any, features: int, how: How, ids: bool = False, tasks: np.ndarray | None = None
+    ) -> None:  # fmt: skip
         from streammargin.tables.matrices.open import fingerprint, open_matrix
 
         paths = [os.fspath(path) for path in (data if isinstance(data, list) else [data])]
@@ -144,7 +154,7 @@ class MatrixRows:
         self.features = features if stored is None else stored
         if ids and self.found.ids is None:
             raise UsageError(f"{self.name} has no names of rows; leave out `id`")
-        self.ids = self.found.ids if ids else None
+        self.ids, self.tasks = self.found.ids if ids else None, tasks
 
     def place(self, row: int) -> tuple[str, int]:
         """(name of the file, row), as of a source."""
@@ -164,11 +174,16 @@ class MatrixRows:
                     f"{self.name} has {widest} columns or more, but the model was trained on {self.features}"
                 )
             ids = None if self.ids is None else np.array(list(itertools.islice(self.ids, batch.rows)), object)
-            yield Rows(first, _block(batch, self.found.dtype, self.features), batch.labels, ids)
+            tasks = None if self.tasks is None else self.tasks[first : first + batch.rows]
+            if tasks is not None and len(tasks) < batch.rows:
+                raise DataError(f"{self.name} has more rows than the {len(tasks) + first} tasks; give one for each row")
+            yield Rows(first, _block(batch, self.found.dtype, self.features), batch.labels, ids, tasks)
             first += batch.rows
         check_same(self._fingerprint(), self._before, self.name)
         if not first:
             raise DataError(f"{self.name} has no rows; check the input")
+        if self.tasks is not None and len(self.tasks) > first:
+            raise DataError(f"{self.name} has {first} rows, but there are {len(self.tasks)} tasks; give one for each")
 
 
 def _block(batch: Batch, dtype: np.dtype, features: int) -> Block:

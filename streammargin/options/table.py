@@ -181,6 +181,9 @@ class Options:
         "labels: a dataset, columns of a table as a or a,b, or a .npy file (default y)", common=True)
     sample_weight: object = option(None, Column("NAME|FILE"), "data", CALLS,
         "dataset of weights, factors of C by row (default sample_weight, if it exists); 0: the row is left out")
+    tasks: object = option(None, Column("NAME|FILE:NAME"), "data", Where.SHELL | Where.NUMBERS,
+        "the task of each row, read as `y` is, in a column of a table, too: each task has weights of its own, which "
+        "penalties of several outputs join; predictions ask for them")
     valid: object = option(None, Rows("DATA"), "data", Where.SHELL | Where.NUMBERS,
         "held-out data, whose error is shown with every certificate; for numbers it is the mean loss", common=True)
     columns: Sequence[str] | None = option(None, Names(), "table", TABLES, "take these columns of a table only")

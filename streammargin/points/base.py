@@ -40,6 +40,9 @@ class Answer(Protocol):
     def score(self, block: Block, first: int, scores: np.ndarray) -> None:
         """Fill scores (m, K) float64 for the rows first .. first + m of the block."""
 
+    def chosen(self, outputs: slice) -> Answer:
+        """The same with these outputs only."""
+
     def length(self, p: float) -> float:
         """The norm of w by which margins of output 0 are divided; p: the exponent of the penalty."""
 
@@ -61,6 +64,9 @@ class Point(Answer, Protocol):
     def restored(cls, arrays: Mapping[str, np.ndarray]) -> Point:
         """As for Answer."""
 
+    def chosen(self, outputs: slice) -> Point:
+        """As for Answer."""
+
     def copy(self) -> Point:
         """A copy with its own arrays; a training reuses its arrays."""
 
@@ -69,9 +75,6 @@ class Point(Answer, Protocol):
 
     def nonzeros(self) -> int:
         """The number of nonzero weights, without constants."""
-
-    def chosen(self, outputs: slice) -> Point:
-        """The point with these outputs only."""
 
     def with_constants(self, constants: np.ndarray) -> Point:
         """The same weights with these constants (K,)."""

@@ -24,6 +24,8 @@ def candidates(problem: Problem) -> list[str]:
         return ["dual-momentum"] if problem.joint and problem.hard else ["smo"]
     if problem.sides != (0, 0):
         return ["completion"]
+    if problem.outputs.tasks:
+        return ["newton"]
     if problem.holders > 1:
         return ["dual-momentum"] if problem.hard else ["newton", "pdprox"]
     if problem.joint and problem.hard and not (problem.path or problem.top < math.inf):

@@ -92,6 +92,7 @@ class Method(SolverWord):
     takes: ClassVar[tuple[str, ...]] = ()  # which of PATH and TOP it supports
     numeric: ClassVar[bool] = False  # supports targets that are numbers
     several: ClassVar[bool] = False  # supports several labels or targets of a row
+    of_tasks: ClassVar[bool] = False  # supports rows of several tasks
     kernels: ClassVar[bool] = False  # trains kernel machines
     completes: ClassVar[bool] = False  # completes matrices
     blocks_per_step: ClassVar[int] = 1  # blocks that a step of a pass gets at once, where the memory allows it
@@ -113,6 +114,10 @@ class Method(SolverWord):
         if problem.outputs.several and (problem.hard or not self.several):
             what = "the hard margin, C = inf," if problem.hard else self.called
             raise Refusal(f"{what} takes one label of a row, and here are several", "name one column with `y`")
+        if problem.outputs.tasks and (problem.hard or not self.of_tasks):
+            what = "the hard margin, C = inf," if problem.hard else self.called
+            mend = "give a finite C" if problem.hard else "use `solver=newton`"
+            raise Refusal(f"{what} has one set of weights for all rows, and `tasks` asks for one each", mend)
         if math.isinf(self.default_C) and not problem.hard:
             raise Refusal(f"{self.called} finds the maximum margin only", "leave `C` out, or use `solver=auto`")
         self._check_penalty(problem)

@@ -212,7 +212,7 @@ class Problem:
     @property
     def compared(self) -> bool:
         """Whether the class of the largest score is predicted: lines of a value of C share one label of a row."""
-        return self.per_trial > 1 and not self.outputs.several
+        return self.per_trial > 1 and not (self.outputs.several or self.outputs.tasks)
 
     def groups_of(self, trial: int) -> slice:
         """The groups of a value of C."""

@@ -14,7 +14,7 @@ LOG = logging.getLogger("streammargin")
 
 
 class Batch(NamedTuple):
-    """Rows, dense or sparse, with labels, weights and numbers of queries (None where there are none).
+    """Rows, dense or sparse, with labels, weights, numbers of queries and tasks (None where there are none).
 
     Sparse: X (n, d) is None; data (nnz,), indices (nnz,) and indptr (n+1,) int64 from 0.
     """
@@ -26,6 +26,7 @@ class Batch(NamedTuple):
     labels: np.ndarray | None
     weights: np.ndarray | None
     qids: np.ndarray | None = None
+    tasks: np.ndarray | None = None
 
     @property
     def rows(self) -> int:
@@ -37,7 +38,7 @@ class Batch(NamedTuple):
 
     def take(self, chosen: np.ndarray) -> Batch:
         """These rows (int64 numbers), in this order, copied."""
-        beside = [None if each is None else each[chosen] for each in (self.labels, self.weights, self.qids)]
+        beside = [None if each is None else each[chosen] for each in self[4:]]
         if self.X is not None:
             return Batch(self.X[chosen], None, None, None, *beside)
         assert self.data is not None and self.indices is not None and self.indptr is not None

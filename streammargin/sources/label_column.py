@@ -10,6 +10,7 @@ import numpy as np
 from streammargin.matching import MAX_CLASSES, number_in
 
 ATTRIBUTE = "label_column"  # of the dataset of labels
+TASKS = "tasks"  # the dataset of the tasks of rows of a table
 
 
 @dataclass(frozen=True)
@@ -18,12 +19,13 @@ class LabelColumn:
 
     name: of a column of a table, or its number from 0 in a table without names; None: of no table. spelt: whether they
     are spelt as in the table. Then `values_of` decides what they are. outputs: the names of their columns, where they
-    are (n, outputs), else None.
+    are (n, outputs), else None. tasks: the column of the tasks of rows, "" for none.
     """
 
     name: str | int | None
     spelt: bool = False
     outputs: Sequence[str] | None = None
+    tasks: str = ""
 
 
 def values_of(spellings: Sequence[str]) -> np.ndarray:

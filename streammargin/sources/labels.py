@@ -46,23 +46,23 @@ def as_values(chunk: np.ndarray, origin: Origin = lambda row: ("y", row)) -> np.
     return chunk
 
 
-def class_values(raw: np.ndarray, name: str, origin: Origin) -> np.ndarray:
-    """Class labels as numbers, booleans or text, or objects where both are among them.
+def class_values(raw: np.ndarray, name: str, origin: Origin, noun: str = "label") -> np.ndarray:
+    """Class labels as numbers, booleans or text, or objects where both are among them. noun: what they are.
 
     DataError for other types, and for a missing label, naming the row.
     """
-    chunk = _present(raw, origin)
+    chunk = _present(raw, origin, noun)
     if chunk.dtype.kind == "O" and all(isinstance(value, (str, int, float)) for value in chunk.tolist()):
         finite = np.array([isinstance(value, str) or math.isfinite(value) for value in chunk.tolist()], bool)
     else:
         finite = np.isfinite(chunk) if chunk.dtype.kind == "f" else np.ones(1, bool)
         if chunk.dtype.kind not in "biufU":
-            raise DataError(f"{name}: labels must be numbers or text, not {chunk.dtype}")
+            raise DataError(f"{name}: {noun}s must be numbers or text, not {chunk.dtype}")
     if not finite.all():
         bad = int(np.flatnonzero(~finite)[0])
         what = "NaN" if np.isnan(chunk[bad]) else "infinite"
         where, row = origin(bad)
-        raise DataError(f"{where}: the label of row {row} is {what}; drop the row or give it a label")
+        raise DataError(f"{where}: the {noun} of row {row} is {what}; drop the row or give it a {noun}")
     return chunk
 
 
@@ -173,7 +173,12 @@ def _no_text(row: int, origin: Origin) -> DataError:
 
 
 def census(
-    chunks: Iterable[np.ndarray], rows: int, name: str = "y", origin: Origin | None = None, coded: bool = True
+    chunks: Iterable[np.ndarray],
+    rows: int,
+    name: str = "y",
+    origin: Origin | None = None,
+    coded: bool = True,
+    noun: str = "label",
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """One read of the labels: (classes sorted, codes (rows,) int16, counts of each class).
 
@@ -188,7 +193,7 @@ def census(
     number: dict = {}
     start = 0
     for raw in chunks:
-        chunk = class_values(raw, name, shifted(origin, start))
+        chunk = class_values(raw, name, shifted(origin, start), noun)
         if chunk.dtype.kind not in "UO":
             kinds.add(chunk.dtype)
         values, inverse = distinct(chunk)
@@ -198,19 +203,19 @@ def census(
                 order.append(value)
         if len(order) > MAX_CLASSES:
             raise DataError(
-                f"{name}: more than {MAX_CLASSES} different labels by row {start + len(chunk)}; "
+                f"{name}: more than {MAX_CLASSES} different {noun}s by row {start + len(chunk)}; "
                 "these look like targets of a regression, not classes"
             )
         here = np.array([number[value] for value in values.tolist()], np.int16)
         if start + len(chunk) > rows:
-            raise DataError(f"{name}: more labels than the {rows} rows")
+            raise DataError(f"{name}: more {noun}s than the {rows} rows")
         if coded:
             codes[start : start + len(chunk)] = here[inverse]
         counts = np.append(counts, np.zeros(len(order) - len(counts), np.int64))
         counts[here] += np.bincount(inverse, minlength=len(values))
         start += len(chunk)
     if start != rows:
-        raise DataError(f"{name}: {start} labels for {rows} rows; X and y must have the same length")
+        raise DataError(f"{name}: {start} {noun}s for {rows} rows; there must be one for each row")
     classes, rank = _sorted(order, kinds, name)
     if not np.array_equal(rank, np.arange(len(order))):
         for begin in range(0, len(codes), 1 << 20):  # in place: no second vector of length n

@@ -39,6 +39,7 @@ class Part(NamedTuple):
     labels: Sequence[pa.Array]
     weights: pa.Array | None
     ids: pa.Array | None
+    tasks: pa.Array | None = None
 
 
 def rows_of(

@@ -22,6 +22,10 @@ class Labelling:
 
     reader: Reader
 
+    def tasks(self, tasks: pa.Array, first: int) -> np.ndarray:
+        """The tasks (m,) of a batch, as a label is read. Raises DataError for a row without one."""
+        return self._values(tasks, first, "task")
+
     def values(self, labels: Sequence[pa.Array], first: int) -> np.ndarray:
         """The labels (m,) of a batch: numbers, booleans or text as it is; of several columns numbers (m, columns).
 
@@ -31,18 +35,18 @@ class Labelling:
             return self._values(labels[0], first)
         return np.stack([self._numbers(column, first) for column in labels], axis=1)
 
-    def _values(self, labels: pa.Array, first: int) -> np.ndarray:
+    def _values(self, labels: pa.Array, first: int, noun: str = "label") -> np.ndarray:
         labels = decoded(labels, self.reader.gaps[:1])
         gap = np.flatnonzero(labels.is_null().to_numpy(zero_copy_only=False))
         if gap.size:
-            raise no_label(self.reader.name, self.reader.place(first + int(gap[0])))
+            raise no_label(self.reader.name, self.reader.place(first + int(gap[0])), noun=noun)
         kind = kind_of(labels.type)
         if kind == "words" and (bad := np.flatnonzero(pc.match_substring(labels, "\0").to_numpy(False))).size:
             where = self.reader.place(first + int(bad[0]))
-            raise DataError(f"{self.reader.name}, {where}: the label has a NUL character; remove it from the table")
+            raise DataError(f"{self.reader.name}, {where}: the {noun} has a NUL character; remove it from the table")
         if kind in ("words", "number"):
             return np.asarray(labels.to_numpy(zero_copy_only=False))
-        raise DataError(f"{self.reader.name}: the labels are of type {labels.type}; labels must be numbers or text")
+        raise DataError(f"{self.reader.name}: the {noun}s are of type {labels.type}; {noun}s must be numbers or text")
 
     def _numbers(self, labels: pa.Array, first: int) -> np.ndarray:
         """One of several columns (m,) float64."""

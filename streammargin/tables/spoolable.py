@@ -127,6 +127,8 @@ class OfTable:
                 batch = part.batch
                 if part.labels:
                     batch = batch._replace(labels=labelling.values(part.labels, part.first))
+                if part.tasks is not None:
+                    batch = batch._replace(tasks=labelling.tasks(part.tasks, part.first))
                 if part.weights is not None:
                     batch = batch._replace(weights=labelling.weights(part.weights, part.first))
                 writer.append(batch)
@@ -140,7 +142,8 @@ def _label_column(table: Table) -> LabelColumn | None:
     reader, labels = table.reader, table.labels
     if len(labels) != 1:
         return LabelColumn(None, outputs=labels) if labels else None
-    return LabelColumn(labels[0] if reader.named else reader.columns.index(labels[0]), spelt=not reader.typed)
+    name = labels[0] if reader.named else reader.columns.index(labels[0])
+    return LabelColumn(name, spelt=not reader.typed, tasks=table.tasks)
 
 
 @dataclass(frozen=True)

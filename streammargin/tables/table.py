@@ -22,37 +22,39 @@ LOG = logging.getLogger("streammargin")
 
 
 class Beside(NamedTuple):
-    """The names of columns that stand beside the values: labels, weights, names of rows; "" for none of these."""
+    """The names of columns beside the values: labels, weights, names of rows, tasks; "" for none of these."""
 
     labels: tuple[str, ...] = ()
     weight: str = ""
     id: str = ""
+    tasks: str = ""
 
     @property
     def given(self) -> list[str]:
         """The names of those that there are."""
-        return [name for name in (*self.labels, self.weight, self.id) if name]
+        return [name for name in (*self.labels, self.weight, self.id, self.tasks) if name]
 
     @property
     def spelt(self) -> set[str]:
-        """Those whose values are kept to the byte: names of rows, and a label; several of these are numbers."""
-        return {*(self.labels if len(self.labels) == 1 else ()), *filter(None, [self.id])}
+        """Those whose values are kept to the byte: names of rows, tasks, and a label; several of these are numbers."""
+        return {*(self.labels if len(self.labels) == 1 else ()), *filter(None, [self.id, self.tasks])}
 
-    def of(self, found: pa.RecordBatch) -> tuple[list[pa.Array], pa.Array | None, pa.Array | None]:
-        """These columns of a batch: labels, weights, names of rows."""
-        weights, ids = (found.column(name) if name else None for name in (self.weight, self.id))
-        return [found.column(name) for name in self.labels], weights, ids
+    def of(self, found: pa.RecordBatch) -> tuple[list[pa.Array], pa.Array | None, pa.Array | None, pa.Array | None]:
+        """These columns of a batch: labels, weights, names of rows, tasks."""
+        weights, ids, tasks = (found.column(name) if name else None for name in (self.weight, self.id, self.tasks))
+        return [found.column(name) for name in self.labels], weights, ids, tasks
 
 
 @dataclass(frozen=True)
 class Table:
-    """The columns of a reader by role. values: in the order of the table; weight: "" for none."""
+    """The columns of a reader by role. values: in the order of the table; weight, tasks: "" for none."""
 
     reader: Reader
     asked: Asked
     values: tuple[str, ...]
     labels: tuple[str, ...]
     weight: str = ""
+    tasks: str = ""
 
     @property
     def name(self) -> str:
@@ -62,17 +64,22 @@ class Table:
     @property
     def beside(self) -> Beside:
         """The columns beside the values."""
-        return Beside(self.labels, self.weight)
+        return Beside(self.labels, self.weight, tasks=self.tasks)
 
     def key(self) -> str:
         """A text that changes with the files of the table, its options and this package; "" for objects."""
         files = self.reader.fingerprint()
-        told = repr((files, self.values, self.labels, self.weight, self.asked, __version__))
+        told = repr((files, self.values, self.labels, self.weight, self.tasks, self.asked, __version__))
         return hashlib.blake2b(told.encode(), digest_size=16).hexdigest() if files else ""
 
 
 def with_roles(
-    reader: Reader, asked: Asked, weight: str | None = None, labelled: bool = True, unlabelled: str = ""
+    reader: Reader,
+    asked: Asked,
+    weight: str | None = None,
+    labelled: bool = True,
+    unlabelled: str = "",
+    tasks: str | None = None,
 ) -> Table:
     """The table with the roles that the options give its columns. Raises UsageError for a name that it lacks.
 
@@ -85,13 +92,14 @@ def with_roles(
         )
     asked = replace(asked, columns=_apart(asked.columns, reader), drop=_apart(asked.drop, reader))
     labels = _labels(reader, asked, unlabelled) if labelled else ()
-    beside = {*labels, *filter(None, [weight])}
+    beside = {*labels, *filter(None, [weight, tasks])}
     for option, names in (("columns", asked.columns), ("drop", asked.drop), ("text", [name for name, _ in asked.text])):
         lacking = [name for name in names if name not in reader.columns]
         if lacking:
             raise _lacks(reader, lacking[0], option)
-    if weight is not None and weight not in reader.columns:
-        raise _lacks(reader, weight, "sample_weight")
+    for option, name in (("sample_weight", weight), ("tasks", tasks)):
+        if name is not None and name not in reader.columns:
+            raise _lacks(reader, name, option)
     chosen = asked.columns or reader.columns
     values = tuple(name for name in chosen if name not in beside and name not in asked.drop)
     if not values:
@@ -100,7 +108,7 @@ def with_roles(
             "with `columns`, or another label with `y`"
         )
     _say_roles(reader, asked, labels, values, labelled)
-    return Table(reader, asked, values, labels, weight or "")
+    return Table(reader, asked, values, labels, weight or "", tasks or "")
 
 
 def _apart(names: tuple[str, ...], reader: Reader) -> tuple[str, ...]:
@@ -222,13 +230,13 @@ def _as_before(reader: Reader, schema: Schema, before: object) -> str:
     return reader.columns[before] if here and isinstance(before, int) and before < len(reader.columns) else ""
 
 
-def matched(reader: Reader, schema: Schema, labels: tuple[str, ...] = (), id: str = "") -> Schema:
+def matched(reader: Reader, schema: Schema, labels: tuple[str, ...] = (), *others: str) -> Schema:
     """The schema of a training for another table: columns by name, or by position where one of them has no names.
 
-    labels, id: columns that the table must have too; "" for no id. Raises DataError for what it lacks.
+    labels, others: columns that the table must have too; "" for none. Raises DataError for what it lacks.
     """
     if not (schema.named and reader.named):
-        own = [name for name in reader.columns if name not in labels]
+        own = [name for name in reader.columns if name not in {*labels, *others[1:]}]
         if len(own) != len(schema.columns):
             whose = "the table" if not reader.named else "the model"
             besides = f" beside the label, {all_of(labels)}," if labels else ","
@@ -246,7 +254,7 @@ def matched(reader: Reader, schema: Schema, labels: tuple[str, ...] = (), id: st
             f"the model has several columns called {short(twice[0])}, so those of {reader.name} cannot be matched by "
             "name; train it again with a name for each column"
         )
-    lacking = [name for name in [*names, *labels, *filter(None, [id])] if name not in reader.columns]
+    lacking = [name for name in [*names, *labels, *filter(None, others)] if name not in reader.columns]
     if lacking:
         raise DataError(
             f"{reader.name} lacks {counted(len(lacking), 'column')} that the model was trained on, or that were "

@@ -201,9 +201,9 @@ def first_word(reader: Reader, name: str, words: set[str]) -> tuple[str, str]:
     return "row 0", min(words)  # the file has changed meanwhile
 
 
-def no_label(table: str, where: str, column: str = "") -> DataError:
+def no_label(table: str, where: str, column: str = "", noun: str = "label") -> DataError:
     where += f", column {one_line(column)}" if column else ""  # of several
-    return DataError(f"{table}, {where}: the label is missing; drop the row or give it a label")
+    return DataError(f"{table}, {where}: the {noun} is missing; drop the row or give it a {noun}")
 
 
 def too_many(table: str, name: str, found: Tally, where: str = "") -> DataError:

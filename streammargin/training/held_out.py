@@ -7,14 +7,22 @@ from contextlib import ExitStack
 
 import numpy as np
 
-from streammargin.driver.labels import NONE, SlicedLabels
+from streammargin.driver.labels import NONE, SlicedLabels, codes_of_tasks
 from streammargin.driver.plan import column_names
 from streammargin.driver.setup import Target, encode, make_numbers
-from streammargin.driver.validate import ClassValidator, LabelsValidator, NumberValidator, Validator, plan_to_score
+from streammargin.driver.tasks import column_of, matched
+from streammargin.driver.validate import (
+    ClassValidator,
+    LabelsValidator,
+    NumberValidator,
+    TaskValidator,
+    Validator,
+    plan_to_score,
+)
 from streammargin.errors import DataError, UsageError
 from streammargin.options.table import Options
 from streammargin.solvers.problem import Problem
-from streammargin.sources.base import Source
+from streammargin.sources.base import Slices, Source
 from streammargin.sources.labels import lie_inside
 from streammargin.sources.names import check_same
 from streammargin.sources.open import opened
@@ -24,10 +32,22 @@ LOG = logging.getLogger("streammargin")
 
 
 def open_held_out(
-    stack: ExitStack, options: Options, source: Source, feature_names: np.ndarray | None, budget: int, own: int
-) -> Source:  # fmt: skip
+    stack: ExitStack, options: Options, source: Source, feature_names: np.ndarray | None, budget: int, own: int,
+    target: Target,
+) -> tuple[Source, Slices | None]:  # fmt: skip
+    """The held-out rows, and the numbers of their tasks, if they are of tasks."""
+    valid, given = options.valid, options.tasks
+    if given is not None and isinstance(valid, tuple):
+        if len(valid) != 3:
+            raise UsageError("held-out rows of tasks are given as (X, y, tasks), or as the path of a file")
+        given, valid = valid[2], valid[:2]
+    elif given is not None and not lie_inside(given):
+        raise UsageError("the tasks of the held-out rows are unknown; name a column of both files with `tasks`")
     y = options.y if lie_inside(options.y) else None  # those of another file belong to the rows of `source` only
-    held_out = stack.enter_context(opened(options.valid, x=options.x, y=y))
+    held_out = stack.enter_context(opened(valid, x=options.x, y=y))
+    tasks = None
+    if given is not None:
+        tasks = matched(column_of(stack, given, valid, options.x, held_out), target.tasks.tolist())
     if held_out.features != source.features:
         raise DataError(
             f"{held_out.name} has {held_out.features} columns but {source.name} has {source.features}; convert both "
@@ -45,7 +65,7 @@ def open_held_out(
             LOG.warning(text, extra={"code": "columns"})
         else:
             check_same(feature_names, others, source.name, held_out.name)
-    return held_out
+    return held_out, tasks
 
 
 def least_to_score(held_out: Source, options: Options, problem: Problem) -> int:
@@ -58,8 +78,12 @@ def least_to_score(held_out: Source, options: Options, problem: Problem) -> int:
     return held_out.rows * each + plan_to_score(rows, problem.count, 0)[1]
 
 
-def make_validator(rows: Source, target: Target, problem: Problem, budget: int) -> Validator:
-    """The validator of held-out rows, within a budget in bytes."""
+def make_validator(
+    rows: Source, target: Target, problem: Problem, budget: int, tasks: Slices | None = None
+) -> Validator:  # fmt: skip
+    """The validator of held-out rows, within a budget in bytes; tasks: their numbers, if they are of tasks."""
+    if tasks is not None:
+        return _validator_of_tasks(rows, target, problem, budget, tasks)
     reading = rows.column_bytes()
     several = problem.per_trial if problem.outputs.several else 1
     if problem.numeric:
@@ -70,3 +94,13 @@ def make_validator(rows: Source, target: Target, problem: Problem, budget: int) 
     if several > 1:
         return LabelsValidator(rows, labels, problem.trials, budget)
     return ClassValidator(rows, labels, counted, problem.outputs.positive, problem.trials, budget)
+
+
+def _validator_of_tasks(rows: Source, target: Target, problem: Problem, budget: int, tasks: Slices) -> Validator:
+    reading, trials = rows.column_bytes(), problem.trials
+    if problem.numeric:
+        numbers = SlicedLabels(rows, tasks, make_numbers(rows), shift=target.shift, reading=reading).settled()
+        return NumberValidator(rows, numbers, problem.loss, trials, budget)
+    codes, counted = encode(rows, target)
+    labels = SlicedLabels(rows, codes_of_tasks(tasks, codes, 2), NONE, reading=reading).settled()
+    return TaskValidator(rows, labels, counted, np.ones(trials), trials, budget)

@@ -138,7 +138,8 @@ class Job:
         if options.path is not None:
             path = Path(self.problem, self.costs[0], options.path.values, options.path.low, options.path.high)
         predictions = None
-        if self.target.rest is None and not self.problem.numeric and not self.problem.outputs.several:
+        plain = self.target.rest is None and not (self.problem.outputs.several or self.problem.outputs.tasks)
+        if plain and not self.problem.numeric:
             predictions = Predictions(self.problem, self.known.mass[1, 0], reader, self.validator, path)
         shared = Shared(
             self.labels.in_memory(), reader, limits, Clock(limits, reader.counts), history, should_stop,
@@ -175,7 +176,7 @@ class Job:
             **self.params(), "C": C, "rows": problem.rows, "features": self.source.features,
             "reason": outcome.reason, "converged": converged, "passes_done": outcome.passes, "seconds": took["seconds"],
             "positive": target.rest, "certificate": certificate.to_dict(),
-            ATTRIBUTE: self.label_column, "outputs": target.outputs,
+            ATTRIBUTE: self.label_column, "outputs": target.outputs, "tasks": target.tasks.tolist() or None,
             "problem": self._problem(outcome.midway is not None),
             **({} if (table := plain_of(self.source)) is None else {"table": table}),
         }  # fmt: skip
@@ -184,8 +185,11 @@ class Job:
         if isinstance(answer, Mapped):
             header |= {"map": str(answer.fitted.map)}
         model = model_of(answer, target.classes, header, self.names)
-        caps = problem.outputs.caps[chosen]
-        model.problem = self._arrays(caps if problem.outputs.several and not problem.numeric else caps[0])
+        caps, tasks = problem.outputs.caps[chosen], problem.outputs.tasks
+        if tasks:  # those of each task alone
+            caps = caps.reshape(tasks, tasks, -1)[np.arange(tasks), np.arange(tasks)]
+        of_each = tasks or (problem.outputs.several and not problem.numeric)
+        model.problem = self._arrays(caps if of_each else caps[0])
         end = {
             "event": "run_end", "status": "ok", "converged": converged, "reason": outcome.reason,
             "passes": outcome.passes, **took, "exit_code": 0, "model": None, "C": C,
@@ -206,6 +210,7 @@ class Job:
         options, problem = self.options, self.problem
         kind = "free" if problem.free else "penalised" if self.problem.column else "midway" if midway else "none"
         names = {name: getattr(options, name) for name in ("x", "y", "sample_weight")}
+        names["tasks"] = self.target.task_column
         absent = problem.numeric and self.known.absent  # interpolation has no weights except 0
         return {
             "constant": {"kind": kind, "value": self.problem.column}, "shift": np.asarray(self.target.shift).tolist(),

@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from streammargin.errors import UsageError
 from streammargin.options.table import Options, Where, options_for
 from streammargin.ordered import PRESENT, columns_of, is_matrix, is_table
+from streammargin.sources.label_column import TASKS
 from streammargin.sources.open import is_path, is_source, is_stream
 
 NAMES = [line.name for line in options_for(Where.SHELL) if line.theme == "table"]
@@ -36,13 +37,14 @@ def from_tables(stack: ExitStack, data: object, options: Options) -> tuple[objec
             raise UsageError(
                 f"`{others[0]}` is for tables with names and words; rows of numbers have all their columns"
             )
-        source, valid = of_matrix(stack, data, options)
-        return source, _without(options, ["x", "y", "sample_weight", SPOOL], valid=valid)
+        source, valid, tasks = of_matrix(stack, data, options)
+        return source, _without(options, ["x", "y", "sample_weight", SPOOL], valid=valid, tasks=tasks)
     if is_table(data) and (not beside or is_path(data)):
         from streammargin.training.tables import of_table
 
         source, valid = of_table(stack, data, options)
-        return source, _without(options, ["y", "sample_weight", *NAMES], valid=valid)
+        tasks = None if options.tasks is None else TASKS
+        return source, _without(options, ["y", "sample_weight", *NAMES], valid=valid, tasks=tasks)
     spooled_away = is_spooled(data, options)
     given = [name for name in given if not (spooled_away and name == SPOOL)]
     if given and not (is_path(data) and not is_source(os.fspath(data))):  # else it is said what the file is not

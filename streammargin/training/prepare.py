@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from streammargin.driver.plan import Plan, column_names
 from streammargin.driver.setup import check_outputs
+from streammargin.driver.tasks import column_of, learn
 from streammargin.driver.validate import Validator
 from streammargin.errors import UsageError
 from streammargin.options.table import Options
@@ -46,7 +47,11 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
     source, watched = (stored, []) if remote else watch(stored, options)
     if remote:
         _check_remote(source, options)
-    read = read_labels(source, task, options, budget)
+    tasks = None
+    if options.tasks is not None:
+        check_tasks(options)
+        tasks = learn(column_of(stack, options.tasks, data, options.x, stored), options.tasks)
+    read = read_labels(source, task, options, budget, tasks)
     working = after_steps(source, options)
     asking = Asking(working, read, options, budget, remote)
     with asking.mending():
@@ -57,12 +62,13 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
     # what is beside the solver's state, in bytes
     target, labels = read.target, read.labels.settled()
     own = labels.held_bytes + asked.objective.penalty.nbytes + bytes_of_weights(options, asked.count, asked.features)
+    own += asked.outputs.caps.nbytes + asked.outputs.mass.nbytes if tasks else 0  # which grow with the squared tasks
     names = column_names(source, budget, own)
     own += source.names_bytes()
     start = None if options.init is None else start_of(options.init, source, target, names, budget, own)
-    held_out, scored = None, 0
+    held_out, own_tasks, scored = None, None, 0
     if options.valid is not None:
-        held_out = open_held_out(stack, options, source, names, budget, own)
+        held_out, own_tasks = open_held_out(stack, options, source, names, budget, own, target)
         held_out, more = (held_out, []) if remote else watch(held_out, options)
         check_outputs(held_out, target, source.name)
         watched += more
@@ -89,7 +95,7 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
     if held_out is not None:
         for step in steps.values():
             held_out = step.taken(held_out)
-        validator = make_validator(held_out, target, problem, left // 4)
+        validator = make_validator(held_out, target, problem, left // 4, own_tasks)
         own += validator.memory_bytes - scored
         problem = replace(problem, budget=max(0, problem.budget - validator.memory_bytes + scored))
     fitting = replace(fitting, rows=working, labels=labels, own=own)
@@ -107,6 +113,13 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
         options, costs, method, source, target, labels, read.known, problem, working, steps,
         validator, plan, why, better, watched, names, start, stored.label_column(),
     )  # fmt: skip
+
+
+def check_tasks(options: Options) -> None:
+    """UsageError for options that rows of tasks do not have."""
+    for name in ("kernel", "init"):
+        if getattr(options, name) is not None:
+            raise UsageError(f"`{name}` is for one set of weights, and `tasks` has one for each task; leave out one")
 
 
 def _check_remote(source: Source, options: Options) -> None:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from streammargin.driver.centre import best_constants, check_near, largest_targets
-from streammargin.driver.labels import NONE, LabelReader, SlicedLabels
+from streammargin.driver.labels import NONE, LabelReader, SlicedLabels, codes_of_tasks
 from streammargin.driver.plan import check_read, spendable
 from streammargin.driver.setup import (
     Survey,
@@ -24,11 +24,12 @@ from streammargin.driver.setup import (
     make_target,
     survey,
 )
+from streammargin.driver.tasks import Tasks
 from streammargin.errors import DataError, UsageError
 from streammargin.kernels import make_kernel
 from streammargin.losses import terms_of
 from streammargin.losses.base import coupled, has
-from streammargin.matching import number_in
+from streammargin.matching import MAX_CLASSES, number_in
 from streammargin.options.table import FREE, Options
 from streammargin.penalties import make_penalty
 from streammargin.penalties.base import Columns, Penalty
@@ -57,8 +58,8 @@ class Read(NamedTuple):
     largest: float
 
 
-def read_labels(source: Source, task: Task, options: Options, budget: int) -> Read:
-    """Read the labels once."""
+def read_labels(source: Source, task: Task, options: Options, budget: int, tasks: Tasks | None = None) -> Read:
+    """Read the labels once; tasks: those of the rows."""
     own = getattr(task.loss, "epsilons", None)
     each = 0 if source.rereads_labels() else (8 if task.numeric else 2) * max(1, len(source.outputs() or ()))
     given = 0 if own is None or isinstance(own, str) else 8
@@ -69,7 +70,10 @@ def read_labels(source: Source, task: Task, options: Options, budget: int) -> Re
         source, NONE, NONE, NONE if weights is None else weights, NONE if own is None else _epsilons(own, source),
         reading=source.column_bytes(),
     )  # fmt: skip
-    target, labels, known = _numbers(task, labels, column) if task.numeric else _classes(options, labels)
+    if tasks is not None:
+        target, labels, known = of_tasks(task, options, labels, column, tasks)
+    else:
+        target, labels, known = _numbers(task, labels, column) if task.numeric else _classes(options, labels)
     largest = float(largest_targets(labels).max()) if task.numeric else 0.0
     if labels.outputs > 1:
         labels = replace(labels, trials=len(task.costs))
@@ -94,7 +98,10 @@ def make_problem(source: Source, task: Task, options: Options, read: Read, budge
     costs = np.repeat(np.array(task.costs), per_trial)
     joint = is_joint(options, task, len(target.classes), labels.outputs)
     lines = per_trial if joint or penalty.of_lines or coupled(task.loss.terms()) else 1
-    factors, mass = (np.tile(each, (costs.size // len(each), 1)) for each in (factors, known.mass[0]))
+    mass, tasks = known.mass[0], len(target.tasks)
+    if tasks:
+        factors, mass = (spread(np.broadcast_to(each, mass.shape)) for each in (factors, mass))
+    factors, mass = (np.tile(each, (costs.size // len(each), 1)) for each in (factors, mass))
     return Problem(
         rows=source.rows,
         features=source.features,
@@ -108,6 +115,7 @@ def make_problem(source: Source, task: Task, options: Options, read: Read, budge
             costs,
             mass,
             labels.outputs > 1,
+            tasks,
         ),
         penalty=penalty,
         penalty_word=_named(penalty, options),
@@ -117,7 +125,7 @@ def make_problem(source: Source, task: Task, options: Options, read: Read, budge
         tol=options.eps,
         absolute=options.eps if options.absolute else None,
         seed=options.seed,
-        present=int(known.mass[1, 0].sum()),
+        present=int(known.mass[1].sum() if tasks else known.mass[1, 0].sum()),
         lines=lines,
         path=options.path is not None,
         top=options.top,
@@ -133,6 +141,14 @@ def _named(penalty: Penalty, options: Options) -> str:
     """The word of the penalty, as messages name it; of one output it may have become another penalty."""
     given, made = str(options.penalty), str(penalty)
     return made if made.partition(":")[0] == given.partition(":")[0] else given
+
+
+def spread(each: np.ndarray) -> np.ndarray:
+    """What (T, classes) says of the classes of each task, for the classes of all tasks (T, T classes); 0 for others."""
+    tasks, classes = each.shape
+    found = np.zeros((tasks, tasks, classes))
+    found[np.arange(tasks), np.arange(tasks)] = each
+    return found.reshape(tasks, tasks * classes)
 
 
 def is_joint(options: Options, task: Task, classes: int, outputs: int) -> bool:
@@ -212,6 +228,70 @@ def _numbers(task: Task, labels: SlicedLabels, column: float) -> tuple[Target, S
         target, labels = replace(target, shift=shift), replace(labels, shift=shift)
         check_near(labels, shifts, source.name, outputs)
     return target, labels, known
+
+
+def of_tasks(
+    task: Task, options: Options, labels: SlicedLabels, column: float, tasks: Tasks
+) -> tuple[Target, SlicedLabels, Survey]:  # fmt: skip
+    """The targets or classes of rows of several tasks, each of which is a problem of its own.
+
+    The codes of rows are those of task and class, so that a line has no rows but those of its task. The survey has the
+    weights of the classes of each task.
+    """
+    source, count = labels.source, len(tasks.names)
+    outputs = source.outputs()
+    if outputs is not None and len(outputs) > 1:
+        raise UsageError(
+            f"{source.name}: its labels have {len(outputs)} columns, and rows of tasks have one label; name one with "
+            "`y`, or leave out `tasks`"
+        )
+    if coupled(task.loss.terms()) or options.multiclass == "joint":
+        raise UsageError("a row of a task has one score, and the loss joins several; use another `loss`")
+    if task.numeric:
+        target = Target(np.empty(0), np.arange(count))
+        codes, classes = tasks.codes, 1
+        labels = replace(labels, targets=make_numbers(source))
+    else:
+        target, own = make_target(source, options.positive, options.classes)
+        if (classes := len(target.classes)) > 2:
+            raise UsageError(f"tasks have two classes, and the labels of {source.name} are {classes}; use `positive`")
+        target = replace(target, positive=2 * np.arange(count) + 1)
+        codes = own
+    if count * classes > MAX_CLASSES:
+        raise DataError(f"{source.name}: {count} tasks are too many; at most {MAX_CLASSES // classes} are supported")
+    if not task.numeric:
+        codes = codes_of_tasks(tasks.codes, codes, classes)
+    target = replace(target, tasks=tasks.names, task_column=tasks.column)
+    labels = replace(labels, codes=codes)
+    known = survey(labels, count * classes, np.empty(0, np.int64))
+    known = replace(known, mass=known.mass.reshape(2, count, classes))
+    _check_tasks(known.mass[1], target, source.name)
+    if task.numeric:
+        check_numbers(largest_targets(labels), source.name)
+        if task.from_constant and column:
+            shifts = best_constants(_near(labels), task.loss.terms(), count)
+            target, labels = replace(target, shift=shifts), replace(labels, shift=shifts)
+            check_near(labels, shifts, source.name, [str(name) for name in tasks.names.tolist()], count)
+    return target, labels, known
+
+
+def _check_tasks(rows: np.ndarray, target: Target, name: str) -> None:
+    """DataError for a task without rows of positive weight, or with one class; rows (T, classes): their numbers."""
+    names = [one_line(str(one)) for one in target.tasks.tolist()]
+    if (empty := np.flatnonzero(~rows.any(axis=1))).size:
+        raise DataError(f"{name}: the task {names[empty[0]]} has no row of positive weight; drop its rows")
+    if (alone := np.flatnonzero(~rows.all(axis=1))).size:
+        label = target.classes[int(np.argmax(rows[alone[0]]))]
+        more = f", as {alone.size - 1} others" if alone.size > 1 else ""
+        raise DataError(
+            f"{name}: all rows of the task {names[alone[0]]} have the label {label}{more}; training needs both classes "
+            "in each task, so drop its rows"
+        )
+    single = np.flatnonzero(rows.sum(axis=1) == 1)
+    if single.size:
+        more = f" and {single.size - 1} others" if single.size > 1 else ""
+        text = f"{name}: the task {names[single[0]]}{more} has one row only, which its constant fits"
+        LOG.warning(Message(text), extra={"code": "tasks"})
 
 
 def _near(labels: SlicedLabels) -> LabelReader:

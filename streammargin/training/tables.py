@@ -30,7 +30,7 @@ def of_table(stack: ExitStack, data: object, options: Options) -> tuple[Source, 
     from streammargin.tables.spoolable import OfTable
     from streammargin.tables.table import matched, with_roles
 
-    for name in ("y", "sample_weight"):
+    for name in ("y", "sample_weight", "tasks"):
         if not isinstance(getattr(options, name), (str, int, tuple, type(None))):
             raise UsageError(f"`{name}` of a table is the name of a column, not {shown(getattr(options, name))}")
     if options.x is not None:
@@ -40,7 +40,8 @@ def of_table(stack: ExitStack, data: object, options: Options) -> tuple[Source, 
     reader = open_table(data, Layout(expected=_expected(asked)), room=room)
     if reader.once:
         reader = again(stack, reader, options.spool)
-    table = with_roles(reader, asked, options.sample_weight)  # type: ignore[arg-type]  # checked above
+    weight, tasks = options.sample_weight, options.tasks
+    table = with_roles(reader, asked, weight, tasks=tasks)  # type: ignore[arg-type]  # checked above
     check = functools.partial(_check_memory, options, table.name, len(table.labels))
     source = stack.enter_context(spooled(OfTable(table, check=check), options.spool))
     if options.scale == "none" and (remark := source.ranges()):
@@ -53,7 +54,7 @@ def of_table(stack: ExitStack, data: object, options: Options) -> tuple[Source, 
         other = open_table(valid, Layout(expected=_expected(asked, known)), room=room)
         if other.once:
             other = again(stack, other, options.spool)
-        schema = matched(other, source.table_schema, table.labels)
+        schema = matched(other, source.table_schema, table.labels, "", table.tasks)
         asked = replace(asked, unknown=options.unknown or ERROR)
         values = tuple(column.name for column in schema.columns)
         held_out = replace(table, reader=other, asked=asked, values=values, weight="")
@@ -74,12 +75,14 @@ def _expected(asked: Asked, known: frozenset[str] = frozenset()) -> Expected:
     return Expected(asked.y, names=known)
 
 
-def of_matrix(stack: ExitStack, data: object, options: Options) -> tuple[Source, object]:
-    """The same of files of rows of numbers; labels and weights may be arrays."""
+def of_matrix(stack: ExitStack, data: object, options: Options) -> tuple[Source, object, object]:
+    """The same of files of rows of numbers, and their tasks (n,), if any; labels and weights may be arrays."""
     from streammargin.tables.matrices.base import How
     from streammargin.tables.spool import spooled
     from streammargin.tables.spoolable import OfMatrix
+    from streammargin.tables.tasks import tasks_in_memory
 
+    tasks = None if options.tasks is None else tasks_in_memory(options.tasks, "rows of numbers")
     y, weight = options.y, options.sample_weight
     named = [os.fspath(each) if isinstance(each, (str, os.PathLike)) else None for each in (y, weight)]
     how = How("", stack, options.x, named[0], named[1])
@@ -93,7 +96,7 @@ def of_matrix(stack: ExitStack, data: object, options: Options) -> tuple[Source,
         features = source.features if source.sparse else None
         own = replace(how, features=features, y=None if from_file else how.y)
         valid = stack.enter_context(spooled(OfMatrix(_paths(valid), own), options.spool, ".valid.h5"))
-    return source, valid
+    return source, valid, tasks
 
 
 def of_batches(stack: ExitStack, data: object, options: Options) -> Source:

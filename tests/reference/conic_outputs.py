@@ -13,7 +13,7 @@ def _row(program, variables, coefficients):
 
 
 class Outputs:
-    """min R(W) + sum_i cap_i loss(z_i), z_i = W x_i + b, for W (K, d); caps (n,) or (n, K)."""
+    """min R(W) + sum_i cap_i loss(z_i), z_i = W x_i + b, for W (K, d); caps (n,) or (n, K), 0: no loss there."""
 
     def __init__(self, X, K, constant, free):
         self.program = Program()
@@ -42,13 +42,13 @@ class Outputs:
     # losses
 
     def hinge(self, signs, caps):
-        for i, k in np.ndindex(self.n, self.K):
+        for i, k in np.argwhere(caps):
             slack = self.slack(caps[i, k])
             self.at_least(slack, 0.0, [])
             self.at_least(slack, 1.0, self.score(i, k, -signs[i, k]))
 
     def logistic(self, signs, caps):
-        for i, k in np.ndindex(self.n, self.K):
+        for i, k in np.argwhere(caps):
             self._log_sum_exp(caps[i, k], [[], self.score(i, k, -signs[i, k])])
 
     def softmax(self, codes, caps):
@@ -74,12 +74,12 @@ class Outputs:
                     self.at_least(slack, 1.0, self.score(i, k) + own)
 
     def squared(self, Y, caps):
-        for i, k in np.ndindex(self.n, self.K):
+        for i, k in np.argwhere(caps):
             rest = self.slack(0.0, caps[i, k])
             self.program.inside("zero", [-Y[i, k]], [*self.score(i, k), (rest, -np.eye(1))])
 
     def absolute(self, Y, caps, epsilon=0.0):
-        for i, k in np.ndindex(self.n, self.K):
+        for i, k in np.argwhere(caps):
             slack = self.slack(caps[i, k])
             self.at_least(slack, 0.0, [])
             for sign in (1.0, -1.0):

@@ -17,8 +17,9 @@ from streammargin.errors import DataError
 from streammargin.losses.base import coupled, has, largest_bend, smooth
 from streammargin.penalties.base import Penalty
 from streammargin.penalties.lp import LpSquare
+from streammargin.points.tasks import by_task
 from streammargin.rows.blocks import Block
-from streammargin.rows.labels import RowLabels, numbered_from
+from streammargin.rows.labels import Labels, RowLabels, RowNumbers, numbered_from
 from streammargin.solvers.base import PATH, PassReport, matrix_work
 from streammargin.solvers.cache import rows as store
 from streammargin.solvers.columns.constant import SIDES, SUNK, constants_alone
@@ -49,7 +50,7 @@ from streammargin.solvers.roles import (
     state,
 )
 from streammargin.solvers.softness import LEAST_FALL, may_soften, next_softness, share_of_softness
-from streammargin.solvers.state import labels_of
+from streammargin.solvers.state import labels_of, line_of
 from streammargin.solvers.visits import Visit, nothing
 
 SOFTNESS = 0.5  # the first 1 / sigma, relative to the caps, as in `newton`
@@ -62,11 +63,15 @@ PART = 1e-3  # accuracy of the quadratic subproblem, relative to its first chang
 ROUNDS = 200  # most rounds of the subproblem
 ITERATIONS = 3000  # most iterations of it where the penalty is known by its prox alone
 EIGEN = 6  # matrices of the size of the Hessian while its eigenvectors are computed
+DENSE = 2000  # most entries of the weights of a group for a Hessian in one piece
 WORK = 3e10  # most multiplications of its Newton steps, or of its products with H, a second or two
 
 
 # entries of the weights of a group, if the loss couples its lines
 COUPLED = Axis(lambda problem: problem.lines * (problem.features + 1) if coupled(problem.loss) else 0, name="L(d+1)")
+# duals of a row: those of all lines, or of the line of its task for each value of C
+A_ROW = Axis(lambda problem: problem.trials if problem.outputs.tasks else problem.count, name="trials or K")
+ONE = np.zeros(1, np.int64)
 
 
 @state
@@ -108,8 +113,8 @@ class ProxNewton(LinearState):
     """
 
     w: Shared[f8] = of(K, W)
-    alpha: Rows[f8] = of(K, N.where(lambda problem: problem.resident and not smooth(problem.loss)))
-    centres: Rows[f8] = of(K, N.where(lambda problem: problem.resident and not smooth(problem.loss)))
+    alpha: Rows[f8] = of(A_ROW, N.where(lambda problem: problem.resident and not smooth(problem.loss)))
+    centres: Rows[f8] = of(A_ROW, N.where(lambda problem: problem.resident and not smooth(problem.loss)))
     softness: Shared[f8] = of(GROUPS)
     read: Read
     step: Step
@@ -140,6 +145,7 @@ class ProximalNewton(LinearSolver[ProxNewton]):
     name = "proximal steps of newton"
     numeric = True
     several = True
+    of_tasks = True
     requires: ClassVar[tuple[str, ...]] = ("step", "primal", "dual", "gap", "slope")
     couples: ClassVar[tuple[str, ...]] = ("coupled_step", "coupled_slopes", "coupled_middle")
     takes: ClassVar[tuple[str, ...]] = (PATH,)
@@ -155,6 +161,8 @@ class ProximalNewton(LinearSolver[ProxNewton]):
     def reserved_bytes(self, problem: Problem) -> int:
         shape = (problem.lines, problem.features + 1)[problem.lines == 1 :]  # as `of_group` gives it
         width = math.prod(shape)  # the Hessian, and its part for the nonzero columns, or its eigenvectors
+        if by_blocks(problem):
+            return 8 * width * (EIGEN * shape[-1] + 16)
         return 8 * width * ((2 if problem.objective.pieces(shape) is not None else EIGEN) * width + 16)
 
     def start(self, problem: Problem, labels: RowLabels) -> ProxNewton:
@@ -220,23 +228,43 @@ class ProximalNewton(LinearSolver[ProxNewton]):
         state.read.rows += block.rows()
         # counts all rows, though only those with a slope enter the Hessian
         each = matrix_work(0, block.rows(), problem.values / problem.rows)
-        state.multiplications += self._apart(problem, state) * problem.lines * active.size * each
-        softness, steepest, read = problem.by_line(state.softness), 0.0, state.read
-        none = np.zeros(problem.count)
+        outputs, labels, lines = problem.outputs, labels_of(problem, state), problem.lines_of(active)
+        if not outputs.tasks:
+            state.multiplications += self._apart(problem, state) * lines.size * each
+            self._look(problem, state, labels, lines, slice(0, problem.count), block, numbered_from(first))
+            return
+        state.multiplications += lines.size / outputs.tasks * each
+        codes = state.labels.codes[state.labels.at(slice(first, first + block.rows()))]
+        for task, rows, at in by_task(block, outputs.tasks_of(codes)):
+            numbers = numbered_from(first + at.start) if isinstance(at, slice) else RowNumbers(first, first + at)
+            for line in lines[lines % outputs.tasks == task].tolist():
+                self._look(problem, state, line_of(labels, line), ONE, slice(line, line + 1), rows, numbers)
+
+    @staticmethod
+    def _look(
+        problem: Problem, state: ProxNewton, labels: Labels, lines: np.ndarray, at: slice, block: Block,
+        numbers: RowNumbers,
+    ) -> None:  # fmt: skip
+        """Look at rows for the lines of `at`, of which these are active; labels: in the lines of `at`."""
+        softness, steepest, read = problem.by_line(state.softness)[at], 0.0, state.read
+        none, w, own = np.zeros(softness.size), state.w[at], at
+        if problem.outputs.tasks:
+            own = slice(at.start // problem.outputs.tasks, at.start // problem.outputs.tasks + 1)
         if not state.begun:
             if all_curved(problem):
-                steepest = 1.0 / (float(softness.max()) + 1.0 / largest_bend(problem.loss))
+                steepest = 1.0 / (float(state.softness.max(initial=0.0)) + 1.0 / largest_bend(problem.loss))
             softness = none
         kernel.look(
-            block, numbered_from(first), labels_of(problem, state), problem.loss, problem.lines_of(active),
-            kernel.Point(state.w[None], none[None], blur(state.w)[None]),
+            block, numbers, labels, problem.loss, lines, kernel.Point(w[None], none[None], blur(w)[None]),
             kernel.Prox(
-                state.centres, state.alpha, none, softness, steepest=steepest, midway=middle_share(problem.loss)
+                state.centres[own], state.alpha[own], none, softness, steepest=steepest,
+                midway=middle_share(problem.loss),
             ),
             kernel.Found(
-                read.weights[None], read.duals, read.pull, read.wrong[None], class_sums=read.own, parts=read.parts
+                read.weights[None, at], read.duals[at], read.pull[at], read.wrong[None], class_sums=read.own,
+                parts=read.parts,
             ),
-            kernel.Curvature(read.H, read.crossed),
+            kernel.Curvature(read.H[at], read.crossed),
         )  # fmt: skip
 
     def skip_remaining(self, problem: Problem, state: ProxNewton) -> None:
@@ -346,7 +374,13 @@ class ProximalNewton(LinearSolver[ProxNewton]):
 
     @staticmethod
     def _move_centres(problem: Problem, state: ProxNewton, k: int) -> None:
-        problem.view(state.centres, k)[:] = problem.view(state.alpha, k)
+        own, tasks = problem.lines_of(k), problem.outputs.tasks
+        if tasks and not problem.joint:
+            here = problem.outputs.tasks_of(state.labels.codes) == k % tasks
+            state.centres[k // tasks, here] = state.alpha[k // tasks, here]
+        else:
+            own = own[:1] // tasks if tasks else own
+            state.centres[own] = state.alpha[own]
         state.softness[k] = next_softness(float(state.softness[k]), int(state.step.count[k]))
         state.step.count[k] = 0
 
@@ -358,9 +392,10 @@ class ProximalNewton(LinearSolver[ProxNewton]):
             problem.of_group(each, k) for each in (state.w, step.start, step.direction, down, step.scale, state.zeros)
         )
         H = hessian(problem, state.read, k)
-        diagonal = np.diagonal(H) + step.damping[k] * scale.max()
-        H += np.triu(H, 1).T
-        np.fill_diagonal(H, diagonal)
+        on = np.arange(H.shape[1])
+        diagonal = H[:, on, on] + step.damping[k] * scale.max()
+        H += np.triu(H, 1).swapaxes(1, 2)
+        H[:, on, on] = diagonal
         start[:] = w
         w[:], work = lowest(objective, H, -down, start, zeros)
         state.multiplications += work
@@ -378,10 +413,20 @@ def all_curved(problem: Problem) -> bool:
     return not (coupled(problem.loss) and smooth(problem.loss))
 
 
+def by_blocks(problem: Problem) -> bool:
+    """Whether the Hessian of a group of lines stays one for each line: no loss joins them, and steps go by the prox."""
+    shape = problem.lines, problem.features + 1
+    apart = problem.joint and not coupled(problem.loss)
+    return apart and (math.prod(shape) > DENSE or problem.objective.pieces(shape) is None)
+
+
 def hessian(problem: Problem, read: Read, k: int) -> np.ndarray:
-    """The Hessian of a group of lines, one after the other, its upper triangle; (d+1, d+1) of one line is a view."""
-    if problem.lines == 1:
-        return read.H[k]
+    """The Hessian of a group of lines, one after the other: the blocks (B, b, b) on its diagonal, upper triangles.
+
+    They are views of the sums of the read, but for lines that are joined.
+    """
+    if problem.lines == 1 or by_blocks(problem):
+        return problem.view(read.H, k)
     width = read.H.shape[1]
     H = np.zeros((problem.lines * width, problem.lines * width))
     for line, own in enumerate(problem.view(read.H, k)):
@@ -389,7 +434,7 @@ def hessian(problem: Problem, read: Read, k: int) -> np.ndarray:
         H[at, at] = own
     if read.crossed.size:
         H -= read.crossed[k]
-    return H
+    return H[None]
 
 
 def middle_share(loss: Any) -> float:
@@ -405,14 +450,15 @@ def lowest(
 ) -> tuple[np.ndarray, float]:
     """(the minimum of R plus the quadratic model with this slope at w, multiplications that it took).
 
-    slope, w and zeros (weights that stay if they are 0): (d+1,) or (lines, d+1); H: over the entries of w.ravel().
+    slope, w and zeros (weights that stay if they are 0): (d+1,) or (lines, d+1); H (B, b, b): the blocks on the
+    diagonal, over the entries of w.ravel().
     """
     ordered = objective.pieces(w.shape)
-    if ordered is None:
-        most = min(max(int(WORK / w.size**2), ROUNDS), ITERATIONS)
+    if ordered is None or len(H) > 1:
+        most = min(max(int(WORK / H.size), ROUNDS), ITERATIONS)
         return minimise_by_prox(H, slope.ravel(), objective, w, PART, most)
     order, pieces = ordered
-    v = w.ravel()[order]
+    v, H = w.ravel()[order], H[0]
     if (np.diff(order) < 0).any():
         H = H[np.ix_(order, order)]
     resting = zeros.ravel()[order] & (v == 0.0)

@@ -43,12 +43,9 @@ class Spectrum(NamedTuple):
         return count * (DECOMPOSED * size**3 + 4.0 * iterations * size**2)
 
 
-def spectrum(H: np.ndarray, lines: int) -> Spectrum:
-    """That of H (m, m): line by line if no two lines have a common entry, as of losses that are sums over the lines."""
-    width = H.shape[0] // lines
-    blocks = H.reshape(lines, width, lines, width).swapaxes(1, 2)
-    apart = not blocks[~np.eye(lines, dtype=bool)].any()
-    values, vectors = np.linalg.eigh(blocks[np.arange(lines), np.arange(lines)] if apart else H[None])
+def spectrum(H: np.ndarray) -> Spectrum:
+    """That of the blocks H (B, b, b) on the diagonal of a matrix."""
+    values, vectors = np.linalg.eigh(H)
     return Spectrum(vectors, np.maximum(values, LEAST * values.max()))
 
 
@@ -85,11 +82,12 @@ class Model:
     """
 
     def __init__(self, H: np.ndarray, slope: np.ndarray, objective: Objective, v: np.ndarray) -> None:
-        diagonal = np.diagonal(H).reshape(v.shape)
+        diagonal = np.diagonal(H, axis1=1, axis2=2).reshape(v.shape)
         self.objective, self.shape = objective, v.shape
         self.steps = objective.even(1.0 / np.maximum(diagonal, LEAST * float(diagonal.max())))
         self.roots = np.sqrt(self.steps).ravel()
-        self.spectrum = spectrum(self.roots[:, None] * H * self.roots, 1 if v.ndim == 1 else v.shape[0])
+        roots = self.roots.reshape(H.shape[:2])
+        self.spectrum = spectrum(roots[:, :, None] * H * roots[:, None, :])
         values, most = self.spectrum.values, float(self.spectrum.values.max())
         self.rho = WEIGHT * math.sqrt(most * max(float(np.median(values)), SMALL * most))
         self.start, self.down = v.ravel() / self.roots, -slope * self.roots
@@ -128,7 +126,8 @@ def minimise_by_prox(
 ) -> tuple[np.ndarray, float]:
     """(argmin over v of slope.(v - start) + 1/2 (v - start)^T H (v - start) + R(v), multiplications that it took).
 
-    H       (m, m) symmetric, positive semidefinite, over the entries of the weights `start`, (d+1,) or (lines, d+1);
+    H       (B, b, b) symmetric, positive semidefinite: the blocks on the diagonal of a matrix over the entries of the
+            weights `start`, (d+1,) or (lines, d+1);
     slope   (m,) gradient at the start;
     part    stop where it is proven that this part of the fall, at most, is missing;
     rounds  stop after so many iterations, each of two products with H and a prox of R

@@ -44,7 +44,7 @@ def serves(problem: Problem) -> bool:
     """Whether the loss is smooth, under the ridge."""
     ridge = problem.penalty is None or isinstance(problem.penalty, LpSquare)
     able = smooth(problem.loss) and (problem.all_scores if problem.joint else has(problem.loss, "slope"))
-    return ridge and problem.p == 2.0 and able and not problem.path
+    return ridge and problem.p == 2.0 and able and not (problem.path or problem.outputs.tasks)
 
 
 def product(problem: Problem) -> float:

@@ -115,6 +115,7 @@ class Newton(Method):
     name = "newton"
     numeric = True
     several = True
+    of_tasks = True
     requires: ClassVar[tuple[str, ...]] = ProximalNewton.requires
     couples: ClassVar[tuple[str, ...]] = ProximalNewton.couples
     any_p = False
@@ -229,7 +230,7 @@ class Newton(Method):
 def takes_proximal(problem: Problem) -> bool:
     """Whether the penalty, a free constant, regression, a path over C or the loss requires the stage `proximal`."""
     lp = problem.penalty is None or isinstance(problem.penalty, LpSquare)
-    plain = lp and not (problem.free or problem.numeric or problem.path or problem.joint)
+    plain = lp and not (problem.free or problem.numeric or problem.path or problem.joint or problem.outputs.tasks)
     return not plain or not all(has(problem.loss, method) for method in CALLED)
 
 

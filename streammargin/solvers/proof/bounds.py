@@ -107,7 +107,7 @@ def weights_of_group(problem: Problem, k: int, w: np.ndarray, losses: np.ndarray
     if problem.lines == 1:
         return weighed(problem.objective, w[k], losses[k])
     found = weighed(problem.objective, problem.view(w, k), problem.view(losses, k).sum(axis=0))
-    return found if problem.outputs.several else found._replace(mistakes=int(wrong[k]))
+    return found._replace(mistakes=int(wrong[k])) if problem.compared else found
 
 
 def balanced_group(

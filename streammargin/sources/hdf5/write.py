@@ -17,12 +17,14 @@ from streammargin.sources.hdf5.appender import Appender
 from streammargin.sources.hdf5.label_writers import LabelWriter, SpeltWriter
 from streammargin.sources.hdf5.labels import OUTPUTS
 from streammargin.sources.hdf5.names import write_names
-from streammargin.sources.label_column import ATTRIBUTE, LabelColumn
+from streammargin.sources.label_column import ATTRIBUTE, TASKS, LabelColumn
 from streammargin.sources.labels import output_names
 
 
 class RowWriter:
-    """Appends batches to one open HDF5 file: X (dense dataset or csr_matrix group), y, sample_weight, qid, var."""
+    """Appends batches to one open HDF5 file: X (dense dataset or csr_matrix group), y, sample_weight, qid, tasks,
+    var.
+    """
 
     rows: int
     nnz: int
@@ -65,18 +67,19 @@ class RowWriter:
             assert batch.X is not None
             self._dense.append(batch.X)
         self.rows += batch.rows
-        for name, values in (("y", batch.labels), ("sample_weight", batch.weights), ("qid", batch.qids)):
+        for name, values in zip(("y", "sample_weight", "qid", TASKS), batch[4:], strict=True):
             if values is not None:
                 if name not in self._columns:
                     kind = np.int64 if name == "qid" else np.float64
-                    self._columns[name] = self._labels(values) if name == "y" else Appender(self.file, name, kind)
+                    of_labels = name in ("y", TASKS)
+                    self._columns[name] = self._labels(name, values) if of_labels else Appender(self.file, name, kind)
                 self._columns[name].append(values)
 
-    def _labels(self, first: np.ndarray) -> LabelWriter | SpeltWriter:
-        """Writes labels as the first ones are: (m,), or (m, outputs)."""
+    def _labels(self, name: str, first: np.ndarray) -> LabelWriter | SpeltWriter:
+        """Writes labels, or tasks, as the first ones are: (m,), or (m, outputs)."""
         if self.label is not None and self.label.spelt:
-            return SpeltWriter(self.file, "y")
-        return LabelWriter(self.file, "y", first.shape[1] if np.ndim(first) == 2 else None)
+            return SpeltWriter(self.file, name)
+        return LabelWriter(self.file, name, first.shape[1] if np.ndim(first) == 2 else None)
 
     def close(self) -> None:
         """Write the rest, and the attributes."""
@@ -101,6 +104,8 @@ class RowWriter:
         """Write where the labels are from, and the names of their columns."""
         if label.name is not None:
             self.file["y"].attrs[ATTRIBUTE] = label.name
+        if label.tasks:
+            self.file[TASKS].attrs[ATTRIBUTE] = label.tasks
         if label.outputs is not None and list(label.outputs) != output_names(len(label.outputs)):
             self.file.create_dataset(OUTPUTS, data=np.array(label.outputs, object), dtype=h5py.string_dtype())
 

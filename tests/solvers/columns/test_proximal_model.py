@@ -40,6 +40,12 @@ def model(rng, width, scales, apart, rows=60):
     return H + 1e-6 * np.eye(len(H)), slope.T.ravel()
 
 
+def blocks(H, apart):
+    """The blocks on the diagonal of H, one for each line where these are apart."""
+    width = len(H) // LINES
+    return H.reshape(LINES, width, LINES, width)[range(LINES), :, range(LINES)] if apart else H[None]
+
+
 def off_optimum(objective, H, slope, start, v):
     """How far the optimality conditions are missed at v, relative to the slope at the start.
 
@@ -67,7 +73,7 @@ def test_what_it_finds_is_the_minimum(name, apart, free):
         for C in (0.1, 30.0):
             H, slope = (C * part for part in model(rng, D + free, scales, apart))
             start = 0.1 * rng.standard_normal((LINES, D + free))
-            v, work = minimise_by_prox(H, slope, objective, start, 1e-12, 5000)
+            v, work = minimise_by_prox(blocks(H, apart), slope, objective, start, 1e-12, 5000)
             assert off_optimum(objective, H, slope, start, v) < 1e-4 and work > 0.0
 
 
@@ -83,7 +89,7 @@ def test_of_one_line_and_for_blocks_it_is_the_other_solver():
         v = np.zeros(size)
         ordered = np.ascontiguousarray(H[np.ix_(order, order)])
         minimise_quadratic(ordered, slope[order], pieces, np.zeros(size, bool), v, 1e-10, 5000, 1e9)
-        found, _ = minimise_by_prox(H, slope, objective, start, 1e-12, 5000)
+        found, _ = minimise_by_prox(H[None], slope, objective, start, 1e-12, 5000)
         np.testing.assert_allclose(found.ravel()[order], v, atol=1e-5 * np.abs(v).max())
 
 
@@ -96,10 +102,10 @@ def test_it_stops_once_the_missing_part_of_the_fall_is_proven(name):
     def value(v):
         return float(slope @ v.ravel() + 0.5 * v.ravel() @ H @ v.ravel()) + objective.regulariser(v)
 
-    least = value(minimise_by_prox(H, slope, objective, start, 1e-12, 5000)[0])
+    least = value(minimise_by_prox(H[None], slope, objective, start, 1e-12, 5000)[0])
     works = []
     for part in (0.5, 1e-2, 1e-4, 1e-6):
-        v, work = minimise_by_prox(H, slope, objective, start, part, 20_000)
+        v, work = minimise_by_prox(H[None], slope, objective, start, part, 20_000)
         assert value(v) - least <= part * -value(v) + 1e-12 * abs(least)
         works.append(work)
     assert works == sorted(works) and works[0] < works[-1]
@@ -109,11 +115,11 @@ def test_no_fall_leaves_the_start():
     """At the minimum, and where the first iterations lead up, it does not go on from there."""
     rng, objective = np.random.default_rng(3), SoftMargin(PENALTIES["trace:1"], False, free=True)
     H, slope = model(rng, D + 1, 1.0, False)
-    best, _ = minimise_by_prox(H, slope, objective, np.zeros((LINES, D + 1)), 1e-14, 20_000)
-    again, _ = minimise_by_prox(H, slope + H @ best.ravel(), objective, best, 1e-3, 2000)
+    best, _ = minimise_by_prox(H[None], slope, objective, np.zeros((LINES, D + 1)), 1e-14, 20_000)
+    again, _ = minimise_by_prox(H[None], slope + H @ best.ravel(), objective, best, 1e-3, 2000)
     np.testing.assert_allclose(again, best, atol=1e-3)
     far = 10.0 * rng.standard_normal(best.shape)
-    found, _ = minimise_by_prox(H, np.zeros(slope.size), objective, far, 1e-3, 1)
+    found, _ = minimise_by_prox(H[None], np.zeros(slope.size), objective, far, 1e-3, 1)
     assert objective.regulariser(found) <= nuclear_bound(far[:, :-1])
 
 
@@ -121,7 +127,7 @@ def test_lines_apart_are_decomposed_one_by_one():
     rng = np.random.default_rng(4)
     for apart in (True, False):
         H, _ = model(rng, D, 1.0, apart)
-        found = proximal_model.spectrum(H, LINES)
+        found = proximal_model.spectrum(blocks(H, apart))
         assert found.vectors.shape == ((LINES, D, D) if apart else (1, LINES * D, LINES * D))
         x = rng.standard_normal(LINES * D)
         np.testing.assert_allclose(found.out_of(found.values * found.into(x)), H @ x, rtol=1e-8)

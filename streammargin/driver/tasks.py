@@ -1,0 +1,154 @@
+"""The tasks of rows: their names, and the number of that of each row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from streammargin.driver.labels import Coder
+from streammargin.errors import DataError, UsageError
+from streammargin.matching import Codes
+from streammargin.sources.arrays import as_array, of_obs
+from streammargin.sources.base import OfValues, Slices, Source
+from streammargin.sources.labels import Origin, census, class_values, distinct, lie_inside, shifted
+from streammargin.sources.open import open_source
+from streammargin.sources.view import View
+from streammargin.wording import one_line, shown
+
+LISTED = 20  # most tasks that an error lists
+NOUN = "task"
+
+
+class Column(Protocol):
+    """Something of each row, read as labels are: a source whose labels are the tasks, or an array."""
+
+    name: str
+    rows: int
+
+    def labels(self) -> Iterator[np.ndarray]: ...
+
+    def label_place(self, row: int) -> tuple[str, int]: ...
+
+    def label_column(self) -> str | int | None: ...
+
+    def rereads_labels(self) -> str: ...
+
+    def labels_as(self, made: OfValues) -> Slices: ...
+
+
+class Given:
+    """Tasks (n,) in an array."""
+
+    def __init__(self, values: Any, source: Source) -> None:
+        self.name, self.rows = source.name, source.rows
+        self._values, self._source = as_array(values, "tasks"), source
+        if self._values.shape != (self.rows,):
+            raise DataError(
+                f"tasks has shape {self._values.shape} but {self.name} has {self.rows} rows; give one task for each row"
+            )
+
+    def labels(self) -> Iterator[np.ndarray]:
+        """See `Source`."""
+        yield self._values
+
+    def label_place(self, row: int) -> tuple[str, int]:
+        """See `Source`."""
+        return self._source.place(row)
+
+    def label_column(self) -> None:
+        """See `Source`."""
+
+    def rereads_labels(self) -> str:
+        """See `Source`."""
+        return ""
+
+    def labels_as(self, made: OfValues) -> Slices:
+        """See `Source`."""
+        raise AssertionError("an array is not read again")
+
+
+class Tasks(NamedTuple):
+    """names (T,), sorted, and the number (n,) int16 of the task of each row; column: where they stand, if they do."""
+
+    names: np.ndarray
+    codes: Slices
+    column: str | None
+
+
+def column_of(stack: ExitStack, given: Any, data: Any, x: str | None, source: Source) -> Column:
+    """The column of tasks: an array, or the name of one in the files of `data`, or FILE:NAME; the stack closes it.
+
+    x: as for `open_source`; source: the rows of `data`. Raises DataError, InputMissingError, UsageError.
+    """
+    given = of_obs(data, given, "tasks")
+    if not isinstance(given, str):
+        return Given(given, source)
+    if isinstance(data, Source):
+        while isinstance(data, View):  # as the rows of a spool are
+            data = data.source
+        files = data.files()
+        data = files[0] if len(files) == 1 else None
+    if data is None or not source.files():
+        raise UsageError(f"{source.name} has no column {shown(given)} of tasks; give `tasks` as an array")
+    column = open_source(data, x=x, y=given)
+    stack.callback(column.close)
+    if column.outputs() is not None and len(column.outputs() or ()) > 1:
+        raise DataError(f"{source.name}: {given} has several columns, and a row is of one task; name one column")
+    return column
+
+
+def learn(column: Column, given: object) -> Tasks:
+    """The tasks of the rows of a training, of a column given so. DataError where a row has none, or an empty name."""
+    names, codes = _census(column)
+    told = column.label_column()
+    name = told if isinstance(told, str) and told else given if isinstance(given, str) and lie_inside(given) else None
+    if column.rereads_labels():
+        return Tasks(names, column.labels_as(Coder(names, np.arange(len(names)))), name)
+    return Tasks(names, codes, name)
+
+
+def _census(column: Column) -> tuple[np.ndarray, np.ndarray]:
+    again = bool(column.rereads_labels())
+    names, codes, _ = census(column.labels(), column.rows, column.name, column.label_place, not again, NOUN)
+    _check_names(names.tolist(), column.name)
+    return names, codes
+
+
+def _check_names(names: Sequence[Any], name: str) -> None:
+    if any(isinstance(one, str) and not one.strip() for one in names):
+        raise DataError(f"{name}: there are rows whose task has an empty name; give each task a name, or drop them")
+
+
+def matched(column: Column, names: Sequence[Any]) -> Slices:
+    """The numbers of the tasks of other rows among `names`. DataError for those that are none of them."""
+    values, codes = _census(column)
+    found = np.array(Codes(names, None, column.name).of(values), np.int16)
+    _check_known(values, found, names, column.name)
+    if column.rereads_labels():
+        return column.labels_as(Coder(values, found))
+    return found[codes]
+
+
+def numbers_of(raw: np.ndarray, names: Sequence[Any], name: str, origin: Origin, start: int) -> np.ndarray:
+    """The same of some rows (m,), the first of which is row `start`."""
+    values, inverse = distinct(class_values(raw, name, shifted(origin, start), NOUN))
+    _check_names(values.tolist(), name)
+    found = np.array(Codes(names, None, name).of(values), np.int16)
+    _check_known(values, found, names, name)
+    return found[inverse]
+
+
+def _check_known(values: np.ndarray, found: np.ndarray, names: Sequence[Any], name: str) -> None:
+    unknown = [one_line(str(value)) for value in values[found < 0].tolist()]
+    if unknown:
+        more = f" and {len(unknown) - LISTED} more" if len(unknown) > LISTED else ""
+        what = (
+            f"the task {unknown[0]} has" if len(unknown) == 1 else f"the tasks {', '.join(unknown[:LISTED])}{more} have"
+        )
+        told = ", ".join(one_line(str(one)) for one in names[:LISTED]) + (", ..." if len(names) > LISTED else "")
+        raise DataError(
+            f"{name}: {what} no weights in the model, which was trained on {told}; drop their rows, or train with them"
+        )

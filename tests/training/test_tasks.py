@@ -12,6 +12,7 @@ from streammargin.cli.main import main
 from streammargin.errors import DataError, UsageError
 from streammargin.points.tasks import by_task, taken
 from streammargin.rows.blocks import DenseBlock
+from streammargin.solvers.columns import task_interior
 from streammargin.verification import verify
 
 ROWS, COLUMNS, NAMES = 150, 5, np.array(["north", "south", "west"])
@@ -22,6 +23,7 @@ W = RANDOM.standard_normal((3, COLUMNS)) * [1.0, 1.0, 1.0, 0.0, 0.2]
 Y = (X * W[TASKS]).sum(axis=1) + np.array([0.0, 20.0, -5.0])[TASKS]
 Y = Y + 0.3 * RANDOM.standard_normal(ROWS)
 B = np.where(np.array([np.median(Y[k == TASKS]) for k in range(3)])[TASKS] < Y, "high", "low")
+WORDS = ("absolute_error", "hinge", "epsilon_insensitive:0.5", "squared_error", "huber:1", "logistic")
 TIGHT = {"tol": 1e-6, "passes": 2000}
 
 
@@ -72,6 +74,48 @@ def test_line_by_line_each_task_is_its_own_training(y, loss):
         part = found.certificate.per_class[task]
         assert part["primal"] == pytest.approx(alone.certificate.primal, rel=2e-6)
         np.testing.assert_allclose(found.model.coef_[task], alone.model.coef_[0], atol=2e-3)
+
+
+@pytest.mark.parametrize("form", ["dense", "csr"])
+@pytest.mark.parametrize(
+    "loss, r, bias",
+    [
+        ("absolute_error", 1.0, "free"),
+        ("epsilon_insensitive:0.1", 0.6, "free"),
+        ("quantile:0.8", 1.0, 0),
+        slow("hinge", 1.0, "free"),
+        slow("hinge", 0.5, 1.0),
+    ],
+)
+def test_interior_points_of_losses_with_corners(loss, r, bias, form):
+    """Each pass is an iteration; the steps that smooth the loss take more passes to the same optimum."""
+    y, word = B if loss == "hinge" else Y, f"l1inf:{r:g}"
+    options = {"loss": loss, "penalty": word, "bias": bias, "C": 0.3, "tasks": TASKS}
+    options["sample_weight"] = np.arange(ROWS) % 5 / 2.0
+    found = sm.train((as_form(X, form), y), passes=60, tol=1e-8, **options)
+    assert found.converged and "interior points" in found.history[0]["solver"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(task_interior, "suits", lambda problem: False)
+        other = sm.train((as_form(X, form), y), **{**TIGHT, "tol": 1e-5}, **options)
+    assert other.converged and other.certificate.dual <= found.certificate.primal * (1 + 1e-9)
+    assert found.certificate.dual <= other.certificate.primal * (1 + 1e-9)
+    assert found.certificate.primal == pytest.approx(other.certificate.primal, rel=2e-5)
+
+
+def test_the_pieces_of_a_loss_and_what_interior_points_serve():
+    pieces = {word: task_interior.pieces_of(sm.losses.FAMILY.of(word).terms()) for word in WORDS}
+    assert pieces["absolute_error"] == [(-1.0, 1.0, 0.0)] and pieces["hinge"] == [(0.0, 1.0, 1.0)]
+    assert pieces["epsilon_insensitive:0.5"] == [(-1.0, 0.0, 0.5), (0.0, 1.0, -0.5)]
+    assert pieces["squared_error"] is pieces["huber:1"] is pieces["logistic"] is None
+
+
+def test_short_steps_are_followed_by_those_that_smooth_the_loss(monkeypatch):
+    options = {"loss": "absolute_error", "penalty": "l1inf", "C": 0.3, "tasks": TASKS, **TIGHT}
+    best = sm.train((X, Y), **options)
+    monkeypatch.setattr(task_interior, "factored", lambda scaled: np.full(scaled.shape, np.nan))
+    found = sm.train((X, Y), **options)
+    assert found.converged and found.passes > best.passes
+    assert found.certificate.primal == pytest.approx(best.certificate.primal, rel=3e-6)
 
 
 def stored(path, order=slice(None), form="dense"):
@@ -158,11 +202,12 @@ def test_a_column_of_a_table_has_the_tasks(tmp_path, capsys):
     assert len(capsys.readouterr().out.split()) == ROWS
 
 
-def test_a_stopped_training_goes_on_to_the_same_bits(tmp_path):
+@pytest.mark.parametrize("penalty", ["l1inf", "l21"])
+def test_a_stopped_training_goes_on_to_the_same_bits(tmp_path, penalty):
     data = str(stored(tmp_path / "a.h5"))
-    options = {"tasks": "school", "loss": "absolute_error", "penalty": "l1inf", "C": 0.3, "memory": "13M", **TIGHT}
+    options = {"tasks": "school", "loss": "absolute_error", "penalty": penalty, "C": 0.3, "memory": "13M", **TIGHT}
     whole = sm.train(data, **options)
-    calls = iter([None] * 40 + ["signal"] * 1000)
+    calls = iter([None] * 8 + ["signal"] * 1000)
     folder = str(tmp_path / "c")
     first = sm.train(data, checkpoint=folder, should_stop=lambda: next(calls), **options)
     assert first.reason == "signal"

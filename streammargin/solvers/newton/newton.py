@@ -25,7 +25,9 @@ from streammargin.penalties.base import Penalty
 from streammargin.penalties.lp import LpSquare
 from streammargin.solvers.base import Method, PassReport, Stage, matrix_work
 from streammargin.solvers.cache.rows import RowCache
+from streammargin.solvers.columns import task_interior
 from streammargin.solvers.columns.prox_newton import ProximalNewton, ProxNewton
+from streammargin.solvers.columns.task_interior import Interior, InteriorPoints
 from streammargin.solvers.coordinate.ascent import passes_left
 from streammargin.solvers.coordinate.coupled import Coupled, CoupledAscent
 from streammargin.solvers.coordinate.dual_ascent import Ascent, DualAscent
@@ -73,7 +75,8 @@ CALLED = (*DualAscent.requires, "slope", "distance", "curvature_bound")  # loss 
 # the last one is in float64 whatever the rows are, so that weights keep their certificates
 ASCENT, MOMENTUM = Plain(precise=False), Momentum(precise=False)
 NEAR, READS, STEPS, LAST = NearMargin(), Reads(), Steps(), Momentum(precise=True)
-PROXIMAL, ROWS, CONJUGATE, ON_SAMPLE = ProximalNewton(), Coupled(), Conjugate(), Sampled()
+PROXIMAL, ROWS, CONJUGATE = ProximalNewton(), Coupled(), Conjugate()
+ON_SAMPLE, INTERIOR = Sampled(), Interior()
 
 
 @state
@@ -151,6 +154,7 @@ class Newton(Method):
             "rows": Stage(ROWS, leave=leave_rows),
             "conjugate": Stage(CONJUGATE, enter_conjugate, leave=leave_conjugate),
             "sampled": Stage(ON_SAMPLE),
+            "interior": Stage(INTERIOR, leave=leave_interior),
             "proximal": Stage(PROXIMAL, enter_proximal),
         }
 
@@ -163,6 +167,8 @@ class Newton(Method):
             return "rows"
         if conjugate.suits(problem):
             return "conjugate"
+        if task_interior.suits(problem):
+            return "interior"
         if takes_proximal(problem):
             return "proximal"
         if problem.from_weights:  # they take the place of a sample, and of ascent
@@ -187,8 +193,12 @@ class Newton(Method):
             after = {"": 0, "steps": STEPS.memory(problem), "proximal": PROXIMAL.memory(problem)}
             before = ROWS.memory(problem) if first == "rows" else 0
             return CONJUGATE.memory(problem) + max(before, after[after_products(problem)])
-        if first in ("rows", "proximal"):
-            return PROXIMAL.memory(problem) + (ROWS.memory(problem) if first == "rows" else 0)
+        if first in ("rows", "proximal", "interior"):
+            rows, points = (
+                (first == "rows") and ROWS.memory(problem),
+                (first == "interior") and INTERIOR.memory(problem),
+            )
+            return PROXIMAL.memory(problem) + rows + points
         if not problem.resident:
             return max(NEAR.memory(problem) if first == "near" else 0, READS.memory(problem))
         later = max(STEPS.memory(problem), LAST.memory(problem))
@@ -209,6 +219,8 @@ class Newton(Method):
         return ON_SAMPLE.sum_bytes(problem) if self.first(problem) == "sampled" else super().sum_bytes(problem)
 
     def remark(self, problem: Problem) -> str:
+        if task_interior.suits(problem):
+            return "; loss and penalty have corners and the rows are in memory, so each pass is one of interior points"
         if problem.resident:
             return ""
         kept = "no number of a row is kept"
@@ -293,7 +305,16 @@ def leave_conjugate(
     return after_products(problem) if stuck or state.dear or many else ""
 
 
-def enter_proximal(problem: Problem, before: CoupledAscent | ConjugateState, watch: Watch) -> ProxNewton:
+def leave_interior(
+    problem: Problem, state: InteriorPoints, watch: Watch, report: PassReport, active: np.ndarray
+) -> str:
+    """Switch to steps that smooth the loss if rounding prevents longer ones."""
+    return "proximal" if (state.stuck[active] >= task_interior.STUCK).any() else ""
+
+
+def enter_proximal(
+    problem: Problem, before: CoupledAscent | ConjugateState | InteriorPoints, watch: Watch
+) -> ProxNewton:
     """The state of steps with a Hessian, from the weights of the last pass if they are near the optimum.
 
     Those of products are. Others are worse than 0: where rows are taken for sure that are not, the Hessian is too
@@ -301,7 +322,7 @@ def enter_proximal(problem: Problem, before: CoupledAscent | ConjugateState, wat
     """
     after = PROXIMAL.start(problem, before.labels)
     after.best, after.best_w = before.best, before.best_w.astype(np.float64, copy=False)
-    if isinstance(before, ConjugateState):
+    if isinstance(before, (ConjugateState, InteriorPoints)):
         PROXIMAL.begin_at(problem, after, after.best_w)
     elif watch.estimate <= NEAR_OPTIMUM:
         PROXIMAL.begin_at(problem, after, ROWS.weights(problem, before))

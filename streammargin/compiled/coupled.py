@@ -42,7 +42,8 @@ def coupled_steps(loss, curvature, softness, kept, twice, columns, size, slopes)
         value, share, slip = loss.coupled_step(margins, signs, off, middle, cap, L, a)
         primal += value
         slipped += slip
-        first[:] = a
+        for g in range(lines):
+            first[g] = a[g]
         if twice:
             value, share, slip = loss.coupled_step(margins, signs, off, first, cap, L, a)
         met = 0.0

@@ -127,7 +127,7 @@ class LevelHinge(RatingLoss):
         if self.levels is None:
             if len(ratings) != 2:
                 raise UsageError(
-                    f"`loss=hinge` tells two ratings apart, and there are {len(ratings)}: name their levels, as in "
+                    f"`loss=hinge` separates two ratings, and there are {len(ratings)}: name their levels, as in "
                     "`loss=hinge:levels=1,2,3,4,at=0,3,6,9`"
                 )
             return self.replace(levels=tuple(ratings[:1]))

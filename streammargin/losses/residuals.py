@@ -142,7 +142,7 @@ class Quantile(Largest):
 
     quantile: float = entry(
         0.5, Number("a number between 0 and 1", lambda value: 0.0 < value < 1.0),
-        "the share of numbers that are to lie below their scores",
+        "the share of targets that are to be below their scores",
     )  # fmt: skip
 
     def terms(self) -> ResidualTerms:

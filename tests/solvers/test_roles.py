@@ -37,7 +37,7 @@ class More(Example):
 
 
 class Small:
-    count, groups, rows, features, trials, dtype = 2, 2, 5, 3, 1, np.dtype(np.float32)
+    count, groups, rows, features, width, trials, dtype = 2, 2, 5, 3, 4, 1, np.dtype(np.float32)
 
 
 def fresh(dtype=np.float64):

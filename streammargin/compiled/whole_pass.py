@@ -105,11 +105,12 @@ def softmax_block(block, numbers, labels, loss, chunk, joint, active, w, scale, 
 
 @kernel
 def perceptron_block(
-    block, numbers, labels, chunk, active, w, average, scale, nearest, figures, averaged, wrong
+    block, numbers, labels, chunk, joint, active, w, average, scale, nearest, figures, averaged, wrong
 ):  # fmt: skip
     """Find the row with the smallest margin under w, and update the figures of w and of the average.
 
-    nearest  (K, d+1) the signed row a_i with the smallest a_i.w_k so far, which is figures[k, SMALLEST];
+    nearest  (K, d+1) the signed row a_i with the smallest a_i.w_k so far, which is figures[k, SMALLEST]; for a joint
+             margin the pseudo-row x (e_own - e_k)/sqrt2 with the smallest one of all classes, which all of them have
     average  (K, d+1) averaged weights, with figures `averaged`; (0, d+1) without averaging;
     scale    and `wrong` refer to the average where there is one, else to w; the rest as in `softmax_block`
     """
@@ -121,12 +122,24 @@ def perceptron_block(
     for start in range(0, block.rows(), chunk):
         size = min(chunk, block.rows() - start)
         before = figures[:, SMALLEST].copy()
-        chunk_look(block, numbers, labels, start, size, False, w, scale, scores, margins, figures, shown)
+        chunk_look(block, numbers, labels, start, size, joint, w, scale, scores, margins, figures, shown)
         for k in active:
             if figures[k, SMALLEST] < before[k]:
                 rows[k] = start + np.argmin(margins[k, :size])
         if average.shape[0] > 0:
-            chunk_look(block, numbers, labels, start, size, False, average, scale, scores, margins, averaged, wrong)
+            chunk_look(block, numbers, labels, start, size, joint, average, scale, scores, margins, averaged, wrong)
+    if joint:
+        worst = active[0]
+        for k in active[1:]:
+            least, known = figures[worst, SMALLEST], figures[k, SMALLEST]
+            if known < least or (known == least and 0 <= rows[k] < rows[worst]):
+                worst = k
+        if rows[worst] >= 0:
+            nearest[:] = 0.0
+            block.add(rows[worst], ROOT, nearest[labels.code(numbers.row(rows[worst]))])
+            block.add(rows[worst], -ROOT, nearest[worst])
+        figures[:, SMALLEST] = figures[worst, SMALLEST]
+        return
     for k in active:
         if rows[k] >= 0:
             nearest[k] = 0.0
@@ -141,5 +154,15 @@ def warm(sample: Sample) -> None:
             *sample.rows, loss, 2, False, ONE, weights(), np.ones(1), 40.0, weights(), figures.copy(), counts()
         )
     perceptron_block(
-        *sample.rows, 2, ONE, weights(), weights(), np.ones(1), weights(), figures.copy(), figures.copy(), counts()
+        *sample.rows,
+        2,
+        False,
+        ONE,
+        weights(),
+        weights(),
+        np.ones(1),
+        weights(),
+        figures.copy(),
+        figures.copy(),
+        counts(),
     )

@@ -39,7 +39,7 @@ WAYS += [(name, "numbers", {"loss": "interpolate"}) for name in ("sdca", "asdca"
 NUMERIC = [name for name in SOFT + ("sdca", "asdca") if make_solver(name).numeric]  # serve numbers at a finite C
 WAYS += [(name, "measured", {"C": 0.3, "loss": "huber:0.7"}) for name in NUMERIC]
 WAYS += [("pdprox", "measured", {"C": 0.3, "loss": "huber:0.7,top=20"})]
-WAYS += [(name, "classes", {"multiclass": "joint"}) for name in ("dual-momentum", "gd", "adaptive")]
+WAYS += [(name, "classes", {"multiclass": "joint"}) for name in ("dual-momentum", "gd", "adaptive", "batch-perceptron")]
 WAYS += [("ascent", "classes", {"multiclass": "joint", "loss": "logistic", "C": [0.1, 1.0]})]
 WAYS += [("ascent", "float32 classes", {"multiclass": "joint", "C": 0.3})]
 WAYS += [("newton", "wide classes", {"multiclass": "joint", "loss": "logistic", "C": [0.3, 1.0]})]
@@ -65,7 +65,8 @@ WAYS += [(word, "separable", {}) for word in ("homotopic:stochastic", "homotopic
 WAYS += [(f"homotopic:{word}", "separable", {}) for word in ("s0=3,units=paper", "stochastic,group=1,decay=log")]
 WAYS += [("normalized-gd:step=sqrt", "separable", {})]
 WAYS += [(word, "separable", {}) for word in ("batch-perceptron:average=no", "adaptive:step=proven", "pdprox:average")]
-PRINTED = ("diagonal:1,decay=linear,gamma=fixed", "inertial-diagonal:gamma=fixed,alpha=10,restarts=no")  # of the papers
+# as the papers print them
+PRINTED = ("diagonal:1,decay=linear,gamma=fixed", "inertial-diagonal:gamma=fixed,alpha=10,restarts=no,ahead=no")
 WAYS += [(word, kind, {}) for word in PRINTED for kind in ("separable", "classes")]
 WAYS += [("active-set", "separable", {"C": math.inf, "bias": "midway", "scale": "maxabs"})]
 WAYS += [

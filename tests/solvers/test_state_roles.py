@@ -30,7 +30,8 @@ OF_ALL = {entry.name for entry in entries(State)}
 # with fields that ask for another state
 FIELDS = (
     "mirror:average", "perceptron:average", "pegasos:average", "batch-perceptron:average=no", "homotopic:average=no",
-    "homotopic:stochastic", "diagonal:gamma=fixed", "inertial-diagonal:gamma=fixed",
+    "homotopic:stochastic", "diagonal:gamma=fixed", "inertial-diagonal:gamma=fixed", "inertial-diagonal:ahead=no",
+    "inertial-diagonal:gamma=fixed,ahead=no",
 )  # fmt: skip
 LINES = {
     "rows": "rows",

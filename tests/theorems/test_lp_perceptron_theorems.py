@@ -9,6 +9,7 @@ from functools import cache
 import numpy as np
 import pytest
 from reference.coordinate import strongly_accelerated
+from reference.diagonal import unsigned
 from reference.norms import curvature, length, mirror
 from reference.theorems import EXACT, SEEDS, accelerated, drawn, plain, problem
 from reference.words import loss_word, sized
@@ -177,3 +178,27 @@ def test_corollary_c2_of_smooth_losses_with_momentum(C):
             )  # fmt: skip
             shipped = np.maximum(shipped, (exact.dual - result.certificate["dual"]) / bound)
     assert twin <= 1 and shipped <= 1
+
+
+def test_eq_25_and_26_of_the_steps_without_a_mistake():
+    """Eq. (26), on the support S of w*: alpha*_S = (A_S A_S^T)^-1 1 and ||w*||^2 = 1^T (A_S A_S^T)^-1 1. Eq. (25):
+    after more than n R^2 ||w*||^2 steps the mean of the perceptron's w misses less than one row, in expectation.
+
+    Largest mean number of mistakes of `mirror:average` and `perceptron:average` after that many steps: 0.
+    """
+    missed = {"mirror": [], "perceptron": []}
+    for seed in SEEDS:
+        told, exact = problem(seed)
+        support = exact.alpha > 1e-6 * exact.alpha.max()
+        A = told.A[support]
+        ones = np.linalg.solve(A @ A.T, np.ones(len(A)))
+        np.testing.assert_allclose(ones, exact.alpha[support], rtol=1e-4)
+        assert exact.w @ exact.w == pytest.approx(ones.sum(), rel=1e-6)
+        n, R = len(told.A), np.linalg.norm(told.A, axis=1).max()
+        passes = int(np.ceil(R**2 * ones.sum())) + 1
+        X, y = unsigned(told.A)
+        for name, found in missed.items():
+            result = sm.train((X, y), solver=f"{name}:average", bias=0, tol=0.0, passes=passes, seed=seed)
+            found.append(np.sum(y * (X @ result.model.coef_[0]) <= 0.0))
+        assert n * passes > n * R**2 * ones.sum()
+    assert max(np.mean(found) for found in missed.values()) < 1.0

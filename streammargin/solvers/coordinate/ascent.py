@@ -62,6 +62,10 @@ class Ascent(Method):
         "auto is then momentum=no",
         kw_only=True,
     )  # fmt: skip
+    steps: str | None = entry(
+        None, Word(("equal",)), "equal: all rows have the step 1 / max L_i, with order=uniform; none: each its 1 / L_i",
+        kw_only=True,
+    )  # fmt: skip
     numeric = True
     several = True
     blocks_per_step: ClassVar[int] = DualAscent.blocks_per_step
@@ -85,6 +89,8 @@ class Ascent(Method):
         super().check(problem)
         if coupled(problem.loss):
             self._check_coupled(problem)
+        if self.steps and self.order != UNIFORM:
+            raise UsageError("equal steps are those of the paper: give order=uniform with steps=equal, or leave it out")
         if self.momentum == "yes" and self.order == IMPORTANCE:
             raise UsageError("momentum draws rows with equal probability: give order=uniform with it, or momentum=no")
         if problem.hard and self.undecided:
@@ -111,7 +117,8 @@ class Ascent(Method):
     def stages(self) -> dict[str, Stage]:
         plain, accelerated = Plain(precise=False), Momentum(precise=False)
         if self.order != PERMUTATION:
-            plain, accelerated = DrawnPlain(False, self.order), DrawnMomentum(False, self.order)
+            equal = self.steps is not None
+            plain, accelerated = DrawnPlain(False, self.order, equal), DrawnMomentum(False, self.order, equal)
         return {
             "plain": Stage(plain, leave=leave if self.undecided else stay),
             "momentum": Stage(accelerated, enter=lambda problem, before, watch: accelerated.follow(problem, before)),
@@ -122,6 +129,9 @@ class Ascent(Method):
         if coupled(problem.loss):
             return "coupled"
         return "momentum" if self.momentum == "yes" else "plain"
+
+    def prologue_passes(self, problem: Problem) -> int:
+        return 1 if self.steps else 0
 
     def memory(self, problem: Problem) -> int:
         stages, first = self.stages(), self.first(problem)

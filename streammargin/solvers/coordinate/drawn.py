@@ -11,24 +11,46 @@ import numpy as np
 
 from streammargin.compiled.curvature import curvatures
 from streammargin.compiled.order import uniforms
-from streammargin.kinds import Word
+from streammargin.kinds import Word, YesNo
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import RowLabels
 from streammargin.solvers.coordinate.dual_ascent import A, DualAscent
 from streammargin.solvers.coordinate.momentum import Momentum, MomentumAscent
 from streammargin.solvers.coordinate.plain import Plain, PlainAscent
 from streammargin.solvers.problem import Problem
+from streammargin.solvers.visits import Visit
 from streammargin.words import entry
 
 UNIFORM, IMPORTANCE = "uniform", "importance"
 
 
 class Drawn(DualAscent[A]):
-    """Rows are drawn uniformly, or in proportion to L_i (the remark after eq. (5))."""
+    """Rows are drawn uniformly, or in proportion to L_i (the remark after eq. (5)).
+
+    equal: all rows have the step 1 / max L_i, as in eq. (7) and Corollary C.1. By Lemma 2 such steps of interpolation
+    are those of stochastic mirror descent on least squares. A read finds the largest L_i before the first pass.
+    """
 
     draws: str = entry(UNIFORM, Word((UNIFORM, IMPORTANCE)), "the probability of a row")
+    equal: bool = entry(False, YesNo(), "one step length for all rows")
     blocks_per_step = 1
     longest = 0
+
+    def prologue_visit(self, problem: Problem, state: A, index: int) -> Visit:
+        return Visit("prologue", self.measure, leaves=False)
+
+    def measure(self, problem: Problem, state: A, block: Block, first: int) -> None:
+        """The curvatures of these rows."""
+        rows = slice(first, first + block.rows())
+        curvatures(block, problem.norm, np.flatnonzero(state.labels.present(rows)), state.curvature[rows])
+        state.norms.visited += block.rows()
+
+    def begin_pass(self, problem: Problem, state: A, active: np.ndarray) -> None:
+        super().begin_pass(problem, state, active)
+        if self.equal and state.number == 1:
+            self.check_scale(problem, state)
+            self.mean_norm(problem, state)  # before all curvatures are alike
+            state.curvature[state.curvature > 0.0] = state.curvature.max()
 
     def start(self, problem: Problem, labels: RowLabels) -> A:
         state = super().start(problem, labels)

@@ -33,10 +33,10 @@ def hull_bound(
 
     By duality the norm of every point of the rows' convex hull bounds the margin. The stored point moves to the best
     point of the segment to the new one, as in von Neumann's algorithm, for points that the method computes anyway. For
-    inseparable rows 0 is in the hull, and the stored point approaches it faster than the new ones. vector (d+1,);
-    largest: the largest row norm, in the point's units.
+    inseparable rows 0 is in the hull, and the stored point approaches it faster than the new ones. vector (d+1,),
+    or the lines of group k one after the other; largest: the largest row norm, in the point's units.
     """
-    kept, count = hull.point[k], hull.count
+    kept, count = problem.view(hull.point, k).reshape(-1), hull.count
     part = 1.0
     if count[k] > 0.0:
         along, square = space.towards(kept, share, vector)

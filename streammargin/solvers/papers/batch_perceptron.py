@@ -56,12 +56,14 @@ class BatchPerceptron(GradientPass[BatchPerceptronState]):
         w <- w + y_i x_i / (R sqrt(t)), and divided by its length where that is above 1.
     The smallest margin is a lower bound. The mean of the rows that steps added is a point of the hull of all rows.
     So is every point between two of these means: the shortest one bounds the margin from above.
-    average reports the mean of all w, of which the guarantee speaks.
+    average reports the mean of all w, of which the guarantee speaks. One margin of all classes (multiclass=joint) has
+    the rows x (e_own - e_k) / sqrt 2, for each other class k, and one vector of all weights.
 
     Source: Cotter, Shalev-Shwartz and Srebro 2012.
     """
 
     name = "batch-perceptron"
+    joint = True
     average: bool = entry(True, YesNo(), "report the mean of all iterates in place of the last one")
     state_class: ClassVar[type[BatchPerceptronState]] = BatchPerceptronState
 
@@ -82,22 +84,22 @@ class BatchPerceptron(GradientPass[BatchPerceptronState]):
     ) -> None:
         sums = state.sums
         kernel.perceptron_block(
-            block, numbered_from(first), labels_of(problem, state), chunk, active, state.w, state.average, state.scale,
-            sums.pull, sums.figures, sums.averaged, sums.wrong,
+            block, numbered_from(first), labels_of(problem, state), chunk, problem.joint, problem.lines_of(active),
+            state.w, state.average, problem.by_line(state.scale), sums.pull, sums.figures, sums.averaged, sums.wrong,
         )  # fmt: skip
 
     def advance(self, problem: Problem, state: BatchPerceptronState, active: np.ndarray, t: int) -> np.ndarray:
         R, space = self.largest_norm(state), self.space
-        upper = np.full(problem.count, math.inf)
+        upper = np.full(problem.groups, math.inf)
         for k in active:
-            row, rows, w = state.sums.pull[k], state.rows[k], state.w[k]
+            row, rows, w = (problem.view(each, k).reshape(-1) for each in (state.sums.pull, state.rows, state.w))
             size = space.mix(1.0, rows, 1.0 / R, row) / (t + 1.0)
             upper[k] = size * R
             length = space.mix(1.0, w, 1.0 / (R * math.sqrt(t + 1.0)), row)
             if length > 1.0:
                 w /= length
             if len(state.average):
-                space.mix(t / (t + 1.0), state.average[k], 1.0 / (t + 1.0), w)
+                space.mix(t / (t + 1.0), problem.view(state.average, k).reshape(-1), 1.0 / (t + 1.0), w)
             for share, vector in ((1.0 / R, row), (1.0 / (t + 1.0), rows)):
                 upper[k] = min(upper[k], hull_bound(problem, state.hull, k, share, vector, 1.0, space) * R)
-        return upper
+        return problem.margin.reported(upper)

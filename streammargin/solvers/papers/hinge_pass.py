@@ -46,13 +46,17 @@ class HingePass(WholePass[H]):
         return 2 * 8 * problem.count * problem.width  # copies of the current and the best weights
 
     def end_pass(self, problem: Problem, state: H, active: np.ndarray) -> PassReport:
-        figures = state.sums.figures
-        mistakes = figures[:, MISTAKES].astype(np.int64)
-        shown = state.w.copy()
+        smallest, mistakes, wrong = self.shown_figures(state)
+        shown = self.weights(problem, state)
         upper = np.full(problem.count, math.inf)
         if self.complete(problem, state):
             upper = self.move(problem, state, active)
-        return self.report(problem, state, shown, figures[:, SMALLEST], upper, mistakes, state.sums.wrong.copy())
+        return self.report(problem, state, shown, smallest, upper, mistakes, wrong.copy())
+
+    def shown_figures(self, state: H) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(smallest margins (K,), mistakes (K,), wrong (1,)) of `weights` in this pass."""
+        figures = state.sums.figures
+        return figures[:, SMALLEST], figures[:, MISTAKES].astype(np.int64), state.sums.wrong
 
     @abstractmethod
     def move(self, problem: Problem, state: H, active: np.ndarray) -> np.ndarray:

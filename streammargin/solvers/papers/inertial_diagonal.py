@@ -7,10 +7,26 @@ from typing import ClassVar
 
 import numpy as np
 
+from streammargin.compiled.margins import margins_block
 from streammargin.kinds import Number, YesNo
+from streammargin.rows.blocks import Block
+from streammargin.rows.labels import numbered_from
+from streammargin.solvers.base import multiplications
 from streammargin.solvers.papers.diagonal import Diagonal, DiagonalState, FixedState
-from streammargin.solvers.roles import K, N, Rows, f8, of, state
+from streammargin.solvers.papers.hinge_pass import HingeSums
+from streammargin.solvers.problem import Problem
+from streammargin.solvers.roles import ALL, K, N, Rows, Sum, f8, i8, of, state
+from streammargin.solvers.state import labels_of
 from streammargin.words import entry
+
+
+@state
+class BehindSums(HingeSums):
+    """smallest, missed, confused: the smallest margins, mistakes and wrong rows of w of eq. (4.7)."""
+
+    smallest: Sum[f8] = of(K, fill=math.inf, smallest=ALL)
+    missed: Sum[i8] = of(K)
+    confused: Sum[i8] = of(1)
 
 
 @state
@@ -27,6 +43,20 @@ class FixedInertialState(FixedState):
     previous: Rows[f8] = of(K, N)
 
 
+@state
+class BehindState(InertialState):
+    """With the figures of w of eq. (4.7)."""
+
+    sums: BehindSums
+
+
+@state
+class FixedBehindState(FixedInertialState):
+    """With these figures, and a power iteration."""
+
+    sums: BehindSums
+
+
 class InertialDiagonal(Diagonal):
     """As diagonal, with inertia, which takes fewer reads; C = inf, l2; stops by the margin gap.
 
@@ -34,9 +64,9 @@ class InertialDiagonal(Diagonal):
         z_i <- beta_i + t/(t + alpha) (beta_i - old beta_i);
         beta_i <- clip(z_i + gamma (1 - y_i x_i.v), 0, 1 / lambda_t),   v = sum_i z_i y_i x_i;
         w <- sum_i beta_i y_i x_i.
-    What is certified and saved is the next v, the point with inertia of eq. (4.4), and not w of eq. (4.7): a read has
-    the margins of v alone. The count t starts again if the inertia leads uphill; all else is as for diagonal.
-    The paper's method is gamma=fixed, restarts=no.
+    Certified and saved is the next v, the point with inertia of eq. (4.4), whose margins a read has. With ahead=no it
+    is w of eq. (4.7), and each row is multiplied once more. The count t starts again if the inertia leads uphill;
+    all else is as for diagonal. The paper's method is gamma=fixed, restarts=no, ahead=no.
 
     Source: diagonal descent paper, Algorithm 2, eq. (4.4)-(4.7).
     """
@@ -47,8 +77,43 @@ class InertialDiagonal(Diagonal):
         "the inertia of iteration t is t/(t + alpha)", kw_only=True,
     )  # fmt: skip
     restarts: bool = entry(True, YesNo(), "t starts again if the inertia leads uphill", kw_only=True)
+    ahead: bool = entry(
+        True, YesNo(), "the answer is the point with inertia, eq. (4.4); no: w of eq. (4.7), by a second product with "
+        "each row", kw_only=True,
+    )  # fmt: skip
     state_class: ClassVar[type[InertialState]] = InertialState
     fixed_class: ClassVar[type[FixedInertialState]] = FixedInertialState
+
+    def kind_of_state(self) -> type[DiagonalState]:
+        if self.ahead:
+            return super().kind_of_state()
+        return FixedBehindState if self.fixed else BehindState
+
+    def weights(self, problem: Problem, state: DiagonalState) -> np.ndarray:
+        return super().weights(problem, state) if self.ahead else state.theta / self.largest_norm(state)
+
+    def keep(self, problem: Problem, state: DiagonalState, group: int) -> None:
+        super().keep(problem, state, group)
+        state.theta[group] = state.best_w[group] * self.largest_norm(state)
+
+    def shown_figures(self, state: DiagonalState) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        sums = state.sums
+        return (
+            (sums.smallest, sums.missed, sums.confused)
+            if isinstance(sums, BehindSums)
+            else super().shown_figures(state)
+        )
+
+    def run_block(self, problem: Problem, state: DiagonalState, active: np.ndarray, block: Block, first: int) -> None:
+        super().run_block(problem, state, active, block, first)
+        sums, lines = state.sums, 2 * problem.count
+        if isinstance(sums, BehindSums):
+            state.multiplications += multiplications([(first, block)], problem.count) / 2
+            heaps = np.zeros((lines, 0)), np.zeros((lines, 0), np.int64), np.zeros(lines, np.int64)
+            margins_block(
+                block, numbered_from(first), labels_of(problem, state), False, self.weights(problem, state),
+                sums.smallest, sums.missed, sums.confused, *heaps,
+            )  # fmt: skip
 
     def momentum(self, state: DiagonalState) -> np.ndarray:
         t = state.steps

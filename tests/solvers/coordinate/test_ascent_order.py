@@ -161,3 +161,41 @@ def test_rows_too_large_for_the_penalty_are_named():
     for word in METHODS:
         with pytest.raises(sm.DataError, match="row 7"):
             sm.train((X, y), solver=word, penalty="lp:1.5", C=np.inf)
+
+
+@pytest.mark.parametrize("plan", ["memory", "blocks"])
+@pytest.mark.parametrize("norm", [2, 1.5])
+def test_equal_steps_are_mirror_descent_on_least_squares(norm, plan):
+    """Lemma 2 of the lp-norm perceptron paper: theta += (y_i - x_i.w) x_i / max L is the gradient of each f_i."""
+    rng = np.random.default_rng(0)
+    X, targets, bounds = rng.standard_normal((12, 30)), rng.standard_normal(12), (0, 5, 12)
+    q = norm / (norm - 1.0)
+    L = np.array([curvature(x, q) for x in X])
+    theta = np.zeros(30)
+    of = bounds if plan == "blocks" else (0, 12)
+    for number in range(1, PASSES + 1):
+        for i in drawn_rows(L, np.ones(12, bool), of, 5, number, False):
+            theta += (targets[i] - X[i] @ mirror(theta, q)) / L.max() * X[i]
+    data = (X, targets) if plan == "memory" else CountingSource(X, targets, bounds)
+    options = {"loss": "interpolate", "penalty": f"lp:{norm}", "bias": 0, "seed": 5, "tol": 1e-3}
+    word = "ascent:order=uniform,steps=equal"
+    result = sm.train(data, solver=word, passes=PASSES, **options)
+    w, shift = result.model.coef_[0], result.model.intercept_[0]
+    assert shift == 0.0
+    np.testing.assert_allclose(w, mirror(theta, q), rtol=1e-9, atol=1e-12)
+    done, best = (sm.train(data, solver=one, passes=20_000, **options) for one in (word, "sdca"))
+    assert done.converged and np.abs(X @ done.model.coef_[0] - targets).max() <= 1e-3 * np.abs(targets).max()
+    np.testing.assert_allclose(done.model.coef_, best.model.coef_, atol=2e-2)
+
+
+def test_equal_steps_of_a_smooth_loss_reach_the_optimum():
+    """Corollary C.1 has them; rows of zeros stay as they are."""
+    X, y = noisy()
+    X[3] = 0.0
+    result = sm.train(
+        (X, y), solver="ascent:order=uniform,steps=equal", loss="squared_hinge", C=0.5, tol=1e-6, passes=5000
+    )
+    best = sm.train((X, y), solver="newton", loss="squared_hinge", C=0.5, tol=1e-8).certificate.primal
+    assert result.converged and result.certificate.primal == pytest.approx(best, rel=1e-6)
+    with pytest.raises(sm.errors.UsageError, match="give order=uniform with steps=equal"):
+        sm.train((X, y), solver="ascent:steps=equal", C=1.0)

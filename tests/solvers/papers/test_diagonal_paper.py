@@ -2,12 +2,14 @@
 
 import numpy as np
 import pytest
-from reference.datasets import separable
+from reference.datasets import as_form, separable
 from reference.diagonal import descend, toy, unsigned
 from reference.drive import hard_problem, one_pass, started, visit_all
 from reference.optimum import solve
+from reference.sources import CountingSource
 from reference.training import binary
 
+import streammargin as sm
 from streammargin.rows.blocks import DenseBlock
 from streammargin.solvers.papers.diagonal import Diagonal
 from streammargin.solvers.registry import make_solver
@@ -51,6 +53,29 @@ def test_iterates_are_those_of_the_paper(word, alpha, lambda0, decay, inverse):
         np.testing.assert_allclose(w, A.T @ expected, rtol=1e-9, atol=1e-12)
         walls += bool(np.any(expected == inverse(t)))
     assert walls > 0, "the box must have mattered"
+
+
+@pytest.mark.parametrize("form", ["dense", "csr"])
+@pytest.mark.parametrize("kernel", [None, "linear"])
+def test_the_answer_is_w_of_eq_4_7_if_that_is_asked_for(form, kernel):
+    """The best w_t so far is certified, not a point with inertia; by blocks, and in the space of a kernel too."""
+    X, y = separable(40, 6)
+    A, fields = X * y[:, None], "lambda0=400,decay=linear,gamma=fixed,alpha=10,restarts=no"
+    *_, (_, last) = passes = list(run(f"inertial-diagonal:{fields}", A, 30))[1:]
+    best = max((A @ w).min() / np.linalg.norm(w) for _, w in passes)
+    given = (as_form(X, form), y) if kernel else CountingSource(as_form(X, form), y, (0, 15, 40))
+    result = sm.train(
+        given, solver=f"inertial-diagonal:{fields},ahead=no", tol=0.0, passes=31, kernel=kernel,
+        bias=None if kernel else 0,
+    )  # fmt: skip
+    answer = result.model.answer
+    w = answer.coef[0] @ X[answer.numbers] if kernel else result.model.coef_[0]
+    assert (A @ w).min() / np.linalg.norm(w) == pytest.approx(result.certificate.margin_lower, rel=1e-9)
+    assert result.certificate.margin_lower == pytest.approx(
+        best, rel=0.05 if kernel else 1e-9
+    )  # another start of gamma
+    if kernel is None and best == (A @ last).min() / np.linalg.norm(last):
+        np.testing.assert_allclose(w, last, rtol=1e-9)
 
 
 def test_a_step_that_is_proven_too_long_shortens_the_ones_after_it():

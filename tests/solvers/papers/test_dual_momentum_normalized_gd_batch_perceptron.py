@@ -122,6 +122,23 @@ def test_iterates_of_the_batch_perceptron(average):
         assert w[0, :-1] == pytest.approx(direction(expected), abs=1e-12), t
 
 
+@pytest.mark.parametrize("average", [True, False])
+@pytest.mark.parametrize("form", ["dense", "csr"])
+def test_iterates_of_the_batch_perceptron_of_all_classes(average, form):
+    X, codes = several()
+    A = pseudo_rows(X, codes, CLASSES)
+    problem = make_problem(X, codes, loss="hinge", classes=CLASSES, joint=True)
+    twins, (largest, _) = list(perceptron_iterates(A, 60)), exact_margin(A)
+    parts = [(a, ArraySource(as_form(X[a:b], form)).whole()) for a, b in ((0, 20), (20, 45))]
+    for t, _, w, report in passes(sm.solvers.BatchPerceptron(average), problem, codes, parts, 60):
+        expected = direction(np.mean(twins[:t], axis=0) if average else twins[t - 1])
+        assert w[:, :-1].ravel() == pytest.approx(expected, abs=1e-10), t
+        [figures] = report.certificate
+        assert figures.margin_upper >= np.sqrt(2) * largest * (1 - 1e-9)
+        assert report.wrong[0] == np.sum(np.argmax(X @ w[:, :-1].T, axis=1) != codes)
+    assert figures.margin_lower > 0.6 * np.sqrt(2) * largest and figures.margin_upper < 1.5 * np.sqrt(2) * largest
+
+
 @pytest.mark.parametrize("method, options", ALL)
 @pytest.mark.parametrize("data", ["separable", "noisy"])
 def test_bounds_contain_the_largest_margin_and_are_of_a_point_of_the_simplex(method, options, data):

@@ -57,8 +57,10 @@ def test_each_pass_has_the_figures_of_the_linear_form(method, form):
         assert w == pytest.approx(of_weights.model.coef_, rel=1e-9, abs=1e-12)
 
 
-@pytest.mark.parametrize("loss", ["exponential", "logistic"])
-@pytest.mark.parametrize("method", ["dual-momentum", "gd"])
+@pytest.mark.parametrize("method, loss", [
+    *((method, loss) for method in ("dual-momentum", "gd") for loss in ("exponential", "logistic")),
+    ("batch-perceptron", "hinge"),
+])  # fmt: skip
 def test_a_joint_margin_is_that_of_rows_with_these_products(method, loss):
     options = {"solver": method, "loss": loss, "multiclass": "joint", "passes": 40}
     linear, _ = curve((roots(K), Y3), bias=0, **options)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from conftest import slow
-from reference.datasets import as_form, noisy, separable
+from reference.datasets import as_form, separable
 from reference.training import NO_SEPARATOR
 
 import streammargin as sm
@@ -151,9 +151,3 @@ def test_rows_of_very_different_lengths():
 def test_options_that_do_not_fit(solver, options, message):
     with pytest.raises(UsageError, match=message):
         sm.train(separable(), solver=solver, **options)
-
-
-def test_the_batch_perceptron_knows_no_joint_margin():
-    X, _ = noisy()
-    with pytest.raises(UsageError, match="dual-momentum"):
-        sm.train((X, np.arange(60) % 3), solver="batch-perceptron", multiclass="joint")

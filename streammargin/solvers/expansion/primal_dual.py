@@ -1,7 +1,7 @@
 """Pdprox in the space of a kernel (Pdprox paper, Algorithm 1 with the step (18) for R(g) = ||g||^2 / 2).
 
-g = sum_i b_i K(x_i, .) is kept by its coefficients b, which stay feasible duals: a step makes them a mean of those
-before and of the signed duals. So the same coefficients have a primal and a dual objective, as those of smo have.
+g = sum_i b_i K(x_i, .) is kept by its coefficients b. A step makes them a mean of those before and of the signed
+duals, so they stay feasible duals. So the same coefficients have a primal and a dual objective, as those of smo have.
 """
 
 from __future__ import annotations

@@ -7,14 +7,14 @@ import re
 from typing import Any
 
 GROUPED = ("group", "sparse_group", "exclusive")
-APART = ("top", "low", "high", "radius")  # fields that say which rows, or which weights, count
+APART = ("top", "low", "high", "radius", "power")  # fields of which formulas know nothing
 
 
 def spelled(word: str) -> tuple[str, Any, dict[str, float]]:
     """(name, last number that a formula takes, all fields by name) of a saved word."""
     name, _, rest = word.partition(":")
     if name in GROUPED:  # the name of a file comes first, which may look like fields
-        rest = rest.rpartition(",")[2] if name != "exclusive" else ""
+        rest = re.split(r",(?=l1_ratio=[^,]*(?:,power=[^,]*)?$)", rest)[-1] if name != "exclusive" else ""
     found = {key: float(text) for key, text in re.findall(r",(?:(\w+)=)?(-?inf|[\d.e+-]+)(?=,|$)", f",{rest}")}
     return name, ([None] + [found[key] for key in found if key not in APART])[-1], found
 

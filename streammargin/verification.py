@@ -101,10 +101,10 @@ class Saved:
         if self.kind == "penalised":
             groups, w = [*groups, np.array([width])], np.column_stack([w, self.constant / self.value])
         if penalty in OF_LINES and "groups" not in arrays:
-            self.penalties = np.append(OF_LINES[penalty](w, r), np.zeros(len(w) - 1))  # one for all lines
+            found = np.append(OF_LINES[penalty](w, r), np.zeros(len(w) - 1))  # one for all lines
         else:
-            self.penalties = np.array([PENALTIES[penalty](line, r, h["p"], groups) for line in w])
-        self.penalties[(beyond > 0.0).any(axis=1)] = math.inf
+            found = np.array([PENALTIES[penalty](line, r, h["p"], groups) for line in w])
+        self.penalties = np.where((beyond > 0.0).any(axis=1), math.inf, found ** (p := domain.get("power", 1.0)) / p)
         if self.machine is not None:
             self.penalties = self.machine.penalties
         self.lengths = np.array([norm(w.ravel() if problem["joint"] else line, h["p"]) for line in w])

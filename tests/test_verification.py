@@ -313,7 +313,7 @@ def test_its_formulas_are_those_of_the_product():
     groups = [np.flatnonzero(of == g) for g in range(3)]
     for name, formula in PENALTY_FORMULAS.items():
         for r in (0.25, 1.0):
-            given = {"p": 1.3, "l1_ratio": r, "groups": of, "low": None, "high": None, "radius": None}
+            given = {"p": 1.3, "l1_ratio": r, "groups": of, "low": None, "high": None, "radius": None, "power": None}
             word = PENALTIES[name](**{line.name: given[line.name] for line in PENALTIES[name].entries()})
             penalty, p = of_columns(word, 6), 1.3 if name == "lp" else 2.0
             if "l1_ratio" in word.get_params():

@@ -18,6 +18,7 @@ from streammargin.penalties.base import RATIO, Columns, Norm, Penalty, PenaltyWo
 from streammargin.penalties.mirror_maps import Grouped as KernelGroups
 from streammargin.penalties.mirror_maps import lp_norm
 from streammargin.penalties.outputs import ExclusiveColumns
+from streammargin.penalties.powers import POWER, powered
 from streammargin.words import entry, needed
 
 GROUPS = Column("FILE", any_file=True)
@@ -190,9 +191,13 @@ class Group(PenaltyWord):
 
     groups: Any = needed(GROUPS, GROUPS_HELP)
     l1_ratio: float = entry(1.0, RATIO, "r, the share of the norms; the rest is 1/2 ||w||^2, which ascent needs")
+    power: float | None = POWER
 
     def of_columns(self, columns: Columns) -> Penalty:
         groups = Groups(columns.groups(self.groups))
+        if self.power is not None:
+            found: Penalty = powered(GroupLasso(groups), self.power, self.l1_ratio)
+            return found
         return GroupLasso(groups) if self.l1_ratio == 1.0 else GroupNet(groups, self.l1_ratio)
 
 

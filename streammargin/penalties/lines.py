@@ -11,6 +11,7 @@ from streammargin.errors import UsageError
 from streammargin.penalties.base import Gauged, Norm, Penalty, Pieces, Square
 from streammargin.penalties.domains import Domain
 from streammargin.penalties.mirror_maps import lp_norm
+from streammargin.penalties.powers import Power, PowerOfNorm
 
 
 class EachLine(Penalty):
@@ -27,6 +28,8 @@ class EachLine(Penalty):
             return NormOfLines(each)
         if isinstance(each, Square):
             return SquareOfLines(each)
+        if isinstance(each, PowerOfNorm):
+            return PowerOfLines(each)
         raise UsageError(
             f"the penalty {each} cannot be summed up over several outputs; a penalty of your own can be if it derives "
             "from Norm or Square of streammargin.penalties.base"
@@ -111,6 +114,19 @@ class SquareOfLines(GaugedLines, Square):
 
     def gauge(self, theta: np.ndarray) -> float:
         return lp_norm(np.array(list(self.gauges(theta))), 2.0)
+
+
+class PowerOfLines(GaugedLines, Power):
+    """The sum of a power of a norm over the lines: the powers of the gauges add up."""
+
+    each: PowerOfNorm
+
+    @property
+    def q(self) -> float:
+        return self.each.q
+
+    def gauge(self, theta: np.ndarray) -> float:
+        return lp_norm(np.array(list(self.gauges(theta))), self.q)
 
 
 class DomainOfLines(EachLine, Domain):

@@ -10,6 +10,7 @@ import numpy as np
 from streammargin.penalties.base import Columns, Norm, Penalty, Pieces, shrink, single
 from streammargin.penalties.domains import Bounded
 from streammargin.penalties.mirror_maps import lp_norm
+from streammargin.penalties.powers import POWER, powered
 
 
 class L1(Bounded, Norm):
@@ -43,6 +44,11 @@ class L2Norm(Norm):
     """||w||_2, not squared: all weights become 0 at a small C."""
 
     name = "l2norm"
+    power: float | None = POWER
+
+    def of_columns(self, columns: Columns) -> Penalty:
+        found: Penalty = self if self.power is None else powered(L2Norm(), self.power)
+        return found
 
     def value(self, w: np.ndarray) -> float:
         return lp_norm(w, 2.0)
@@ -59,6 +65,11 @@ class Linf(Norm):
     """max |w_j|: many weights take the same size."""
 
     name = "linf"
+    power: float | None = POWER
+
+    def of_columns(self, columns: Columns) -> Penalty:
+        found: Penalty = self if self.power is None else powered(Linf(), self.power)
+        return found
 
     def value(self, w: np.ndarray) -> float:
         return float(np.abs(w).max(initial=0.0))

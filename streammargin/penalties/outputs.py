@@ -15,7 +15,8 @@ from streammargin.penalties.elastic import ElasticNet
 from streammargin.penalties.lines import EachLine
 from streammargin.penalties.lp import L2
 from streammargin.penalties.mirror_maps import lp_norm
-from streammargin.penalties.norms import L2Norm
+from streammargin.penalties.norms import L1, L2Norm
+from streammargin.penalties.powers import POWER, powered
 from streammargin.penalties.singular import EPS, nuclear_bound, spectral_bound, thresholded
 from streammargin.words import entry
 
@@ -194,10 +195,16 @@ class Joining(PenaltyWord):
     """A word of a norm that joins outputs."""
 
     l1_ratio: float = entry(1.0, RATIO, RATIO_HELP)
+    power: float | None = POWER
 
     @property
     def of_lines(self) -> bool:
         return True
+
+    def made(self, norm: Norm) -> Penalty:
+        """The penalty with this norm."""
+        found: Penalty = net(norm, self.l1_ratio) if self.power is None else powered(norm, self.power, self.l1_ratio)
+        return found
 
 
 class L21(Joining):
@@ -207,9 +214,9 @@ class L21(Joining):
     """
 
     def of_columns(self, columns: Columns) -> Penalty:
-        if columns.lines == 1:
+        if columns.lines == 1 and self.power is None:
             return ElasticNet(self.l1_ratio).of_columns(columns)
-        return net(ColumnLengths(), self.l1_ratio)
+        return self.made(L1() if columns.lines == 1 else ColumnLengths())
 
 
 class L1inf(Joining):
@@ -219,9 +226,9 @@ class L1inf(Joining):
     """
 
     def of_columns(self, columns: Columns) -> Penalty:
-        if columns.lines == 1:
+        if columns.lines == 1 and self.power is None:
             return ElasticNet(self.l1_ratio).of_columns(columns)
-        return net(ColumnSizes(), self.l1_ratio)
+        return self.made(L1() if columns.lines == 1 else ColumnSizes())
 
 
 class Trace(Joining):
@@ -231,7 +238,7 @@ class Trace(Joining):
     """
 
     def of_columns(self, columns: Columns) -> Penalty:
-        return net(L2Norm() if columns.lines == 1 else SingularValues(), self.l1_ratio)
+        return self.made(L2Norm() if columns.lines == 1 else SingularValues())
 
 
 PENALTIES = (L21, L1inf, Trace)

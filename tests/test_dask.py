@@ -183,7 +183,8 @@ def test_a_file_that_changes_meanwhile_is_an_error(client, files, tmp_path):
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"solver": "ascent"}, "ascent needs all rows in one place; use solver="),
+        ({"solver": "sdca"}, "sdca needs all rows in one place; use solver="),
+        ({"solver": "ascent", "penalty": "lp:1.5"}, "ascent needs all rows in one place, but for losses of one output"),
         ({"solver": "perceptron", "C": np.inf}, "perceptron needs all rows in one place"),
         ({"kernel": "rbf"}, "smo needs all rows in one place; train on one machine"),
         ({"map": "rff:20"}, "a map is learned from rows in one place; train on one machine"),
@@ -196,10 +197,10 @@ def test_what_workers_do_not_serve_is_refused(client, files, options, message):
         sm.dask.train(client, files, **{**NEEDED, **options})
 
 
-def test_rows_of_text_are_refused(client, tmp_path):
+def test_hessians_of_text_are_refused(client, tmp_path):
     X = sp.random_array((300, 5000), density=0.01, format="csr", rng=np.random.default_rng(1), dtype=np.float32)
     path = write_h5(tmp_path / "text.h5", sp.csr_matrix(X), np.arange(300) % 2)
-    with pytest.raises(sm.UsageError, match="5001 x 5001 numbers, and 4000 is the most; rows of so many columns"):
+    with pytest.raises(sm.UsageError, match='5001 x 5001 numbers, and 4000 is the most; use solver="ascent"'):
         sm.dask.train(client, path, solver="newton", **NEEDED)
 
 

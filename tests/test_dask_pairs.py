@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from conftest import write_h5
 
 import streammargin as sm
@@ -117,4 +118,57 @@ def test_numbers_of_rows_outlive_a_worker_and_a_checkpoint(client, mortals, file
         )
     killed = killing(monkeypatch, mortals, 4)
     assert bits(sm.dask.train(mortals, files[name], **NEEDED | options)) == bits(whole)
+    assert killed
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
+    """Shards of sparse rows of more columns than a Hessian serves, of three classes."""
+    random, folder = np.random.default_rng(3), tmp_path_factory.mktemp("text")
+    X = sp.random_array((900, 5000), density=0.004, format="csr", rng=random, dtype=np.float32)
+    scores = X @ random.standard_normal((5000, 3)) + 0.05 * random.standard_normal((900, 3))
+    return [
+        write_h5(folder / f"{first}.h5", sp.csr_matrix(X[first:stop]), scores[first:stop].argmax(axis=1))
+        for first, stop in ((0, 100), (100, 600), (600, 900))
+    ]
+
+
+TEXT = [
+    {},
+    {"loss": "squared_hinge", "scale": "maxabs"},
+    {"loss": "logistic", "multiclass": "ovr", "C": [1.0, 30.0], "class_weight": "balanced"},
+]
+
+
+@pytest.mark.parametrize("options", TEXT, ids=map(str, TEXT))
+def test_rows_of_many_columns_are_worked_on_at_home_and_in_one_place(client, text, options, tmp_path):
+    options = {**NEEDED, "tol": 1e-3, "C": 10.0, **options}
+    if isinstance(options["C"], list):
+        options["valid"] = text[1]
+    found, alone = sm.dask.train(client, text, **options), sm.train(text, **options)
+    assert found.converged and alone.converged and found.passes < 12
+    if found.history[-1]["C"] == alone.history[-1]["C"]:
+        bounds = [(each.certificate.dual, each.certificate.primal) for each in (found, alone)]
+        assert max(dual for dual, _ in bounds) <= min(primal for _, primal in bounds) * (1 + 1e-9)
+    found.model.save(tmp_path / "model.npz")
+    checks = verify(tmp_path / "model.npz", text)
+    assert len(checks) > 2 and not [check for check in checks if check.agrees is False]
+    kept = [event["kept_rows"] for event in found.history if event["event"] == "pass_end"]
+    assert kept[0] == 0 < kept[-1]
+
+
+def test_rows_in_one_place_outlive_a_worker_and_a_checkpoint(client, mortals, text, tmp_path, monkeypatch):
+    options = {**NEEDED, "C": 10.0, "tol": 1e-4}
+    whole, passes = sm.dask.train(client, text, **options), []
+    first = sm.dask.train(
+        client, text, **options, checkpoint=str(tmp_path / "saved"),
+        listeners=[lambda event: passes.extend([event] * (event["event"] == "pass_end"))],
+        should_stop=lambda: "signal" if len(passes) == 3 else None,
+    )  # fmt: skip
+    assert first.resumable and whole.passes > 4
+    with on_one_worker(monkeypatch):
+        rest = sm.dask.train(client, text, **options, checkpoint=str(tmp_path / "saved"))
+    assert bits(rest) == bits(whole)
+    killed = killing(monkeypatch, mortals, 3)
+    assert bits(sm.dask.train(mortals, text, **options)) == bits(whole)
     assert killed

@@ -28,6 +28,7 @@ from dask import delayed
 from distributed import Client, LocalCluster
 
 import streammargin as sm
+from examples.benchmarks.shards import rounds
 from streammargin import dask
 from streammargin.driver import plan
 
@@ -74,12 +75,6 @@ def used() -> tuple[float, int]:
     """CPU seconds of this process, and the bytes that it read."""
     with open("/proc/self/io") as file:
         return time.process_time(), int(file.readline().split()[1])
-
-
-def rounds(result: sm.TrainResult, tol: float) -> str:
-    """The reads after which this gap was certified."""
-    certified = [event["gap"] for event in result.history if event["event"] == "certificate"]
-    return next((str(number) for number, gap in enumerate(certified, 1) if gap <= tol), f"> {len(certified)}")
 
 
 def bits(result: sm.TrainResult) -> str:

@@ -51,7 +51,7 @@ class Holders:
                     rows = [(start - first, block._replace(bias=problem.column))]
                     near = replace(labels.window(start, end), first=start - first)
                     for (visit, _), part in zip(visits, parts, strict=True):
-                        part.labels = near
+                        part.labels, part.origin = near, first
                         leaves.carry_out(problem, part, visit, rows)
                 yield stop - first, parts
 

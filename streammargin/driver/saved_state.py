@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import numpy as np
 
+from streammargin.driver.holders import Holders
 from streammargin.driver.labels import NO_ROWS
-from streammargin.driver.prefetch import BlockReader
 from streammargin.driver.ranges import Ranges
 from streammargin.errors import DataError
+from streammargin.rows.blocks import Block
 from streammargin.solvers import roles
 from streammargin.solvers.cache import rows as store
 from streammargin.solvers.cache.rows import Kept, RowCache
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.best import Best, best_figures
+from streammargin.solvers.roles import Role
+from streammargin.solvers.state import Visited
+from streammargin.solvers.visits import Visit
 
 if TYPE_CHECKING:
     from streammargin.driver.run import Run
@@ -60,11 +64,11 @@ def restore_states(run: Run, plain: dict[str, Any], arrays: Arrays) -> None:
 
 def read_kept(run: Run, arrays: Arrays) -> None:
     """Read the solver's cached rows; called last, once the saved state has passed all checks."""
+    reader = run.reader
+    holders = run.shared.holders.get(reader) or Holders(reader, np.arange(len(reader.bounds)))
     caches, wanted = dict(roles.rows_kept(run.state)), under("kept/", arrays)
     of_piece = {f"{path}.{name}": path for path in caches for name in under(f"{path}.", wanted)}
-    kept = read_rows(
-        run.reader, run.problem.column, {name: (caches[of_piece[name]], ids) for name, ids in wanted.items()}
-    )
+    kept = read_rows(run.problem, holders, {name: (caches[of_piece[name]], ids) for name, ids in wanted.items()})
     for path, cache in caches.items():
         cache.restore(under(f"{path}.", kept))
 
@@ -82,23 +86,46 @@ def under(prefix: str, arrays: dict[str, T]) -> dict[str, T]:
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
-def read_rows(reader: BlockReader, bias: float, wanted: dict[str, tuple[RowCache, np.ndarray]]) -> dict[str, Kept]:
-    """The rows with the wanted numbers (m,), as their caches keep them, from one read of the blocks with these rows."""
-    for _, ids in wanted.values():
-        if ids.dtype != np.int64 or ids.ndim != 1 or not np.all((ids >= 0) & (ids < reader.bounds[-1])):
-            raise ValueError("its cache names rows that do not exist")
-    numbers = {name: np.searchsorted(reader.bounds, ids, side="right") - 1 for name, (_, ids) in wanted.items()}
-    order = np.unique(np.concatenate([np.empty(0, np.int64), *numbers.values()]))
-    if not order.size:  # the reader must not load rows before their scale is known
-        return {}
-    found: dict[str, Kept] = {}
-    for number, (first, _, block) in zip(order, reader.stream(order), strict=True):
+Wanted = dict[str, tuple[RowCache, np.ndarray]]  # who keeps the rows with these numbers (m,), by the name of the piece
+
+
+@roles.state
+class Gathered(Visited):
+    """Rows that are gathered, in the order of the source, as their caches keep them."""
+
+    rows: Annotated[RowCache, Role.SUM]
+
+    @staticmethod
+    def add(problem: Problem, sums: Gathered, wanted: Wanted, block: Block, first: int) -> None:
+        """Gather those of these rows that are wanted; their numbers are sorted."""
+        start, pieces = sums.origin + first, sums.rows.pieces
         for name, (cache, ids) in wanted.items():
-            here = ids[numbers[name] == number]
-            if here.size:
-                found[name] = store.add(found.get(name), cache.keep(block._replace(bias=bias), first, here))
+            low, high = np.searchsorted(ids, [start, start + block.rows()])
+            if low < high:
+                pieces[name] = store.add(pieces.get(name), cache.keep(block, start, ids[low:high]))
+
+
+def read_rows(problem: Problem, holders: Holders, wanted: Wanted) -> dict[str, Kept]:
+    """The rows that are wanted, from one read of those who hold them."""
+    bounds = holders.bounds
+    for _, ids in wanted.values():
+        if ids.dtype != np.int64 or ids.ndim != 1 or not np.all((ids >= 0) & (ids < bounds[-1])):
+            raise ValueError("its cache names rows that do not exist")
+    every = np.concatenate([np.empty(0, np.int64), *(ids for _, ids in wanted.values())])
+    if not every.size:  # nobody must load rows before their scale is known
+        return {}
+    gathered = roles.new(Gathered, problem, labels=NO_ROWS)
+    visit = Visit(
+        "cached rows", Gathered.add, ({name: (cache, np.sort(ids)) for name, (cache, ids) in wanted.items()},),
+        leaves=False,
+    )  # fmt: skip
+    order = np.unique(np.searchsorted(bounds, every, side="right") - 1)
+    for found in holders.visit(problem, [(visit, gathered)], order):
+        if found is not None:
+            roles.merge(gathered, found[1][0])
+    pieces = gathered.rows.pieces
     return {  # in the order of the cache
-        name: store.choose(found[name], np.argsort(np.argsort(numbers[name], kind="stable")))
-        for name in wanted
-        if name in found
+        name: store.choose(pieces[name], np.argsort(np.argsort(ids, kind="stable")))
+        for name, (_, ids) in wanted.items()
+        if name in pieces
     }

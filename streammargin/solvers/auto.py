@@ -27,7 +27,7 @@ def candidates(problem: Problem) -> list[str]:
     if problem.outputs.tasks:
         return ["newton"]
     if problem.holders > 1:
-        return ["dual-momentum"] if problem.hard else ["newton", "pdprox"]
+        return ["dual-momentum"] if problem.hard else ["newton", "ascent", "pdprox"]
     if problem.joint and problem.hard and not (problem.path or problem.top < math.inf):
         return ["dual-momentum"]
     steps = ["newton"] if _few_columns(problem) else []

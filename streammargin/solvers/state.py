@@ -13,9 +13,13 @@ from streammargin.solvers.roles import Given, Total, state
 
 @state
 class Visited:
-    """What a read of rows adds up is a subclass; labels: of this holder's rows, or of those at hand alone."""
+    """What a read of rows adds up is a subclass; labels: of this holder's rows, or of those at hand alone.
+
+    origin: the number of the holder's first row among all rows.
+    """
 
     labels: Given[RowLabels]
+    origin: Given[int] = 0
 
 
 @state

@@ -46,6 +46,12 @@ class RowCache:
         self.pieces: dict[str, Kept] = {}
         self.saved: dict[str, tuple[np.ndarray, ...]] = {}  # what is beside the pieces of a checkpoint
 
+    def __add__(self, other: RowCache) -> RowCache:
+        """The rows of both, as holders add them up: of each piece those of this cache first."""
+        for name in list(other.pieces):
+            self.append(name, other)
+        return self
+
     def kept_rows(self) -> dict[str, np.ndarray]:
         """The row numbers (m,) of each piece."""
         return {name: kept.ids for name, kept in self.pieces.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from streammargin.solvers.base import Blocks
 from streammargin.solvers.cache import rows as cache
 from streammargin.solvers.cache.rows import Coming, RowCache
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.roles import state
+from streammargin.solvers.roles import Role, state
 
 BUFFERS = 3 << 20  # least bytes of the buffers
 PARTS = 32  # pieces of the cache; one or two are copied at a time, so copies need little memory
@@ -31,7 +32,7 @@ class ActiveRows:
     last block of a pass.
     """
 
-    rows: RowCache
+    rows: Annotated[RowCache, Role.KEPT]
     settling: int = 0
     brought: float = 0.0
     turn: int = 0
@@ -77,6 +78,12 @@ def wake(sleep: np.ndarray, blocks: Blocks) -> None:
     """
     for first, block in blocks:
         sleep[:, first : first + block.rows()] &= AWAKE
+
+
+def wake_rows(sleep: np.ndarray, active: ActiveRows) -> None:
+    """Wake the cached rows. sleep (K, n) uint8."""
+    for kept in active.rows.pieces.values():
+        sleep[:, kept.ids] &= AWAKE
 
 
 class Moves:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -12,7 +12,8 @@ from streammargin.kinds import Word
 from streammargin.losses.base import called, coupled
 from streammargin.penalties.base import Penalty
 from streammargin.penalties.lp import LpSquare
-from streammargin.solvers.base import Method, PassReport, Stage, stay
+from streammargin.solvers.base import Method, PassReport, Solver, Stage, stay
+from streammargin.solvers.coordinate.apart import Apart
 from streammargin.solvers.coordinate.coupled import Coupled
 from streammargin.solvers.coordinate.drawn import IMPORTANCE, UNIFORM, DrawnMomentum, DrawnPlain
 from streammargin.solvers.coordinate.dual_ascent import DualAscent
@@ -91,6 +92,10 @@ class Ascent(Method):
             self._check_coupled(problem)
         if self.steps and self.order != UNIFORM:
             raise UsageError("equal steps are those of the paper: give order=uniform with steps=equal, or leave it out")
+        l2 = problem.p == 2.0 and (problem.penalty is None or isinstance(problem.penalty, LpSquare))
+        if problem.holders > 1 and (coupled(problem.loss) or not l2):
+            wrong = "ascent needs all rows in one place, but for losses of one output under the penalty l2"
+            raise Refusal(wrong, "use `solver=newton`")
         if self.momentum == "yes" and self.order == IMPORTANCE:
             raise UsageError("momentum draws rows with equal probability: give order=uniform with it, or momentum=no")
         if problem.hard and self.undecided:
@@ -123,15 +128,35 @@ class Ascent(Method):
             "plain": Stage(plain, leave=leave if self.undecided else stay),
             "momentum": Stage(accelerated, enter=lambda problem, before, watch: accelerated.follow(problem, before)),
             "coupled": Stage(Coupled()),
+            "apart": Stage(Apart(precise=True)),
         }
 
+    def spreads(self, problem: Problem) -> bool:
+        return self.undecided
+
     def first(self, problem: Problem) -> str:
+        if problem.holders > 1:
+            return "apart"
         if coupled(problem.loss):
             return "coupled"
         return "momentum" if self.momentum == "yes" else "plain"
 
     def prologue_passes(self, problem: Problem) -> int:
         return 1 if self.steps else 0
+
+    def _solvers(self, problem: Problem) -> list[Solver[Any]]:
+        """Those that rows in one place may come to, or in several."""
+        apart = problem.holders > 1
+        return [stage.solver for name, stage in self.stages().items() if (name == "apart") == apart]
+
+    def row_bytes(self, problem: Problem) -> int:
+        return max(solver.row_bytes(problem) for solver in self._solvers(problem))
+
+    def sum_bytes(self, problem: Problem) -> int:
+        return max(solver.sum_bytes(problem) for solver in self._solvers(problem))
+
+    def scratch(self, problem: Problem, rows: int, size: int, sparse: bool) -> int:
+        return max(solver.scratch(problem, rows, size, sparse) for solver in self._solvers(problem))
 
     def memory(self, problem: Problem) -> int:
         stages, first = self.stages(), self.first(problem)

@@ -10,7 +10,7 @@ import numpy as np
 
 from streammargin.compiled import sdca as kernel
 from streammargin.compiled.order import permutation
-from streammargin.compiled.sleep import AWAKE, LONGEST
+from streammargin.compiled.sleep import LONGEST
 from streammargin.errors import DataError
 from streammargin.kinds import YesNo
 from streammargin.rows.blocks import Block, values_of
@@ -238,8 +238,7 @@ class DualAscent(CertifiedBySweep[A]):
         if not kept or cached.settling >= SETTLING:
             return None
         if cached.settling == 0:
-            for name in kept:
-                state.sleep[:, cached.rows.pieces[name].ids] &= AWAKE
+            active_rows.wake_rows(state.sleep, cached)
         cached.settling += 1
         found = np.zeros_like(state.figures)
         order = self._kept_order(problem, state, kept, 0, cached.settling, 2)

@@ -49,6 +49,11 @@ def damp(problem: Problem, labels: RowLabels, constant: SlowConstant, blocks: Bl
     present = np.flatnonzero(labels.present(slice(first, first + min(SOME, block.rows()))))
     values = values_of(take(block, present)).astype(np.float64)
     square = float(np.square(values).sum()) / max(1, present.size)
+    damp_by(problem, constant, square, column)
+
+
+def damp_by(problem: Problem, constant: SlowConstant, square: float, column: float) -> None:
+    """The same, of a row's mean square without the constant, and the constant's."""
     losses = float(problem.outputs.caps.max()) * problem.present
     rho = max(PART * square / column, FLAT / losses / column, AHEAD / (FEW * problem.present))
     constant.damping = rho if 0.0 < rho < 0.5 else 1.0

@@ -19,7 +19,7 @@ from typing import ClassVar
 import numpy as np
 
 from streammargin.compiled.coupled_ascent import VISITS
-from streammargin.errors import Refusal, UsageError
+from streammargin.errors import Refusal
 from streammargin.losses.base import coupled, has, smooth
 from streammargin.penalties.base import Penalty
 from streammargin.penalties.lp import LpSquare
@@ -136,10 +136,10 @@ class Newton(Method):
         if problem.hard:
             raise Refusal(f"{self.name} needs a finite C", "for the hard margin, C = inf, use `solver=auto`")
         if problem.holders > 1 and (width := problem.lines * (problem.features + 1)) > SUMMED:
-            raise UsageError(
-                f"{self.name} on several machines adds up matrices of {width} x {width} numbers, and {SUMMED} is the "
-                "most; rows of so many columns, as of text, are trained on by one machine alone"
+            wrong = (
+                f"{self.name} on several machines adds up matrices of {width} x {width} numbers, and {SUMMED} is the"
             )
+            raise Refusal(f"{wrong} most", "use `solver=ascent`, or pdprox")
 
     def stages(self) -> dict[str, Stage]:
         return {

@@ -22,8 +22,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import dask.array as da
+import dask.dataframe as dd
 import h5py
 import numpy as np
+import pandas as pd
 from dask import delayed
 from distributed import Client, LocalCluster
 
@@ -111,18 +114,22 @@ def table_of_rounds(folder: Path, rows: int) -> None:
 def table_of_overhead(folder: Path) -> None:
     """Of few rows in small blocks, so that next to nothing is read and computed, and all workers have some."""
     even, plan.EVEN_BYTES = plan.EVEN_BYTES, 1 << 14
-    print("| columns | workers | rounds | median ms a round | most |")
-    print("|---|---|---|---|---|")
+    print("| columns | workers | rounds | median ms a round | most | CPU ms a round: here, each worker |")
+    print("|---|---|---|---|---|---|")
     for count in (1, 2):
         with workers(count) as client:
             for columns in (50, 200):
                 path, each = rows_of(folder, 4000, columns), []
-                for _ in range(6):
+                for run in range(6):
+                    if run == 1:  # the first one compiles
+                        before, here = client.run(used), time.process_time()
                     found = dask.train(client, path, memory=MEMORY, tol=1e-9, passes=40)
                     each.append([1e3 * event["seconds"] for event in found.history if event["event"] == "pass_end"])
-                known = [ms for one in each[1:] for ms in one]  # the first one compiles
-                print(f"| {columns} | {count} | {len(known)} | {statistics.median(known):.0f} | {max(known):.0f} |",
-                      flush=True)  # fmt: skip
+                known, after = [ms for one in each[1:] for ms in one], client.run(used)
+                spent = [time.process_time() - here, *(after[one][0] - before[one][0] for one in sorted(before))]
+                cpu = ", ".join(f"{1e3 * seconds / len(known):.0f}" for seconds in spent)
+                times = f"{statistics.median(known):.0f} | {max(known):.0f}"
+                print(f"| {columns} | {count} | {len(known)} | {times} | {cpu} |", flush=True)
     plan.EVEN_BYTES = even
 
 
@@ -146,22 +153,44 @@ def batch_of(path: str, start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
         return file["X"][start:stop], file["y"][start:stop]
 
 
-def table_of_kills(folder: Path, rows: int, kills: int) -> None:
-    """Of a file, and of Delayed batches of it, which the workers write to their disks, and again after a kill."""
+def frame_of(X: np.ndarray, y: np.ndarray) -> pd.DataFrame:
+    return pd.DataFrame(X, columns=[f"x{column}" for column in range(X.shape[1])]).assign(y=y)
+
+
+def collections_of(path: str, rows: int) -> dict[str, tuple[Any, dict[str, Any]]]:
+    """The rows of a file, and of it as collections of dask, with the options that they need."""
+    starts = range(0, rows, 60_000)
+    sizes = [min(60_000, rows - start) for start in starts]
+    batches = [delayed(batch_of)(path, start, start + size) for start, size in zip(starts, sizes, strict=True)]
+    X = [da.from_delayed(one[0], (size, 50), np.float32) for one, size in zip(batches, sizes, strict=True)]
+    y = [da.from_delayed(one[1], (size,), np.int64) for one, size in zip(batches, sizes, strict=True)]
+    frames = [delayed(frame_of)(one[0], one[1]) for one in batches]
+    meta = frame_of(np.zeros((1, 50), np.float32), np.zeros(1, np.int64))
+    return {
+        "a file": (path, {}),
+        "Delayed batches": (batches, {}),
+        "Arrays": ((da.concatenate(X), da.concatenate(y)), {}),
+        "a DataFrame": (dd.from_delayed(frames, meta=meta), {"y": "y"}),
+    }
+
+
+def table_of_kills(folder: Path, rows: int, kills: int, kinds: list[str]) -> None:
+    """Of a file, and of collections of its rows, which the workers write to their disks, and again after a kill."""
     path = rows_of(folder, rows, 50)
-    batches = [delayed(batch_of)(path, start, min(rows, start + 60_000)) for start in range(0, rows, 60_000)]
     print("| rows | kills | the same bits | s without: with a kill, the median; the most |")
     print("|---|---|---|---|")
-    for name, data in (("a file", path), ("Delayed batches", batches)):
+    for name, (data, options) in collections_of(path, rows).items():
+        if name not in kinds:
+            continue
         chance, same, seconds, whole, alone = random.Random(1), 0, [], None, 0.0
         while len(seconds) < kills:
             with workers(2) as client, contextlib.suppress(TimeoutError):
                 if whole is None:
-                    whole, alone, _ = measured(client, data)
+                    whole, alone, _ = measured(client, data, **options)
                 while len(seconds) < kills:
                     client.wait_for_workers(2, timeout=60)  # at times a Nanny starts none again
                     ending, started = Kills(client, chance.randrange(1, 12), chance), time.perf_counter()
-                    result = dask.train(client, data, memory=MEMORY, tol=1e-4, should_stop=ending)
+                    result = dask.train(client, data, memory=MEMORY, tol=1e-4, should_stop=ending, **options)
                     if ending.done:  # else the training was over before
                         seconds.append(time.perf_counter() - started)
                         same += bits(result) == bits(whole) and result.certificate == whole.certificate
@@ -176,6 +205,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=2_000_000, help="rows of 50 columns (default: %(default)s)")
     parser.add_argument("--kills", type=int, default=30)
     parser.add_argument("--tables", default="rounds,overhead,kills", help="those to make (default: %(default)s)")
+    parser.add_argument("--kinds", default="a file,Delayed batches,Arrays,a DataFrame", help="of rows, for kills")
     given = parser.parse_args()
     given.folder.mkdir(exist_ok=True)
     tables = given.tables.split(",")
@@ -184,7 +214,7 @@ def main() -> None:
     if "overhead" in tables:
         table_of_overhead(given.folder)
     if "kills" in tables:
-        table_of_kills(given.folder, given.rows // 4, given.kills)
+        table_of_kills(given.folder, given.rows // 4, given.kills, given.kinds.split(","))
 
 
 if __name__ == "__main__":  # workers import this file

@@ -77,6 +77,10 @@ class Apart(DualAscent[ApartAscent]):
     def reserved_bytes(self, problem: Problem) -> int:
         return COPIES * self.kept_bytes(problem)
 
+    def scratch(self, problem: Problem, rows: int, size: int, sparse: bool) -> int:
+        # weights; duals before and after, caps and moves of a block, sleep and curvatures of its shard; sizes and order
+        return problem.count * (8 * (problem.features + 1) + 60 * rows) + 80 * rows
+
     def visit(self, problem: Problem, state: ApartAscent, active: np.ndarray) -> Visit:
         return Visit(
             "pass", self.run_block, (active,), leaves=False, lines=active.size, begin=self.begin_pass,

@@ -68,11 +68,11 @@ SCRIPTS = {
 HEAD = """\
 # The papers' figures
 
-What the five papers say of their figures and tables, beside what is measured here, a section for each figure. A
-statement is confirmed if its margin is on the right side of the limit. What is ahead by a factor below 1.1 may be
-behind on the next data set, and is not confirmed. Medians are compared where iterates swing. Some data sets are not
-those of the papers: the docstring of each script names them. `python -m examples.papers FOLDER --data DATA_DIR` makes
-the page and its pictures."""
+Statements of the five papers on their figures and tables, beside what is measured here, a section for each figure. A
+statement is confirmed if its margin is on the right side of the limit. A lead by a factor below 1.1 may be lost on the
+next data set, and is not confirmed. Medians are compared where iterates swing. Some data sets are not those of the
+papers: the docstring of each script names them. `python -m examples.papers FOLDER --data DATA_DIR` makes the page and
+its pictures."""
 
 # why a statement is not confirmed, in a sentence
 WHY = {

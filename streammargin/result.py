@@ -148,7 +148,8 @@ def no_margin(result: TrainResult) -> str:
     """The warning for rows without a separator, options in backquotes (see wording.py)."""
     upper = min(one["margin_upper"] for one in result.certificate.per_class or [])
     finite = "train with a finite `C` and `solver=auto`"
-    mend = finite if result.model.header["bias"] else f"add a constant column, `bias=1`, or {finite}"
+    has_column = result.model.header["bias"] or result.model.header["kernel"]  # kernels take no such column
+    mend = finite if has_column else f"add a constant column, `bias=1`, or {finite}"
     if result.reason == "not_separable":
         return (
             f"no hyperplane through the origin separates the rows: the bound on its margin, {upper:.3g}, is 0 up to "

@@ -11,6 +11,7 @@ from reference import machines
 from reference.sources import CountingSource
 
 import streammargin as sm
+from streammargin.result import advice
 from streammargin.verification import verify
 
 RANDOM = np.random.default_rng(0)
@@ -89,6 +90,7 @@ def test_that_nothing_separates_is_proven(bias):
     result = sm.train((rows, y), kernel="rbf:0.3", C=math.inf, bias=bias)
     assert result.reason == "not_separable" and not result.converged
     assert 0.0 <= result.certificate.margin_upper < 1e-5 and result.certificate.mistakes >= 1
+    assert "with a finite `C`" in advice(result) and "bias" not in advice(result)  # kernels take no constant column
 
 
 def test_several_classes_and_verification(tmp_path):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import zipfile
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -67,7 +66,7 @@ def run(options: argparse.Namespace) -> int:
     budget = parse_size(options.memory)
     for path in options.path:
         check_rows(path)
-    if zipfile.is_zipfile(options.path[0]):
+    if _is_archive(options.path[0]):
         if len(options.path) > 1:
             raise UsageError("info shows one model at a time; only data files can be shards of one set")
         check_apart({"the export": options.liblinear}, options.path)
@@ -151,6 +150,13 @@ def _plainly(key: str, value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return printable(f"{value:.6g}" if isinstance(value, float) else str(value))
+
+
+def _is_archive(path: str) -> bool:
+    """Whether a file begins as a zip archive does, as models do; it may be truncated."""
+    with contextlib.suppress(OSError), open(path, "rb") as file:
+        return file.read(4) == b"PK\x03\x04"
+    return False
 
 
 def _model(options: argparse.Namespace) -> dict[str, Any]:

@@ -89,7 +89,8 @@ def read_model(
     except (DataError, UsageError):
         raise
     except Exception as error:  # zip, NumPy and JSON fail in many ways on other bytes
-        raise DataError(f"{path} is not a model; train one with: streammargin train DATA -o MODEL") from error
+        what = f"{path} is not a model, or it is truncated"
+        raise DataError(f"{what}; train one with: streammargin train DATA -o MODEL") from error
 
 
 def _spelled(names: Sequence[str], there: Sequence[str]) -> list[str]:

@@ -416,6 +416,9 @@ def test_info_shows_shards_many_labels_and_no_plan(capsys, tmp_path):
     shown = capsys.readouterr().out
     assert "None" not in shown and "{" not in shown and "certificate  primal: " in shown
     fails(capsys, 2, "one model at a time", arguments=["info", "m.npz", "m.npz"])
+    (tmp_path / "cut.npz").write_bytes((tmp_path / "m.npz").read_bytes()[:200])
+    for command in (["info", "cut.npz"], ["predict", "cut.npz", "1.h5", "-o", "p.txt"]):
+        fails(capsys, 65, "cut.npz is not a model, or it is truncated", arguments=command)
 
 
 def test_labels_of_several_lines_stay_one_line(capsys, blobs, tmp_path):

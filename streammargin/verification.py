@@ -1,8 +1,7 @@
 """Recompute the figures of a saved model from its file and the stored rows, with NumPy and SciPy only.
 
-Whoever doubts the engine reads this file, `formulas.py`, `machines.py`, and `matching.py` on labels: of what trains,
-they call a map and a user's kernel only. The model says what was minimised: a JSON header, and arrays: coef (K, d),
-intercept (K,), classes, caps, center, factor, groups.
+Readers who doubt the engine need this file, `formulas.py`, `machines.py` and `matching.py`, besides maps and users'
+kernels. A model is a JSON header and arrays: coef (K, d), intercept (K,), classes, caps, center, factor, groups.
 
 The penalised weights are those of the scaled columns, w = coef / factor, and that of the constant column of value v,
 (intercept - shift + coef . center) / v. The objective is R(w) + sum_i cap_i phi(u_i), with u = y (x.w + b) for classes
@@ -352,7 +351,8 @@ def verify(model: Any, data: Any, valid: Any = None, *, memory: int = 256 << 20,
         saved = Saved(os.fspath(model), memory)
         if valid is not None and (known := saved.header["certificate"]["valid_error"]) is None:
             raise UsageError(f"{os.fspath(model)} was trained without held-out rows; leave `valid` out")
-        called = {**saved.problem["names"], **{k: v for k, v in names.items() if v}, "epsilon": saved.column}
+        own = saved.problem["names"] | ({"tasks": "tasks"} if saved.tasks and saved.header.get("table") else {})
+        called = {**own, **{k: v for k, v in names.items() if v}, "epsilon": saved.column}
         if saved.tasks and not called["tasks"]:
             raise UsageError("the tasks of the rows were an array; name their column in the file with `tasks`")
         memory -= 64 * saved.coef.size

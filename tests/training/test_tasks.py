@@ -176,21 +176,10 @@ def test_a_column_of_a_table_has_the_tasks(tmp_path, capsys):
         file.write(",".join([*(f"x{j}" for j in range(COLUMNS)), "school", "mark"]) + "\n")
         for row, task, mark in zip(X.tolist(), NAMES[TASKS].tolist(), Y.tolist(), strict=True):
             file.write(",".join([*map(repr, row), task, repr(mark)]) + "\n")
-    given = [
-        "--y",
-        "mark",
-        "--tasks",
-        "school",
-        "--loss",
-        "squared_error",
-        "--penalty",
-        "l21",
-        "-c",
-        "0.3",
-        "-e",
-        "1e-6",
-    ]
-    assert main(["train", str(path), "-o", model, "--valid", str(path), *given]) == 0
+    columns = ["--y", "mark", "--tasks", "school"]
+    given = ["--loss", "squared_error", "--penalty", "l21", "-c", "0.3", "-e", "1e-6"]
+    assert main(["train", str(path), "-o", model, "--valid", str(path), *columns, *given]) == 0
+    assert main(["verify", model, f"{path}.rows.h5"]) == 0
     told = sm.train((X, Y), tasks=NAMES[TASKS], loss="squared_error", penalty="l21", C=0.3, tol=1e-6)
     found = sm.load_model(model)
     np.testing.assert_allclose(found.coef_, told.model.coef_, atol=1e-5)

@@ -104,7 +104,7 @@ def test_what_was_added_meets_every_solver_that_serves_it(what, served, extended
     assert done.returncode == 0, done.stderr
     assert set(done.stdout.split()) == (served or {*names(), "all-rows"}), done.stderr
     if what == "any":
-        assert "does not serve" in done.stderr and "momentum is for l2 and lp" in done.stderr
+        assert "does not take" in done.stderr and "momentum is for l2 and lp" in done.stderr
 
 
 @pytest.mark.parametrize("word, name", [

@@ -148,12 +148,13 @@ def test_no_file_that_is_read_is_written(tmp_path, blobs, here):
         "groups": (["--penalty", "group:g.txt"], ["g.txt"]),
         "init": (["--init", "first.npz"], ["first.npz"]),
     }
-    assert {*given, "epsilon"} == set(reading)
+    assert {*given, "epsilon", "tasks"} == set(reading)
     for line in TABLE:  # whoever takes a name of data or of a file says so by its kind
         words = (line.kind.metavar or "").replace(":", "|").split("|")
         assert (line.name in reading) == bool({"NAME", "FILE", "DATA", "MODEL"} & set(words)), line.name
     np.save(tmp_path / "w.npy", np.ones(len(y)))
     np.save(tmp_path / "epsilon.npy", np.ones(len(y)))
+    np.save(tmp_path / "tasks.npy", np.arange(len(y)) % 2)
     sm.train((X, y)).model.save(tmp_path / "first.npz")
     for name in ("labels.h5", "far.h5", "valid.h5", "held.h5", "rows.h5", "g.h5"):
         write_h5(tmp_path / name, X, y, g=np.arange(10) // 2)
@@ -175,6 +176,7 @@ def test_no_file_that_is_read_is_written(tmp_path, blobs, here):
         ([*everything, "--penalty", "group:g"], "g.h5"),
         ([*everything, "--penalty", "exclusive:labels.h5:g"], "labels.h5"),
         ([*everything, "--loss", "interpolate:epsilon.npy"], "epsilon.npy"),
+        ([*everything, "--tasks", "tasks.npy"], "tasks.npy"),
     ]
     for words, name in asked:
         for output in (["-o", name], ["-o", "m.npz", "--log-json", name]):

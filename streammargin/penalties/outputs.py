@@ -80,6 +80,9 @@ class ColumnSizes(OfLines, Norm):
     def gauge(self, theta: np.ndarray) -> float:
         return float(np.abs(theta).sum(axis=0).max(initial=0.0))
 
+    def stretch(self, size: int) -> float:
+        return math.sqrt(size)
+
     def longest(self, theta: np.ndarray, blur: float) -> float:
         return self.gauge(theta) + blur * math.sqrt(len(theta))  # that of a column of an error, not of all of it
 

@@ -174,7 +174,8 @@ def test_the_nearest_row(form, classes, split, averages):
     labels = Labels(codes, positive, np.full((K, classes), np.inf), weights, np.empty(0))
     for first, block in blocks(X, form, np.float64, SPLITS[split]):
         kernel.perceptron_block(
-            block, numbered_from(first), labels, 11, np.arange(K), w, average, scale, nearest, figures, averaged, wrong,
+            block, numbered_from(first), labels, 11, False, np.arange(K), w, average, scale, nearest, figures, averaged,
+            wrong,
         )  # fmt: skip
     for k in range(K):
         A = signed(with_bias(X), codes, positive[k])[there]

@@ -173,6 +173,6 @@ def test_words_of_a_package_are_found_by_its_entry_points(extended, tmp_path):
     assert wrong.returncode == 2 and "names math, which has no functions sniff and open_file" in wrong.stderr
     assert "of installed packages: broader, costly\n" in run("losses").stdout
     assert "of installed packages: theirs\n" in run("solvers").stdout
-    assert "theirs serves C = inf; the losses hinge; the penalties l2, lp; streams" in run("solvers", "theirs").stdout
+    assert "theirs takes C = inf; the losses hinge; the penalties l2, lp; streams" in run("solvers", "theirs").stdout
     known = run("losses", "costly")
     assert known.returncode == 0 and "cost (must be given)" in known.stdout

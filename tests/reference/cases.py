@@ -24,7 +24,7 @@ UNCOMPILED = {"jit.py", "overloads.py", "samples.py", "warmup.py", "__init__.py"
               "inventory.py", "shipped.py"}  # these compile, warm, or keep what was compiled  # fmt: skip
 KERNELS = sorted(path for path in Path(kernels.__file__).parent.glob("*.py") if path.name not in UNCOMPILED)
 SHORT = {"tol": 1e-7, "passes": 12}
-WARM = ("warm", "warm_loss")  # samples to compile with
+WARM = ("warm", "warm_loss", "warm_rows")  # samples to compile with
 
 HARD = {
     "asdca": {"C": np.inf, "scale": "std"},
@@ -164,6 +164,7 @@ def run():
         **{f"{solver} of some": (centres, {"solver": solver, **some, **options}) for solver, options in HARD.items()},
         **{f"{solver} of some": (centres, {"solver": solver, **some, "C": 2.0}) for solver in ("sdca", "pegasos")},
         "nearest": ((as_form(X, "csr"), np.arange(20) % 3), {"solver": "batch-perceptron"}),
+        "nearest of all": ((X, np.arange(20) % 3), {"solver": "batch-perceptron", "multiclass": "joint"}),
     }
     answers = {name: refusal(rows) for name, rows in REFUSED.items()}
     answers["softmax"] = softmax_sums(X, labels)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.linalg import eigh
 
 from streammargin.compiled import products as kernel
 from streammargin.solvers.newton.conjugate_state import Newton, factored
@@ -53,7 +52,8 @@ def _turned(factor: np.ndarray) -> np.ndarray:
     if not np.isfinite(factor).all():  # float32 does not hold it
         factor[:] = np.eye(len(factor))
         return np.zeros(len(factor))
-    # with half the memory
+    from scipy.linalg import eigh  # with half the memory; other steps do without this module
+
     values, factor[:] = eigh(factor.T, lower=True, overwrite_a=True, check_finite=False, driver="evr")
     return values
 

@@ -5,7 +5,8 @@
 SEED and NUMBER determine a problem. Drawn are solver, loss, penalty, their fields, C, scale, weights and constant. So
 are the form and type of the rows, the classes, the tolerance, a start, and the passes of early stopping. Rows stay in
 memory, or are read in blocks. Labels are numbers, words, or text that looks like numbers: `7`, `007` and `7.0` are
-classes of one problem. Held-out labels may be text where the others are numbers.
+classes of one problem. Held-out labels may be text where the others are numbers. Rows may have several targets, or
+several labels of 0 and 1.
 
 The model is saved. streammargin/verification.py recomputes its certificate from that file and the stored rows. Also,
 gaps are those of their bounds and never negative. What converged is within the tolerance that was asked for. `predict`
@@ -90,6 +91,7 @@ SETTINGS = {  # what a solver is called with its fields
 ALIKE = ("7", "007", "7.0", "+7", "7e0", " 7", "0", "-0", "00", "inf", "Infinity", "nan", "1_0", "10", "True", "1")
 JOINT = ("auto", "dual-momentum", "normalized-gd", "gd", "adaptive")
 JOINS = ("auto", "newton", "prox-newton")  # solvers of penalties over several lines, and of Crammer-Singer
+JOINS_OUTPUTS = (*JOINS, "pdprox")  # and of y (n, K)
 OVER_LINES = ("l21", "l21:0.5", "l1inf", "l1inf:0.4", "trace", "trace:0.6", "exclusive")
 SLACK = 12 << 20  # bytes of any budget that no row gets
 
@@ -136,6 +138,8 @@ def draw(seed: int, number: int, only: str | None = None) -> Case:
     if solver in WITH_NUMBERS and chance.random() < (0.15 if hard else 0.35):
         task = "meet" if hard else "numbers"
         options["solver"] = solver = chance.choice(("auto", "sdca", "asdca")) if hard else solver
+    if task in ("numbers", "several") and not hard and chance.random() < 0.4:
+        task = "targets" if task == "numbers" else "labels"
     rows, columns = chance.choice((15, 40, 80, 150)), chance.choice((2, 5, 12, 30))
     if task == "meet":
         rows, columns = chance.choice((5, 12)), 30
@@ -144,7 +148,7 @@ def draw(seed: int, number: int, only: str | None = None) -> Case:
     if chance.random() < 0.4:
         weights = numbers.choice([0.0, 0.5, 1.0, 3.0], rows) if chance.random() < 0.5 else numbers.random(rows) + 0.1
         weights[: min(rows, 8)] = 1.0  # no class is without rows
-    if task in ("numbers", "meet"):
+    if task in ("numbers", "meet", "targets"):
         _numbers(options, chance, task)
     else:
         _classes(options, chance, solver, task, hard)
@@ -197,7 +201,9 @@ def _rows(
     direction = np.linspace(1.0, 2.0, columns) * np.where(np.arange(columns) % 2, 1.0, -1.0)
     score = X @ direction / np.linalg.norm(direction)
     y: np.ndarray
-    if task in ("numbers", "meet"):
+    if task in ("targets", "labels"):
+        y = _outputs(numbers, chance, task, X)
+    elif task in ("numbers", "meet"):
         y = score * 3.0 + numbers.standard_normal(rows) + chance.choice((0.0, 7.0, 1000.0))
     elif task == "two":
         y = np.where(score + (0.0 if hard else 0.5) * numbers.standard_normal(rows) > 0.0, 1, -1)
@@ -212,6 +218,18 @@ def _rows(
         X[:, 0] *= chance.choice((1e-3, 30.0, 1000.0))
         X[:, -1] += chance.choice((0.0, 10.0))
     return (sp.csr_matrix(X) if chance.random() < 0.5 else X), y
+
+
+def _outputs(numbers: np.random.Generator, chance: random.Random, task: str, X: np.ndarray) -> np.ndarray:
+    """Targets (n, K) of the rows that share two columns, or labels of 0 and 1."""
+    rng = np.random.default_rng(0)  # of held-out rows the same
+    shared = X[:, :2] @ rng.standard_normal((2, 5))[:, : 2 + X.shape[1] % 3]
+    y: np.ndarray = shared + 0.5 * numbers.standard_normal(shared.shape)
+    if task == "targets":
+        return y + np.linspace(0.0, chance.choice((0.0, 7.0, 1000.0)), y.shape[1])
+    y = (y > 0.0).astype(np.int64)
+    y[:4] = np.array([0, 1, 0, 1])[:, None]
+    return y
 
 
 def sum_of(saved: Saved, u: np.ndarray) -> float:
@@ -241,7 +259,8 @@ FIELDS = {  # of losses
 
 
 def _numbers(options: dict[str, Any], chance: random.Random, task: str) -> None:
-    loss = "interpolate" if task == "meet" else chance.choice(NUMBERS)
+    known = (*NUMBERS, "l2_error") if task == "targets" else NUMBERS
+    loss = "interpolate" if task == "meet" else chance.choice(known)
     options["loss"] = loss + chance.choice(FIELDS.get(loss, ("",)))
 
 
@@ -296,6 +315,8 @@ def _problem(
             options["penalty"] = chance.choice(OVER_LINES)
         if options["loss"] == "hinge" and chance.random() < 0.6:
             options["multiclass"] = "joint"
+    if task in ("targets", "labels") and solver in JOINS_OUTPUTS and chance.random() < 0.4:
+        options["penalty"] = chance.choice(OVER_LINES)
 
 
 def write(path: str, X: Any, y: np.ndarray, weights: np.ndarray | None) -> None:
@@ -319,6 +340,8 @@ def plain(labels: np.ndarray) -> np.ndarray:
 
 def codes_of(saved: Saved, labels: np.ndarray) -> np.ndarray:
     """The code of the class of each label, -1 for other labels: those that are equal in Python."""
+    if saved.several:
+        return labels.astype(np.intp)
     classes, rest = saved.classes.tolist(), saved.header["positive"]
     if labels.dtype.kind == "U" and not isinstance(classes[0] if rest is None else rest, str):
         labels = np.array([float(label) for label in labels.tolist()])
@@ -331,6 +354,8 @@ def judged(saved: Saved, X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, np
     """(scores, bounds on their rounding, the class that each row gets, whether that is beyond rounding)."""
     rows = X.astype(np.float64)
     scores, blur = rows @ saved.coef.T + saved.intercept, BLUR * (abs(rows) @ np.abs(saved.coef).T + saved.sizes)
+    if saved.several:  # each label for itself
+        return scores, blur, (scores > 0.0).astype(int), np.abs(scores) > blur
     sure = np.abs(scores[:, 0]) > blur[:, 0]
     best = (scores[:, 0] > 0.0).astype(int) if scores.shape[1] == 1 else scores.argmax(axis=1)
     if scores.shape[1] > 1:
@@ -409,13 +434,23 @@ def proven(saved: Saved, certificate: Any, tol: float | str, largest: float) -> 
     return bool(abs(primal - dual) <= tol * max(primal, dual) and certificate["residual"] <= tol * largest)
 
 
-def gaps(certificate: Any, mass: float) -> dict[str, float]:
-    """The gaps of the worst class at a finite C, from the bounds; mass: C sum_i s_i."""
+def gaps(certificate: Any, mass: np.ndarray) -> dict[str, float]:
+    """The gaps of the worst class at a finite C, from the bounds; mass: C sum_i s_i of each entry."""
     bounds = [(one["primal"], one["dual"]) for one in certificate["per_class"]]
     return {
         "gap": max((primal - dual) / (max(abs(primal), abs(dual)) or 1.0) for primal, dual in bounds),
-        "mean_gap": max(primal - dual for primal, dual in bounds) / mass,
+        "mean_gap": max((primal - dual) / one for (primal, dual), one in zip(bounds, mass, strict=True)),
     }
+
+
+def masses(saved: Saved, y: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """C sum_i s_i of each entry of the certificate: where lines are one problem, that of the first line."""
+    if saved.several:
+        each = np.take_along_axis(saved.caps, y.T, axis=1) @ weights
+    else:
+        codes = np.zeros(len(y), np.intp) if saved.numeric else codes_of(saved, y)
+        each = np.full(len(saved.coef), saved.caps[codes] @ weights)
+    return each[:: saved.problem["lines"]]
 
 
 def faults(case: Case, result: sm.TrainResult, model: str, path: str, valid: str | None) -> list[str]:
@@ -437,43 +472,46 @@ def faults(case: Case, result: sm.TrainResult, model: str, path: str, valid: str
     loaded = sm.load_model(model)
     labels = plain(case.y)
     if not saved.numeric:
-        there &= codes_of(saved, labels) >= 0
+        there &= (codes_of(saved, labels) >= 0).reshape(len(labels), -1).all(axis=1)
         found += of_labels(case, saved, certificate)
     X, y = case.X[there], labels[there]
     largest = np.abs(y).max() if saved.numeric else 0.0
     if result.converged and not proven(saved, certificate, case.options["tol"], largest):
         found.append("converged, but not within the tolerance")
     if not saved.hard:
-        codes = np.zeros(len(y), np.intp) if saved.numeric else codes_of(saved, y)
-        mass = saved.caps[codes] @ (np.ones(len(y)) if case.weights is None else case.weights[there])
-        sizes = {"gap": 1.0, "mean_gap": abs(certificate["primal"]) / mass}
+        mass = masses(saved, y, np.ones(len(y)) if case.weights is None else case.weights[there])
+        sizes = {"gap": 1.0, "mean_gap": abs(certificate["primal"]) / mass.min()}
         for name, gap in gaps(certificate, mass).items():
             if certificate[name] != gap and not abs(certificate[name] - gap) <= EXACT * (gap + sizes[name]):
                 found.append(f"{name} is {certificate[name]}, {gap} found")
     scores, blur, best, sure = judged(saved, X)
     figures = loaded.evaluate((X, y))
     if saved.numeric:
-        u = scores - y[:, None]
-        if not np.allclose(loaded.predict(X), scores[:, 0], rtol=1e-12, atol=float(blur.max())):
+        u = scores - y.reshape(len(y), -1)
+        told = scores[:, 0] if saved.outputs is None else scores
+        if not np.allclose(loaded.predict(X), told, rtol=1e-12, atol=float(blur.max())):
             found.append("predict gives other numbers")
     else:
-        codes = codes_of(saved, y)
+        codes, one = codes_of(saved, y), scores.shape[1] == 1
         if (loaded.predict(X)[sure] != saved.classes[best[sure]]).any():
             found.append("predict gives other labels")
-        own = codes[:, None] == (1 if scores.shape[1] == 1 else np.arange(scores.shape[1]))
+        own = codes == 1 if saved.several else codes[:, None] == (1 if one else np.arange(scores.shape[1]))
         u = np.where(own, scores, -scores)
         mistakes = int(np.sum((best != codes) & sure))
         if not mistakes <= figures["mistakes"] <= mistakes + int(np.sum(~sure)):
             found.append(f"evaluate: {figures['mistakes']} mistakes, {mistakes} found")
         size = norm(saved.coef[0], float(saved.header["p"]))
-        if scores.shape[1] == 1 and size > 0.0:
+        if one and size > 0.0:
             margin = float(u.min()) / size
             if abs(figures["margin"] - margin) > 1e-9 * abs(margin) + float(blur.max()) / size:
                 found.append(f"evaluate: margin {figures['margin']}, {margin} found")
     if saved.column is not None:
         return found  # `evaluate` knows no epsilons of rows
     with np.errstate(over="ignore"):
-        total = float(formulas.JOINT[saved.loss](scores, own).sum()) if saved.all_scores else sum_of(saved, u)
+        if saved.problem["joint"] and saved.loss in formulas.JOINT:  # at C = inf too
+            total = float(formulas.JOINT[saved.loss](*([u] if saved.numeric else [scores, own])).sum())
+        else:
+            total = sum_of(saved, u) / len(saved.outputs or [""])  # the mean of the outputs
         loss = total / len(y)
     if abs(figures["loss"] - loss) > 1e-9 * loss + float(blur.max()):
         found.append(f"evaluate: loss {figures['loss']}, {loss} found")

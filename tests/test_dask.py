@@ -120,7 +120,7 @@ def test_text_labels_are_sent_to_each_worker_once(client, files, monkeypatch):
     monkeypatch.setattr(on_cluster.Cluster, "_ask", asked)
     large = sm.dask.train(client, files, **NEEDED)
     assert not all(sent) and any(sent)
-    client.run(worker._opened.clear)
+    client.run(lambda: worker._opened.clear())  # of the workers, whatever this process has open
     monkeypatch.setattr(on_cluster, "_Task", forgetful(on_cluster._Task))
     assert bits(sm.dask.train(client, files, **NEEDED)) == bits(large)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -99,8 +99,8 @@ class Run(ABC):
 class Momentum(Run):
     """Algorithm 2 with beta_t = t / (t + 1) and theta = 1; h = (t + 1) g_t is a sum of t times its pair."""
 
-    def __init__(self, *given: object) -> None:
-        super().__init__(*given)  # type: ignore[arg-type]
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
         self.h = np.zeros_like(self.w)
         self.hh = self.wh = 0.0
 
@@ -151,8 +151,8 @@ class Proven(Run):
 class BatchPerceptron(Run):
     """Cotter et al. 2012: steps 1 / sqrt(t) along the smallest margin, in the unit ball, averaged."""
 
-    def __init__(self, *given: object) -> None:
-        super().__init__(*given)  # type: ignore[arg-type]
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
         self.total = np.zeros_like(self.w)  # of all w_t
         self.tt = self.tw = 0.0
 

@@ -11,9 +11,9 @@ import numpy as np
 from streammargin.errors import UsageError
 from streammargin.kinds import Number
 from streammargin.penalties.base import Gauged, Norm
+from streammargin.penalties.singular import EPS
 from streammargin.words import entry
 
-EPS = float(np.finfo(np.float64).eps)  # as in solvers/proof/rounding.py
 CLOSE = 4.0 * EPS  # relative width at which the bisection ends
 TRIES = 200  # most evaluations of it
 

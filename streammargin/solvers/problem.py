@@ -102,7 +102,13 @@ class Problem:
         """(primal - dual) / (C sum_i s_i) of a group, rounded up as the gap is; None for a hard margin."""
         if self.hard or figures.gap is None:
             return None
-        return figures.gap * max(abs(figures.primal), abs(figures.dual)) / self.outputs.weight(group * self.lines)
+        return figures.gap * max(abs(figures.primal), abs(figures.dual)) / self._weight(group)
+
+    def _weight(self, group: int) -> float:
+        """C sum_i s_i of a group: of all its tasks, or that of the line with the least, so that no gap is too small."""
+        lines = range(group * self.lines, (group + 1) * self.lines)
+        weights = [self.outputs.weight(line) for line in lines]
+        return math.fsum(weights) if self.outputs.tasks else min(weights)
 
     def reached(self, group: int, figures: Figures) -> bool:
         """Whether exact figures of a group prove the tolerance."""
@@ -117,7 +123,7 @@ class Problem:
             return self
         sizes = {k: max(abs(figures[k].primal), abs(figures[k].dual)) for k in active.tolist()}
         known = {k: size for k, size in sizes.items() if 0.0 < size < math.inf}
-        parts = [self.absolute * self.outputs.weight(k * self.lines) / size for k, size in known.items()]
+        parts = [self.absolute * self._weight(k) / size for k, size in known.items()]
         return replace(self, tol=min([1.0, *parts])) if parts else self
 
     @property

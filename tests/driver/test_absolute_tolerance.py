@@ -54,6 +54,26 @@ def test_it_is_that_of_each_class_and_each_C():
     assert [one["mean_gap"] for one in result.run_end["trials"]] == [last[C]["mean_gap"] for C in (0.01, 10.0)]
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_joined_labels_have_the_mean_gap_of_the_one_with_the_least_weight(order):
+    labels = np.column_stack([X[:, 0] > 1.5, X[:, 1] > 0.0, X[:, 2] > 0.0])[:, ::order].astype(int)
+    options = {"penalty": "l21", "class_weight": {0: 1.0, 1: 9.0}, "C": 0.1, "passes": 3000}
+    result = sm.train((X, labels), loss="logistic", tol="absolute:1e-3", **options)
+    figures, masses = result.certificate, np.sum(1.0 + 8.0 * labels, axis=0)
+    assert result.converged and masses.max() > 1.5 * masses.min()
+    assert figures.mean_gap == pytest.approx((figures.primal - figures.dual) / (0.1 * masses.min()), rel=1e-6)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_the_mean_gap_of_joined_tasks_is_that_of_all_rows(order):
+    tasks = (order * np.digitize(np.arange(120), [10, 60])).astype(int)
+    options = {"penalty": "l21", "loss": "squared_error", "C": 0.1, "passes": 3000}
+    result = sm.train((X, NUMBERS), tasks=tasks, tol="absolute:1e-3", **options)
+    figures = result.certificate
+    assert result.converged
+    assert figures.mean_gap == pytest.approx((figures.primal - figures.dual) / (0.1 * 120), rel=1e-4, abs=1e-9)
+
+
 @pytest.mark.parametrize("best, told", [(2, Y), (0, -Y)])
 def test_a_path_over_C(best, told):
     result = sm.train((X, Y), C="path:4,high=5", penalty="l1", tol="absolute:1e-4", valid=(X, told), passes=5000)

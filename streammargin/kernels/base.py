@@ -92,7 +92,8 @@ class KernelSum(Kernel):
     """The sum of several kernels, each with its weight."""
 
     def __init__(self, *parts: Kernel) -> None:
-        self.weight, self._parts = 1.0, parts
+        self._parts = parts
+        self.weight: float = 1.0
 
     @property
     def parts(self) -> tuple[Kernel, ...]:

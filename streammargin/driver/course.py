@@ -77,8 +77,8 @@ class Reading(NamedTuple):
     blocks: int = 1
 
 
-class Course:
-    """What comes next depends on `states` and `progress`, so these are what a checkpoint saves.
+class Course(Shared):
+    """A run, with what all share. What comes next depends on `states` and `progress`: a checkpoint saves these.
 
     states: by name, that of the solver ("state") and of its method ("watch"), and sums of the driver's own reads.
     The clock decides nothing but `max_seconds`. costs: the problem's values of C.
@@ -91,24 +91,14 @@ class Course:
     shared: Shared
     method: Method
     stages: dict[str, Stage]
-    clock: Clock
-    limits: Limits
-    reader: BlockReader
-    history: History
-    steps: Mapping[str, Step]
-    validator: Validator | None
-    predictions: Predictions | None
-    watched: Sequence[WatchedSource]
 
     def __init__(
         self, shared: Shared, problem: Problem, costs: Sequence[float], method: Method,
         states: dict[str, Any] | None = None, progress: Progress | None = None,
     ) -> None:  # fmt: skip
+        super().__init__(**vars(shared))
         self.shared, self.problem, self.costs = shared, problem, costs
         self.method, self.stages = method, method.stages()
-        self.reader, self.limits, self.clock = shared.reader, shared.limits, shared.clock
-        self.history, self.validator, self.steps = shared.history, shared.validator, shared.steps
-        self.predictions, self.watched = shared.predictions, shared.watched
         self.gain: Gain = Gain()
         self.reading: Reading | None = None  # of the current read, once it is needed
         self.doubted: list[int] = []  # indices into `watched`: to be read and compared before the training goes on
@@ -126,15 +116,14 @@ class Course:
 
     def _own_states(self) -> dict[str, Any]:
         """Those of a run at its beginning."""
-        shared, problem = self.shared, self.problem
-        made: dict[str, Any] = {"state": self.solver.start(problem, shared.labels)}
+        made: dict[str, Any] = {"state": self.solver.start(self.problem, self.labels)}
         wanted = {
-            "watch": self.method.watch, **{name: step.kind_of_sums for name, step in shared.steps.items()},
-            "held out": shared.validator and Errors, "bias": shared.midway and Midway,
-            "predictions": shared.predictions and Predicted,
+            "watch": self.method.watch, **{name: step.kind_of_sums for name, step in self.steps.items()},
+            "held out": self.validator and Errors, "bias": self.midway and Midway,
+            "predictions": self.predictions and Predicted,
         }  # fmt: skip
-        known = None if shared.steps else self.reader.source.ranges()
-        wanted["ranges"] = Ranges if not shared.steps and known is None else None  # in the first pass only
+        known = None if self.steps else self.reader.source.ranges()
+        wanted["ranges"] = Ranges if not self.steps and known is None else None  # in the first pass only
         self.progress.ranges = known or None
         labels = {"labels": NO_ROWS}
         return made | {
@@ -145,7 +134,7 @@ class Course:
 
     def problem_of(self, name: str) -> Problem:
         """The problem that the layout of a state follows from, by the name of the state."""
-        step = self.shared.steps.get(name)
+        step = self.steps.get(name)
         return self.problem if step is None else step.of(self.problem)
 
     @property
@@ -189,8 +178,8 @@ class Course:
 
     def begin(self) -> None:
         """Begin from given weights, if there are any; called once all steps of the rows are known."""
-        if self.shared.start is not None:
-            start, column = self.shared.start, self.problem.column
+        if (start := self.start) is not None:
+            column = self.problem.column
             for step in self.steps.values():
                 start = step.start(start, column)
             if not self.steps:
@@ -310,7 +299,7 @@ class Course:
             p.go(HELD_OUT)
             return
         p.reason = reason
-        if self.shared.midway and reason != "signal":
+        if self.midway and reason != "signal":
             p.go(BIAS)
         else:
             self.end(reason)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import math
+import contextlib
+import functools
 import os
 import time
 from collections.abc import Callable, Iterable
@@ -14,29 +15,19 @@ KEPT = 10_000
 RESIDENT_SECONDS = 0.1
 
 
-class _Resident:
-    """Resident memory of this process, read every RESIDENT_SECONDS at most: it costs as much as a short pass.
+def resident_bytes() -> int | None:
+    """Resident memory of this process, read once in RESIDENT_SECONDS: it costs as much as a short pass.
 
     None where the system does not report it.
     """
-
-    def __init__(self) -> None:
-        self._bytes: int | None = None
-        self._asked = -math.inf
-
-    def read(self) -> int | None:
-        now = time.monotonic()
-        if now - self._asked > RESIDENT_SECONDS:
-            self._asked = now
-            try:
-                with open("/proc/self/statm", encoding="ascii") as file:
-                    self._bytes = int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-            except (OSError, ValueError, IndexError):
-                self._bytes = None
-        return self._bytes
+    return _resident_at(int(time.monotonic() / RESIDENT_SECONDS))
 
 
-resident_bytes: Callable[[], int | None] = _Resident().read
+@functools.lru_cache(maxsize=1)
+def _resident_at(tick: int) -> int | None:
+    with contextlib.suppress(OSError, ValueError, IndexError), open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return None
 
 
 class History:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -18,36 +18,28 @@ FARTHEST = 1e100  # largest C that a path may begin at
 SAVED = ("first", "number", "table", "best", "early")  # plain values
 
 
+@dataclass
 class Path:
     """`count` values of C, evenly spaced on a log scale.
 
-    low, high: the first and the last value. By default the first is the largest C at which w = 0 is optimal, and the
-    last is DEFAULT_RATIO times the first; problem: the problem at C = unit; table: what was proven at each earlier
-    value, as in the event run_end; best, kept: index and outcome of the value with the smallest held-out error; of
-    equal errors, the smallest C; early: whether early stopping ended the training at one of them.
+    problem: the problem at C = unit. low, high: the first and the last value. By default the first is the largest C at
+    which w = 0 is optimal, and the last is DEFAULT_RATIO times the first. first: 0 while it is not known; number: index
+    of the current value; table: what was proven at each earlier value, as in the event run_end; best, kept: index and
+    outcome of the value with the smallest held-out error; of equal errors, the smallest C; early: whether early
+    stopping ended the training at one of them.
     """
 
-    count: int
     problem: Problem
     unit: float
-    given: float | None
-    last: float | None
-    best: int
-    early: bool
-    first: float
-    number: int
-
-    def __init__(
-        self, problem: Problem, unit: float, count: int, low: float | None = None, high: float | None = None
-    ) -> None:
-        self.problem, self.unit, self.count = problem, unit, count
-        self.given, self.last = low, high
-        self.first = 0.0  # 0: not known yet
-        self.number = 0  # index of the current value
-        self.table: list[dict[str, Any]] = []
-        self.best = -1  # index into the table
-        self.kept: Outcome | None = None
-        self.early = False
+    count: int
+    low: float | None = None
+    high: float | None = None
+    first: float = 0.0
+    number: int = 0
+    table: list[dict[str, Any]] = field(default_factory=list)
+    best: int = -1
+    kept: Outcome | None = None
+    early: bool = False
 
     @property
     def C(self) -> float:
@@ -57,9 +49,9 @@ class Path:
     def _value(self, number: int) -> float:
         if not self.first:
             return self.unit
-        if number == self.count - 1 and self.last is not None:
-            return self.last
-        ratio = DEFAULT_RATIO if self.last is None else self.last / self.first
+        if number == self.count - 1 and self.high is not None:
+            return self.high
+        ratio = DEFAULT_RATIO if self.high is None else self.high / self.first
         return float(self.first * ratio ** (number / (self.count - 1)))
 
     @property
@@ -77,18 +69,14 @@ class Path:
 
         UsageError where no such C exists, or where it is not below the last value.
         """
-        first = factor * self.unit if self.given is None else self.given
+        first = factor * self.unit if self.low is None else self.low
         if not 0.0 < first < FARTHEST:
-            when = (
-                "w = 0 is optimal at every C (no column separates rows)"
-                if first > 0.0
-                else "w = 0 is optimal at no C > 0 with this penalty"
-            )
+            when = "every C (no column separates rows)" if first > 0.0 else "no C > 0 with this penalty"
             raise UsageError(
-                f"{when}, so the path has no default first C; name its ends, as in "
+                f"w = 0 is optimal at {when}, so the path has no default first C; name its ends, as in "
                 f"`C=path:{self.count},low=0.01,high=10`"
             )
-        if self.last is not None and self.last <= first:
+        if self.high is not None and self.high <= first:
             raise UsageError(
                 f"w = 0 is optimal up to C = {first:.4g}, where the path begins; end it at a larger C, as in "
                 f"`C=path:{self.count},high={100 * first:.1g}`"

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from streammargin.driver.clock import Clock, Spent
 from streammargin.driver.course import Course, Reading
 from streammargin.driver.holders import Holders, Parts
 from streammargin.driver.phases.base import Phase
 from streammargin.driver.phases.passes import PASSES
 from streammargin.driver.phases.reads import READS
 from streammargin.driver.prefetch import BlockReader, Labelled
-from streammargin.driver.progress import HELD_OUT, PASS, PROLOGUE, SCORES
-from streammargin.driver.telling import progress_event
+from streammargin.driver.progress import HELD_OUT, PASS, PROLOGUE, SCORES, Progress
 from streammargin.solvers import leaves, roles
 from streammargin.solvers.base import Share, multiplications
 from streammargin.solvers.cache.rows import unit_rows
@@ -63,8 +63,7 @@ class Run(Course):
             afterwards = self.limits.sweeps * sweep + longest.get(HELD_OUT, 0.0) if p.number else 0.0
         if self.clock.up(afterwards):
             return "seconds"
-        should_stop = self.shared.should_stop
-        return "signal" if should_stop is not None and should_stop() is not None else None
+        return "signal" if self.should_stop is not None and self.should_stop() is not None else None
 
     def advance(self, reason: str | None) -> None:
         """Do the next unit of work, or end for this reason."""
@@ -184,7 +183,7 @@ class Run(Course):
             self.reading = reading = Reading(self.reader, []) if phase is None else phase.reading(self)
             alone = any(visit.alone for visit, _ in reading.visits)
             self._reader = reading.reader if alone else self._in_units(reading)
-            self._holders = None if alone or not reading.visits else self.shared.holders.get(reading.reader)
+            self._holders = None if alone or not reading.visits else self.holders.get(reading.reader)
         return self.reading
 
     def _in_units(self, reading: Reading) -> BlockReader:
@@ -216,3 +215,16 @@ class Run(Course):
             if stream is not None:
                 stream.close()
         self._blocks = self._parts = None
+
+
+def progress_event(p: Progress, clock: Clock, spent: Spent, done: float, of: int, begun: int | None) -> dict[str, Any]:
+    """The event for `done` blocks `of` all, and `begun` rows of the next; begun None: the end of a read is computed.
+
+    The seconds leave out compiling.
+    """
+    seconds, _, waited, size = spent
+    return {
+        "event": "progress", "phase": p.phase, "pass": p.number, "block": done, "blocks": of,
+        "rows": p.rows + (begun or 0), "seconds": seconds - clock.compiling(), "bytes_read": size,
+        "wait_seconds": waited, "reading": begun is not None, "estimate": p.estimate, "elapsed": clock.elapsed(),
+    }  # fmt: skip

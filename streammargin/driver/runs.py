@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from streammargin.errors import out_of_range
 from streammargin.solvers.problem import Problem
 
 
+@dataclass
 class Runs:
     """The current run; on a path over C each run begins with the state of the one before it.
 
@@ -27,10 +29,7 @@ class Runs:
     """
 
     run: Run
-    path: Path | None
-
-    def __init__(self, run: Run, path: Path | None = None) -> None:
-        self.run, self.path = run, path
+    path: Path | None = None
 
     def advance(self, reason: str | None) -> None:
         """Do the next unit of work, or end the training for this reason."""

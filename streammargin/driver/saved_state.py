@@ -47,7 +47,7 @@ def restore_states(run: Run, plain: dict[str, Any], arrays: Arrays) -> None:
         raise ValueError(f"it is in the stage {stage!r}, and {due!r} follows")
     run.progress.stage = stage
     problem, solver, numbers = run.problem, run.solver, plain["numbers"]
-    run.state = roles.new(solver.kind_of_state(), problem, solver.dtype(problem), labels=run.shared.labels)
+    run.state = roles.new(solver.kind_of_state(), problem, solver.dtype(problem), labels=run.labels)
     run.states.pop("ranges", None)
     if "ranges" in numbers:  # until the first pass has ended
         run.states["ranges"] = roles.new(Ranges, problem, labels=NO_ROWS)
@@ -65,7 +65,7 @@ def restore_states(run: Run, plain: dict[str, Any], arrays: Arrays) -> None:
 def read_kept(run: Run, arrays: Arrays) -> None:
     """Read the solver's cached rows; called last, once the saved state has passed all checks."""
     reader = run.reader
-    holders = run.shared.holders.get(reader) or Holders(reader, np.arange(len(reader.bounds)))
+    holders = run.holders.get(reader) or Holders(reader, np.arange(len(reader.bounds)))
     caches, wanted = dict(roles.rows_kept(run.state)), under("kept/", arrays)
     of_piece = {f"{path}.{name}": path for path in caches for name in under(f"{path}.", wanted)}
     kept = read_rows(run.problem, holders, {name: (caches[of_piece[name]], ids) for name, ids in wanted.items()})

@@ -27,6 +27,7 @@ TYPES = {"<f8", "<f4", "<i8", "<i4", "<i2", "<u4", "|u1", "|i1", "|b1"}
 SLOTS, PART, LOCK = ("slot-a", "slot-b"), "slot.part", "lock"  # file names in a checkpoint directory
 
 Arrays = dict[str, np.ndarray]
+Entry = tuple[str, str, tuple[int, ...]]  # name, type and shape of an array
 
 
 def write_slot(path: str, plain: dict[str, Any], arrays: Arrays) -> None:
@@ -95,54 +96,41 @@ def _write(file: Any, view: memoryview) -> None:
 def read_plain(path: str) -> dict[str, Any]:
     """The plain values only, without checking the digest. Raises ValueError where the file is not a slot; OSError."""
     with _opened(path) as file:
-        size = os.fstat(file.fileno()).st_size
-        start = file.read(len(MAGIC) + 8)
-        length = int.from_bytes(start[len(MAGIC) :], "little")
-        if start[: len(MAGIC)] != MAGIC or length > size:
-            raise ValueError("it is cut short, or not a checkpoint of this version")
-        try:
-            plain = json.loads(file.read(length))["plain"]
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise ValueError("it was altered") from error
-        if not isinstance(plain, dict):
-            raise ValueError("it was altered")
-        return plain
+        return _header(file)[1]
 
 
 def read_slot(path: str) -> tuple[dict[str, Any], Arrays]:
     """The arguments of `write_slot`. Raises ValueError where the file is cut short, altered or not a slot; OSError."""
     with _opened(path) as file:
-        size = os.fstat(file.fileno()).st_size
-        digest = hashlib.blake2b(digest_size=DIGEST)
-
-        def take(count: int) -> bytes:
-            if not 0 <= count <= size:
-                raise ValueError("it is cut short")
-            data = file.read(count)
-            if len(data) != count:
-                raise ValueError("it is cut short")
-            digest.update(data)
-            return data
-
-        if take(min(size, len(MAGIC))) != MAGIC:
-            raise ValueError("it is not a checkpoint of this version")
-        length = int.from_bytes(take(8), "little")
-        header = take(length)
-        try:
-            content = json.loads(header)
-            plain, listed = content["plain"], [_entry(*entry) for entry in content["arrays"]]
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise ValueError("it was altered") from error
-        if len(MAGIC) + 8 + length + sum(_size(*entry) for entry in listed) + DIGEST != size:
+        start, plain, listed = _header(file)
+        if len(start) + sum(_size(*entry) for entry in listed) + DIGEST != os.fstat(file.fileno()).st_size:
             raise ValueError("it is cut short")
+        digest = hashlib.blake2b(start, digest_size=DIGEST)
         # allocate only now: the file is as large as the header says
         arrays = {name: _read_array(file, digest, dtype, shape) for name, dtype, shape in listed}
-        if file.read() != digest.digest() or not isinstance(plain, dict):
+        if file.read() != digest.digest():
             raise ValueError("it was altered")
         return plain, arrays
 
 
-def _entry(name: str, dtype: str, shape: list[int]) -> tuple[str, str, tuple[int, ...]]:
+def _header(file: BinaryIO) -> tuple[bytes, dict[str, Any], list[Entry]]:
+    """(all bytes up to the end of the header, plain values, arrays that follow). Raises ValueError."""
+    start = file.read(len(MAGIC) + 8)
+    length = int.from_bytes(start[len(MAGIC) :], "little")
+    if start[: len(MAGIC)] != MAGIC or length > os.fstat(file.fileno()).st_size:
+        raise ValueError("it is cut short, or not a checkpoint of this version")
+    header = file.read(length)
+    try:
+        content = json.loads(header)
+        plain, listed = content["plain"], [_entry(*entry) for entry in content["arrays"]]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ValueError("it was altered") from error
+    if not isinstance(plain, dict):
+        raise ValueError("it was altered")
+    return start + header, plain, listed
+
+
+def _entry(name: str, dtype: str, shape: list[int]) -> Entry:
     sides = all(type(side) is int and 0 <= side < LARGEST for side in shape)
     if not isinstance(name, str) or dtype not in TYPES or not sides:
         raise ValueError("not an array")

@@ -111,7 +111,7 @@ def _take_up(run: Run, bounds: np.ndarray) -> None:
     progress does not fit this training.
     """
     p, rounds = run.progress, run.method.prologue_passes(run.problem)
-    phases = {PASS, CERTIFICATE, DONE, *run.steps, *([BIAS] if run.shared.midway else [])}
+    phases = {PASS, CERTIFICATE, DONE, *run.steps, *([BIAS] if run.midway else [])}
     phases |= {PROLOGUE} if p.round < rounds else set()
     phases |= {HELD_OUT} if run.validator is not None and p.figures is not None else set()
     phases |= {SCORES, LAST_READ} if run.early is not None else set()

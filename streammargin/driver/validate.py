@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -160,6 +160,7 @@ class NumberValidator(Validator):
         return sums.amount / self.source.rows
 
 
+@dataclass
 class Predictions:
     """Finds the classes that are predicted for at least one row.
 
@@ -167,25 +168,16 @@ class Predictions:
     its best value of C makes the predictions.
     """
 
-    reader: BlockReader
-    path: Path | None
     problem: Problem
-    validator: Validator | None
     present: np.ndarray
+    reader: BlockReader
+    validator: Validator | None
+    path: Path | None = None
+    held_out: bool = False
 
-    def __init__(
-        self,
-        problem: Problem,
-        present: np.ndarray,
-        rows: BlockReader,
-        validator: Validator | None,
-        path: Path | None = None,
-    ) -> None:
-        self.problem, self.validator, self.path = problem, validator, path
-        self.present, self.reader = present, rows
-        self.held_out: bool = validator is not None and not problem.resident
-        if self.held_out and validator is not None:
-            self.reader = validator.reader
+    def __post_init__(self) -> None:
+        if self.validator is not None and not self.problem.resident:
+            self.held_out, self.reader = True, self.validator.reader
 
     def check(self, predicted: np.ndarray) -> None:
         """ValueError where saved predictions have another number of classes."""

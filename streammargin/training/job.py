@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -25,6 +25,7 @@ from streammargin.driver.setup import Survey, Target
 from streammargin.driver.steps import Step
 from streammargin.driver.validate import Predictions, Validator
 from streammargin.losses import make_loss
+from streammargin.model.base import Model
 from streammargin.model.linear import model_of
 from streammargin.options.table import FREE, MIDWAY, Options
 from streammargin.points.expansion import Expansion
@@ -162,10 +163,8 @@ class Job:
             problem = problem.at(outcome.C / costs[0])
         trial, chosen = outcome.best(problem), outcome.chosen(problem)
         certificates = [self._certificate(problem, outcome, number) for number in range(problem.trials)]
-        converged, C = (
-            bool(outcome.converged[problem.groups_of(trial)].all()),
-            costs[trial] if outcome.C is None else outcome.C,
-        )
+        converged = bool(outcome.converged[problem.groups_of(trial)].all())
+        C = costs[trial] if outcome.C is None else outcome.C
         certificate = replace(certificates[trial], converged=converged)
         if self.options.midway and outcome.midway is None:
             LOG.warning("stopped before the midway bias was computed: the bias is 0", extra={"code": "bias"})
@@ -190,19 +189,29 @@ class Job:
             caps = caps.reshape(tasks, tasks, -1)[np.arange(tasks), np.arange(tasks)]
         of_each = tasks or (problem.outputs.several and not problem.numeric)
         model.problem = self._arrays(caps if of_each else caps[0])
-        end = {
-            "event": "run_end", "status": "ok", "converged": converged, "reason": outcome.reason,
-            "passes": outcome.passes, **took, "exit_code": 0, "model": None, "C": C,
+        more = {
             "trials": outcome.path or self._trials(outcome, certificates),
-            **{key: certificate[key] for key in ("gap", "mean_gap", "margin_gap", "residual", "valid_error")},
             "zeros": None if outcome.zeros is None else np.flatnonzero(outcome.zeros[chosen].all(axis=0)).tolist(),
             "smallest_margin": outcome.smallest_margin, "never_predicted": self.unpredicted(outcome),
             "pass": None if outcome.kept is None else int(outcome.kept[trial]),
         }  # fmt: skip
+        return self.ended(model, certificate, outcome, took, history, more)
+
+    def ended(
+        self, model: Model, certificate: Certificate, outcome: Outcome, took: dict[str, float], history: History,
+        more: Mapping[str, object],
+    ) -> TrainResult:  # fmt: skip
+        """The result, after the event of the end, which has what there is `more` to say."""
+        figures = {key: certificate[key] for key in ("gap", "mean_gap", "margin_gap", "residual", "valid_error")}
+        end = {
+            "event": "run_end", "status": "ok", "converged": certificate.converged, "reason": outcome.reason,
+            "passes": outcome.passes, **took, "exit_code": 0, "model": None, "C": model.header["C"], "trials": None,
+            **figures, "zeros": None, "smallest_margin": None, "never_predicted": None, "pass": None, **more,
+        }  # fmt: skip
         history.publish(end)
         return TrainResult(
-            model, certificate, history.events, outcome.reason, converged, outcome.passes, took["seconds"], end,
-            better=self.better, ranges=outcome.ranges,
+            model, certificate, history.events, outcome.reason, certificate.converged, outcome.passes, took["seconds"],
+            end, better=self.better, ranges=outcome.ranges,
         )  # fmt: skip
 
     def _problem(self, midway: bool) -> dict[str, object]:

@@ -188,16 +188,8 @@ class RatingsJob(Job):
             "certificate": certificate.to_dict(), LEVELS: self.ratings.levels.tolist(),
         }  # fmt: skip
         model = RatingsModel(answer, header, self.ratings.rows, self.ratings.columns)
-        end = {
-            "event": "run_end", "status": "ok", "converged": converged, "reason": outcome.reason,
-            "passes": outcome.passes, **took, "exit_code": 0, "model": None, "C": C, "trials": outcome.path,
-            **{key: certificate[key] for key in ("gap", "mean_gap", "margin_gap", "residual", "valid_error")},
-            "zeros": None, "smallest_margin": None, "never_predicted": None, "pass": None, "rank": answer.rank,
-        }  # fmt: skip
-        history.publish(end)
-        return TrainResult(
-            model, certificate, history.events, outcome.reason, converged, outcome.passes, took["seconds"], end
-        )  # fmt: skip
+        more = {"trials": outcome.path, "rank": answer.rank}
+        return self.ended(model, certificate, replace(outcome, ranges=None), took, history, more)
 
 
 def files_of(ratings: object) -> list[str]:

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from streammargin.compiled.order import permutation
+from streammargin.driver.clock import Spent
 from streammargin.driver.course import Course, Reading
+from streammargin.driver.events import resident_bytes
 from streammargin.driver.phases.base import Phase, finish
-from streammargin.driver.progress import CERTIFICATE, SCORES
-from streammargin.driver.telling import pass_event
+from streammargin.driver.progress import CERTIFICATE, SCORES, Progress
 from streammargin.solvers.base import PassReport, Share
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.state import State
@@ -103,6 +104,20 @@ def _tell(c: Course, report: PassReport, scored: bool) -> None:
             LOG.warning(Message(p.ranges), extra={"code": "scale"})
     if (text := c.gain.remark(p.estimate, report.certificate or p.figures or [])) is not None:
         LOG.warning(Message(text if p.ranges is None else f"{text}; {p.ranges}"), extra={"code": "no_gain"})
+
+
+def pass_event(
+    p: Progress, problem: Problem, report: PassReport, spent: Spent, reads: float, made: float
+) -> dict[str, Any]:
+    """The event for the end of a pass; made: multiplications of the training so far."""
+    seconds, reading, waited, size = spent
+    return {
+        "event": "pass_end", "pass": p.number, "rows": p.rows, "seconds": seconds, "read_seconds": reading,
+        "compute_seconds": seconds - waited, "wait_seconds": waited, "bytes_read": size,
+        "mistakes": report.mistakes if problem.counts else None, "rss_bytes": resident_bytes(),
+        "estimate": p.estimate, "kept_rows": report.kept_rows, "reads": reads,
+        "multiplications": round(made), "valid_error": None,
+    }  # fmt: skip
 
 
 def break_off(c: Course, reason: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from streammargin.cli.options import add_common, add_lines, add_unknown
+from streammargin.cli.options import add_common, add_lacking, add_lines, named
 from streammargin.data_tools import hdf5file
 from streammargin.data_tools.formats import FORMATS, HDF5, TABLES, check_options, format_for
 from streammargin.errors import InputMissingError, UsageError
@@ -49,7 +49,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--zero-based", action="store_true", help="svmlight indices count from 0")
     parser.add_argument("--x", metavar="NAME", help="rows inside an HDF5 file or an archive (default X)")
     add_lines(parser, _TABLE)
-    add_unknown(parser)
+    add_lacking(parser, "--unknown")
     parser.add_argument("--memory", default="256M", metavar="SIZE", help="for what must be sorted, default 256M")
     parser.add_argument("--force", action="store_true", help="replace an existing OUT.h5")
     add_common(parser)
@@ -57,12 +57,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> str:
     """Convert the file given on the command line; returns what to say about it."""
-    rows, features, nnz = convert(
-        options.input, options.output, format=options.format, features=options.features, dtype=options.dtype,
-        y=options.y, label=options.label, sample_weight=options.sample_weight, separator=options.separator,
-        like=options.like, zero_based=options.zero_based, x=options.x, memory=options.memory, force=options.force,
-        unknown=options.unknown, **{name: getattr(options, name) for name in _TABLE},
-    )  # fmt: skip
+    rows, features, nnz = convert(**named(convert, options))
     return f"{options.output}: {rows} rows, {features} columns, {nnz} stored values"
 
 
@@ -104,8 +99,8 @@ def convert(
         raise UsageError("`y` names a label, but `label=False` says that there is none; omit one of them")
     table = Options.of({"columns": columns, "drop": drop, "text": text, "missing": missing})
     check_output(output, force)
-    named = None if y is None else str(y)
-    read = files_read([input], **read_by({"x": x, "y": named}))
+    label_name = None if y is None else str(y)
+    read = files_read([input], **read_by({"x": x, "y": label_name}))
     check_apart({"the output": output}, [like, *read, *files_of(input)])
     if input != STANDARD_INPUT and not os.path.exists(input):
         raise InputMissingError(f"{input}: no such file")
@@ -125,7 +120,7 @@ def convert(
     trained = None if like is None else _Trained(like)
     with contextlib.ExitStack() as stack:
         wanted = features if trained is None else trained.features
-        how = How(output, stack, x, named, None, parse_size(memory), wanted, zero_based)
+        how = How(output, stack, x, label_name, None, parse_size(memory), wanted, zero_based)
         if kind == HDF5:
             if os.path.isdir(input):
                 raise InputMissingError(f"{input} is a directory; name a file")

@@ -19,9 +19,8 @@ from streammargin.tables.formats import (
     TABLES,
     format_of,
     is_pipe,
-    piped,
+    start_of,
 )  # fmt: skip
-from streammargin.tables.textfile import Text
 
 HDF5 = "hdf5"
 FORMATS = (HDF5, CSV, PARQUET, ARROW, *MATRICES)  # that `format` may name
@@ -52,7 +51,7 @@ def format_for(path: str, named: str | None, separator: str | None) -> str:
         return CSV  # any character may be a separator, so the content cannot tell
     if found is not None:
         return found
-    start = _start(path)
+    start = start_of(path)
     if not is_pipe(path) and is_source(path):
         return HDF5
     if b"\x89HDF\r\n\x1a\n" in start:
@@ -65,15 +64,6 @@ def format_for(path: str, named: str | None, separator: str | None) -> str:
     if kind is not None:
         raise DataError(f"{path} is {kind[0]}, not text; {kind[1]}")
     return CSV if separator is not None else SVMLIGHT
-
-
-def _start(path: str) -> bytes:
-    """The first bytes, without compression."""
-    if is_pipe(path):
-        found = piped(path)
-        return bytes(found.start if isinstance(found, Text) else found.peek(8))
-    with Text(path) as text:
-        return text.start
 
 
 def check_options(given: dict[str, Any], kind: str, path: str) -> None:

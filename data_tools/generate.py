@@ -7,7 +7,7 @@ import os
 
 import numpy as np
 
-from streammargin.cli.options import add_common, number
+from streammargin.cli.options import add_common, named, number
 from streammargin.data_tools.rows import BATCH_BYTES, check_seed
 from streammargin.errors import UsageError
 from streammargin.files import check_output
@@ -15,7 +15,7 @@ from streammargin.matching import MAX_CLASSES
 from streammargin.sizes import format_size, parse_size
 from streammargin.sources.batch import Batch
 from streammargin.sources.hdf5.write import writing
-from streammargin.tables.matrices.space import check_space
+from streammargin.tables.matrices.spill import check_space
 
 _LARGEST_ROW = 1 << 30  # a few of them are in memory at a time
 
@@ -41,11 +41,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> str:
     """Generate the file asked for on the command line; returns what to say about it."""
-    rows = generate(
-        options.output, rows=options.rows, size=options.size, features=options.features, sparse=options.sparse,
-        nonzeros=options.nonzeros, separable=options.separable, noise=options.noise, classes=options.classes,
-        dtype=options.dtype, seed=options.seed, force=options.force,
-    )  # fmt: skip
+    rows = generate(**named(generate, options))
     return f"{options.output}: {rows} rows, {options.features} columns"
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from streammargin.cli.options import add_common, add_data_names
+from streammargin.cli.options import add_common, add_data_names, named
 from streammargin.data_tools.rows import batches, check_seed, label_of, table_of
 from streammargin.driver.plan import least_budget
 from streammargin.files import check_apart, check_output, temporary_folder
@@ -35,10 +35,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> str:
     """Shuffle files given on the command line; returns what to say about it."""
-    rows, features = shuffle(
-        options.input, options.output, seed=options.seed, memory=options.memory, x=options.x, y=options.y,
-        force=options.force,
-    )  # fmt: skip
+    rows, features = shuffle(options.input, **named(shuffle, options))
     return f"{options.output}: {rows} rows, {features} columns"
 
 
@@ -67,8 +64,8 @@ def shuffle(
     budget = parse_size(memory)
     check_seed(seed)
     check_output(output, force)
-    given = [data] if isinstance(data, str) else list(data)
-    with open_source(given if len(given) > 1 else given[0], x=x, y=y) as source, temporary_folder(output) as folder:
+    given = data if isinstance(data, str) else list(data)
+    with open_source(given, x=x, y=y) as source, temporary_folder(output) as folder:
         check_apart({"the output": output}, source.files())
         spill = Spill(folder)
         least = least_budget(source)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from streammargin.cli.options import add_common, add_data_names, number
+from streammargin.cli.options import add_common, add_data_names, named, number
 from streammargin.data_tools.rows import batches, check_seed, label_of, table_of
 from streammargin.errors import UsageError
 from streammargin.files import check_apart, check_output, replacing
@@ -30,10 +30,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> str:
     """Split files given on the command line; returns what to say about it."""
-    train, test = split(
-        options.input, options.train, options.test, test_size=options.test_size, seed=options.seed,
-        x=options.x, y=options.y, force=options.force,
-    )  # fmt: skip
+    train, test = split(options.input, **named(split, options))
     return f"{options.train}: {train} rows, {options.test}: {test} rows"
 
 
@@ -60,8 +57,7 @@ def split(
     check_apart({"the training part": train, "the test part": test}, [])
     check_output(train, force)
     check_output(test, force)
-    given = [data] if isinstance(data, str) else list(data)
-    with open_source(given if len(given) > 1 else given[0], x=x, y=y) as source:
+    with open_source(data if isinstance(data, str) else list(data), x=x, y=y) as source:
         check_apart({"the training part": train, "the test part": test}, source.files())
         wanted = round(source.rows * test_size)
         if not 0 < wanted < source.rows:

@@ -24,7 +24,7 @@ from streammargin.sinks.console import watched
 from streammargin.solvers.word import SolverWord
 from streammargin.sources.open import is_stream
 from streammargin.training.ordered import is_spooled
-from streammargin.training.rows import train_rows
+from streammargin.training.rows import ROWS, Given, train_rows
 from streammargin.training.stream import train_stream
 from streammargin.wording import Message, shown
 
@@ -116,9 +116,7 @@ def train(
         threads=threads, seed=seed, checkpoint=checkpoint, checkpoint_seconds=checkpoint_seconds, init=init,
         tasks=tasks, valid=valid, columns=columns, drop=drop, text=text, missing=missing, unknown=unknown, spool=spool,
     )  # fmt: skip
-    if should_stop is not None and not callable(should_stop):
-        raise UsageError(f"should_stop must be a function, not {shown(should_stop)}")
-    return train_by(data, options, [*checked(listeners), *watched(verbose, options.max_seconds)], should_stop)
+    return _called(data, options, listeners, verbose, should_stop)
 
 
 def complete(
@@ -167,39 +165,39 @@ def complete(
 
     Sources: Pdprox paper, section 5.3; Burer and Monteiro 2003; Lions and Mercier 1979.
     """
-    from streammargin.training.ratings import options_of  # which reads tables
+    from streammargin.training.ratings import GIVEN, options_of  # which reads tables
 
     options = options_of(
         {"columns": columns, "y": y, "loss": loss, "C": C, "solver": solver, "tol": tol, "passes": passes,
          "max_seconds": max_seconds, "memory": memory, "threads": threads, "checkpoint": checkpoint,
          "checkpoint_seconds": checkpoint_seconds, "valid": valid}
     )  # fmt: skip
+    return _called(data, options, listeners, verbose, should_stop, GIVEN)
+
+
+def _called(
+    data: object, options: Options, listeners: object, verbose: bool, should_stop: Callable[[], str | None] | None,
+    given: Given | None = None,
+) -> TrainResult:  # fmt: skip
+    """`train_by`, once the functions that were given are checked."""
     if should_stop is not None and not callable(should_stop):
         raise UsageError(f"should_stop must be a function, not {shown(should_stop)}")
-    return complete_by(data, options, [*checked(listeners), *watched(verbose, options.max_seconds)], should_stop)
-
-
-def complete_by(
-    data: object, options: Options, listeners: Iterable[Listener], should_stop: Callable[[], str | None] | None
-) -> TrainResult:
-    """`complete` with its options as one object."""
-    from streammargin.training.ratings import GIVEN
-
-    result = train_rows(data, options, History(listeners), should_stop, None, GIVEN)
-    for code, text in remarks(result):
-        LOG.warning(Message(text), extra={"code": code})
-    return result
+    told: list[Listener] = [*checked(listeners), *watched(verbose, options.max_seconds)]
+    return train_by(data, options, told, should_stop, None, given)
 
 
 def train_by(
     data: object, options: Options, listeners: Iterable[Listener], should_stop: Callable[[], str | None] | None,
-    elsewhere: Elsewhere | None = None,
+    elsewhere: Elsewhere | None = None, given: Given | None = None,
 ) -> TrainResult:  # fmt: skip
-    """`train` with its options as one object; elsewhere: who holds the rows of a reader."""
+    """`train` with its options as one object; elsewhere: who holds the rows of a reader; given: what data are.
+
+    None: rows.
+    """
     history = History(listeners)
-    if not is_table(data) and is_stream(data) and not is_spooled(data, options):
+    if given is None and not is_table(data) and is_stream(data) and not is_spooled(data, options):
         return train_stream(data, options, history, should_stop)
-    result = train_rows(data, options, history, should_stop, elsewhere)
+    result = train_rows(data, options, history, should_stop, elsewhere, given or ROWS)
     for code, text in remarks(result):
         LOG.warning(Message(text), extra={"code": code})
     return result

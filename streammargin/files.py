@@ -12,7 +12,7 @@ import secrets
 import shutil
 import stat
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from streammargin.errors import DataError, InputMissingError, OutputError, ReadWriteError, StreamMarginError, UsageError
@@ -221,12 +221,12 @@ def _alive(process: str) -> bool:
 
 
 @contextlib.contextmanager
-def _temporary(path: str) -> Iterator[str]:
-    """A new empty file with a short name beside the output; removed at the end unless it was renamed."""
-    name = _unseen(path, ".part")
+def _hidden(path: str, suffix: str, make: Callable[[str], None]) -> Iterator[str]:
+    """What is made under a hidden name beside the output; removed at the end unless it was renamed."""
+    name = _unseen(path, suffix)
     try:
         try:
-            os.close(os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))  # permissions as for any new file
+            make(name)
             yield name
         finally:
             _remove(name)
@@ -235,19 +235,14 @@ def _temporary(path: str) -> Iterator[str]:
         _unfinished.discard(name)
 
 
-@contextlib.contextmanager
-def temporary_folder(near: str) -> Iterator[str]:
+def _temporary(path: str) -> contextlib.AbstractContextManager[str]:
+    """A new empty file with a short name beside the output, with the permissions of any new file."""
+    return _hidden(path, ".part", lambda name: os.close(os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)))
+
+
+def temporary_folder(near: str) -> contextlib.AbstractContextManager[str]:
     """A hidden folder beside the output `near`; removed at the end with its content."""
-    name = _unseen(near)
-    try:
-        try:
-            os.mkdir(name, 0o700)
-            yield name
-        finally:
-            _remove(name)
-    finally:
-        _remove(name)
-        _unfinished.discard(name)
+    return _hidden(near, "", lambda name: os.mkdir(name, 0o700))
 
 
 def _remove(name: str) -> None:

@@ -303,9 +303,6 @@ class Texts(Kind):
 
     metavar: str = "NAME[,ngrams=N]"
 
-    def read(self, text: str) -> str:
-        return text
-
     def check(self, what: str, value: object) -> str:
         name, _, grams = value.partition(",") if isinstance(value, str) else ("", "", "")
         if not name or (grams and grams not in [f"ngrams={n}" for n in range(1, 6)]):

@@ -23,14 +23,12 @@ def in_shell(text: str) -> str:
         flag, value = found[1].replace("_", "-"), found[2]
         if value in (None, "True"):
             return f"--{flag}"
-        return f"--no-{flag}" if value == "False" else f"--{flag} {_in_quotes(value)}"
+        if value == "False":
+            return f"--no-{flag}"
+        # a shell interprets `;` and `|`; a placeholder [...] stays
+        return f"--{flag} {value if value.startswith('[') else shlex.quote(value)}"
 
     return _OPTION.sub(spell, text)
-
-
-def _in_quotes(value: str) -> str:
-    """The value quoted for a shell, which interprets `;` and `|`; a placeholder [...] stays."""
-    return value if value.startswith("[") else shlex.quote(value)
 
 
 def in_python(text: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from streammargin.cli import train
-from streammargin.cli.options import Parser, add_common, add_lines, argument, name
+from streammargin.cli.options import Parser, add_lines, argument, name
 from streammargin.kinds import Whole
 from streammargin.losses.ratings import RATINGS
 from streammargin.options.costs import Costs
@@ -37,12 +37,7 @@ def add_options(parser: Parser) -> None:
     parser.add_argument("--passes", type=argument(Whole(1).read), default=PASSES, metavar="N",
                         help=f"stop after this many reads of the ratings (default {PASSES})")  # fmt: skip
     add_lines(parser, SHARED)
-    parser.add_argument("--log-json", type=name, metavar="FILE|-", help="write events as JSON lines")
-    parser.add_argument("--require-convergence", action="store_true", help="exit 3 unless the tolerance was proven")
-    parser.add_argument("--force", action="store_true", help="replace an existing model or log")
-    parser.add_argument("-q", "--quiet", action="store_true", help="print warnings only")
-    parser.add_argument("-v", "--verbose", action="store_true", help="print every pass and certificate")
-    add_common(parser)
+    train.add_run(parser)
     own = (*SHARED, "loss", "C", "solver", "passes")
     others = {line.name: line.default for line in options_for(Where.SHELL) if line.name not in own}
     parser.set_defaults(dask=None, **others)
@@ -50,4 +45,6 @@ def add_options(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Complete the matrix, write the factors, and say how it went."""
-    return train.run(options, completes=True)
+    from streammargin.training.ratings import GIVEN, options_of
+
+    return train.run(options, options_of, GIVEN)

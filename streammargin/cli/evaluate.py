@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import Any
 
-from streammargin.cli.options import add_common, add_data_names, add_lines, add_missing_columns, add_unknown
+from streammargin.cli.options import LACKING, add_common, add_data_names, add_lacking, add_lines
 from streammargin.cli.remarks import Remarks
 from streammargin.kinds import ALL
 from streammargin.wording import printable
@@ -20,8 +20,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     add_data_names(parser)
     add_lines(parser, ("columns", "tasks"))
-    add_missing_columns(parser)
-    add_unknown(parser)
+    add_lacking(parser, *LACKING)
     parser.add_argument(
         "--memory", default="256M", metavar="SIZE", help="memory for the model and blocks of rows (default 256M)"
     )
@@ -41,15 +40,11 @@ def run(options: argparse.Namespace) -> int:
     memory = parse_size(options.memory)
     model = load_model(options.model, memory)
     asked = {"x": options.x, "y": options.y, "missing_columns": options.missing_columns, "unknown": options.unknown,
-             "threads": options.threads or ALL}  # fmt: skip
+             "threads": options.threads or ALL, "tasks": options.tasks}  # fmt: skip
     if model.of_pairs:
         asked["columns"] = options.columns
-        if options.tasks is not None:
-            raise UsageError("a completed matrix has no tasks; leave out `tasks`")
     elif options.columns is not None:
         raise UsageError("`columns` names those of pairs of a completed matrix; this model finds its columns by name")
-    else:
-        asked["tasks"] = options.tasks
     with Remarks():
         figures = model.evaluate(data, memory=memory, **asked)
     if options.json:

@@ -36,16 +36,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument(
-        "--top", type=argument(_many), metavar="N",
+        "--top", type=argument(lambda text: Whole(1).check("top", Whole(1).read(text))), metavar="N",
         help="the N largest weights of each class, by name; weights are for the columns as DATA has them",
     )  # fmt: skip
     parser.add_argument("--liblinear", type=name, metavar="OUT", help="write the model as liblinear's text model file")
     parser.add_argument("--force", action="store_true", help="replace an existing OUT")
     add_common(parser)
-
-
-def _many(text: str) -> int:
-    return Whole(1).check("top", Whole(1).read(text))
 
 
 def _names(names: np.ndarray | None) -> dict[str, Any] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import inspect
 import itertools
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -116,6 +117,11 @@ number: Callable[[str], float] = argument(read_number)
 name: Callable[[str], float | str] = argument(Name("NAME").read)
 
 
+def named(function: Callable[..., Any], options: argparse.Namespace) -> dict[str, Any]:
+    """The arguments of a function that options of the same names are."""
+    return {name: value for name, value in vars(options).items() if name in inspect.signature(function).parameters}
+
+
 def add_table(parser: argparse.ArgumentParser) -> dict[str, argparse._ArgumentGroup]:
     """Add the options of a training under headings; returns the groups by heading."""
     groups: dict[str, argparse._ArgumentGroup] = {}
@@ -156,22 +162,19 @@ def _add_line(parser: argparse._ActionsContainer, line: Line) -> None:
     parser.add_argument(*flags(line), dest=line.name, default=default, help=help, **how)
 
 
-def add_missing_columns(parser: argparse.ArgumentParser) -> None:
-    """Add --missing-columns."""
-    parser.add_argument(
-        "--missing-columns", choices=("error", "zero"), default="error", metavar="error|zero",
-        help="columns of the model, by name, that DATA lacks: an error, or zeros (default error)",
-    )  # fmt: skip
+LACKING = {
+    "--missing-columns": "columns of the model, by name, that DATA lacks: an error, or zeros",
+    "--unknown": "words of a table that no row of the training had: an error, or none",
+}
 
 
-def add_unknown(parser: argparse.ArgumentParser) -> None:
-    """Add --unknown."""
-    parser.add_argument(
-        "--unknown", choices=("error", "zero"), default="error", metavar="error|zero",
-        help="words of a table that no row of the training had: an error, or none (default error)",
-    )  # fmt: skip
+def add_lacking(parser: argparse.ArgumentParser, *flags: str) -> None:
+    """Add these of LACKING."""
+    for flag in flags:
+        help = f"{LACKING[flag]} (default error)"
+        parser.add_argument(flag, choices=("error", "zero"), default="error", metavar="error|zero", help=help)
 
 
-def add_common(parser: argparse.ArgumentParser) -> None:
+def add_common(parser: argparse._ActionsContainer) -> None:
     """Add --debug."""
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")

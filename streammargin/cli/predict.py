@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import closing, nullcontext
 from typing import Any
 
-from streammargin.cli.options import add_common, add_lines, add_missing_columns, add_unknown, name
+from streammargin.cli.options import LACKING, add_common, add_lacking, add_lines, name
 from streammargin.cli.predicted import Part, Wanted, Write, write_hdf5, write_npy, write_obs, write_parquet, write_text
 from streammargin.cli.remarks import Remarks
 from streammargin.errors import UsageError
@@ -37,14 +37,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
                         "name of that column")  # fmt: skip
     parser.add_argument("--obs", type=name, metavar="NAME",
                         help="write a copy of an .h5ad file with the labels as this column of obs")  # fmt: skip
-    add_unknown(parser)
+    add_lacking(parser, *LACKING)
     shown = parser.add_mutually_exclusive_group()
     shown.add_argument(
         "--decision", action="store_true", help="write scores instead of labels, after a line of classes or outputs"
     )
     shown.add_argument("--probability", action="store_true", help="write probabilities of classes (logistic loss)")
     parser.add_argument("--x", type=name, metavar="NAME", help="dataset or group of the rows (default X)")
-    add_missing_columns(parser)
     add_lines(parser, ("columns", "tasks"))
     parser.add_argument(
         "--memory", default="256M", metavar="SIZE", help="memory for the model and blocks of rows (default 256M)"
@@ -81,18 +80,20 @@ def run(options: argparse.Namespace) -> int:
     with Remarks(), opened as rows, closing(Workers(threads_of(options.threads or ALL))) as workers:
         scored = model.score_blocks(rows, memory, options.missing_columns, workers)
         blocks = (Part(part.start, wanted.values(part.scores), part.ids) for part in scored)
-        if write is not None:
-            with replacing(options.output, options.force) as temporary:
-                write(temporary, blocks, rows.rows if isinstance(rows, Source) else None, wanted)
-            return 0
-        _write_text(options, blocks, wanted)
+        _write(options, write, blocks, rows.rows if isinstance(rows, Source) else None, wanted)
     return 0
 
 
-def _write_text(options: argparse.Namespace, blocks: Iterator[Part], wanted: Wanted) -> None:
-    place = replacing(options.output, options.force) if options.output else nullcontext(None)
-    with place as part, open(part, "w", encoding="utf-8") if part else nullcontext(sys.stdout) as out:
-        write_text(out, blocks, wanted, options.id)
+def _write(
+    options: argparse.Namespace, write: Write | None, blocks: Iterator[Part], rows: int | None, wanted: Wanted
+) -> None:
+    """Write the predictions by `write`, or as text."""
+    with replacing(options.output, options.force) if options.output else nullcontext("") as path:
+        if write is not None:
+            write(path, blocks, rows, wanted)
+            return
+        with open(path, "w", encoding="utf-8") if path else nullcontext(sys.stdout) as out:
+            write_text(out, blocks, wanted, options.id)
 
 
 def _pairs(model: Any, options: argparse.Namespace, memory: int) -> int:
@@ -115,11 +116,7 @@ def _pairs(model: Any, options: argparse.Namespace, memory: int) -> int:
             start += values.size
 
     with Remarks():
-        if write is None:
-            _write_text(options, blocks(), wanted)
-            return 0
-        with replacing(options.output, options.force) as temporary:
-            write(temporary, blocks(), None, wanted)
+        _write(options, write, blocks(), None, wanted)
     return 0
 
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from streammargin.result import TrainResult
     from streammargin.sinks.console import Console
     from streammargin.sinks.jsonl import JsonLines
+    from streammargin.training.rows import Given
 
 LOG = logging.getLogger("streammargin")
 Handler: TypeAlias = "Callable[[int, FrameType | None], object] | int | None"  # of a signal
@@ -48,16 +49,21 @@ def add_options(parser: Parser) -> None:
         "-o", "--output", type=name, metavar="MODEL", help="the model file, else DATA's stem + .model.npz, here"
     )
     run = add_table(parser)["run"]
-    run.add_argument("--log-json", type=name, metavar="FILE|-", help="write events as JSON lines")
     run.add_argument("--dask", type=name, metavar="SCHEDULER", help="let the workers of this dask scheduler read the "
                      "rows: its address, or the file with it; needs the extra `dask`")  # fmt: skip
-    run.add_argument("--require-convergence", action="store_true", help="exit 3 unless the tolerance was proven")
-    run.add_argument("--force", action="store_true", help="replace an existing model or log")
-    run.add_argument("-q", "--quiet", action="store_true", help="print warnings only")
-    run.add_argument("-v", "--verbose", action="store_true", help="print every pass and certificate")
-    add_common(run)  # type: ignore[arg-type]
+    add_run(run)
     common = [flag for line in options_for(Where.SHELL) if line.common for flag in flags(line)]
     parser.shorten(["--help", "--output", "--force", "--quiet", "--verbose", *common])
+
+
+def add_run(parser: argparse._ActionsContainer) -> None:
+    """Options on how a training goes, which a completion has as well."""
+    parser.add_argument("--log-json", type=name, metavar="FILE|-", help="write events as JSON lines")
+    parser.add_argument("--require-convergence", action="store_true", help="exit 3 unless the tolerance was proven")
+    parser.add_argument("--force", action="store_true", help="replace an existing model or log")
+    parser.add_argument("-q", "--quiet", action="store_true", help="print warnings only")
+    parser.add_argument("-v", "--verbose", action="store_true", help="print every pass and certificate")
+    add_common(parser)
 
 
 def default_output(data: str) -> str:
@@ -158,8 +164,13 @@ class _Records(Remarks):
             say(shell_text(record))
 
 
-def run(options: argparse.Namespace, completes: bool = False) -> int:
-    """Train, or complete a matrix, write the model, and say how it went."""
+def run(
+    options: argparse.Namespace, check: Callable[[dict[str, object]], Options] = Options.of, given: Given | None = None
+) -> int:
+    """Train, write the model, and say how it went.
+
+    check: makes checked options. given: what the data are; None: rows.
+    """
     from streammargin.driver.slots import written_by
     from streammargin.sinks.console import Console
     from streammargin.sinks.jsonl import JsonLines
@@ -167,9 +178,7 @@ def run(options: argparse.Namespace, completes: bool = False) -> int:
 
     asked = {line.name: getattr(options, line.name) for line in options_for(Where.SHELL)}
     asked["threads"] = options.threads or ALL
-    problem = (
-        completion_of(asked) if completes else Options.of(asked)
-    )  # what cannot be is refused before anything is touched
+    problem = check(asked)  # what cannot be is refused before anything is touched
     if options.require_convergence and options.early_stop is not None:
         raise UsageError("`early_stop` ends a training before it has converged; leave out --require-convergence or it")
     output = options.output or default_output(options.data[0])
@@ -182,7 +191,7 @@ def run(options: argparse.Namespace, completes: bool = False) -> int:
     check_apart(made, [*options.data, *named["rows"], *named["files"]])  # by name, before "exists; use --force"
     outputs = Outputs(output, log, asked_for, options.force)
     for path in [*options.data, *named["rows"]]:
-        if not is_ordered(path) and not completes:
+        if given is None and not is_ordered(path):
             check_rows(path)
     read = [*files_read(options.data, **named), *files_of(options.data)]
     check_apart(made, read)
@@ -193,10 +202,10 @@ def run(options: argparse.Namespace, completes: bool = False) -> int:
     try:
         save = functools.partial(_save, outputs=outputs, read=read)
         by_workers = options.dask is not None and is_parquet(options.data)  # each has a disk of its own
-        if problem.spool is None and (completes or is_ordered(options.data[0])) and not by_workers:
+        if problem.spool is None and (given is not None or is_ordered(options.data[0])) and not by_workers:
             problem = replace(problem, spool=os.path.dirname(output) or os.curdir)
         with _Records(sinks.publish, options.quiet):
-            return _train(options, problem, save, sinks, completes)
+            return _train(options, problem, save, sinks, given)
     except Exception as error:
         code, text = (error.exit_code, error.in_shell) if isinstance(error, StreamMarginError) else (1, str(error))
         sinks.publish(
@@ -208,24 +217,16 @@ def run(options: argparse.Namespace, completes: bool = False) -> int:
         sinks.close()
 
 
-def completion_of(asked: dict[str, object]) -> Options:
-    """The checked options of a completion."""
-    from streammargin.training.ratings import options_of
-
-    return options_of(asked)
-
-
 def _train(
-    options: argparse.Namespace, problem: Options, save: Callable[[TrainResult], str], sinks: _Sinks, completes: bool
-) -> int:
-    from streammargin.api import complete_by, train_by
+    options: argparse.Namespace, problem: Options, save: Callable[[TrainResult], str], sinks: _Sinks,
+    given: Given | None,
+) -> int:  # fmt: skip
+    from streammargin.api import train_by
 
     with _Signals() as signals:
         data = options.data[0] if len(options.data) == 1 else options.data
-        if completes:
-            result = complete_by(data, problem, [sinks], signals.should_stop)
-        elif options.dask is None:
-            result = train_by(data, problem, [sinks], signals.should_stop)
+        if options.dask is None:
+            result = train_by(data, problem, [sinks], signals.should_stop, None, given)
         else:
             cluster = _clusters()
             with cluster.connected(options.dask) as client:

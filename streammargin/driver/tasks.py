@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from streammargin.driver.labels import Coder
 from streammargin.errors import DataError, UsageError
 from streammargin.matching import Codes
 from streammargin.sources.arrays import as_array, of_obs
-from streammargin.sources.base import OfValues, Slices, Source
+from streammargin.sources.base import Slices, Source
 from streammargin.sources.labels import Origin, census, class_values, distinct, lie_inside, shifted
 from streammargin.sources.open import open_source
 from streammargin.sources.view import View
@@ -22,52 +22,28 @@ LISTED = 20  # most tasks that an error lists
 NOUN = "task"
 
 
-class Column(Protocol):
-    """Something of each row, read as labels are: a source whose labels are the tasks, or an array."""
-
-    name: str
-    rows: int
-
-    def labels(self) -> Iterator[np.ndarray]: ...
-
-    def label_place(self, row: int) -> tuple[str, int]: ...
-
-    def label_column(self) -> str | int | None: ...
-
-    def rereads_labels(self) -> str: ...
-
-    def labels_as(self, made: OfValues) -> Slices: ...
-
-
-class Given:
-    """Tasks (n,) in an array."""
+class Given(View):
+    """Rows whose labels are the tasks (n,) in an array."""
 
     def __init__(self, values: Any, source: Source) -> None:
-        self.name, self.rows = source.name, source.rows
-        self._values, self._source = as_array(values, "tasks"), source
+        super().__init__(source)
+        self._values = as_array(values, "tasks")
         if self._values.shape != (self.rows,):
             raise DataError(
                 f"tasks has shape {self._values.shape} but {self.name} has {self.rows} rows; give one task for each row"
             )
 
-    def labels(self) -> Iterator[np.ndarray]:
-        """See `Source`."""
+    def labels(self, chunk: int = 1 << 16) -> Iterator[np.ndarray]:
         yield self._values
 
     def label_place(self, row: int) -> tuple[str, int]:
-        """See `Source`."""
-        return self._source.place(row)
+        return self.source.place(row)
 
     def label_column(self) -> None:
-        """See `Source`."""
+        return None
 
     def rereads_labels(self) -> str:
-        """See `Source`."""
         return ""
-
-    def labels_as(self, made: OfValues) -> Slices:
-        """See `Source`."""
-        raise AssertionError("an array is not read again")
 
 
 class Tasks(NamedTuple):
@@ -78,10 +54,11 @@ class Tasks(NamedTuple):
     column: str | None
 
 
-def column_of(stack: ExitStack, given: Any, data: Any, x: str | None, source: Source) -> Column:
-    """The column of tasks: an array, or the name of one in the files of `data`, or FILE:NAME; the stack closes it.
+def column_of(stack: ExitStack, given: Any, data: Any, x: str | None, source: Source) -> Source:
+    """The column of tasks, as labels of rows. It is an array, the name of one in the files of `data`, or FILE:NAME.
 
-    x: as for `open_source`; source: the rows of `data`. Raises DataError, InputMissingError, UsageError.
+    stack: closes it; x: as for `open_source`; source: the rows of `data`. Raises DataError, InputMissingError and
+    UsageError.
     """
     given = of_obs(data, given, "tasks")
     if not isinstance(given, str):
@@ -100,7 +77,7 @@ def column_of(stack: ExitStack, given: Any, data: Any, x: str | None, source: So
     return column
 
 
-def learn(column: Column, given: object) -> Tasks:
+def learn(column: Source, given: object) -> Tasks:
     """The tasks of the rows of a training, of a column given so. DataError where a row has none, or an empty name."""
     names, codes = _census(column)
     told = column.label_column()
@@ -110,7 +87,7 @@ def learn(column: Column, given: object) -> Tasks:
     return Tasks(names, codes, name)
 
 
-def _census(column: Column) -> tuple[np.ndarray, np.ndarray]:
+def _census(column: Source) -> tuple[np.ndarray, np.ndarray]:
     again = bool(column.rereads_labels())
     names, codes, _ = census(column.labels(), column.rows, column.name, column.label_place, not again, NOUN)
     _check_names(names.tolist(), column.name)
@@ -122,7 +99,7 @@ def _check_names(names: Sequence[Any], name: str) -> None:
         raise DataError(f"{name}: there are rows whose task has an empty name; give each task a name, or drop them")
 
 
-def matched(column: Column, names: Sequence[Any]) -> Slices:
+def matched(column: Source, names: Sequence[Any]) -> Slices:
     """The numbers of the tasks of other rows among `names`. DataError for those that are none of them."""
     values, codes = _census(column)
     found = np.array(Codes(names, None, column.name).of(values), np.int16)

@@ -65,10 +65,7 @@ class KernelMachine(Estimator):
         """Not of kernel machines."""
         raise AttributeError("a kernel machine has no coef_; its support rows are support_vectors_")
 
-    @property
-    def densify(self) -> Any:
-        """Not of kernel machines."""
-        raise AttributeError("a kernel machine has no coef_; its support rows are support_vectors_")
+    densify = sparsify
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from streammargin.maps.base import Arrays, Map
-from streammargin.maps.products import TILE
-from streammargin.maps.tiles import tiles
+from streammargin.maps.products import TILE, tiles
 from streammargin.rows.blocks import Block, CSRBlock
 
 SOME = 8 * TILE  # rows of a block that are taken out of it at a time

@@ -12,8 +12,7 @@ from streammargin.kernels import known_kernel
 from streammargin.kernels.base import Kernel
 from streammargin.kinds import Whole
 from streammargin.maps.base import Arrays, Map, Seen
-from streammargin.maps.products import product
-from streammargin.maps.tiles import tiles
+from streammargin.maps.products import product, tiles
 from streammargin.words import Worded, entry, needed
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from streammargin.driver.plan import check_read
 from streammargin.errors import DataError, UsageError
+from streammargin.model.rows import AnyRows
 from streammargin.sources.base import Source
 from streammargin.sources.names import listed
 from streammargin.wording import counted, one_line
@@ -29,23 +30,16 @@ def matching_bytes(known: np.ndarray, source: Source) -> int:
 
 
 def match(
-    known: np.ndarray, given: np.ndarray, source: Source, memory: int, missing_columns: str, held: int = 0
+    known: np.ndarray, given: np.ndarray, rows: AnyRows, memory: int, missing_columns: str, held: int = 0
 ) -> tuple[np.ndarray, str]:
-    """(order (d,), warning): column j of the model is column order[j] of the source, -1: missing.
+    """(order (d,), warning): column j of the model is column order[j] of the rows, -1: missing.
 
-    known (d,): the model's names; given: the source's, a different list. Raises DataError where a name occurs twice, is
-    missing or is unknown. Raises UsageError where `memory` is too small to compare them, with `held` bytes used
-    already.
+    known (d,): the model's names; given: those of the rows, a different list. Raises DataError where a name occurs
+    twice, is missing or is unknown. Raises UsageError where `memory` is too small to compare those of a source, with
+    `held` bytes used already.
     """
-    order, unknown = places(known, given, source, memory, held)
-    return matched_order(known, order, unknown, source.name, missing_columns)
-
-
-def matched_order(
-    known: np.ndarray, order: np.ndarray, unknown: list[str], name: str, missing_columns: str
-) -> tuple[np.ndarray, str]:
-    """(order, warning) of `match`, of what `order_of` found for the rows of this name. Raises DataError."""
-    missing = known[order < 0]
+    order, unknown = places(known, given, rows, memory, held)
+    missing, name = known[order < 0], rows.name
     if unknown or (len(missing) and missing_columns == ERROR):
         lacking = list(missing) if missing_columns == ERROR else []
         raise DataError(_difference(name, lacking, unknown))
@@ -58,25 +52,20 @@ def matched_order(
 
 
 def places(
-    known: np.ndarray, given: np.ndarray, source: Source, memory: int, held: int = 0
+    known: np.ndarray, given: np.ndarray, rows: AnyRows, memory: int, held: int = 0
 ) -> tuple[np.ndarray, list[str]]:
-    """(order (d,) as `match` returns it, the names of the source that the model does not know); arguments as there.
+    """(order (d,) as `match` returns it, the names of the rows that the model does not know); arguments as there.
 
     Raises DataError where a name occurs twice, UsageError where `memory` is too small.
     """
-    check_read(
-        source, memory, held + matching_bytes(known, source), "and matching its column names, besides the model,"
-    )
-    return order_of(known, given, source.name)
-
-
-def order_of(known: np.ndarray, given: np.ndarray, rows: str) -> tuple[np.ndarray, list[str]]:
-    """`places`, of the rows of this name, without a look at memory."""
-    for names, whose in ((given, rows), (known, "the model")):
+    if isinstance(rows, Source):
+        needed = held + matching_bytes(known, rows)
+        check_read(rows, memory, needed, "and matching its column names, besides the model,")
+    for names, whose in ((given, rows.name), (known, "the model")):
         if len(set(names)) < len(names):
             name, times = Counter(names).most_common(1)[0]
             raise DataError(
-                f"{whose} has {times} columns named {one_line(name)}, so those of {rows} cannot be "
+                f"{whose} has {times} columns named {one_line(name)}, so those of {rows.name} cannot be "
                 "matched by name; give every column a name of its own"
             )
     place = {name: column for column, name in enumerate(given.tolist())}

@@ -2,39 +2,57 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from streammargin.errors import DataError
+from streammargin.driver.plan import least_budget
+from streammargin.errors import DataError, UsageError
 from streammargin.losses import is_numeric
-from streammargin.losses.base import coupled, lifted, margin_shift
+from streammargin.losses.base import Loss, called, coupled, has, lifted, margin_shift
 from streammargin.matching import Codes
-from streammargin.model.ranking import Ranking, ranked
+from streammargin.model.probability import probabilities
+from streammargin.model.ranking import Ranking, ranked, rows_in
 from streammargin.model.rows import AnyRows
-from streammargin.points.base import answered
-from streammargin.sources.labels import class_values, distinct, number_rows, number_values, shifted
+from streammargin.model.scoring import BUDGET, Piece, Scorer
+from streammargin.ordered import columns_of
+from streammargin.points.base import Answer, answered
+from streammargin.sources.arrays import as_array
+from streammargin.sources.base import Source
+from streammargin.sources.labels import LabelCursor, class_values, distinct, number_rows, number_values, shifted
+from streammargin.sources.names import listed
+from streammargin.wording import counted
 from streammargin.workers import Workers
 
 MOST_CONFUSED, MOST_RANKED = 1000, 20  # most classes of a confusion matrix, and of AUC and average precision
 AMONG = (2, 3, 5, 10)  # the label is among so many classes of the largest scores
+# least bytes for ranks, of those that a plan leaves free; where there is room, one of so many bytes of the budget
+_RANKS, _RANKED = 4 << 20, 8
 _FLAT, _THIRDS = 50.0, 120  # margins from which a loss is 0; steps of a search for a minimum
 
 
-class Tally(Protocol):
+class Tally(ABC):
     """Takes the rows of a source, some at a time, and tells their figures. `judged` runs on several cores at once."""
 
+    @abstractmethod
     def known(self, source: AnyRows, start: int, given: np.ndarray) -> Any:
         """Labels (m,) as they are stored, of the rows from `start` on, as `judged` takes them. Raises DataError."""
 
+    @abstractmethod
     def judged(self, labels: Any, scores: np.ndarray) -> Any:
         """What some rows with scores (m, k) add to the figures; changes nothing."""
 
+    @abstractmethod
     def add(self, part: Any) -> None:
         """Add what `judged` found; in the order of the rows."""
 
+    @abstractmethod
     def figures(self, rows: int, workers: Workers) -> dict[str, Any]:
         """What `Model.evaluate` returns, of this many rows."""
 
@@ -79,40 +97,36 @@ class Judged(NamedTuple):
     surprise: float
 
 
-class OfClasses:
+@dataclass
+class OfClasses(Tally):
     """Mistakes, losses and the smallest margin of labels.
 
     classes: (k,) labels; rest: the label that was told from all others, or None; loss: terms, or None; top: how many
     of the largest losses count, None for all; length: of the weights of two classes, in the norm of the penalty; most:
-    rows of each ranking in memory.
+    rows of each ranking in memory. kept: margins, where only the largest losses count.
     """
 
-    smallest: float
-    total: float
-    surprise: float
-    counts: np.ndarray
-    correct: np.ndarray
-    guessed: np.ndarray
     classes: np.ndarray
-    length: float
+    rest: Any
     loss: Any
     top: float | None
+    length: float
+    most: int
     probable: Callable[[np.ndarray], np.ndarray] | None
+    smallest: float = math.inf
+    total: float = 0.0
+    surprise: float = 0.0
+    kept: list[np.ndarray] = field(default_factory=list)
 
-    def __init__(
-        self, classes: np.ndarray, rest: Any, loss: Any, top: float | None, length: float, most: int,
-        probable: Callable[[np.ndarray], np.ndarray] | None,
-    ) -> None:  # fmt: skip
-        self.classes, self.loss, self.top, self.length = classes, loss, top, length
-        k = len(classes)
+    def __post_init__(self) -> None:
+        k = len(self.classes)
         self.confusion = np.zeros((k, k), np.int64) if k <= MOST_CONFUSED else None
-        self.rankings: list[Ranking] = [Ranking(most) for _ in range(rankings(k))]
-        self.probable, self.surprise = probable, 0.0
+        self.rankings: list[Ranking] = [Ranking(self.most) for _ in range(rankings(k))]
         self.among: dict[int, int] = {n: 0 for n in AMONG if n < k}
-        self.codes: Codes = Codes(classes, rest, "the evaluated rows")
-        self.total, self.smallest = 0.0, math.inf
-        self.counts, self.correct, self.guessed = np.zeros((3, len(classes)), np.int64)
-        self.kept: list[np.ndarray] = []  # margins, where only the largest losses count
+        self.codes: Codes = Codes(self.classes, self.rest, "the evaluated rows")
+        self.counts: np.ndarray = np.zeros(k, np.int64)
+        self.correct: np.ndarray = np.zeros(k, np.int64)
+        self.guessed: np.ndarray = np.zeros(k, np.int64)
 
     def known(self, source: AnyRows, start: int, given: np.ndarray) -> np.ndarray:
         """Numbers of the classes of these rows (m,). Raises DataError for a label that the model does not know."""
@@ -129,7 +143,6 @@ class OfClasses:
         return codes
 
     def judged(self, labels: np.ndarray, scores: np.ndarray) -> Judged:
-        """See `Tally`."""
         from streammargin.compiled.predict import total_coupled_loss, total_loss
 
         codes, smallest, total = labels, math.inf, 0.0
@@ -165,7 +178,6 @@ class OfClasses:
         return -float(np.log(np.take_along_axis(p, codes[:, None], axis=1)).sum())
 
     def add(self, part: Judged) -> None:
-        """See `Tally`."""
         codes, guess, size = part.codes, part.guess, len(self.counts)
         self.smallest, self.total = min(self.smallest, part.smallest), self.total + part.total
         self.surprise += part.surprise
@@ -182,7 +194,6 @@ class OfClasses:
             self.among[n] += seen
 
     def figures(self, rows: int, workers: Workers) -> dict[str, Any]:
-        """See `Tally`."""
         if self.top is not None:
             self.total = largest_losses(self.loss, np.concatenate(self.kept), self.top)
         mistakes = rows - int(self.correct.sum())
@@ -227,32 +238,31 @@ def _mean(values: list[float | None]) -> float | None:
     return sum(known) / len(known) if known and len(known) == len(values) else None
 
 
-class OfNumbers:
-    """Errors of predicted numbers; loss: terms, or None; top: how many of the largest losses count, None for all."""
+@dataclass
+class OfNumbers(Tally):
+    """Errors of predicted numbers; loss: terms, or None; top: how many of the largest losses count, None for all.
 
-    squares: float
-    sizes: float
-    spread: float
-    largest: float
-    total: float
+    mean, spread: of the numbers, the sum of squares about the mean; kept: residuals, where the largest losses count.
+    """
+
     loss: Any
     top: float | None
-    mean: float
-    seen: int
-
-    def __init__(self, loss: Any, top: float | None) -> None:
-        self.loss, self.top = loss, top
-        self.kept: list[np.ndarray] = []  # residuals, where only the largest losses count
-        self.squares, self.sizes, self.largest, self.total = 0.0, 0.0, 0.0, 0.0
-        self.mean, self.spread, self.seen = 0.0, 0.0, 0  # of the numbers; spread: sum of squares about the mean
+    squares: float = 0.0
+    sizes: float = 0.0
+    largest: float = 0.0
+    total: float = 0.0
+    mean: float = 0.0
+    spread: float = 0.0
+    seen: int = 0
+    kept: list[np.ndarray] = field(default_factory=list)
 
     def known(self, source: AnyRows, start: int, given: np.ndarray) -> np.ndarray:
-        """See `Tally`: numbers (m,)."""
+        """Numbers (m,)."""
         why = f"{source.name}: the labels are no numbers, but the model predicts numbers"
         return number_values(given, why, shifted(source.label_place, start))
 
     def judged(self, labels: np.ndarray, scores: np.ndarray) -> OfNumbers:
-        """See `Tally`: the figures of these rows alone."""
+        """The figures of these rows alone."""
         from streammargin.compiled.predict import total_loss
 
         found = OfNumbers(self.loss, self.top)
@@ -269,19 +279,16 @@ class OfNumbers:
         return found
 
     def add(self, part: OfNumbers) -> None:
-        """See `Tally`."""
         rows = self.seen + part.seen
         with np.errstate(over="ignore", invalid="ignore"):
             self.spread += part.spread + (part.mean - self.mean) ** 2 * self.seen * part.seen / rows
-            self.squares, self.sizes, self.total = (
-                self.squares + part.squares, self.sizes + part.sizes, self.total + part.total
-            )  # fmt: skip
+            self.squares, self.sizes = self.squares + part.squares, self.sizes + part.sizes
+            self.total += part.total
             self.largest = float(np.maximum(self.largest, part.largest))  # NaN stays
         self.mean, self.seen = self.mean + (part.mean - self.mean) * part.seen / rows, rows
         self.kept += part.kept
 
     def figures(self, rows: int, workers: Workers) -> dict[str, Any]:
-        """See `Tally`."""
         if self.top is not None:
             self.total = largest_losses(self.loss, np.concatenate(self.kept), self.top)
         known = 0.0 < self.spread < math.inf and self.squares < math.inf
@@ -295,23 +302,28 @@ class OfNumbers:
         }
 
 
-class OfSeveral:
-    """Figures of several labels or numbers of a row, (m, outputs): those of each, and their means."""
+@dataclass
+class OfSeveral(Tally):
+    """Figures of several labels or numbers of a row, (m, outputs): those of each, and their means.
 
-    def __init__(self, outputs: Sequence[str], each: Sequence[Tally], joint: Any = None) -> None:
-        """joint: the loss of all numbers of a row together, or None."""
-        self.outputs, self.each, self.joint, self.total = outputs, each, joint, 0.0
-        self.right = 0  # rows of which all labels are right
+    joint: the loss of all numbers of a row together, or None. right: rows of which all labels are right.
+    """
+
+    outputs: Sequence[str]
+    each: Sequence[Tally]
+    joint: Any = None
+    total: float = 0.0
+    right: int = 0
 
     def known(self, source: AnyRows, start: int, given: np.ndarray) -> tuple[np.ndarray, list[Any]]:
-        """See `Tally`: numbers (m, outputs), and what each output makes of its own."""
+        """Numbers (m, outputs), and what each output makes of its own."""
         why = f"{source.name}: the labels of several columns are no numbers, but the model predicts numbers"
         labels = given.reshape(len(given), -1)
         numbers = number_rows(labels, why, shifted(source.label_place, start), self.outputs)
         return numbers, [tally.known(source, start, numbers[:, k].copy()) for k, tally in enumerate(self.each)]
 
     def judged(self, labels: tuple[np.ndarray, list[Any]], scores: np.ndarray) -> tuple[list[Any], float, int]:
-        """See `Tally`: what each output adds, the loss of all together, and rows of which all labels are right."""
+        """What each output adds, the loss of all together, and rows of which all labels are right."""
         from streammargin.compiled.predict import total_of_residuals
 
         numbers, known = labels
@@ -320,13 +332,11 @@ class OfSeveral:
         return parts, total, int(np.count_nonzero(((scores > 0.0) == (numbers == 1.0)).all(axis=1)))
 
     def add(self, part: tuple[list[Any], float, int]) -> None:
-        """See `Tally`."""
         for tally, one in zip(self.each, part[0], strict=True):
             tally.add(one)
         self.total, self.right = self.total + part[1], self.right + part[2]
 
     def figures(self, rows: int, workers: Workers) -> dict[str, Any]:
-        """See `Tally`."""
         parts = [tally.figures(rows, workers) for tally in self.each]
         found: dict[str, Any] = {}
         for name, first in parts[0].items():
@@ -341,3 +351,106 @@ class OfSeveral:
             found["subset_accuracy"] = self.right / rows
         named = [{"output": output, **part} for output, part in zip(self.outputs, parts, strict=True)]
         return {"rows": rows, **found, "per_output": named}
+
+
+def judged(
+    model: Scorer,
+    source: AnyRows,
+    y: Any,
+    word: Loss | None,
+    memory: int | None,
+    missing_columns: str,
+    workers: Workers,
+) -> dict[str, Any]:
+    """The figures of `Model.evaluate` on these rows; word: the loss to average; the other arguments are as there."""
+    rows = 0
+    ranks = _bytes_for_ranks(model, source, memory)
+    tally = _tally(model, word, ranks)
+    stored = LabelCursor(source.labels()) if isinstance(source, Source) else None
+    if not isinstance(source, Source) and y is not None and not isinstance(y, str) and not columns_of(y):
+        stored = LabelCursor(iter([as_array(y, "y")]))
+
+    def known(piece: Piece) -> Any:
+        """The labels of the piece as the tally takes them; in order, as labels of files are."""
+        labels = piece.labels if stored is None else stored.take(piece.high - piece.low)
+        if labels is None:
+            raise DataError(f"{source.name} has no labels; name them with `y`")
+        _check_outputs(model, source, labels)
+        return tally.known(source, piece.first + piece.low, labels)
+
+    for answer, pieces in model.pieces(source, memory, missing_columns, workers, ranks - _RANKS):
+        asked, fault = [], None
+        for piece in pieces:
+            try:
+                asked.append((piece, known(piece)))
+            except DataError as error:
+                fault = error
+                break
+        for part in workers.each(functools.partial(_judged, model, tally, source, answer), asked):
+            tally.add(part)
+        if fault is not None:  # after those of the rows before
+            raise fault
+        rows += pieces[-1].high - pieces[0].low
+    return tally.figures(rows, workers)
+
+
+def _check_outputs(model: Scorer, source: AnyRows, labels: np.ndarray) -> None:
+    """DataError where labels (m,) or (m, outputs) are not as many as the model predicts."""
+    given, own = labels.shape[1] if labels.ndim == 2 else 1, len(model.outputs or [""])
+    if given != own:
+        columns = f"{counted(own, 'column')} of labels" + (f" ({listed(model.outputs)})" if model.outputs else "")
+        raise DataError(
+            f"{source.name} has {counted(given, 'column')} of labels, but the model predicts {columns}; name those "
+            "with `y`"
+        )
+
+
+def _bytes_for_ranks(model: Scorer, source: AnyRows, memory: int | None) -> int:
+    """Bytes of ranks in memory, where the least blocks leave room for more than a few; arrays take no room."""
+    share = (BUDGET if memory is None else memory) // _RANKED
+    if isinstance(source, Source):
+        if memory is None and source.whole() is not None:
+            share = BUDGET // 2
+        elif memory is not None:
+            share = min(share, memory - least_budget(source, model.nbytes))
+    return max(_RANKS, share)
+
+
+def _tally(model: Scorer, word: Loss | None, memory: int) -> Tally:
+    """An object that sums the figures, and this loss, with ranks in `memory` bytes.
+
+    Raises UsageError for a loss of another kind.
+    """
+    from streammargin.compiled.overloads import expose
+
+    loss, top = (None, None) if word is None else (model.terms_of(word), getattr(word, "top", None))
+    if loss is not None and not (has(loss, "primal") or coupled(loss)):
+        raise UsageError(f"the loss {called(loss)} has no method primal, so its mean cannot be computed")
+    if loss is not None and is_numeric(loss) != model.numeric:
+        raise UsageError(f"the model predicts {'numbers' if model.numeric else 'classes'}; give a loss for these")
+    expose(type(loss))
+    if model.outputs is not None:
+        joint = loss if coupled(loss) else None
+        if word is not None:
+            loss = word.of_one()
+            expose(type(loss))
+        most = rows_in(memory, len(model.outputs))
+        parts = [_tally_of_one(model, loss, top, 0.0, most) for _ in model.outputs]
+        return OfSeveral(model.outputs, parts, joint)
+    length = 0.0 if model.tasks else model.answer.length(float(model.header.get("p", 2.0)))
+    return _tally_of_one(model, loss, top, length, rows_in(memory, rankings(len(model.classes_))))
+
+
+def _tally_of_one(model: Scorer, loss: Any, top: float | None, length: float, most: int) -> Tally:
+    """The figures of one label or number of a row; most: rows of a ranking in memory."""
+    if model.numeric:
+        return OfNumbers(loss, top)
+    probable = None
+    with contextlib.suppress(UsageError):
+        probable = functools.partial(probabilities, model.check_probabilities())
+    return OfClasses(model.classes_, model.header.get("positive"), loss, top, length, most, probable)
+
+
+def _judged(model: Scorer, tally: Tally, source: AnyRows, answer: Answer, asked: tuple[Piece, Any]) -> Any:
+    piece, labels = asked
+    return tally.judged(labels, model.scored(source, answer, piece).scores)

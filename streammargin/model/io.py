@@ -105,12 +105,10 @@ def _check_header(header: dict[str, Any]) -> None:
         raise ValueError(f"its p is {str(p)[:40]}")
     if not isinstance(header.get("positive"), (str, int, float, type(None))):
         raise ValueError(f"its positive class is {header.get('positive')!r}")
-    outputs = header.get("outputs")
-    if outputs is not None and not (isinstance(outputs, list) and all(isinstance(name, str) for name in outputs)):
-        raise ValueError("its outputs are not a list of names")
-    tasks = header.get("tasks")
-    if tasks is not None and not (isinstance(tasks, list) and all(isinstance(one, (str, int, float)) for one in tasks)):
-        raise ValueError("its tasks are not a list of names")
+    for entry, kinds in (("outputs", str), ("tasks", (str, int, float))):
+        names = [] if header.get(entry) is None else header[entry]
+        if not (isinstance(names, list) and all(isinstance(name, kinds) for name in names)):
+            raise ValueError(f"its {entry} are not a list of names")
     if not isinstance(header.get("problem") or {}, dict):
         raise ValueError("its problem is not a table")
     if not isinstance(header.get("certificate", {}), dict):

@@ -55,18 +55,15 @@ class LinearModel(Model):
             raise UsageError(f"the number of features must be a whole number and at least 1, not {n!r}")
         labels: list[Any] = [None] if self.numeric else self.classes_.tolist()[-len(self.coef_) :]
         labels = self.outputs or self.tasks or labels
-        found = []
+        found, names = [], self.feature_names_in_
         for label, weights in zip(labels, self.coef_, strict=True):
             order = np.argsort(-np.abs(weights), kind="stable")[: int(n)]
             features = [
-                {"column": column, "name": self._name_of(column), "weight": float(weights[column])}
+                {"column": column, "name": None if names is None else names[column], "weight": float(weights[column])}
                 for column in order[weights[order] != 0.0].tolist()
             ]
             found.append({"label": label, "features": features})
         return found
-
-    def _name_of(self, column: int) -> str | None:
-        return None if self.feature_names_in_ is None else self.feature_names_in_[column]
 
 
 def model_of(

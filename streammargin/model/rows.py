@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
 from streammargin.rows.blocks import Block
-from streammargin.sources.base import Source
+from streammargin.sources.base import Slices, Source
+from streammargin.sources.view import View
 
 TABLE = "table"  # the entry of a model's header that has its schema
 
@@ -23,26 +25,34 @@ class Rows(NamedTuple):
     tasks: np.ndarray | None = None
 
 
-class Ordered(Protocol):
+class Ordered(ABC):
     """Rows that are read once, in order.
 
     name: for messages. names: (d,) of the columns, or None. matched: whether the columns are those of the model.
-    labelled: whether each block has its labels, if there are any.
     """
 
     name: str
     features: int
-    names: np.ndarray | None
+    names: np.ndarray | None = None
     matched: bool
 
     def place(self, row: int) -> tuple[str, int]:
         """(name of the file, row), as of a source."""
+        return self.name, row
 
-    def label_place(self, row: int) -> tuple[str, int]:
-        """The same of a label."""
+    label_place = place
 
+    @abstractmethod
     def blocks(self) -> Iterator[Rows]:
         """Some thousand rows at a time."""
 
 
 AnyRows = Source | Ordered
+
+
+class Tasked(View):
+    """The rows of a source with the numbers of their tasks among those of a model that has weights for each task."""
+
+    def __init__(self, source: Source, tasks: Slices) -> None:
+        super().__init__(source)
+        self.tasks = tasks

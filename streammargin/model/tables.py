@@ -18,15 +18,15 @@ from streammargin.model.rows import Ordered, Rows
 from streammargin.ordered import is_matrix
 from streammargin.rows.blocks import Block, CSRBlock, DenseBlock
 from streammargin.sources.batch import Batch
+from streammargin.sources.open import paths_of
 from streammargin.sources.schema import Schema, plain_schema
 from streammargin.tables.asked import Asked
 from streammargin.tables.header import Expected
-from streammargin.tables.matrices.base import MEMORY, How
+from streammargin.tables.matrices.base import MEMORY, How, tasks_in_memory
 from streammargin.tables.open import Layout, open_table
 from streammargin.tables.readers.base import check_same
 from streammargin.tables.readers.room import USUAL, Room, scratch
 from streammargin.tables.table import Beside, apart, matched
-from streammargin.tables.tasks import tasks_in_memory
 
 
 class Known(NamedTuple):
@@ -79,7 +79,7 @@ def in_order(data: Any, known: Known, wanted: Wanted) -> Iterator[Ordered]:
     yield TableRows(data, schema, asked, y if wanted.labelled else None, wanted.id, memory, wanted.tasks or "")
 
 
-class TableRows:
+class TableRows(Ordered):
     """The rows of a table as the schema of a model makes them; read once, in order.
 
     y: the column of the labels, or several; None for none; id, tasks: those of the names of rows and of their tasks.
@@ -91,7 +91,6 @@ class TableRows:
     asked: Asked
     id: str
     schema: Schema
-    names: np.ndarray | None = None
     matched: bool = True
 
     def __init__(
@@ -107,14 +106,7 @@ class TableRows:
         self.schema, self.asked = matched(self.reader, schema, labels, id, tasks), asked
         self._beside = Beside(labels, id=id, tasks=tasks)
 
-    def place(self, row: int) -> tuple[str, int]:
-        """(name of the table, row), as of a source."""
-        return self.name, row
-
-    label_place = place
-
     def blocks(self) -> Iterator[Rows]:
-        """Some thousand rows at a time."""
         from streammargin.tables.apply import rows_of
         from streammargin.tables.labels import Labelling
 
@@ -130,7 +122,7 @@ class TableRows:
             raise DataError(f"{self.name} has no rows; check the input")
 
 
-class MatrixRows:
+class MatrixRows(Ordered):
     """Rows of numbers of files, read once, in order; of sparse ones those of a model with this many columns.
 
     stack: closes the files. ids: whether names of rows are asked for. tasks (n,): of the rows, or None. Raises
@@ -144,7 +136,7 @@ class MatrixRows:
     ) -> None:  # fmt: skip
         from streammargin.tables.matrices.open import fingerprint, open_matrix
 
-        paths = [os.fspath(path) for path in (data if isinstance(data, list) else [data])]
+        paths = paths_of(data)
         self.name = paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
         self._fingerprint = functools.partial(fingerprint, paths)
         self._before = self._fingerprint()
@@ -155,12 +147,6 @@ class MatrixRows:
         if ids and self.found.ids is None:
             raise UsageError(f"{self.name} has no names of rows; leave out `id`")
         self.ids, self.tasks = self.found.ids if ids else None, tasks
-
-    def place(self, row: int) -> tuple[str, int]:
-        """(name of the file, row), as of a source."""
-        return self.name, row
-
-    label_place = place
 
     def blocks(self) -> Iterator[Rows]:
         """A batch of the file at a time."""

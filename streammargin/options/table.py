@@ -41,7 +41,7 @@ from streammargin.losses import Loss
 from streammargin.maps import FAMILY as MAPS
 from streammargin.maps.base import Map
 from streammargin.options.costs import Costs, Path
-from streammargin.options.tolerance import Absolute, Tolerance
+from streammargin.options.tolerance import Absolute, Tolerance, finite
 from streammargin.penalties import DEFAULT
 from streammargin.penalties import FAMILY as PENALTIES
 from streammargin.penalties.base import PenaltyWord
@@ -105,10 +105,6 @@ def option(
     return field(default=default, metadata={"line": line})
 
 
-def _finite(value: float) -> bool:
-    return 0.0 <= value < math.inf
-
-
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """Checked options. None: the default that the help names. Raises UsageError, which names the option."""
@@ -135,7 +131,7 @@ class Options:
         "several values, or path:K, the best on `valid` is kept (default 1, or inf for a solver of the hard margin)",
         short=("-c", "-C"), common=True)
     bias: float | str | None = option(
-        None, Number("0 for none, a positive number", _finite, (FREE, MIDWAY), "1|0|VALUE|free|midway"),
+        None, Number("0 for none, a positive number", finite, (FREE, MIDWAY), "1|0|VALUE|free|midway"),
         "problem", ANYWHERE, "constant column: its value, 0 for none, free of penalty, midway for C = inf; a value is "
         "penalised like the weights; midway is found after them (default 1; 0 for C = inf; free for regression, and "
         "for penalties other than l2 and lp, if the solver can)", short=("-B",), common=True)

@@ -9,14 +9,15 @@ from streammargin.kinds import Kind, Number, read_number
 from streammargin.words import Family, Thing, needed
 
 
-def _finite(value: float) -> bool:
+def finite(value: float) -> bool:
+    """Whether a number is finite and not negative."""
     return 0.0 <= value < math.inf
 
 
 class Absolute(Thing):
     """A bound on the mean gap, (primal - dual) / (C sum_i s_i), of each class and each C; C is finite."""
 
-    gap: float = needed(Number("a number >= 0", _finite, metavar="EPS"), "the largest mean gap")
+    gap: float = needed(Number("a number >= 0", finite, metavar="EPS"), "the largest mean gap")
 
 
 FAMILY = Family("tol", "options", Absolute, {"absolute": Absolute})
@@ -34,4 +35,4 @@ class Tolerance(Kind):
     def check(self, what: str, value: object) -> float | Absolute:
         if isinstance(value, Absolute) or (isinstance(value, str) and value[:8] == "absolute"):
             return FAMILY.of(value)
-        return Number("a number >= 0, or absolute:EPS", _finite).number(what, value)
+        return Number("a number >= 0, or absolute:EPS", finite).number(what, value)

@@ -308,7 +308,7 @@ def _as_csr(X: Any, name: str) -> Any:
             for size, places in zip(X.shape, (X.row, X.col), strict=True):
                 if len(places) != len(X.data) or (places.size and not 0 <= places.min() <= places.max() < size):
                     raise ValueError("there are row or column numbers out of range")
-        elif X.format == "lil" and (not len(X.rows) == len(X.data) == X.shape[0] or any(map(_unlike, X.rows, X.data))):
+        elif X.format == "lil" and ([*map(len, X.rows)] != [*map(len, X.data)] or len(X.rows) != X.shape[0]):
             raise ValueError("there are rows with more or fewer values than columns")
     except ValueError as error:
         raise DataError(f"{name} is an invalid {X.format} matrix ({error}); build it again") from error
@@ -321,10 +321,6 @@ def _check_flat(X: Any, name: str) -> None:
         shape = np.shape(getattr(X, part, [0]))
         if len(shape) != 1:
             raise DataError(f"{name}: {part} has the shape {shape}; make it one-dimensional, as with {part}.ravel()")
-
-
-def _unlike(one: list, other: list) -> bool:
-    return len(one) != len(other)
 
 
 def sample(values: np.ndarray | None) -> bytes:

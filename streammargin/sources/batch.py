@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -83,15 +84,13 @@ def finite_rows(X: np.ndarray, path: str, first: int) -> Batch:
     return Batch(X, None, None, None, None, None)
 
 
+@dataclass
 class Narrowing:
     """Checks a conversion to the stored dtype: overflow is an error; loss of whole numbers or underflow warns once."""
 
-    said: bool
     dtype: np.dtype
     path: str
-
-    def __init__(self, dtype: np.dtype, path: str) -> None:
-        self.dtype, self.path, self.said = dtype, path, False
+    said: bool = False
 
     def check(self, batch: Batch) -> None:
         """Raises DataError for a value of these rows that would become infinite."""

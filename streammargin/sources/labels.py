@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -266,14 +267,12 @@ def _is_missing(value: object) -> bool:
     return type(value).__name__ in ("NAType", "NaTType", "MaskedConstant")
 
 
+@dataclass
 class LabelCursor:
     """Returns any number of labels at a time, (m,) or (m, outputs), from chunks of other lengths."""
 
-    left: np.ndarray
     chunks: Iterator[np.ndarray]
-
-    def __init__(self, chunks: Iterator[np.ndarray]) -> None:
-        self.chunks, self.left = chunks, np.empty(0)
+    left: np.ndarray = field(default_factory=lambda: np.empty(0))
 
     def take(self, count: int) -> np.ndarray:
         """The next `count` labels."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
@@ -22,14 +23,12 @@ def check_inside(option: str, value: object) -> None:
         raise UsageError(f"with several files, `{option}` must name a dataset inside each of them, not one for all")
 
 
+@dataclass(frozen=True)
 class Joined:
     """Columns of several sources as one; None: all its entries are 1."""
 
     columns: Sequence[Slices | None]
     starts: np.ndarray
-
-    def __init__(self, columns: Sequence[Slices | None], starts: np.ndarray) -> None:
-        self.columns, self.starts = columns, starts
 
     def __len__(self) -> int:
         return int(self.starts[-1])

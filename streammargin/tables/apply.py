@@ -96,15 +96,15 @@ def _beside(entries: list[Entries], width: int) -> sp.csr_matrix:
     return sp.csr_matrix((table[kept], places[kept], indptr), shape=(len(table), width))
 
 
-class _Apply:
+class _Apply(NamedTuple):
     """The schema on one batch, whose first row has this number; adds to `unknown` the words that count as none."""
 
-    def __init__(
-        self, reader: Reader, schema: Schema, asked: Asked, first: int, unknown: Counter[str],
-        narrowing: Narrowing | None,
-    ) -> None:  # fmt: skip
-        self.reader, self.schema, self.asked, self.first, self.unknown = reader, schema, asked, first, unknown
-        self.narrowing = narrowing
+    reader: Reader
+    schema: Schema
+    asked: Asked
+    first: int
+    unknown: Counter[str]
+    narrowing: Narrowing | None
 
     def dense(self, found: pa.RecordBatch) -> Batch:
         """Rows X (m, d)."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Collection
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from streammargin.errors import InputMissingError, StreamMarginError
 from streammargin.ordered import STANDARD_INPUT
 from streammargin.sources.kinds import kind_of
-from streammargin.sources.open import is_source
+from streammargin.sources.open import is_path, is_source, paths_of
 from streammargin.tables.matrices import market, svmlight
 from streammargin.tables.textfile import Text, plain_stem
 
@@ -38,30 +39,31 @@ _paths: dict[str, _Held] = {}
 
 def is_table(data: object) -> bool:
     """Whether this is a table: an object with an Arrow C stream, a query, or the path of what a reader takes."""
-    if isinstance(data, list):
-        return bool(data) and all(isinstance(part, (str, os.PathLike)) and is_table(part) for part in data)
-    if not isinstance(data, (str, os.PathLike)):
+    if not isinstance(data, (str, os.PathLike, list)):
         return is_query(data) or any(hasattr(data, name) for name in ("__arrow_c_stream__", "scanner"))
-    return not _may_wait(data) and format_of(data) in TABLES
+    return _all_in(data, TABLES)
 
 
 def is_parquet(data: object) -> bool:
     """Whether these are the path of a Parquet file or of a folder of these, or a list of such paths."""
-    paths = data if isinstance(data, list) else [data]
-    known = [path for path in paths if isinstance(path, (str, os.PathLike)) and not _may_wait(path)]
-    return bool(paths) and len(known) == len(paths) and all(format_of(path) in (PARQUET, FOLDER) for path in known)
+    return _all_in(data, (PARQUET, FOLDER))
+
+
+def is_matrix(data: object) -> bool:
+    """Whether these are paths of rows of numbers that are read front to back."""
+    return _all_in(data, MATRICES)
+
+
+def _all_in(data: object, kinds: Collection[str]) -> bool:
+    """Whether these are a path, or a list of paths, of one of these formats each."""
+    parts = data if isinstance(data, list) else [data]
+    paths = [part for part in parts if is_path(part) and not _may_wait(part)]
+    return bool(parts) and len(paths) == len(parts) and all(format_of(path) in kinds for path in paths)
 
 
 def is_query(data: object) -> bool:
     """Whether this is a query of polars that has not run, a LazyFrame."""
     return hasattr(data, "collect_schema") and hasattr(data, "lazy") and not hasattr(data, "__arrow_c_stream__")
-
-
-def is_matrix(data: object) -> bool:
-    """Whether these are paths of rows of numbers that are read front to back."""
-    parts = data if isinstance(data, list) else [data]
-    paths = [part for part in parts if isinstance(part, (str, os.PathLike)) and not _may_wait(part)]
-    return bool(parts) and len(paths) == len(parts) and all(format_of(path) in MATRICES for path in paths)
 
 
 def _may_wait(path: str | os.PathLike[str]) -> bool:
@@ -89,7 +91,7 @@ def _format(path: str) -> str | None:
         return MARKET if market.inside(path) else None
     by_name = SUFFIXES.get(os.path.splitext(plain_stem(path))[1].lower())
     try:
-        start = _start(path)
+        start = start_of(path)
     except StreamMarginError:  # said when it is opened
         return CSV if path == STANDARD_INPUT else by_name
     found = next((kind for magic, kind in STARTS.items() if start.startswith(magic)), None)
@@ -110,13 +112,11 @@ def text_format(start: bytes) -> str | None:
     return CSV if any(mark in line for mark in SEPARATORS) else None
 
 
-def _start(path: str) -> bytes:
-    """The first bytes, without compression; b"" where nothing can be read. Raises StreamMarginError."""
+def start_of(path: str) -> bytes:
+    """The first bytes, without compression. Raises StreamMarginError."""
     if is_pipe(path):
         found = piped(path)
-        return found.start if isinstance(found, Text) else found.peek(8)[:8]
-    if not os.path.isfile(path):
-        return b""
+        return bytes(found.start if isinstance(found, Text) else found.peek(8)[:8])
     with Text(path) as text:
         return text.start
 
@@ -146,9 +146,7 @@ def piped(path: str) -> Any:
 
 def files_of(data: object) -> list[str]:
     """The files that are read of these paths beside themselves: no output may replace them."""
-    paths = [
-        os.fspath(path) for path in (data if isinstance(data, list) else [data]) if isinstance(path, (str, os.PathLike))
-    ]
+    paths = paths_of(data)
     inside = [os.path.join(folder, name) for path in paths for folder, _, names in os.walk(path) for name in names]
     beside = [name for path in paths if ".mtx" in path for name in market.names_beside(path).values()]
     return [*inside, *beside]

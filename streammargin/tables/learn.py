@@ -58,12 +58,9 @@ def learn(table: Table, schema: Schema | None = None, tally: Tallying = tally) -
         for name in table.values
     ]
     dtype = "float32" if all(found.narrow for found in tallies.values()) else "float64"
-    return Learnt(Schema(tuple(columns), table.labels, dtype, reader.named), rows, _ranges(tallies))
-
-
-def _ranges(tallies: dict[str, Tally]) -> str:
-    """`ranges_of` what was found; words are columns of 0 and 1."""
-    return ranges_of({name: 1.0 if found.words else found.largest for name, found in tallies.items()})
+    # words are columns of 0 and 1
+    ranges = ranges_of({name: 1.0 if found.words else found.largest for name, found in tallies.items()})
+    return Learnt(Schema(tuple(columns), table.labels, dtype, reader.named), rows, ranges)
 
 
 def ranges_of(largest: dict[str, float]) -> str:

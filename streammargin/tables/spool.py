@@ -9,8 +9,9 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any
 
 import h5py
 import pyarrow as pa
@@ -30,19 +31,23 @@ LOG = logging.getLogger("streammargin")
 KEY = "streammargin-table"  # an attribute of a spool
 
 
-class Spoolable(Protocol):
+class Spoolable(ABC):
     """What is read front to back, and can be written as rows of numbers."""
 
     @property
+    @abstractmethod
     def name(self) -> str:
         """In messages: a path."""
 
     def key(self) -> str:
-        """A text that changes with the files, the options and this package; "" where nothing tells."""
+        """A text that changes with the files, the options and this package; "" where nothing tells, as here."""
+        return ""
 
     def files(self) -> list[str]:
-        """The files that are read."""
+        """The files that are read; here none."""
+        return []
 
+    @abstractmethod
     def write(self, path: str, force: bool) -> None:
         """Write all rows to a new file, with the key. Raises DataError, OutputError, ReadWriteError."""
 

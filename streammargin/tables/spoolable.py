@@ -31,7 +31,7 @@ from streammargin.tables.matrices.base import How, Matrix
 from streammargin.tables.matrices.open import fingerprint, open_matrix
 from streammargin.tables.numbers import Numbers, OtherValues, is_plain
 from streammargin.tables.readers.base import check_same
-from streammargin.tables.spool import KEY
+from streammargin.tables.spool import KEY, Spoolable
 from streammargin.tables.stage import Staged
 from streammargin.tables.table import Table
 from streammargin.version import __version__
@@ -46,7 +46,7 @@ def _always(rows: int, features: int, row_bytes: int) -> None:
 
 
 @dataclass(frozen=True)
-class OfTable:
+class OfTable(Spoolable):
     """The rows of a table, as numbers. schema: that of another table, as held-out rows have it; None: it is learnt.
 
     dtype: of the values; None: of the schema. told: whether the size is said before it is written. check: raises where
@@ -61,11 +61,9 @@ class OfTable:
 
     @property
     def name(self) -> str:
-        """The path, for messages."""
         return self.table.name
 
     def key(self) -> str:
-        """See `Spoolable`."""
         key = self.table.key()
         if not key or self.schema is None:
             return key
@@ -73,11 +71,10 @@ class OfTable:
         return hashlib.blake2b(told.encode(), digest_size=16).hexdigest()
 
     def files(self) -> list[str]:
-        """See `Spoolable`."""
         return self.table.reader.files()
 
     def write(self, path: str, force: bool) -> None:
-        """See `Spoolable`. Text is parsed once; what was parsed is kept beside the output meanwhile."""
+        """Text is parsed once; what was parsed is kept beside the output meanwhile."""
         with contextlib.ExitStack() as stack:
             table = self.table
             if self.write_numbers(path, force):
@@ -147,7 +144,7 @@ def _label_column(table: Table) -> LabelColumn | None:
 
 
 @dataclass(frozen=True)
-class OfMatrix:
+class OfMatrix(Spoolable):
     """The rows of files of numbers. how: as for `open_matrix`, but for where they are written to.
 
     labelled: whether they must have labels. check: as of a table.
@@ -160,12 +157,10 @@ class OfMatrix:
 
     @property
     def name(self) -> str:
-        """The path, for messages."""
         more = f" and {len(self.paths) - 1} more" if len(self.paths) > 1 else ""
         return ("standard input" if self.paths[0] == STANDARD_INPUT else self.paths[0]) + more
 
     def key(self) -> str:
-        """See `Spoolable`."""
         files = fingerprint([*self.paths, *self._named()])
         told = repr((files, self.how, __version__))
         return hashlib.blake2b(told.encode(), digest_size=16).hexdigest() if files else ""
@@ -176,11 +171,9 @@ class OfMatrix:
         return [name for name in found if os.path.isfile(name)]
 
     def files(self) -> list[str]:
-        """See `Spoolable`."""
         return [*self.paths, *self._named()]
 
     def write(self, path: str, force: bool) -> None:
-        """See `Spoolable`."""
         with contextlib.ExitStack() as stack:
             found = open_matrix(self.paths, replace(self.how, near=path, opened=stack))
             if found.features is not None:
@@ -217,20 +210,12 @@ def write_matrix(
 
 
 @dataclass(frozen=True)
-class OfBatches:
+class OfBatches(Spoolable):
     """Batches (X, y) or (X, y, sample_weight) that can be iterated over once."""
 
     batches: Any
-    name: str = "batches"
-
-    def key(self) -> str:
-        """See `Spoolable`."""
-        return ""
-
-    def files(self) -> list[str]:
-        """See `Spoolable`."""
-        return []
+    name = "batches"
 
     def write(self, path: str, force: bool) -> None:
-        """See `Spoolable`. Exceptions of the iterable pass unchanged."""
+        """Exceptions of the iterable pass unchanged."""
         write_batches(self.batches, path, None, force, {KEY: ""})

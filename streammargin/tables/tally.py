@@ -41,11 +41,8 @@ class Tally:
 
     def add(self, later: Tally) -> None:
         """Add what is known of the rows behind these."""
-        self.rows, self.gaps, self.numbers = (
-            self.rows + later.rows,
-            self.gaps + later.gaps,
-            self.numbers + later.numbers,
-        )
+        self.rows, self.gaps = self.rows + later.rows, self.gaps + later.gaps
+        self.numbers += later.numbers
         with np.errstate(over="ignore"):  # said where a mean is needed
             self.total += later.total
         self.largest, self.narrow = max(self.largest, later.largest), self.narrow and later.narrow

@@ -80,19 +80,11 @@ class _Streams:
                 return part
 
 
-def _gzip(file: Any) -> Any:
-    return gzip.GzipFile(fileobj=file)
-
-
-def _bzip2(file: Any) -> Any:
-    return _Streams(file, bz2.BZ2Decompressor, b"")
-
-
-def _xz(file: Any) -> Any:
-    return _Streams(file, lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ), b"\0")
-
-
-_OPENERS: dict[bytes, Any] = {b"\x1f\x8b": _gzip, b"BZh": _bzip2, b"\xfd7zXZ\x00": _xz}
+_OPENERS: dict[bytes, Callable[[Any], Any]] = {
+    b"\x1f\x8b": lambda file: gzip.GzipFile(fileobj=file),
+    b"BZh": lambda file: _Streams(file, bz2.BZ2Decompressor, b""),
+    b"\xfd7zXZ\x00": lambda file: _Streams(file, lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ), b"\0"),
+}
 
 
 class Text:

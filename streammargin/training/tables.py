@@ -14,6 +14,7 @@ from streammargin.options.table import Options
 from streammargin.ordered import is_matrix, is_table
 from streammargin.sizes import parse_size
 from streammargin.sources.base import Source
+from streammargin.sources.open import paths_of
 from streammargin.tables.asked import ERROR, Asked
 from streammargin.tables.header import Expected
 from streammargin.training.prepare import bytes_of_weights
@@ -77,17 +78,16 @@ def _expected(asked: Asked, known: frozenset[str] = frozenset()) -> Expected:
 
 def of_matrix(stack: ExitStack, data: object, options: Options) -> tuple[Source, object, object]:
     """The same of files of rows of numbers, and their tasks (n,), if any; labels and weights may be arrays."""
-    from streammargin.tables.matrices.base import How
+    from streammargin.tables.matrices.base import How, tasks_in_memory
     from streammargin.tables.spool import spooled
     from streammargin.tables.spoolable import OfMatrix
-    from streammargin.tables.tasks import tasks_in_memory
 
     tasks = None if options.tasks is None else tasks_in_memory(options.tasks, "rows of numbers")
     y, weight = options.y, options.sample_weight
     named = [os.fspath(each) if isinstance(each, (str, os.PathLike)) else None for each in (y, weight)]
     how = How("", stack, options.x, named[0], named[1])
     y, weight = (None if name else value for name, value in zip(named, (y, weight), strict=True))
-    rows = OfMatrix(_paths(data), how, y is None)
+    rows = OfMatrix(paths_of(data), how, y is None)
     rows = replace(rows, check=functools.partial(_check_memory, options, rows.name, 1))
     source = stack.enter_context(spooled(rows, options.spool, y=y, weight=weight))
     valid = options.valid
@@ -95,7 +95,7 @@ def of_matrix(stack: ExitStack, data: object, options: Options) -> tuple[Source,
         from_file = how.y is not None and (how.y.endswith(".npy") or ":" in how.y)  # of the other rows
         features = source.features if source.sparse else None
         own = replace(how, features=features, y=None if from_file else how.y)
-        valid = stack.enter_context(spooled(OfMatrix(_paths(valid), own), options.spool, ".valid.h5"))
+        valid = stack.enter_context(spooled(OfMatrix(paths_of(valid), own), options.spool, ".valid.h5"))
     return source, valid, tasks
 
 
@@ -105,11 +105,6 @@ def of_batches(stack: ExitStack, data: object, options: Options) -> Source:
     from streammargin.tables.spoolable import OfBatches
 
     return stack.enter_context(spooled(OfBatches(data), options.spool))
-
-
-def _paths(data: object) -> list[str]:
-    parts = data if isinstance(data, list) else [data]
-    return [os.fspath(part) for part in parts if isinstance(part, (str, os.PathLike))]
 
 
 def asked_of(options: Options) -> Asked:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import h5py
@@ -21,37 +22,32 @@ from streammargin.sources.label_column import ATTRIBUTE, TASKS, LabelColumn
 from streammargin.sources.labels import output_names
 
 
+@dataclass
 class RowWriter:
     """Appends batches to one open HDF5 file: X (dense dataset or csr_matrix group), y, sample_weight, qid, tasks,
     var.
     """
 
-    rows: int
-    nnz: int
-    widest: int
-    features: int | None
     file: Any
-    label: LabelColumn | None
-    names: np.ndarray | None
+    dtype: Any
+    sparse: bool
+    features: int | None
+    names: np.ndarray | None = None
+    label: LabelColumn | None = None
+    rows: int = 0
+    nnz: int = 0
+    widest: int = 0
 
-    def __init__(
-        self, file: h5py.File, dtype: Any, sparse: bool, features: int | None, names: np.ndarray | None = None,
-        label: LabelColumn | None = None,
-    ) -> None:  # fmt: skip
-        self.file, self.features, self.names, self.label = file, features, names, label
-        self.rows, self.widest = 0, 0
+    def __post_init__(self) -> None:
         self._columns: dict[str, Any] = {}
-        self.nnz = 0
-        if sparse:
-            group = file.create_group("X")
-            self._data = Appender(group, "data", dtype)
+        if self.sparse:
+            group = self.file.create_group("X")
+            self._data = Appender(group, "data", self.dtype)
             self._indices = Appender(group, "indices", np.int32)
             self._indptr = Appender(group, "indptr", np.int64)
             self._indptr.append(np.zeros(1, np.int64))
         else:
-            assert features is not None
-            self._dense = Appender(file, "X", dtype, features)
-        self.sparse = sparse
+            self._dense = Appender(self.file, "X", self.dtype, self.features)
 
     def append(self, batch: Batch) -> None:
         """Add rows; labels and weights must be in all batches or in none."""

@@ -12,9 +12,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from streammargin.errors import DataError
-from streammargin.files import check_apart
-from streammargin.sources.arrays import as_weights, value_dtype
+from streammargin.errors import DataError, UsageError
+from streammargin.files import check_apart, check_input
+from streammargin.sources.arrays import as_array, as_weights, value_dtype
 from streammargin.sources.batch import Batch
 from streammargin.sources.label_column import LabelColumn
 from streammargin.sources.labels import LabelCursor
@@ -110,3 +110,17 @@ def kept_dtype(stored: np.dtype, path: str) -> np.dtype:
         return value_dtype(stored)
     except DataError as error:
         raise DataError(f"{path}: {error.raw}") from None
+
+
+def tasks_in_memory(given: Any, name: str) -> np.ndarray:
+    """Tasks (n,) of an array or a FILE.npy. Raises DataError, InputMissingError, UsageError."""
+    if not isinstance(given, str):
+        return as_array(given, "tasks")
+    if not given.endswith(".npy"):
+        raise UsageError(f"{name} have no columns beside their numbers; give `tasks` as a FILE.npy")
+    check_input(given)
+    try:
+        found: np.ndarray = np.load(given, mmap_mode="r", allow_pickle=False)
+    except ValueError as error:
+        raise DataError(f"{given} is not an array of numbers or text; write it with numpy.save") from error
+    return found

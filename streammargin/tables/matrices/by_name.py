@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from streammargin.errors import DataError
-from streammargin.sources.batch import Batch
 from streammargin.sources.label_column import LabelColumn
 from streammargin.sources.labels import LabelCursor
 from streammargin.tables.formats import is_table
@@ -36,7 +35,8 @@ def labelled(found: Matrix, name: str, path: str, column: str) -> Matrix:
         )
     ids = list(found.ids)
     labels, spelt = _labels_by_name(path, column, ids, name)
-    batches = _with_labels(found.batches, labels)
+    cursor = LabelCursor(iter([labels]))
+    batches = (batch._replace(labels=cursor.take(batch.rows)) for batch in found.batches)
     return replace(found, batches=batches, label=LabelColumn(None, spelt=spelt), ids=iter(ids))
 
 
@@ -81,10 +81,3 @@ def _labels_by_name(path: str, column: str, names: Sequence[str], whose: str) ->
             f"in its column {one_line(others[0])}; add rows for them"
         )
     return np.concatenate(kept)[places], not reader.typed
-
-
-def _with_labels(found: Iterator[Batch], labels: np.ndarray) -> Iterator[Batch]:
-    """The batches with these labels, of all rows in order."""
-    cursor = LabelCursor(iter([labels]))
-    for batch in found:
-        yield batch._replace(labels=cursor.take(batch.rows))

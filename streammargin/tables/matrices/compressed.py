@@ -11,8 +11,7 @@ from streammargin.errors import DataError
 from streammargin.files import temporary_folder
 from streammargin.sources.arrays import first_fall
 from streammargin.sources.batch import Batch, sorted_rows
-from streammargin.tables.matrices.space import check_space
-from streammargin.tables.matrices.spill import Spill, buckets_for
+from streammargin.tables.matrices.spill import Spill, buckets_for, check_space
 
 Piece = Callable[[str, int], np.ndarray]  # the next `count` entries of data or indices
 Entries = Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]  # rows and columns from 0, values

@@ -19,7 +19,7 @@ from streammargin.sources.batch import Batch
 from streammargin.sources.names import as_names
 from streammargin.tables.matrices.base import How, Matrix, beside
 from streammargin.tables.matrices.compressed import Entries, between, check_shape, deal
-from streammargin.tables.matrices.space import check_space
+from streammargin.tables.matrices.spill import check_space
 from streammargin.tables.textfile import Text, decoded, plain_lines
 
 TEXT = True

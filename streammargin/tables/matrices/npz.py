@@ -7,9 +7,9 @@ import lzma
 import math
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -43,30 +43,69 @@ def read(text: Text, how: How) -> Matrix:
             columns[part] = name or usual
         elif name is not None and lie_inside(name):
             raise DataError(f"{path} has no array {name} of {part}; it has {listed(archive.arrays())}")
-    rows, width = check_rows(archive.shape(x), archive.dtype(x), f"{path}: {x}")
-    found = dense_rows(archive.raw(x), rows, width, archive.dtype(x), f"{path}: {x}")
+    stored = archive[x].dtype
+    rows, width = check_rows(archive[x].shape, stored, f"{path}: {x}")
+    found = dense_rows(archive[x].read, rows, width, stored, f"{path}: {x}")
     found = _with(archive, found, columns, rows)
     how = replace(how, y=None if "labels" in columns else how.y, weight=None if "weights" in columns else how.weight)
-    return Matrix(beside(found, path, how), False, width, kept_dtype(archive.dtype(x), path))
+    return Matrix(beside(found, path, how), False, width, kept_dtype(stored, path))
 
 
 def _with(archive: Archive, found: Iterator[Batch], columns: dict[str, str], rows: int) -> Iterator[Batch]:
     """The batches with columns of the archive: part of a batch -> its name."""
     for name in columns.values():
-        if archive.shape(name)[:1] != (rows,) or len(archive.shape(name)) > (2 if name == columns.get("labels") else 1):
+        shape = archive[name].shape
+        if shape[:1] != (rows,) or len(shape) > (2 if name == columns.get("labels") else 1):
             raise DataError(
-                f"{archive.path}: {name} has the shape {archive.shape(name)} where there are {rows} rows; store one "
-                "value for each row"
+                f"{archive.path}: {name} has the shape {shape} where there are {rows} rows; store one value for each "
+                "row"
             )
     for batch in found:
-        values = {part: as_values(archive.rows(name, batch.rows)) for part, name in columns.items()}
+        values = {part: as_values(archive[name].rows(batch.rows)) for part, name in columns.items()}
         if "weights" in values:
             values["weights"] = as_weights(values["weights"], batch.rows, archive.path)
         yield batch._replace(**values)
 
 
+class Member(NamedTuple):
+    """An array of an archive as a stream, front to back."""
+
+    path: str
+    name: str
+    stream: Any
+    dtype: np.dtype
+    shape: tuple[int, ...]
+
+    def read(self, size: int) -> bytes:
+        """The next bytes."""
+        try:
+            found: bytes = self.stream.read(size)
+        except _DAMAGE as error:
+            raise DataError(f"{self.path} is damaged: {self.name} ({str(error)[:80]}); write it again") from error
+        return found
+
+    def take(self, count: int) -> np.ndarray:
+        """The next entries. Raises DataError if the file ends before."""
+        raw = self.read(count * self.dtype.itemsize)
+        if len(raw) != count * self.dtype.itemsize:
+            raise DataError(f"{self.path} is cut short: {self.name} ends early; write it again")
+        return np.frombuffer(raw, self.dtype)
+
+    def rows(self, count: int) -> np.ndarray:
+        """The next entries along the first axis, as `take`."""
+        inner = self.shape[1:]
+        return self.take(count * math.prod(inner)).reshape(count, *inner)
+
+    def small(self) -> np.ndarray:
+        """A small array as a whole. Raises DataError if it is large."""
+        size = math.prod(self.shape) * self.dtype.itemsize
+        if size > 64:
+            raise DataError(f"{self.path}: the array {self.name} takes {size} bytes, far too many; write it again")
+        return self.take(math.prod(self.shape))
+
+
 class Archive:
-    """The arrays of an NPZ file as streams, front to back."""
+    """The arrays of an NPZ file by name."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -75,7 +114,7 @@ class Archive:
         except (*_DAMAGE, ValueError, NotImplementedError) as error:
             raise DataError(f"{path} is not an NPZ file ({str(error)[:80]}); write it again") from error
         self._opened = contextlib.ExitStack()
-        self._streams: dict[str, tuple[Any, np.dtype, tuple[int, ...]]] = {}
+        self._members: dict[str, Member] = {}
 
     def __enter__(self) -> Archive:
         return self
@@ -92,9 +131,9 @@ class Archive:
         """Whether the archive has an array of this name."""
         return f"{name}.npy" in self._zip.namelist()
 
-    def _open(self, name: str) -> tuple[Any, np.dtype, tuple[int, ...]]:
-        if name in self._streams:
-            return self._streams[name]
+    def __getitem__(self, name: str) -> Member:
+        if name in self._members:
+            return self._members[name]
         if not self.has(name):
             raise DataError(
                 f"{self.path} has no array {name}; write it with scipy.sparse.save_npz, or with numpy.savez(X=X, y=y)"
@@ -116,67 +155,26 @@ class Archive:
         if not dtype.itemsize:
             raise DataError(f"{self.path} is damaged: {name} is said to be {shape} of {dtype}; write it again")
         check_stored(shape, dtype, stored, f"{self.path}: {name}")
-        self._streams[name] = (stream, dtype, shape)
-        return self._streams[name]
-
-    def length(self, name: str) -> int:
-        """The number of entries of an array."""
-        return math.prod(self.shape(name))
-
-    def shape(self, name: str) -> tuple[int, ...]:
-        """The shape of an array."""
-        return self._open(name)[2]
-
-    def dtype(self, name: str) -> np.dtype:
-        """The type of an array's entries."""
-        return self._open(name)[1]
-
-    def take(self, name: str, count: int) -> np.ndarray:
-        """The next `count` entries. Raises DataError if the file ends before."""
-        dtype = self.dtype(name)
-        raw = self.raw(name)(count * dtype.itemsize)
-        if len(raw) != count * dtype.itemsize:
-            raise DataError(f"{self.path} is cut short: {name} ends early; write it again")
-        return np.frombuffer(raw, dtype)
-
-    def rows(self, name: str, count: int) -> np.ndarray:
-        """The next entries along the first axis. Raises DataError if the file ends before."""
-        inner = self.shape(name)[1:]
-        return self.take(name, count * math.prod(inner)).reshape(count, *inner)
-
-    def raw(self, name: str) -> Callable[[int], bytes]:
-        """What returns the next bytes of an array."""
-        stream = self._open(name)[0]
-
-        def take(size: int) -> bytes:
-            try:
-                found: bytes = stream.read(size)
-            except _DAMAGE as error:
-                raise DataError(f"{self.path} is damaged: {name} ({str(error)[:80]}); write it again") from error
-            return found
-
-        return take
-
-    def small(self, name: str) -> np.ndarray:
-        """A small array as a whole. Raises DataError if it is large."""
-        size = self.length(name) * self.dtype(name).itemsize
-        if size > 64:
-            raise DataError(f"{self.path}: the array {name} takes {size} bytes, far too many; write it again")
-        return self.take(name, self.length(name))
+        self._members[name] = Member(self.path, name, stream, dtype, shape)
+        return self._members[name]
 
 
 def _matrix(archive: Archive, how: How) -> tuple[np.dtype, int, Iterator[Batch]]:
     """(stored type of the values, d, batches in row order) of a CSR or CSC matrix of save_npz."""
     path = archive.path
-    named = archive.small("format").tolist() if archive.has("format") else []
+    named = archive["format"].small().tolist() if archive.has("format") else []
     kind = ", ".join(name.decode("latin-1") if isinstance(name, bytes) else name for name in named)
     if kind not in ("csr", "csc"):
         raise DataError(f"{path} holds a matrix of format {kind or 'unknown'}; save it with X.tocsr() first")
-    rows, columns = check_shape(archive.small("shape"), path)
-    lengths = {name: archive.length(name) for name in ("data", "indices", "indptr")}
+    rows, columns = check_shape(archive["shape"].small(), path)
+    lengths = {name: archive[name].shape[0] for name in ("data", "indices", "indptr")}
     check_lengths(lengths, rows if kind == "csr" else columns, path)
+
+    def take(name: str, count: int) -> np.ndarray:
+        return archive[name].take(count)
+
     if kind == "csr":
-        found = by_rows(archive.take, lengths["data"], rows, columns, path)
+        found = by_rows(take, lengths["data"], rows, columns, path)
     else:
-        found = by_columns(archive.take, lengths["data"], rows, columns, path, how.memory, how.near)
-    return archive.dtype("data"), columns, found
+        found = by_columns(take, lengths["data"], rows, columns, path, how.memory, how.near)
+    return archive["data"].dtype, columns, found

@@ -1,12 +1,13 @@
-"""Batches written to numbered buckets on disk, to reorder more rows than fit in memory."""
+"""Batches written to numbered buckets on disk, to reorder more rows than fit in memory; and the room on a disk."""
 
 from __future__ import annotations
 
 import os
+import shutil
 
 import numpy as np
 
-from streammargin.errors import DataError, ReadWriteError, UsageError
+from streammargin.errors import DataError, OutputError, ReadWriteError, UsageError
 from streammargin.sizes import format_size
 from streammargin.sources.batch import Batch
 
@@ -97,3 +98,13 @@ def buckets_for(nbytes: int, memory: int, least: int = 1 << 20, held: int = 0) -
         need = -(-least // (1 << 20))
         raise UsageError(f"a memory budget of {format_size(memory)} is too small here; use `memory={need}M` or more")
     return max(1, -(-4 * nbytes // (memory - held)))
+
+
+def check_space(path: str, nbytes: int) -> None:
+    """Raises OutputError if the disk of `path` has fewer than nbytes free."""
+    folder = os.path.dirname(os.path.realpath(path))
+    free = shutil.disk_usage(folder).free
+    if nbytes > free:
+        raise OutputError(
+            f"{path} would take {format_size(nbytes)} and {folder} has {format_size(free)} free; free some space"
+        )

@@ -1,0 +1,242 @@
+"""What scores the rows of a source or a table, piece by piece, on several cores at once, and what scores mean."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+import logging
+import math
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from streammargin.driver.plan import column_names
+from streammargin.driver.tasks import numbers_of
+from streammargin.errors import DataError, UsageError
+from streammargin.losses import make_loss
+from streammargin.losses.base import Loss, has
+from streammargin.model.columns import ERROR, checked, match, matching_bytes
+from streammargin.model.probability import METHOD, OF_ALL, able, of_labels, probabilities
+from streammargin.model.rows import AnyRows, Tasked
+from streammargin.points.base import Answer, answered
+from streammargin.points.tasks import own_scores
+from streammargin.rows.blocks import Block, nbytes
+from streammargin.rows.blocks import part as rows_of
+from streammargin.sources.base import Source
+from streammargin.sources.names import equal, held_bytes
+from streammargin.workers import ALONE, Workers
+
+LOG = logging.getLogger("streammargin")
+BUDGET = 96 << 20  # bytes for blocks of rows, where none are given
+# of a piece of a block, which may be all rows: most rows, most bytes of its scores or labels, and of the rows
+_PIECE_ROWS, _SCORES, _PIECE = 1 << 15, 1 << 18, 8 << 20
+
+
+class Scored(NamedTuple):
+    """Scores (m, k) of the rows from `start` on; of a table with labels (m,) and names of rows, if asked for."""
+
+    start: int
+    scores: np.ndarray
+    labels: np.ndarray | None = None
+    ids: np.ndarray | None = None
+
+
+class Piece(NamedTuple):
+    """Some rows of a block, to be scored: low .. high of those from `first` on; labels and names as of `Scored`.
+
+    tasks (m,): the numbers of their tasks, whose lines alone score them; None for rows of no task.
+    """
+
+    block: Block
+    first: int
+    low: int
+    high: int
+    labels: np.ndarray | None
+    ids: np.ndarray | None
+    tasks: np.ndarray | None
+
+
+class Scorer:
+    """An answer with its labels: what scores rows, and says what scores mean. Its attributes are those of `Model`."""
+
+    classes_: np.ndarray
+    feature_names_in_: np.ndarray | None
+    header: dict[str, Any]
+    _answer: Answer
+
+    def __init__(
+        self, answer: Answer, classes: np.ndarray, header: dict[str, Any], names: np.ndarray | None = None
+    ) -> None:
+        self._answer = answer
+        self._keep(classes, header, names)
+
+    def _keep(self, classes: np.ndarray, header: dict[str, Any], names: np.ndarray | None) -> None:
+        self.classes_, self.header, self.feature_names_in_ = np.asarray(classes), header, names
+        self.problem: dict[str, np.ndarray] = {}
+        self._said: set[str] = set()  # warnings logged so far; each is logged once
+
+    @property
+    def answer(self) -> Answer:
+        """Computes the scores: 1 per row for a regressor or two classes (above 0: classes_[1]), else k.
+
+        With several outputs, each has one.
+        """
+        return self._answer
+
+    @property
+    def outputs(self) -> list[str] | None:
+        """The names of the columns of the labels (n, outputs) that it predicts; None where rows have one label."""
+        return self.header.get("outputs")
+
+    @property
+    def tasks(self) -> list[Any] | None:
+        """The names of the tasks, whose weights are the rows of `coef_`; None where all rows have the same weights."""
+        return self.header.get("tasks")
+
+    @property
+    def numeric(self) -> bool:
+        """Whether it is a regressor."""
+        return len(self.classes_) == 0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the model in memory while scoring."""
+        return sum(array.nbytes for array in self.answer.arrays().values()) + self.classes_.nbytes + self._names_bytes
+
+    @property
+    def _names_bytes(self) -> int:
+        return 0 if self.feature_names_in_ is None else held_bytes(self.feature_names_in_)
+
+    def say_once(self, text: str) -> None:
+        """Log a warning about columns, each once."""
+        if text not in self._said:
+            self._said.add(text)
+            LOG.warning(text, extra={"code": "columns"})
+
+    def _answer_for(self, rows: AnyRows, missing_columns: str, memory: int = 0, held: int = 0) -> Answer:
+        """The answer with weights in the order of these rows' columns.
+
+        memory: most bytes for the names of a source; held: those used already.
+        """
+        answer, known, given = self.answer, self.feature_names_in_, None
+        if known is not None:
+            given = column_names(rows, memory, held) if isinstance(rows, Source) else rows.names
+        if known is not None and given is not None and not equal(known, given):
+            order, said = match(known, given, rows, memory, missing_columns, held)
+            self.say_once(said)
+            return answer.for_columns(order, len(given))
+        if rows.features != answer.features:
+            stored = isinstance(rows, Source)
+            mend = ", with: streammargin-data convert IN OUT.h5 --like MODEL" if stored else ""
+            raise DataError(
+                f"{rows.name} has {rows.features} {'features' if stored else 'columns,'} but the model was trained on "
+                f"{answer.features}; give it the same columns{mend}"
+            )
+        if known is not None and given is None and isinstance(rows, Source):
+            self.say_once(f"{rows.name} has no column names, though the model has: columns are matched by position")
+        return answer
+
+    def score_blocks(
+        self, source: AnyRows, memory: int | None = None, missing_columns: str = ERROR, workers: Workers = ALONE
+    ) -> Iterator[Scored]:
+        """The scores over a source or a table, in order, within `memory` bytes, the model included.
+
+        None: 96 MiB besides the model and the column names. Raises DataError when the columns are not the model's,
+        UsageError for a budget that is too small.
+        """
+        for answer, pieces in self.pieces(source, memory, missing_columns, workers):
+            yield from workers.each(functools.partial(self.scored, source, answer), pieces)
+
+    def pieces(
+        self, source: AnyRows, memory: int | None, missing_columns: str, workers: Workers, beside: int = 0
+    ) -> Iterator[tuple[Answer, list[Piece]]]:
+        """What scores the rows, and a few pieces of them at a time; beside: further bytes of the budget."""
+        if not isinstance(source, Source):
+            answer = self.answer if source.matched else self._answer_for(source, checked(missing_columns))
+            for first, block, labels, ids, raw in source.blocks():
+                tasks = None if raw is None else numbers_of(raw, self.tasks or (), source.name, source.place, first)
+                yield from self._cut(answer, workers, first, block, (labels, ids, tasks))
+            return
+        from streammargin.driver.prefetch import read_blocks
+
+        held = self.nbytes
+        if memory is None:
+            names = self.feature_names_in_
+            memory = held + BUDGET + (0 if names is None else matching_bytes(names, source))
+        answer = self._answer_for(source, checked(missing_columns), memory, held)
+        of = source.tasks if isinstance(source, Tasked) else None
+        for first, stop, block in read_blocks(source, memory, held + beside, workers):
+            tasks = None if of is None else of[first:stop]
+            yield from self._cut(answer, workers, first, block, (None, None, tasks))
+
+    def _cut(
+        self, answer: Answer, workers: Workers, first: int, block: Block, beside: tuple[np.ndarray | None, ...]
+    ) -> Iterator[tuple[Answer, list[Piece]]]:
+        """The pieces of a block, which do not depend on the number of threads; beside: labels, names and tasks."""
+        each = max(8 * answer.outputs, self.classes_.dtype.itemsize)
+        most = min(_PIECE_ROWS, _SCORES // each, _PIECE * block.rows() // max(1, nbytes(block)))
+        ends = [*range(0, block.rows(), max(1, most)), block.rows()]
+        pieces = [
+            Piece(block, first, low, high, *(None if one is None else one[low:high] for one in beside))
+            for low, high in itertools.pairwise(ends)
+        ]
+        for start in range(0, len(pieces), 2 * workers.threads):
+            yield answer, pieces[start : start + 2 * workers.threads]
+
+    @staticmethod
+    def scored(source: AnyRows, answer: Answer, piece: Piece) -> Scored:
+        """The scores of a piece. Raises DataError where one overflows."""
+        scores = np.empty((piece.high - piece.low, answer.outputs if piece.tasks is None else 1))
+        if piece.tasks is None:
+            answer.score(piece.block, piece.low, scores)
+        else:
+            own_scores(answer, rows_of(piece.block, piece.low, piece.high), piece.tasks, answer.outputs, scores)
+        bad = np.flatnonzero(~np.isfinite(scores).all(axis=1))
+        if bad.size:
+            where, row = source.place(piece.first + piece.low + int(bad[0]))
+            raise DataError(f"{where}: the score of row {row} overflows; divide the rows by a constant")
+        return Scored(piece.first + piece.low, scores, piece.labels, piece.ids)
+
+    def labels_of(self, scores: np.ndarray) -> np.ndarray:
+        """Labels (m,) for scores (m, k), or (m, outputs); for a regressor the scores."""
+        if self.numeric:
+            return scores[:, 0].copy() if self.outputs is None else scores.copy()
+        if self.outputs is not None:
+            return self.classes_[(scores > 0.0).astype(np.intp)]
+        return self.classes_[answered(scores)]
+
+    def probabilities_of(self) -> Callable[[np.ndarray], np.ndarray]:
+        """What makes probabilities of scores (m, k). Raises UsageError where the model has none."""
+        loss = self.check_probabilities()
+        return functools.partial(probabilities if self.outputs is None else of_labels, loss)
+
+    def check_probabilities(self) -> Any:
+        """The loss that turns scores into probabilities. Raises UsageError where the model's loss does not."""
+        if self.numeric:
+            raise UsageError("the model predicts numbers, and has no probabilities of classes; use predict")
+        word = self.trained_loss()
+        loss = None if word is None else self.terms_of(word)
+        known = has(loss, METHOD) or has(loss, OF_ALL)
+        if not known or math.isinf(float(self.header.get("C", 1.0))):
+            trained = "C = inf" if known else f"the loss {self.header.get('loss', 'hinge')}"
+            raise UsageError(
+                f"a model that was trained with {trained} has no probabilities; train with {able()} and a finite `C`, "
+                "or calibrate its scores with CalibratedClassifierCV of scikit-learn"
+            )
+        return loss
+
+    def terms_of(self, word: Loss) -> Any:
+        """The terms of a loss: where all classes have one W, those of its form for all classes at once."""
+        joint = word.joint() if self.header.get("multiclass") == "joint" and len(self.classes_) > 2 else None
+        if joint is None:
+            return word.of_one() if self.answer.outputs == 1 or self.tasks else word.terms()
+        return joint
+
+    def trained_loss(self) -> Loss | None:
+        """The loss that the model was trained with; None for a user's own object, and for one of the training rows."""
+        with contextlib.suppress(UsageError):
+            loss = make_loss(self.header.get("loss", "hinge"))
+            return loss if getattr(loss, "epsilons", None) is None else None
+        return None

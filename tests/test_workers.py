@@ -28,7 +28,7 @@ def small(monkeypatch):
     monkeypatch.setattr(leaves, "LEAF_BYTES", 64)
     monkeypatch.setattr(leaves, "MERGED", 1)
     monkeypatch.setattr("streammargin.workers.LEAF_BYTES", 64)
-    monkeypatch.setattr("streammargin.model.base._PIECE", 1 << 10)
+    monkeypatch.setattr("streammargin.model.scoring._PIECE", 1 << 10)
 
 
 def test_results_come_in_the_order_of_the_pieces_and_threads_work_at_the_same_time():

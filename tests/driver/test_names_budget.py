@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import streammargin as sm
-import streammargin.model.base
+import streammargin.model.scoring
 from streammargin.driver.plan import column_names
 from streammargin.errors import UsageError
 from streammargin.sizes import parse_size
@@ -100,7 +100,7 @@ def test_prediction_counts_them_too(tmp_path, monkeypatch):
     words = "reading and matching its column names, besides the model, needs"
     with open_source(path) as source, pytest.raises(UsageError, match=words):
         model.evaluate(source, memory=model.nbytes + source.names_bytes() + COLUMNS)
-    monkeypatch.setattr(streammargin.model.base, "_BUDGET", 16 << 20)  # where none is given, names are beside it
+    monkeypatch.setattr(streammargin.model.scoring, "BUDGET", 16 << 20)  # where none is given, names are beside it
     assert len(model.predict(path)) == len(X)
     model.feature_names_in_ = None  # then they are not read
     assert model.evaluate(path, memory=20 << 20)["rows"] == len(X)

@@ -108,15 +108,12 @@ class TableRows(Ordered):
 
     def blocks(self) -> Iterator[Rows]:
         from streammargin.tables.apply import rows_of
-        from streammargin.tables.labels import Labelling
 
-        labelling, rows, before = Labelling(self.reader), False, self.reader.fingerprint()
+        rows, before = False, self.reader.fingerprint()
         for part in rows_of(self.reader, self.schema, self.asked, self._beside):
-            labels = None if not part.labels else labelling.values(part.labels, part.first)
-            ids = None if part.ids is None else part.ids.to_numpy(zero_copy_only=False)
-            tasks = None if part.tasks is None else labelling.tasks(part.tasks, part.first)
-            rows = True
-            yield Rows(part.first, _block(part.batch, np.dtype(self.schema.dtype), self.features), labels, ids, tasks)
+            batch, rows = part.batch, True
+            block = _block(batch, np.dtype(self.schema.dtype), self.features)
+            yield Rows(part.first, block, batch.labels, part.ids, batch.tasks)
         check_same(self.reader.fingerprint(), before, self.name)
         if not rows:
             raise DataError(f"{self.name} has no rows; check the input")

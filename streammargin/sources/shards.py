@@ -129,16 +129,13 @@ class ShardedSource(Source):
         return reduce(Buffer.larger, (source.allocate(own) for source, own in self._pieces(bounds)))
 
     def announce(self, start: int, stop: int) -> None:
-        shard = int(np.searchsorted(self.starts, start, side="right")) - 1
-        low = int(self.starts[shard])
-        self.sources[shard].announce(start - low, min(stop, int(self.starts[shard + 1])) - low)
+        source, low = self._shard(start)
+        source.announce(low, min(low + stop - start, source.rows))
 
     def read(self, start: int, stop: int, buffer: Buffer) -> Block:
-        shard = int(np.searchsorted(self.starts, start, side="right")) - 1
-        if stop > self.starts[shard + 1]:
-            return self._join(start, stop)
-        low = int(self.starts[shard])
-        return self.sources[shard].read(start - low, stop - low, buffer)
+        source, low = self._shard(start)
+        high = low + stop - start
+        return source.read(low, high, buffer) if high <= source.rows else self._join(start, stop)
 
     def _join(self, start: int, stop: int) -> Block:
         blocks = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +17,7 @@ from streammargin.sources.batch import Batch, Narrowing
 from streammargin.sources.schema import CATEGORY, NUMBER, TEXT, Column, Schema
 from streammargin.tables.asked import ZERO, Asked
 from streammargin.tables.header import all_of, short
+from streammargin.tables.labels import Part, beside_rows
 from streammargin.tables.readers.base import Reader
 from streammargin.tables.table import Beside
 from streammargin.tables.tally import BOOLEANS, decoded, kind_of, numbers_of
@@ -28,24 +29,10 @@ LOG = logging.getLogger("streammargin")
 STEP = 1024  # rows whose columns are put side by side at a time, so that they stay in the processor's cache
 
 
-class Part(NamedTuple):
-    """Some rows of a table: the number of the first, their values, and the columns beside them (None for none).
-
-    labels: a column, or several; [] for none.
-    """
-
-    first: int
-    batch: Batch
-    labels: Sequence[pa.Array]
-    weights: pa.Array | None
-    ids: pa.Array | None
-    tasks: pa.Array | None = None
-
-
 def rows_of(
     reader: Reader, schema: Schema, asked: Asked, beside: Beside, narrowing: Narrowing | None = None
 ) -> Iterator[Part]:  # fmt: skip
-    """The rows of a table in order, with raw labels. Raises DataError for what the schema does not know.
+    """The rows of a table in order. Raises DataError for what the schema does not know, and as `beside_rows`.
 
     Dense rows are of the schema's type, or that of `narrowing`, which checks their numbers.
 
@@ -61,7 +48,7 @@ def rows_of(
     for found in reader.batches([*values, *extra], words):
         apply = _Apply(reader, schema, asked, first, unknown, narrowing)
         batch = apply.sparse(found) if schema.sparse else apply.dense(found)
-        yield Part(first, batch, *beside.of(found))
+        yield beside_rows(batch, found, reader, beside, first)
         first += found.num_rows
     if unknown:
         which = all_of([f"{short(name)} ({times})" for name, times in unknown.items()])

@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from streammargin.sources.batch import Batch
 from streammargin.sources.schema import Column, Schema
-from streammargin.tables.apply import Part, fill
+from streammargin.tables.apply import fill
+from streammargin.tables.labels import Part, beside_rows
 from streammargin.tables.learn import ranges_of
 from streammargin.tables.table import Table
 from streammargin.tables.tally import fits_float32, kind_of
@@ -55,7 +56,7 @@ class Numbers:
                 if not np.isfinite(high - low).all():  # NaN is a gap, and infinity has its row named elsewhere
                     raise OtherValues
             self.largest = np.maximum(self.largest, np.maximum(high, -low))
-            yield Part(first, Batch(X, None, None, None, None, None), *beside.of(found))
+            yield beside_rows(Batch(X, None, None, None, None, None), found, table.reader, beside, first)
             first += found.num_rows
 
     def _column(self, column: pa.Array, exact: bool) -> np.ndarray:

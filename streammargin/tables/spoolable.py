@@ -24,8 +24,8 @@ from streammargin.sources.hdf5.from_batches import write_batches
 from streammargin.sources.hdf5.write import RowWriter, writing
 from streammargin.sources.label_column import LabelColumn
 from streammargin.sources.schema import Schema
-from streammargin.tables.apply import Part, rows_of
-from streammargin.tables.labels import Labelling
+from streammargin.tables.apply import rows_of
+from streammargin.tables.labels import Part
 from streammargin.tables.learn import learn
 from streammargin.tables.matrices.base import How, Matrix
 from streammargin.tables.matrices.open import fingerprint, open_matrix
@@ -112,8 +112,7 @@ class OfTable(Spoolable):
         self, table: Table, schema: Schema, count: int, parts: Iterator[Part], ranges: Callable[[], str], path: str,
         force: bool, again: bool = False,
     ) -> None:  # fmt: skip
-        labelling, key = Labelling(table.reader), self.key()
-        label = _label_column(table)
+        key, label = self.key(), _label_column(table)
         kept = np.dtype(self.dtype or schema.dtype)
         self.check(count, schema.features, 0 if schema.sparse else schema.row_bytes)
         if self.told and not (again and schema.dtype == "float32"):
@@ -121,14 +120,7 @@ class OfTable(Spoolable):
             LOG.info(Message(f"{table.name}: {what} {format_size(count * schema.row_bytes)} at most"))
         with writing(path, force, kept, schema.sparse, schema.features, schema.names(), label) as writer:
             for part in parts:
-                batch = part.batch
-                if part.labels:
-                    batch = batch._replace(labels=labelling.values(part.labels, part.first))
-                if part.tasks is not None:
-                    batch = batch._replace(tasks=labelling.tasks(part.tasks, part.first))
-                if part.weights is not None:
-                    batch = batch._replace(weights=labelling.weights(part.weights, part.first))
-                writer.append(batch)
+                writer.append(part.batch)
             check_same(self.key(), key, table.name)
             attributes = writer.file.attrs
             attributes[KEY], attributes[SCHEMA], attributes[RANGES] = key, json.dumps(schema.to_plain()), ranges()

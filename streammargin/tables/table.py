@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from streammargin.errors import DataError, UsageError
 from streammargin.sources.schema import Schema
@@ -14,9 +14,6 @@ from streammargin.tables.header import LABEL_NAMES, all_of, position, say_doubts
 from streammargin.tables.readers.base import Reader
 from streammargin.version import __version__
 from streammargin.wording import Message, counted
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 LOG = logging.getLogger("streammargin")
 
@@ -38,11 +35,6 @@ class Beside(NamedTuple):
     def spelt(self) -> set[str]:
         """Those whose values are kept to the byte: names of rows, tasks, and a label; several of these are numbers."""
         return {*(self.labels if len(self.labels) == 1 else ()), *filter(None, [self.id, self.tasks])}
-
-    def of(self, found: pa.RecordBatch) -> tuple[list[pa.Array], pa.Array | None, pa.Array | None, pa.Array | None]:
-        """These columns of a batch: labels, weights, names of rows, tasks."""
-        weights, ids, tasks = (found.column(name) if name else None for name in (self.weight, self.id, self.tasks))
-        return [found.column(name) for name in self.labels], weights, ids, tasks
 
 
 @dataclass(frozen=True)

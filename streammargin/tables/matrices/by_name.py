@@ -46,7 +46,7 @@ def _labels_by_name(path: str, column: str, names: Sequence[str], whose: str) ->
     The names stand in the first other column; whose: the file of the rows, for messages. Raises DataError where a row
     has no label, or two.
     """
-    from streammargin.tables.labels import Labelling
+    from streammargin.tables.labels import label_values
     from streammargin.tables.tally import decoded
 
     reader = open_table(path)
@@ -54,7 +54,7 @@ def _labels_by_name(path: str, column: str, names: Sequence[str], whose: str) ->
     if column not in reader.columns or not others:
         raise DataError(f"{path} has no column {one_line(column)} beside a column of names; it has "
                         f"{', '.join(map(one_line, reader.columns))}")  # fmt: skip
-    wanted, labelling = {name: row for row, name in enumerate(names)}, Labelling(reader)
+    wanted = {name: row for row, name in enumerate(names)}
     kept: list[np.ndarray] = []
     places = np.full(len(names), -1)
     first = found = 0
@@ -72,7 +72,7 @@ def _labels_by_name(path: str, column: str, names: Sequence[str], whose: str) ->
                 )
             places[rows[row]] = found
             found += 1
-        kept.append(labelling.values([batch.column(1).take(ours)], first))
+        kept.append(label_values([batch.column(1).take(ours)], reader, first))
         first += batch.num_rows
     lacking = np.flatnonzero(places < 0)
     if lacking.size:

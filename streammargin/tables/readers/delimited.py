@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import io
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -247,9 +248,9 @@ def _row_end(text: bytes) -> int:
     return end or -1
 
 
-def first_rows(source: Text, separator: str, most: int = 2) -> list[list[str]]:
-    """The fields of the first rows, as text. Raises DataError."""
-    path, lines = source.name, most
+def first_rows(source: Text, separator: str) -> list[list[str]]:
+    """The fields of the first rows, at most two, as text. Raises DataError."""
+    path, lines = source.name, 2
     while True:  # a row may have line ends in quotes
         kept = source.peek(lines)
         if kept.count(b"\n") < lines:  # all of the text
@@ -262,13 +263,9 @@ def first_rows(source: Text, separator: str, most: int = 2) -> list[list[str]]:
     kept = plain_lines(whole, path, 1)
     try:
         text = io.StringIO(decoded(kept, path, 1), newline="")
-        found: list[list[str]] = []
         with _long_fields():
-            for fields in csv.reader(text, delimiter=separator, skipinitialspace=True, strict=True):
-                found.append([field.strip(BLANKS) for field in fields])
-                if len(found) == most:
-                    break
-        return found
+            rows = csv.reader(text, delimiter=separator, skipinitialspace=True, strict=True)
+            return [[field.strip(BLANKS) for field in fields] for fields in itertools.islice(rows, 2)]
     except csv.Error as error:
         later = " or later" if "unexpected end" in str(error) else ""  # where a quote that is missing was to stand
         raise DataError(f"{path}, line 1{later}: {error}; is a quote missing, in {kept[:SHOWN]!r}?") from None

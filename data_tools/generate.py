@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from typing import NamedTuple
 
 import numpy as np
 
@@ -66,15 +67,32 @@ def generate(
     follow hidden normal weights; a share `noise` of them is random. With `separable` (two classes only), rows closer to
     the separator are moved along its normal until their margin is `separable`. The same arguments give the same file.
     """
-    item = np.dtype(dtype).itemsize
-    if sparse:
-        nonzeros = min(nonzeros, features)
-    row_bytes = (nonzeros * (item + 4) + 9) if sparse else features * item + 1
+    item, filled = np.dtype(dtype).itemsize, min(nonzeros, features) if sparse else 0
+    row_bytes = (filled * (item + 4) + 9) if sparse else features * item + 1
     if rows is not None and size is not None:
         raise UsageError("give either `rows` or `size`, not both")
     count = rows if rows is not None else 10_000 if size is None else parse_size(size) // row_bytes
     if count < 1 or features < 1 or nonzeros < 1:
         raise UsageError("`rows`, `features` and `nonzeros` must be at least 1 (and `size` enough for one row)")
+    _check_sizes(features, classes, row_bytes, item)
+    if not 0.0 <= noise <= 1.0:
+        raise UsageError(f"`noise` is a share of the rows between 0 and 1, not {noise}")
+    if separable is not None and not (0.0 < separable < np.inf and classes == 2):
+        raise UsageError("`separable` takes a positive margin and two classes")
+    check_seed(seed)
+    check_output(output, force)
+    check_space(output, count * (row_bytes + 7))  # the labels are stored in 8 bytes
+    hidden = np.random.default_rng([seed, 0]).standard_normal((features, 1 if classes == 2 else classes))
+    drawing = _Drawing((hidden / np.linalg.norm(hidden, axis=0)).astype(dtype), filled, classes, separable, noise)
+    step = max(1, BATCH_BYTES // row_bytes)
+    with writing(output, force, dtype, sparse, features) as writer:
+        for each, start in enumerate(range(0, count, step), 1):
+            writer.append(drawing.rows(np.random.default_rng([seed, each]), min(step, count - start)))
+    return count
+
+
+def _check_sizes(features: int, classes: int, row_bytes: int, item: int) -> None:
+    """UsageError where rows, or their separators in values of `item` bytes, are too large."""
     if not 2 <= classes <= MAX_CLASSES:
         raise UsageError(f"`classes` must be at least 2 and at most {MAX_CLASSES}, not {classes}")
     if features >= 2**31:
@@ -90,32 +108,6 @@ def generate(
             f"the separators of {features} features and {classes} classes take {format_size(separators)}, "
             f"and this machine has {format_size(memory)} of memory; lower `features` or `classes`"
         )
-    if not 0.0 <= noise <= 1.0:
-        raise UsageError(f"`noise` is a share of the rows between 0 and 1, not {noise}")
-    if separable is not None and not (0.0 < separable < np.inf and classes == 2):
-        raise UsageError("`separable` takes a positive margin and two classes")
-    check_seed(seed)
-    check_output(output, force)
-    check_space(output, count * (row_bytes + 7))  # the labels are stored in 8 bytes
-    hidden = np.random.default_rng([seed, 0]).standard_normal((features, 1 if classes == 2 else classes))
-    hidden = (hidden / np.linalg.norm(hidden, axis=0)).astype(dtype)
-    step = max(1, BATCH_BYTES // row_bytes)
-    with writing(output, force, dtype, sparse, features) as writer:
-        for number_, start in enumerate(range(0, count, step), 1):
-            generator = np.random.default_rng([seed, number_])
-            m = min(step, count - start)
-            if sparse:
-                batch, scores = _sparse_rows(generator, m, features, nonzeros, hidden, dtype)
-            else:
-                batch, scores = _dense_rows(generator, m, features, hidden, dtype)
-            labels = np.where(scores[:, 0] > 0.0, 1, -1) if classes == 2 else np.argmax(scores, axis=1)
-            if separable is not None:
-                _push_apart(batch, labels, scores[:, 0], hidden[:, 0], separable)
-            else:
-                random = generator.choice(np.array([-1, 1]) if classes == 2 else classes, m)
-                labels = np.where(generator.random(m) < noise, random, labels)
-            writer.append(batch._replace(labels=labels.astype(np.int8 if classes <= 127 else np.int16)))
-    return count
 
 
 def physical_memory() -> int:
@@ -123,27 +115,48 @@ def physical_memory() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def _dense_rows(
-    generator: np.random.Generator, m: int, d: int, hidden: np.ndarray, dtype: str
-) -> tuple[Batch, np.ndarray]:
-    X = generator.standard_normal((m, d), dtype=np.dtype(dtype))
-    return Batch(X, None, None, None, None, None), X @ hidden
+class _Drawing(NamedTuple):
+    """What rows are drawn from: hidden weights (d, 1 or classes), each of norm 1, and as for `generate`.
 
+    nonzeros: 0 for dense rows.
+    """
 
-def _sparse_rows(
-    generator: np.random.Generator, m: int, d: int, k: int, hidden: np.ndarray, dtype: str
-) -> tuple[Batch, np.ndarray]:
-    # sorted uniforms, bent towards 0 as word frequencies are, then spread so that no column comes twice
-    places = np.sort(generator.random((m, k), dtype=np.float32), axis=1).astype(np.float64)
-    columns = (places**4 * (d - k + 1)).astype(np.int32)
-    np.minimum(columns, d - k, out=columns)
-    columns += np.arange(k, dtype=np.int32)
-    values = generator.random((m, k), dtype=np.float32) + np.float32(0.1)
-    values /= np.linalg.norm(values, axis=1, keepdims=True)
-    values = values.astype(dtype)
-    scores = np.stack([np.einsum("ij,ij->i", values, hidden[columns, c]) for c in range(hidden.shape[1])], axis=1)
-    indptr = np.arange(m + 1, dtype=np.int64) * k
-    return Batch(None, values.ravel(), columns.ravel(), indptr, None, None), scores
+    hidden: np.ndarray
+    nonzeros: int
+    classes: int
+    separable: float | None
+    noise: float
+
+    def rows(self, generator: np.random.Generator, m: int) -> Batch:
+        """The next m rows, with labels."""
+        batch, scores = (self._sparse if self.nonzeros else self._dense)(generator, m)
+        two = self.classes == 2
+        labels = np.where(scores[:, 0] > 0.0, 1, -1) if two else np.argmax(scores, axis=1)
+        if self.separable is not None:
+            _push_apart(batch, labels, scores[:, 0], self.hidden[:, 0], self.separable)
+        else:
+            random = generator.choice(np.array([-1, 1]) if two else self.classes, m)
+            labels = np.where(generator.random(m) < self.noise, random, labels)
+        return batch._replace(labels=labels.astype(np.int8 if self.classes <= 127 else np.int16))
+
+    def _dense(self, generator: np.random.Generator, m: int) -> tuple[Batch, np.ndarray]:
+        """Rows and their scores."""
+        X = generator.standard_normal((m, len(self.hidden)), dtype=self.hidden.dtype)
+        return Batch(X, None, None, None, None, None), X @ self.hidden
+
+    def _sparse(self, generator: np.random.Generator, m: int) -> tuple[Batch, np.ndarray]:
+        d, k, hidden = len(self.hidden), self.nonzeros, self.hidden
+        # sorted uniforms, bent towards 0 as word frequencies are, then spread so that no column comes twice
+        places = np.sort(generator.random((m, k), dtype=np.float32), axis=1).astype(np.float64)
+        columns = (places**4 * (d - k + 1)).astype(np.int32)
+        np.minimum(columns, d - k, out=columns)
+        columns += np.arange(k, dtype=np.int32)
+        values = generator.random((m, k), dtype=np.float32) + np.float32(0.1)
+        values /= np.linalg.norm(values, axis=1, keepdims=True)
+        values = values.astype(hidden.dtype)
+        scores = np.stack([np.einsum("ij,ij->i", values, hidden[columns, c]) for c in range(hidden.shape[1])], axis=1)
+        indptr = np.arange(m + 1, dtype=np.int64) * k
+        return Batch(None, values.ravel(), columns.ravel(), indptr, None, None), scores
 
 
 def _push_apart(batch: Batch, labels: np.ndarray, scores: np.ndarray, w: np.ndarray, margin: float) -> None:

@@ -8,7 +8,7 @@ import numbers
 
 import numpy as np
 
-from streammargin.driver.checkpoint import PLAN
+from streammargin.driver.identity import PLAN
 from streammargin.driver.labels import LabelReader
 from streammargin.driver.machine import machine
 from streammargin.driver.plan import Plan

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import NamedTuple
 
-from streammargin.driver.checkpoint import PLAN, Checkpoint, OtherTraining
+from streammargin.driver.checkpoint import Checkpoint, OtherTraining
 from streammargin.driver.events import History
 from streammargin.driver.holders import Elsewhere
+from streammargin.driver.identity import PLAN
 from streammargin.driver.runs import run
 from streammargin.driver.slots import written_by
 from streammargin.driver.stopwatch import Stopwatch

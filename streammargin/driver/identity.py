@@ -1,0 +1,48 @@
+"""What must be the same for a training to resume, name -> plain value, and the error for what differs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streammargin.errors import DataError, StreamMarginError, UsageError
+
+PLAN = "block bounds"
+# of what is read
+SIZES, TEXTS = ("rows", "features"), ("labels", "epsilons", "held-out labels", "names of columns", "first weights")
+OPTIONAL = {"held-out labels": ("held-out data", "valid"), "first weights": ("a model to begin from", "init")}
+
+
+def difference(saved: dict[str, Any], known: dict[str, Any], folder: str, lowered: bool) -> StreamMarginError | None:
+    """The error for the first item in which the training saved in a folder differs from this one; None for none.
+
+    lowered: whether the tolerance is smaller now.
+    """
+
+    # causes before effects: the data's size decides the solver of `auto`, and all options decide the blocks
+    def rank(name: str) -> tuple[Any, ...]:
+        return name == PLAN, name in TEXTS, name not in SIZES, name != "solver", name
+
+    for name in sorted(saved.keys() | known.keys(), key=rank):
+        if name == PLAN and lowered:  # a smaller tol may need float64 vectors, which leave fewer bytes for blocks
+            continue
+        then, now = saved.get(name), known.get(name)
+        if then != now:
+            return _differs(name, then, now, folder)
+    return None
+
+
+def _differs(name: str, then: Any, now: Any, folder: str) -> StreamMarginError:
+    """The error for an unfinished training that differs from this one in `name`."""
+    if name in SIZES or (name in TEXTS and (name not in OPTIONAL or None not in (then, now))):
+        which = f"{now} {name}, not the {then}" if name in SIZES else f"other {name} than those"
+        have = "the model of `init` has" if name == "first weights" else "the data have"
+        return DataError(
+            f"{have} {which} of the unfinished training in {folder}; put them back as they were, "
+            "delete the directory, or name another"
+        )
+    if name in OPTIONAL:
+        what, mend = OPTIONAL[name]
+        differ = f"without {what}; leave out `{mend}`" if then is None else f"with {what}; name it with `{mend}`"
+    else:
+        differ = f"with {name} {then!r}, not {now!r}; use {then!r} again"
+    return UsageError(f"{folder} holds an unfinished training {differ}, delete it, or name another directory")

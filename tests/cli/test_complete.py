@@ -128,6 +128,14 @@ def test_bad_ratings_are_named(tmp_path, here, change, told):
     assert not (tmp_path / "f.npz").exists() and sorted(p.name for p in tmp_path.iterdir()) == ["bad.csv"]
 
 
+def test_a_rating_far_down_is_named_by_its_line(tmp_path):
+    path, last = tmp_path / "long.csv", 150_000  # more than one batch of the table
+    rows = [f"u{k % 9},f{k % 7},{'' if k == last else 1}\n" for k in range(last + 1)]
+    path.write_text("user,film,stars\n" + "".join(rows))
+    with pytest.raises(sm.DataError, match=f"line {last + 2}: the rating is missing"):
+        sm.complete(path)
+
+
 def test_bad_input_is_one_sentence(tmp_path, here, model, ratings):
     empty = sp.csr_array(([3.0, 2.0, 1.0], ([0, 2, 2], [0, 0, 1])), shape=(3, 2))
     with pytest.raises(sm.DataError, match="row 1 has no rating"):

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import h5py
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from streammargin.errors import DataError, InputMissingError, UsageError
 from streammargin.files import check_input, temporary_folder
@@ -23,13 +22,13 @@ from streammargin.tables.formats import is_matrix, is_table
 from streammargin.tables.matrices.base import How
 from streammargin.tables.matrices.open import open_matrix
 from streammargin.tables.open import open_table
+from streammargin.tables.ratings.check import Check
 from streammargin.tables.readers.base import Reader
 from streammargin.tables.readers.room import Room
 from streammargin.tables.spool import scratch
-from streammargin.wording import one_line, shown
+from streammargin.wording import shown
 
 PIECE = 1 << 17  # entries at a time
-MOST = 2.0**63  # of names that are whole numbers
 THREE = "row, column and value"
 PLACES, VALUE = ("row", "column"), "value"  # datasets of HDF5
 
@@ -109,10 +108,11 @@ class Entries:
         if any(each.ndim != 1 for each in arrays) or len({each.size for each in arrays}) > 1:
             sizes = ", ".join(str(each.shape) for each in arrays)
             raise DataError(f"{self.name}: {THREE} must be as many, in one dimension; their shapes are {sizes}")
+        check = Check(self.name)
         for low in range(0, arrays[0].size, PIECE):
             rows, columns, *rest = (each[low : low + PIECE] for each in arrays)
-            values = self._numbers(rest[0], low) if self.wanted and rest else None
-            yield Part(first + low, self._named(rows, low), self._named(columns, low), values)
+            values = check.numbers(rest[0], low) if self.wanted and rest else None
+            yield Part(first + low, check.named(rows, low), check.named(columns, low), values)
 
     def _of_matrix(self) -> Iterator[Part]:
         found = self.data.tocoo()
@@ -136,13 +136,11 @@ class Entries:
     def _of_table(self) -> Iterator[Part]:
         reader = open_table(self.data, room=Room(self.memory, os.path.join(scratch(), "rows")))
         self.name = reader.name
-        names = self._chosen(reader)
+        names, check = self._chosen(reader), Check(self.name, reader)
         first = 0
         for batch in reader.batches(names, frozenset(names[:2])):
-            values = None
-            if self.wanted:
-                values = self._numbers(batch.column(2), first, reader)
-            rows, others = (self._filled(batch.column(k), first, reader) for k in (0, 1))
+            values = check.numbers(batch.column(2), first) if self.wanted else None
+            rows, others = (check.filled(batch.column(k), first) for k in (0, 1))
             yield Part(first, rows, others, values)
             first += batch.num_rows
 
@@ -208,67 +206,6 @@ class Entries:
         finally:
             source.close()
 
-    # values and names
-
-    def _numbers(self, values: Any, first: int, reader: Reader | None = None) -> np.ndarray:
-        """Ratings as float64. DataError for one that is no finite number."""
-        raw = values
-        if isinstance(values, pa.Array):
-            values = values.to_numpy(zero_copy_only=False)
-        if values.dtype.kind in "cmM":
-            raise DataError(f"{self.name}: the ratings are of type {values.dtype}; write them as real numbers")
-        try:
-            numbers = np.asarray(values, np.float64)
-        except (TypeError, ValueError):
-            bad = next(k for k, one in enumerate(np.asarray(values).tolist()) if not _is_number(one))
-            told = np.asarray(values).tolist()[bad]
-            raise DataError(
-                f"{self.name}, {self._place(bad, first, reader)}: the rating is {shown(told)}, not a number"
-            ) from None
-        wrong = np.flatnonzero(~np.isfinite(numbers))
-        if wrong.size:
-            k = int(wrong[0])
-            what = "missing" if isinstance(raw, pa.Array) and not raw[k].is_valid else f"{numbers[k]}"
-            raise DataError(
-                f"{self.name}, {self._place(k, first, reader)}: the rating is {what}; drop it, or write a number"
-            )
-        return numbers
-
-    def _filled(self, names: pa.Array, first: int, reader: Reader | None = None) -> pa.Array:
-        """The same names. DataError for one that is missing."""
-        texts = names.dictionary if isinstance(names, pa.DictionaryArray) else names
-        blank = None
-        if pa.types.is_string(texts.type) or pa.types.is_large_string(texts.type):
-            blank = pc.equal(names.cast(texts.type), "")
-        if names.null_count or (blank is not None and pc.any(blank).as_py()):
-            absent = np.asarray(names.is_null()) | (False if blank is None else np.asarray(blank.fill_null(True)))
-            bad = int(np.flatnonzero(absent)[0])
-            raise DataError(
-                f"{self.name}, {self._place(bad, first, reader)}: the name of the row or column is missing; drop the "
-                "rating"
-            )
-        return names
-
-    def _named(self, names: np.ndarray, first: int) -> pa.Array:
-        """Names of an array: whole numbers or text."""
-        kinds = "rows and columns are named by whole numbers or text"
-        if names.dtype.kind not in "biufUOS":
-            raise DataError(f"{self.name}: {kinds}, not {names.dtype}")
-        if names.dtype.kind == "f" and not np.all((names == np.trunc(names)) & (np.abs(names) < MOST)):
-            raise DataError(f"{self.name}: {kinds}, not by fractions or numbers of 2^63 and more")
-        if names.dtype.kind in "bif":
-            return pa.array(names.astype(np.int64))
-        if names.dtype.kind == "u":
-            return pa.array(names)
-        try:
-            texts = [one.decode() if isinstance(one, bytes) else one for one in names.tolist()]
-            return self._filled(pa.array(texts), first)
-        except (pa.ArrowException, UnicodeError, OverflowError) as error:
-            raise DataError(f"{self.name}: {kinds} in UTF-8, all of one kind; {one_line(str(error))}") from error
-
-    def _place(self, k: int, first: int, reader: Reader | None) -> str:
-        return f"entry {first + k}" if reader is None else reader.place(k)
-
 
 def _paths(data: Any) -> list[str]:
     parts = data if isinstance(data, list) else [data]
@@ -284,11 +221,3 @@ def _paths(data: Any) -> list[str]:
 def _read(dataset: h5py.Dataset, low: int) -> np.ndarray:
     part = dataset.asstr() if h5py.check_string_dtype(dataset.dtype) else dataset
     return np.asarray(part[low : low + PIECE])
-
-
-def _is_number(value: object) -> bool:
-    try:
-        float(value)  # type: ignore[arg-type]  # what is none is found here
-    except (TypeError, ValueError):
-        return False
-    return True

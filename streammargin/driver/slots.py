@@ -13,7 +13,8 @@ import json
 import math
 import os
 import stat
-from typing import Any, BinaryIO
+from io import BufferedReader
+from typing import Any
 
 import numpy as np
 
@@ -75,7 +76,7 @@ def is_foreign(part: str) -> bool:
     return not FAMILY.startswith(start) and bool(start.strip(b"\0"))  # zeros: data lost at a crash
 
 
-def _opened(path: str) -> BinaryIO:
+def _opened(path: str) -> BufferedReader:
     """A regular file of the directory, for reading: no link is followed, and a pipe does not block. OSError."""
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(handle).st_mode):
@@ -113,7 +114,7 @@ def read_slot(path: str) -> tuple[dict[str, Any], Arrays]:
         return plain, arrays
 
 
-def _header(file: BinaryIO) -> tuple[bytes, dict[str, Any], list[Entry]]:
+def _header(file: BufferedReader) -> tuple[bytes, dict[str, Any], list[Entry]]:
     """(all bytes up to the end of the header, plain values, arrays that follow). Raises ValueError."""
     start = file.read(len(MAGIC) + 8)
     length = int.from_bytes(start[len(MAGIC) :], "little")
@@ -141,11 +142,11 @@ def _size(name: str, dtype: str, shape: tuple[int, ...]) -> int:
     return math.prod(shape) * np.dtype(dtype).itemsize
 
 
-def _read_array(file: BinaryIO, digest: Any, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
+def _read_array(file: BufferedReader, digest: Any, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
     array = np.empty(shape, dtype)
     if array.size:
         view = _bytes_of(array)
-        if file.readinto(view) != len(view):  # type: ignore[attr-defined]
+        if file.readinto(view) != len(view):
             raise ValueError("it is cut short")
         digest.update(view)
     return array

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from typing import Any, TextIO
 
+from streammargin.sinks.pace import Pace, duration
 from streammargin.wording import counted, printable
 
 _EVERY = 1.0  # seconds between lines
@@ -16,9 +17,7 @@ _LINES = 20  # most lines of a run without a terminal
 _TRIALS = 7  # most values of C in its table
 _OTHERS = 10  # lines reserved for start, warnings and end
 _DAYS = 2 * 86400.0  # seconds over which the progress lines are spread, at growing intervals
-_SLOPE = 3  # passes over which the slope of the estimates is measured
 _SHOWN = 0.05  # seconds of compiling; fewer are not shown
-_FORESEEABLE = 100 * 3600.0  # seconds; a longer estimate of the time left is not shown
 
 
 def relative(value: float | None) -> str:
@@ -29,14 +28,6 @@ def relative(value: float | None) -> str:
 def share(value: float | None) -> str:
     """A share of the rows as text."""
     return "-" if value is None else f"{value:.4f}"
-
-
-def duration(seconds: float) -> str:
-    """Seconds as text: 8.2s, 3m05s, 2h10m."""
-    if seconds < 60:
-        return f"{seconds:.1f}s"
-    minutes, rest = divmod(int(seconds), 60)
-    return f"{minutes}m{rest:02d}s" if minutes < 60 else f"{minutes // 60}h{minutes % 60:02d}m"
 
 
 def _table(trials: list[dict[str, Any]], best: float | None, judged: str) -> Iterator[str]:
@@ -69,7 +60,6 @@ class Console:
     """
 
     logged: bool
-    max_seconds: float | None
 
     def __init__(
         self,
@@ -82,15 +72,13 @@ class Console:
         self.verbosity = verbosity
         self.bar: bool = self.stream.isatty() and os.environ.get("TERM") != "dumb"
         self.color: bool = self.bar and "NO_COLOR" not in os.environ
-        self.max_seconds, self.logged = max_seconds, logged
+        self.logged = logged
         self._last = self._started = time.monotonic()
         self._open = False
         self._gap = ""
         self._valid = ""
         self._judged = "error"
-        self._passes: list[tuple[float, float]] = []
-        self._read: tuple[str, int, list[float]] = ("", 0, [])  # phase, pass, and totals after its first event
-        self._params: dict[str, Any] = {}
+        self._pace = Pace({}, max_seconds)
         self._lines_left = _LINES - _OTHERS  # of progress
         self._next = _EVERY
 
@@ -123,9 +111,9 @@ class Console:
 
     def _on_run_start(self, event: dict[str, Any]) -> None:
         data, plan = event["data"], event["plan"]
-        self._params = event["params"]
-        if isinstance(self._params.get("C"), list):  # they get a table at the end
-            self._lines_left = max(1, self._lines_left - min(len(self._params["C"]), _TRIALS + 1) - 1)
+        self._pace.params = event["params"]
+        if isinstance(costs := event["params"].get("C"), list):  # they get a table at the end
+            self._lines_left = max(1, self._lines_left - min(len(costs), _TRIALS + 1) - 1)
         if data["rows"] is None or data["nnz"] is None:
             self._line(f"{data['path']}: batches of {data['features']} features, each row once")
             return
@@ -159,29 +147,15 @@ class Console:
             self._last = now
         return due
 
-    def _speed(self, event: dict[str, Any]) -> str:
-        """The speed of a read, without its first step, which waits for the first block and so is untypical."""
-        names = ("rows", "seconds", "bytes_read", "wait_seconds")
-        read, now = (event["phase"], event["pass"]), [event[name] for name in names]
-        if self._read[:2] != read or now[0] < self._read[2][0]:
-            self._read = (*read, now)
-        rows, seconds, size, waited = now
-        if event["block"] > 1 or event["block"] < event["blocks"]:
-            rows, seconds, size, waited = (value - first for value, first in zip(now, self._read[2], strict=True))
-        if not rows or seconds <= 0.0:
-            return ""
-        speed = f"{rows / seconds:,.0f} rows/s"
-        return f"{speed} {size / seconds / 1e6:.0f} MB/s, waiting {waited / seconds:.0%}" if size else speed
-
     def _on_progress(self, event: dict[str, Any]) -> None:
         reading = event.get("reading", True)
-        speed = self._speed(event) if reading else ""
+        speed = self._pace.speed(event) if reading else ""
         if not self._due():
             return
         done = event["block"] / event["blocks"]
         what = f"pass {event['pass']}" if event["phase"] == "pass" else event["phase"]
         parts = [f"{what} {done:4.0%}" if reading else f"{what}, steps {done:4.0%}"]
-        parts += [speed, *self._gaps(event["estimate"]), self._valid, self._left(event)]
+        parts += [speed, *self._gaps(event["estimate"]), self._valid, self._pace.left(event)]
         self._line("  ".join(part for part in parts if part), passing=True)
 
     def _gaps(self, estimate: float | None) -> list[str]:
@@ -189,29 +163,8 @@ class Console:
         parts = [] if estimate is None else [f"estimated gap ~{relative(estimate)}"]
         return parts + ([f"certified {self._gap}"] if self._gap else [])
 
-    def _left(self, event: dict[str, Any]) -> str:
-        """Estimated time left, by the slope of the last estimated gaps, or until the nearest limit if that is less."""
-        guess = limit = math.inf
-        if len(self._passes) >= _SLOPE:
-            (t0, g0), (t1, g1) = self._passes[-_SLOPE], self._passes[-1]
-            if 0.0 < g1 < g0 and t1 > t0 and not self._absolute:
-                tol = max(self._params.get("tol", 1e-3), 1e-300)
-                ahead = (t1 - t0) * max(0.0, math.log(g1 / tol) / math.log(g0 / g1))
-                guess = ahead - (time.monotonic() - t1)
-        most = self._params.get("passes", math.inf)
-        if event["block"] and (len(self._passes) >= _SLOPE or most <= _SLOPE):  # else tol comes first
-            now = event["seconds"] * event["blocks"] / event["block"]
-            times = [when for when, _ in self._passes]
-            each = (times[-1] - times[0]) / (len(times) - 1) if len(times) > 1 else now
-            limit = now - event["seconds"] + each * (most - event["pass"])
-        if self.max_seconds is not None:
-            limit = min(limit, self.max_seconds - event["elapsed"])
-        if min(guess, limit) >= _FORESEEABLE:
-            return ""
-        return f"{'~' if guess < limit else 'at most '}{duration(max(0.0, min(guess, limit)))} left"
-
     def _on_pass_end(self, event: dict[str, Any]) -> None:
-        self._passes = [*self._passes[-4:], (time.monotonic(), event["estimate"])]
+        self._pace.pass_end(event["estimate"])
         if event.get("valid_error") is not None:  # with early stopping, where certificates have none
             self._judge(event)
             self._valid = f"valid {self._judged} {event['valid_error']:.4f}"
@@ -221,18 +174,13 @@ class Console:
         parts = [f"pass {event['pass']}", speed, *self._gaps(event["estimate"]), self._valid]
         self._line("  ".join(part for part in parts if part))
 
-    @property
-    def _absolute(self) -> bool:
-        """Whether the tolerance is one of the mean gap, and so a word."""
-        return isinstance(self._params.get("tol"), str)
-
     def _figures(self, event: dict[str, Any]) -> None:
-        kind = "mean gap" if self._absolute else "margin gap" if event["gap"] is None else "gap"
+        kind = "mean gap" if self._pace.absolute else "margin gap" if event["gap"] is None else "gap"
         value = event[kind.replace(" ", "_")]
         self._gap = "" if value is None or math.isinf(value) else f"{kind} {relative(value)}"
         if event["residual"] is not None:
             self._gap = f"residual {relative(event['residual'])}"
-        if event["valid_error"] is not None or self._params.get("early_stop") is None:
+        if event["valid_error"] is not None or self._pace.params.get("early_stop") is None:
             self._valid = "" if event["valid_error"] is None else f"valid {self._judged} {event['valid_error']:.4f}"
 
     def _judge(self, event: dict[str, Any]) -> None:

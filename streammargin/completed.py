@@ -109,9 +109,9 @@ def verify_ratings(
         known = header["certificate"]
         if known["primal"] is None:
             raise UsageError(f"{model} stopped early, so nothing was certified; complete the matrix for longer")
-        columns, y = columns or header["columns"] or None, y or header["y"]
+        like = header.get("names") or ()
         sums = Sums(header, arrays)
-        sums.add(Entries(data, columns, y, memory))
+        sums.add(Entries(data, columns, y, memory, like=like))
         if not sums.count:
             raise DataError(f"{data} has no rating; check the input")
         norm, losses = trace_norm(sums.left, sums.right), math.fsum(sums.losses)
@@ -122,13 +122,13 @@ def verify_ratings(
             compare("primal", known["primal"], norm + header["C"] * losses, header["C"] * sums.slip),
         ]
         dual, gap = known["dual"], known["gap"]
-        checks.append(compare("gap", gap, (norm + header["C"] * losses - dual) / max(abs(dual), abs(known["primal"])),
-                              1e-9 + BLUR * sums.count))  # fmt: skip
+        apart, largest = norm + header["C"] * losses - dual, max(abs(dual), abs(known["primal"]))
+        checks.append(compare("gap", gap, apart / largest if apart else 0.0, 1e-9 + BLUR * sums.count))
         if valid is not None:
             if known["valid_error"] is None:
                 raise UsageError(f"{model} was trained without held-out ratings; leave `valid` out")
             held_out = Sums(header, arrays)
-            held_out.add(Entries(valid, columns, y, memory))
+            held_out.add(Entries(valid, columns, y, memory, like=like))
             found = math.sqrt(held_out.squares / max(1, held_out.count))
             checks.append(compare("valid error", known["valid_error"], found, 1e-9))
         return checks

@@ -23,6 +23,7 @@ from streammargin.tables.ratings.entries import Entries
 from streammargin.tables.ratings.names import Names
 
 LEVELS = "levels"  # of the header: the different ratings of the training
+NAMES = "names"  # of the header: the columns of its table with rows, columns and ratings
 
 
 class Predicted(NamedTuple):
@@ -84,7 +85,7 @@ class RatingsModel(Model):
         self, data: Any, columns: Any = None, y: str | None = None, values: bool = False, memory: int | None = None
     ) -> Iterator[Predicted]:  # fmt: skip
         """Predictions for the pairs of a file, a table or arrays, some thousand at a time."""
-        entries = Entries(data, columns, y, memory or 256 << 20, values)
+        entries = Entries(data, columns, y, memory or 256 << 20, values, self.header.get(NAMES) or ())
         rows, others = self._coders()
         count = 0
         with ExitStack() as stack:
@@ -101,8 +102,8 @@ class RatingsModel(Model):
     def predict(self, data: Any, columns: Any = None, **others: Any) -> np.ndarray:
         """Predicted ratings (n,) for pairs: (rows, columns) as arrays of names, or a table or file with two columns.
 
-        columns: the names of these two columns, by default the first two. DataError for a row or column that had no
-        rating in the training.
+        columns: the names of these two columns, by default those of the training. DataError for a row or column
+        that had no rating there.
         """
         self._refuse(others)
         parts = [part.ratings for part in self.pairs(data, columns)]

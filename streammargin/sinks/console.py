@@ -30,14 +30,14 @@ def share(value: float | None) -> str:
     return "-" if value is None else f"{value:.4f}"
 
 
-def _table(trials: list[dict[str, Any]], best: float | None, judged: str) -> Iterator[str]:
+def _table(trials: list[dict[str, Any]], best: float | None, judged: str, counted: str) -> Iterator[str]:
     """The lines of a table with gap and errors for each value of C, the best one marked.
 
-    judged: "error" or "loss", the unit of held-out errors.
+    judged: "error" or "loss", the unit of held-out errors; counted: "nonzeros" or "rank", the size of a point.
     """
     path = any("nonzeros" in one for one in trials)
     if trials:
-        begin = f"{'C':>10}  {'nonzeros  ' if path else ''}"
+        begin = f"{'C':>10}  {f'{counted:>8}  ' if path else ''}"
         yield f"{begin}{'certified gap':<13}  {'training error':<14}  held-out {judged}"
     for one in trials:
         gap = relative(one["margin_gap"] if one["gap"] is None else one["gap"])
@@ -118,10 +118,10 @@ class Console:
             self._line(f"{data['path']}: batches of {data['features']} features, each row once")
             return
         blocks = "in memory" if plan["blocks"] == 1 else f"{plan['blocks']} blocks of up to {plan['block_rows']} rows"
-        self._line(
-            f"{data['path']}: {data['rows']} rows, {data['features']} features, {data['nnz']} values; {blocks}, "
-            f"{plan['memory_bytes'] / 2**20:.0f} MiB planned"
-        )
+        size = f"{data['rows']} rows, {data['features']} features, {data['nnz']} values"
+        if "sides" in data:
+            size = "{} ratings of {} rows and {} columns".format(data["rows"], *data["sides"])
+        self._line(f"{data['path']}: {size}; {blocks}, {plan['memory_bytes'] / 2**20:.0f} MiB planned")
         if event.get("solver"):
             self._line(f"auto chose {event['solver']}")
 
@@ -209,7 +209,7 @@ class Console:
             first = next((k for k, one in enumerate(trials) if one["C"] == event.get("C")), 0) - _TRIALS // 2
             first = min(max(0, first), len(trials) - _TRIALS)
             shown = trials[first : first + _TRIALS]
-        for line in _table(shown, event.get("C"), self._judged):
+        for line in _table(shown, event.get("C"), self._judged, "rank" if "rank" in event else "nonzeros"):
             self._line(line)
         if len(shown) < len(trials):
             where = "are in the log" if self.logged else "are shown by verbose output"

@@ -19,7 +19,7 @@ from streammargin.driver.validate import Errors, Validator
 from streammargin.errors import UsageError
 from streammargin.losses.ratings import RATINGS as WORDS
 from streammargin.losses.ratings import AbsoluteRatingError, RatingLoss
-from streammargin.model.ratings import LEVELS, RatingsModel, known_loss
+from streammargin.model.ratings import LEVELS, NAMES, RatingsModel, known_loss
 from streammargin.options.table import Options
 from streammargin.penalties.mirror_maps import make_norm
 from streammargin.points.factors import Factors
@@ -72,7 +72,7 @@ def from_ratings(stack: ExitStack, data: object, options: Options) -> tuple[Rati
     y = options.y
     ratings = rated(stack, Entries(data, options.columns, y, budget // 8), budget, options.spool)
     if options.valid is not None:
-        entries = Entries(options.valid, options.columns, y, budget // 8)
+        entries = Entries(options.valid, options.columns, y, budget // 8, like=ratings.names)
         ratings = replace(ratings, held_out=held_out(entries, ratings, stack))
     return ratings, replace(options, spool=None)
 
@@ -186,6 +186,7 @@ class RatingsJob(Job):
             **self.params(), "C": C, "rows": problem.rows, "sides": list(problem.sides), "rank": answer.rank,
             "reason": outcome.reason, "converged": converged, "passes_done": outcome.passes, "seconds": took["seconds"],
             "certificate": certificate.to_dict(), LEVELS: self.ratings.levels.tolist(),
+            NAMES: list(self.ratings.names),
         }  # fmt: skip
         model = RatingsModel(answer, header, self.ratings.rows, self.ratings.columns)
         more = {"trials": outcome.path, "rank": answer.rank}

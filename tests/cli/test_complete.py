@@ -100,6 +100,37 @@ def test_verify_recomputes_the_figures(tmp_path, here, ratings, model):
     assert done.returncode == 65 and "DIFFERS" in done.stdout
 
 
+def test_a_model_finds_its_columns_by_name(tmp_path, here, ratings):
+    lines = [
+        line.split(",")
+        for line in ("when,stars,film,user", *(f"9,{v:g},{j},{i}" for i, j, v in zip(I, J, VALUES, strict=True)))
+    ]
+    for name, order in (("train.csv", (0, 3, 2, 1)), ("new.csv", (2, 3, 0, 1))):
+        (tmp_path / name).write_text("".join(",".join(line[k] for k in order) + "\n" for line in lines))
+    (tmp_path / "pairs.csv").write_text("film,user\n3,1\n")
+    (tmp_path / "others.csv").write_text("a,b\n1,3\n")
+    (tmp_path / "lacking.csv").write_text("film,day,user id\n3,1,1\n")
+    run = ("complete", "train.csv", "--columns", "user,film", "--y", "stars", "-c", "0.5", "--valid", "new.csv")
+    done = here(*run, "-o", "f.npz", cwd=tmp_path)
+    assert done.returncode == 0 and "400 ratings of 25 rows and 35 columns" in done.stderr
+    model = sm.load_model(tmp_path / "f.npz")
+    there = model.predict((I, J))
+    for name in ("train.csv", "new.csv"):
+        assert np.array_equal(model.predict(str(tmp_path / name)), there)
+        assert model.evaluate(str(tmp_path / name))["rmse"] == pytest.approx(np.sqrt(np.mean((there - VALUES) ** 2)))
+        assert here("verify", "f.npz", name, "--valid", "train.csv", cwd=tmp_path).returncode == 0
+    for name in ("pairs.csv", "others.csv"):  # a table of two columns with other names has them in order
+        assert model.predict(str(tmp_path / name)) == model.predict(([1], [3]))
+    done = here("predict", "f.npz", "lacking.csv", cwd=tmp_path)
+    assert done.returncode == 65 and "has no column user; it has film, day, user id" in done.stderr
+
+
+def test_ratings_that_are_all_0_are_verified(tmp_path, here):
+    (tmp_path / "zero.csv").write_text("row,column,value\na,1,0\nb,1,0\n")
+    assert here("complete", "zero.csv", "-o", "f.npz", cwd=tmp_path).returncode == 0
+    assert here("verify", "f.npz", "zero.csv", cwd=tmp_path).returncode == 0
+
+
 def test_held_out_ratings_choose_on_a_path(tmp_path, here):
     held = np.arange(I.size) % 6 == 0
     held &= np.isin(I, I[~held]) & np.isin(J, J[~held])

@@ -50,15 +50,17 @@ class Entries:
 
     columns: names of the two columns with rows and columns of the matrix; y: that of the values. By default they are
     the first three of a table, and row, column and value of HDF5, which may have X and y as well: X (n, 2), or a
-    csr_matrix. values: whether there are values; else pairs are read. shape: of a matrix, whose rows have no names.
+    csr_matrix. values: whether there are values; else pairs are read. like: the names of the three in the training,
+    which are looked for first. shape: of a matrix, whose rows have no names. names: those that were read.
     """
 
     name: str
     shape: tuple[int, int] | None = None
+    names: Sequence[str] = ()
 
     def __init__(
         self, data: Any, columns: Sequence[str] | None = None, y: object = None, memory: int = 256 << 20,
-        values: bool = True,
+        values: bool = True, like: Sequence[str] = (),
     ) -> None:  # fmt: skip
         if columns is not None and len(columns) != 2:
             raise UsageError(
@@ -70,6 +72,7 @@ class Entries:
         if len(set(asked)) < len(asked):
             raise UsageError("`columns` and `y` name three different columns: rows, columns and ratings")
         self.data, self.columns, self.y, self.memory, self.wanted = data, columns, y, memory, values
+        self.like = like if columns is None else ()
         self.paths = _paths(data)
         self.name = ", ".join(self.paths) if self.paths else "the ratings"
         if hasattr(data, "tocoo"):
@@ -137,6 +140,7 @@ class Entries:
         reader = open_table(self.data, room=Room(self.memory, os.path.join(scratch(), "rows")))
         self.name = reader.name
         names, check = self._chosen(reader), Check(self.name, reader)
+        self.names = names
         first = 0
         for batch in reader.batches(names, frozenset(names[:2])):
             values = check.numbers(batch.column(2), first) if self.wanted else None
@@ -145,21 +149,29 @@ class Entries:
             first += batch.num_rows
 
     def _chosen(self, reader: Reader) -> list[str]:
-        """The columns to be read."""
+        """The columns to be read: those asked for, else those of the training, else the first."""
         number = 2 + self.wanted
-        asked = [*(self.columns or ()), *([self.y] if self.wanted and self.y is not None else [])]
+        columns, y = self._as_trained(reader.columns, number)
+        asked = [*(columns or ()), *([y] if self.wanted and y is not None else [])]
         lacking = [str(name) for name in asked if name not in reader.columns]
         if lacking:
             raise DataError(f"{reader.name} has no column {lacking[0]}; it has {listed(reader.columns)}")
-        places = list(self.columns or reader.columns[:2])
+        places = list(columns or reader.columns[:2])
         rest = [name for name in reader.columns if name not in places]
-        names = [*places, *([str(self.y)] if self.y is not None else rest[:1])][:number]
+        names = [*places, *([str(y)] if y is not None else rest[:1])][:number]
         if len(names) < number:
             raise DataError(
                 f"{reader.name} has {len(reader.columns)} columns, and ratings need {number}; name them with "
                 "`columns=ROW,COLUMN` and `y=VALUE`"
             )
         return names
+
+    def _as_trained(self, found: Sequence[str], number: int) -> tuple[Sequence[str] | None, str | None]:
+        """`columns` and `y`, by the names of the training unless a table of as few columns has none of them."""
+        columns, value = self.like[:2], self.like[2:]
+        if not columns or (len(found) == number and not set(columns) & set(found)):
+            return self.columns, self.y
+        return columns, self.y or next((name for name in value if name in found), None)
 
     def _of_hdf5(self, path: str) -> Iterator[Part]:
         check_input(path)
@@ -169,12 +181,15 @@ class Entries:
             raise DataError(f"{path} is neither a table of ratings, nor Matrix Market, nor HDF5; check it") from error
         with file:
             x = file.get("X")
-            if self.columns is None and isinstance(x, h5py.Group):
+            columns, y = self.columns, self.y
+            if self.like and all(name in file for name in self.like[:2]):
+                columns, y = self._as_trained(list(file), 0)
+            if columns is None and isinstance(x, h5py.Group):
                 yield from self._of_csr(path)
                 return
-            wide = self.columns is None and isinstance(x, h5py.Dataset) and x.ndim == 2 and x.shape[1] == 2
-            value = self.y or ("y" if wide else VALUE)
-            names = ["X"] if wide else [*(self.columns or PLACES)]
+            wide = columns is None and isinstance(x, h5py.Dataset) and x.ndim == 2 and x.shape[1] == 2
+            value = y or ("y" if wide else VALUE)
+            names = ["X"] if wide else [*(columns or PLACES)]
             names += [value] if self.wanted else []
             lacking = [name for name in names if name not in file]
             if lacking:
@@ -182,6 +197,7 @@ class Entries:
                     f"{path} has no dataset {lacking[0]}; name those of rows and columns with `columns=ROW,COLUMN`, "
                     "and of ratings with `y=VALUE`"
                 )
+            self.names = () if wide else names
             datasets = [look_up(file, name, path, []) for name in names]
             if any(not isinstance(each, h5py.Dataset) or each.ndim != (2 if wide and each is datasets[0] else 1)
                    for each in datasets) or len({len(each) for each in datasets}) > 1:  # fmt: skip

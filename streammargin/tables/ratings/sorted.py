@@ -6,7 +6,7 @@ Entries on disk are dealt to files by their place on the longer side. Each is so
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -37,7 +37,7 @@ MOST_LEVELS = 1000  # different ratings that are counted
 @dataclass(frozen=True)
 class Ratings:
     """source: pairs (n, 2) of places, with ratings as labels; rows, columns: names; levels: the different ratings,
-    ascending, (0,) where there are very many. paths: of their files.
+    ascending, (0,) where there are very many. paths: of their files; names: of the columns that were read.
     """
 
     source: Source
@@ -45,6 +45,7 @@ class Ratings:
     columns: list[str]
     levels: np.ndarray
     paths: list[str]
+    names: Sequence[str] = ()
     held_out: Source | None = None
 
     @property
@@ -135,12 +136,12 @@ def rated(stack: ExitStack, entries: Entries, budget: int, near: str | None = No
     if not raw.spilt:
         found = _ordered(np.concatenate(raw.kept), long, entries, names)
         source: Source = PairSource(_pairs(found, dtype), found["value"].copy(), name=entries.name)
-        return Ratings(source, *names, levels, entries.files())
+        return Ratings(source, *names, levels, entries.files(), entries.names)
     path = os.path.join(folder, "sorted.h5")
     _write(path, raw, long, sides[long], dtype, entries, names, budget)
     source = PairFile(open_file(path, None, None, None), entries)
     stack.callback(source.close)
-    return Ratings(source, *names, levels, entries.files())
+    return Ratings(source, *names, levels, entries.files(), entries.names)
 
 
 def _pairs(part: np.ndarray, dtype: np.dtype) -> np.ndarray:

@@ -92,6 +92,8 @@ def with_roles(
     for option, name in (("sample_weight", weight), ("tasks", tasks)):
         if name is not None and name not in reader.columns:
             raise _lacks(reader, name, option)
+        if name in labels:
+            raise UsageError(f"{reader.name}: {short(str(name))} is the label; name another column with `{option}`")
     chosen = asked.columns or reader.columns
     values = tuple(name for name in chosen if name not in beside and name not in asked.drop)
     if not values:

@@ -49,7 +49,7 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
         _check_remote(source, options)
     tasks = None
     if options.tasks is not None:
-        check_tasks(options)
+        check_tasks(options, task)
         tasks = learn(column_of(stack, options.tasks, data, options.x, stored), options.tasks)
     read = read_labels(source, task, options, budget, tasks)
     working = after_steps(source, options)
@@ -115,8 +115,10 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
     )  # fmt: skip
 
 
-def check_tasks(options: Options) -> None:
+def check_tasks(options: Options, task: Task) -> None:
     """UsageError for options that rows of tasks do not have."""
+    if math.inf in task.costs:
+        raise UsageError("rows of tasks are trained at a finite C, by `solver=newton`; give one, as `C=1`")
     for name in ("kernel", "init"):
         if getattr(options, name) is not None:
             raise UsageError(f"`{name}` is for one set of weights, and `tasks` has one for each task; leave out one")

@@ -415,6 +415,8 @@ BAD = [
     ("a,b,y\n1,2,0\n3,4,1\n", {"drop": "c"}, r"no column c for drop; it has a, b, y"),
     ("a,b,y\n1,2,0\n3,4,1\n", {"y": "z"}, r"no column z for y; it has a, b, y"),
     ("a,b,y\n1,2,0\n3,4,1\n", {"columns": "y"}, r"no column of values left"),
+    ("a,b,y\n1,2,0\n3,4,1\n", {"tasks": "y"}, r"y is the label; name another column with tasks"),
+    ("a,b,y\n1,2,0\n3,4,1\n", {"sample_weight": "y"}, r"y is the label; name another column with sample_weight"),
     ("a,b,y\n", {}, r"has no rows"),
     ("a,b,y\n1,,0\n2,,1\n", {"missing": "mean"}, r"1 column holds no value at all: b"),
     ("a,y\n1e308,0\n1e308,1\n,0\n", {"missing": "mean"}, r"column a: the sum of its values overflows"),

@@ -236,6 +236,8 @@ EMPTY = np.where(np.arange(ROWS) == 4, "", NAMES[TASKS])
         (TASKS, {"kernel": "rbf"}, UsageError, "kernel is for one set of weights"),
         (TASKS, {"loss": "l2_error"}, UsageError, "the loss joins several"),
         (TASKS, {"solver": "pegasos"}, UsageError, "use solver=.newton"),
+        (TASKS, {"loss": "hinge", "C": np.inf}, UsageError, "trained at a finite C"),
+        (TASKS, {"loss": "hinge", "solver": "perceptron"}, UsageError, "trained at a finite C"),
         (TASKS, {"loss": "interpolate"}, UsageError, "tasks does not apply to the regression loss interpolate"),
         ("school", {}, UsageError, "has no column 'school' of tasks; give tasks as an array"),
         (TASKS, {"valid": (X, Y), "C": [1, 2]}, UsageError, r"given as \(X, y, tasks\)"),

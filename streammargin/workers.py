@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,6 +16,7 @@ import numpy as np
 T = TypeVar("T")
 R = TypeVar("R")
 LEAF_BYTES = 4 << 20  # of rows that are one piece of work: smaller pieces cost more calls than they are worth
+_OWN = threading.local()  # busy: whether this thread does a piece of work
 
 
 class Workers:
@@ -32,16 +33,34 @@ class Workers:
     def each(self, work: Callable[[T], R], pieces: Sequence[T], most: int | None = None) -> Iterator[R]:
         """work(piece) of each piece, in order; at most `most` results are there at once.
 
-        The first error is that of the first piece that has one, and all others have ended.
+        An error comes after the results of the pieces before it, as if there were one thread; all others have ended.
+        Pieces of a piece are done by its thread alone.
         """
-        if self.threads < 2 or len(pieces) < 2:
+        if self.threads < 2 or len(pieces) < 2 or getattr(_OWN, "busy", False):
             yield from map(work, pieces)
             return
         size = len(pieces) if most is None else most
         for start in range(0, len(pieces), size):
             yield from self._at_once(work, pieces[start : start + size])
 
-    def _at_once(self, work: Callable[[T], R], pieces: Sequence[T]) -> list[R]:
+    def stream(self, work: Callable[[T], R], pieces: Iterable[T]) -> Iterator[R]:
+        """As `each`, for pieces that are made one after the other: there are as many at once as threads."""
+        left = iter(pieces)
+        while True:
+            some: list[T] = []
+            error = None
+            try:
+                for piece in islice(left, self.threads):
+                    some.append(piece)
+            except Exception as found:  # after those of the pieces before
+                error = found
+            yield from self.each(work, some)
+            if error is not None:
+                raise error
+            if len(some) < self.threads:
+                return
+
+    def _at_once(self, work: Callable[[T], R], pieces: Sequence[T]) -> Iterator[R]:
         """work(piece) of each piece. This thread works too, and each takes the next piece when it is done with one."""
         found: dict[int, R] = {}
         errors: dict[int, BaseException] = {}
@@ -52,19 +71,24 @@ class Workers:
                 return None if errors else next(left, None)
 
         def run() -> None:
-            with np.errstate(all="ignore"):  # each thread has settings of its own
-                while (number := take()) is not None:
-                    try:
-                        found[number] = work(pieces[number])
-                    except BaseException as error:
-                        errors[number] = error
+            _OWN.busy = True
+            try:
+                with np.errstate(all="ignore"):  # each thread has settings of its own
+                    while (number := take()) is not None:
+                        try:
+                            found[number] = work(pieces[number])
+                        except BaseException as error:
+                            errors[number] = error
+            finally:
+                _OWN.busy = False
 
         others = [self._started().submit(run) for _ in range(min(self.threads, len(pieces)) - 1)]
         run()
         wait(others)
-        if errors:
-            raise errors[min(errors)]
-        return [found[number] for number in range(len(pieces))]
+        for number in range(len(pieces)):
+            if number in errors:
+                raise errors[number]
+            yield found.pop(number)
 
     def _started(self) -> ThreadPoolExecutor:
         if self._pool is None or self._process != os.getpid():

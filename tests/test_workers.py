@@ -11,13 +11,15 @@ from contextlib import ExitStack
 
 import numpy as np
 import pytest
+import scipy.sparse
 from conftest import call, write_h5
-from reference.datasets import noisy
+from reference.datasets import noisy, separable
 
 import streammargin as sm
 from streammargin.options.table import Options
-from streammargin.solvers import leaves
+from streammargin.solvers import leaves, roles
 from streammargin.solvers.newton import subproblem
+from streammargin.sources.labels import census
 from streammargin.training.prepare import prepare
 from streammargin.workers import LEAF_BYTES, Workers, _quotas, cores
 
@@ -200,6 +202,80 @@ def test_predictions_and_figures_are_those_of_one_thread(small, tmp_path):
     for one, other in zip(alone[:3], several[:3], strict=True):
         assert one.tobytes() == other.tobytes()
     assert alone[3] == several[3]
+
+
+OTHER_READS = {
+    "Moments": {"scale": "std"},
+    "Errors": {"valid": noisy(200, 6)},
+    "Predicted": {"data": (noisy(300, 6)[0], np.arange(300) % 7)},
+    "Midway": {"C": math.inf, "bias": "midway", "data": separable(300, 6)},
+}
+
+
+@pytest.mark.parametrize("sums", OTHER_READS)
+@pytest.mark.parametrize("form", [np.asarray, scipy.sparse.csr_matrix], ids=["dense", "csr"])
+def test_reads_beside_the_passes_are_split_in_the_same_bits(small, sums, form, monkeypatch):
+    """The moments of columns, held-out errors, the classes that are predicted, and the bias midway."""
+    given = dict(OTHER_READS[sums])
+    X, y = given.pop("data", noisy(300, 6))
+    if "valid" in given:
+        given["valid"] = form(given["valid"][0]), given["valid"][1]
+    split, beside = set(), roles.beside
+    monkeypatch.setattr(roles, "beside", lambda state, *names: split.add(type(state).__name__) or beside(state, *names))
+    one, *more = (sm.train((form(X), y), threads=threads, **given) for threads in (1, 2, 3))
+    assert sums in split
+    for other in more:
+        assert other.model.coef_.tobytes() == one.model.coef_.tobytes()
+        assert other.model.intercept_.tobytes() == one.model.intercept_.tobytes()
+        assert (
+            other.certificate == one.certificate and other.run_end["never_predicted"] == one.run_end["never_predicted"]
+        )
+    monkeypatch.setattr(leaves, "bounds", lambda problem, block, square: np.array([0, block.rows()]))
+    whole = sm.train((form(X), y), **given)
+    assert one.model.coef_ == pytest.approx(whole.model.coef_, rel=1e-9)
+    assert one.certificate["valid_error"] == whole.certificate["valid_error"]
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_labels_are_counted_by_threads_and_the_first_error_is_that_of_the_lowest_row(threads):
+    rng = np.random.default_rng(0)
+    values = {
+        "whole": rng.integers(-3, 4, 900),
+        "reals": rng.integers(0, 5, 900) / 2.0,
+        "text": rng.choice(["b", "a"], 900),
+    }
+
+    def counted(labels, bad=()):
+        chunks = np.array_split(labels.astype(object) if bad else labels, 9)
+        for row, what in bad:
+            chunks[row // 100][row % 100] = what
+        return census(iter(chunks), 900, workers=Workers(threads))
+
+    for labels in values.values():
+        classes, codes, counts = counted(labels)
+        known, inverse, found = np.unique(labels, return_inverse=True, return_counts=True)
+        assert classes.tolist() == known.tolist() and classes.dtype == labels.dtype
+        assert codes.tolist() == inverse.tolist() and counts.tolist() == found.tolist()
+    with pytest.raises(sm.DataError, match="row 150 has no label"):
+        counted(values["reals"], [(270, math.inf), (150, None), (310, math.nan)])
+
+    def unreadable():
+        yield np.arange(10.0)
+        yield np.array([1.0, math.inf])
+        raise OSError("after these labels")
+
+    with pytest.raises(sm.DataError, match="the label of row 11 is infinite"):
+        census(unreadable(), 100, workers=Workers(threads))
+
+
+def test_pieces_of_a_piece_are_done_by_its_thread():
+    workers = Workers(2)
+
+    def work(piece):
+        return {threading.get_ident()} == set(workers.each(lambda part: threading.get_ident(), range(5)))
+
+    assert list(workers.each(work, range(20))) == [True] * 20
+    workers.close()
 
 
 def test_the_commands_take_threads_and_write_the_same_files(tmp_path):

@@ -45,6 +45,7 @@ class Mapping(Step):
 
     fitted: Fitted
     kind_of_sums = Drawn
+    leaves = False
 
     def __init__(
         self, source: Source, map: Map, dtype: np.dtype, labels: LabelReader, memory: int, present: int, seed: int

@@ -16,6 +16,7 @@ from streammargin.sources.base import Slices, Source
 from streammargin.sources.labels import census, number_rows, shifted
 from streammargin.sources.names import listed
 from streammargin.wording import one_line
+from streammargin.workers import ALONE, Workers
 
 LARGEST_C = 1e200  # of C times the rows: sums of losses, and their squares, must not overflow
 LARGEST_NUMBER = 1e50  # of a target
@@ -44,7 +45,9 @@ class Target:
     task_column: str | None = None
 
 
-def make_target(source: Source, positive: Any = None, only: Sequence[Any] | None = None) -> tuple[Target, Slices]:
+def make_target(
+    source: Source, positive: Any = None, only: Sequence[Any] | None = None, workers: Workers = ALONE
+) -> tuple[Target, Slices]:
     """Read the labels once: (the classes, the codes (n,) int16 of the rows, -1 for absent ones).
 
     `positive` sets one class against the rest, `only` keeps these classes.
@@ -52,7 +55,7 @@ def make_target(source: Source, positive: Any = None, only: Sequence[Any] | None
     Raises DataError where the rows have fewer than two classes, UsageError where `only` names fewer than two or a
     label does not occur.
     """
-    classes, codes, counts = _census(source)
+    classes, codes, counts = _census(source, workers)
     matcher = Matcher(classes, source.name, UsageError)
     new, kept = np.arange(len(classes), dtype=np.int16), classes
     if only is not None:
@@ -85,11 +88,10 @@ def make_target(source: Source, positive: Any = None, only: Sequence[Any] | None
     return Target(kept, several, counts=_counts(new, counts)), _recoded(source, classes, codes, new)
 
 
-def _census(source: Source) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _census(source: Source, workers: Workers) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(classes, codes (n,), counts); codes (0,) where the labels are read again."""
-    return census(
-        source.labels(), source.rows, source.name, source.label_place, coded=not source.rereads_labels()
-    )  # fmt: skip
+    coded = not source.rereads_labels()
+    return census(source.labels(), source.rows, source.name, source.label_place, coded=coded, workers=workers)
 
 
 def _counts(new: np.ndarray, counts: np.ndarray) -> np.ndarray:
@@ -186,11 +188,11 @@ def check_outputs(source: Source, target: Target, name: str) -> None:
         raise DataError(f"{source.name}: its labels have {told[0]}, but those of {name} have {told[1]}")
 
 
-def encode(source: Source, target: Target) -> tuple[Slices, int]:
+def encode(source: Source, target: Target, workers: Workers = ALONE) -> tuple[Slices, int]:
     """(codes (n,) int16 of a held-out source, rows that count); labels that were not trained on count as absent."""
     if target.outputs is not None:
         return make_labels(source, target.outputs), source.rows
-    classes, codes, counts = _census(source)
+    classes, codes, counts = _census(source, workers)
     found = np.array(Codes(target.classes, target.rest, source.name).of(classes), np.int16)
     if np.all(found < 0):
         listed = ", ".join(map(str, classes[:20].tolist()))

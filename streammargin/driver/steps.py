@@ -17,10 +17,12 @@ from streammargin.sources.base import Source
 class Step(ABC):
     """What rows go through. The read uses `memory` bytes, or the minimum where that is more.
 
-    source: the rows before this step. kind_of_sums: the state that a read of them adds to.
+    source: the rows before this step. kind_of_sums: the state that a read of them adds to. leaves: whether blocks may
+    be split, else they come in order.
     """
 
     kind_of_sums: ClassVar[type]
+    leaves: ClassVar[bool] = True
     source: Source
 
     def __init__(self, source: Source, labels: LabelReader, memory: int) -> None:
@@ -45,7 +47,7 @@ class Step(ABC):
     @staticmethod
     @abstractmethod
     def add(problem: Problem, sums: Any, *given: Any) -> None:
-        """Add one block, whose first row has this number: (*arguments, block, first). Blocks come in order."""
+        """Add one block, whose first row has this number: (*arguments, block, first)."""
 
     @abstractmethod
     def finish(self, sums: Any) -> None:

@@ -17,6 +17,7 @@ from streammargin.sources.labels import Origin, census, class_values, distinct, 
 from streammargin.sources.open import open_source
 from streammargin.sources.view import View
 from streammargin.wording import one_line, shown
+from streammargin.workers import ALONE, Workers
 
 LISTED = 20  # most tasks that an error lists
 NOUN = "task"
@@ -77,9 +78,9 @@ def column_of(stack: ExitStack, given: Any, data: Any, x: str | None, source: So
     return column
 
 
-def learn(column: Source, given: object) -> Tasks:
+def learn(column: Source, given: object, workers: Workers = ALONE) -> Tasks:
     """The tasks of the rows of a training, of a column given so. DataError where a row has none, or an empty name."""
-    names, codes = _census(column)
+    names, codes = _census(column, workers)
     told = column.label_column()
     name = told if isinstance(told, str) and told else given if isinstance(given, str) and lie_inside(given) else None
     if column.rereads_labels():
@@ -87,9 +88,9 @@ def learn(column: Source, given: object) -> Tasks:
     return Tasks(names, codes, name)
 
 
-def _census(column: Source) -> tuple[np.ndarray, np.ndarray]:
+def _census(column: Source, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
     again = bool(column.rereads_labels())
-    names, codes, _ = census(column.labels(), column.rows, column.name, column.label_place, not again, NOUN)
+    names, codes, _ = census(column.labels(), column.rows, column.name, column.label_place, not again, NOUN, workers)
     _check_names(names.tolist(), column.name)
     return names, codes
 
@@ -99,9 +100,9 @@ def _check_names(names: Sequence[Any], name: str) -> None:
         raise DataError(f"{name}: there are rows whose task has an empty name; give each task a name, or drop them")
 
 
-def matched(column: Source, names: Sequence[Any]) -> Slices:
+def matched(column: Source, names: Sequence[Any], workers: Workers = ALONE) -> Slices:
     """The numbers of the tasks of other rows among `names`. DataError for those that are none of them."""
-    values, codes = _census(column)
+    values, codes = _census(column, workers)
     found = np.array(Codes(names, None, column.name).of(values), np.int16)
     _check_known(values, found, names, column.name)
     if column.rereads_labels():

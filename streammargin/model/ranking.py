@@ -7,7 +7,7 @@ import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice, pairwise
+from itertools import pairwise
 from tempfile import TemporaryFile
 from typing import BinaryIO, NamedTuple, Protocol
 
@@ -136,10 +136,8 @@ class Ranking:
     def figures(self, workers: Workers = ALONE) -> tuple[float | None, float | None]:
         """(area under the ROC curve, average precision); None where a row of the class, or of the rest, is missing."""
         area = precision = 0.0
-        parts = self._parts()
-        while some := list(islice(parts, workers.threads)):
-            for more, shares in workers.each(figures_of, some):
-                area, precision = area + more, precision + shares
+        for more, shares in workers.stream(figures_of, self._parts()):
+            area, precision = area + more, precision + shares
         above, wrong = self._above, self._wrong
         for runs in self._levels:
             runs.close()

@@ -32,14 +32,15 @@ def copies(problem: Problem, rows: int, size: int, budget: int) -> int:
     It does not depend on the number of threads, so plans and bits do not either. rows: of the largest block. 0: too few
     rows, or too large sums.
     """
-    least = min(_least(problem, problem.values / problem.rows, square) for square in (False, True))
+    values, columns = problem.values / problem.rows, problem.features
+    least = min(_least(problem, columns, values, square) for square in (False, True))
     found = min(budget // (SHARE * max(1, size)), LEAVES) if rows >= 2 * least else 0
     return found if found > 1 else 0
 
 
-def _least(problem: Problem, values: float, square: bool) -> float:
+def _least(problem: Problem, columns: int, values: float, square: bool) -> float:
     """The least rows of a leaf, of so many values each."""
-    width = max(1.0, (problem.features + 1) / max(1.0, values))
+    width = max(1.0, (columns + 1) / max(1.0, values))
     work = max(1.0, values / FEW) if square else 1.0  # of a value, relative to that of its score
     return max(LEAF_BYTES / (max(1.0, values) * problem.dtype.itemsize * work), MERGED * width ** (2 if square else 1))
 
@@ -47,7 +48,7 @@ def _least(problem: Problem, values: float, square: bool) -> float:
 def bounds(problem: Problem, block: Block, square: bool) -> np.ndarray:
     """Where the leaves of this block begin and end; square: the sums have second derivatives."""
     rows = block.rows()
-    least = _least(problem, stored(block) / max(1, rows), square)
+    least = _least(problem, block.features(), stored(block) / max(1, rows), square)
     count = max(1, min(LEAVES, int(rows // least))) if problem.copies > 1 else 1
     return np.linspace(0, rows, count + 1).astype(np.int64)
 

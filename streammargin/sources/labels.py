@@ -13,6 +13,7 @@ import numpy as np
 from streammargin.errors import DataError
 from streammargin.matching import EXACT, MAX_CLASSES, number_in, of_one_kind, plain
 from streammargin.wording import one_line, shown
+from streammargin.workers import ALONE, Workers
 
 Origin = Callable[[int], tuple[str, int]]  # row -> (file, row in it), for messages (Source.place)
 
@@ -180,8 +181,9 @@ def census(
     origin: Origin | None = None,
     coded: bool = True,
     noun: str = "label",
+    workers: Workers = ALONE,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """One read of the labels: (classes sorted, codes (rows,) int16, counts of each class).
+    """One read of the labels, a chunk a thread: (classes sorted, codes (rows,) int16, counts of each class).
 
     origin: row -> (file, row in it), for messages (Source.place). coded: False counts labels without making codes.
     Raises DataError for a label that is NaN or infinite, for more than 32767 classes, or for a wrong number of labels.
@@ -193,28 +195,33 @@ def census(
     order: list = []  # labels in order of first appearance: provisional codes
     number: dict = {}
     start = 0
-    for raw in chunks:
-        chunk = class_values(raw, name, shifted(origin, start), noun)
-        if chunk.dtype.kind not in "UO":
-            kinds.add(chunk.dtype)
+
+    def counted(piece: tuple[int, np.ndarray]) -> tuple[np.dtype, np.ndarray, np.ndarray, np.ndarray]:
+        chunk = class_values(piece[1], name, shifted(origin, piece[0]), noun)
         values, inverse = distinct(chunk)
+        return chunk.dtype, values, inverse, np.bincount(inverse, minlength=len(values))
+
+    for kind, values, inverse, found in workers.stream(counted, _numbered(chunks)):
+        stop = start + len(inverse)
+        if kind.kind not in "UO":
+            kinds.add(kind)
         for value in values.tolist():
             if value not in number:
                 number[value] = len(order)
                 order.append(value)
         if len(order) > MAX_CLASSES:
             raise DataError(
-                f"{name}: more than {MAX_CLASSES} different {noun}s by row {start + len(chunk)}; "
+                f"{name}: more than {MAX_CLASSES} different {noun}s by row {stop}; "
                 "these look like targets of a regression, not classes"
             )
         here = np.array([number[value] for value in values.tolist()], np.int16)
-        if start + len(chunk) > rows:
+        if stop > rows:
             raise DataError(f"{name}: more {noun}s than the {rows} rows")
         if coded:
-            codes[start : start + len(chunk)] = here[inverse]
+            codes[start:stop] = here[inverse]
         counts = np.append(counts, np.zeros(len(order) - len(counts), np.int64))
-        counts[here] += np.bincount(inverse, minlength=len(values))
-        start += len(chunk)
+        counts[here] += found
+        start = stop
     if start != rows:
         raise DataError(f"{name}: {start} {noun}s for {rows} rows; there must be one for each row")
     classes, rank = _sorted(order, kinds, name)
@@ -222,6 +229,14 @@ def census(
         for begin in range(0, len(codes), 1 << 20):  # in place: no second vector of length n
             codes[begin : begin + (1 << 20)] = rank[codes[begin : begin + (1 << 20)]]
     return classes, codes, np.bincount(rank, counts, minlength=len(classes)).astype(np.int64)
+
+
+def _numbered(chunks: Iterable[np.ndarray]) -> Iterator[tuple[int, np.ndarray]]:
+    """(number of its first row, chunk) of each chunk."""
+    start = 0
+    for chunk in chunks:
+        yield start, chunk
+        start += len(chunk)
 
 
 def _sorted(labels: list[Any], kinds: set[np.dtype], name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -242,7 +257,7 @@ def _sorted(labels: list[Any], kinds: set[np.dtype], name: str) -> tuple[np.ndar
 
 
 def distinct(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(distinct values; index of each label (m,) among them). Two numbers, the usual case, need no sort."""
+    """(distinct values; index of each label (m,) among them). Two numbers, or whole ones of a few, need no sort."""
     if labels.dtype.kind == "O":
         places: dict[Any, int] = {}
         inverse = [places.setdefault(label, len(places)) for label in labels.tolist()]
@@ -252,6 +267,10 @@ def distinct(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         above = labels == high
         if low < high and np.count_nonzero(above) + np.count_nonzero(labels == low) == labels.size:
             return np.array([low, high]), above.astype(np.int64)
+        if labels.dtype.kind in "iu" and int(high) - int(low) < labels.size:
+            offsets = (labels - low).view(f"u{labels.itemsize}").astype(np.int64)  # modulo their type
+            seen = np.bincount(offsets) > 0
+            return low + np.flatnonzero(seen).astype(labels.dtype), (np.cumsum(seen) - 1)[offsets]
     return np.unique(labels, return_inverse=True)
 
 

@@ -27,13 +27,14 @@ from streammargin.sources.labels import lie_inside
 from streammargin.sources.names import check_same
 from streammargin.sources.open import opened
 from streammargin.training.steps import after_steps
+from streammargin.workers import Workers
 
 LOG = logging.getLogger("streammargin")
 
 
 def open_held_out(
     stack: ExitStack, options: Options, source: Source, feature_names: np.ndarray | None, budget: int, own: int,
-    target: Target,
+    target: Target, workers: Workers,
 ) -> tuple[Source, Slices | None]:  # fmt: skip
     """The held-out rows, and the numbers of their tasks, if they are of tasks."""
     valid, given = options.valid, options.tasks
@@ -47,7 +48,7 @@ def open_held_out(
     held_out = stack.enter_context(opened(valid, x=options.x, y=y))
     tasks = None
     if given is not None:
-        tasks = matched(column_of(stack, given, valid, options.x, held_out), target.tasks.tolist())
+        tasks = matched(column_of(stack, given, valid, options.x, held_out), target.tasks.tolist(), workers)
     if held_out.features != source.features:
         raise DataError(
             f"{held_out.name} has {held_out.features} columns but {source.name} has {source.features}; convert both "
@@ -89,7 +90,7 @@ def make_validator(
     if problem.numeric:
         numbers = SlicedLabels(rows, NONE, make_numbers(rows), shift=target.shift, reading=reading, outputs=several)
         return NumberValidator(rows, numbers.settled(), problem.loss, problem.trials, budget)
-    codes, counted = encode(rows, target)
+    codes, counted = encode(rows, target, problem.workers)
     labels = SlicedLabels(rows, codes, NONE, reading=reading, outputs=several).settled()
     if several > 1:
         return LabelsValidator(rows, labels, problem.trials, budget)
@@ -101,6 +102,6 @@ def _validator_of_tasks(rows: Source, target: Target, problem: Problem, budget: 
     if problem.numeric:
         numbers = SlicedLabels(rows, tasks, make_numbers(rows), shift=target.shift, reading=reading).settled()
         return NumberValidator(rows, numbers, problem.loss, trials, budget)
-    codes, counted = encode(rows, target)
+    codes, counted = encode(rows, target, problem.workers)
     labels = SlicedLabels(rows, codes_of_tasks(tasks, codes, 2), NONE, reading=reading).settled()
     return TaskValidator(rows, labels, counted, np.ones(trials), trials, budget)

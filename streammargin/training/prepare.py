@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 
 from streammargin.driver.plan import Plan, column_names
@@ -43,6 +43,7 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
     """
     task = make_task(options)
     budget = parse_size(options.memory)
+    workers = stack.enter_context(closing(Workers(options.workers)))
     stored = stack.enter_context(opened(data, x=options.x, y=options.y, sample_weight=options.sample_weight))
     source, watched = (stored, []) if remote else watch(stored, options)
     if remote:
@@ -50,8 +51,8 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
     tasks = None
     if options.tasks is not None:
         check_tasks(options, task)
-        tasks = learn(column_of(stack, options.tasks, data, options.x, stored), options.tasks)
-    read = read_labels(source, task, options, budget, tasks)
+        tasks = learn(column_of(stack, options.tasks, data, options.x, stored), options.tasks, workers)
+    read = read_labels(source, task, options, budget, tasks, workers)
     working = after_steps(source, options)
     asking = Asking(working, read, options, budget, remote)
     with asking.mending():
@@ -68,7 +69,7 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
     start = None if options.init is None else start_of(options.init, source, target, names, budget, own)
     held_out, own_tasks, scored = None, None, 0
     if options.valid is not None:
-        held_out, own_tasks = open_held_out(stack, options, source, names, budget, own, target)
+        held_out, own_tasks = open_held_out(stack, options, source, names, budget, own, target, workers)
         held_out, more = (held_out, []) if remote else watch(held_out, options)
         check_outputs(held_out, target, source.name)
         watched += more
@@ -77,7 +78,7 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
 
     asked = replace(
         asked, budget=max(0, asked.budget - own), least_tol=least_tol, from_weights=start is not None,
-        workers=Workers(options.workers),
+        workers=workers,
     )  # fmt: skip
     fitting = Fitting(asked, task, options, working, labels, budget, own)
     method, problem, plan, better = fitting.choose(asking)

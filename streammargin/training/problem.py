@@ -42,6 +42,7 @@ from streammargin.sources.base import Slices, Source
 from streammargin.sources.groups import column_groups
 from streammargin.training.task import Task
 from streammargin.wording import Message, one_line
+from streammargin.workers import ALONE, Workers
 
 LOG = logging.getLogger("streammargin")
 FEW = 8 << 20  # bytes
@@ -58,7 +59,9 @@ class Read(NamedTuple):
     largest: float
 
 
-def read_labels(source: Source, task: Task, options: Options, budget: int, tasks: Tasks | None = None) -> Read:
+def read_labels(
+    source: Source, task: Task, options: Options, budget: int, tasks: Tasks | None = None, workers: Workers = ALONE
+) -> Read:
     """Read the labels once; tasks: those of the rows."""
     own = getattr(task.loss, "epsilons", None)
     each = 0 if source.rereads_labels() else (8 if task.numeric else 2) * max(1, len(source.outputs() or ()))
@@ -71,9 +74,9 @@ def read_labels(source: Source, task: Task, options: Options, budget: int, tasks
         reading=source.column_bytes(),
     )  # fmt: skip
     if tasks is not None:
-        target, labels, known = of_tasks(task, options, labels, column, tasks)
+        target, labels, known = of_tasks(task, options, labels, column, tasks, workers)
     else:
-        target, labels, known = _numbers(task, labels, column) if task.numeric else _classes(options, labels)
+        target, labels, known = _numbers(task, labels, column) if task.numeric else _classes(options, labels, workers)
     largest = float(largest_targets(labels).max()) if task.numeric else 0.0
     if labels.outputs > 1:
         labels = replace(labels, trials=len(task.costs))
@@ -161,12 +164,12 @@ def is_joint(options: Options, task: Task, classes: int, outputs: int) -> bool:
     return joint is not None and has(joint, "log_likelihoods") and math.inf not in task.costs
 
 
-def _classes(options: Options, labels: SlicedLabels) -> tuple[Target, SlicedLabels, Survey]:
+def _classes(options: Options, labels: SlicedLabels, workers: Workers) -> tuple[Target, SlicedLabels, Survey]:
     """The classes of the rows. DataError where fewer than two have rows of positive weight."""
     outputs = labels.source.outputs()
     if outputs is not None and len(outputs) > 1:
         return _several(options, labels, outputs)
-    target, codes = make_target(labels.source, options.positive, options.classes)
+    target, codes = make_target(labels.source, options.positive, options.classes, workers)
     if options.classes is None and options.positive is None:
         say_if_numbers(target.classes, labels.rows, labels.source.name)
     labels = replace(labels, codes=codes)
@@ -231,7 +234,7 @@ def _numbers(task: Task, labels: SlicedLabels, column: float) -> tuple[Target, S
 
 
 def of_tasks(
-    task: Task, options: Options, labels: SlicedLabels, column: float, tasks: Tasks
+    task: Task, options: Options, labels: SlicedLabels, column: float, tasks: Tasks, workers: Workers
 ) -> tuple[Target, SlicedLabels, Survey]:  # fmt: skip
     """The targets or classes of rows of several tasks, each of which is a problem of its own.
 
@@ -252,7 +255,7 @@ def of_tasks(
         codes, classes = tasks.codes, 1
         labels = replace(labels, targets=make_numbers(source))
     else:
-        target, own = make_target(source, options.positive, options.classes)
+        target, own = make_target(source, options.positive, options.classes, workers)
         if (classes := len(target.classes)) > 2:
             raise UsageError(f"tasks have two classes, and the labels of {source.name} are {classes}; use `positive`")
         target = replace(target, positive=2 * np.arange(count) + 1)

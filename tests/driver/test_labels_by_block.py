@@ -293,7 +293,7 @@ def test_rows_are_in_memory_only_if_their_labels_are_too():
     {"C": [0.1, 1.0], "scale": "std", "valid": True},
 ], ids=str)  # fmt: skip
 def test_the_bytes_of_a_plan_and_of_a_checkpoint_do_not_depend_on_the_number_of_rows(monkeypatch, options):
-    def counted(chunks, rows, name, origin, coded):
+    def counted(chunks, rows, name, origin, coded, workers):
         assert not coded
         return np.array([0.0, 1.0]), np.empty(0, np.int16), np.array([rows - rows // 2, rows // 2])
 

@@ -7,7 +7,7 @@ from source_checks import all_labels, check_all, two_labels, write_dense
 
 import streammargin as sm
 from streammargin.errors import UsageError
-from streammargin.sources.labels import census
+from streammargin.sources.labels import census, distinct
 from streammargin.sources.open import open_source
 
 ROWS = 10
@@ -220,3 +220,16 @@ def test_whole_numbers_that_a_float_would_round_are_told_apart_or_refused():
     for other in (np.array([0.5]), np.array([-1]), np.array([0.5, 1, "x"][:2], object)):
         with pytest.raises(sm.DataError, match=r"no type of numbers holds the label .* write them as text"):
             census([np.array([2**63 + 1], np.uint64), other], 1 + len(other))
+
+
+@pytest.mark.parametrize("kind", ["i1", "u1", ">i4", "i8", "u8"])
+def test_whole_numbers_of_a_small_range_are_found_as_by_sorting(kind):
+    """At both ends of their type, and over more than half of that of one byte."""
+    low, high = np.iinfo(kind).min, np.iinfo(kind).max
+    spread = np.linspace(-100, 127, 7).astype(np.int64) if kind == "i1" else np.arange(5)
+    for some in ([low, low + 2, low + 3], [high - 4, high, high - 1], spread):
+        labels = np.array(np.tile(np.array(some, object), 100), kind)
+        known, inverse = np.unique(labels, return_inverse=True)
+        values, places = distinct(labels)
+        assert values.tolist() == known.tolist() and places.tolist() == inverse.tolist()
+        assert values.dtype == labels.dtype.newbyteorder("=")

@@ -21,7 +21,7 @@ def finish(course: Course, reason: str) -> None:
 def held_out_errors(c: Course, point: Point) -> Reading:
     """The held-out rows, for the errors of this point."""
     assert c.validator is not None
-    visit = Visit("held-out errors", c.validator.add, (point,), leaves=False)
+    visit = Visit("held-out errors", c.validator.add, (point,))
     return Reading(c.validator.reader, [(visit, c.states["held out"])])
 
 

@@ -28,7 +28,7 @@ from streammargin.solvers.visits import Visit
 def _step(c: Course) -> Reading:
     name = c.progress.phase
     step = c.steps[name]
-    return Reading(step.reader, [(Visit(name, step.add, step.arguments, leaves=False), c.states[name])])
+    return Reading(step.reader, [(Visit(name, step.add, step.arguments, leaves=step.leaves), c.states[name])])
 
 
 def _end_step(c: Course) -> None:
@@ -83,7 +83,7 @@ def _without_errors(c: Course, reason: str) -> None:
 
 
 def _bias(c: Course) -> Reading:
-    visit = Visit("bias", Midway.add_block, (c.answer.point(c.progress.proven),), leaves=False)
+    visit = Visit("bias", Midway.add_block, (c.answer.point(c.progress.proven),))
     return Reading(c.reader, [(visit, c.states["bias"])])
 
 
@@ -99,7 +99,7 @@ def _end_bias(c: Course) -> None:
 
 def _predictions(c: Course) -> Reading:
     assert c.predictions is not None
-    visit = Visit("predictions", Predictions.add, (c.predictions.point(c.outcome()),), leaves=False)
+    visit = Visit("predictions", Predictions.add, (c.predictions.point(c.outcome()),))
     return Reading(c.predictions.reader, [(visit, c.states["predictions"])])
 
 

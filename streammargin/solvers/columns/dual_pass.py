@@ -218,7 +218,7 @@ class DualPass(LinearSolver[P]):
 
     def prologue_visit(self, problem: Problem, state: P, index: int) -> Visit:
         begin = self.set_first_weights if problem.path else nothing
-        return Visit("prologue", self.prologue_block, leaves=False, lines=problem.count, begin=begin)
+        return Visit("prologue", self.prologue_block, leaves=not problem.path, lines=problem.count, begin=begin)
 
     def set_first_weights(self, problem: Problem, state: P) -> None:
         for k in range(problem.groups):

@@ -5,7 +5,6 @@ Each pass makes some steps, and ends with a visit of all rows at frozen weights 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -26,7 +25,6 @@ from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.rounding import blur
 from streammargin.solvers.state import labels_of, labels_of_one
 from streammargin.solvers.visits import Visit
-from streammargin.workers import ALONE
 
 LIKELY = 0.9  # of tol: the gap that steps in memory aim at, so that the look proves tol
 MOST_BETWEEN_LOOKS = 12  # most steps in memory between two looks
@@ -86,14 +84,13 @@ class Steps(LinearSolver[StepsState]):
         """One unit of the first of these problems; of several on as many cores, as each has arrays of its own."""
         spare = problem.budget - problem.size - self.memory(problem)
         together = left[: 1 + max(0, min(problem.workers.threads - 1, spare // _of_one(problem)))]
-        alone = problem if together.size < 2 else replace(problem, workers=ALONE)
         if state.step[left[0]] == SAMPLE and state.sample is None:
             state.sample = sample.draw(problem, state.labels, block)
 
         def unit(k: int) -> float:
             if state.sample is not None:
-                return self._start_from_sample(alone, state, k, state.sample)
-            return self._steps(alone, state, k, block, most)
+                return self._start_from_sample(problem, state, k, state.sample)
+            return self._steps(problem, state, k, block, most)
 
         for made in problem.workers.each(unit, together.tolist()):
             state.multiplications += made

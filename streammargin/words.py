@@ -45,6 +45,7 @@ class Thing:
     """
 
     name: ClassVar[str]  # the word; default: the name of the class in small letters and underscores
+    _entries: ClassVar[list[dataclasses.Field[Any]]] = []
     _has_init: ClassVar[bool] = False  # the class or a base has its own __init__, which is kept
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -54,14 +55,15 @@ class Thing:
         text = cls.__dict__.get("__doc__")
         cls._has_init |= "__init__" in vars(cls)
         dataclasses.dataclass(eq=False, init=not cls._has_init)(cls)
+        lines = [line for line in dataclasses.fields(cls) if "kind" in line.metadata]
+        cls._entries = sorted(lines, key=lambda line: bool(line.kw_only))
         if text:  # python -OO leaves none
             cls.__doc__ = text.rstrip() + _parameters(cls)
 
     @classmethod
     def entries(cls) -> list[dataclasses.Field[Any]]:
         """The fields, in the order in which the word names them."""
-        lines = [line for line in dataclasses.fields(cls) if "kind" in line.metadata]
-        return sorted(lines, key=lambda line: bool(line.kw_only))
+        return cls._entries
 
     @classmethod
     def has_defaults(cls) -> bool:

@@ -26,16 +26,19 @@ FEW = 16  # values of a row whose second derivatives cost about as much as its s
 MERGED = 256  # rows of a leaf that have as many values as its sums have numbers: adding sums costs little beside them
 
 
-def copies(problem: Problem, rows: int, size: int, budget: int) -> int:
+def copies(size: int, budget: int) -> int:
     """How many copies of sums of `size` bytes are kept: for all threads there may be, if that is a small share.
 
-    It does not depend on the number of threads, so plans and bits do not either. rows: of the largest block. 0: too few
-    rows, or too large sums.
+    It does not depend on the number of threads, so plans and bits do not either. 0: the sums are too large.
     """
-    values, columns = problem.values / problem.rows, problem.features
-    least = min(_least(problem, columns, values, square) for square in (False, True))
-    found = min(budget // (SHARE * max(1, size)), LEAVES) if rows >= 2 * least else 0
+    found = min(budget // (SHARE * max(1, size)), LEAVES)
     return found if found > 1 else 0
+
+
+def may_split(problem: Problem, rows: int) -> bool:
+    """Whether blocks have several leaves, the largest of so many rows."""
+    values, columns = problem.values / problem.rows, problem.features
+    return rows >= 2 * min(_least(problem, columns, values, square) for square in (False, True))
 
 
 def _least(problem: Problem, columns: int, values: float, square: bool) -> float:

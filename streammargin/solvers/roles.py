@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import types
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from enum import Enum
@@ -203,7 +203,7 @@ def layout(cls: type, problem: Problem, dtype: Any = f8, prefix: str = "") -> di
 
 def state_bytes(cls: type, problem: Problem, dtype: Any = f8) -> int:
     """Bytes of a state's arrays before any grows."""
-    return sum(array.bytes for array in layout(cls, problem, dtype).values())
+    return _bytes(entries(cls), problem, np.dtype(dtype), entries)
 
 
 def keeps_per_row(cls: type, problem: Problem) -> bool:
@@ -473,11 +473,18 @@ def _of_sums(cls: Any, names: Names = ()) -> tuple[Entry, ...]:
 
 def sum_bytes(cls: type, problem: Problem, dtype: Any = f8) -> int:
     """Bytes of the sums of a state."""
-    return sum(
-        sum_bytes(one.type, problem, dtype) if one.kind == "part" else _array(one, problem, np.dtype(dtype)).bytes
-        for one in _of_sums(cls)
-        if one.kind in ("part", "array")
-    )
+    return _bytes(_of_sums(cls), problem, np.dtype(dtype), _of_sums)
+
+
+def _bytes(some: Iterable[Entry], problem: Problem, dtype: np.dtype, of: Callable[[Any], Iterable[Entry]]) -> int:
+    """Bytes of the arrays of these fields; of: the fields of a part."""
+    size = 0
+    for one in some:
+        if one.kind == "array":
+            size += _array(one, problem, dtype).bytes
+        elif one.kind == "part":
+            size += _bytes(of(one.type), problem, dtype, of)
+    return size
 
 
 def _of_rows(axis: Axis | int) -> bool:

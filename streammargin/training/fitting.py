@@ -112,14 +112,16 @@ class Fitting:
         each = method.sum_bytes(problem) if problem.copies or remote else 0
         levels = max(2, problem.size.bit_length() - SHARDED) if remote else 0  # of sums that wait for others
         used = self.own + levels * each
-        problem = replace(problem, copies=0, budget=problem.budget + problem.copies * each)  # of an earlier plan
+        if problem.copies:  # of an earlier plan
+            problem = replace(problem, copies=0, budget=problem.budget + problem.copies * each)
         try:
             found = plan_of(self.rows, method, problem, self.labels, self.budget, used)
         except BudgetError as error:
             raise BudgetError(f"{error.raw}{numbers_of_rows(method, problem, self.able)}", error.least) from None
+        if not leaves.may_split(found[0], found[1].block_rows):
+            return found
         size = method.sum_bytes(found[0])
-        copies = leaves.copies(found[0], found[1].block_rows, size, self.budget)
-        if copies:
+        if copies := leaves.copies(size, self.budget):
             with suppress(BudgetError):  # without copies blocks are not split
                 fewer = replace(problem, copies=copies, budget=max(0, problem.budget - copies * size))
                 split = plan_of(self.rows, method, fewer, self.labels, self.budget, used + copies * size)
@@ -153,11 +155,12 @@ def plan_of(
         each, even = 0 if every else labels.row_bytes, problem.holders > 1
         return make_plan(rows, budget, state, scratch, method.blocks_per_step, fitted.count, each, even)
 
-    inside, outside = replace(problem, resident=True), replace(problem, resident=False)
+    inside = replace(problem, resident=True)
     with suppress(UsageError):
-        plan = attempt(outside if problem.holders > 1 else inside)
+        plan = attempt(inside if problem.holders == 1 else replace(problem, resident=False))
         if plan.resident:
             return inside, plan
+    outside = replace(problem, resident=False)
     return outside, attempt(outside)
 
 

@@ -86,7 +86,8 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
     check_tolerance(options, costs)  # the C of `auto`
 
     # what is learned and read beside: its memory is taken off the solver's
-    left = budget - method.memory(problem) - own + scored
+    beside = working is not source or held_out is not None
+    left = budget - own + scored - (method.memory(problem) if beside else 0)
     if problem.resident or method.all_labels(problem):
         labels, own, left = labels.all(), own + labels.more_bytes(), left - labels.more_bytes()
     steps = make_steps(source, options, labels, left, problem.present)

@@ -82,8 +82,10 @@ class Steps(LinearSolver[StepsState]):
 
     def _at_once(self, problem: Problem, state: StepsState, left: np.ndarray, block: Block, most: int) -> None:
         """One unit of the first of these problems; of several on as many cores, as each has arrays of its own."""
-        spare = problem.budget - problem.size - self.memory(problem)
-        together = left[: 1 + max(0, min(problem.workers.threads - 1, spare // _of_one(problem)))]
+        together = left[: problem.workers.threads]
+        if together.size > 1:
+            spare = problem.budget - problem.size - self.memory(problem)
+            together = together[: 1 + max(0, spare // _of_one(problem))]
         if state.step[left[0]] == SAMPLE and state.sample is None:
             state.sample = sample.draw(problem, state.labels, block)
 

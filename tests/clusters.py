@@ -15,7 +15,8 @@ NEEDED = {"memory": "64M", "tol": 1e-4}
 
 
 def bits(result):
-    return [result.model.coef_.tobytes(), result.model.intercept_.tobytes(), result.certificate.to_dict()]
+    arrays = result.model.answer.arrays()
+    return [{name: array.tobytes() for name, array in arrays.items()}, result.certificate.to_dict()]
 
 
 @contextmanager

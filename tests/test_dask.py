@@ -1,7 +1,11 @@
 """Trainings whose rows are read by the workers of a dask cluster, of two processes; one of them is killed."""
 
 import os
+import re
 import shutil
+import subprocess
+import sys
+import threading
 from itertools import pairwise
 
 import numpy as np
@@ -187,7 +191,6 @@ def test_a_file_that_changes_meanwhile_is_an_error(client, files, tmp_path):
         ({"solver": "ascent", "penalty": "lp:1.5"}, "ascent needs all rows in one place, but for losses of one output"),
         ({"solver": "perceptron", "C": np.inf}, "perceptron needs all rows in one place"),
         ({"kernel": "rbf"}, "smo needs all rows in one place; train on one machine"),
-        ({"map": "rff:20"}, "a map is learned from rows in one place; train on one machine"),
         ({"memory": "12M"}, "a memory budget of 12M is too small"),
         ({"max_iter": 5}, "there is no max_iter here; give passes"),
     ],
@@ -273,6 +276,33 @@ def test_a_scheduler_that_ends_leaves_a_sentence_and_a_checkpoint(files, tmp_pat
             sm.dask.train(other, files, listeners=[end], checkpoint=saved, **NEEDED)
     rest = sm.dask.train(client, files, checkpoint=saved, **NEEDED)
     assert bits(rest) == bits(sm.dask.train(client, files, **NEEDED))
+
+
+@pytest.mark.slow
+def test_a_command_whose_scheduler_ends_says_so_and_goes_on_with_another(client, files, tmp_path):
+    given = ["--memory", "64M", "-q", "-c", "100", "--tol", "1e-9", "-o", tmp_path / "model.npz"]
+    command = [
+        sys.executable,
+        "-m",
+        "streammargin",
+        "train",
+        *files,
+        *given,
+        "--checkpoint",
+        tmp_path / "saved",
+        "--dask",
+    ]
+    with LocalCluster(
+        n_workers=1, processes=False, protocol="tcp", threads_per_worker=1, dashboard_address=":0"
+    ) as cluster:
+        command_of = subprocess.Popen([*command, cluster.scheduler_address], stderr=subprocess.PIPE, text=True)
+        while cluster.scheduler.transition_counter < 30 and command_of.poll() is None:  # some tasks
+            threading.Event().wait(0.05)
+    told = command_of.communicate()[1]
+    assert command_of.returncode == 74 and "Traceback" not in told
+    assert re.search(r"the dask cluster ended.*; the same training goes on from .*saved", told)
+    ran = subprocess.run([*command, client.scheduler.address], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
 
 
 def test_no_worker_is_a_sentence_and_waiting_can_be_stopped(files, monkeypatch):

@@ -22,6 +22,7 @@ import scipy.sparse as sp
 from clusters import NEEDED, bits, killing, on_one_worker
 from distributed import Client, LocalCluster
 
+from streammargin.dask import cluster as on_cluster
 from streammargin.dask import partitions, pieces
 
 pytestmark = [
@@ -166,6 +167,34 @@ def test_a_partition_with_other_rows_the_second_time_is_an_error(mortals, monkey
         sm.dask.train(mortals, [dask.delayed(batch, pure=False)() for _ in range(4)], C=100, memory="64M", tol=1e-9)
 
 
+def test_a_map_is_learned_from_present_rows_and_its_blocks_may_span_pieces(client, rows, monkeypatch):
+    made, init = [], on_cluster.Cluster.__init__
+
+    def kept(self, client, spool, reader):
+        init(self, client, spool, reader)
+        made.append((self, [spool.files_of(name, name) for name in (reader.source.place(k)[0] for k in range(3000))]))
+
+    monkeypatch.setattr(on_cluster.Cluster, "__init__", kept)
+    weight = np.where(np.arange(3000) % 7 < 2, 0.0, 1.0)
+    given = {"map": "nystroem:40", "sample_weight": weight, **NEEDED}
+    found, alone = sm.dask.train(client, arrays(rows), **given), sm.train(rows, **given)
+    assert found.certificate.primal == pytest.approx(alone.certificate.primal, rel=2e-4)
+    ours, theirs = (each.model.answer.fitted.learned for each in (found, alone))
+    np.testing.assert_array_equal(ours["landmarks"], theirs["landmarks"])
+    several = 0
+    for cluster, files in made:
+        for shard, (first, stop) in enumerate(pairwise(cluster.blocks[cluster.ends].tolist())):
+            assert cluster._needed([shard]) == set().union(*files[first:stop])
+            several += len(cluster._needed([shard])) > 1
+    assert several
+
+
+def test_frames_with_other_columns_are_refused(client, frame):
+    other = dask.delayed(frame.rename(columns={"a": "A"}))
+    with pytest.raises(sm.DataError, match="partition 1 of the batches differs from others by the column A; give all"):
+        sm.dask.train(client, [dask.delayed(frame), other], y="label", **NEEDED)
+
+
 def test_words_and_gaps_make_the_schema_of_one_machine(client, frame, monkeypatch):
     words = frame.assign(word=np.where(frame.a > 0, "long", "short"), gap=frame.b.where(frame.c > -1), code=1)
     words.loc[2500:, "word"] = None
@@ -218,7 +247,7 @@ def test_parquet_is_read_by_the_workers(client, frame, kind, tmp_path, monkeypat
         data = str(path)
     made = dd.from_delayed([dask.delayed(frame.iloc[first:stop]) for first, stop in pairwise(ends)])
     found = sm.dask.train(client, data, valid=data, **NEEDED)
-    assert bits(found)[:2] == bits(sm.dask.train(client, made, **NEEDED))[:2]
+    assert bits(found)[0] == bits(sm.dask.train(client, made, **NEEDED))[0]
     assert found.certificate.valid_error == pytest.approx(found.certificate.train_error)
     if kind == "file":
         ran = here("train", data, "--dask", client.scheduler.address, "-o", tmp_path / "m.npz", "--tol", "1e-4",
@@ -267,6 +296,7 @@ def test_a_checkpoint_of_a_collection_goes_on_in_another_training(client, rows, 
         (lambda X, y: (X[X[:, 0] > 0], y), {}, "their sizes are not known; give both the same partitions"),
         (lambda X, y: (X, y), {"y": "label"}, "y is for frames, whose columns have names; the Array has none"),
         (lambda X, y: (X, y), {"drop": ["a"]}, "drop is for frames"),
+        (lambda X, y: (X, y), {"tasks": "task"}, "the tasks of Parquet, or of a collection, are not kept; write"),
         (
             lambda X, y: [dask.delayed(lambda: 1)()],
             {},
@@ -341,6 +371,14 @@ def test_predictions_of_files_of_unknown_chunks_and_of_nothing_else(rows, files,
             sm.dask.predict(model, data)
     with pytest.raises(sm.UsageError, match="the model must be one of streammargin, not int"):
         sm.dask.predict(3, X)
+    of_tasks = sm.train(rows, tasks=np.arange(3000) % 2, C=0.1, passes=1).model
+    with pytest.raises(sm.UsageError, match="this model asks for the task of each row; use its method predict on one"):
+        sm.dask.predict(of_tasks, X)
+    ratings = sm.complete((np.array([0, 1, 1]), np.array([0, 0, 1]), np.ones(3)), C=1.0).model
+    with pytest.raises(
+        sm.UsageError, match="this model completes a matrix, and predicts pairs; use its method predict"
+    ):
+        sm.dask.predict(ratings, X)
 
 
 def test_pieces_that_are_not_used_for_long_are_closed(rows, tmp_path, monkeypatch):

@@ -34,15 +34,19 @@ def files(tmp_path_factory):
     kept = {
         "two": (X, (kinds > 0).astype(int)), "three": (X, kinds), "number": (X, numbers[:, 0]),
         "numbers": (X, numbers), "labels": (X, np.stack([kinds == 0, kinds > 0, X[:, 3] > 0], 1).astype(int)),
-        "apart": (apart.astype(np.float32), (X[:, 0] > 0).astype(int)),
+        "sparse": (sp.csr_matrix(np.where(X > 0.5, X, 0.0)), (kinds > 0).astype(int)),
+        "tasks": (X, (kinds > 0).astype(int)), "apart": (apart.astype(np.float32), (X[:, 0] > 0).astype(int)),
     }  # fmt: skip
     folder = tmp_path_factory.mktemp("pairs")
-    weights = {"three": np.linspace(0.5, 2.0, CUTS[-1])}
+    beside = {
+        "three": {"sample_weight": np.linspace(0.5, 2.0, CUTS[-1])},
+        "tasks": {"task": np.arange(CUTS[-1]) // 400},
+    }
     return {
         name: [
             write_h5(
                 folder / f"{name}-{first}.h5", rows[first:stop], y[first:stop],
-                **({"sample_weight": weights[name][first:stop]} if name in weights else {}),
+                **{column: values[first:stop] for column, values in beside.get(name, {}).items()},
             )
             for first, stop in pairwise(CUTS)
         ]
@@ -59,6 +63,9 @@ PAIRS = [
     ("three", {"multiclass": "joint", "loss": "logistic", "C": 0.1, "scale": "maxabs"}),
     ("three", {"solver": "pdprox", "class_weight": "balanced", "C": [0.01, 0.1], "valid": "three"}),
     ("three", {"multiclass": "joint", "penalty": "l1", "C": 0.1, "valid": "three", "early_stop": 2}),
+    ("sparse", {"map": "nystroem:40", "scale": "std"}),
+    ("three", {"map": "rff:30", "multiclass": "joint", "loss": "logistic", "valid": "three"}),
+    ("tasks", {"tasks": "task", "penalty": "l21", "C": 0.1, "valid": "tasks"}),
     ("number", {"loss": "quantile:0.3"}),
     ("numbers", {"loss": "l2_error"}),
     ("numbers", {"loss": "epsilon_insensitive", "solver": "pdprox", "C": 0.1}),
@@ -96,13 +103,14 @@ def test_a_cluster_finds_what_one_machine_finds(client, files, pair, tmp_path):
 
 KEPT = [
     ("two", {"solver": "pdprox", "C": 0.1}),
+    ("two", {"map": "nystroem:40"}),
     ("apart", {"C": np.inf, "solver": "diagonal", "passes": 8}),
 ]
 
 
 @pytest.mark.parametrize("pair", KEPT, ids=map(named, KEPT))
 def test_numbers_of_rows_outlive_a_worker_and_a_checkpoint(client, mortals, files, pair, tmp_path, monkeypatch):
-    """They come with each task, and go back with its answer, so no worker keeps any."""
+    """They come with each task, and go back with its answer, so no worker keeps any; nor what a map has learned."""
     name, options = pair
     whole = sm.dask.train(client, files[name], **NEEDED | options)
     passes = []

@@ -12,6 +12,7 @@ import hashlib
 import uuid
 import warnings
 from collections.abc import Generator, Iterator, Sequence
+from itertools import pairwise
 
 import cloudpickle
 import numpy as np
@@ -47,8 +48,8 @@ class Cluster(Holders):
         self.ends = np.append(np.arange(0, count, SHARD), count)
         self.blocks = blocks
         self._pieces = [
-            spool.files_of(reader.source.place(int(blocks[block]))[0] for block in range(first, stop))
-            for first, stop in zip(self.ends[:-1].tolist(), self.ends[1:].tolist(), strict=True)
+            spool.files_of(*(reader.source.place(row)[0] for row in (first, stop - 1)))
+            for first, stop in pairwise(blocks[self.ends].tolist())
         ]
         self._knows: set[tuple[str, str]] = set()  # workers, and recipes that were sent to them
 

@@ -55,9 +55,12 @@ class Spool:
 
     # where the pieces are
 
-    def files_of(self, names: Iterable[str]) -> set[str]:
-        """The files of those of these names that are pieces."""
-        return {self._files[name] for name in names if name in self._files}
+    def files_of(self, first: str, last: str) -> set[str]:
+        """The files of the pieces from the first of these names to the last; none where they are no pieces."""
+        if first not in self._files:
+            return set()
+        names = list(self._files)
+        return {self._files[name] for name in names[names.index(first) : names.index(last) + 1]}
 
     def holders(self, files: set[str], workers: Sequence[str]) -> Iterator[str]:
         """Those of these workers that have all these files, with the fewest pieces first; none for none."""
@@ -95,7 +98,7 @@ class Spool:
         how = None
         if columns is not None:
             frames = _Frames(self, rows, columns)
-            how = roles(frames)
+            how = roles(frames)._replace(columns=tuple(columns))
         found = self._each(write, rows, self._named(rows), how, "")
         if how is not None and None in found:
             how = how._replace(schema=learn(how.table(frames), tally=frames.tally).schema)

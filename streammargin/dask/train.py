@@ -73,8 +73,6 @@ def train_on(
     should_stop: Callable[[], str | None] | None,
 ) -> TrainResult:  # fmt: skip
     """`train` with its options as one object."""
-    if options.tasks is not None:
-        raise UsageError("rows of tasks are trained on one machine; leave out `tasks`, or use streammargin.train")
     if options.spool is not None:
         options = replace(options, spool=os.path.abspath(options.spool))
     with contextlib.ExitStack() as stack:
@@ -101,6 +99,10 @@ def _spooled(
     stack: contextlib.ExitStack, spool: Spool, data: object, options: Options
 ) -> tuple[object, How | None, Options]:
     """A collection as a source, with the roles of its columns if it has frames, and the options that it leaves."""
+    if options.tasks is not None:
+        raise UsageError(
+            "the tasks of Parquet, or of a collection, are not kept; write the rows to HDF5, and give paths"
+        )
     own = {"y": columns_of(options.y) or options.y, "sample_weight": options.sample_weight}
     named = {name: value for name, value in own.items() if isinstance(value, (str, int)) or columns_of(value)}
     y, weight = (None if name in named else value for name, value in own.items())

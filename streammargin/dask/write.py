@@ -28,13 +28,17 @@ Columns = tuple[Sequence[str], Sequence[str], frozenset[str], Sequence[str]]  # 
 
 
 class How(NamedTuple):
-    """What the partitions of frames become: as of `Table`; schema: None where numbers alone are expected."""
+    """What the partitions of frames become: as of `Table`; schema: None where numbers alone are expected.
+
+    columns: of each of them.
+    """
 
     asked: Asked
     values: tuple[str, ...]
     labels: tuple[str, ...]
     weight: str
     schema: Schema | None = None
+    columns: tuple[str, ...] = ()
 
     def table(self, reader: Reader) -> Table:
         """The table of this reader."""
@@ -130,6 +134,8 @@ def write(data: Any, part: Part, how: How | None, digest: str) -> Written | None
         reader = reader_of(data, part)
         if reader is None:
             return Written(get_worker().address)
+        if apart := sorted(set(reader.columns) ^ set(how.columns)):
+            raise DataError(f"{part.name} differs from others by the column {apart[0]}; give all the same columns")
         rows = OfTable(how.table(reader), how.schema, told=False)
         if how.schema is not None:
             rows.write(path, True)

@@ -17,7 +17,7 @@ from streammargin.points.expansion import alone, take
 from streammargin.points.mapped import mapped
 from streammargin.rows.blocks import Block, CSRBlock, values_of
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.roles import Count, Shared, Stored, Sum, f8, i4, i8, of, state
+from streammargin.solvers.roles import Count, Stored, Sum, f8, i4, i8, of, state
 from streammargin.solvers.state import Visited
 from streammargin.sources.base import Source
 from streammargin.sources.mapped import MappedSource
@@ -25,15 +25,15 @@ from streammargin.sources.mapped import MappedSource
 
 @state
 class Drawn(Visited):
-    """moments: of compiled/gram.py, over all rows; seen: present rows so far.
+    """moments: of compiled/gram.py, over all rows; seen: rows so far.
 
     The drawn rows one after the other: their values, and of sparse rows the columns of these; sizes: values of each.
     """
 
     moments: Sum[f8] = of(sums_of.MOMENTS, largest=(sums_of.LONGEST,))
-    values: Shared[Stored] = of(0, grows=True)
-    columns: Shared[i4] = of(0, grows=True)
-    sizes: Shared[i8] = of(0, grows=True)
+    values: Sum[Stored] = of(0, grows=True)
+    columns: Sum[i4] = of(0, grows=True)
+    sizes: Sum[i8] = of(0, grows=True)
     seen: Count = 0
 
 
@@ -56,9 +56,9 @@ class Mapping(Step):
                 f"the map {map.name} compares rows with {map.sample} of them, and {source.name} has {present} to train "
                 f"on; give it at most {present} `columns`"
             )
-        self.fitted, self._asked, self._seed, self._present = Fitted(map, dtype), map, seed, present
-        drawn = np.random.default_rng(seed).choice(present, map.sample, replace=False, shuffle=False)
-        self._drawn = np.sort(drawn)  # which of the present rows
+        self.fitted, self._asked, self._seed = Fitted(map, dtype), map, seed
+        drawn = np.sort(np.random.default_rng(seed).choice(present, map.sample, replace=False, shuffle=False))
+        self._drawn = drawn if present == source.rows else _present(labels, drawn)
 
     @property
     def arguments(self) -> tuple[Any, ...]:
@@ -81,10 +81,10 @@ class Mapping(Step):
         squares = np.empty(block.rows())
         sums_of.squares_of(block._replace(bias=0.0), 0, block.rows(), squares)
         sums_of.add_moments(values_of(block).reshape(-1), squares, sums.moments)
-        present = np.flatnonzero(sums.labels.present(slice(first, first + block.rows())))
-        low, high = np.searchsorted(drawn, [sums.seen, sums.seen + present.size])
-        rows = take(block, present[drawn[low:high] - sums.seen])
-        sums.seen += present.size
+        start = sums.origin + first
+        low, high = np.searchsorted(drawn, [start, start + block.rows()])
+        rows = take(block, drawn[low:high] - start)
+        sums.seen += block.rows()
         sums.values = np.append(sums.values, values_of(rows).reshape(-1))
         if isinstance(rows, CSRBlock):
             sums.columns = np.append(sums.columns, rows.indices.view(np.int32))
@@ -92,7 +92,7 @@ class Mapping(Step):
 
     def finish(self, sums: Drawn) -> None:
         self.reader.release()
-        if sums.seen < self._present:  # the training ended in this read
+        if sums.seen < self.source.rows:  # the training ended in this read
             return
         source = self.source
         rows, total, squares, _ = sums.moments.tolist()
@@ -117,3 +117,14 @@ class Mapping(Step):
 
     def start(self, point: Point, column: float) -> Point:
         raise AssertionError("weights of columns say nothing of mapped ones")
+
+
+def _present(labels: LabelReader, places: np.ndarray) -> np.ndarray:
+    """The numbers among all rows of those with these places, sorted, among the present ones."""
+    found, before = [], 0
+    for some in labels.pieces():
+        present = some.first + np.flatnonzero(some.present(slice(some.first, some.first + len(some.codes))))
+        low, high = np.searchsorted(places, [before, before + present.size])
+        found.append(present[places[low:high] - before])
+        before += present.size
+    return np.concatenate(found)

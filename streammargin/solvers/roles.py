@@ -83,9 +83,9 @@ AXES = {Role.ROWS: (K, N), Role.SHARED: (K, W), Role.KEPT: (K, W), Role.SUM: (K,
 
 @dataclass(frozen=True)
 class Of:
-    """The axes and initial value of an array; grows: its last axis is initially empty; smallest, largest: columns of a
-    sum that merge by minimum or maximum instead of addition; carried: pairs of columns, a compensated sum and its
-    compensation (`compiled.careful.carried_sum`).
+    """The axes and initial value of an array; grows: its last axis is initially empty, and its sums are entries one
+    after the other; smallest, largest: columns of a sum that merge by minimum or maximum instead of addition;
+    carried: pairs of columns, a compensated sum and its compensation (`compiled.careful.carried_sum`).
     """
 
     axes: tuple[Axis | int, ...] = ()
@@ -419,7 +419,8 @@ def beside(state: S, names: Names = ()) -> S:
         if entry.kind == "part":
             value = beside(value)
         elif entry.kind == "array":
-            value = np.zeros(value.shape, value.dtype)  # which takes no memory until it is written
+            shape = (*value.shape[:-1], 0) if entry.of.grows else value.shape
+            value = np.zeros(shape, value.dtype)  # which takes no memory until it is written
             if entry.of.fill or entry.of.smallest != () or entry.of.largest != ():
                 _reset(value, entry.of)
         else:
@@ -502,6 +503,8 @@ def merge(state: Any, part: Any, names: Names = ()) -> None:
         value, other = getattr(state, entry.name), getattr(part, entry.name)
         if entry.kind == "part":
             merge(value, other)
+        elif entry.of.grows:
+            setattr(state, entry.name, np.concatenate([value, other], axis=-1))
         elif entry.kind == "array":
             _add(value, other, entry.of)
         else:

@@ -47,7 +47,7 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
     stored = stack.enter_context(opened(data, x=options.x, y=options.y, sample_weight=options.sample_weight))
     source, watched = (stored, []) if remote else watch(stored, options)
     if remote:
-        _check_remote(source, options)
+        _check_remote(source)
     tasks = None
     if options.tasks is not None:
         check_tasks(options, task)
@@ -126,12 +126,10 @@ def check_tasks(options: Options, task: Task) -> None:
             raise UsageError(f"`{name}` is for one set of weights, and `tasks` has one for each task; leave out one")
 
 
-def _check_remote(source: Source, options: Options) -> None:
-    """UsageError for what other processes cannot read, or learn."""
+def _check_remote(source: Source) -> None:
+    """UsageError for what other processes cannot read."""
     if source.whole() is not None:
         raise UsageError(f"{source.name} is in the memory of this process, and others cannot read it; give paths")
-    if options.map is not None:
-        raise UsageError("a map is learned from rows in one place; train on one machine")
 
 
 def _of_sparse(fitting: Fitting, slim: Source, method: Method, problem: Problem) -> tuple[Problem, Plan] | None:

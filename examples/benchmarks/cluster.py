@@ -12,11 +12,11 @@ from __future__ import annotations
 import argparse
 import contextlib
 import hashlib
-import os
 import random
-import signal
 import statistics
+import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,6 +36,7 @@ from streammargin import dask
 from streammargin.driver import plan
 
 MEMORY = "256M"
+LONGEST = 600.0  # seconds, after which a training with a kill is taken not to end
 CASES = [  # columns, options
     (50, {"C": 1.0}),
     (50, {"C": 0.01}),
@@ -133,19 +134,37 @@ def table_of_overhead(folder: Path) -> None:
     plan.EVEN_BYTES = even
 
 
-class Kills:
-    """Ends the process of a worker while a round waits for it: before some unit of a training."""
+class Mortals:
+    """Two workers without a Nanny, which starts none again at times: one that is killed is replaced at once."""
 
-    def __init__(self, client: Client, number: int, chance: random.Random) -> None:
-        self.client, self.number, self.chance, self.rounds, self.done = client, number, chance, 0, False
+    def __init__(self, scheduler: str, folder: Path) -> None:
+        self.scheduler, self.folder = scheduler, folder
+        self.processes = [self.started(), self.started()]
 
-    def __call__(self) -> None:
-        """As `should_stop`: called before each unit of work."""
-        self.rounds += 1
-        if self.rounds == self.number:
-            of_worker = self.client.run(os.getpid)
-            os.kill(self.chance.choice(sorted(of_worker.values())), signal.SIGKILL)
-            self.done = True
+    def started(self) -> subprocess.Popen[bytes]:
+        given = ["--nthreads", "1", "--no-nanny", "--no-dashboard", "--local-directory", str(self.folder)]
+        command = [sys.executable, "-m", "distributed.cli.dask_worker", self.scheduler, *given]
+        return subprocess.Popen(command, stderr=subprocess.DEVNULL)
+
+    def kill(self, number: int) -> None:
+        self.processes[number].kill()
+        self.processes[number].wait()
+        self.processes[number] = self.started()
+
+    def close(self) -> None:
+        for process in self.processes:
+            process.kill()
+            process.wait()
+
+
+@contextlib.contextmanager
+def mortals(folder: Path) -> Iterator[tuple[Client, Mortals]]:
+    with (
+        LocalCluster(n_workers=0, dashboard_address=":0") as cluster,
+        Client(cluster, set_as_default=False) as client,
+        contextlib.closing(Mortals(cluster.scheduler_address, folder)) as killed,
+    ):
+        yield client, killed
 
 
 def batch_of(path: str, start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
@@ -177,26 +196,32 @@ def collections_of(path: str, rows: int) -> dict[str, tuple[Any, dict[str, Any]]
 def table_of_kills(folder: Path, rows: int, kills: int, kinds: list[str]) -> None:
     """Of a file, and of collections of its rows, which the workers write to their disks, and again after a kill."""
     path = rows_of(folder, rows, 50)
-    print("| rows | kills | the same bits | s without: with a kill, the median; the most |")
-    print("|---|---|---|---|")
-    for name, (data, options) in collections_of(path, rows).items():
-        if name not in kinds:
-            continue
-        chance, same, seconds, whole, alone = random.Random(1), 0, [], None, 0.0
-        while len(seconds) < kills:
-            with workers(2) as client, contextlib.suppress(TimeoutError):
-                if whole is None:
-                    whole, alone, _ = measured(client, data, **options)
-                while len(seconds) < kills:
-                    client.wait_for_workers(2, timeout=60)  # at times a Nanny starts none again
-                    ending, started = Kills(client, chance.randrange(1, 12), chance), time.perf_counter()
-                    result = dask.train(client, data, memory=MEMORY, tol=1e-4, should_stop=ending, **options)
-                    if ending.done:  # else the training was over before
-                        seconds.append(time.perf_counter() - started)
-                        same += bits(result) == bits(whole) and result.certificate == whole.certificate
-                        print(f"kill {len(seconds)}: {seconds[-1]:.1f} s, {same} the same", file=sys.stderr, flush=True)
-        times = f"{alone:.1f}: {statistics.median(seconds):.1f}; {max(seconds):.1f}"
-        print(f"| {rows:,} x 50, {name} | {kills} | {same} | {times} |", flush=True)
+    print("| rows | kills | the same bits | no end | s without: with a kill, the median; the most |")
+    print("|---|---|---|---|---|")
+    with mortals(folder) as (client, killed):
+        for kind, (data, options) in collections_of(path, rows).items():
+            if kind not in kinds:
+                continue
+            whole, alone, _ = measured(client, data, **options)
+            chance, same, endless, seconds = random.Random(1), 0, 0, []
+            while len(seconds) < kills:
+                client.wait_for_workers(2)
+                started = time.monotonic()
+                timer = threading.Timer(chance.random() * alone, killed.kill, [chance.randrange(2)])
+                timer.start()
+                result = dask.train(
+                    client, data, memory=MEMORY, tol=1e-4, **options,
+                    should_stop=lambda since=started: "signal" if time.monotonic() - since > LONGEST else None,
+                )  # fmt: skip
+                if timer.finished.is_set():  # else the training was over before
+                    seconds.append(time.monotonic() - started)
+                    same += bits(result) == bits(whole) and result.certificate == whole.certificate
+                    endless += result.reason == "signal"
+                    print(f"kill {len(seconds)}: {seconds[-1]:.1f} s, {same} the same", file=sys.stderr, flush=True)
+                timer.cancel()
+                timer.join()
+            times = f"{alone:.1f}: {statistics.median(seconds):.1f}; {max(seconds):.1f}"
+            print(f"| {rows:,} x 50, {kind} | {kills} | {same} | {endless} | {times} |", flush=True)
 
 
 def main() -> None:

@@ -81,7 +81,7 @@ class Outcome:
     def most_mistakes(self, problem: Problem) -> int | None:
         """At most so many training rows are misclassified at the best C; None for a regression or without figures.
 
-        One against the rest, such a row is on the wrong side of a line at least. `wrong` may belong to other weights.
+        One against the rest, such a row is on the wrong side of a line at least.
         """
         if self.figures is None or problem.numeric:
             return None

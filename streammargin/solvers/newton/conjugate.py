@@ -8,6 +8,7 @@ and ends with the look that certifies the weights.
 from __future__ import annotations
 
 import math
+from collections.abc import Generator, Iterator
 
 import numpy as np
 
@@ -16,9 +17,17 @@ from streammargin.losses.base import has, smooth
 from streammargin.penalties.lp import LpSquare
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import RowLabels, numbered_from
-from streammargin.solvers.base import UNIT, PassReport, Share, matrix_work
+from streammargin.solvers.base import PassReport, Share, matrix_work
 from streammargin.solvers.newton import truncated
-from streammargin.solvers.newton.conjugate_state import PRODUCTS, VISIT, ConjugateState, factored
+from streammargin.solvers.newton.conjugate_state import (
+    ADVANCES,
+    BEGINS,
+    PRODUCTS,
+    SCORES,
+    VISIT,
+    ConjugateState,
+    factored,
+)
 from streammargin.solvers.newton.frozen import Frozen
 from streammargin.solvers.newton.held import Held, Part, ridge
 from streammargin.solvers.problem import Problem
@@ -91,34 +100,37 @@ class Conjugate(Frozen[ConjugateState]):
         due = active[state.due[active]]
         if not due.size:
             return None
-        if self._steps(problem, state, int(due[0]), block):
-            state.due[due[0]], state.newton.begun = False, False
+        if state.steps is None:
+            state.steps = self._steps(problem, state, int(due[0]), block)
+        if truncated.over(state.steps):
+            state.due[due[0]], state.newton.begun, state.steps = False, False, None
         return 1.0 - due.size / active.size
 
     @staticmethod
     def _held(problem: Problem, state: ConjugateState, block: Block) -> Held:
         """All rows."""
         labels = labels_of(problem, state)
-        return Held([Part(block, labels, 0, block.rows())], labels, state.scores, state.bends, state.along)
+        parts = list(Part(block, labels, 0, block.rows()).pieces(problem))
+        return Held(parts, labels, state.scores, state.bends, state.along)
 
-    def _steps(self, problem: Problem, state: ConjugateState, k: int, block: Block) -> bool:
-        """One unit of the steps of group k; returns whether they are done."""
-        newton, before, held = state.newton, state.multiplications, self._held(problem, state, block)
+    def _steps(self, problem: Problem, state: ConjugateState, k: int, block: Block) -> Iterator[float]:
+        """The steps of group k."""
+        newton, held = state.newton, self._held(problem, state, block)
         if not newton.begun:
-            newton.begun, newton.group, newton.products, newton.made = True, k, 0, 0
+            newton.begun, newton.group, newton.turn, newton.made = True, k, SCORES, 0
+        if newton.turn == SCORES:
             w, state.scores[:] = problem.view(state.w, k), 0.0
             if w.any():
-                held.score(problem, w, held.scores)
+                yield from held.score(problem, w, held.scores)
                 self._count(problem, state, 1.0)
             self._balance(problem, state, block)
-        while state.multiplications - before < UNIT:
-            if newton.products == 0 and not self._begin_step(problem, state, held):
-                return True
+            newton.turn = BEGINS
+        while newton.turn != BEGINS or (yield from self._begin_step(problem, state, held)):
+            yield from truncated.advance(problem, newton, held)
             self._count(problem, state, VISIT)
-            if truncated.advance(problem, newton, held):
+            if newton.turn != ADVANCES:
                 self._end_step(problem, state, held)
                 self._balance(problem, state, block)
-        return False
 
     @staticmethod
     def _count(problem: Problem, state: ConjugateState, visits: float) -> None:
@@ -127,11 +139,13 @@ class Conjugate(Frozen[ConjugateState]):
         state.multiplications += work
         state.work += work
 
-    def _begin_step(self, problem: Problem, state: ConjugateState, held: Held) -> bool:
+    def _begin_step(
+        self, problem: Problem, state: ConjugateState, held: Held
+    ) -> Generator[float, None, bool]:  # fmt: skip
         """Find the gradient, and begin conjugate gradients; returns whether a step is needed."""
         newton = state.newton
         w = problem.view(state.w, newton.group)
-        losses, image = held.pull(problem, newton.group)
+        losses, image = yield from held.pull(problem, newton.group)
         self._count(problem, state, 1.0)
         newton.gradient[:] = ridge(problem, w) - image
         square = float(np.vdot(newton.gradient, newton.gradient))

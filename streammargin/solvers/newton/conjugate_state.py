@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from streammargin.compiled import look as kernel
 from streammargin.compiled.coupled import PARTS
 from streammargin.solvers.columns.constant import SIDES
@@ -16,6 +18,7 @@ from streammargin.solvers.roles import (
     K,
     N,
     Rows,
+    Scratch,
     Shared,
     Sum,
     W,
@@ -29,6 +32,7 @@ from streammargin.solvers.roles import (
 EIGEN = 4  # multiplications, times d^3, that find all eigenvectors of a matrix
 PRODUCTS = 25  # products that a step takes: where a Hessian costs less, it is summed up instead
 VISIT = 2  # multiplications of a value in a product
+SCORES, BEGINS, ADVANCES, ENDS = range(4)  # what comes next of a step: scores, its gradient, a product, the line search
 
 
 def factored(problem: Problem) -> bool:
@@ -57,18 +61,19 @@ class Sums:
 
 @state
 class Newton:
-    """The Newton step at hand, that of `group`; begun: there is one.
+    """The Newton step at hand, that of `group`; begun: there is one; turn: what comes next.
 
     gradient: at its weights. made: steps since the last look. diagonal: the preconditioner, of lines and columns turned
     by of_lines (lines, lines) and of_columns (d+1, d+1) where these are not empty.
 
     The step is what conjugate gradients have found so far. residual: minus what is left of the gradient; direction:
     their next one; square: residual . preconditioned residual; fall: of the model of the objective; enough: a length of
-    the residual that may end them; reached: one that does; products so far, 0: the step has not begun.
+    the residual that may end them; reached: one that does; products so far.
     """
 
     begun: bool = False
     group: int = 0
+    turn: int = SCORES
     gradient: Shared[f8] = of(LINES, W)
     diagonal: Shared[f8] = of(LINES, W)
     of_lines: Shared[f8] = of(*2 * [LINES.where(factored)])
@@ -86,12 +91,13 @@ class Newton:
 
 @state
 class Looking(LinearState):
-    """w (K, d+1), the sums of its `look`, and due (groups,): steps are left to make."""
+    """w (K, d+1), the sums of its `look`, and due (groups,): steps are left to make; steps: those under way."""
 
     w: Shared[f8]
     look: Sums
     newton: Newton
     due: Shared[b1] = of(GROUPS)
+    steps: Scratch[Iterator[float] | None] = None
 
 
 @state

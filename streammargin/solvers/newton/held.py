@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator, Iterator
 from typing import NamedTuple
 
 import numpy as np
 
 from streammargin.compiled import products as kernel
-from streammargin.rows.blocks import Block, stored
+from streammargin.rows.blocks import Block, part, stored
 from streammargin.rows.labels import Labels
+from streammargin.solvers.base import UNIT
 from streammargin.solvers.cache.coded import PLAIN, Coding
+from streammargin.solvers.newton.conjugate_state import VISIT
 from streammargin.solvers.problem import Problem
+
+STRIDE = 8  # one row of so many counts for the diagonal, where there are enough of them
 
 
 class Part(NamedTuple):
@@ -21,9 +26,22 @@ class Part(NamedTuple):
     start: int
     stop: int
 
+    def pieces(self, problem: Problem) -> Iterator[Part]:
+        """These rows by units of work. Each has whole chunks of the kernels, whose sums keep their bits so."""
+        chunk = STRIDE * min(kernel.CHUNK, max(kernel.LEAST, kernel.VALUES // (problem.features + 1)))
+        each = max(1.0, VISIT * problem.lines * stored(self.rows) / max(1, self.stop - self.start))
+        size = max(1, int(UNIT / each) // chunk) * chunk
+        for low in range(0, self.stop - self.start, size):
+            high = min(low + size, self.stop - self.start)
+            labels = self.labels._replace(first=self.labels.first - low)
+            yield Part(part(self.rows, low, high), labels, self.start + low, self.start + high)
+
 
 class Held(NamedTuple):
-    """Rows in parts, and the labels of all; scores (m, lines), bends and along: as in compiled/products.py."""
+    """Rows in parts, and the labels of all; scores (m, lines), bends and along: as in compiled/products.py.
+
+    What visits the rows is a generator: it yields the multiplications of each part, and returns what it found.
+    """
 
     parts: list[Part]
     labels: Labels
@@ -37,13 +55,17 @@ class Held(NamedTuple):
         """Stored values of these rows."""
         return sum(stored(part.rows) for part in self.parts)
 
-    def score(self, problem: Problem, w: np.ndarray, scores: np.ndarray) -> None:
+    def _work(self, rows: Block) -> float:
+        return float(VISIT * self.scores.shape[1] * stored(rows))
+
+    def score(self, problem: Problem, w: np.ndarray, scores: np.ndarray) -> Iterator[float]:
         """Set scores (m, lines) to those at w (lines, d+1)."""
         laid_out = laid(problem, self.coding.weights(w, problem.column))
         for rows, _, start, stop in self.parts:
             kernel.add_scores(rows, laid_out, scores[start:stop])
+            yield self._work(rows) / VISIT
 
-    def pull(self, problem: Problem, k: int) -> tuple[float, np.ndarray]:
+    def pull(self, problem: Problem, k: int) -> Generator[float, None, tuple[float, np.ndarray]]:
         """(The sum of the losses of group k, what their duals pull, (lines, d+1)); fills `bends`."""
         image, losses = laid(problem, np.zeros((problem.lines, problem.features + 1))), 0.0
         for rows, labels, start, stop in self.parts:
@@ -51,15 +73,17 @@ class Held(NamedTuple):
                 rows, labels, *kernel.apart(problem.loss), k * problem.lines, self.scores[start:stop],
                 self.bends[start:stop], image,
             )  # fmt: skip
+            yield self._work(rows) / VISIT
         return losses, self.coding.sums(laid(problem, image), problem.column)
 
-    def bend(self, problem: Problem, v: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    def bend(self, problem: Problem, v: np.ndarray, scores: np.ndarray) -> Generator[float, None, np.ndarray]:
         """The product (lines, d+1) of v and the Hessian, with the ridge's; sets scores (m, lines) to those of v."""
         coded = self.coding.low.size > 0
         bent = laid(problem, np.zeros_like(v) if coded else ridge(problem, v))
         laid_out = laid(problem, self.coding.weights(v, problem.column))
         for rows, _, start, stop in self.parts:
             kernel.add_curved(rows, self.bends[start:stop], laid_out, scores[start:stop], bent)
+            yield self._work(rows)
         bent = laid(problem, bent)
         return ridge(problem, v) + self.coding.sums(bent, problem.column) if coded else bent
 

@@ -14,6 +14,7 @@ of the rows, whose sample says where to start; a quarter of it judges.
 from __future__ import annotations
 
 import math
+from collections.abc import Generator, Iterator
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -22,13 +23,13 @@ from streammargin.compiled import products as kernel
 from streammargin.rows.blocks import Block, CSRBlock, DenseBlock, values_of
 from streammargin.rows.labels import RowLabels, numbered_from
 from streammargin.solvers import leaves
-from streammargin.solvers.base import UNIT, PassReport
+from streammargin.solvers.base import PassReport
 from streammargin.solvers.cache import rows as store
 from streammargin.solvers.cache.coded import PLAIN, CodedRows, Coding
 from streammargin.solvers.cache.rows import Kept
 from streammargin.solvers.newton import truncated
 from streammargin.solvers.newton.conjugate import serves
-from streammargin.solvers.newton.conjugate_state import VISIT, factored
+from streammargin.solvers.newton.conjugate_state import ADVANCES, BEGINS, ENDS, SCORES, VISIT, factored
 from streammargin.solvers.newton.frozen import Frozen
 from streammargin.solvers.newton.held import Held, Part, ridge
 from streammargin.solvers.newton.near_margin import draws, hashed, some_blocks
@@ -186,7 +187,7 @@ class Sampled(Frozen[SampledState]):
     @staticmethod
     def _end(state: SampledState) -> None:
         """No step is under way."""
-        state.newton.begun = False
+        state.newton.begun, state.steps = False, None
         state.scores, state.bends, state.along = np.zeros(0), np.zeros(0), np.zeros(0)
 
     def run_block(self, problem: Problem, state: SampledState, active: np.ndarray, block: Block, first: int) -> None:
@@ -268,7 +269,9 @@ class Sampled(Frozen[SampledState]):
             state.due &= state.drawn.rows.count > 0
         if state.due.any():
             k = int(np.argmax(state.due))
-            if self._steps(problem, state, k):
+            if state.steps is None:
+                state.steps = self._steps(problem, state, k)
+            if truncated.over(state.steps):
                 state.due[k] = False
                 self._end(state)
             return 1.0 - float(state.due.sum()) / problem.groups
@@ -306,44 +309,49 @@ class Sampled(Frozen[SampledState]):
         pull = problem.view(state.look.pull, k).sum(axis=1)
         return ridge(problem, problem.view(state.w, k)) - pull
 
-    def _steps(self, problem: Problem, state: SampledState, k: int) -> bool:
-        """One unit of the step of group k, or of its start; returns whether it is done."""
-        newton, before, starts = state.newton, state.multiplications, draws(problem, state.number)
+    def _steps(self, problem: Problem, state: SampledState, k: int) -> Iterator[float]:
+        """The step of group k, or its start."""
+        newton, starts, w = state.newton, draws(problem, state.number), problem.view(state.w, k)
         if not newton.begun:
             self._begin(problem, state, k)
-        held = self._first(problem, state) if starts else self._held(problem, state)
+        under_way = newton.turn in (ADVANCES, ENDS)
+        held = self._first(problem, state) if starts and under_way else self._held(problem, state)
         work = held.values * problem.lines
-        while state.multiplications - before < UNIT:
-            if newton.products == 0:
-                if not (self._begin_start(problem, state) if starts else self._begin_step(problem, state, held)):
-                    return True
+        if newton.turn == SCORES:
+            if w.any():
+                yield from held.score(problem, w, held.scores)
+            newton.turn = BEGINS
+        while True:
+            if newton.turn == BEGINS:
+                begin = self._begin_start(problem, state) if starts else self._begin_step(problem, state, held)
+                if not (yield from begin):
+                    return
                 held = self._first(problem, state) if starts else held
-                state.multiplications += work * (1.0 + truncated.precondition(problem, newton, held))
+                visits = truncated.precondition(problem, newton, held)
                 truncated.begin(newton, held)
-            state.multiplications += VISIT * work
-            if not truncated.advance(problem, newton, held):
-                continue
-            if not starts:
-                self._end_step(problem, state, held)
-                return True
-            w = problem.view(state.w, k)
-            truncated.finish(problem, newton, held, w, float(np.vdot(ridge(problem, w), newton.step)))
-        return False
+                state.multiplications += work * (1.0 + visits)
+                yield work * visits
+            if newton.turn == ADVANCES:
+                yield from truncated.advance(problem, newton, held)
+                state.multiplications += VISIT * work
+            if newton.turn == ENDS and not starts:
+                yield from self._end_step(problem, state, held)
+                return
+            if newton.turn == ENDS:
+                truncated.finish(problem, newton, held, w, float(np.vdot(ridge(problem, w), newton.step)))
 
     def _begin(self, problem: Problem, state: SampledState, k: int) -> None:
-        """Make room for the numbers of the sample's rows, and find their scores."""
-        newton, first, w = state.newton, state.first, problem.view(state.w, k)
-        newton.begun, newton.group, newton.products, newton.made = True, k, 0, 0
+        """Make room for the numbers of the sample's rows."""
+        newton, first = state.newton, state.first
+        newton.begun, newton.group, newton.turn, newton.made = True, k, SCORES, 0
         first.factor, first.judged = 0, math.inf
         size = state.drawn.rows.count * problem.lines
         state.scores, state.bends, state.along = np.zeros(size), np.zeros(2 * size), np.zeros(size)
-        if w.any():
-            held = self._held(problem, state)
-            held.score(problem, w, held.scores)
 
     def _held(self, problem: Problem, state: SampledState, counts: np.ndarray | None = None) -> Held:
         """The sample; counts (m,): how many rows each stands for, by default 1 over the probability of each."""
-        drawn, lines, parts, at = state.drawn, problem.lines, [], 0
+        drawn, lines, at = state.drawn, problem.lines, 0
+        parts: list[Part] = []
         pieces = [drawn.rows.pieces[name] for name in sorted(drawn.rows.pieces)]
         chances, codes, weights = (np.concatenate([kept.beside[n] for kept in pieces]) for n in (1, 2, 3))
         if counts is None:
@@ -351,7 +359,7 @@ class Sampled(Frozen[SampledState]):
         known = RowLabels(codes, weights * counts, np.empty(0))
         for kept in pieces:
             stop = at + kept.ids.size
-            parts.append(Part(kept.rows, labels_for(known.cut(at, stop), problem.outputs), at, stop))
+            parts.extend(Part(kept.rows, labels_for(known.cut(at, stop), problem.outputs), at, stop).pieces(problem))
             at = stop
         scores, along = state.scores.reshape(-1, lines), state.along.reshape(-1, lines)
         bends = state.bends.reshape(-1, 2 * lines)
@@ -363,7 +371,7 @@ class Sampled(Frozen[SampledState]):
         stands = problem.present / max(1, int(chosen.sum()))
         return self._held(problem, state, chosen * stands * (1.0 if judges else FACTORS[state.first.factor]))
 
-    def _begin_start(self, problem: Problem, state: SampledState) -> bool:
+    def _begin_start(self, problem: Problem, state: SampledState) -> Generator[float, None, bool]:
         """Begin a step on the first sample, at the next factor of C where it is solved; returns whether there is one.
 
         If not, the weights are those that did best for the judges.
@@ -373,13 +381,13 @@ class Sampled(Frozen[SampledState]):
         while True:
             square = 0.5 * float(np.vdot(w, ridged))
             if newton.made == 0:
-                judged = self._first(problem, state, True).pull(problem, newton.group)[0] + square
+                judged = (yield from self._first(problem, state, True).pull(problem, newton.group))[0] + square
                 if judged <= first.judged:
                     first.judged, first.chosen[:] = judged, w
                 if judged > first.judged or first.factor == len(FACTORS):
                     w[:] = first.chosen
                     return False
-            losses, image = self._first(problem, state).pull(problem, newton.group)
+            losses, image = yield from self._first(problem, state).pull(problem, newton.group)
             newton.gradient[:] = ridged - image
             away = 0.5 * float(np.vdot(newton.gradient, newton.gradient))
             if STARTED * (losses + square) < away < math.inf and newton.made < MOST_STARTS:
@@ -387,10 +395,12 @@ class Sampled(Frozen[SampledState]):
                 return True
             first.factor, newton.made = first.factor + 1, 0
 
-    def _begin_step(self, problem: Problem, state: SampledState, held: Held) -> bool:
+    def _begin_step(
+        self, problem: Problem, state: SampledState, held: Held
+    ) -> Generator[float, None, bool]:  # fmt: skip
         """Begin the step from the exact gradient; returns whether there is one."""
         newton, k = state.newton, state.newton.group
-        image, exact = held.pull(problem, k)[1], self._gradient(problem, state, k)
+        image, exact = (yield from held.pull(problem, k))[1], self._gradient(problem, state, k)
         state.others[:] = exact + image
         square = float(np.vdot(exact, exact))
         if not 0.0 < square < math.inf:
@@ -411,7 +421,7 @@ class Sampled(Frozen[SampledState]):
         along = float(np.vdot(step, bent))
         return step, bent, float(np.vdot(step, exact)) / along if along > 0.0 else 0.0
 
-    def _end_step(self, problem: Problem, state: SampledState, held: Held) -> None:
+    def _end_step(self, problem: Problem, state: SampledState, held: Held) -> Iterator[float]:
         """Move the weights along the step, to the minimum there as the sample shows it.
 
         Along the last step the true second derivative is known: it takes the place of the sample's (Nocedal 1980).
@@ -420,8 +430,10 @@ class Sampled(Frozen[SampledState]):
         w, exact = problem.view(state.w, k), self._gradient(problem, state, k)
         last, bent, met = self._last(problem, state, exact)
         if met != 0.0:
-            newton.step -= (met + float(np.vdot(bent, newton.step)) / float(np.vdot(bent, last))) * last
-            held.score(problem, newton.step, held.along)
+            met += float(np.vdot(bent, newton.step)) / float(np.vdot(bent, last))
+            step = newton.step - met * last
+            yield from held.score(problem, step, held.along)
+            newton.step[:] = step
         newton.gradient[:] = exact
         t = truncated.finish(problem, newton, held, w, float(np.vdot(state.others, newton.step)))
         last[:] = t * newton.step

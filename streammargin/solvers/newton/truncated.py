@@ -8,17 +8,18 @@ their traces as weights.
 from __future__ import annotations
 
 import math
+from collections.abc import Generator, Iterator
 
 import numpy as np
 
 from streammargin.compiled import products as kernel
-from streammargin.solvers.newton.conjugate_state import Newton, factored
-from streammargin.solvers.newton.held import Held, ridge
+from streammargin.solvers.base import UNIT
+from streammargin.solvers.newton.conjugate_state import ADVANCES, BEGINS, ENDS, Newton, factored
+from streammargin.solvers.newton.held import STRIDE, Held, ridge
 from streammargin.solvers.problem import Problem
 
 SLOW = 0.5  # a step goes on while a product lowers its model by more than this share of the mean so far
 SHARE = 0.01  # of the diagonal in the preconditioner; the rest is the identity
-STRIDE = 8  # one row of so many counts for the diagonal, where there are enough of them
 MOST_PRODUCTS = 500  # most products of a step
 
 
@@ -67,22 +68,36 @@ def conditioned(newton: Newton, residual: np.ndarray) -> np.ndarray:
     return (newton.of_lines @ turned).astype(kind, copy=False) @ newton.of_columns.T
 
 
+def over(steps: Iterator[float]) -> bool:
+    """Go on with steps until a unit of work is done; returns whether they have ended.
+
+    What they yield between two parts of the rows changes nothing that is saved, so that they may begin there again.
+    """
+    done = 0.0
+    for work in steps:
+        done += work
+        if done >= UNIT:
+            return False
+    return True
+
+
 def begin(newton: Newton, held: Held) -> None:
     """Begin conjugate gradients for the step from a gradient."""
     newton.step[:], held.along[:] = 0.0, 0.0
     newton.residual[:] = -newton.gradient
     newton.direction[:] = conditioned(newton, newton.residual)
     newton.square, newton.fall = float(np.vdot(newton.residual, newton.direction)), 0.0
+    newton.products, newton.turn = 0, ADVANCES
 
 
-def advance(problem: Problem, newton: Newton, held: Held) -> bool:
-    """One step of conjugate gradients; returns whether they end.
+def advance(problem: Problem, newton: Newton, held: Held) -> Generator[float, None, None]:
+    """One step of conjugate gradients; finds whether they end.
 
     They end where the residual is small, and the model of the objective falls slowly: directions along which it bends
     much would hide the others from the residual alone (Nash and Sofer 1990).
     """
     direction, scores = newton.direction, np.empty_like(held.along)
-    bent = held.bend(problem, direction, scores)
+    bent = yield from held.bend(problem, direction, scores)
     newton.products += 1
     t = newton.square / float(np.vdot(direction, bent))
     newton.step += t * direction
@@ -94,12 +109,12 @@ def advance(problem: Problem, newton: Newton, held: Held) -> bool:
     left = math.sqrt(float(np.vdot(newton.residual, newton.residual)))
     slow = newton.products * lower <= SLOW * newton.fall and left <= newton.enough
     if slow or left <= newton.reached or not lower > 0.0 or newton.products >= MOST_PRODUCTS:
-        return True
+        newton.turn = ENDS
+        return
     towards = conditioned(newton, newton.residual)
     square = float(np.vdot(newton.residual, towards))
     newton.direction[:] = towards + square / newton.square * direction
     newton.square = square
-    return False
 
 
 def finish(problem: Problem, newton: Newton, held: Held, w: np.ndarray, slope: float) -> float:
@@ -107,7 +122,7 @@ def finish(problem: Problem, newton: Newton, held: Held, w: np.ndarray, slope: f
 
     slope: the derivative along the step of all but the losses of these rows.
     """
-    newton.products = 0
+    newton.turn = BEGINS
     newton.made += 1
     step, down = newton.step, float(np.vdot(newton.gradient, newton.step))
     if not down < 0.0:  # rounding, or nan

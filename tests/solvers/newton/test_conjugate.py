@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 import streammargin as sm
 from streammargin.solvers.coordinate.coupled import Coupled
-from streammargin.solvers.newton import conjugate
+from streammargin.solvers.newton import conjugate, truncated
 from streammargin.solvers.newton.newton import COLUMNS
 
 SMOOTH = ["squared_hinge", "smooth_hinge", "logistic"]
@@ -25,7 +25,7 @@ def always(monkeypatch):
 
 @pytest.fixture
 def steps(monkeypatch):
-    """The groups that steps are made for, unit by unit, from here on."""
+    """The groups that steps are made for, from here on."""
     seen, one = [], conjugate.Conjugate._steps
 
     def noted(solver, problem, state, k, block):
@@ -131,7 +131,7 @@ def test_several_classes_stop_one_by_one(steps):
 @pytest.mark.parametrize("bias", [1.0, "free"])
 def test_stopped_after_any_unit_it_goes_on_with_the_same_bits(bias, monkeypatch, tmp_path):
     """A unit is a product or two, and a pass a few units."""
-    monkeypatch.setattr(conjugate, "UNIT", 1.0)
+    monkeypatch.setattr(truncated, "UNIT", 1.0)
     monkeypatch.setattr(conjugate, "WORK", 1e6)
     X, y = wide()
     options = {"loss": "logistic", "C": 10.0, "bias": bias, "tol": 1e-7}
@@ -220,7 +220,7 @@ def test_the_softmax_of_hostile_data_ends_with_a_proof(case, C, always, steps):
 
 @pytest.mark.parametrize("bias", [1.0, "free"])
 def test_the_softmax_goes_on_with_the_same_bits_after_any_unit(bias, monkeypatch, tmp_path):
-    monkeypatch.setattr(conjugate, "UNIT", 1.0)
+    monkeypatch.setattr(truncated, "UNIT", 1.0)
     monkeypatch.setattr(conjugate, "WORK", 3e6)
     X, y, _ = classes()
     options = {"loss": "logistic", "C": 10.0, "bias": bias, "tol": 1e-7}

@@ -13,7 +13,7 @@ import streammargin as sm
 from streammargin.compiled import products
 from streammargin.rows.blocks import DenseBlock
 from streammargin.solvers.cache.coded import LEVELS, Coding
-from streammargin.solvers.newton import conjugate, sampled
+from streammargin.solvers.newton import conjugate, sampled, truncated
 from streammargin.solvers.newton.sampled import Sampled
 from streammargin.solvers.newton.sampled_state import SampledState
 
@@ -159,7 +159,7 @@ def test_a_step_that_leads_up_is_shortened(monkeypatch):
 
 @pytest.mark.parametrize("bias", [1.0, "free"])
 def test_it_goes_on_with_the_same_bits_after_any_unit(bias, monkeypatch, tmp_path):
-    monkeypatch.setattr(sampled, "UNIT", 1.0)
+    monkeypatch.setattr(truncated, "UNIT", 1.0)
     X, y, _ = classes()
     options = {"C": 10.0, "bias": bias, "tol": 1e-7}
     whole = train(source(X, y), **options)

@@ -281,19 +281,16 @@ class Labels(Kind):
 
 
 class Names(Kind):
-    """Names of columns of a table."""
+    """Names of columns of a table; a column without a name is the empty one."""
 
     metavar: str = "NAME,..."
 
     def read(self, text: str) -> tuple[str, ...]:
-        names = tuple(text.split(","))
-        if not all(names):
-            raise UsageError(f"{text!r} names an empty column; write NAME,NAME,...")
-        return names
+        return tuple(text.split(","))
 
     def check(self, what: str, value: object) -> tuple[str, ...]:
         names = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, Iterable) else ()
-        if not names or not all(isinstance(name, str) and name for name in names):
+        if not names or not all(isinstance(name, str) for name in names):
             raise UsageError(f"{what} must be names of columns, not {shown(value)}")
         return names
 

@@ -40,7 +40,7 @@ def run(options: argparse.Namespace) -> int:
     memory = parse_size(options.memory)
     model = load_model(options.model, memory)
     asked = {"x": options.x, "y": options.y, "missing_columns": options.missing_columns, "unknown": options.unknown,
-             "threads": options.threads or ALL, "tasks": options.tasks}  # fmt: skip
+             "threads": ALL if options.threads is None else options.threads, "tasks": options.tasks}  # fmt: skip
     if model.of_pairs:
         asked["columns"] = options.columns
     elif options.columns is not None:

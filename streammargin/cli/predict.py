@@ -77,7 +77,11 @@ def run(options: argparse.Namespace) -> int:
     opened = model.rows_of(
         data, x=options.x, unknown=options.unknown, id=options.id or "", tasks=options.tasks, memory=memory
     )
-    with Remarks(), opened as rows, closing(Workers(threads_of(options.threads or ALL))) as workers:
+    with (
+        Remarks(),
+        opened as rows,
+        closing(Workers(threads_of(ALL if options.threads is None else options.threads))) as workers,
+    ):
         scored = model.score_blocks(rows, memory, options.missing_columns, workers)
         blocks = (Part(part.start, wanted.values(part.scores), part.ids) for part in scored)
         _write(options, write, blocks, rows.rows if isinstance(rows, Source) else None, wanted)

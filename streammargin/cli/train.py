@@ -177,7 +177,7 @@ def run(
     from streammargin.sources.open import check_rows, files_read
 
     asked = {line.name: getattr(options, line.name) for line in options_for(Where.SHELL)}
-    asked["threads"] = options.threads or ALL
+    asked["threads"] = ALL if options.threads is None else options.threads
     problem = check(asked)  # what cannot be is refused before anything is touched
     if options.require_convergence and options.early_stop is not None:
         raise UsageError("`early_stop` ends a training before it has converged; leave out --require-convergence or it")

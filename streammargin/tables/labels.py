@@ -81,8 +81,9 @@ def _weights(weights: pa.Array, reader: Reader, first: int) -> np.ndarray:
     found = numbers_of(weights) if kind_of(weights.type) == "number" else np.full(len(weights), np.nan)
     bad = np.flatnonzero(~(np.isfinite(found) & (found >= 0.0)))
     if bad.size:
+        weight = weights[int(bad[0])].as_py()
         raise DataError(
             f"{reader.name}, {reader.place(first + int(bad[0]))}: the sample weight is "
-            f"{weights[int(bad[0])]}; weights must be finite and not negative"
+            f"{'missing' if weight is None else weight}; weights must be finite and not negative"
         )
     return found

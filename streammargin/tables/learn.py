@@ -92,7 +92,7 @@ def _check(table: Table, reader: Reader, tallies: dict[str, Tally]) -> None:
     faults = [fault for fault in found if fault is not None]
     if not faults:
         return
-    columns = [short(name) for name in dict.fromkeys(name for fault in faults for name in fault.columns)]
+    columns = [name and short(name) for name in dict.fromkeys(name for fault in faults for name in fault.columns)]
     mends = list(dict.fromkeys(fault.mend for fault in faults if fault.mend))
     leave = f"leave {'it' if len(columns) == 1 else 'them'} out with `drop={','.join(columns)}`"
     said = "; ".join(f"{fault.where}: {fault.what}" if fault.where else fault.what for fault in faults)

@@ -198,6 +198,7 @@ def test_memory_budget_too_small_names_the_minimum(capsys, tmp_path):
         (["--penalty", "lp:1"], ["the field p of lp"]),
         (["--penalty", "lp:2.5"], ["the field p of lp"]),
         (["--passes", "0"], ["passes must be a whole number and at least 1"]),
+        (["--threads", "0"], ["--threads must be a whole number from 1 to 1024, or all, not 0"]),
         (["--memory", "lots"], ["512M"]),
         (["--bias", "-1"], ["bias must be"]),
         (["--loss", "smooth_hinge:0"], ["width"]),

@@ -417,10 +417,18 @@ BAD = [
     ("a,b,y\n1,2,0\n3,4,1\n", {"columns": "y"}, r"no column of values left"),
     ("a,b,y\n1,2,0\n3,4,1\n", {"tasks": "y"}, r"y is the label; name another column with tasks"),
     ("a,b,y\n1,2,0\n3,4,1\n", {"sample_weight": "y"}, r"y is the label; name another column with sample_weight"),
+    ("a,y,w\n1,0,1\n3,1,\n", {"sample_weight": "w"}, r"line 3: the sample weight is missing"),
+    ("a,y,\n1,0,\n3,1,\n", {}, r'1 column holds no value at all: \'\'; leave it out with drop=""'),
+    ("a,y\n1,0\n3,1\n", {"drop": ""}, r"no column '' for drop"),
     ("a,b,y\n", {}, r"has no rows"),
     ("a,b,y\n1,,0\n2,,1\n", {"missing": "mean"}, r"1 column holds no value at all: b"),
     ("a,y\n1e308,0\n1e308,1\n,0\n", {"missing": "mean"}, r"column a: the sum of its values overflows"),
 ]  # fmt: skip
+
+
+def test_a_column_without_a_name_can_be_left_out(tmp_path):
+    (tmp_path / "a.csv").write_text("a,b,y,\n1,2,0,\n3,4,1,\n")
+    assert sm.train(str(tmp_path / "a.csv"), drop="").model.feature_names_in_.tolist() == ["a", "b"]
 
 
 @pytest.mark.parametrize("text, options, message", BAD)

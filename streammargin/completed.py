@@ -1,7 +1,8 @@
 """Recompute the figures of a completed matrix from its factors and the ratings, by NumPy alone.
 
-The objective is ||U V^T||_* + C sum_e l(u_i.v_j), with the trace norm. The readers of tables find the ratings; nothing
-here calls what trains.
+The objective is ||U V^T||_* + C sum_e l(u_i.v_j), with the trace norm. Its bound is -C sum_e l*(q s_e) for duals s_e
+and any q with q ||T||_2 <= 1, where T is C s_e at the entries. A dual is the slope of the loss, or that of the model at
+a kink. The readers of tables find the ratings; nothing here calls what trains.
 """
 
 from __future__ import annotations
@@ -16,9 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from streammargin.errors import DataError, UsageError
+from streammargin.errors import UsageError
 from streammargin.files import reading
 from streammargin.verification import BLUR, Check, compare
+
+PIECE = 1 << 16  # entries at a time
+TILE = 1 << 20  # numbers of dense lines at a time
 
 
 def is_completion(path: str) -> bool:
@@ -64,6 +68,109 @@ def trace_norm(left: np.ndarray, right: np.ndarray) -> float:
     return math.fsum(np.linalg.svd(up @ down.T, compute_uv=False))
 
 
+def slope_of(word: str, x: np.ndarray, ratings: np.ndarray) -> np.ndarray:
+    """The slope (m,) of the loss; at a kink that on its left."""
+    if word == "squared_error":
+        return x - ratings
+    z, low = terms_of(word, ratings)
+    return np.where(x[:, None] > z, low + width_of(word), low).sum(axis=1)
+
+
+def width_of(word: str) -> float:
+    """By how much the slope of a term changes at its kink."""
+    return 2.0 if word == "absolute_error" else 1.0
+
+
+def terms_of(word: str, ratings: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(z, low): the kinks (m, terms) of the terms of a loss, and their slopes on the left."""
+    if word == "absolute_error":
+        return ratings[:, None], np.full((ratings.size, 1), -1.0)
+    levels, at = (np.array(one.split(","), float) for one in re.sub("hinge:(levels=)?", "", word).split(",at="))
+    above = ratings[:, None] > levels
+    return at + np.where(above, 1.0, -1.0), np.where(above, -1.0, 0.0)
+
+
+def conjugate_of(word: str, duals: np.ndarray, ratings: np.ndarray) -> tuple[float, float]:
+    """(a, b) where the sum of l*(q s) is at most a q + b q^2, for 0 <= q <= 1; inf where duals s are out of range.
+
+    Of several terms the slopes rise one after the other: that is the least sum of duals times kinks.
+    """
+    if word == "squared_error":
+        return float(duals @ ratings), 0.5 * float(duals @ duals)
+    z, low = terms_of(word, ratings)
+    order, wide = np.argsort(z, axis=1), width_of(word)
+    z, low = (np.take_along_axis(one, order, axis=1) for one in (z, low))
+    left = duals - low.sum(axis=1)
+    most = wide * z.shape[1]
+    if not np.all((left >= -BLUR) & (left <= most + BLUR)):
+        return math.inf, 0.0
+    taken = np.clip(left[:, None] - wide * np.arange(z.shape[1]), 0.0, wide)
+    return math.fsum(((low + taken) * z).sum(axis=1)), 0.0
+
+
+class Dual:
+    """The bound: duals of entries in the order of the longer side of the matrix, whose places there are `lines`."""
+
+    def __init__(self, word: str, cost: float, proof: tuple[np.ndarray, np.ndarray], short: int) -> None:
+        self.word, self.cost, self.gram = word, cost, np.zeros((short, short))
+        order = np.argsort(proof[0])
+        self.known, self.duals = proof[0][order], proof[1][order]
+        self.linear, self.square = [0.0], [0.0]
+        self.waiting = tuple(np.empty(0, kind) for kind in (np.int64, np.int64, float))
+
+    def add(self, keys: np.ndarray, x: np.ndarray, ratings: np.ndarray, places: np.ndarray, lines: np.ndarray) -> None:
+        """Add entries; keys: their places in the model, places: on the shorter side."""
+        duals = slope_of(self.word, x, ratings)
+        if self.known.size:
+            at = np.minimum(np.searchsorted(self.known, keys), self.known.size - 1)
+            duals = np.where(self.known[at] == keys, self.duals[at], duals)
+        linear, square = conjugate_of(self.word, duals, ratings)
+        self.linear.append(linear)
+        self.square.append(square)
+        now = (places, lines, self.cost * duals)
+        places, lines, duals = (np.append(old, new) for old, new in zip(self.waiting, now, strict=True))
+        whole = int(np.searchsorted(lines, lines[-1]))  # the last line may go on
+        self.close(places[:whole], lines[:whole], duals[:whole])
+        self.waiting = places[whole:], lines[whole:], duals[whole:]
+
+    def close(self, places: np.ndarray, lines: np.ndarray, duals: np.ndarray) -> None:
+        """Add whole lines to T T^T, some at a time."""
+        _, starts, own = np.unique(lines, return_index=True, return_inverse=True)
+        step = max(1, TILE // len(self.gram))
+        for low in range(0, len(starts), step):
+            here = slice(starts[low], starts[low + step] if low + step < len(starts) else len(lines))
+            T = np.zeros((min(step, len(starts) - low), len(self.gram)))
+            T[own[here] - low, places[here]] = duals[here]
+            self.gram += T.T @ T
+
+    def bound(self) -> tuple[float, float]:
+        """(the bound at the best q, how much of it rounding may take)."""
+        self.close(*self.waiting)
+        linear, square = math.fsum(self.linear), math.fsum(self.square)
+        if not math.isfinite(linear + square) or not np.isfinite(self.gram).all():
+            return -math.inf, 0.0
+        rounding = 2.0 * (len(self.gram) + 2.0) ** 2 * np.finfo(float).eps
+        norm = math.sqrt(largest(self.gram, rounding))
+        most = 1.0 / norm if norm > 0.0 else math.inf
+        if self.word != "squared_error":
+            most = min(1.0, most)
+        q = min(max(-linear / (2.0 * square), 0.0), most) if square > 0.0 else most * (linear < 0.0)
+        found = -self.cost * (q * linear + q * q * square) if math.isfinite(q) else 0.0
+        return found, 8.0 * rounding * abs(found)
+
+
+def largest(gram: np.ndarray, rounding: float) -> float:
+    """A bound above the largest eigenvalue: s, if the Cholesky factor of s I - gram exists (Rump 2006)."""
+    top = float(np.linalg.eigvalsh(gram)[-1])
+    for share in 4.0 * rounding * 8.0 ** np.arange(20.0):
+        try:
+            np.linalg.cholesky(top * (1.0 + share) * np.eye(len(gram)) - gram)
+        except np.linalg.LinAlgError:
+            continue
+        return top * (1.0 + share) * (1.0 + rounding)
+    return float(np.trace(gram)) * (1.0 + rounding)
+
+
 class Sums:
     """Sums over ratings, at the factors of a model."""
 
@@ -77,20 +184,49 @@ class Sums:
         self.losses: list[float] = []
         self.count, self.squares, self.slip = 0, 0.0, 0.0
 
-    def add(self, entries: Any) -> None:
-        """Add all of these."""
+    def add(self, i: np.ndarray, j: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """Add entries; returns the values of the matrix there."""
+        products = self.left[i] * self.right[j]
+        x, size = products.sum(axis=1), np.abs(products).sum(axis=1) + np.abs(values)
+        self.losses.append(math.fsum(loss_of(self.word, x, values)))
+        self.slip += BLUR * float(size @ (1.0 + np.abs(x - values)))
+        apart = rating_of(self.word, x, self.levels) - values
+        self.squares += float(apart @ apart)
+        self.count += x.size
+        return x
+
+    def add_all(self, entries: Any) -> None:
+        """Add entries in any order."""
         with ExitStack() as stack:
             for part in entries.parts(stack):
                 assert part.values is not None
-                i, j = (names.known(of, entries.name) for names, of in
-                        ((self.rows, part.rows), (self.columns, part.columns)))  # fmt: skip
-                x = np.sum(self.left[i] * self.right[j], axis=1)
-                size = np.sum(np.abs(self.left[i] * self.right[j]), axis=1) + np.abs(part.values)
-                self.losses.append(math.fsum(loss_of(self.word, x, part.values)))
-                self.slip += BLUR * float(size @ (1.0 + np.abs(x - part.values)))
-                apart = rating_of(self.word, x, self.levels) - part.values
-                self.squares += float(apart @ apart)
-                self.count += x.size
+                i, j = self.rows.known(part.rows, entries.name), self.columns.known(part.columns, entries.name)
+                self.add(i, j, part.values)
+
+    def add_sorted(self, entries: Any, cost: float, proof: tuple[np.ndarray, np.ndarray], memory: int) -> Dual:
+        """Add the entries of the training; returns what bounds the objective."""
+        import pyarrow as pa
+
+        from streammargin.tables.ratings.sorted import rated
+
+        with ExitStack() as stack:
+            ratings = rated(stack, entries, memory // 2)
+            short = min(ratings.sides)
+            if memory // 2 < 24 * short * short:
+                raise UsageError(f"a matrix of {short} x {short} must fit into the memory; use "
+                                 f"`memory={(48 * short * short >> 20) + 1}M` or more")  # fmt: skip
+            own = [names.known(pa.array(of), entries.name) for names, of in
+                   ((self.rows, ratings.rows), (self.columns, ratings.columns))]  # fmt: skip
+            dual, side, start = Dual(self.word, cost, proof, short), int(ratings.sides[0] > ratings.sides[1]), 0
+            source, piece = ratings.source, max(1, PIECE // (1 + self.left.shape[1] // 16))
+            buffer = source.allocate(np.append(np.arange(0, source.rows, piece), source.rows))
+            for values in source.labels(piece):
+                block: Any = source.read(start, start + len(values), buffer)
+                pairs = block.X.astype(np.int64)
+                i, j = own[0][pairs[:, 0]], own[1][pairs[:, 1]]
+                dual.add(i * len(self.right) + j, self.add(i, j, values), values, pairs[:, side], pairs[:, 1 - side])
+                start += len(values)
+        return dual
 
 
 def verify_ratings(
@@ -109,11 +245,12 @@ def verify_ratings(
         known = header["certificate"]
         if known["primal"] is None:
             raise UsageError(f"{model} stopped early, so nothing was certified; complete the matrix for longer")
+        if "proof.places" not in arrays:
+            raise UsageError(f"{model} has no duals, as they took too much memory; give its training more `memory`")
         like = header.get("names") or ()
-        sums = Sums(header, arrays)
-        sums.add(Entries(data, columns, y, memory, like=like))
-        if not sums.count:
-            raise DataError(f"{data} has no rating; check the input")
+        sums, proof = Sums(header, arrays), (arrays["proof.places"], arrays["proof.duals"])
+        entries = Entries(data, columns, y, memory, like=like)
+        bound, blur = sums.add_sorted(entries, header["C"], proof, memory).bound()
         norm, losses = trace_norm(sums.left, sums.right), math.fsum(sums.losses)
         checks = [
             compare("ratings", header["rows"], sums.count),
@@ -121,14 +258,17 @@ def verify_ratings(
             Check("loss", None, losses, None),
             compare("primal", known["primal"], norm + header["C"] * losses, header["C"] * sums.slip),
         ]
-        dual, gap = known["dual"], known["gap"]
-        apart, largest = norm + header["C"] * losses - dual, max(abs(dual), abs(known["primal"]))
-        checks.append(compare("gap", gap, apart / largest if apart else 0.0, 1e-9 + BLUR * sums.count))
+        whole, blur = abs(known["primal"]), blur + header["C"] * sums.slip
+        least = known["dual"] - blur - 1e-9 * whole
+        checks.append(Check("dual", known["dual"], bound, bool(bound >= least)))  # a better bound is one, too
+        apart, whole = norm + header["C"] * losses - bound, max(whole, abs(bound), 1e-300)
+        most = known["gap"] + 2e-9 + 2.0 * blur / whole
+        checks.append(Check("gap", known["gap"], apart / whole, bool(apart / whole <= most)))
         if valid is not None:
             if known["valid_error"] is None:
                 raise UsageError(f"{model} was trained without held-out ratings; leave `valid` out")
             held_out = Sums(header, arrays)
-            held_out.add(Entries(valid, columns, y, memory, like=like))
+            held_out.add_all(Entries(valid, columns, y, memory, like=like))
             found = math.sqrt(held_out.squares / max(1, held_out.count))
             checks.append(compare("valid error", known["valid_error"], found, 1e-9))
         return checks

@@ -20,6 +20,7 @@ from streammargin.driver.outcome import Limits, Outcome, certificate_event, hope
 from streammargin.driver.prefetch import BlockReader, ReadCounts
 from streammargin.driver.progress import (
     BIAS,
+    CERTIFICATE,
     DONE,
     HELD_OUT,
     LAST_READ,
@@ -249,7 +250,12 @@ class Course(Shared):
     def _worth_validating(self, swept: bool) -> bool:
         # where every pass yields figures, held-out data are read after passes 1, 2, 4, 8, ... only
         number = self.progress.number
-        return swept or not self.active.size or number & (number - 1) == 0
+        return swept or not (self.active.size or self.unsettled) or number & (number - 1) == 0
+
+    @property
+    def unsettled(self) -> bool:
+        """Whether what is proven needs a last read of the rows."""
+        return self.progress.figures is not None and self.solver.unsettled(self.problem, self.state)
 
     def tell_certificates(self) -> None:
         """Publish the events of the last figures, once."""
@@ -286,7 +292,11 @@ class Course(Shared):
     def finish(self, reason: str) -> None:
         """End the passes. The answer is the best pass, else the weights certified last, after a signal the latest."""
         p = self.progress
-        p.proven = p.figures is not None and reason != "signal"
+        if reason != "signal" and p.phase != CERTIFICATE and self.unsettled:
+            p.told = 0  # its figures are those of the answer
+            p.go(CERTIFICATE)
+            return
+        p.proven = p.figures is not None and reason != "signal" and not self.unsettled
         if reason != "signal" and not self.active.size:
             reason = self.answer.verdict()
         if not self.answer.found().finite():

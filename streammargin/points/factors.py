@@ -11,17 +11,23 @@ import numpy as np
 from streammargin.rows.blocks import Block, DenseBlock
 
 TILE = 1 << 20  # products at a time
+PROOF = "proof."
+PROOF_ARRAYS = (f"{PROOF}places", f"{PROOF}duals")
+Proof = tuple[np.ndarray, np.ndarray]
 
 
 class Factors:
-    """left (rows, r), right (columns, r) float64. A row of the data is a pair of places, (i, j)."""
+    """left (rows, r), right (columns, r) float64. A row of the data is a pair of places, (i, j).
 
-    ARRAYS: ClassVar[tuple[str, ...]] = ("left", "right")
+    proof: places i columns + j of entries (k,), and their duals (k,), where these do not follow from the loss at X.
+    """
+
+    ARRAYS: ClassVar[tuple[str, ...]] = ("left", "right", PROOF)
     features = 2
     outputs = 1
 
-    def __init__(self, left: np.ndarray, right: np.ndarray) -> None:
-        self.left, self.right = left, right
+    def __init__(self, left: np.ndarray, right: np.ndarray, proof: Proof | None = None) -> None:
+        self.left, self.right, self.proof = left, right, proof
 
     @classmethod
     def restored(cls, arrays: Mapping[str, np.ndarray]) -> Factors:
@@ -30,7 +36,11 @@ class Factors:
             raise ValueError("its factors do not fit each other")
         if any(one.dtype.kind != "f" or not np.isfinite(one).all() for one in both):
             raise ValueError("its factors are not all finite numbers")
-        return cls(*(np.ascontiguousarray(one, np.float64) for one in both))
+        proof = [arrays[name] for name in PROOF_ARRAYS if name in arrays]
+        if [one.dtype.str for one in proof] not in ([], ["<i8", "<f8"]) or len({one.shape for one in proof}) > 1:
+            raise ValueError("the duals of its proof do not fit their places")
+        left, right = (np.ascontiguousarray(one, np.float64) for one in both)
+        return cls(left, right, (proof[0], proof[1]) if proof else None)
 
     @property
     def rank(self) -> int:
@@ -75,13 +85,14 @@ class Factors:
         before, values, after = np.linalg.svd(core)
         kept = values > least * values[0]
         root = np.sqrt(values[kept])
-        return Factors(left @ (before[:, kept] * root), right @ (after[kept].T * root))
+        return Factors(left @ (before[:, kept] * root), right @ (after[kept].T * root), self.proof)
 
     def length(self, p: float) -> float:
         return math.nan
 
     def copy(self) -> Factors:
-        return Factors(self.left.copy(), self.right.copy())
+        proof = self.proof and (self.proof[0].copy(), self.proof[1].copy())
+        return Factors(self.left.copy(), self.right.copy(), proof)
 
     def finite(self) -> bool:
         return bool(np.isfinite(self.left).all() and np.isfinite(self.right).all())
@@ -106,4 +117,4 @@ class Factors:
         return self
 
     def arrays(self) -> dict[str, np.ndarray]:
-        return {"left": self.left, "right": self.right}
+        return {"left": self.left, "right": self.right} | dict(zip(PROOF_ARRAYS, self.proof or (), strict=False))

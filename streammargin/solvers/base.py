@@ -326,6 +326,10 @@ class Solver(Method, Generic[S]):
         """Whether the method stops at these weights even if the tolerance is not proven; default: never."""
         return False
 
+    def unsettled(self, problem: Problem, state: S) -> bool:
+        """Whether the answer needs a last read for its certificate, though figures are known; default: never."""
+        return False
+
     def all_labels(self, problem: Problem) -> bool:
         """Whether it uses labels of other rows than those at hand.
 

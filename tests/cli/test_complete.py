@@ -12,6 +12,11 @@ import scipy.sparse as sp
 from reference import matrices
 
 import streammargin as sm
+from streammargin import completed
+from streammargin.completed import verify_ratings
+from streammargin.errors import UsageError
+from streammargin.solvers.completion import matrix
+from streammargin.tables.ratings import sorted as spool
 
 I, J, VALUES = matrices.ratings(count=400)
 USERS, FILMS = np.array([f"u{i:02d}" for i in I]), np.array([f"film, {j}" for j in J])
@@ -129,6 +134,112 @@ def test_ratings_that_are_all_0_are_verified(tmp_path, here):
     (tmp_path / "zero.csv").write_text("row,column,value\na,1,0\nb,1,0\n")
     assert here("complete", "zero.csv", "-o", "f.npz", cwd=tmp_path).returncode == 0
     assert here("verify", "f.npz", "zero.csv", cwd=tmp_path).returncode == 0
+
+
+@pytest.mark.parametrize("loss", ["absolute_error", "squared_error", matrices.HINGE])
+@pytest.mark.parametrize("solver", ["factors", "splitting"])
+def test_verify_recomputes_the_bound(tmp_path, loss, solver):
+    path, ratings = str(tmp_path / "f.npz"), (I, J, VALUES)
+    for options in ({"tol": 1e-6, "passes": 4000}, {"tol": 1e-9, "passes": 23}, {"C": 1e-4}):
+        result = sm.complete(ratings, loss=loss, solver=solver, **({"C": 0.5} | options))
+        result.model.save(path, force=True)
+        checks = {check.name: check for check in verify_ratings(path, ratings)}
+        assert all(check.agrees is not False for check in checks.values())
+        for name in ("dual", "gap"):
+            assert checks[name].found == pytest.approx(result.certificate[name], rel=1e-6, abs=1e-8)
+
+
+def test_verify_reads_ratings_that_do_not_fit_into_memory(tmp_path, monkeypatch):
+    path = str(tmp_path / "f.npz")
+    sm.complete((I, J, VALUES), C=0.5).model.save(path)
+    checks = verify_ratings(path, (I, J, VALUES))
+    monkeypatch.setattr(spool, "SHARE", 1e-9)
+    for piece in (completed.PIECE, 7):
+        monkeypatch.setattr(completed, "PIECE", piece)
+        again = verify_ratings(path, (I, J, VALUES))
+        assert [check.name for check in again] == [check.name for check in checks]
+        assert all(one.found == pytest.approx(two.found, rel=1e-9) for one, two in zip(checks, again, strict=True))
+    with pytest.raises(UsageError, match="must fit into the memory; use memory="):
+        verify_ratings(path, (I, J, VALUES), memory=1 << 14)
+
+
+def tampered(path, change):
+    """Which figures differ, once `change` has made other arrays of the model."""
+    arrays = dict(np.load(path))
+    header = json.loads(str(arrays["header"]))
+    change(arrays, header)
+    arrays["header"] = np.array(json.dumps(header))
+    np.savez(path, **arrays)
+    return [check.name for check in verify_ratings(path, (I, J, VALUES)) if check.agrees is False]
+
+
+def claim(name, factor):
+    def change(arrays, header):
+        header["certificate"][name] *= factor
+
+    return change
+
+
+def scale(name, factor, where=slice(None)):
+    def change(arrays, header):
+        arrays[name] = arrays[name].copy()
+        arrays[name][where] *= factor
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "change, wrong",
+    [
+        (claim("gap", 0.5), ["gap"]),
+        (claim("dual", 1.00001), ["dual"]),
+        (scale("proof.duals", 0.99), ["dual", "gap"]),
+        (scale("proof.duals", 1.5, [7]), ["dual", "gap"]),
+        (scale("proof.places", 0), ["dual", "gap"]),
+        (scale("left", 1.0001), ["primal", "gap"]),
+    ],
+)
+def test_verify_finds_bounds_that_do_not_hold(tmp_path, change, wrong):
+    path = str(tmp_path / "f.npz")
+    sm.complete((I, J, VALUES), C=0.5, tol=1e-6, passes=4000).model.save(path)
+    assert tampered(path, lambda arrays, header: None) == []
+    assert tampered(path, change) == wrong
+
+
+def test_verify_needs_the_duals_at_kinks(tmp_path, monkeypatch, caplog, here, ratings):
+    path = str(tmp_path / "f.npz")
+    with monkeypatch.context() as patched:
+        patched.setattr(matrix, "KINK", 1 << 40)
+        result = sm.complete(str(ratings), C=0.5)
+    assert result.converged and "do not fit into the memory" in caplog.text
+    result.model.save(path)
+    done = here("verify", path, ratings)
+    assert done.returncode == 2 and "has no duals" in done.stderr
+    loaded = sm.load_model(path)
+    loaded.save(tmp_path / "again.npz")
+    assert loaded.answer.proof is None
+
+
+def test_a_checkpoint_and_a_second_file_keep_the_duals(tmp_path):
+    held = np.arange(I.size) % 6 == 0
+    held &= np.isin(I, I[~held]) & np.isin(J, J[~held])
+    train, valid = (I[~held], J[~held], VALUES[~held]), (I[held], J[held], VALUES[held])
+    options = {"C": "path:4", "valid": valid, "checkpoint": str(tmp_path / "dir")}
+    result = sm.complete(train, **options)
+    again = sm.complete(train, **options)
+    assert again.model.header["C"] == result.model.header["C"]
+    again.model.save(tmp_path / "f.npz")
+    sm.load_model(tmp_path / "f.npz").save(tmp_path / "g.npz")
+    assert all(check.agrees is not False for check in verify_ratings(str(tmp_path / "g.npz"), train, valid))
+
+
+def test_names_and_rows_of_factors_have_one_order():
+    matrix = sp.coo_array((VALUES, (I, J)), shape=(25, 35))
+    model = sm.complete(matrix, C=0.5).model
+    assert model.row_names_ == [str(i) for i in range(25)] and model.column_names_ == [str(j) for j in range(35)]
+    assert np.allclose((model.left_ @ model.right_.T)[I, J], model.predict((I, J)), atol=1e-12)
+    named = sm.complete((USERS, FILMS, VALUES), C=0.5).model
+    assert named.row_names_ == sorted(set(USERS.tolist())) and named.column_names_ == sorted(set(FILMS.tolist()))
 
 
 def test_held_out_ratings_choose_on_a_path(tmp_path, here):

@@ -53,14 +53,14 @@ class Factors(MatrixSolver[FactorsState]):
         if state.task == LOOK:
             self.look_block(problem, state, block, first)
         elif state.task == GROW:
-            found = self.duals(problem, state, pairs, first)
+            found = cost_of(problem) * self.duals(problem, state, pairs, first)
             views = state.vectors[: problem.sides[0]], state.vectors[problem.sides[0] :]
             kernel.add_products(pairs, found, side, views[side], views[1 - side])
         else:
             if not state.seen:
                 state.gradient[:] = state.factors
             found = self.duals(problem, state, pairs, first, state.before)
-            kernel.add_gradient(pairs, found, state.factors, problem.sides[0], 1.0, state.gradient)
+            kernel.add_gradient(pairs, found, state.factors, problem.sides[0], cost_of(problem), state.gradient)
         return None
 
     # after a look

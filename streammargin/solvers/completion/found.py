@@ -30,9 +30,11 @@ class MatrixState(State):
 
     centres: of the duals of entries. sums: of the current pass (compiled/ratings.py). task: what it is for. line,
     places, values: the entries of a line of the matrix that the next block may go on with; last: the last entry seen.
-    gap: the relative gap that was proven; seen: entries of this pass. softness: of the losses; before: that of the last
-    duals, where the centres are to move to them, else -1.
+    gap: the relative gap that was proven; seen: entries of this pass. softness: of the losses; shown: that of the last
+    look; before: that of the last duals, where the centres are to move to them, else -1.
     gram: the lower triangle of T T^T, for the matrix T of C times the duals, with its shorter side first.
+    kinks, duals: entries whose duals do not follow from the best factors, once the run has ended (proof.py); settled:
+    whether these are known, lost: whether they took too much memory.
     """
 
     factors: Shared[f8] = of(SIDES, 0, grows=True)
@@ -43,12 +45,17 @@ class MatrixState(State):
     values: Shared[f8] = of(0, grows=True)
     last: Shared[f8] = of(2, fill=-1.0)
     gram: Shared[f8] = of(SHORT, SHORT)
+    kinks: Shared[i8] = of(0, grows=True)
+    duals: Shared[f8] = of(0, grows=True)
     task: str = "look"
     line: float = -1.0
     seen: Count = 0
     gap: float = np.inf
     softness: float = HARD
+    shown: float = HARD
     before: float = -1.0
+    settled: bool = False
+    lost: bool = False
 
 
 @state

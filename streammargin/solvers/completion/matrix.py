@@ -4,10 +4,12 @@
 
 The sum of the terms of all entries is l (losses/ratings.py). Duals u are scaled by the best q with q ||T||_2 <= 1, for
 a proven upper bound of ||T||_2 (spectral.py). For that, entries come line by line of the longer side of the matrix.
+Both figures are of one look. A last one is at the factors of the answer, and keeps what proves its bound (proof.py).
 """
 
 from __future__ import annotations
 
+import logging
 import math
 from abc import abstractmethod
 from typing import ClassVar, NamedTuple, TypeVar
@@ -21,17 +23,21 @@ from streammargin.points.factors import Factors
 from streammargin.rows.blocks import Block, DenseBlock
 from streammargin.solvers.base import PATH, PassReport, Share, Solver
 from streammargin.solvers.completion.found import MatrixState, terms
+from streammargin.solvers.completion.proof import kinks_of
 from streammargin.solvers.completion.spectral import Spectrum, spectrum
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.proof.best import best_figures, keep_better, keep_bounds
+from streammargin.solvers.proof.best import best_figures
 from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.proof.kept import Kept
-from streammargin.solvers.proof.objectives.base import Candidate
 from streammargin.solvers.proof.rounding import EPS
+from streammargin.solvers.roles import entries
 from streammargin.solvers.visits import Visit
+from streammargin.wording import Message
 
+LOG = logging.getLogger("streammargin")
 LOOK = "look"  # a task of a pass
 DIRECTIONS = 12  # singular vectors that a look finds
+KINK = 32  # bytes of an entry that is kept, and copied as others follow
 S = TypeVar("S", bound=MatrixState)
 
 
@@ -40,6 +46,7 @@ class Seen(NamedTuple):
 
     primal: float
     dual: float
+    rounding: float
     spectrum: Spectrum
     outer: float
 
@@ -82,30 +89,35 @@ class MatrixSolver(Solver[S]):
         """Some entries of a pass."""
 
     def begin_pass(self, problem: Problem, state: S, active: np.ndarray) -> None:
-        self.clear(problem, state)
+        self.clear(state, state.task == LOOK)
 
-    def clear(self, problem: Problem, state: S) -> None:
+    def clear(self, state: S, look: bool) -> None:
         """Begin a read."""
         state.sums[:], state.seen, state.last[:] = 0.0, 0, -1.0
         state.line, state.places, state.values = -1.0, np.empty(0, np.int64), np.empty(0)
-        if state.task == LOOK:
+        state.kinks, state.duals, state.settled, state.lost = np.empty(0, np.int64), np.empty(0), False, False
+        if look:
             state.gram[:] = 0.0
 
-    def duals(self, problem: Problem, state: S, pairs: np.ndarray, first: int, before: float = -1.0) -> np.ndarray:
-        """C times the duals (m,) of entries at the factors; adds to the sums."""
+    def duals(
+        self, problem: Problem, state: S, pairs: np.ndarray, first: int, before: float = -1.0, proven: bool = False
+    ) -> np.ndarray:  # fmt: skip
+        """The duals (m,) of entries at the factors, or at the best ones (proven); adds to the sums."""
         at = state.labels.at(slice(first, first + len(pairs)))
         values, found = state.labels.targets[at], np.empty(len(pairs))
         rows, loss = problem.sides[0], tuple(problem.loss)
+        factors, softness = (state.best_factors, state.shown) if proven else (state.factors, state.softness)
         kernel.duals_at(
-            pairs, values, state.factors, rows, loss, state.centres, first, state.softness, before, state.sums, found
+            pairs, values, factors, rows, loss, state.centres, first, softness, before, state.sums, found
         )  # fmt: skip
         state.seen += len(pairs)
-        return cost_of(problem) * found
+        return found
 
     def look_block(self, problem: Problem, state: S, block: Block, first: int) -> None:
         """Add entries to what a look sums up."""
         pairs = pairs_of(block)
-        self.add_to_gram(problem, state, pairs, self.duals(problem, state, pairs, first))
+        duals = self.duals(problem, state, pairs, first)
+        self.add_to_gram(problem, state, pairs, cost_of(problem) * duals)
 
     def add_to_gram(self, problem: Problem, state: S, pairs: np.ndarray, duals: np.ndarray) -> None:
         """Add the entries that are complete lines to T T^T; those of the last line wait for the next block."""
@@ -135,21 +147,31 @@ class MatrixSolver(Solver[S]):
     # figures
 
     def see(self, problem: Problem, state: S) -> Seen:
-        """Figures of the factors at the end of a look; the best ones are kept."""
+        """Figures of the factors at the end of a look; those of the smallest gap are kept."""
+        seen, state.shown = self.figures(problem, state, state.factors), state.softness
+        if seen.primal - seen.dual < state.best.primal[0] - state.best.dual[0]:
+            self.keep(problem, state, seen)
+            state.best_factors = state.factors.copy()
+        return seen
+
+    def keep(self, problem: Problem, state: S, seen: Seen) -> None:
+        """Keep these figures as the best ones."""
+        state.best.primal[:], state.best.dual[:], state.best.rounding[:] = seen[:3]
+        gap = best_figures(problem, state.best)[0].gap
+        state.gap = math.inf if gap is None else gap
+
+    def figures(self, problem: Problem, state: S, both: np.ndarray) -> Seen:
+        """Figures of factors whose entries were read."""
         self.close_line(state)
         found = spectrum(state.gram, DIRECTIONS)
         C, sums = cost_of(problem), state.sums
-        factors = factors_of(problem, state.factors)
+        factors = factors_of(problem, both)
         norm = factors.norm()
         primal = norm + C * float(sums[kernel.LOSSES])
         rounding = EPS * (problem.rows + 8.0 * factors.rank + 8.0) * (C * float(sums[kernel.SIZE]) + norm)
         dual = best_scale(C * float(sums[kernel.LINEAR]), C * float(sums[kernel.SQUARE]), problem, found.upper)
-        keep_bounds(state.best, np.array([dual - rounding]), np.array([math.inf]))
-        if keep_better(problem, state.best, [Candidate(primal, -math.inf, 0, rounding)])[0]:
-            state.best_factors = state.factors.copy()
-        gap = best_figures(problem, state.best)[0].gap
-        state.gap = math.inf if gap is None else gap
-        return Seen(primal, dual, found, C * float(sums[kernel.LOSSES] - sums[kernel.ATTAINED]))
+        outer = C * float(sums[kernel.LOSSES] - sums[kernel.ATTAINED])
+        return Seen(primal, dual - rounding, rounding, found, outer)
 
     def report(self, problem: Problem, state: S, still: bool = False) -> PassReport:
         """What is proven so far."""
@@ -174,7 +196,10 @@ class MatrixSolver(Solver[S]):
                 self.end_step(problem, state)
         return self.report(problem, state, still)
 
-    # where a training ends before its first look, and the beginning of a path
+    # the last look, and the beginning of a path
+
+    def unsettled(self, problem: Problem, state: S) -> bool:
+        return not (state.settled or state.lost)
 
     def certificate(self, problem: Problem, state: S, active: np.ndarray) -> Visit:
         return Visit(
@@ -183,16 +208,38 @@ class MatrixSolver(Solver[S]):
         )  # fmt: skip
 
     def begin_certificate(self, problem: Problem, state: S) -> None:
-        state.task = LOOK
-        if state.best_factors.shape[1]:
-            state.factors = state.best_factors.copy()
-        self.clear(problem, state)
+        if not math.isfinite(state.best.primal[0]):
+            state.best_factors = state.factors.copy()
+        self.clear(state, True)
 
     def certify_block(self, problem: Problem, state: S, block: Block, first: int) -> None:
-        self.look_block(problem, state, block, first)
+        pairs = pairs_of(block)
+        duals = self.duals(problem, state, pairs, first, proven=True)
+        self.add_to_gram(problem, state, pairs, cost_of(problem) * duals)
+        if terms(problem) and not state.lost:
+            self.keep_kinks(problem, state, pairs, first, duals)
+
+    def keep_kinks(self, problem: Problem, state: S, pairs: np.ndarray, first: int, duals: np.ndarray) -> None:
+        """Keep the duals that the factors do not tell, where the memory has room for them."""
+        places = pairs.astype(np.int64)
+        x = factors_of(problem, state.best_factors).at(places[:, 0], places[:, 1])
+        values = state.labels.targets[state.labels.at(slice(first, first + len(pairs)))]
+        kinks = kinks_of(x, values, problem.loss, duals)
+        count, own = state.kinks.size + kinks.size, [getattr(state, entry.name) for entry in entries(type(state))]
+        held = sum(array.nbytes for array in own if isinstance(array, np.ndarray))
+        if KINK * count > self.memory(problem) - held:
+            state.lost, state.kinks, state.duals = True, np.empty(0, np.int64), np.empty(0)
+            text = (
+                f"the duals of more than {count} entries do not fit into the memory, so verify cannot recompute the gap"
+            )
+            LOG.warning(Message(text), extra={"code": "proof"})
+            return
+        state.kinks = np.append(state.kinks, places[kinks, 0] * problem.sides[1] + places[kinks, 1])
+        state.duals = np.append(state.duals, duals[kinks])
 
     def end_certificate(self, problem: Problem, state: S) -> tuple[list[Figures], np.ndarray]:
-        self.see(problem, state)
+        self.keep(problem, state, self.figures(problem, state, state.best_factors))
+        state.settled = not state.lost
         return best_figures(problem, state.best), np.zeros(problem.trials, np.int64)
 
     def prologue_visit(self, problem: Problem, state: S, index: int) -> Visit:
@@ -201,7 +248,7 @@ class MatrixSolver(Solver[S]):
         )  # fmt: skip
 
     def begin_prologue(self, problem: Problem, state: S, index: int) -> None:
-        self.clear(problem, state)
+        self.clear(state, True)
 
     def prologue_block(self, problem: Problem, state: S, index: int, block: Block, first: int) -> None:
         self.look_block(problem, state, block, first)
@@ -224,7 +271,9 @@ class MatrixSolver(Solver[S]):
         self, problem: Problem, state: S, column: float, proven: bool, kept: Kept | None = None
     ) -> Factors:  # fmt: skip
         certified = math.isfinite(state.best.primal[0])
-        return factors_of(problem, state.best_factors if certified else state.factors).balanced()
+        found = factors_of(problem, state.best_factors if certified else state.factors)
+        found.proof = (state.kinks, state.duals) if state.settled else None
+        return found.balanced()
 
     def fits(self, problem: Problem, state: S) -> bool:
         known = (LOOK, *self.tasks)

@@ -1,4 +1,4 @@
-"""The names of rows and columns of a matrix, numbered as they come."""
+"""The names of rows and columns of a matrix, numbered as they come, and then in order."""
 
 from __future__ import annotations
 
@@ -27,6 +27,16 @@ class Names:
     def listed(self) -> list[str]:
         """All names, by their numbers."""
         return list(self.numbers)
+
+    def sort(self) -> np.ndarray:
+        """Number them anew, whole numbers by size and text by its letters; returns the number of each one before."""
+        names = self.listed
+        whole = all(name == spelt_whole(name) for name in names)
+        order = sorted(range(len(names)), key=lambda k: int(names[k]) if whole else names[k])
+        ranks = np.empty(len(names), np.int64)
+        ranks[order] = np.arange(len(names))
+        self.numbers = {names[k]: number for number, k in enumerate(order)}
+        return ranks
 
     def codes(self, names: pa.Array) -> np.ndarray:
         """The numbers (m,) int64 of names (m,); new names get one each, or are UNKNOWN where all are known."""
@@ -60,3 +70,11 @@ class Names:
 def spelt(name: object) -> str:
     """The text of a name: a whole number without a point."""
     return str(int(name)) if isinstance(name, (bool, float)) else str(name)
+
+
+def spelt_whole(text: str) -> str:
+    """The same text where it is a whole number as we spell it, else another."""
+    try:
+        return str(int(text))
+    except ValueError:
+        return ""

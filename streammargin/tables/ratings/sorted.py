@@ -80,6 +80,7 @@ class Raw:
         self.path, self.most, self.count, self.levels = path, most, 0, np.empty(0)
         self.kept: list[np.ndarray] = []
         self.many = self.spilt = False
+        self.ranks: tuple[np.ndarray, np.ndarray] | None = None  # the places of the names that were numbered
 
     def add(self, i: np.ndarray, j: np.ndarray, values: np.ndarray) -> None:
         """Append entries. Raises ReadWriteError."""
@@ -103,7 +104,13 @@ class Raw:
         self.kept, self.spilt = [], True
 
     def parts(self, size: int = 1 << 20) -> Iterator[np.ndarray]:
-        """The entries of the file, some at a time."""
+        """The entries, some at a time, with the places of their names."""
+        assert self.ranks is not None
+        for part in self._read(size) if self.spilt else self.kept:
+            part["i"], part["j"] = self.ranks[0][part["i"]], self.ranks[1][part["j"]]
+            yield part
+
+    def _read(self, size: int) -> Iterator[np.ndarray]:
         with open(self.path, "rb") as file:
             while (part := np.fromfile(file, RAW, size)).size:
                 yield part
@@ -128,13 +135,14 @@ def rated(stack: ExitStack, entries: Entries, budget: int, near: str | None = No
         raise DataError(f"{entries.name} has no rating; check the input")
     if entries.shape is not None:
         _check_whole(entries, rows, columns)
+    raw.ranks = rows.sort(), columns.sort()
     sides = len(rows), len(columns)
     long = 1 if sides[0] <= sides[1] else 0
     dtype = np.dtype(np.float32 if max(sides) < FLOAT32 else np.float64)
     names = (rows.listed, columns.listed)
     levels = np.empty(0) if raw.many else raw.levels
     if not raw.spilt:
-        found = _ordered(np.concatenate(raw.kept), long, entries, names)
+        found = _ordered(np.concatenate(list(raw.parts())), long, entries, names)
         source: Source = PairSource(_pairs(found, dtype), found["value"].copy(), name=entries.name)
         return Ratings(source, *names, levels, entries.files(), entries.names)
     path = os.path.join(folder, "sorted.h5")

@@ -188,6 +188,21 @@ def test_equal_steps_are_mirror_descent_on_least_squares(norm, plan):
     np.testing.assert_allclose(done.model.coef_, best.model.coef_, atol=2e-2)
 
 
+@pytest.mark.parametrize("norm", [2, 1.5])
+def test_the_last_iterate_is_far_ahead_of_the_mean(norm):
+    """So the averaged iterate, which section 2.2 of the paper begins with, is no word."""
+    rng = np.random.default_rng(0)
+    X, targets = rng.standard_normal((12, 30)), rng.standard_normal(12)
+    q = norm / (norm - 1.0)
+    theta, total, count = np.zeros(30), np.zeros(30), 100 * 12
+    largest = max(curvature(x, q) for x in X)
+    for i in rng.integers(0, 12, count):
+        theta += (targets[i] - X[i] @ mirror(theta, q)) / largest * X[i]
+        total += mirror(theta, q)
+    last, mean = (np.abs(X @ w - targets).max() for w in (mirror(theta, q), total / count))
+    assert last < 0.01 * mean
+
+
 def test_equal_steps_of_a_smooth_loss_reach_the_optimum():
     """Corollary C.1 has them; rows of zeros stay as they are."""
     X, y = noisy()

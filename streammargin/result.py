@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+import numpy as np
+
 from streammargin.model.base import Model
 from streammargin.wording import counted
 
@@ -74,6 +76,7 @@ class TrainResult:
 
 SHOWN = 20  # labels in a message
 FAR = 10.0  # a gap above FAR times the tolerance will hardly close by more passes alone
+JOINED = ("l21", "l1inf", "trace")
 LEAST = 1e-8  # a gap below this counts as near any tolerance: sums over many rows are hardly more exact
 
 
@@ -93,9 +96,20 @@ def remarks(result: TrainResult) -> Iterator[tuple[str, str]]:
         listed = ", ".join(missing[:SHOWN]) + (f" and {len(missing) - SHOWN} more" if len(missing) > SHOWN else "")
         help = f"; try {' or '.join(mends)}" if mends else ""
         yield "never_predicted", f"never predicted: {counted(len(missing), 'class')} ({listed}){help}"
+    if _apart(result.model):
+        word = str(result.model.header["penalty"]).partition(":")[0]
+        yield "tasks", f"no column has a weight in two tasks, so `penalty={word}` joins none; check the columns"
     edge = _edge(result.run_end.get("trials") or [], result.run_end.get("C"))
     if edge is not None:
         yield "edge", edge
+
+
+def _apart(model: Any) -> bool:
+    """Whether weights of several tasks have no column in common."""
+    if not getattr(model, "tasks", None) or str(model.header["penalty"]).partition(":")[0] not in JOINED:
+        return False
+    tasks = np.count_nonzero(model.coef_, axis=0)
+    return bool(tasks.max(initial=0) == 1 and np.count_nonzero(model.coef_.any(axis=1)) > 1)
 
 
 def _edge(trials: list[dict[str, Any]], best: float | None) -> str | None:

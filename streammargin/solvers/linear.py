@@ -66,8 +66,11 @@ class LinearSolver(Solver[S]):
 
     def begin_from(self, problem: Problem, state: S, point: Point) -> None:
         assert isinstance(point, LinearPoint)
-        inside = [problem.objective.inside(w) for w in point.w]
-        self.begin_at(problem, state, np.stack(inside * problem.trials))
+        w = np.tile(point.w, (problem.trials, 1))
+        for k in range(problem.groups):
+            lines = problem.of_group(w, k)
+            lines[...] = problem.objective.inside(lines)
+        self.begin_at(problem, state, w)
 
     def begin_at(self, problem: Problem, state: S, w: np.ndarray) -> None:
         """Begin at these weights (K, d+1) float64, of which R is finite; a solver without this method begins at 0."""

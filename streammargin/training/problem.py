@@ -292,8 +292,8 @@ def _check_tasks(rows: np.ndarray, target: Target, name: str) -> None:
         )
     single = np.flatnonzero(rows.sum(axis=1) == 1)
     if single.size:
-        more = f" and {single.size - 1} others" if single.size > 1 else ""
-        text = f"{name}: the task {names[single[0]]}{more} has one row only, which its constant fits"
+        more = f", as {single.size - 1} others" if single.size > 1 else ""
+        text = f"{name}: the task {names[single[0]]} has one row only{more}, which its constant fits"
         LOG.warning(Message(text), extra={"code": "tasks"})
 
 

@@ -132,6 +132,32 @@ def test_each_C_begins_from_it():
     assert both.converged and both.passes > 1
 
 
+@pytest.mark.parametrize("solver", ["newton", "pdprox"])
+@pytest.mark.parametrize(
+    "penalty, nearest",
+    [
+        ("l2:radius=0.3", lambda line: line * min(1.0, 0.3 / np.linalg.norm(line))),
+        ("l2:low=-0.1,high=0.2", lambda line: np.clip(line, -0.1, 0.2)),
+    ],
+)
+def test_each_of_several_outputs_begins_inside_its_domain(penalty, nearest, solver, monkeypatch):
+    y, options = SCORES[:, :2], {"loss": "l2_error", "bias": 0}
+    start = sm.train((X, y), C=10.0, **options).model
+    cls, begun = type(make_solver(solver)), []
+    for each in {type(stage.solver) for stage in make_solver(solver).stages().values()} | {cls}:
+        if hasattr(each, "begin_at"):
+            before = each.begin_at
+            monkeypatch.setattr(
+                each, "begin_at", lambda self, p, s, w, before=before: begun.append(w.copy()) or before(self, p, s, w)
+            )
+    options |= {"penalty": penalty, "solver": solver, "tol": 1e-5, "passes": 3000}
+    found, plain = sm.train((X, y), init=start, **options), sm.train((X, y), **options)
+    expected = np.array([nearest(line) for line in start.coef_])
+    assert np.abs(expected - start.coef_).max() > 0.05
+    np.testing.assert_allclose(begun[0][:, :COLUMNS], expected, rtol=1e-9, atol=1e-12)
+    assert found.converged and worth(found) == pytest.approx(worth(plain), rel=2e-5)
+
+
 def test_a_column_that_scaling_makes_0_is_of_no_account():
     rows = np.column_stack([X, np.full(ROWS, 4.0)])
     model = LinearModel(np.ones((1, COLUMNS + 1)), np.array([-3.0]), np.array([-1, 1]), {})

@@ -238,6 +238,7 @@ EMPTY = np.where(np.arange(ROWS) == 4, "", NAMES[TASKS])
         (TASKS, {"solver": "pegasos"}, UsageError, "use solver=.newton"),
         (TASKS, {"loss": "hinge", "C": np.inf}, UsageError, "trained at a finite C"),
         (TASKS, {"loss": "hinge", "solver": "perceptron"}, UsageError, "trained at a finite C"),
+        (TASKS, {"solver": "pdprox", "penalty": "l21"}, UsageError, "pdprox has one set of weights"),
         (TASKS, {"loss": "interpolate"}, UsageError, "tasks does not apply to the regression loss interpolate"),
         ("school", {}, UsageError, "has no column 'school' of tasks; give tasks as an array"),
         (TASKS, {"valid": (X, Y), "C": [1, 2]}, UsageError, r"given as \(X, y, tasks\)"),
@@ -264,6 +265,16 @@ def test_tasks_of_one_class_of_one_row_and_unknown_ones(caplog):
         found.model.predict(X)
     with pytest.raises(UsageError, match="all rows have the same weights in this model"):
         sm.train((X, Y), loss="squared_error").model.predict(X, tasks=TASKS)
+
+
+@pytest.mark.parametrize("penalty", ["l1inf", "l21"])
+def test_tasks_without_a_column_in_common_are_told(penalty, caplog):
+    apart = np.where((TASKS[:, None] == 0) == (np.arange(X.shape[1]) < 2), X, 0.0)
+    options = {"loss": "absolute_error", "penalty": penalty, "bias": 0}
+    sm.train((X, Y), tasks=TASKS == 0, C=1.0, **options)
+    assert "joins none" not in caplog.text
+    sm.train((apart, Y), tasks=TASKS == 0, C=1.0, **options)
+    assert f'no column has a weight in two tasks, so penalty="{penalty}" joins none' in caplog.text
 
 
 def test_held_out_rows_choose_among_values_of_c():

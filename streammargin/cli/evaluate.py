@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import Any
 
-from streammargin.cli.options import LACKING, add_common, add_data_names, add_lacking, add_lines
+from streammargin.cli.options import add_common, add_lines, add_scoring, to_score
 from streammargin.cli.remarks import Remarks
 from streammargin.kinds import ALL
 from streammargin.wording import printable
@@ -14,37 +14,21 @@ from streammargin.wording import printable
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Options of evaluation."""
-    parser.add_argument("model", metavar="MODEL")
-    parser.add_argument(
-        "data", nargs="+", metavar="DATA", help="HDF5 file; several are shards of one data set; or a table"
-    )
-    add_data_names(parser)
-    add_lines(parser, ("columns", "tasks"))
-    add_lacking(parser, *LACKING)
-    parser.add_argument(
-        "--memory", default="256M", metavar="SIZE", help="memory for the model and blocks of rows (default 256M)"
-    )
-    add_lines(parser, ("threads",))
+    add_lines(parser, ("y",))
+    add_scoring(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     add_common(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Print the figures of a model on data."""
-    from streammargin.errors import UsageError
     from streammargin.json_values import to_plain
-    from streammargin.model.io import load_model
-    from streammargin.sizes import parse_size
 
-    data = options.data if len(options.data) > 1 else options.data[0]
-    memory = parse_size(options.memory)
-    model = load_model(options.model, memory)
+    model, data, memory = to_score(options)
     asked = {"x": options.x, "y": options.y, "missing_columns": options.missing_columns, "unknown": options.unknown,
              "threads": ALL if options.threads is None else options.threads, "tasks": options.tasks}  # fmt: skip
     if model.of_pairs:
         asked["columns"] = options.columns
-    elif options.columns is not None:
-        raise UsageError("`columns` names those of pairs of a completed matrix; this model finds its columns by name")
     with Remarks():
         figures = model.evaluate(data, memory=memory, **asked)
     if options.json:

@@ -175,6 +175,31 @@ def add_lacking(parser: argparse.ArgumentParser, *flags: str) -> None:
         parser.add_argument(flag, choices=("error", "zero"), default="error", metavar="error|zero", help=help)
 
 
+def add_scoring(parser: argparse.ArgumentParser) -> None:
+    """Add MODEL and DATA, and the options of what scores rows by a model."""
+    parser.add_argument("model", metavar="MODEL")
+    parser.add_argument("data", nargs="+", metavar="DATA", help="HDF5 file; several are shards of one data set; or a "
+                        "table or file of numbers, as train takes them")  # fmt: skip
+    add_lines(parser, ("x", "columns", "tasks"))
+    add_lacking(parser, *LACKING)
+    parser.add_argument(
+        "--memory", default="256M", metavar="SIZE", help="memory for the model and blocks of rows (default 256M)"
+    )
+    add_lines(parser, ("threads",))
+
+
+def to_score(options: argparse.Namespace) -> tuple[Any, Any, int]:
+    """(the model, the data, the memory). Raises UsageError for `columns` that the model finds by name."""
+    from streammargin.model.io import load_model
+    from streammargin.sizes import parse_size
+
+    memory = parse_size(options.memory)
+    model = load_model(options.model, memory)
+    if options.columns is not None and not model.of_pairs:
+        raise UsageError("`columns` names those of pairs of a completed matrix; this model finds its columns by name")
+    return model, options.data if len(options.data) > 1 else options.data[0], memory
+
+
 def add_common(parser: argparse._ActionsContainer) -> None:
     """Add --debug."""
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")

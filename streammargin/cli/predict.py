@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import closing, nullcontext
 from typing import Any
 
-from streammargin.cli.options import LACKING, add_common, add_lacking, add_lines, name
+from streammargin.cli.options import add_common, add_scoring, name, to_score
 from streammargin.cli.predicted import Part, Wanted, Write, write_hdf5, write_npy, write_obs, write_parquet, write_text
 from streammargin.cli.remarks import Remarks
 from streammargin.errors import UsageError
@@ -22,9 +22,6 @@ from streammargin.workers import Workers
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Options of prediction."""
-    parser.add_argument("model", metavar="MODEL")
-    parser.add_argument("data", nargs="+", metavar="DATA", help="HDF5 file; several are shards of one data set; or a "
-                        "table or file of numbers, as train takes them")  # fmt: skip
     parser.add_argument(
         "-o",
         "--output",
@@ -37,18 +34,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
                         "name of that column")  # fmt: skip
     parser.add_argument("--obs", type=name, metavar="NAME",
                         help="write a copy of an .h5ad file with the labels as this column of obs")  # fmt: skip
-    add_lacking(parser, *LACKING)
     shown = parser.add_mutually_exclusive_group()
     shown.add_argument(
         "--decision", action="store_true", help="write scores instead of labels, after a line of classes or outputs"
     )
     shown.add_argument("--probability", action="store_true", help="write probabilities of classes (logistic loss)")
-    parser.add_argument("--x", type=name, metavar="NAME", help="dataset or group of the rows (default X)")
-    add_lines(parser, ("columns", "tasks"))
-    parser.add_argument(
-        "--memory", default="256M", metavar="SIZE", help="memory for the model and blocks of rows (default 256M)"
-    )
-    add_lines(parser, ("threads",))
+    add_scoring(parser)
     parser.add_argument("--force", action="store_true", help="replace an existing OUT")
     add_common(parser)
 
@@ -62,17 +53,10 @@ def run(options: argparse.Namespace) -> int:
         check_output(options.output, options.force)
         inputs = [*files_read(options.data, **read_by(vars(options))), *files_of(options.data)]
         check_apart({"the output": options.output}, [options.model, *inputs])
-    from streammargin.model.io import load_model
-    from streammargin.sizes import parse_size
-
-    memory = parse_size(options.memory)
-    model = load_model(options.model, memory)
+    model, data, memory = to_score(options)
     if model.of_pairs:
-        return _pairs(model, options, memory)
-    if options.columns is not None:
-        raise UsageError("`columns` names those of pairs of a completed matrix; this model finds its columns by name")
+        return _pairs(model, options, data, memory)
     wanted = _wanted(model, options)
-    data = options.data if len(options.data) > 1 else options.data[0]
     write = _writer(options, model.outputs)
     opened = model.rows_of(
         data, x=options.x, unknown=options.unknown, id=options.id or "", tasks=options.tasks, memory=memory
@@ -100,7 +84,7 @@ def _write(
             write_text(out, blocks, wanted, options.id)
 
 
-def _pairs(model: Any, options: argparse.Namespace, memory: int) -> int:
+def _pairs(model: Any, options: argparse.Namespace, data: Any, memory: int) -> int:
     """Predict ratings of pairs of a row and a column."""
     import numpy as np
 
@@ -108,7 +92,6 @@ def _pairs(model: Any, options: argparse.Namespace, memory: int) -> int:
         raise UsageError(
             "a completed matrix predicts ratings of pairs; leave out --probability, --obs, --id and --tasks"
         )
-    data = options.data if len(options.data) > 1 else options.data[0]
     wanted = Wanted("scores", lambda scores: scores, 1, "f8", np.empty(0))
     write = _writer(options, None)
 

@@ -27,6 +27,12 @@ def value_dtype(stored: np.dtype, name: str = "X") -> np.dtype:
     return np.dtype(np.float32 if exact else np.float64)
 
 
+def check_filled(name: str, rows: int, features: int) -> None:
+    """DataError where there are no rows, or no columns."""
+    if rows == 0 or features == 0:
+        raise DataError(f"{name} has {rows} rows and {features} columns; rows need both")
+
+
 def first_fall(indptr: np.ndarray) -> int:
     """The first row whose end is before its start, or -1. Compares neighbours, as their difference may overflow."""
     falls = indptr[1:] < indptr[:-1]
@@ -180,8 +186,7 @@ class ArraySource(Source):
         if getattr(X, "ndim", 2) != 2:
             raise DataError(f"{name} has {X.ndim} dimension(s); rows must be a 2-dimensional array, one row each")
         self.rows, self.features = (int(size) for size in X.shape)
-        if self.rows == 0 or self.features == 0:
-            raise DataError(f"{name} has {self.rows} rows and {self.features} columns; rows need both")
+        check_filled(name, self.rows, self.features)
         self.dtype: np.dtype = value_dtype(X.dtype, name)
         self._block: Block = self._sparse(X) if self.sparse else self._dense(X)
         self.nnz: int = int(self._block.data.size) if isinstance(self._block, CSRBlock) else self.rows * self.features

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from streammargin.errors import DataError
 from streammargin.wording import Message, one_line
 
 LOG = logging.getLogger("streammargin")
@@ -99,6 +101,12 @@ def all_of(names: Sequence[str]) -> str:
     if len(names) <= _LISTED:
         return ", ".join(map(short, names))
     return f"{', '.join(map(short, names[: _LISTED - 2]))}, ... and {short(names[-1])} ({len(names)} in all)"
+
+
+def check_different(name: str, columns: Sequence[str]) -> None:
+    """DataError for a name that two columns of the table `name` share."""
+    if twice := [column for column, times in Counter(columns).items() if times > 1]:
+        raise DataError(f"{name} has several columns called {short(twice[0])}; give each a name of its own")
 
 
 def short(name: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from streammargin.errors import DataError, InputMissingError, UsageError
 from streammargin.tables.formats import ARROW, FOLDER, PARQUET, STREAM, format_of, is_parquet, is_pipe, piped
-from streammargin.tables.header import ANYTHING, Expected, is_header, short
+from streammargin.tables.header import ANYTHING, Expected, check_different, is_header
 from streammargin.tables.readers.base import Reader
 from streammargin.tables.readers.room import USUAL, Room
 from streammargin.tables.textfile import Text, plain_stem
@@ -104,7 +104,5 @@ def _delimited(text: Text, layout: Layout, room: Room, once: bool = False) -> Re
         LOG.warning(Message(f"{path}: the first line numbers the columns, and is read as a row; if it is a header, "
                             "remove it, or write other names"))  # fmt: skip
     columns = rows[0] if header else [str(place) for place in range(len(rows[0]))]
-    twice = [name for name in columns if columns.count(name) > 1] if len(set(columns)) < len(columns) else []
-    if twice:
-        raise DataError(f"{path} has several columns called {short(twice[0])}; give each a name of its own")
+    check_different(path, columns)
     return Delimited(path, separator, columns, header, room, text if once else None)

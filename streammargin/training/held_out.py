@@ -9,7 +9,7 @@ import numpy as np
 
 from streammargin.driver.labels import NONE, SlicedLabels, codes_of_tasks
 from streammargin.driver.plan import column_names
-from streammargin.driver.setup import Target, encode, make_numbers
+from streammargin.driver.setup import Target, check_outputs, encode, make_numbers
 from streammargin.driver.tasks import column_of, matched
 from streammargin.driver.validate import (
     ClassValidator,
@@ -66,6 +66,7 @@ def open_held_out(
             LOG.warning(text, extra={"code": "columns"})
         else:
             check_same(feature_names, others, source.name, held_out.name)
+    check_outputs(held_out, target, source.name)
     return held_out, tasks
 
 
@@ -83,25 +84,18 @@ def make_validator(
     rows: Source, target: Target, problem: Problem, budget: int, tasks: Slices | None = None
 ) -> Validator:  # fmt: skip
     """The validator of held-out rows, within a budget in bytes; tasks: their numbers, if they are of tasks."""
+    several, trials = problem.per_trial if problem.outputs.several else 1, problem.trials
+    if problem.numeric:
+        codes, targets, counted = NONE if tasks is None else tasks, make_numbers(rows), rows.rows
+    else:
+        targets, (codes, counted) = NONE, encode(rows, target, problem.workers)
+        codes = codes if tasks is None else codes_of_tasks(tasks, codes, 2)
+    reading, shift = rows.column_bytes(), target.shift
+    labels = SlicedLabels(rows, codes, targets, shift=shift, reading=reading, outputs=several).settled()
+    if problem.numeric:
+        return NumberValidator(rows, labels, problem.loss, trials, budget)
     if tasks is not None:
-        return _validator_of_tasks(rows, target, problem, budget, tasks)
-    reading = rows.column_bytes()
-    several = problem.per_trial if problem.outputs.several else 1
-    if problem.numeric:
-        numbers = SlicedLabels(rows, NONE, make_numbers(rows), shift=target.shift, reading=reading, outputs=several)
-        return NumberValidator(rows, numbers.settled(), problem.loss, problem.trials, budget)
-    codes, counted = encode(rows, target, problem.workers)
-    labels = SlicedLabels(rows, codes, NONE, reading=reading, outputs=several).settled()
+        return TaskValidator(rows, labels, counted, np.ones(trials), trials, budget)
     if several > 1:
-        return LabelsValidator(rows, labels, problem.trials, budget)
-    return ClassValidator(rows, labels, counted, problem.outputs.positive, problem.trials, budget)
-
-
-def _validator_of_tasks(rows: Source, target: Target, problem: Problem, budget: int, tasks: Slices) -> Validator:
-    reading, trials = rows.column_bytes(), problem.trials
-    if problem.numeric:
-        numbers = SlicedLabels(rows, tasks, make_numbers(rows), shift=target.shift, reading=reading).settled()
-        return NumberValidator(rows, numbers, problem.loss, trials, budget)
-    codes, counted = encode(rows, target, problem.workers)
-    labels = SlicedLabels(rows, codes_of_tasks(tasks, codes, 2), NONE, reading=reading).settled()
-    return TaskValidator(rows, labels, counted, np.ones(trials), trials, budget)
+        return LabelsValidator(rows, labels, trials, budget)
+    return ClassValidator(rows, labels, counted, problem.outputs.positive, trials, budget)

@@ -8,8 +8,7 @@ from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 
 from streammargin.driver.plan import Plan, column_names
-from streammargin.driver.setup import check_outputs
-from streammargin.driver.tasks import column_of, learn
+from streammargin.driver.tasks import Tasks, column_of, learn
 from streammargin.driver.validate import Validator
 from streammargin.errors import UsageError
 from streammargin.options.table import Options
@@ -45,13 +44,11 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
     budget = parse_size(options.memory)
     workers = stack.enter_context(closing(Workers(options.workers)))
     stored = stack.enter_context(opened(data, x=options.x, y=options.y, sample_weight=options.sample_weight))
-    source, watched = (stored, []) if remote else watch(stored, options)
+    watched: list[WatchedSource] = []
+    source = stored if remote else watch(stored, options, watched)
     if remote:
         _check_remote(source)
-    tasks = None
-    if options.tasks is not None:
-        check_tasks(options, task)
-        tasks = learn(column_of(stack, options.tasks, data, options.x, stored), options.tasks, workers)
+    tasks = None if options.tasks is None else _tasks_of(stack, stored, data, options, task, workers)
     read = read_labels(source, task, options, budget, tasks, workers)
     working = after_steps(source, options)
     asking = Asking(working, read, options, budget, remote)
@@ -70,16 +67,12 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
     held_out, own_tasks, scored = None, None, 0
     if options.valid is not None:
         held_out, own_tasks = open_held_out(stack, options, source, names, budget, own, target, workers)
-        held_out, more = (held_out, []) if remote else watch(held_out, options)
-        check_outputs(held_out, target, source.name)
-        watched += more
+        held_out = held_out if remote else watch(held_out, options, watched)
         scored = least_to_score(held_out, options, asked)
     own += bytes_of_steps(source, options) + scored
 
-    asked = replace(
-        asked, budget=max(0, asked.budget - own), least_tol=least_tol, from_weights=start is not None,
-        workers=workers,
-    )  # fmt: skip
+    asked = replace(asked, budget=max(0, asked.budget - own), least_tol=least_tol, workers=workers)
+    asked = replace(asked, from_weights=start is not None)
     fitting = Fitting(asked, task, options, working, labels, budget, own)
     method, problem, plan, better = fitting.choose(asking)
     costs = task.costs if options.costs or task.numeric else [method.default_C]
@@ -93,10 +86,9 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
     steps = make_steps(source, options, labels, left, problem.present)
     for step in steps.values():
         working = step.taken(step.source)
+        held_out = None if held_out is None else step.taken(held_out)
     validator: Validator | None = None
     if held_out is not None:
-        for step in steps.values():
-            held_out = step.taken(held_out)
         validator = make_validator(held_out, target, problem, left // 4, own_tasks)
         own += validator.memory_bytes - scored
         problem = replace(problem, budget=max(0, problem.budget - validator.memory_bytes + scored))
@@ -117,13 +109,16 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
     )  # fmt: skip
 
 
-def check_tasks(options: Options, task: Task) -> None:
-    """UsageError for options that rows of tasks do not have."""
+def _tasks_of(
+    stack: ExitStack, source: Source, data: object, options: Options, task: Task, workers: Workers
+) -> Tasks:  # fmt: skip
+    """The tasks of the rows. UsageError for options that these do not have."""
     if math.inf in task.costs:
         raise UsageError("rows of tasks are trained at a finite C, by `solver=newton`; give one, as `C=1`")
     for name in ("kernel", "init"):
         if getattr(options, name) is not None:
             raise UsageError(f"`{name}` is for one set of weights, and `tasks` has one for each task; leave out one")
+    return learn(column_of(stack, options.tasks, data, options.x, source), options.tasks, workers)
 
 
 def _check_remote(source: Source) -> None:
@@ -158,9 +153,9 @@ def bytes_of_weights(options: Options, outputs: int, features: int) -> int:
     return LinearPoint.nbytes(copies * outputs + 4, features)
 
 
-def watch(source: Source, options: Options) -> tuple[Source, list[WatchedSource]]:
-    """The source and an empty list; with a checkpoint, the source as a WatchedSource and a list of it."""
+def watch(source: Source, options: Options, watched: list[WatchedSource]) -> Source:
+    """The source; with a checkpoint as a WatchedSource, which is added to `watched`."""
     if options.checkpoint is None:
-        return source, []
-    watched = WatchedSource(source)
-    return watched, [watched]
+        return source
+    watched.append(WatchedSource(source))
+    return watched[-1]

@@ -32,6 +32,7 @@ from streammargin.solvers.outputs import Outputs
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.registry import make_solver
 from streammargin.sources.base import Source
+from streammargin.sources.watched import WatchedSource
 from streammargin.tables.ratings.entries import Entries
 from streammargin.tables.ratings.sorted import Ratings, held_out, rated
 from streammargin.training.fitting import plan_of
@@ -84,15 +85,14 @@ def prepare_ratings(stack: ExitStack, ratings: object, options: Options, least_t
         raise UsageError("a cluster completes no matrix; train on one machine")
     budget = parse_size(options.memory)
     options = replace(options, loss=known_loss(options.loss, ratings.levels))
-    source, watched = watch(ratings.source, options)
+    watched: list[WatchedSource] = []
+    source = watch(ratings.source, options, watched)
     labels: LabelReader = SlicedLabels(source, NONE, make_numbers(source), reading=source.column_bytes()).settled()
     problem = problem_of(source, ratings, options, budget, least_tol)
     own = 400 * sum(ratings.sides)  # names, and maps of them
     validator = None
     if ratings.held_out is not None:
-        rows, more = watch(ratings.held_out, options)
-        watched += more
-        validator = RatingsValidator(rows, problem, ratings.levels, budget // 8)
+        validator = RatingsValidator(watch(ratings.held_out, options, watched), problem, ratings.levels, budget // 8)
         own += validator.memory_bytes
     problem = replace(problem, budget=max(0, problem.budget - own), workers=Workers(options.workers))
 

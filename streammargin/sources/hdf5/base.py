@@ -47,10 +47,6 @@ class HDF5Source(Source):
         self._files = [path]  # files that contain the rows
         self._seen: dict[str, tuple[int, ...] | None] = {}
 
-    def _check_shape(self) -> None:
-        if self.rows == 0 or self.features == 0:
-            raise DataError(f"{self.path} has {self.rows} rows and {self.features} columns; rows need both")
-
     def _column(self, name: str, what: tuple[str, str] = LABELS) -> Column:
         if (name, what) in self._named:  # or another file would be opened each time
             return self._named[name, what]

@@ -10,7 +10,7 @@ import numpy as np
 
 from streammargin.errors import DataError
 from streammargin.rows.blocks import Block, CSRBlock
-from streammargin.sources.arrays import bounds_by_nnz, check_wide, first_fall, value_dtype
+from streammargin.sources.arrays import bounds_by_nnz, check_filled, check_wide, first_fall, value_dtype
 from streammargin.sources.base import Buffer
 from streammargin.sources.hdf5.base import HDF5Source, storage_layout
 from streammargin.sources.hdf5.nodes import attribute, look_up
@@ -40,7 +40,7 @@ class CSRHDF5Source(HDF5Source):
         self.rows, self.features = _shape(home, group["shape"], f"{path}: group {x}")
         if self.features >= 2**31:
             raise DataError(f"{path} has {self.features} columns; at most {2**31 - 1} are supported")
-        self._check_shape()
+        check_filled(path, self.rows, self.features)
         self.nnz: int = int(group["data"].shape[0])
         if group["indices"].shape != group["data"].shape:
             raise DataError(f"{path}: {x}/indices and {x}/data have different lengths; convert the file again")

@@ -9,7 +9,7 @@ import numpy as np
 
 from streammargin.errors import DataError
 from streammargin.rows.blocks import Block, DenseBlock
-from streammargin.sources.arrays import value_dtype
+from streammargin.sources.arrays import check_filled, value_dtype
 from streammargin.sources.base import Buffer
 from streammargin.sources.hdf5.base import HDF5Source, storage_layout
 from streammargin.sources.hdf5.nodes import look_up
@@ -32,7 +32,7 @@ class DenseHDF5Source(HDF5Source):
             raise DataError(f"{path}: {x} has the shape {dataset.shape}; rows must be a 2-dimensional dataset")
         self.rows, self.features = (int(size) for size in dataset.shape)
         self.nnz: int = self.rows * self.features
-        self._check_shape()
+        check_filled(path, self.rows, self.features)
         self.dtype: np.dtype = value_dtype(stored_dtype(dataset, f"{path}: {x}"), f"{path}: {x}")
         self._reader = RowReader(dataset, self.dtype, path)
 

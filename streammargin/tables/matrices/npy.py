@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from streammargin.errors import DataError
+from streammargin.sources.arrays import check_filled
 from streammargin.sources.batch import Batch, finite_rows
 from streammargin.sources.npy import read_header
 from streammargin.tables.matrices.base import How, Matrix, beside, kept_dtype
@@ -38,8 +39,7 @@ def check_rows(shape: tuple[int, ...], dtype: Any, path: str) -> tuple[int, int]
     if len(shape) != 2:
         raise DataError(f"{path} has the shape {shape}; rows must be a 2-dimensional array, one row each")
     kept_dtype(dtype, path)
-    if 0 in shape:
-        raise DataError(f"{path} has {shape[0]} rows and {shape[1]} columns; rows need both")
+    check_filled(path, *shape)
     return shape
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -15,6 +14,7 @@ from streammargin.errors import DataError, InputMissingError, StreamMarginError,
 from streammargin.files import stamp
 from streammargin.sizes import format_size
 from streammargin.tables.formats import is_query
+from streammargin.tables.header import check_different
 from streammargin.tables.readers.base import Reader
 from streammargin.tables.readers.room import USUAL, Room
 from streammargin.tables.readers.unit import by_rows
@@ -61,7 +61,7 @@ class Batches(Reader):
         self.room, self.once, self.count, self._first = room, once, count, first
         self.types = {field.name: field.type for field in schema}
         self.name, self.columns, self._opened, self._paths = name, list(schema.names), opened, list(paths)
-        _check_names(name, self.columns)
+        check_different(name, self.columns)
 
     def batches(self, columns: Sequence[str], words: frozenset[str]) -> Iterator[pa.RecordBatch]:
         as_it_is: pa.Schema | None = None  # of batches that need no change; to look at each column takes its time
@@ -105,13 +105,6 @@ def _without_views(column: pa.Array) -> pa.Array:
     return column
 
 
-def _check_names(name: str, columns: Sequence[str]) -> None:
-    """Raises DataError for a name that two columns share."""
-    twice = [column for column, times in Counter(columns).items() if times > 1]
-    if twice:
-        raise DataError(f"{name} has several columns called {twice[0]}; give each a name of its own")
-
-
 def of_object(data: Any, room: Room = USUAL) -> Reader:
     """A reader of a frame, a table, a dataset, a query of polars, or anything else with an Arrow C stream.
 
@@ -145,7 +138,7 @@ def _table_of_frame(data: Any) -> tuple[pa.Table, dict[str, str]]:
 
     Such a column has no values. Raises DataError for names twice.
     """
-    _check_names("the table", list(map(str, data.columns)))
+    check_different("the table", list(map(str, data.columns)))
     try:
         return pa.Table.from_pandas(data, preserve_index=False), {}
     except pa.ArrowException:

@@ -306,6 +306,11 @@ def test_the_first_point_that_stays_within_the_error(module):
         ),
         ("checkpoints", ["--rows", 3000, "--passes", 2], r"3,000 rows, sdca: a slot of \d+ MiB in \S+ s, [12] in "),
         ("passes", ["--size", "12M", "--pairs", 1, "--kinds", "csr"], r"page cache .* ratio \d"),
+        (
+            "beside",
+            [ROOT, ROOT, "DIR", "--only", "D hinge C=1 ", "--rows", 300, "--rounds", 1],
+            r"\n1 rows, (\S+) to \1, median \1",
+        ),
         ("steps", ["--repeats", 1, "--rows", 300, "--solvers", "diagonal"], r"diagonal .* times that"),
         ("memory", ["--sizes", "1M", "--only", "dense", "--no-limit"], r"dense +1M .* yes"),
         (

@@ -85,7 +85,8 @@ def _tall_numbers(problem: Problem) -> bool:
 def _few_columns(problem: Problem) -> bool:
     """Whether Newton steps with a d x d Hessian cost no more than the passes of coordinate ascent.
 
-    Each class has its own Hessian, summed over all rows, while one read serves all classes.
+    Each class has its own Hessian, summed over all rows, while one read serves all classes. Nothing has been read yet:
+    the passes are a guess by counts. Once it has made some, `newton` predicts them from the gap (`newton_is_cheaper`).
     """
     width = problem.lines * (problem.features + 1)
     values = max(problem.entries, problem.rows)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from streammargin.errors import UsageError
 from streammargin.losses import is_numeric, make_loss
-from streammargin.losses.base import Loss, called, has
+from streammargin.losses.base import Loss, called, coupled, has
 from streammargin.options.table import FREE, Options, Where
 from streammargin.penalties import DEFAULT
 from streammargin.solvers.base import Method
@@ -109,7 +109,7 @@ def check_early_stop(options: Options, loss: Loss, hard: bool) -> None:
         raise UsageError(
             "`early_stop` certifies the sum of all losses, but with top the largest count alone; leave one of them out"
         )
-    lacking = [] if hard else [one for one in NEEDED if not has(loss.terms(), one)]
+    lacking = [] if hard or coupled(loss.terms()) else [one for one in NEEDED if not has(loss.terms(), one)]
     if lacking:
         raise UsageError(
             f"`early_stop` needs the method {lacking[0]}, which the loss {called(loss.terms())} lacks; leave it out"

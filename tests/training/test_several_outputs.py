@@ -169,6 +169,18 @@ def test_a_path_a_start_a_scale_and_early_stopping():
     assert mean.mean_gap <= 1e-3 and all(part["mean_gap"] <= 1e-3 for part in mean.per_class)
 
 
+@pytest.mark.parametrize("columns", [1, 3])
+def test_the_length_of_residuals_stops_early(columns):
+    y = Y[:, :columns]
+    early = sm.train((X[::2], y[::2]), valid=(X[1::2], y[1::2]), loss="l2_error", early_stop=1, tol=1e-9, C=10.0)
+    lengths = np.linalg.norm(early.model.predict(X[1::2]) - y[1::2], axis=1)
+    assert early.reason == "early_stop" and early.certificate.valid_error == pytest.approx(lengths.mean())
+    lengths = np.linalg.norm(early.model.predict(X[::2]) - y[::2], axis=1)
+    ridge = 0.5 * np.sum(early.model.coef_**2)
+    assert early.certificate.primal == pytest.approx(ridge + 10.0 * lengths.sum())
+    assert early.certificate.dual <= early.certificate.primal
+
+
 def test_a_run_that_was_stopped_goes_on_to_the_same_bits(tmp_path):
     write_h5(tmp_path / "d.h5", X, B)
     options = {"loss": "logistic", "penalty": "l1", "solver": "pdprox", "tol": 1e-5}

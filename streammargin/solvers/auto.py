@@ -29,7 +29,7 @@ def candidates(problem: Problem) -> list[str]:
     if problem.holders > 1:
         return ["dual-momentum"] if problem.hard else ["newton", "ascent", "pdprox"]
     if problem.joint and problem.hard and not (problem.path or problem.top < math.inf):
-        return ["dual-momentum"]
+        return ["dual-momentum", "adaptive"]
     steps = ["newton"] if _few_columns(problem) else []
     if problem.joint and not problem.hard:
         steps = ["newton"] if conjugate.suits(problem) or sampled.suits(problem) else steps

@@ -52,7 +52,7 @@ from streammargin.solvers.registry import make_solver
             ["newton", "ascent", "sdca"],
         ),
         ({"caps": np.ones((1, 2)), "p": 1.5}, ["ascent", "sdca"]),
-        ({"positive": np.arange(3), "caps": np.full((3, 3), np.inf), "lines": 3}, ["dual-momentum"]),
+        ({"positive": np.arange(3), "caps": np.full((3, 3), np.inf), "lines": 3}, ["dual-momentum", "adaptive"]),
         ({"numeric": True}, ["sdca"]),
         ({"numeric": True, "p": 1.5}, ["asdca"]),
         ({"caps": np.ones((1, 2)), "penalty": L1()}, ["newton", "pdprox"]),
@@ -79,6 +79,7 @@ def test_the_solvers_to_try(options, names):
         ({"C": np.inf, "penalty": "lp:1.5"}, "asdca"),
         ({"multiclass": "joint"}, "newton"),
         ({"multiclass": "joint", "C": np.inf}, "dual-momentum"),
+        ({"multiclass": "joint", "C": np.inf, "loss": "hinge"}, "adaptive"),
     ],
 )
 def test_the_model_names_the_solver_that_was_taken(options, name):

@@ -190,6 +190,8 @@ def test_a_map_is_learned_from_present_rows_and_its_blocks_may_span_pieces(clien
 
 
 def test_frames_with_other_columns_are_refused(client, frame):
+    with pytest.raises(sm.UsageError, match="held-out rows beside frames of dask are a collection, or Parquet"):
+        sm.dask.train(client, in_frames(frame), valid=frame, **NEEDED)
     other = dask.delayed(frame.rename(columns={"a": "A"}))
     with pytest.raises(sm.DataError, match="partition 1 of the batches differs from others by the column A; give all"):
         sm.dask.train(client, [dask.delayed(frame), other], y="label", **NEEDED)
@@ -296,6 +298,7 @@ def test_a_checkpoint_of_a_collection_goes_on_in_another_training(client, rows, 
         (lambda X, y: (X[X[:, 0] > 0], y), {}, "their sizes are not known; give both the same partitions"),
         (lambda X, y: (X, y), {"y": "label"}, "y is for frames, whose columns have names; the Array has none"),
         (lambda X, y: (X, y), {"drop": ["a"]}, "drop is for frames"),
+        (lambda X, y: [X, y], {}, r"a list holds Delayed frames or batches; Arrays and frames go with y in a tuple"),
         (lambda X, y: (X, y), {"tasks": "task"}, "the tasks of Parquet, or of a collection, are not kept; write"),
         (
             lambda X, y: [dask.delayed(lambda: 1)()],
@@ -316,7 +319,7 @@ def test_an_error_of_the_collection_passes_unchanged(client, rows):
 
 def test_no_rows_at_all_are_an_error(client, rows):
     with pytest.raises(sm.DataError, match="the batches has no rows"):
-        sm.dask.train(client, [dask.delayed((rows[0][:0], rows[1][:0]))], **NEEDED)
+        sm.dask.train(client, dask.delayed((rows[0][:0], rows[1][:0])), **NEEDED)
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import dask
 import numpy as np
+from dask.delayed import Delayed
 
 from streammargin.errors import UsageError
 from streammargin.tables.formats import is_parquet
@@ -95,15 +96,18 @@ def partitions(data: Any, y: Any, weight: Any, held_out: bool) -> Partitions:
         if len(data) != 2 or y is not None:
             raise UsageError("rows of dask are X, or the pair (X, y); give the labels once, and weights apart")
         data, y = data
+    data = [data] if isinstance(data, Delayed) else data  # which has any attribute
+    if isinstance(data, list) and not all(isinstance(one, Delayed) for one in data):
+        raise UsageError("a list holds Delayed frames or batches; Arrays and frames go with y in a tuple, (X, y)")
     if hasattr(data, "map_blocks"):
         return _of_array(f"{which}Array", data, y, weight)
     if hasattr(data, "columns"):
         return _of_frame(f"{which}DataFrame", data, y, weight)
     if y is not None or weight is not None:
         raise UsageError("the labels of batches are in the batches: (X, y), or (X, y, sample_weight)")
-    if hasattr(data, "to_delayed"):
-        return Partitions(f"{which}Bag", list(data.to_delayed()))
-    return Partitions(f"{which}batches", data if isinstance(data, list) else [data])
+    if isinstance(data, list):
+        return Partitions(f"{which}batches", data)
+    return Partitions(f"{which}Bag", list(data.to_delayed()))
 
 
 def _of_array(name: str, X: Any, y: Any, weight: Any) -> Partitions:

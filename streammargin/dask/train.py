@@ -90,6 +90,11 @@ def train_on(
                 )
         if options.valid is not None and is_path(options.valid):
             options = replace(options, valid=os.path.abspath(options.valid))
+        if how is not None and is_table(options.valid) and not is_parquet(options.valid):
+            raise UsageError(
+                "held-out rows beside frames of dask are a collection, or Parquet; make `valid` one, as with "
+                "dask.dataframe.from_pandas"
+            )
         if is_collection(options.valid) or (how is not None and is_parquet(options.valid)):
             options = replace(options, valid=_held_out(stack, spool, how, options))
         return train_by(data, options, listeners, should_stop, functools.partial(Cluster, client, spool))

@@ -353,14 +353,14 @@ def verify(model: Any, data: Any, valid: Any = None, *, memory: int = 256 << 20,
             raise UsageError(f"{os.fspath(model)} was trained without held-out rows; leave `valid` out")
         own = saved.problem["names"] | ({"tasks": "tasks"} if saved.tasks and saved.header.get("table") else {})
         called = {**own, **{k: v for k, v in names.items() if v}, "epsilon": saved.column}
-        if saved.tasks and not called["tasks"]:
-            raise UsageError("the tasks of the rows were an array; name their column in the file with `tasks`")
+        if bool(saved.tasks) != bool(called["tasks"]):
+            told = "were an array; name their column in the file with" if saved.tasks else "are unknown here; leave out"
+            raise UsageError(f"the tasks of the rows {told} `tasks`")
         memory -= 64 * saved.coef.size
         sums = sum_up(saved, [data] if isinstance(data, (str, os.PathLike)) else data, called, memory)
         checks = list(check_all(saved, sums))
         if valid is not None:
-            y = called["y"] or ""
-            if os.path.isfile(y if y.endswith(".npy") else y.rpartition(":")[0]):
+            if os.path.isfile(y if (y := called["y"] or "").endswith(".npy") else y.rpartition(":")[0]):
                 called["y"] = None  # labels in a separate file belong to the training rows
             saved.offset = saved.intercept  # with the midway bias
             out = sum_up(saved, [valid], called, memory, learned=False)

@@ -189,15 +189,23 @@ def add_scoring(parser: argparse.ArgumentParser) -> None:
 
 
 def to_score(options: argparse.Namespace) -> tuple[Any, Any, int]:
-    """(the model, the data, the memory). Raises UsageError for `columns` that the model finds by name."""
+    """(the model, the data, the memory). Raises UsageError for options that the model has not."""
     from streammargin.model.io import load_model
     from streammargin.sizes import parse_size
 
     memory = parse_size(options.memory)
     model = load_model(options.model, memory)
-    if options.columns is not None and not model.of_pairs:
-        raise UsageError("`columns` names those of pairs of a completed matrix; this model finds its columns by name")
+    check_kind(options, model.of_pairs)
     return model, options.data if len(options.data) > 1 else options.data[0], memory
+
+
+def check_kind(options: argparse.Namespace, of_pairs: bool) -> None:
+    """UsageError for an option that a model of rows, or of pairs of a completed matrix, does not have."""
+    if not of_pairs and options.columns is not None:
+        raise UsageError("`columns` names those of pairs of a completed matrix; this model finds its columns by name")
+    for name in ("x", "sample_weight", "tasks", "id", "obs", "probability", "unknown", "missing_columns"):
+        if of_pairs and getattr(options, name, None) not in (None, False, "error"):
+            raise UsageError(f"`{name}` is not for ratings; leave it out")
 
 
 def add_common(parser: argparse._ActionsContainer) -> None:

@@ -88,10 +88,6 @@ def _pairs(model: Any, options: argparse.Namespace, data: Any, memory: int) -> i
     """Predict ratings of pairs of a row and a column."""
     import numpy as np
 
-    if options.probability or options.obs or options.id or options.tasks:
-        raise UsageError(
-            "a completed matrix predicts ratings of pairs; leave out --probability, --obs, --id and --tasks"
-        )
     wanted = Wanted("scores", lambda scores: scores, 1, "f8", np.empty(0))
     write = _writer(options, None)
 

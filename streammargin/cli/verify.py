@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 
-from streammargin.cli.options import add_common, add_data_names, add_lines, name
+from streammargin.cli.options import add_common, add_data_names, add_lines, check_kind, name
 
 DISAGREES = 65
 
@@ -30,17 +31,30 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print each figure as certified and as recomputed; returns 65 if one differs."""
     from streammargin.completed import is_completion, verify_ratings
+    from streammargin.errors import DataError
     from streammargin.json_values import to_plain
+    from streammargin.ordered import is_table
     from streammargin.sizes import parse_size
     from streammargin.verification import verify
     from streammargin.wording import printable
 
     memory = parse_size(options.memory)
-    if is_completion(options.model):
+    of_pairs = is_completion(options.model)
+    check_kind(options, of_pairs)
+    if of_pairs:
         checks = verify_ratings(options.model, options.data, options.valid, options.columns, options.y, memory)
     else:
         names = {name: getattr(options, name) for name in ("x", "y", "sample_weight", "tasks")}
-        checks = verify(options.model, options.data, options.valid, memory=memory, **names)
+        try:
+            checks = verify(options.model, options.data, options.valid, memory=memory, **names)
+        except DataError:
+            table = next((path for path in options.data if is_table(path)), None)
+            if table is None:
+                raise
+            raise DataError(
+                f"{table} is a table, and its rows are verified as numbers; give the file of them that the training "
+                f"wrote beside the model, as {os.path.basename(table)}.rows.h5"
+            ) from None
     agrees = all(check.agrees is not False for check in checks)
     if options.json:
         found = {"agrees": agrees, "checks": [check._asdict() for check in checks]}

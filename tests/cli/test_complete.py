@@ -130,6 +130,14 @@ def test_a_model_finds_its_columns_by_name(tmp_path, here, ratings):
     assert done.returncode == 65 and "has no column user; it has film, day, user id" in done.stderr
 
 
+def test_options_of_rows_are_refused_for_ratings(here, ratings, model):
+    for verb, option in (("predict", "--x=a"), ("predict", "--unknown=zero"), ("predict", "--missing-columns=zero"),
+                         ("predict", "--probability"), ("evaluate", "--x=a"), ("verify", "--tasks=a"),
+                         ("verify", "--sample-weight=a")):  # fmt: skip
+        done = here(verb, model, ratings, option)
+        assert done.returncode == 2 and f"{option.partition('=')[0]} is not for ratings" in done.stderr, option
+
+
 def test_ratings_that_are_all_0_are_verified(tmp_path, here):
     (tmp_path / "zero.csv").write_text("row,column,value\na,1,0\nb,1,0\n")
     assert here("complete", "zero.csv", "-o", "f.npz", cwd=tmp_path).returncode == 0

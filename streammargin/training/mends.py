@@ -113,5 +113,6 @@ def _said(options: Options, changes: Sequence[Change], method: Method) -> str:
     listed = " and ".join(f"`{name}={value}`" for name, value in values.items() if name != "C")
     if "C" not in values:
         return f"use {listed}"
-    lead = "leave out `C`" if values["C"] is None else "give a finite C"
+    finite = "give a finite C" + (" in place of a path" if options.path is not None else "")
+    lead = "leave out `C`" if values["C"] is None else finite
     return f"{lead} with {listed}" if listed else lead

@@ -128,6 +128,11 @@ def test_what_a_refusal_advises_works(data):
             'neither momentum .*; use multiclass="ovr"',
         ),
         ("three targets", {"loss": "l2_error", "penalty": "lp:1.5"}, 'p = 2 only, not 1.5; use penalty="l2", or loss='),
+        (
+            "two classes",
+            {"kernel": "rbf", "C": "path:3", "valid": DATA["two classes"]},
+            "smo does not support .*; give a finite C in place of a path$",
+        ),
         ("two classes", {"loss": "exponential", "C": 1.0}, "Exponential lacks .*; use loss=.hinge.$"),
     ],
 )

@@ -65,7 +65,9 @@ def end(c: Course) -> Share:
     scored = c.early is not None and p.ending is None
     _tell(c, report, scored)
     whole = p.position == len(p.order)  # it covers all rows
-    p.certify = report.certificate is None and _due(c, report)
+    if report.still and p.ending is None:
+        p.ending = "stalled"
+    p.certify = report.certificate is None and (p.ending is not None or p.stopping.due(report.estimate, c.active))
     if c.early is not None and scored:
         c.early.count_for(c.active)
         if report.certificate is not None and whole:
@@ -78,14 +80,6 @@ def end(c: Course) -> Share:
     else:
         c.go_on()
     return None
-
-
-def _due(c: Course, report: PassReport) -> bool:
-    """Whether a certificate is due."""
-    p = c.progress
-    if report.still and p.ending is None:
-        p.ending = "passes"  # more of them would change nothing
-    return p.ending is not None or p.stopping.due(report.estimate, c.active)
 
 
 def _tell(c: Course, report: PassReport, scored: bool) -> None:

@@ -22,7 +22,7 @@ LEAST, MOST = 0.5, 1.5  # scales
 class Exact(NamedTuple):
     """Of a line: the candidate of scale * f + constant, and the lower bound of its coefficients.
 
-    upper: a bound on all margins, of a hard margin.
+    upper: a bound on all margins, of a hard margin. hidden: the part of the gap that is a bound on rounding errors.
     """
 
     candidate: Candidate
@@ -30,6 +30,7 @@ class Exact(NamedTuple):
     scale: float
     constant: float
     upper: float = math.inf
+    hidden: float = 0.0
 
     @property
     def gap(self) -> float:
@@ -50,8 +51,9 @@ def exact(form: Form, loss: object, free: bool, f: np.ndarray, b: np.ndarray, bl
     gains, size = form.gains(b)
     drift = abs(math.fsum(b)) if free else 0.0
     start, worst = constant_of(form, free, f, b)
-    dual = gains - 0.5 * square - 0.5 * mass * blur - TERM * (size + mass * float(np.abs(f).max(initial=0.0)))
-    dual -= drift * (abs(start) + worst + 1.0)
+    error = 0.5 * mass * blur + TERM * (size + mass * float(np.abs(f).max(initial=0.0)))
+    error += drift * (abs(start) + worst + 1.0)
+    dual = gains - 0.5 * square - error
 
     def at(scale: float, constant: float) -> float:
         losses = smo.losses_at(loss, f, scale, constant, form.sign, form.target, form.caps, 0.0)[0]
@@ -72,7 +74,8 @@ def exact(form: Form, loss: object, free: bool, f: np.ndarray, b: np.ndarray, bl
     losses, slip, missed = smo.losses_at(loss, f, scale, constant, form.sign, form.target, form.caps, off)
     primal = float(losses) + 0.5 * scale * scale * square
     rounding = float(slip) + TERM * primal + 0.5 * scale * scale * mass * blur
-    return Exact(Candidate(primal, -math.inf, int(missed), rounding), dual, scale, constant)
+    hidden = error / max(abs(primal), abs(dual), 1e-300)
+    return Exact(Candidate(primal, -math.inf, int(missed), rounding), dual, scale, constant, hidden=hidden)
 
 
 def exact_margin(form: Form, free: bool, f: np.ndarray, b: np.ndarray, blur: float, largest: float) -> Exact:
@@ -96,7 +99,9 @@ def exact_margin(form: Form, free: bool, f: np.ndarray, b: np.ndarray, blur: flo
     upper = (high + drift) / mass * (1.0 + 8.0 * EPS) if mass > 0.0 else math.inf
     missed = int(np.count_nonzero((margins + form.sign * constant <= off) & there))
     scale = 1.0 / slack if slack > 0.0 else 1.0
-    return Exact(Candidate(math.inf, lower, missed, 0.0), -math.inf, scale, scale * constant, upper)
+    found = Exact(Candidate(math.inf, lower, missed, 0.0), -math.inf, scale, scale * constant, upper)
+    without = 1.0 - slack * mass / square if square > 0.0 else math.inf
+    return found._replace(hidden=max(0.0, found.gap - without))
 
 
 def least(value: Callable[[float], float], start: float, width: float, steps: int) -> tuple[float, float]:

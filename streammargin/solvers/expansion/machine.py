@@ -94,6 +94,8 @@ class Machine(Steps):
         now = Found(numbers=frozen.numbers, coef=coef, constants=constants)
         set_found(state.best_point, *merged(state.best_point, now, better))
         missed = np.array([one.gap > problem.tol for one in found])
+        # rounding alone is above the tolerance, and steps have little left to do
+        state.hidden = np.array([one.hidden > problem.tol and SHARE * one.gap <= one.hidden for one in found])
         state.goal = np.where(missed, np.maximum(TIGHTER * state.goal, SMALLEST_GOAL), state.goal)
         state.constants = constants
         self._count_wrong(problem, state, found)

@@ -14,7 +14,7 @@ from streammargin.rows.blocks import Block, CSRBlock, DenseBlock, values_of
 from streammargin.solvers.expansion.matrices import check_symmetric
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.rounding import EPS
-from streammargin.solvers.roles import Shared, f8, of, state
+from streammargin.solvers.roles import Shared, f8, i8, of, state
 
 LARGEST_VALUE = 1e60
 NEARLY = 1e-7  # of the mean length of a row: a hard margin below this is given up
@@ -22,10 +22,11 @@ NEARLY = 1e-7  # of the mean length of a row: a hard margin below this is given 
 
 @state
 class Measured:
-    """moments: of compiled/gram.py; largest: K(x, x) of any row."""
+    """moments: of compiled/gram.py; largest: K(x, x) of any row; entries: the most nonzero ones of a row."""
 
     moments: Shared[f8] = of(sums.MOMENTS)
     largest: Shared[f8] = of(1)
+    entries: Shared[i8] = of(1)
 
     @property
     def longest(self) -> float:
@@ -58,10 +59,19 @@ def measure(problem: Problem, measured: Measured, block: Block, first: int) -> N
         assert isinstance(block, DenseBlock)
         check_symmetric(block.X[:, first : first + block.rows()], first)
         return
+    measured.entries[0] = max(measured.entries[0], _most_entries(block))
     squares, values = np.empty(block.rows()), values_of(block)
     sums.squares_of(block._replace(bias=0.0), 0, block.rows(), squares)
     values = values[block.indptr[0] : block.indptr[-1]] if isinstance(block, CSRBlock) else values.reshape(-1)
     sums.add_moments(values, squares, measured.moments)
+
+
+def _most_entries(block: Block) -> int:
+    """The most entries of a row that are not 0: products with others are exact."""
+    if isinstance(block, CSRBlock):
+        return int(np.diff(block.indptr).max(initial=0))
+    tiles = (block.X[low : low + 1024] for low in range(0, block.rows(), 1024))
+    return max((int(np.count_nonzero(tile, axis=1).max()) for tile in tiles), default=0)
 
 
 def squares_of(problem: Problem, measured: Measured, block: Block, first: int) -> np.ndarray:
@@ -96,7 +106,9 @@ def largest_value(problem: Problem, measured: Measured) -> float:
 def blur(problem: Problem, measured: Measured, terms: int) -> float:
     """A bound on the rounding error of a score, for coefficients whose sizes add up to 1."""
     value = largest_value(problem, measured)
-    of_value = kernel_of(problem, measured).blur(measured.longest, value, problem.features)
+    kernel = kernel_of(problem, measured)
+    entries = int(measured.entries[0]) if kernel.by_products else problem.features
+    of_value = kernel.blur(measured.longest, value, entries)
     return EPS * (of_value + value * (terms + 8.0))
 
 

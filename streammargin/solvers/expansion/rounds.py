@@ -25,7 +25,7 @@ class Now(NamedTuple):
     """Where a line stands: its relative gap at a constant in the middle, estimated, and its worst violation.
 
     curvature: the smallest that a step of the round has met. multiplications: of the round. left: whether it moved a
-    coefficient.
+    coefficient, or may still do so.
     """
 
     gap: float
@@ -71,7 +71,7 @@ def make_round(
     constant, worst = constant_of(form, free, f, b)
     gap = estimate(form, loss, f, b, constant)
     if gap <= goal or worst <= 0.0:
-        return Now(gap, worst, left=False)
+        return Now(gap, worst, left=worst > 0.0)
     violation = form.violations(f, b, constant)
     rows, new = chosen(violation, columns, form, b, random)
     if new.size:

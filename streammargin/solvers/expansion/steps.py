@@ -39,7 +39,7 @@ class Steps(Values):
 
     def _aim(self, problem: Problem, state: SmoState) -> None:
         state.goal = np.minimum(state.goal, SHARE * problem.tol)
-        state.gaps[:], state.idle[:] = math.inf, False
+        state.gaps[:], state.idle[:] = math.inf, state.hidden
 
     def round(self, problem: Problem, state: SmoState, active: np.ndarray, rows: np.ndarray | None) -> Share:
         """A round of the line that is farthest from its goal, on these rows, None: all; the share that is done."""

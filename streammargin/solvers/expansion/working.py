@@ -103,7 +103,8 @@ class Working(Machine):
         figures = best_figures(problem, state.best)
         gaps = np.array([_gap(one) for one in figures])
         certificate = figures if state.number > 1 or whole else None
-        still = whole and not state.joined and bool(state.idle[active].all())
+        ended = state.idle & (state.hidden | (state.joined == 0))
+        still = whole and bool(ended[active].all())
         wrong = state.wrong.copy() if problem.compared else None
         return PassReport(gaps, self.mistakes(problem, state, active), certificate, wrong, still=still)
 
@@ -143,8 +144,13 @@ class Working(Machine):
         state.held, state.columns, state.forms = fresh(Held, problem), None, None
         gaps = [_gap(one) for one in best_figures(problem, state.best)]
         goals = [min(COARSE, max(INNER * gap, SHARE * problem.tol)) for gap in gaps]
-        state.goal = np.array(goals) if state.number > 1 else np.full(problem.groups, COARSE)
-        state.gaps[:], state.idle[:] = math.inf, False
+        if state.number == 1:
+            state.goal = np.full(problem.groups, COARSE)
+        elif new:
+            state.goal = np.array(goals)
+        else:  # the rows in memory are all that matter; `judge` has tightened the goals of gaps that were missed
+            state.goal = np.minimum(state.goal, SHARE * problem.tol)
+        state.gaps[:], state.idle[:] = math.inf, state.hidden
 
 
 def _gap(figures: Figures) -> float:

@@ -84,6 +84,25 @@ def test_rows_on_disk_are_read_a_few_times(tmp_path):
         assert np.array_equal(again.model.answer.arrays()[name], array)
 
 
+@pytest.mark.parametrize("memory", ["1G", "40M"])
+def test_a_tolerance_below_rounding_stalls(memory):
+    """Passes are left, but no pass helps; columns of zeros add no rounding."""
+    random = np.random.default_rng(1)
+    rows = random.standard_normal((6000, 4)).astype(np.float32)
+    far = (rows**2).sum(axis=1)
+    rows[np.abs(far - 3.5) < 0.4] *= 2.0
+    y, cuts = np.where((rows**2).sum(axis=1) > 3.5, 1, -1), np.linspace(0, 6000, 7).astype(int)
+    found = []
+    for X in (rows, np.pad(rows, ((0, 0), (0, 396)))):
+        given = CountingSource(X, y, cuts) if memory == "40M" else (X, y)
+        options = {"kernel": "rbf:0.3", "C": math.inf, "tol": 1e-12, "passes": 40}
+        found.append(sm.train(given, memory=memory, **options))
+        assert found[-1].reason == "stalled" and not found[-1].converged and found[-1].passes < 16
+        assert "rounding hides the rest of the gap; raise `tol`" in advice(found[-1])
+    one, other = (each.certificate.margin_gap for each in found)
+    assert 0.0 < one < 1e-6 and other < 1.5 * one
+
+
 @pytest.mark.parametrize("bias", ["free", None])
 def test_that_nothing_separates_is_proven(bias):
     rows, y = np.vstack([X, X[:1]]), np.append(Y, -Y[0])

@@ -71,8 +71,8 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
         scored = least_to_score(held_out, options, asked)
     own += bytes_of_steps(source, options) + scored
 
-    asked = replace(asked, budget=max(0, asked.budget - own), least_tol=least_tol, workers=workers)
-    asked = replace(asked, from_weights=start is not None)
+    left = max(0, asked.budget - own - working.held_bytes())
+    asked = replace(asked, budget=left, least_tol=least_tol, workers=workers, from_weights=start is not None)
     fitting = Fitting(asked, task, options, working, labels, budget, own)
     method, problem, plan, better = fitting.choose(asking)
     costs = task.costs if options.costs or task.numeric else [method.default_C]

@@ -35,7 +35,8 @@ class Memory(NamedTuple):
         fixed = min(TILES, 32 * rows * 256) + 24 * min(rows, 256) * problem.features
         if problem.resident:
             beside = fixed + OF_FORM * problem.count * rows + row * rows
-            columns = min(8 * rows * rows, left - beside - problem.size)
+            loaded = problem.size + (8 * (rows + 2) if problem.sparse else 0)
+            columns = min(8 * rows * rows, left - beside - loaded)
             columns = max(columns, 4 * rows * min(rows, LEAST))
             return cls(int(beside + columns), int(columns), 0)
         most = int(SHARE * left) - fixed

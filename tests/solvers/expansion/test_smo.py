@@ -3,6 +3,7 @@
 import itertools
 import math
 
+import h5py
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -138,6 +139,21 @@ def test_rows_on_disk_take_part_as_far_as_they_matter(large, monkeypatch):
     assert outside.converged and outside.passes <= 12
     assert outside.certificate["primal"] >= inside.certificate["dual"]
     assert outside.certificate["dual"] <= inside.certificate["primal"]
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_rows_of_a_chunked_file_stay_in_memory_beside_as_many_columns_as_fit(sparse, tmp_path):
+    """Room for columns is what the rows and what reading them takes leave over, to the byte."""
+    X = np.random.default_rng(0).standard_normal((4000, 5)).astype(np.float32)
+    path, y = str(tmp_path / "a.h5"), np.where(X[:, 0] > 0.0, 1, -1)
+    if sparse:
+        sm.write_hdf5([(sp.csr_array(X), y)], path)
+    else:
+        with h5py.File(path, "w") as file:
+            file.create_dataset("X", data=X, chunks=(512, 5))
+            file["y"] = y
+    planned = sm.train(path, kernel="rbf:0.5", memory="60M", passes=1, tol=0.5).history[0]["plan"]
+    assert planned["blocks"] == 1 and planned["memory_bytes"] > 55 << 20
 
 
 def test_more_support_rows_than_the_budget_holds_is_said(large, monkeypatch):

@@ -59,12 +59,12 @@ class Columns:
 
     def _compute(self, rows: np.ndarray, which: np.ndarray, slots: np.ndarray) -> None:
         """Compute the columns of these rows, and keep those at the positions `which` in these slots."""
-        few = self.few(rows)
+        few, whole = self.few(rows), which.size == rows.size and bool(np.all(np.diff(which) == 1))
         for low in range(0, self.numbers.size, TILE):
             high = min(self.numbers.size, low + TILE)
             tile = np.empty((high - low, rows.size), self.values.dtype)
             few.values(self.block, low, high, tile)
-            self.values[slots, low:high] = tile.T[which]
+            self.values[slots, low:high] = tile.T if whole else tile.T[which]
 
     def few(self, rows: np.ndarray) -> Few:
         """These rows, ready for products."""

@@ -65,11 +65,13 @@ class Form(NamedTuple):
         up = np.where(b < self.high, self.under - slope, math.inf)
         return np.minimum(up, np.where(b > self.low, slope + self.over, math.inf))
 
+    def gain(self, b: np.ndarray) -> np.ndarray:
+        """The terms of the dual objective that need no K."""
+        return self.t * b - np.where(b > 0.0, self.under, self.over) * np.abs(b) - 0.5 * self.bend * b * b
+
     def gains(self, b: np.ndarray) -> tuple[float, float]:
-        """The part of the dual objective that needs no K, and the size of its terms."""
-        size = np.abs(b)
-        gain = self.t * b - np.where(b > 0.0, self.under, self.over) * size - 0.5 * self.bend * b * b
-        return math.fsum(gain), math.fsum(np.abs(self.t * b)) + math.fsum(0.5 * self.bend * b * b)
+        """The exact sum of these terms, and their size."""
+        return math.fsum(self.gain(b)), math.fsum(np.abs(self.t * b)) + math.fsum(0.5 * self.bend * b * b)
 
 
 def form_of(problem: Problem, labels: RowLabels, k: int) -> Form:

@@ -37,7 +37,7 @@ class SmoState(State):
     frozen: the expansion that is certified next; best: that
     of the best figures. rows: copies of support rows; out of core of all rows that steps are made on, and of those that
     a read has found for them. goal: the estimated gap that a pass aims at; gaps: estimated; constants: the last ones.
-    idle: groups that no step helps any more; hidden: those whose gap is rounding, as the last certificate has found.
+    idle: groups that no step helps any more. hidden: those whose gap is rounding, as the last certificate has found.
     part: rows of the block that are done; joined: rows that the last read added; crowded: reads for which rows had to
     leave; begun: rounds of this pass; rounds: of all; ended: whether the read is over; known: whether it was said that
     the kernel is indefinite.

@@ -24,8 +24,8 @@ STEPS = 64  # most steps of a round, for each of its rows
 class Now(NamedTuple):
     """Where a line stands: its relative gap at a constant in the middle, estimated, and its worst violation.
 
-    curvature: the smallest that a step of the round has met. multiplications: of the round. left: whether it moved a
-    coefficient, or may still do so.
+    curvature: the smallest that a step of the round has met. multiplications: of the round. left: whether steps may
+    still help.
     """
 
     gap: float
@@ -56,7 +56,7 @@ def estimate(form: Form, loss: object, f: np.ndarray, b: np.ndarray, constant: f
     if form.hard:
         slack = float(np.min(form.sign * (f + constant), where=form.caps > 0.0, initial=math.inf))
         return 1.0 - slack * float(np.abs(b).sum()) / square if square > 0.0 else math.inf
-    dual = form.gains(b)[0] - 0.5 * square
+    dual = float(form.gain(b).sum()) - 0.5 * square
     losses = smo.losses_at(loss, f, 1.0, constant, form.sign, form.target, form.caps, 0.0)[0]
     primal = losses + 0.5 * square
     size = max(abs(primal), abs(dual))

@@ -53,7 +53,7 @@ class TrainResult:
     certificate : Certificate of the weights in `model`
     history : list of event dicts
 
-    reason : tolerance | separated | passes | stalled | seconds | signal | not_separable | small_margin | early_stop
+    reason : tolerance | separated | passes | seconds | signal | not_separable | small_margin | early_stop
 
     resumable : whether the run was stopped early and its state saved. The same call then resumes it.
     better : whether `auto` would have chosen another solver than the named one.
@@ -135,7 +135,8 @@ def advice(result: TrainResult) -> str:
     gap, tol = certificate[kind.replace(" ", "_")], float(str(asked["tol"]).rpartition(":")[2])
     far = gap is None or gap > FAR * max(tol, LEAST)
     others, more = ["use `solver=auto`"] if result.better else [], f"raise {limit}"
-    if result.reason == "stalled":
+    stalled = result.reason == "passes" and result.passes < asked["passes"]  # more of them would change nothing
+    if stalled:
         more = "raise"
     mends = ", ".join([*others, more])
     if far and result.ranges is not None:  # then C is not the cause
@@ -143,12 +144,12 @@ def advice(result: TrainResult) -> str:
     elif far and not math.isinf(asked["C"]):
         mends = ", ".join([*others, "use a smaller `C`", more])
     known = "no gap was certified" if gap is None or math.isinf(gap) else f"the certified {kind} is {gap:.1e}"
-    by = "" if result.reason in ("passes", "stalled") else f" by {result.reason}"
+    by = "" if result.reason == "passes" else f" by {result.reason}"
     stopped = f"not converged: stopped{by} after {counted(result.passes, 'pass')} when {known}"
     near = f"{'far from' if far else 'near'} the tolerance {tol:g}"
     if tol == 0.0:
         near = "and a gap of exactly 0 is rarely reached"
-    if result.reason == "stalled":
+    if stalled:
         cause = "no step helps any more" if far else "rounding hides the rest of the gap"
         return f"{stopped}, {near}, and {cause}; {mends} `tol`"
     return f"{stopped}, {near}; {mends} or `tol`"

@@ -262,7 +262,7 @@ def test_short_words_stand_for_a_solver_with_fields():
             family.of(word)
 
 
-@pytest.mark.parametrize("file", ["adaptive", "normalized_gd"])
+@pytest.mark.parametrize("file", ["diagonal", "normalized_gd"])
 def test_a_solver_is_found_by_the_name_of_its_file(file):
     """No table has its word: a file is all there is to add."""
     room = Path(solvers.__file__).parent

@@ -24,7 +24,7 @@ from streammargin.rows.blocks import values_of
 from streammargin.solvers import base, leaves, roles
 from streammargin.solvers.cache import rows as row_store
 from streammargin.solvers.coordinate import coupled, dual_ascent
-from streammargin.solvers.newton import sampled
+from streammargin.solvers.newton import held, sampled, truncated
 from streammargin.solvers.newton import subproblem as descent
 from streammargin.solvers.registry import make_solver
 from streammargin.sources.arrays import ArraySource
@@ -219,7 +219,7 @@ def bits(result):
 @pytest.fixture
 def small_units(monkeypatch):
     """What takes half a second else is many units."""
-    for module in (base, coupled, descent, dual_ascent, row_store, sampled):
+    for module in (base, coupled, descent, dual_ascent, row_store, held, truncated):
         monkeypatch.setattr(module, "UNIT", 3e3)
 
 

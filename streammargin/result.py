@@ -20,7 +20,8 @@ class Certificate:
     A figure is None where it is not defined: margins need C = inf, the gap a dual. All are None where a signal ended
     the run or the rows were a stream, except margin_upper, which the steps for a hard margin prove. For several
     classes, primal and dual are sums, gaps are the largest of any class, and margins those of the class with the
-    smallest; per_class has those of each class, or one entry for a joint margin.
+    smallest; per_class has those of each class, or one entry for a joint margin. Mistakes are counted with a bias
+    midway, and margins are without it.
     """
 
     primal: float | None = None

@@ -86,6 +86,7 @@ class Saved:
         through = (np.asarray(problem["shift"]) if self.numeric else 0.0) - moved.sum(axis=1)  # of the columns' shift
         self.sizes = np.abs(self.intercept) + np.abs(through) + np.abs(moved).sum(axis=1)
         self.constant, self.offset = self.intercept - through, through if self.kind == "midway" else self.intercept
+        self.late = self.constant if self.kind == "midway" else 0.0  # added after the proof
         of = arrays.get("groups", np.zeros(width, np.int64))
         each = (2 if self.several else 1 if self.numeric else len(self.classes),)
         caps = (len(self.coef), *each) if self.several or self.tasks else each
@@ -241,14 +242,14 @@ class Sums:
             self.wrong, self.unsure = self.wrong + int(np.sum((u < 0.0) & ~unsure)), self.unsure + int(unsure.sum())
         else:
             own = codes[:, None] == (1 if scores.shape[1] == 1 else np.arange(self.K))
-            u = np.where(own, scores, -scores)
+            u, shown = (np.where(own, part, -part) for part in (scores, scores + saved.late))  # shown: to predict with
             self.lowest = np.minimum(self.lowest, scores.min(axis=0, where=own, initial=np.inf))
             self.highest = np.maximum(self.highest, scores.max(axis=0, where=~own, initial=-np.inf))
             # the score of the row's class minus the largest other score
-            ahead = u[:, 0] if scores.shape[1] == 1 else scores[own] - scores.max(axis=1, where=~own, initial=-np.inf)
+            ahead = shown[:, 0] if scores.shape[1] == 1 else shown[own] + shown.min(axis=1, where=~own, initial=np.inf)
             unsure = np.abs(ahead) <= blur.sum(axis=1)
             self.wrong, self.unsure = self.wrong + int(np.sum((ahead < 0.0) & ~unsure)), self.unsure + int(unsure.sum())
-            smallest = ahead[:, None] if saved.problem["joint"] else u
+            smallest = ahead[:, None] if saved.problem["joint"] else u  # a joint margin has no bias midway
             self.smallest = np.minimum(self.smallest, smallest.min(axis=0, initial=np.inf))
         self.blur = np.maximum(self.blur, blur.max(axis=0, initial=0.0))
         wide = blur * (saved.eps / BLUR)
@@ -362,7 +363,6 @@ def verify(model: Any, data: Any, valid: Any = None, *, memory: int = 256 << 20,
         if valid is not None:
             if os.path.isfile(y if (y := called["y"] or "").endswith(".npy") else y.rpartition(":")[0]):
                 called["y"] = None  # labels in a separate file belong to the training rows
-            saved.offset = saved.intercept  # with the midway bias
             out = sum_up(saved, [valid], called, memory, learned=False)
             rows = max(1, out.rows) * (len(saved.coef) if saved.several else 1)
             error = out.phi if saved.numeric else out.mistakes(round(known * rows))

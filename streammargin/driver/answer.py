@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -79,12 +80,24 @@ class Answer(NamedTuple):
         """Exact figures of the best passes, and how many rows have their largest score for a wrong class."""
         return kept.figures(self.problem, best, self.state.best), best.wrong.copy()
 
+    def _with_midway(self, figures: list[Figures], midway: np.ndarray) -> tuple[list[Figures], np.ndarray | None]:
+        """Figures of the weights, and wrong rows, with mistakes counted with the bias.
+
+        A line with a bias separates its rows, and so makes no mistakes. If each does, no row is wrong.
+        """
+        found = [replace(one, mistakes=0) if b else one for one, b in zip(figures, midway.tolist(), strict=True)]
+        if self.progress.recount is not None:
+            return found, self.progress.recount
+        return found, np.zeros(self.problem.trials, np.int64) if midway.all() else self.progress.wrong
+
     def outcome(self) -> Outcome:
         """How the run ended."""
         p = self.progress
         assert p.reason is not None, "the training is not done"
         figures, wrong = (p.figures, p.wrong) if p.proven else (None, None)
         converged = p.done & ~p.impossible & ~self._unproven() if p.proven else np.zeros_like(p.done)
+        if figures is not None and p.midway is not None:
+            figures, wrong = self._with_midway(figures, p.midway)
         errors, passes = p.valid_errors if p.proven or p.midway is not None else None, None
         reason = p.reason
         if self.best is not None:

@@ -9,7 +9,7 @@ import numpy as np
 from streammargin.points.base import Point
 from streammargin.rows.blocks import Block
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.roles import ALL, K, Sum, f8, of, state
+from streammargin.solvers.roles import ALL, TRIALS, K, Sum, f8, i8, of, state
 from streammargin.solvers.state import Visited
 
 SCORES = 1 << 16  # computed at a time
@@ -22,13 +22,16 @@ class Midway(Visited):
     Rows are added in chunks, in any order. For the maximum-margin separator (w*, b*), |b - b*| <= max ||x_i|| ||w -
     w*||. If w separates the rows with b = 0, the smallest y (x.w + b) is at least the smallest y x.w.
     lowest, highest (K,): the smallest score of a row with y = +1, and the largest of one with y = -1.
+    wrong (trials,): rows whose largest score is that of another class; of one line it means nothing.
     """
 
     lowest: Sum[f8] = of(K, fill=math.inf, smallest=ALL)
     highest: Sum[f8] = of(K, fill=-math.inf, largest=ALL)
+    wrong: Sum[i8] = of(TRIALS)
 
     def add(self, scores: np.ndarray, positive: np.ndarray) -> None:
-        """Add rows with the scores x.w (m, K); positive (m, K) bool: whether y = +1."""
+        """Add rows with the scores (m, K); positive (m, K) bool: whether y = +1."""
+        self.wrong += np.count_nonzero(~positive[np.arange(len(scores)), scores.argmax(axis=1)])
         np.minimum(self.lowest, scores.min(axis=0, where=positive, initial=np.inf), out=self.lowest)
         np.maximum(self.highest, scores.max(axis=0, where=~positive, initial=-np.inf), out=self.highest)
 

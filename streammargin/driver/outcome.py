@@ -35,6 +35,7 @@ class Outcome:
     """How a run ended: reason, which of the groups reached the tolerance, and its last exact figures.
 
     figures: None when the run was interrupted; nothing is then proven about `point`.
+    figures, wrong: mistakes are those of the weights with `midway`, where there is one; all else is without it.
     midway (K,): the bias of eq. (15) of the homotopic paper, where it was asked for and no signal came.
     smallest_margin: for a hard margin, tol times the mean row norm.
     zeros (K, d): the weights that are proven to be 0 in every solution.

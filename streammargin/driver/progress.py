@@ -43,6 +43,7 @@ class Progress:
     reason : how the training ended;
     proven : whether the answer is the weights of `figures`, not the latest ones;
     midway : (K,) the midway bias of the answer;
+    recount : (trials,) rows that are wrong with that bias, where they were counted;
     predicted : (classes,) bool, classes predicted for at least one row so far;
     stage, due : the current stage of the solver, and that of the next pass, "" where it is the same;
     ranges : the warning about columns of very different ranges, if any;
@@ -70,6 +71,7 @@ class Progress:
     reason: str | None = None
     proven: bool = False
     midway: np.ndarray | None = None
+    recount: np.ndarray | None = None
     predicted: np.ndarray | None = None
     ranges: str | None = None
     stage: str = ""
@@ -95,7 +97,7 @@ class Progress:
         groups, trials = problem.groups, problem.trials
         arrays = [(self.done, bool, groups), (self.impossible, bool, groups)]
         optional = [(self.wrong, np.int64, trials), (self.valid_errors, np.float64, trials),
-                    (self.midway, np.float64, problem.count)]  # fmt: skip
+                    (self.recount, np.int64, trials), (self.midway, np.float64, problem.count)]  # fmt: skip
         for array, dtype, size in arrays + [entry for entry in optional if entry[0] is not None]:
             if not isinstance(array, np.ndarray) or (array.dtype, array.shape) != (dtype, (size,)):
                 raise ValueError("its progress has arrays of another shape")

@@ -131,7 +131,8 @@ def _take_up(run: Run, bounds: np.ndarray) -> None:
         if not run.active.size:
             p.reason = run.answer.verdict()
         elif p.reason != "passes" or p.number < run.limits.passes:
-            p.reason, p.ending, p.proven, p.midway, p.predicted = None, None, False, None, None
+            p.reason, p.ending, p.proven = None, None, False
+            p.midway, p.recount, p.predicted = None, None, None
             if run.early is not None:
                 run.early.kept.certified = False
             p.go(PASS)

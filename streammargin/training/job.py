@@ -121,7 +121,7 @@ class Job:
         """The runs of this training, before the first block; elsewhere: who holds the rows of a reader."""
         options, plan = self.options, self.plan
         early = options.early_stop
-        sweeps = 1 + options.midway + (early is not None)
+        sweeps = 1 + options.midway * (1 + self.problem.compared) + (early is not None)
         limits = Limits(options.eps, options.passes, options.max_seconds, sweeps, early)
         reader = BlockReader(
             self.working, plan.bounds, plan.buffers, plan.resident, self.labels, self.problem.workers

@@ -1,11 +1,14 @@
 """The bias of eq. (15) of the homotopic paper, found after the weights: against the formula in NumPy."""
 
+import itertools
 import json
 import logging
+import math
 
 import h5py
 import numpy as np
 import pytest
+from conftest import write_h5
 from reference.datasets import as_form
 from reference.drive import problem_of
 from reference.sources import CountingSource
@@ -15,6 +18,7 @@ from streammargin.cli.main import main
 from streammargin.driver.midway import Midway
 from streammargin.errors import UsageError
 from streammargin.solvers.roles import new
+from streammargin.verification import verify
 
 HARD = {"C": np.inf, "bias": "midway", "tol": 0.05}
 
@@ -77,8 +81,7 @@ def test_absent_rows_scaled_columns_and_held_out_errors():
     b = formula(data[0][there] @ result.model.coef_[0], y[there] > 0)
     assert result.model.intercept_[0] == pytest.approx(b, rel=1e-10)
     assert result.certificate["valid_error"] == np.mean(result.model.predict(data[0]) != y) > 0
-    centred = data[0][there] - data[0][there].mean(axis=0)  # the figures of rows are without the bias
-    assert result.certificate["mistakes"] == np.sum(y[there] * (centred @ result.model.coef_[0]) <= 0)
+    assert result.certificate["mistakes"] == np.sum((result.model.predict(data[0]) != y)[there]) == 0
 
 
 def test_each_class_against_the_rest():
@@ -88,6 +91,75 @@ def test_each_class_against_the_rest():
     model = sm.train((X, labels), solver="homotopic", passes=30, **HARD).model
     expected = [formula(X @ w, labels == k) for k, w in enumerate(model.coef_)]
     assert model.intercept_ == pytest.approx(expected, rel=1e-10)
+
+
+def apart(classes):
+    """Rows whose farthest class alone is apart from the others, and by no hyperplane through 0."""
+    rng = np.random.default_rng(3)
+    labels = np.arange(60) % classes
+    X = np.column_stack([rng.random(60) + 1.0, 0.1 * rng.standard_normal(60)])
+    X[:, 0] += np.where(labels == (1 if classes == 2 else 0), 2.0, 0.0)
+    return X, labels
+
+
+def recounted(path, X, labels):
+    """(rows predicted wrong, wrong sides of each line) of a saved file, by NumPy."""
+    with np.load(path) as file:
+        scores = X @ file["coef"].T + file["intercept"]
+    lines = scores.shape[1]
+    found = scores.argmax(axis=1) if lines > 1 else scores[:, 0] > 0.0
+    own = labels[:, None] == (np.arange(lines) if lines > 1 else 1)
+    return np.sum(found != labels), np.sum((scores > 0.0) != own, axis=0).tolist()
+
+
+@pytest.mark.parametrize("form", ["dense", "csr"])
+@pytest.mark.parametrize("bounds", [None, (0, 7, 31, 60)])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_mistakes_are_those_of_the_saved_model(tmp_path, classes, bounds, form):
+    X, labels = apart(classes)
+    rows, path = as_form(X, form), str(tmp_path / "m.npz")
+    source = (rows, labels) if bounds is None else CountingSource(rows, labels, bounds)
+    result = sm.train(source, solver="perceptron", passes=9, **HARD)
+    result.model.save(path)
+    wrong, sides = recounted(path, X, labels)
+    assert result.model.intercept_[0] != 0.0 and (wrong == 0) == (classes == 2)
+    assert result.certificate["mistakes"] == wrong and result.certificate["train_error"] == wrong / 60
+    assert [one["mistakes"] for one in result.certificate["per_class"]] == sides
+    before = [event["mistakes"] for event in result.history if event["event"] == "certificate"][-1]
+    assert before > wrong  # of the weights alone
+    checks = verify(path, write_h5(tmp_path / "rows.h5", X, labels))
+    assert [check for check in checks if check.agrees is False] == []
+    result.model.header["certificate"]["mistakes"] = before
+    result.model.save(path, force=True)
+    assert "mistakes" in {one.name for one in verify(path, str(tmp_path / "rows.h5")) if one.agrees is False}
+
+
+def test_a_training_stopped_in_any_block_counts_what_it_saved(tmp_path):
+    X, labels = apart(3)
+
+    def trained(folder=None, blocks=math.inf):
+        calls = itertools.count()
+        source = CountingSource(as_form(X, "dense"), labels, (0, 31, 60))
+        result = sm.train(
+            source, solver="perceptron", passes=9, checkpoint=folder, **HARD,
+            should_stop=lambda: "signal" if next(calls) >= blocks else None,
+        )  # fmt: skip
+        result.model.save(str(tmp_path / "m.npz"), force=True)
+        return result, recounted(tmp_path / "m.npz", X, labels)[0]
+
+    whole, wrong = trained()
+    without = 0
+    for blocks in itertools.count(1):
+        folder = str(tmp_path / str(blocks))
+        stopped, found = trained(folder, blocks)
+        assert stopped.certificate["mistakes"] in (None, found)
+        if stopped.reason != "signal":
+            break
+        without += stopped.certificate["mistakes"] is not None and not stopped.model.intercept_.any()
+        resumed, found = trained(folder)
+        assert resumed.model.intercept_.tobytes() == whole.model.intercept_.tobytes()
+        assert resumed.certificate == whole.certificate and found == wrong
+    assert without >= 4  # two reads of two blocks follow the last certificate
 
 
 @pytest.mark.parametrize("form", ["dense", "csr"])
@@ -163,7 +235,7 @@ def test_no_bias_where_it_would_not_separate():
     assert sm.train((X, y), solver="sdca", **HARD).model.intercept_[0] == 0.0
     found = new(Midway, problem_of(X, K=2), labels=None)
     scores = np.array([[1.0, 1.0], [2.0, 6.0], [5.0, 5.0], [7.0, 7.0]])  # with an offset the first problem is separable
-    found.add(scores, np.array([[False], [False], [True], [True]]))
+    found.add(scores, np.repeat([[False], [False], [True], [True]], 2, axis=1))
     assert found.bias().tolist() == [-3.5, 0.0]
 
 

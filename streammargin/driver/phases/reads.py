@@ -83,18 +83,32 @@ def _without_errors(c: Course, reason: str) -> None:
 
 
 def _bias(c: Course) -> Reading:
-    visit = Visit("bias", Midway.add_block, (c.answer.point(c.progress.proven),))
+    point, midway = c.answer.point(c.progress.proven), c.progress.midway
+    point = point if midway is None else point.with_constants(midway)
+    visit = Visit("bias", Midway.add_block, (point,))
     return Reading(c.reader, [(visit, c.states["bias"])])
 
 
 def _end_bias(c: Course) -> None:
     p = c.progress
-    p.midway = c.states["bias"].bias()
+    if p.midway is None:
+        p.midway = c.states["bias"].bias()
+        if c.problem.compared and p.proven and p.midway.any() and not p.midway.all():
+            p.go(BIAS)  # some lines got a bias, and others make mistakes: which score is the largest is counted
+            return
+    else:
+        p.recount = c.states["bias"].wrong.copy()
     if c.validator is not None:
         p.go(HELD_OUT)
     else:
         assert p.reason is not None
         c.end(p.reason)
+
+
+def _without_bias(c: Course, reason: str) -> None:
+    """Keep the proven weights, without a bias."""
+    c.progress.midway = None
+    c.end(reason)
 
 
 def _predictions(c: Course) -> Reading:
@@ -155,7 +169,7 @@ READS = {
     PROLOGUE: Phase(_prologue, _end_prologue),
     CERTIFICATE: Phase(_certificate, _judge, break_off=Course.finish),
     HELD_OUT: Phase(_held_out, _end_held_out, break_off=_without_errors, clears="held out"),
-    BIAS: Phase(_bias, _end_bias, break_off=Course.end, clears="bias"),  # the proven weights stay, without a bias
+    BIAS: Phase(_bias, _end_bias, break_off=_without_bias, clears="bias"),
     PREDICTIONS: Phase(
         _predictions, _end_predictions, break_off=lambda c, reason: c.progress.go(DONE), clears="predictions",
         enough=lambda c: bool(c.states["predictions"].seen.all()),

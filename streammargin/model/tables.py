@@ -61,7 +61,7 @@ def in_order(data: Any, known: Known, wanted: Wanted) -> Iterator[Ordered]:
     asked = Asked(unknown=wanted.unknown)
     if is_matrix(data):
         with ExitStack() as stack:
-            near = os.path.join(stack.enter_context(temporary_folder(os.path.join(scratch(), "rows"))), "rows")
+            near = os.path.join(stack.enter_context(temporary_folder(os.path.join(scratch(), ""))), "rows")
             named = y if wanted.labelled and isinstance(y, str) else None
             how = How(near, stack, wanted.x, named, memory=MEMORY if memory is None else memory)
             tasks = None if wanted.tasks is None else tasks_in_memory(wanted.tasks, "the rows")

@@ -81,7 +81,7 @@ def spooled(
     """
     with contextlib.ExitStack() as stack:
         if folder is None:
-            path = os.path.join(stack.enter_context(temporary_folder(os.path.join(scratch(), "rows"))), "rows.h5")
+            path = os.path.join(stack.enter_context(temporary_folder(os.path.join(scratch(), ""))), "rows.h5")
             rows.write(path, False)
         else:  # two tables in different folders may have one name
             path = os.path.normpath(os.path.join(folder, os.path.basename(os.path.normpath(rows.name)) + suffix))
@@ -98,7 +98,7 @@ def spooled(
 
 def again(stack: contextlib.ExitStack, reader: Reader, folder: str | None) -> Reader:
     """A reader of the rows of one that can be read once only; the stack removes their copy."""
-    near = os.path.join(scratch() if folder is None else folder, "stream")
+    near = os.path.join(scratch() if folder is None else folder, "")
     path = os.path.join(stack.enter_context(temporary_folder(near)), "stream")
     return reader.copied(path) if isinstance(reader, Delimited) else Staged(reader, path)
 

@@ -7,21 +7,21 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from streammargin.errors import ReadWriteError, StreamMarginError
-from streammargin.files import short_reason
+from streammargin.errors import StreamMarginError
+from streammargin.files import cannot_write
 from streammargin.tables.readers.base import Reader
 from streammargin.tables.tally import kind_of
 
 
 @contextlib.contextmanager
 def writes(path: str) -> Iterator[None]:
-    """Failures of the disk as ReadWriteError that names this file; readers turn those of their own into others."""
+    """Failures of the disk as ReadWriteError that names the output; readers turn those of their own into others."""
     try:
         yield
     except OSError as error:
         if isinstance(error, StreamMarginError):
             raise
-        raise ReadWriteError(f"cannot write {path}: {short_reason(error)}; free some space") from error
+        raise cannot_write(path, error) from error
 
 
 class Staged(Reader):

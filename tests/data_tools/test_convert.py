@@ -408,18 +408,30 @@ def test_a_format_is_a_module_and_a_line_of_the_table(tmp_path, monkeypatch):
     assert sm.train(str(tmp_path / "a")).model.predict(str(tmp_path / "a")).tolist() == [1, 2]
 
 
-def test_a_full_disk_leaves_nothing(tmp_path):
-    (tmp_path / "a.txt").write_text("".join(f"{i % 2} {i + 1}:1.5\n" for i in range(200_000)))
+@pytest.mark.parametrize("name", ["a.txt", "a.csv", "a.mtx"])
+def test_a_full_disk_leaves_nothing_and_the_message_names_the_output(tmp_path, name):
+    lines = {
+        "a.txt": (f"{i % 2} {i + 1}:1.5\n" for i in range(200_000)),
+        "a.csv": ["y,x,word\n", *(f"{i % 2},{i}.5,{'ab'[i % 2]}\n" for i in range(200_000))],
+        "a.mtx": [
+            "%%MatrixMarket matrix coordinate real general\n200000 3 200000\n",
+            *(f"{200_000 - i} {i % 3 + 1} {i}.5\n" for i in range(200_000)),
+        ],
+    }
+    (tmp_path / name).write_text("".join(lines[name]))
     script = (
         "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20));"
         "from streammargin.data_tools.main import main; sys.exit(main(sys.argv[1:]))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", script, "convert", "a.txt", "o.h5"], cwd=tmp_path, capture_output=True, text=True
+        [sys.executable, "-c", script, "convert", name, "o.h5"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 74, done.stderr
-    assert "cannot write" in done.stderr and "free some space" in done.stderr
-    assert os.listdir(tmp_path) == ["a.txt"]
+    assert "cannot write o.h5: " in done.stderr and "free some space" in done.stderr
+    assert os.listdir(tmp_path) == [name]
 
 
 @pytest.mark.slow

@@ -11,8 +11,8 @@ from typing import Any
 import h5py
 import numpy as np
 
-from streammargin.errors import DataError, ReadWriteError, StreamMarginError
-from streammargin.files import replacing, short_reason
+from streammargin.errors import DataError, StreamMarginError
+from streammargin.files import cannot_write, replacing
 from streammargin.sources.batch import Batch
 from streammargin.sources.hdf5.appender import Appender
 from streammargin.sources.hdf5.label_writers import LabelWriter, SpeltWriter
@@ -140,7 +140,7 @@ def filling(
     except (OSError, RuntimeError) as error:
         if isinstance(error, StreamMarginError):
             raise
-        raise ReadWriteError(f"cannot write {path} ({short_reason(error)}); free some space") from error
+        raise cannot_write(path, error) from error
     finally:
         if file is not None:
             with contextlib.suppress(Exception):  # on a full disk, closing fails too

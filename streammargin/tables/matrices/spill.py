@@ -7,7 +7,8 @@ import shutil
 
 import numpy as np
 
-from streammargin.errors import DataError, OutputError, ReadWriteError, UsageError
+from streammargin.errors import DataError, OutputError, UsageError
+from streammargin.files import cannot_write
 from streammargin.sizes import format_size
 from streammargin.sources.batch import Batch
 
@@ -42,7 +43,7 @@ class Spill:
                 with open(self._path(bucket, name), "ab") as file:
                     file.write(np.ascontiguousarray(values).view(np.uint8).data)
             except OSError as error:
-                raise ReadWriteError(f"cannot write to {self._folder} ({error.strerror}); free some space") from error
+                raise cannot_write(self._folder, error) from error
 
     def _widen(self, name: str, kind: np.dtype) -> np.dtype:
         """The type that holds both the values already written and these. Converts the written ones."""

@@ -124,7 +124,7 @@ class Entries:
         yield from self._of_arrays((found.row, found.col, found.data))
 
     def _of_file(self, stack: ExitStack) -> Iterator[Part]:
-        near = stack.enter_context(temporary_folder(os.path.join(scratch(), "ratings")))
+        near = stack.enter_context(temporary_folder(os.path.join(scratch(), "")))
         matrix = open_matrix(self.paths, How(os.path.join(near, "ratings"), stack, memory=self.memory))
         row = first = 0
         for batch in matrix.batches:
@@ -137,7 +137,7 @@ class Entries:
             self.shape = (row, int(matrix.features or 0))
 
     def _of_table(self) -> Iterator[Part]:
-        reader = open_table(self.data, room=Room(self.memory, os.path.join(scratch(), "rows")))
+        reader = open_table(self.data, room=Room(self.memory, os.path.join(scratch(), "")))
         self.name = reader.name
         names, check = self._chosen(reader), Check(self.name, reader)
         self.names = names

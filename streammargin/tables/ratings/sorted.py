@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from streammargin.errors import DataError, ReadWriteError, UsageError
-from streammargin.files import temporary_folder
+from streammargin.errors import DataError, UsageError
+from streammargin.files import cannot_write, temporary_folder
 from streammargin.sizes import format_size
 from streammargin.sources.arrays import ArraySource
 from streammargin.sources.base import Source
@@ -100,7 +100,7 @@ class Raw:
                 for part in self.kept:
                     part.tofile(file)
         except OSError as error:
-            raise ReadWriteError(f"cannot write {self.path} ({error.strerror}); free some space") from error
+            raise cannot_write(self.path, error) from error
         self.kept, self.spilt = [], True
 
     def parts(self, size: int = 1 << 20) -> Iterator[np.ndarray]:
@@ -122,7 +122,7 @@ def rated(stack: ExitStack, entries: Entries, budget: int, near: str | None = No
     near: the folder of files; None: that of temporary files. The stack removes them.
     """
     rows, columns = Names("row"), Names("column")
-    folder = stack.enter_context(temporary_folder(os.path.join(near or scratch(), "ratings")))
+    folder = stack.enter_context(temporary_folder(os.path.join(near or scratch(), "")))
     raw = Raw(os.path.join(folder, "entries"), int(SHARE * budget / (SORTING + IN_MEMORY)))
     for part in entries.parts(stack):
         assert part.values is not None

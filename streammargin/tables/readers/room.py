@@ -45,7 +45,7 @@ class Room:
     @property
     def beside(self) -> str:
         """The path that temporary files go next to."""
-        return self.near or os.path.join(scratch(), "rows")
+        return self.near or os.path.join(scratch(), "")
 
 
 USUAL = Room()

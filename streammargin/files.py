@@ -174,7 +174,7 @@ def short_reason(error: BaseException) -> str:
     return rest.split("'")[0] if found else text
 
 
-def cannot_write(path: str, error: OSError) -> ReadWriteError:
+def cannot_write(path: str, error: Exception) -> ReadWriteError:
     """The error of a disk that is full or fails. It names the output, or the folder, that a hidden file is for."""
     while hidden := [name for name in _unfinished if f"{path}/".startswith(f"{name}/")]:
         path = _unfinished[hidden[0]]

@@ -10,7 +10,10 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from streammargin.errors import Refusal, UsageError
+from streammargin.kernels.plain import Rbf
 from streammargin.losses import LOSSES, is_numeric, make_loss
+from streammargin.losses.base import has
+from streammargin.maps.rff import Rff
 from streammargin.options.table import FREE, Options
 from streammargin.penalties import DEFAULT
 from streammargin.solvers.base import Method
@@ -18,6 +21,7 @@ from streammargin.solvers.registry import CLASSES, make_solver
 from streammargin.solvers.word import Auto
 
 MOST = 2  # mends that a message names
+MAPPED = 500  # columns of a map that stands for a kernel
 Served = Callable[[Options], Method | None]  # the solver that serves these options, if there is one
 
 
@@ -72,6 +76,7 @@ def _tried(options: Options, values: Sequence[list[Change]], served: Served) -> 
     for changes in itertools.product(*values):
         with suppress(UsageError):
             given = {change.option: change.value for change in changes}
+            given |= {"kernel": None} if "map" in given else {}
             method = served(Options.of({**vars(options), **given}))
             if method is not None:
                 return _said(options, changes, method)
@@ -82,8 +87,12 @@ def _changes(options: Options) -> Iterator[Iterator[Change]]:
     """The changes of each option, the gentlest first; those of the objective come last."""
     loss = None if options.loss is None else make_loss(options.loss)
     numeric = loss is not None and is_numeric(loss.terms())
-    solvers = [Auto()] if not options.auto else []
-    yield (Change("solver", one) for one in (*solvers, *(make_solver(name) for name in list(CLASSES)[1:])))
+    solvers = [make_solver(name) for name in list(CLASSES)[1:]]
+    if options.auto and options.costs is None and loss is not None and has(loss.terms(), "step"):  # at a finite C
+        solvers = [one for one in solvers if math.isfinite(one.default_C)]
+    yield (Change("solver", one) for one in ([] if options.auto else [Auto()]) + solvers)
+    if isinstance(options.kernel, Rbf) and options.kernel.weight == 1.0 and loss is not None:  # linear: more losses
+        yield iter([Change("map", Rff(MAPPED, options.kernel.gamma))])
     if not numeric and options.multiclass != "ovr":
         yield iter([Change("multiclass", "ovr")])
     if options.bias == FREE:
@@ -111,6 +120,7 @@ def _said(options: Options, changes: Sequence[Change], method: Method) -> str:
     if "bias" in values:
         values["bias"] = 1
     listed = " and ".join(f"`{name}={value}`" for name, value in values.items() if name != "C")
+    listed += " in place of `kernel`" * ("map" in values)
     if "C" not in values:
         return f"use {listed}"
     finite = "give a finite C" + (" in place of a path" if options.path is not None else "")

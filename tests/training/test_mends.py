@@ -133,9 +133,20 @@ def test_what_a_refusal_advises_works(data):
             {"kernel": "rbf", "C": "path:3", "valid": DATA["two classes"]},
             "smo does not support .*; give a finite C in place of a path$",
         ),
+        (
+            "two classes",
+            {"kernel": "rbf:0.5", "loss": "logistic"},
+            'Logistic lacks .*; use map="rff:500,gamma=0.5" in place of kernel, or loss="hinge"$',
+        ),
+        ("two classes", {"kernel": "poly:3", "loss": "logistic"}, 'Logistic lacks .*; use loss="hinge"$'),
         ("two classes", {"loss": "exponential", "C": 1.0}, "Exponential lacks .*; use loss=.hinge.$"),
     ],
 )
 def test_mends_of_several_outputs(data, options, message):
     with pytest.raises(UsageError, match=message):
         sm.train(DATA[data], **options)
+
+
+def test_a_map_in_place_of_a_kernel_solves_nearly_the_same_problem():
+    mapped = sm.train(DATA["two classes"], map="rff:500,gamma=0.5", loss="logistic")
+    assert mapped.converged and mapped.model.header["C"] == 1.0

@@ -15,6 +15,15 @@ SHARED = (  # options of `train`
     "tol", "max_seconds", "memory", "threads", "checkpoint", "checkpoint_seconds", "valid",
     "columns", "y", "spool",
 )  # fmt: skip
+HELPS = {
+    "tol": "stop once the relative gap is proven to be EPS at most; absolute:EPS: the mean gap, (primal - dual) / (C "
+    "times the number of ratings)",
+    "valid": "held-out ratings, whose root mean squared error is shown with every certificate",
+    "columns": "ROW,COLUMN: the columns of a table, or the datasets, of the places of ratings (default: the first two)",
+    "y": "the column of a table, or the dataset, of the ratings (default: the next column; value)",
+    "spool": "folder for the ratings in the order of their lines, while they do not fit into the memory (default: "
+    "beside the model)",
+}
 PASSES = 10_000
 
 
@@ -36,7 +45,7 @@ def add_options(parser: Parser) -> None:
                         "rank; splitting, for dense matrices in memory; completion: one, then the other")  # fmt: skip
     parser.add_argument("--passes", type=argument(Whole(1).read), default=PASSES, metavar="N",
                         help=f"stop after this many reads of the ratings (default {PASSES})")  # fmt: skip
-    add_lines(parser, SHARED)
+    add_lines(parser, SHARED, HELPS)
     train.add_run(parser)
     own = (*SHARED, "loss", "C", "solver", "passes")
     others = {line.name: line.default for line in options_for(Where.SHELL) if line.name not in own}

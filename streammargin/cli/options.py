@@ -7,7 +7,7 @@ import difflib
 import inspect
 import itertools
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn, TypeVar
 
 from streammargin.errors import UsageError
@@ -133,11 +133,11 @@ def add_table(parser: argparse.ArgumentParser) -> dict[str, argparse._ArgumentGr
     return groups
 
 
-def add_lines(parser: argparse.ArgumentParser, names: Sequence[str]) -> None:
-    """Add these options of a training."""
+def add_lines(parser: argparse.ArgumentParser, names: Sequence[str], helps: Mapping[str, str] = {}) -> None:
+    """Add these options of a training; helps: of those that mean something else here."""
     for line in options_for(Where.SHELL):
         if line.name in names:
-            _add_line(parser, line)
+            _add_line(parser, line._replace(help=helps.get(line.name, line.help)))
 
 
 def add_data_names(parser: argparse.ArgumentParser) -> None:

@@ -53,9 +53,9 @@ class Kinks(NamedTuple):
 
 @dataclass(frozen=True)
 class Ascending(Kind):
-    """Numbers that ascend, A,B,...; at least one."""
+    """Numbers that ascend; at least one."""
 
-    metavar: str = "A,B,..."
+    metavar: str = "1,2,3,4"
 
     def read(self, text: str) -> tuple[float, ...]:
         return tuple(read_number(part) for part in text.split(","))

@@ -1,6 +1,7 @@
 """`streammargin complete`, and the other commands on what it writes."""
 
 import json
+import re
 
 import h5py
 import numpy as np
@@ -13,8 +14,10 @@ from reference import matrices
 
 import streammargin as sm
 from streammargin import completed
+from streammargin.cli.main import main
 from streammargin.completed import verify_ratings
 from streammargin.errors import UsageError
+from streammargin.losses.ratings import RATINGS
 from streammargin.solvers.completion import matrix
 from streammargin.tables.ratings import sorted as spool
 
@@ -417,3 +420,16 @@ def test_options_of_ratings_that_cannot_work(tmp_path, here, ratings, model):
     (tmp_path / "head.csv").write_text("user,film\n")
     done = here("predict", model, tmp_path / "head.csv")
     assert done.returncode == 65 and "has no rows" in done.stderr
+
+
+def test_the_help_of_complete_speaks_of_ratings(capsys):
+    assert main(["complete", "--help"]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "root mean squared error" in told and "of the ratings (default: the next column" in told
+    assert not [word for word in ("interpolate", "C = inf", "labels", "s_i") if word in told]
+
+
+def test_the_example_in_a_message_on_levels_works(here, ratings, capsys):
+    assert main(["complete", "ratings.csv", "--loss", "hinge:foo=1"]) == 2
+    word = re.search(r"as in .*(hinge:[\d,]+)", capsys.readouterr().err)[1]
+    assert RATINGS.of(word) == RATINGS.of("hinge:levels=1,2,3,4,at=0,3,6,9")

@@ -20,7 +20,7 @@ from streammargin.cli import entry
 from streammargin.cli.options import Parser, add_common, add_table, flags, name
 from streammargin.cli.outputs import Outputs
 from streammargin.cli.remarks import Remarks, say, shell_text
-from streammargin.errors import OutputError, StreamMarginError, UsageError
+from streammargin.errors import OutputError, ReadWriteError, StreamMarginError, UsageError
 from streammargin.files import check_apart
 from streammargin.kinds import ALL
 from streammargin.options.asked import asked_digest
@@ -104,11 +104,11 @@ class _Signals:
 class _Sinks:
     """Passes every event to the console and the log; one that fails gets no more events.
 
-    The end of the run is published by the command, with the name of the model.
+    The end of the run is published by the command, with the name of the model. code: that of a log cut short.
     """
 
     def __init__(self, console: Console, log: JsonLines | None, outputs: Outputs) -> None:
-        self.log, self.outputs = log, outputs
+        self.log, self.outputs, self.code = log, outputs, 0
         self.sinks: list[Console | JsonLines] = [console] if log is None else [console, log]
 
     def __call__(self, event: dict[str, object]) -> None:
@@ -126,6 +126,7 @@ class _Sinks:
                 self.sinks.remove(sink)
                 if sink is self.log:
                     self.log.abandon()
+                    self.code = 0 if isinstance(error, BrokenPipeError) else ReadWriteError.exit_code
                     self.publish({"event": "warning", "code": "log", "message": f"the log ends here: {error}"})
 
     def mark(self) -> dict[str, object] | None:
@@ -240,13 +241,13 @@ def _train(
             code = REQUEUE if again else 128 + signals.caught
         elif not result.converged:
             code = REQUEUE if result.resumable else 3 if options.require_convergence else 0
-        sinks.publish({**result.run_end, "exit_code": code, "model": output})
+        sinks.publish({**result.run_end, "exit_code": code or sinks.code, "model": output})
     if not options.quiet:
         say(f"model written to {output}")
         if options.checkpoint is not None and result.reason not in ("signal", "seconds"):
             done = f"{options.checkpoint} holds the finished training, for more passes or a smaller --tol"
             say(f"{done}; it may be deleted")
-    return code
+    return code or sinks.code
 
 
 def _clusters() -> ModuleType:

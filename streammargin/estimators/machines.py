@@ -51,9 +51,6 @@ class KernelMachine(Estimator):
         self.support_vectors_ = sp.csr_matrix(rows) if isinstance(answer.rows, CSRBlock) else rows
         self.n_support_ = np.array([self.support_.size])
 
-    def _takes_several(self) -> bool:
-        return False
-
     def _model(self) -> Any:
         check_is_fitted(self)
         found = Model(self._fitted.answer, self._fitted.classes_, self._header, self._names())
@@ -87,9 +84,9 @@ class KernelMarginClassifier(KernelMachine, Classifier):
     ----------
     support_ : (m,) int64, the numbers of the support rows in the training, ascending
     support_vectors_ : (m, d), an array or a SciPy matrix, scaled if `scale` is given
-    dual_coef_ : (1, m) or (k, m) float64, the coefficients with their signs
-    n_support_ : (k,) int, the support rows of each class; of files, of all classes together (1,)
-    intercept_ : (1,) or (k,) float64
+    dual_coef_ : (1, m) or (k, m) float64, or (outputs, m) for y (n, outputs), the coefficients with their signs
+    n_support_ : (k,) int, the support rows of each class; of files or y (n, outputs), of all together (1,)
+    intercept_ : (1,) or (k,) float64, or (outputs,)
     classes_ : (k,) the labels
     n_iter_ : int, passes over the rows
     n_features_in_ : int, and feature_names_in_ (d,) where X had names
@@ -99,14 +96,14 @@ class KernelMarginClassifier(KernelMachine, Classifier):
     place = Where.CLASSIFIER
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Fit on rows X (n, d) with labels y (n,), or on files that contain the labels too.
+        """Fit on rows X (n, d) with labels y (n,), or (n, outputs) of 0 and 1, or on files that contain them too.
 
         sample_weight (n,) >= 0 multiplies C for its row; weight 0 drops the row. Warns (ConvergenceWarning) when the
         tolerance was not reached.
         """
         result, labels = self._trained(X, y, sample_weight)
         self._keep(result)
-        if labels is not None:
+        if labels is not None and result.model.outputs is None:
             codes = np.searchsorted(self.classes_, labels)
             self.n_support_ = np.bincount(codes[self.support_], None, len(self.classes_))
         self._warn(result)
@@ -124,9 +121,9 @@ class KernelMarginRegressor(KernelMachine, Regressor):
     ----------
     support_ : (m,) int64, the numbers of the support rows in the training, ascending
     support_vectors_ : (m, d), an array or a SciPy matrix, scaled if `scale` is given
-    dual_coef_ : (1, m) float64, the coefficients with their signs
+    dual_coef_ : (1, m) float64, or (outputs, m) for y (n, outputs), the coefficients with their signs
     n_support_ : (1,) int, the support rows
-    intercept_ : (1,) float64
+    intercept_ : (1,) float64, or (outputs,)
     n_iter_ : int, passes over the rows
     n_features_in_ : int, and feature_names_in_ (d,) where X had names
     certificate_ : exact figures, see `streammargin.result.Certificate`

@@ -84,3 +84,16 @@ def test_sparse_rows_precomputed_values_and_files(tmp_path):
     sm.write_hdf5([(X, y)], path)
     score = sm.KernelMarginClassifier(kernel="rbf:0.5", tol=1e-8).fit(path).score(path)
     assert score == pytest.approx(whole.score(X, y))
+
+
+def test_columns_of_y_are_trained_as_by_train():
+    X = np.random.default_rng(0).standard_normal((60, 3))
+    targets = np.column_stack([np.sin(X[:, 0]), X[:, 1]])
+    machine = sm.KernelMarginRegressor(kernel="rbf:0.5", tol=1e-8).fit(X, targets)
+    model = sm.train((X, targets), kernel="rbf:0.5", loss="epsilon_insensitive:0.1", tol=1e-8).model
+    np.testing.assert_allclose(machine.predict(X), model.predict(X), atol=1e-4)
+    assert machine.dual_coef_.shape == (2, machine.support_.size) and machine.intercept_.shape == (2,)
+    labels = (targets > 0.0).astype(int)
+    classifier = sm.KernelMarginClassifier(kernel="rbf:0.5").fit(X, labels)
+    assert classifier.predict(X).shape == (60, 2) and classifier.score(X, labels) > 0.9
+    assert classifier.n_support_.tolist() == [classifier.support_.size]

@@ -59,6 +59,7 @@ class TrainResult:
     resumable : whether the run was stopped early and its state saved. The same call then resumes it.
     better : whether `auto` would have chosen another solver than the named one.
     ranges : the warning about columns of very different ranges, or None
+    cramped : whether far fewer passes would do if all rows were in memory
     """
 
     model: Model = field(repr=False)
@@ -73,6 +74,7 @@ class TrainResult:
     replaced: bool = field(repr=False, default=False)
     better: bool = field(repr=False, default=False)
     ranges: str | None = field(repr=False, default=None)
+    cramped: bool = field(repr=False, default=False)
 
 
 SHOWN = 20  # labels in a message
@@ -140,7 +142,9 @@ def advice(result: TrainResult) -> str:
     if stalled:
         more = "raise"
     mends = ", ".join([*others, more])
-    if far and result.ranges is not None:  # then C is not the cause
+    if result.cramped:
+        mends = ", ".join([*others, "raise `memory` until all rows fit into it", more])
+    elif far and result.ranges is not None:  # then C is not the cause
         mends = "; ".join([*others, result.ranges, f"else {more}"])
     elif far and not math.isinf(asked["C"]):
         mends = ", ".join([*others, "use a smaller `C`", more])

@@ -255,6 +255,10 @@ class Method(SolverWord):
         """Passes over the rows before the first pass, for this problem; default: `prologue`."""
         return self.prologue
 
+    def wants_memory(self, problem: Problem) -> bool:
+        """Whether it would solve this problem by far fewer passes if all rows were in memory."""
+        return False
+
     def look_work(self, problem: Problem) -> float:
         """Multiplications per value of a row that is looked at for a certificate, or scored."""
         return 2.0 * problem.count

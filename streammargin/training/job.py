@@ -211,7 +211,7 @@ class Job:
         history.publish(end)
         return TrainResult(
             model, certificate, history.events, outcome.reason, certificate.converged, outcome.passes, took["seconds"],
-            end, better=self.better, ranges=outcome.ranges,
+            end, better=self.better, ranges=outcome.ranges, cramped=self.method.wants_memory(self.problem),
         )  # fmt: skip
 
     def _problem(self, midway: bool) -> dict[str, object]:

@@ -290,3 +290,14 @@ def test_held_out_rows_choose_among_values_of_c():
     )
     loss = found.model.evaluate(valid[:2], tasks=valid[2])["loss"]
     assert found.certificate.valid_error == pytest.approx(loss) and found.model.header["C"] == 0.3
+
+
+def test_rows_that_do_not_fit_for_interior_points_ask_for_memory(tmp_path, caplog):
+    path, wide = str(tmp_path / "rows.h5"), RANDOM.standard_normal((6000, 40))
+    write_h5(path, wide, (wide[:, 0] + wide[:, 1] > 0.3).astype(int))
+    with h5py.File(path, "a") as file:
+        file["place"] = np.arange(6000) % 3
+    result = sm.train(path, tasks="place", penalty="l1inf", memory="16M", passes=2)
+    assert result.cramped and not result.converged
+    assert "raise memory until all rows fit into it, raise passes or tol" in caplog.text
+    assert not sm.train(path, tasks="place", penalty="l1inf", memory="1G", passes=2).cramped

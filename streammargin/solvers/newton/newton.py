@@ -14,6 +14,7 @@ rows -----> conjugate, proximal in memory, one loss of all lines under the ridge
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -229,6 +230,10 @@ class Newton(Method):
         if self.first(problem) != "near" or smooth(problem.loss) or not enough_rows_fit(problem):
             return f"; each read makes a step, and {kept}"
         return f"; {kept}, but rows near the margin are, if enough of them fit into memory; else each read makes a step"
+
+    def wants_memory(self, problem: Problem) -> bool:
+        alone = problem.holders == 1 and not problem.resident
+        return alone and task_interior.suits(replace(problem, resident=True))
 
     def all_labels(self, problem: Problem) -> bool:
         if self.first(problem) == "sampled":

@@ -10,6 +10,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
@@ -25,7 +26,7 @@ from streammargin.rows.labels import RowLabels
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.proof.kept import Kept
-from streammargin.solvers.roles import keeps_per_row, new, row_bytes, state_bytes, sum_bytes
+from streammargin.solvers.roles import Names, keeps_per_row, new, row_bytes, state_bytes, sum_bytes
 from streammargin.solvers.state import State
 from streammargin.solvers.visits import Visit
 from streammargin.solvers.word import SolverWord
@@ -302,6 +303,7 @@ class Solver(Method, Generic[S]):
 
     state_class: ClassVar[type[State]]
     mapped: ClassVar[bool] = False  # whether no pass is `alone`: then rows may be split over holders
+    adds: ClassVar[Names] = ()  # the fields with sums that a pass adds to; empty: all of them
 
     @property
     def keeps_point(self) -> bool:
@@ -377,20 +379,49 @@ class Solver(Method, Generic[S]):
     def spreads(self, problem: Problem) -> bool:
         return self.mapped
 
-    @abstractmethod
+    # a pass, for the groups listed in `active` (int64)
+
     def visit(self, problem: Problem, state: S, active: np.ndarray) -> Visit:
-        """The next pass, for the groups listed in `active` (int64); its `end` returns a PassReport."""
+        """The next pass; its `end` returns a PassReport. Default: it is made of the four functions below."""
+        return Visit(
+            "pass", self.run_block, (active,), self.adds, lines=problem.lines * active.size, alone=not self.mapped,
+            begin=self.begin_pass, end=self.end_pass, at_once=self.skip_remaining,
+        )  # fmt: skip
+
+    def begin_pass(self, problem: Problem, state: S, active: np.ndarray) -> None:
+        """Called before the first block; default: nothing is to be done."""
+
+    def run_block(self, problem: Problem, state: S, active: np.ndarray, block: Block, first: int) -> Share:
+        """Visit the rows of a block, of which the first has the number `first`."""
+        raise AssertionError(f"{self.name} declares no pass")
+
+    def end_pass(self, problem: Problem, state: S, active: np.ndarray) -> PassReport | float:
+        """Called after the last block; in units, of which each returns the share that is done."""
+        raise AssertionError(f"{self.name} declares no pass")
+
+    def skip_remaining(self, problem: Problem, state: S) -> None:
+        """Leave out the units of `end_pass` that are left; default: there are none."""
 
     def prologue_visit(self, problem: Problem, state: S, index: int) -> Visit:
         """Prologue pass number `index`, of `prologue_passes`."""
         raise AssertionError(f"{self.name} declares no prologue")
 
-    def certificate(self, problem: Problem, state: S, active: np.ndarray) -> Visit:
-        """A read with frozen weights; groups that are no longer active keep those of their last certificate.
+    # a certificate, where passes compute none
 
-        Its `end` returns exact figures of all groups, and per trial the number of rows whose largest score is of a
-        wrong class. Not called where passes compute certificates.
-        """
+    def certificate(self, problem: Problem, state: S, active: np.ndarray) -> Visit:
+        """A read with frozen weights; groups that are no longer active keep those of their last certificate."""
+        begin = partial(self.begin_certificate, active=active)
+        return Visit("certificate", self.certify_block, lines=problem.count, begin=begin, end=self.end_certificate)
+
+    def begin_certificate(self, problem: Problem, state: S, active: np.ndarray) -> None:
+        """Freeze the weights, and clear the sums."""
+
+    def certify_block(self, problem: Problem, state: S, block: Block, first: int) -> Share:
+        """Add the sums of a block."""
+        raise AssertionError(f"{self.name} certifies by its passes")
+
+    def end_certificate(self, problem: Problem, state: S) -> tuple[list[Figures], np.ndarray]:
+        """Exact figures of all groups, and per trial the rows whose largest score is of a wrong class."""
         raise AssertionError(f"{self.name} certifies by its passes")
 
     def begin_from(self, problem: Problem, state: S, point: Point) -> None:

@@ -165,6 +165,10 @@ class Problem:
         """The lines of a group, or of these groups, one after the other (int64)."""
         return (np.atleast_1d(groups)[:, None] * self.lines + np.arange(self.lines)).ravel()
 
+    def done(self, active: np.ndarray) -> np.ndarray:
+        """The groups that are not among these (int64)."""
+        return np.setdiff1d(np.arange(self.groups), active)
+
     def view(self, rows: np.ndarray, group: int) -> np.ndarray:
         """The rows of the lines of a group, of an array (K, ...) with a row for each line."""
         return rows[group * self.lines : (group + 1) * self.lines]

@@ -8,19 +8,9 @@ import numpy as np
 
 from streammargin.losses.base import coupled, has
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.roles import Axis, K
+from streammargin.solvers.proof.sums import bound_by_side
 
-# duals that pull such a constant down have sums of their own, as the part of them that fits the others counts; those of
-# numbers whose sum is bound as well, as each sign has its own `reach`
-SIDES = Axis(lambda problem: 2 if problem.objective.free or bound_by_side(problem) else 1, name="sides")
-# lines with free constants that are balanced together
-SUNK = K.where(lambda problem: problem.objective.free and has(problem.loss, "of_share"))
 FARTHEST, NEAREST = 1e6, 1e-12  # how far it is looked for, and how exactly, as a part of it or of 1
-
-
-def bound_by_side(problem: Problem) -> bool:
-    """Whether duals of both signs are bound in all."""
-    return problem.numeric and problem.top < math.inf
 
 
 def largest_duals(problem: Problem) -> tuple[float, float]:

@@ -22,33 +22,16 @@ from streammargin.rows.labels import numbered_from
 from streammargin.solvers import leaves
 from streammargin.solvers.base import PassReport, multiplications
 from streammargin.solvers.cache import rows as store
-from streammargin.solvers.columns.constant import SIDES, SUNK, largest_duals
+from streammargin.solvers.columns.constant import largest_duals
 from streammargin.solvers.columns.screening import TOO_FAR, proven_zeros
 from streammargin.solvers.linear import LinearSolver, LinearState, keep_weights
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.proof.best import best_figures, keep_bounds
+from streammargin.solvers.proof.best import best_figures, gaps_of, keep_bounds
 from streammargin.solvers.proof.bounds import Bounds, OfDuals, balanced_group, bounded, weights_of_group
 from streammargin.solvers.proof.objectives.base import Candidate
 from streammargin.solvers.proof.rounding import blur
-from streammargin.solvers.roles import (
-    GROUPS,
-    TRIALS,
-    Axis,
-    Count,
-    D,
-    K,
-    N,
-    Rows,
-    Shared,
-    Sum,
-    W,
-    b1,
-    clear,
-    f8,
-    i8,
-    of,
-    state,
-)
+from streammargin.solvers.proof.sums import LINES, SIDES, SUNK, DualSums
+from streammargin.solvers.roles import GROUPS, TRIALS, D, K, N, Rows, Shared, Sum, W, b1, clear, f8, i8, of, state
 from streammargin.solvers.state import labels_of
 from streammargin.solvers.visits import Visit, nothing
 from streammargin.words import entry
@@ -57,25 +40,17 @@ LAST, MEAN = 0, 1  # the two weight vectors that a pass certifies
 LARGEST, SMALLEST = 1e140, 1e-140  # bounds on norms of rows and columns, so that their squares do not overflow
 
 
-LINES = Axis(lambda problem: problem.lines, name="lines")  # of a group
-
-
 def budgets(problem: Problem) -> np.ndarray:
     """Bounds on the sums of the duals (K,), each dual divided by its entry of `largest_duals`."""
     return np.full(problem.count, problem.top) * problem.outputs.costs
 
 
 @state
-class Read:
-    """The sums of a read (compiled/look.py), and the number of rows in them."""
+class PairSums(DualSums):
+    """The sums of a read, with the losses of both weights."""
 
     losses: Sum[f8] = of(2, K, kernel.LOSS_SUMS, carried=kernel.LOSS_CARRIED)
     wrong: Sum[i8] = of(2, TRIALS)
-    pull: Sum[f8] = of(K, SIDES, W)
-    duals: Sum[f8] = of(K, SIDES, kernel.DUAL_SUMS, carried=kernel.DUAL_CARRIED)
-    own: Sum[f8] = of(SUNK, W)
-    parts: Sum[f8] = of(SUNK, PARTS)
-    rows: Count = 0
 
 
 @state
@@ -135,7 +110,7 @@ class Pair(LinearState):
     rounding: Shared[f8] = of(2, K)
     alpha: Rows[f8]
     row_margins: Rows[f8] = of(2, K, N.where(lambda problem: problem.top < math.inf))
-    read: Read
+    read: PairSums
     totals: Totals
     pace: Pace
     previous: Previous
@@ -253,7 +228,7 @@ class DualPass(LinearSolver[P]):
             self._begin(problem, state)
         state.ended = False
         state.due[:] = False
-        done = problem.lines_of(np.setdiff1d(np.arange(problem.groups), active))
+        done = problem.lines_of(problem.done(active))
         state.w[:, done], state.budget_multiplier[:, done] = state.best_w[done], 0.0  # their certified weights
         state.rounding = np.stack([blur(w) for w in state.w])
         clear(state.read)
@@ -269,10 +244,7 @@ class DualPass(LinearSolver[P]):
             self.set_first_weights(problem, state)
 
     def visit(self, problem: Problem, state: P, active: np.ndarray) -> Visit:
-        return Visit(
-            "pass", self.run_block, (active,), lines=problem.lines * active.size, cost=2 * store.LOOK * problem.count,
-            begin=self.begin_pass, end=self.end_pass, at_once=self.skip_remaining,
-        )  # fmt: skip
+        return super().visit(problem, state, active)._replace(cost=2 * store.LOOK * problem.count)
 
     def run_block(self, problem: Problem, state: P, active: np.ndarray, block: Block, first: int) -> None:
         """Update the duals of these rows by their margins, and add the sums that certify weights and duals."""
@@ -322,9 +294,8 @@ class DualPass(LinearSolver[P]):
             state.due[k] = False
             return 1.0 - float(state.due.sum()) / count
         figures = best_figures(problem, state.best)
-        estimate = np.array([math.inf if f.gap is None else f.gap for f in figures])
         wrong = state.shown_wrong.copy() if problem.compared else None
-        return PassReport(estimate, state.shown_mistakes, figures, wrong)
+        return PassReport(gaps_of(figures), state.shown_mistakes, figures, wrong)
 
     def judge(self, problem: Problem, state: P, active: np.ndarray) -> None:
         """Set the bounds that the pass proves, and keep the weights to be shown."""

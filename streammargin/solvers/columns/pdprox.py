@@ -14,11 +14,11 @@ from streammargin.penalties.base import Penalty
 from streammargin.penalties.lp import LpSquare
 from streammargin.solvers.base import PATH, TOP, Method, PassReport, Stage
 from streammargin.solvers.columns.column_steps import ColumnSteps, OnColumns
-from streammargin.solvers.columns.constant import bound_by_side
 from streammargin.solvers.columns.paper_steps import PaperSteps
 from streammargin.solvers.columns.primal_dual import Restarted, RestartedSteps
 from streammargin.solvers.expansion.primal_dual import PrimalDual
 from streammargin.solvers.problem import Problem
+from streammargin.solvers.proof.sums import bound_by_side
 from streammargin.solvers.roles import take
 from streammargin.words import entry
 

@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from streammargin.compiled import look as kernel
-from streammargin.compiled.coupled import PARTS
 from streammargin.compiled.quadratic import minimise_quadratic
 from streammargin.errors import DataError
 from streammargin.losses.base import coupled, has, largest_bend, smooth
@@ -22,33 +21,16 @@ from streammargin.rows.blocks import Block
 from streammargin.rows.labels import Labels, RowLabels, RowNumbers, numbered_from
 from streammargin.solvers.base import PATH, PassReport, matrix_work
 from streammargin.solvers.cache import rows as store
-from streammargin.solvers.columns.constant import SIDES, SUNK, constants_alone
+from streammargin.solvers.columns.constant import constants_alone
 from streammargin.solvers.columns.proximal_model import minimise_by_prox
 from streammargin.solvers.columns.screening import TOO_FAR, proven_zeros
-from streammargin.solvers.linear import LinearSolver, LinearState, keep_weights
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.proof.best import best_figures, keep_bounds
 from streammargin.solvers.proof.bounds import Bounds, bounds_of_group
+from streammargin.solvers.proof.look import CertifiedByLook, LookedAt
 from streammargin.solvers.proof.objectives.base import Objective
 from streammargin.solvers.proof.rounding import blur
-from streammargin.solvers.roles import (
-    GROUPS,
-    TRIALS,
-    Axis,
-    Count,
-    K,
-    N,
-    Rows,
-    Shared,
-    Sum,
-    W,
-    b1,
-    clear,
-    f8,
-    i8,
-    of,
-    state,
-)
+from streammargin.solvers.proof.sums import LookSums
+from streammargin.solvers.roles import GROUPS, Axis, K, N, Rows, Shared, Sum, W, b1, clear, f8, i8, of, state
 from streammargin.solvers.softness import LEAST_FALL, may_soften, next_softness, share_of_softness
 from streammargin.solvers.state import labels_of, line_of
 from streammargin.solvers.visits import Visit, nothing
@@ -75,18 +57,11 @@ ONE = np.zeros(1, np.int64)
 
 
 @state
-class Read:
-    """The sums of a read at w (compiled/look.py), and the number of rows in them."""
+class Curved(LookSums):
+    """The sums of a read, with second derivatives."""
 
-    pull: Sum[f8] = of(K, SIDES, W)
     H: Sum[f8] = of(K, W, W)
     crossed: Sum[f8] = of(GROUPS, COUPLED, COUPLED)
-    own: Sum[f8] = of(SUNK, W)
-    parts: Sum[f8] = of(SUNK, PARTS)
-    weights: Sum[f8] = of(K, kernel.LOSS_SUMS, carried=kernel.LOSS_CARRIED)
-    duals: Sum[f8] = of(K, SIDES, kernel.DUAL_SUMS, carried=kernel.DUAL_CARRIED)
-    wrong: Sum[i8] = of(TRIALS)
-    rows: Count = 0
 
 
 @state
@@ -107,16 +82,15 @@ class Step:
 
 
 @state
-class ProxNewton(LinearState):
+class ProxNewton(LookedAt):
     """due: groups to step after this read; image (K, d+1): A^T alpha, scaled to be feasible for a free constant;
     begun: whether there was a whole read. alpha, centres: in memory only, of a loss that is not smooth.
     """
 
-    w: Shared[f8] = of(K, W)
+    look: Curved
     alpha: Rows[f8] = of(A_ROW, N.where(lambda problem: problem.resident and not smooth(problem.loss)))
     centres: Rows[f8] = of(A_ROW, N.where(lambda problem: problem.resident and not smooth(problem.loss)))
     softness: Shared[f8] = of(GROUPS)
-    read: Read
     step: Step
     image: Shared[f8] = of(K, W)
     zeros: Shared[b1] = of(K, W)
@@ -125,7 +99,7 @@ class ProxNewton(LinearState):
     ended: bool = False
 
 
-class ProximalNewton(LinearSolver[ProxNewton]):
+class ProximalNewton(CertifiedByLook[ProxNewton]):
     """Newton steps on F, the objective with softened losses, for centres c:
 
         F(w) = R(w) + sum_i M_i(w);
@@ -151,6 +125,7 @@ class ProximalNewton(LinearSolver[ProxNewton]):
     takes: ClassVar[tuple[str, ...]] = (PATH,)
     state_class: ClassVar[type[ProxNewton]] = ProxNewton
     mapped = True
+    adds = ("look",)
 
     def serves(self, penalty: Penalty, free: bool) -> bool:
         return penalty.proximal or isinstance(penalty, LpSquare)  # the exponent of lp is checked elsewhere
@@ -175,9 +150,6 @@ class ProximalNewton(LinearSolver[ProxNewton]):
     def _softness(problem: Problem) -> float:
         return 0.0 if smooth(problem.loss) else SOFTNESS
 
-    def begin_at(self, problem: Problem, state: ProxNewton, w: np.ndarray) -> None:
-        state.w[:] = w
-
     def prologue_passes(self, problem: Problem) -> int:
         return 1 if problem.path else 0
 
@@ -185,7 +157,7 @@ class ProximalNewton(LinearSolver[ProxNewton]):
         return self.visit(problem, state, np.arange(problem.groups))._replace(begin=nothing)
 
     def zero_factor(self, problem: Problem, state: ProxNewton) -> float:
-        found = [bounds_of_group(problem, k, state.w, state.read).theta for k in range(problem.groups)]
+        found = [bounds_of_group(problem, k, state.w, state.look).theta for k in range(problem.groups)]
         return min(problem.objective.penalty.zero_factor(problem.objective.penalised(image)) for image in found)
 
     def raise_costs(self, problem: Problem, state: ProxNewton, factor: float) -> None:
@@ -198,10 +170,9 @@ class ProximalNewton(LinearSolver[ProxNewton]):
 
     def begin_pass(self, problem: Problem, state: ProxNewton, active: np.ndarray) -> None:
         state.ended = False
-        clear(state.read)
+        clear(state.look)
         self._first_constants(problem, state)
-        done = problem.lines_of(np.setdiff1d(np.arange(problem.groups), active))
-        state.w[done] = state.best_w[done]  # their certified weights
+        self.show_certified(problem, state, active)
 
     @staticmethod
     def _first_constants(problem: Problem, state: ProxNewton) -> None:
@@ -213,19 +184,16 @@ class ProximalNewton(LinearSolver[ProxNewton]):
 
     def visit(self, problem: Problem, state: ProxNewton, active: np.ndarray) -> Visit:
         cost = problem.count * (store.LOOK + self._apart(problem, state) * (problem.features + 1) / 2)
-        return Visit(
-            "pass", self.run_block, (active,), ("read",), square=True, lines=problem.lines * active.size, cost=cost,
-            begin=self.begin_pass, end=self.end_pass, at_once=self.skip_remaining,
-        )  # fmt: skip
+        return super().visit(problem, state, active)._replace(square=True, cost=cost)
 
     @staticmethod
     def _apart(problem: Problem, state: ProxNewton) -> int:
         """Lines with second derivatives across."""
-        return problem.lines if state.read.crossed.size else 1
+        return problem.lines if state.look.crossed.size else 1
 
     def run_block(self, problem: Problem, state: ProxNewton, active: np.ndarray, block: Block, first: int) -> None:
         """Update the duals of these rows and add their sums; in the first pass the best duals, with all rows curved."""
-        state.read.rows += block.rows()
+        state.look.rows += block.rows()
         # counts all rows, though only those with a slope enter the Hessian
         each = matrix_work(0, block.rows(), problem.values / problem.rows)
         outputs, labels, lines = problem.outputs, labels_of(problem, state), problem.lines_of(active)
@@ -246,7 +214,7 @@ class ProximalNewton(LinearSolver[ProxNewton]):
         numbers: RowNumbers,
     ) -> None:  # fmt: skip
         """Look at rows for the lines of `at`, of which these are active; labels: in the lines of `at`."""
-        softness, steepest, read = problem.by_line(state.softness)[at], 0.0, state.read
+        softness, steepest, read = problem.by_line(state.softness)[at], 0.0, state.look
         none, w, own = np.zeros(softness.size), state.w[at], at
         if problem.outputs.tasks:
             own = slice(at.start // problem.outputs.tasks, at.start // problem.outputs.tasks + 1)
@@ -271,37 +239,26 @@ class ProximalNewton(LinearSolver[ProxNewton]):
         state.due[:] = False
 
     def end_pass(self, problem: Problem, state: ProxNewton, active: np.ndarray) -> PassReport | float:
-        read, count = state.read, problem.groups
-        mistakes = int((read.wrong if problem.compared and problem.joint else read.weights[:, kernel.MISTAKES]).sum())
-        if read.rows < problem.rows:  # interrupted: it proves nothing
-            return PassReport(np.full(count, math.inf), mistakes, best_figures(problem, state.best))
+        if state.look.rows < problem.rows:  # interrupted: it proves nothing
+            return self.report(problem, state)
         if not state.ended:
             state.ended = True
             self._judge(problem, state, active)
         if state.due.any():
             k = int(np.argmax(state.due))
             from_zero = not (state.begun or problem.from_weights)
-            self._step(problem, state, k, state.image if from_zero else read.pull.sum(axis=1))
+            self._step(problem, state, k, state.image if from_zero else state.look.pull.sum(axis=1))
             if not state.begun and all_curved(problem):  # an upper bound: there is no predicted fall to check
                 state.step.count[k] = 0
             state.due[k] = False
-            return 1.0 - float(state.due.sum()) / count
+            return 1.0 - float(state.due.sum()) / problem.groups
         state.begun = True
-        figures = best_figures(problem, state.best)
-        estimate = np.array([math.inf if f.gap is None else f.gap for f in figures])
-        return PassReport(estimate, mistakes, figures, read.wrong.copy() if problem.compared else None)
+        return self.report(problem, state)
 
     def _judge(self, problem: Problem, state: ProxNewton, active: np.ndarray) -> None:
         """Compute what the pass proves, and which problems make a step."""
-        count = problem.groups
-        proofs = {k: bounds_of_group(problem, k, state.w, state.read) for k in active.tolist()}
-        dual = np.full(count, -math.inf)
-        for k, proof in proofs.items():
-            problem.of_group(state.image, k)[:], dual[k] = proof.theta, proof.dual
-        keep_bounds(state.best, dual, np.full(count, math.inf))
-        found = [proofs[k].weights if k in proofs else None for k in range(count)]
-        keep_weights(problem, state, state.w.copy(), found)
-        for k, proof in proofs.items():
+        for k, proof in self.prove(problem, state, active).items():
+            problem.of_group(state.image, k)[:] = proof.theta
             state.due[k] = self._go_on(problem, state, k, proof.apart)
             self._find_zeros(problem, state, k, proof)
 
@@ -310,7 +267,7 @@ class ProximalNewton(LinearSolver[ProxNewton]):
 
         apart: the objective minus its dual bound.
         """
-        step, read = state.step, state.read
+        step, read = state.step, state.look
         gap, losses = (float(problem.view(read.weights, k)[:, name].sum()) for name in (kernel.GAP, kernel.LOSSES))
         moved = float(problem.view(read.duals, k)[..., kernel.MOVED].sum()) if state.softness[k] > 0.0 else 0.0
         height = problem.objective.regulariser(problem.of_group(state.w, k)) + losses - gap - 0.5 * moved
@@ -355,7 +312,7 @@ class ProximalNewton(LinearSolver[ProxNewton]):
     @staticmethod
     def _first_scale(problem: Problem, state: ProxNewton, k: int) -> None:
         """Set the scale from the first read: the Hessian's diagonal, with all rows curved if the loss has kinks."""
-        H, scale, image = (problem.view(each, k) for each in (state.read.H, state.step.scale, state.image))
+        H, scale, image = (problem.view(each, k) for each in (state.look.H, state.step.scale, state.image))
         scale[:] = np.diagonal(H, axis1=1, axis2=2)
         if not (np.isfinite(image).all() and np.isfinite(H).all() and (scale > 0.0)[image != 0.0].all()):
             raise DataError(TOO_FAR)
@@ -391,7 +348,7 @@ class ProximalNewton(LinearSolver[ProxNewton]):
         w, start, direction, down, scale, zeros = (
             problem.of_group(each, k) for each in (state.w, step.start, step.direction, down, step.scale, state.zeros)
         )
-        H = hessian(problem, state.read, k)
+        H = hessian(problem, state.look, k)
         on = np.arange(H.shape[1])
         diagonal = H[:, on, on] + step.damping[k] * scale.max()
         H += np.triu(H, 1).swapaxes(1, 2)
@@ -403,9 +360,6 @@ class ProximalNewton(LinearSolver[ProxNewton]):
         grown = objective.regulariser(w) - objective.regulariser(start)
         step.fall[k] = grown - float(down.ravel() @ direction.ravel())
         step.count[k] += 1
-
-    def weights(self, problem: Problem, state: ProxNewton) -> np.ndarray:
-        return state.w.copy()
 
 
 def all_curved(problem: Problem) -> bool:
@@ -420,7 +374,7 @@ def by_blocks(problem: Problem) -> bool:
     return apart and (math.prod(shape) > DENSE or problem.objective.pieces(shape) is None)
 
 
-def hessian(problem: Problem, read: Read, k: int) -> np.ndarray:
+def hessian(problem: Problem, read: Curved, k: int) -> np.ndarray:
     """The Hessian of a group of lines, one after the other: the blocks (B, b, b) on its diagonal, upper triangles.
 
     They are views of the sums of the read, but for lines that are joined.

@@ -29,15 +29,13 @@ from streammargin.rows.blocks import Block
 from streammargin.rows.labels import Labels, RowNumbers, numbered_from
 from streammargin.solvers.base import PassReport, matrix_work
 from streammargin.solvers.columns.interior import linear
-from streammargin.solvers.columns.prox_newton import A_ROW, ONE, Read
-from streammargin.solvers.linear import LinearSolver, LinearState, keep_weights
+from streammargin.solvers.columns.prox_newton import A_ROW, ONE
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.proof.best import best_figures, keep_bounds
-from streammargin.solvers.proof.bounds import bounds_of_group
+from streammargin.solvers.proof.look import CertifiedByLook, LookedAt
 from streammargin.solvers.proof.rounding import blur
 from streammargin.solvers.roles import GROUPS, Axis, K, N, Rows, Shared, W, clear, f8, i8, of, state
 from streammargin.solvers.state import labels_of, line_of
-from streammargin.solvers.visits import Visit, nothing
+from streammargin.solvers.visits import Visit
 
 MOST = 500  # most columns: a matrix of each task is factored in every iteration
 STARTS = 0.3  # the first complementarity product, relative to the mean loss
@@ -91,14 +89,13 @@ PIECES = Axis(lambda problem: problem.trials * len(pieces_of(problem.loss) or ()
 
 
 @state
-class InteriorPoints(LinearState):
+class InteriorPoints(LookedAt):
     """w: weights, of which t (groups, d+1) are above all sizes, with duals up, down (K, d+1).
 
     Of the rows: alpha, scores (one for each value of C), and for each piece low_gap, high_gap, the distances of its
     duals from their bounds, with over_kink, under_kink, those of the scores from the kink. stuck: short steps in a row.
     """
 
-    w: Shared[f8] = of(K, W)
     t: Shared[f8] = of(GROUPS, W)
     up: Shared[f8] = of(K, W)
     down: Shared[f8] = of(K, W)
@@ -108,7 +105,6 @@ class InteriorPoints(LinearState):
     high_gap: Rows[f8] = of(PIECES, N)
     over_kink: Rows[f8] = of(PIECES, N)
     under_kink: Rows[f8] = of(PIECES, N)
-    read: Read
     stuck: Shared[i8] = of(GROUPS)
     begun: bool = False
 
@@ -216,7 +212,7 @@ def longest(values: Sequence[np.ndarray], steps: Sequence[np.ndarray], share: fl
     return share / max(share, *falls)
 
 
-class Interior(LinearSolver[InteriorPoints]):
+class Interior(CertifiedByLook[InteriorPoints]):
     """Interior points for the tasks of a value of C together, an iteration a pass, certified after each."""
 
     name = "interior points of newton"
@@ -234,12 +230,12 @@ class Interior(LinearSolver[InteriorPoints]):
         return 8 * problem.lines * width * (5 * width + 20) + 8 * 30 * pieces * problem.rows
 
     def visit(self, problem: Problem, state: InteriorPoints, active: np.ndarray) -> Visit:
-        return Visit("pass", self.run_block, (active,), ("read",), begin=nothing, end=self.end_pass, alone=True)
+        return super().visit(problem, state, active)._replace(lines=0)
 
     def run_block(self, problem: Problem, state: InteriorPoints, active: np.ndarray, block: Block, first: int) -> None:
         """Step, and add up what certifies the new weights and duals."""
-        clear(state.read)
-        state.read.rows += block.rows()
+        clear(state.look)
+        state.look.rows += block.rows()
         state.multiplications += 5.0 * active.size * problem.values
         for trial in active.tolist():
             group = self._group(problem, state, trial, block)
@@ -363,7 +359,7 @@ class Interior(LinearSolver[InteriorPoints]):
     @staticmethod
     def _look(problem: Problem, state: InteriorPoints, trial: int, group: Group) -> None:
         """Add the exact sums of the weights and duals as they are."""
-        read, none = state.read, np.zeros(1)
+        read, none = state.look, np.zeros(1)
         ends = (group.low.sum(axis=0), (group.low + group.span).sum(axis=0))
         state.alpha[trial, group.at] = np.clip(state.alpha[trial, group.at], *ends)
         own = slice(trial, trial + 1)
@@ -380,16 +376,5 @@ class Interior(LinearSolver[InteriorPoints]):
             )  # fmt: skip
 
     def end_pass(self, problem: Problem, state: InteriorPoints, active: np.ndarray) -> PassReport:
-        read, count = state.read, problem.groups
-        proofs = {k: bounds_of_group(problem, k, state.w, read) for k in active.tolist()}
-        dual = np.full(count, -math.inf)
-        for k, proof in proofs.items():
-            dual[k] = proof.dual
-        keep_bounds(state.best, dual, np.full(count, math.inf))
-        keep_weights(problem, state, state.w.copy(), [proofs[k].weights if k in proofs else None for k in range(count)])
-        figures = best_figures(problem, state.best)
-        estimate = np.array([math.inf if f.gap is None else f.gap for f in figures])
-        return PassReport(estimate, int(read.weights[:, certificate.MISTAKES].sum()), figures)
-
-    def weights(self, problem: Problem, state: InteriorPoints) -> np.ndarray:
-        return state.w.copy()
+        self.prove(problem, state, active)
+        return self.report(problem, state)

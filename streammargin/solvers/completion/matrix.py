@@ -21,7 +21,7 @@ from streammargin.errors import DataError
 from streammargin.penalties.base import Penalty
 from streammargin.points.factors import Factors
 from streammargin.rows.blocks import Block, DenseBlock
-from streammargin.solvers.base import PATH, PassReport, Share, Solver
+from streammargin.solvers.base import PATH, PassReport, Solver
 from streammargin.solvers.completion.found import MatrixState, terms
 from streammargin.solvers.completion.proof import kinks_of
 from streammargin.solvers.completion.spectral import Spectrum, spectrum
@@ -79,14 +79,8 @@ class MatrixSolver(Solver[S]):
 
     def visit(self, problem: Problem, state: S, active: np.ndarray) -> Visit:
         rank = state.factors.shape[1]
-        return Visit(
-            state.task, self.run_block, (active,), leaves=False, lines=rank, cost=4.0 * rank + 50.0,
-            begin=self.begin_pass, end=self.end_pass, order=in_order,
-        )  # fmt: skip
-
-    @abstractmethod
-    def run_block(self, problem: Problem, state: S, active: np.ndarray, block: Block, first: int) -> Share:
-        """Some entries of a pass."""
+        visit = super().visit(problem, state, active)
+        return visit._replace(name=state.task, leaves=False, lines=rank, cost=4.0 * rank + 50.0, order=in_order)
 
     def begin_pass(self, problem: Problem, state: S, active: np.ndarray) -> None:
         self.clear(state, state.task == LOOK)
@@ -202,12 +196,10 @@ class MatrixSolver(Solver[S]):
         return not (state.settled or state.lost)
 
     def certificate(self, problem: Problem, state: S, active: np.ndarray) -> Visit:
-        return Visit(
-            "certificate", self.certify_block, leaves=False, lines=1, begin=self.begin_certificate,
-            end=self.end_certificate, order=in_order,
-        )  # fmt: skip
+        visit = super().certificate(problem, state, active)
+        return visit._replace(leaves=False, lines=1, order=in_order)
 
-    def begin_certificate(self, problem: Problem, state: S) -> None:
+    def begin_certificate(self, problem: Problem, state: S, active: np.ndarray) -> None:
         if not math.isfinite(state.best.primal[0]):
             state.best_factors = state.factors.copy()
         self.clear(state, True)
@@ -243,15 +235,10 @@ class MatrixSolver(Solver[S]):
         return best_figures(problem, state.best), np.zeros(problem.trials, np.int64)
 
     def prologue_visit(self, problem: Problem, state: S, index: int) -> Visit:
-        return Visit(
-            "prologue", self.prologue_block, (index,), leaves=False, lines=1, begin=self.begin_prologue, order=in_order
-        )  # fmt: skip
+        return Visit("prologue", self.look_block, leaves=False, lines=1, begin=self.begin_prologue, order=in_order)
 
-    def begin_prologue(self, problem: Problem, state: S, index: int) -> None:
+    def begin_prologue(self, problem: Problem, state: S) -> None:
         self.clear(state, True)
-
-    def prologue_block(self, problem: Problem, state: S, index: int, block: Block, first: int) -> None:
-        self.look_block(problem, state, block, first)
 
     def zero_factor(self, problem: Problem, state: S) -> float:
         self.close_line(state)

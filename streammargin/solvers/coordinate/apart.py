@@ -82,10 +82,7 @@ class Apart(DualAscent[ApartAscent]):
         return problem.count * (8 * (problem.features + 1) + 60 * rows) + 80 * rows
 
     def visit(self, problem: Problem, state: ApartAscent, active: np.ndarray) -> Visit:
-        return Visit(
-            "pass", self.run_block, (active,), leaves=False, lines=active.size, begin=self.begin_pass,
-            end=self.end_pass, at_once=self.skip_remaining,
-        )  # fmt: skip
+        return super().visit(problem, state, active)._replace(each=self.run_block, together=False, leaves=False)
 
     def begin_pass(self, problem: Problem, state: ApartAscent, active: np.ndarray) -> None:
         state.moved[:], state.gained[:], state.squares = 0.0, 0.0, 0.0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 
 import numpy as np
 
@@ -89,14 +88,7 @@ class Coupled(LinearSolver[CoupledAscent]):
         state.figures[:] = 0.0
 
     def visit(self, problem: Problem, state: CoupledAscent, active: np.ndarray) -> Visit:
-        return Visit(
-            "pass", self.run_blocks, (active,), lines=problem.lines * active.size, alone=True, together=True,
-            begin=self.begin_pass, end=self.end_pass,
-        )  # fmt: skip
-
-    def certificate(self, problem: Problem, state: CoupledAscent, active: np.ndarray) -> Visit:
-        begin = partial(self.begin_certificate, active=active)
-        return Visit("certificate", self.certify_block, lines=problem.count, begin=begin, end=self.end_certificate)
+        return super().visit(problem, state, active)._replace(each=self.run_blocks, together=True)
 
     def run_blocks(self, problem: Problem, state: CoupledAscent, active: np.ndarray, blocks: Blocks) -> Share:
         share = None
@@ -182,7 +174,7 @@ class Coupled(LinearSolver[CoupledAscent]):
         return np.ascontiguousarray(state.W.T if problem.sparse else state.W, dtype=np.float64)
 
     def begin_certificate(self, problem: Problem, state: CoupledAscent, active: np.ndarray) -> None:
-        for group in np.setdiff1d(np.arange(problem.groups), active):
+        for group in problem.done(active):
             self._lines(problem, state.W, group)[:] = problem.view(state.best_w, group)
         for array in (state.sweep.losses, state.sweep.duals, state.sweep.image, state.sweep.wrong):
             array[...] = 0

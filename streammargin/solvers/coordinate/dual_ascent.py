@@ -16,7 +16,7 @@ from streammargin.kinds import YesNo
 from streammargin.rows.blocks import Block, values_of
 from streammargin.rows.labels import RowNumbers, numbered_from
 from streammargin.rows.visits import PLACES, Turns, all_at_once, group_of, take_turns, visit
-from streammargin.solvers.base import UNIT, Blocks, PassReport, Share, multiplications
+from streammargin.solvers.base import UNIT, Blocks, Share, multiplications
 from streammargin.solvers.coordinate import active_rows, slow_constant
 from streammargin.solvers.coordinate.active_rows import ActiveRows
 from streammargin.solvers.coordinate.slow_constant import SlowConstant
@@ -145,10 +145,7 @@ class DualAscent(CertifiedBySweep[A]):
         state.multiplications += self.vectors * (float(counts.sum()) - before) * problem.values / problem.rows
 
     def visit(self, problem: Problem, state: A, active: np.ndarray) -> Visit:
-        return Visit(
-            "pass", self.run_blocks, (active,), lines=active.size, alone=True, together=True, begin=self.begin_pass,
-            end=self.end_pass, at_once=self.skip_remaining,
-        )  # fmt: skip
+        return super().visit(problem, state, active)._replace(each=self.run_blocks, together=True)
 
     def run_blocks(self, problem: Problem, state: A, active: np.ndarray, blocks: Blocks) -> Share:
         slow_constant.damp(problem, state.labels, state.constant, blocks)
@@ -249,10 +246,6 @@ class DualAscent(CertifiedBySweep[A]):
 
     def skip_remaining(self, problem: Problem, state: A) -> None:
         state.active.settling = SETTLING
-
-    @abstractmethod
-    def end_pass(self, problem: Problem, state: A, active: np.ndarray) -> PassReport | float:
-        """Called after the last block of a pass; in units."""
 
     def _measure(self, problem: Problem, state: A) -> None:
         """Compute the row norms once, from the curvatures, when all rows were visited."""

@@ -21,7 +21,6 @@ from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.best import best_figures, keep_better, keep_bounds
 from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.proof.kept import Kept
-from streammargin.solvers.visits import Visit
 
 TIGHTER = 0.3  # the factor of that after a certificate in vain
 SMALLEST_GOAL = 1e-15
@@ -30,13 +29,7 @@ SMALLEST_GOAL = 1e-15
 class Machine(Steps):
     """What rows in memory and rows on disk have in common."""
 
-    def certificate(self, problem: Problem, state: SmoState, active: np.ndarray) -> Visit:
-        return Visit(
-            "certificate", self.certify_block, lines=problem.count, begin=self.begin_certificate,
-            end=self.end_certificate,
-        )  # fmt: skip
-
-    def begin_certificate(self, problem: Problem, state: SmoState) -> None:
+    def begin_certificate(self, problem: Problem, state: SmoState, active: np.ndarray) -> None:
         state.expansion = None
         self.frozen(problem, state)  # all leaves of a block have the same
 

@@ -17,7 +17,6 @@ from streammargin.solvers.expansion.matrices import check_all_symmetric
 from streammargin.solvers.expansion.measured import check_rows, given
 from streammargin.solvers.expansion.working import Working
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.visits import Visit
 
 
 class Smo(Working):
@@ -50,12 +49,6 @@ class Smo(Working):
 
     def serves(self, penalty: Penalty, free: bool) -> bool:
         return isinstance(penalty, LpSquare)
-
-    def visit(self, problem: Problem, state: SmoState, active: np.ndarray) -> Visit:
-        return Visit(
-            "pass", self.run_block, (active,), lines=problem.lines * active.size, alone=True, begin=self.begin_pass,
-            end=self.end_pass, at_once=self.skip_remaining,
-        )  # fmt: skip
 
     def run_block(self, problem: Problem, state: SmoState, active: np.ndarray, block: Block, first: int) -> Share:
         if not problem.resident:

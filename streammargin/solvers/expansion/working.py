@@ -18,8 +18,7 @@ from streammargin.solvers.expansion.machine import Machine
 from streammargin.solvers.expansion.memory import Memory
 from streammargin.solvers.expansion.steps import SHARE
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.proof.best import best_figures
-from streammargin.solvers.proof.figures import Figures
+from streammargin.solvers.proof.best import best_figures, gaps_of
 from streammargin.solvers.roles import new as fresh
 
 FIRST, MORE = 2048, 512  # rows drawn for the first steps, and the least that a later read adds
@@ -101,12 +100,11 @@ class Working(Machine):
         if whole:
             self.freeze(problem, state)
         figures = best_figures(problem, state.best)
-        gaps = np.array([_gap(one) for one in figures])
         certificate = figures if state.number > 1 or whole else None
         ended = state.idle & (state.hidden | (state.joined == 0))
         still = whole and bool(ended[active].all())
         wrong = state.wrong.copy() if problem.compared else None
-        return PassReport(gaps, self.mistakes(problem, state, active), certificate, wrong, still=still)
+        return PassReport(gaps_of(figures), self.mistakes(problem, state, active), certificate, wrong, still=still)
 
     def _steps(self, problem: Problem, state: SmoState, active: np.ndarray) -> bool:
         """One round; whether more are to follow."""
@@ -142,7 +140,7 @@ class Working(Machine):
             coming = state.rows.pieces.pop(NEW)._replace(beside=())
             state.rows.pieces[WORKING] = add(state.rows.pieces.get(WORKING), coming)
         state.held, state.columns, state.forms = fresh(Held, problem), None, None
-        gaps = [_gap(one) for one in best_figures(problem, state.best)]
+        gaps = gaps_of(best_figures(problem, state.best)).tolist()
         goals = [min(COARSE, max(INNER * gap, SHARE * problem.tol)) for gap in gaps]
         if state.number == 1:
             state.goal = np.full(problem.groups, COARSE)
@@ -151,12 +149,6 @@ class Working(Machine):
         else:  # the rows in memory are all that matter; `judge` has tightened the goals of gaps that were missed
             state.goal = np.minimum(state.goal, SHARE * problem.tol)
         state.gaps[:], state.idle[:] = math.inf, state.hidden
-
-
-def _gap(figures: Figures) -> float:
-    """The relative gap, or that of the margin; inf where there is none yet."""
-    gap = figures.margin_gap if figures.gap is None else figures.gap
-    return math.inf if gap is None else gap
 
 
 def _too_small(problem: Problem, rows: int) -> BudgetError:

@@ -27,7 +27,6 @@ from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.whole_pass import PassSums, Whole, WholePass
 from streammargin.solvers.roles import ALL, Axis, Count, K, Lists, Shared, Sum, f8, i8, new, of, state, u1
 from streammargin.solvers.state import DONE, READ, STEPS, State, labels_of
-from streammargin.solvers.visits import Visit
 
 EXACT = 1e-13  # a margin below this times the mean row norm counts as 0
 PIECE = 1 << 16  # rows per chunk when the first rows are drawn
@@ -114,9 +113,6 @@ class Exact(WholePass[ActiveSetState]):
             ids=np.zeros((lines, capacity), np.int64),
             filled=np.zeros(lines, np.int64),
         )
-
-    def visit(self, problem: Problem, state: ActiveSetState, active: np.ndarray) -> Visit:
-        return super().visit(problem, state, active)._replace(at_once=self.skip_remaining)
 
     def _capacity(self, problem: Problem, state: ActiveSetState) -> int:
         """Rows of either sign that the pass adds."""

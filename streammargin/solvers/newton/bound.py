@@ -11,7 +11,7 @@ from streammargin.penalties.mirror_maps import lp_norm
 from streammargin.solvers.base import PassReport
 from streammargin.solvers.linear import LinearState, keep_weights
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.proof.best import best_figures, keep_bounds
+from streammargin.solvers.proof.best import best_figures, gaps_of, keep_bounds
 from streammargin.solvers.proof.objectives.base import Candidate
 from streammargin.solvers.proof.rounding import EPS, TERM, mean_rounding, norm_rounding
 from streammargin.solvers.roles import TRIALS, Count, K, Shared, Sum, f8, i8, of, state
@@ -56,8 +56,8 @@ def begin_look(problem: Problem, state: Looking, active: np.ndarray) -> None:
 
     Problems that are done show their certified weights, as all classes share one count of mistakes.
     """
-    certified = np.delete(np.arange(problem.count), active)
-    state.w[certified] = state.best_w[certified]
+    done = problem.done(active)
+    state.w[done] = state.best_w[done]
     state.look.image[active] = 0.0
     state.look.totals[active] = 0.0
     state.look.wrong[:] = 0
@@ -70,10 +70,8 @@ def look_report(problem: Problem, state: Looking, active: np.ndarray) -> PassRep
     if look.seen == problem.rows:
         prove(problem, state, state.bound, look, state.w, active)
     figures = best_figures(problem, state.best)
-    gaps = np.array([f.gap for f in figures])
-    if look.seen < problem.rows:
-        return PassReport(gaps, 0, figures)
-    return PassReport(gaps, int(look.totals[:, kernel.MISTAKES].sum()), figures, look.wrong.copy())
+    wrong = look.wrong.copy() if look.seen == problem.rows else None
+    return PassReport(gaps_of(figures), int(look.totals[:, kernel.MISTAKES].sum()), figures, wrong)
 
 
 def prove(problem: Problem, state: LinearState, bound: Bound, look: Look, w: np.ndarray, active: np.ndarray) -> None:

@@ -73,6 +73,7 @@ class Conjugate(Frozen[ConjugateState]):
     name = "newton's products"
     state_class = ConjugateState
     mapped = True
+    adds = ("look",)
 
     def reserved_bytes(self, problem: Problem) -> int:
         width = problem.features + 1
@@ -90,10 +91,7 @@ class Conjugate(Frozen[ConjugateState]):
         self.show_certified(problem, state, active)
 
     def visit(self, problem: Problem, state: ConjugateState, active: np.ndarray) -> Visit:
-        return Visit(
-            "pass", self.run_block, (active,), ("look",), lines=problem.lines * active.size, prepare=self.move,
-            begin=self.begin_pass, end=self.end_pass,
-        )  # fmt: skip
+        return super().visit(problem, state, active)._replace(prepare=self.move)
 
     def move(self, problem: Problem, state: ConjugateState, active: np.ndarray, block: Block) -> Share:
         """One unit of the steps."""

@@ -4,30 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from streammargin.compiled import look as kernel
-from streammargin.compiled.coupled import PARTS
-from streammargin.solvers.columns.constant import SIDES
-from streammargin.solvers.linear import LinearState
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.roles import (
-    GROUPS,
-    TRIALS,
-    Axis,
-    Count,
-    Float,
-    K,
-    N,
-    Rows,
-    Scratch,
-    Shared,
-    Sum,
-    W,
-    b1,
-    f8,
-    i8,
-    of,
-    state,
-)
+from streammargin.solvers.proof.look import LookedAt
+from streammargin.solvers.proof.sums import LINES
+from streammargin.solvers.roles import GROUPS, Axis, Float, N, Rows, Scratch, Shared, W, b1, f8, of, state
 
 EIGEN = 4  # multiplications, times d^3, that find all eigenvectors of a matrix
 PRODUCTS = 25  # products that a step takes: where a Hessian costs less, it is summed up instead
@@ -41,22 +21,7 @@ def factored(problem: Problem) -> bool:
     return problem.all_scores and EIGEN * (problem.features + 1) ** 3 <= products
 
 
-LINES = Axis(lambda problem: problem.lines, name="lines")
 BENDS = Axis(lambda problem: 2 * problem.lines if problem.all_scores else 1, name="1 or 2 lines")
-SUNK = K.where(lambda problem: problem.free and problem.all_scores)
-
-
-@state
-class Sums:
-    """The sums of a look at w (compiled/look.py), and the number of rows in them."""
-
-    pull: Sum[f8] = of(K, SIDES, W)
-    weights: Sum[f8] = of(K, kernel.LOSS_SUMS, carried=kernel.LOSS_CARRIED)
-    duals: Sum[f8] = of(K, SIDES, kernel.DUAL_SUMS, carried=kernel.DUAL_CARRIED)
-    wrong: Sum[i8] = of(TRIALS)
-    own: Sum[f8] = of(SUNK, W)
-    parts: Sum[f8] = of(SUNK, PARTS)
-    rows: Count = 0
 
 
 @state
@@ -90,18 +55,16 @@ class Newton:
 
 
 @state
-class Looking(LinearState):
-    """w (K, d+1), the sums of its `look`, and due (groups,): steps are left to make; steps: those under way."""
+class ByProducts(LookedAt):
+    """newton: the step at hand; due (groups,): steps are left to make; steps: those under way."""
 
-    w: Shared[f8]
-    look: Sums
     newton: Newton
     due: Shared[b1] = of(GROUPS)
     steps: Scratch[Iterator[float] | None] = None
 
 
 @state
-class ConjugateState(Looking):
+class ConjugateState(ByProducts):
     """scores (n, lines), bends, along: of all rows at the weights of the step, and along it (compiled/products.py).
 
     due: before the look; work: multiplications since the last look. dear: the last step cost more than one with a

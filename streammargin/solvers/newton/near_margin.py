@@ -26,7 +26,7 @@ from streammargin.solvers.cache.rows import Coming, Kept, RowCache
 from streammargin.solvers.newton.bound import Bound, Look, prove
 from streammargin.solvers.newton.subproblem import Goal, Parts, Proximal, solve
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.proof.best import best_figures
+from streammargin.solvers.proof.best import best_figures, gaps_of
 from streammargin.solvers.proof.rounding import blur
 from streammargin.solvers.proof.sweep import Certified, CertifiedBySweep
 from streammargin.solvers.roles import Count, K, Shared, W, clear, f8, i8, new, of, state, u1
@@ -134,10 +134,8 @@ class NearMargin(CertifiedBySweep[NearState]):
         state.w[:] = w
 
     def visit(self, problem: Problem, state: NearState, active: np.ndarray) -> Visit:
-        return Visit(
-            "pass", self.run_block, (active,), lines=active.size, alone=True, begin=self.begin_pass, end=self.end_pass,
-            at_once=self.skip_remaining, order=self.first_blocks if draws(problem, state.number) else None,
-        )  # fmt: skip
+        order = self.first_blocks if draws(problem, state.number) else None
+        return super().visit(problem, state, active)._replace(order=order)
 
     @staticmethod
     def first_blocks(problem: Problem, state: NearState, blocks: int) -> np.ndarray:
@@ -259,9 +257,10 @@ class NearMargin(CertifiedBySweep[NearState]):
         if first:
             self._expect(problem, state)
             return PassReport(np.ones(problem.count), 0, kept_rows=state.rows.count)
-        figures = best_figures(problem, state.best)
-        gaps, mistakes = np.array([f.gap for f in figures]), int(state.look.totals[:, kernel.MISTAKES].sum())
-        return PassReport(gaps, mistakes, figures, state.look.wrong.copy(), kept_rows=state.rows.count)
+        figures, mistakes = best_figures(problem, state.best), int(state.look.totals[:, kernel.MISTAKES].sum())
+        return PassReport(
+            gaps_of(figures), mistakes, figures, state.look.wrong.copy(), kept_rows=state.rows.count
+        )  # fmt: skip
 
     @staticmethod
     def _unproven(problem: Problem, state: NearState, active: np.ndarray) -> np.ndarray:
@@ -270,8 +269,7 @@ class NearMargin(CertifiedBySweep[NearState]):
             return active[:0]
         prove(problem, state, state.bound, state.look, state.w, active)
         state.all_lossy = few_lossy(problem, state.lossy)
-        gaps = np.array([f.gap for f in best_figures(problem, state.best)])
-        return active[gaps[active] > problem.tol]
+        return active[gaps_of(best_figures(problem, state.best))[active] > problem.tol]
 
     def skip_remaining(self, problem: Problem, state: NearState) -> None:
         state.step[:] = DONE

@@ -101,10 +101,7 @@ class Reads(LinearSolver[ReadsState]):
 
     def visit(self, problem: Problem, state: ReadsState, active: np.ndarray) -> Visit:
         cost = problem.count * (store.LOOK + (problem.features + 1) / 2)
-        return Visit(
-            "pass", self.run_block, (active,), lines=active.size, square=True, cost=cost, begin=self.begin_pass,
-            end=self.end_pass,
-        )  # fmt: skip
+        return super().visit(problem, state, active)._replace(square=True, cost=cost)
 
     def run_block(self, problem: Problem, state: ReadsState, active: np.ndarray, block: Block, first: int) -> None:
         """Add the sums of these rows at the current weights."""

@@ -141,33 +141,22 @@ class Sampled(Frozen[SampledState]):
         return [state.scores.size, state.bends.size, state.along.size] == [size, 2 * size, size]
 
     def visit(self, problem: Problem, state: SampledState, active: np.ndarray) -> Visit:
-        return Visit(
-            "pass", self.run_block, (active,), lines=problem.lines * active.size, alone=True, begin=self.begin_pass,
-            end=self.end_pass, at_once=self.skip_remaining,
-            order=self.first_blocks if draws(problem, state.number) else None,
-        )  # fmt: skip
+        order = self.first_blocks if draws(problem, state.number) else None
+        return super().visit(problem, state, active)._replace(order=order)
 
     def certificate(self, problem: Problem, state: SampledState, active: np.ndarray) -> Visit:
-        """Of the weights of the first sample, where no read follows it."""
-        every = np.arange(problem.groups)
-        return Visit(
-            "certificate", self.certify_block, (every,), ("look",), lines=problem.count, begin=self.begin_look,
-            end=self.end_certificate,
-        )  # fmt: skip
+        """Of the weights of the first sample, where no read follows it; of all groups."""
+        return super().certificate(problem, state, np.arange(problem.groups))._replace(sums=("look",))
 
-    def begin_look(self, problem: Problem, state: SampledState, active: np.ndarray) -> None:
+    def begin_certificate(self, problem: Problem, state: SampledState, active: np.ndarray) -> None:
         clear(state.look)
 
-    def certify_block(
-        self, problem: Problem, state: SampledState, active: np.ndarray, block: Block, first: int
-    ) -> None:
+    def certify_block(self, problem: Problem, state: SampledState, block: Block, first: int) -> None:
         labels = labels_for(state.labels.cut(first, first + block.rows()), problem.outputs)
-        self.look(problem, state, labels, active, block, numbered_from(0))
+        self.look(problem, state, labels, np.arange(problem.groups), block, numbered_from(0))
 
-    def end_certificate(
-        self, problem: Problem, state: SampledState, active: np.ndarray
-    ) -> tuple[list[Figures], np.ndarray]:  # fmt: skip
-        self.prove(problem, state, active)
+    def end_certificate(self, problem: Problem, state: SampledState) -> tuple[list[Figures], np.ndarray]:
+        self.prove(problem, state, np.arange(problem.groups))
         return best_figures(problem, state.best), state.look.wrong.copy()
 
     @staticmethod
@@ -288,19 +277,19 @@ class Sampled(Frozen[SampledState]):
 
     def _judge(self, problem: Problem, state: SampledState, active: np.ndarray) -> None:
         """Compute what the read proves, and which groups make a step; a step that led up is shortened."""
-        drawn, heights = state.drawn, self.prove(problem, state, active)
+        drawn, proofs = state.drawn, self.prove(problem, state, active)
         drawn.mean, drawn.known = drawn.total / problem.present, not problem.sparse
         gaps = self.report(problem, state).estimate
         for k in active[gaps[active] > problem.tol].tolist():
-            w, step = problem.view(state.w, k), problem.view(state.last_step, k)
-            if heights[k] - state.height[k] > ROUNDING * abs(heights[k]):
+            w, step, height = problem.view(state.w, k), problem.view(state.last_step, k), proofs[k].weights.primal
+            if height - state.height[k] > ROUNDING * abs(height):
                 slope = float(np.vdot(self._gradient(problem, state, k), step))
                 left = share_left(float(state.descent[k]), slope, float(np.vdot(step, step)))
                 step *= left
                 state.descent[k] *= left
                 w[:] = problem.view(state.begun, k) + step
                 continue
-            state.height[k], state.due[k] = heights[k], True
+            state.height[k], state.due[k] = height, True
             problem.view(state.begun, k)[:] = w
 
     @staticmethod

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 
 from streammargin.solvers.cache.coded import CodedRows
-from streammargin.solvers.newton.conjugate_state import LINES, Looking, Newton
+from streammargin.solvers.newton.conjugate_state import ByProducts, Newton
+from streammargin.solvers.proof.sums import LINES
 from streammargin.solvers.roles import GROUPS, D, Shared, W, f4, f8, of, state
 
 COLUMNS = D.where(lambda problem: not problem.sparse)
@@ -48,7 +49,7 @@ class First:
 
 
 @state
-class SampledState(Looking):
+class SampledState(ByProducts):
     """scores, bends, along: of the rows drawn, as one after the other, at the weights of the step and along it.
 
     others (lines, d+1): the gradient without the losses of the sample. ended: the sums of the read were used.

@@ -38,6 +38,7 @@ class Steps(LinearSolver[StepsState]):
     name = "newton's steps"
     state_class: ClassVar[type[StepsState]] = StepsState
     mapped = True
+    adds = ("look",)
 
     def sum_bytes(self, problem: Problem) -> int:
         return max(super().sum_bytes(problem), 8 * (problem.features + 1) * (problem.features + 2))
@@ -61,10 +62,7 @@ class Steps(LinearSolver[StepsState]):
                 middle_centres(problem, state, k, 1.0)
 
     def visit(self, problem: Problem, state: StepsState, active: np.ndarray) -> Visit:
-        return Visit(
-            "pass", self.run_block, (active,), ("look",), lines=active.size, prepare=self.move, begin=self.begin_pass,
-            end=self.end_pass,
-        )  # fmt: skip
+        return super().visit(problem, state, active)._replace(prepare=self.move)
 
     def begin_pass(self, problem: Problem, state: StepsState, active: np.ndarray) -> None:
         begin_look(problem, state, active)

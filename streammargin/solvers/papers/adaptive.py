@@ -12,7 +12,6 @@ bounds.
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -236,10 +235,6 @@ class Adaptive(WholePass[AdaptiveState]):
             lower = smallest[k] / sizes[k] if sizes[k] > 0.0 else -math.inf
             estimate[k] = max(0.0, 1.0 - lower / best.upper[k])
         return PassReport(estimate, 0)
-
-    def certificate(self, problem: Problem, state: AdaptiveState, active: np.ndarray) -> Visit:
-        begin = partial(self.begin_certificate, active=active)
-        return Visit("certificate", self.certify_block, lines=problem.count, begin=begin, end=self.end_certificate)
 
     def begin_certificate(self, problem: Problem, state: AdaptiveState, active: np.ndarray) -> None:
         margins = state.margins

@@ -88,7 +88,7 @@ class GradientPass(WholePass[G]):
     def begin_pass(self, problem: Problem, state: G, active: np.ndarray) -> None:
         super().begin_pass(problem, state, active)
         state.scale = self._to_length_1(problem, state)
-        state.scale[np.setdiff1d(np.arange(problem.groups), active)] = 1.0
+        state.scale[problem.done(active)] = 1.0
 
     def run_block(self, problem: Problem, state: G, active: np.ndarray, block: Block, first: int) -> None:
         state.sums.seen += block.rows()

@@ -49,6 +49,12 @@ def best_figures(problem: Problem, best: Best) -> list[Figures]:
     return [problem.objective.figures(*_known(best, k), upper[k]) for k in range(problem.groups)]
 
 
+def gaps_of(figures: Sequence[Figures]) -> np.ndarray:
+    """The gaps (groups,), of a hard margin those of the margin; inf where there is none yet."""
+    gaps = (f.margin_gap if f.gap is None else f.gap for f in figures)
+    return np.array([math.inf if gap is None else gap for gap in gaps])
+
+
 def _known(best: Best, k: int) -> tuple[Candidate, float]:
     known = Candidate(float(best.primal[k]), float(best.lower[k]), int(best.mistakes[k]), float(best.rounding[k]))
     return known, float(best.dual[k])

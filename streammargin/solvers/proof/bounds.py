@@ -12,6 +12,7 @@ from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.objectives.base import Candidate, Objective, Sums
 from streammargin.solvers.proof.rounding import EPS
 from streammargin.solvers.proof.sink import sunk
+from streammargin.solvers.proof.sums import LookSums
 
 CHUNKED = look.CHUNK * EPS  # rounding of a sum over a chunk, relative to the size of its terms
 NAMES = look.DUAL, look.ALPHA, look.SUMMED, look.PULLED
@@ -89,14 +90,7 @@ class OfDuals(Protocol):
     parts: np.ndarray
 
 
-class Looked(OfDuals, Protocol):
-    """The sums of a look at all rows."""
-
-    weights: np.ndarray
-    wrong: np.ndarray
-
-
-def bounds_of_group(problem: Problem, k: int, w: np.ndarray, sums: Looked) -> Bounds:
+def bounds_of_group(problem: Problem, k: int, w: np.ndarray, sums: LookSums) -> Bounds:
     """The bounds of group k, from all weights w (K, d+1) and the sums of a look at them."""
     theta, total = balanced_group(problem, k, sums)
     return bounded(problem.objective, weights_of_group(problem, k, w, sums.weights, sums.wrong), theta, total)

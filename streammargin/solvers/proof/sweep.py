@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from functools import partial
 from typing import ClassVar, TypeVar
 
 import numpy as np
@@ -20,7 +19,6 @@ from streammargin.solvers.proof.objectives.base import Sums
 from streammargin.solvers.proof.rounding import blur
 from streammargin.solvers.roles import TRIALS, Float, K, Shared, Sum, W, f8, i8, of, state
 from streammargin.solvers.state import labels_of
-from streammargin.solvers.visits import Visit
 
 
 @state
@@ -73,10 +71,6 @@ class CertifiedBySweep(LinearSolver[C]):
 
     def rebuilt(self, problem: Problem, state: C, k: int, theta: np.ndarray) -> None:
         """Called with A^T alpha (d+1,), summed in float64."""
-
-    def certificate(self, problem: Problem, state: C, active: np.ndarray) -> Visit:
-        begin = partial(self.begin_certificate, active=active)
-        return Visit("certificate", self.certify_block, lines=problem.count, begin=begin, end=self.end_certificate)
 
     def begin_certificate(self, problem: Problem, state: C, active: np.ndarray) -> None:
         sweep = state.sweep

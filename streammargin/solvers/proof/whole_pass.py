@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from typing import ClassVar, TypeVar
 
 import numpy as np
@@ -12,7 +11,7 @@ from streammargin.compiled import row_norms as norms
 from streammargin.errors import DataError
 from streammargin.rows.blocks import Block, values_of
 from streammargin.rows.labels import numbered_from
-from streammargin.solvers.base import PassReport, Share
+from streammargin.solvers.base import PassReport
 from streammargin.solvers.linear import LinearSolver, LinearState, keep_weights
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.best import best_figures, keep_bounds
@@ -60,6 +59,7 @@ class WholePass(LinearSolver[P]):
     """
 
     prologue = 1
+    adds = ("sums",)
     default_C: ClassVar[float] = math.inf
     any_p = False
     norm_range: ClassVar[tuple[float, float]] = (1e-290, 1e290)  # of the largest row norm
@@ -119,26 +119,11 @@ class WholePass(LinearSolver[P]):
             self.check_scale(state)
             self.after_prologue(problem, state)
         clear(state.sums)
-        if active.size < problem.groups:
-            for group in np.setdiff1d(np.arange(problem.groups), active):
-                self.keep(problem, state, group)
+        for group in problem.done(active):
+            self.keep(problem, state, group)
 
     def after_prologue(self, problem: Problem, state: P) -> None:
         """Called before the first pass, after the prologue."""
-
-    def visit(self, problem: Problem, state: P, active: np.ndarray) -> Visit:
-        return Visit(
-            "pass", self.run_block, (active,), ("sums",), lines=problem.lines * active.size, alone=not self.mapped,
-            begin=self.begin_pass, end=self.end_pass,
-        )  # fmt: skip
-
-    @abstractmethod
-    def run_block(self, problem: Problem, state: P, active: np.ndarray, block: Block, first: int) -> Share:
-        """Add the sums of rows first .. first + m - 1, for the groups listed in `active`."""
-
-    @abstractmethod
-    def end_pass(self, problem: Problem, state: P, active: np.ndarray) -> PassReport | float:
-        """Called after the last block of a pass; in units."""
 
     def keep(self, problem: Problem, state: P, group: int) -> None:
         """Set the weights of a group that is done to its best ones, for the next pass."""

@@ -22,7 +22,6 @@ from streammargin.solvers.proof.rounding import mean_rounding
 from streammargin.solvers.proof.sweep import Certified, CertifiedBySweep
 from streammargin.solvers.roles import K, Shared, Sum, W, f8, of, state
 from streammargin.solvers.state import labels_of
-from streammargin.solvers.visits import Visit
 from streammargin.words import entry
 
 
@@ -74,11 +73,6 @@ class Primal(CertifiedBySweep[P], StreamSolver[P]):
     @abstractmethod
     def rule(self, problem: Problem, state: P) -> Rule:
         """The step rule, for rows divided by the base."""
-
-    def visit(self, problem: Problem, state: P, active: np.ndarray) -> Visit:
-        return Visit(
-            "pass", self.run_block, (active,), lines=active.size, alone=True, begin=self.begin_pass, end=self.end_pass
-        )
 
     def begin_pass(self, problem: Problem, state: P, active: np.ndarray) -> None:
         state.figures[:] = 0.0

@@ -1,0 +1,63 @@
+"""A read that looks at frozen weights certifies them: what methods with such reads have in common."""
+
+from __future__ import annotations
+
+import math
+from typing import TypeVar
+
+import numpy as np
+
+from streammargin.compiled import look as kernel
+from streammargin.solvers.base import PassReport
+from streammargin.solvers.linear import LinearSolver, LinearState, keep_weights
+from streammargin.solvers.problem import Problem
+from streammargin.solvers.proof.best import best_figures, gaps_of, keep_bounds
+from streammargin.solvers.proof.bounds import Bounds, bounds_of_group
+from streammargin.solvers.proof.sums import LookSums
+from streammargin.solvers.roles import Shared, f8, state
+
+
+@state
+class LookedAt(LinearState):
+    """w: the weights, frozen during a read; look: the sums of the rows at them."""
+
+    w: Shared[f8]
+    look: LookSums
+
+
+L = TypeVar("L", bound=LookedAt)
+
+
+class CertifiedByLook(LinearSolver[L]):
+    """Base class: the weights w stay as they are during a read, which certifies them."""
+
+    def begin_at(self, problem: Problem, state: L, w: np.ndarray) -> None:
+        state.w[:] = w
+
+    def weights(self, problem: Problem, state: L) -> np.ndarray:
+        return state.w.copy()
+
+    @staticmethod
+    def show_certified(problem: Problem, state: L, active: np.ndarray) -> None:
+        """Groups that are done show certified weights."""
+        done = problem.lines_of(problem.done(active))
+        state.w[done] = state.best_w[done]
+
+    @staticmethod
+    def prove(problem: Problem, state: L, active: np.ndarray) -> dict[int, Bounds]:
+        """Keep what a look at all rows proves of the weights, and return it, by group."""
+        proofs = {k: bounds_of_group(problem, k, state.w, state.look) for k in active.tolist()}
+        dual = np.full(problem.groups, -math.inf)
+        dual[active] = [proof.dual for proof in proofs.values()]
+        keep_bounds(state.best, dual, np.full(problem.groups, math.inf))
+        found = [proofs[k].weights if k in proofs else None for k in range(problem.groups)]
+        keep_weights(problem, state, state.w.copy(), found)
+        return proofs
+
+    @staticmethod
+    def report(problem: Problem, state: L) -> PassReport:
+        """What is known after a look, at all rows or, where it was interrupted, at some."""
+        look, figures = state.look, best_figures(problem, state.best)
+        wrong = look.wrong if problem.compared and problem.joint else look.weights[:, kernel.MISTAKES]
+        counted = look.wrong.copy() if problem.compared and look.rows == problem.rows else None
+        return PassReport(gaps_of(figures), int(wrong.sum()), figures, counted)

@@ -28,11 +28,7 @@ ROOT = Path(streammargin.solvers.__file__).parent
 PAGE = Path(__file__).parents[2] / "docs" / "states.md"
 OF_ALL = {entry.name for entry in entries(State)}
 # with fields that ask for another state
-FIELDS = (
-    "mirror:average", "perceptron:average", "pegasos:average", "batch-perceptron:average=no", "homotopic:average=no",
-    "homotopic:stochastic", "diagonal:gamma=fixed", "inertial-diagonal:gamma=fixed", "inertial-diagonal:ahead=no",
-    "inertial-diagonal:gamma=fixed,ahead=no",
-)  # fmt: skip
+FIELDS = ("batch-perceptron:average=no",)
 LINES = {
     "rows": "rows",
     "shared": "shared",
@@ -159,9 +155,9 @@ def test_a_field_is_listed_with_what_it_is():
     assert declared(InertialState) == [
         "- rows: `beta` (K, n), `previous` (K, n)",
         "- shared: `best_w` (K, d+1), `w` (K, d+1), `theta` (K, d+1), `curvature` (K), `fall` (K), `steps` (K), "
-        "`direction` (0)",
-        "- sums: `row_norms` (4), `product` (0)",
-        "- parts: `best` (Best), `sums` (HingeSums)",
+        "`direction` (d+1)",
+        "- sums: `row_norms` (4), `product` (d+1)",
+        "- parts: `best` (Best), `sums` (BehindSums)",
     ]
 
 

@@ -64,14 +64,6 @@ class DiagonalState(Hinge):
     curvature: Shared[f8] = of(K)
     fall: Shared[f8] = of(K)
     steps: Shared[f8] = of(K, fill=1.0)
-    direction: Shared[f8] = of(0)
-    product: Sum[f8] = of(0)
-
-
-@state
-class FixedState(DiagonalState):
-    """With a power iteration."""
-
     direction: Shared[f8] = of(W)
     product: Sum[f8] = of(W)
 
@@ -103,7 +95,6 @@ class Diagonal(PowerIteration[DiagonalState], HingePass[DiagonalState]):
         kw_only=True,
     )  # fmt: skip
     state_class: ClassVar[type[DiagonalState]] = DiagonalState
-    fixed_class: ClassVar[type[DiagonalState]] = FixedState
     safety: ClassVar[float] = 1.2
     fall: ClassVar[float] = 0.1
     hindsight: ClassVar[float] = 0.8
@@ -115,9 +106,6 @@ class Diagonal(PowerIteration[DiagonalState], HingePass[DiagonalState]):
 
     def of(self, problem: Problem) -> WholePass[Any]:
         return self if problem.kernel is None else in_kernel(self, PowerOfKernel)
-
-    def kind_of_state(self) -> type[DiagonalState]:
-        return self.fixed_class if self.fixed else self.state_class
 
     def start(self, problem: Problem, labels: RowLabels) -> DiagonalState:
         state = super().start(problem, labels)

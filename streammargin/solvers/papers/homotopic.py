@@ -66,25 +66,8 @@ class HomotopicState(Hinge):
     v: Shared[f8]
     kept: Shared[f8]
     carried: Shared[f8] = of(K, kernel.CARRIED)
-    kept_pull: Shared[f8] = of(K, 0)
-    kept_inside: Shared[f8] = of(0)
-    landed: Shared[f8] = of(K, 0)
-    shown: Shared[f8] = of(0)
-    shown_mass: Shared[f8] = of(0)
-
-
-@state
-class BestIterate(HomotopicState):
-    """With the sums of the best iterate."""
-
     kept_pull: Shared[f8] = of(K, W)
     kept_inside: Shared[f8] = of(K)
-
-
-@state
-class Stochastic(HomotopicState):
-    """With the end point of an outer iteration that ended within a pass."""
-
     landed: Shared[f8] = of(K, LANDED)
     shown: Shared[f8] = of(K)
     shown_mass: Shared[f8] = of(K)
@@ -149,11 +132,6 @@ class Homotopic(HingePass[HomotopicState]):
     def visit(self, problem: Problem, state: HomotopicState, active: np.ndarray) -> Visit:
         visit = super().visit(problem, state, active)
         return visit._replace(alone=self.stochastic)
-
-    def kind_of_state(self) -> type[HomotopicState]:
-        if self.stochastic:
-            return Stochastic
-        return HomotopicState if self.average else BestIterate
 
     def unit(self, state: HomotopicState) -> float:
         """What the rows are divided by."""

@@ -12,7 +12,7 @@ from streammargin.kinds import Number, YesNo
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import numbered_from
 from streammargin.solvers.base import multiplications
-from streammargin.solvers.papers.diagonal import Diagonal, DiagonalState, FixedState
+from streammargin.solvers.papers.diagonal import Diagonal, DiagonalState
 from streammargin.solvers.papers.hinge_pass import HingeSums
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import ALL, K, N, Rows, Sum, f8, i8, of, state
@@ -22,7 +22,7 @@ from streammargin.words import entry
 
 @state
 class BehindSums(HingeSums):
-    """smallest, missed, confused: the smallest margins, mistakes and wrong rows of w of eq. (4.7)."""
+    """smallest, missed, confused: with ahead=no, the smallest margins, mistakes and wrong rows of w of eq. (4.7)."""
 
     smallest: Sum[f8] = of(K, fill=math.inf, smallest=ALL)
     missed: Sum[i8] = of(K)
@@ -34,26 +34,6 @@ class InertialState(DiagonalState):
     """With the duals before."""
 
     previous: Rows[f8] = of(K, N)
-
-
-@state
-class FixedInertialState(FixedState):
-    """With the duals before, and a power iteration."""
-
-    previous: Rows[f8] = of(K, N)
-
-
-@state
-class BehindState(InertialState):
-    """With the figures of w of eq. (4.7)."""
-
-    sums: BehindSums
-
-
-@state
-class FixedBehindState(FixedInertialState):
-    """With these figures, and a power iteration."""
-
     sums: BehindSums
 
 
@@ -82,12 +62,6 @@ class InertialDiagonal(Diagonal):
         "each row", kw_only=True,
     )  # fmt: skip
     state_class: ClassVar[type[InertialState]] = InertialState
-    fixed_class: ClassVar[type[FixedInertialState]] = FixedInertialState
-
-    def kind_of_state(self) -> type[DiagonalState]:
-        if self.ahead:
-            return super().kind_of_state()
-        return FixedBehindState if self.fixed else BehindState
 
     def weights(self, problem: Problem, state: DiagonalState) -> np.ndarray:
         return super().weights(problem, state) if self.ahead else state.theta / self.largest_norm(state)
@@ -98,16 +72,15 @@ class InertialDiagonal(Diagonal):
 
     def shown_figures(self, state: DiagonalState) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         sums = state.sums
-        return (
-            (sums.smallest, sums.missed, sums.confused)
-            if isinstance(sums, BehindSums)
-            else super().shown_figures(state)
-        )
+        if self.ahead:
+            return super().shown_figures(state)
+        assert isinstance(sums, BehindSums)
+        return sums.smallest, sums.missed, sums.confused
 
     def run_block(self, problem: Problem, state: DiagonalState, active: np.ndarray, block: Block, first: int) -> None:
         super().run_block(problem, state, active, block, first)
         sums, lines = state.sums, 2 * problem.count
-        if isinstance(sums, BehindSums):
+        if not self.ahead and isinstance(sums, BehindSums):
             state.multiplications += multiplications([(first, block)], problem.count) / 2
             heaps = np.zeros((lines, 0)), np.zeros((lines, 0), np.int64), np.zeros(lines, np.int64)
             margins_block(

@@ -17,7 +17,7 @@ from streammargin.solvers.base import PassReport
 from streammargin.solvers.margin.hull import Hull, hull_bound, hull_rounding
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.rounding import EPS, mean_rounding
-from streammargin.solvers.roles import K, Shared, Sum, W, f8, of, state
+from streammargin.solvers.roles import K, Shared, Sum, f8, of, state
 from streammargin.solvers.state import labels_of
 from streammargin.solvers.streams.primal import Primal, Steps
 
@@ -42,21 +42,11 @@ class HardSteps(Steps):
     nearest: Shared[f8] = of(K, fill=math.inf)
 
 
-@state
-class AveragedHardSteps(HardSteps):
-    """With the sums of the average."""
-
-    mean: Shared[f8] = of(K, W)
-
-
 class HardPrimal(Primal[HardSteps]):
     """Adds row norms, which step sizes need, and bounds by the rows of single passes."""
 
     default_C: ClassVar[float] = math.inf
     state_class: ClassVar[type[HardSteps]] = HardSteps
-
-    def kind_of_state(self) -> type[HardSteps]:
-        return AveragedHardSteps if self.average else HardSteps
 
     def measure(self, problem: Problem, state: HardSteps, block: Block, first: int) -> None:
         """Update the figures of the row norms with a block, before learning from it."""

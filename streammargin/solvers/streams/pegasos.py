@@ -13,7 +13,7 @@ from streammargin.penalties.mirror_maps import lp_norm
 from streammargin.rows import steps
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.rounding import mean_rounding, norm_rounding
-from streammargin.solvers.streams.primal import AveragedSteps, Primal, Steps
+from streammargin.solvers.streams.primal import Primal, Steps
 
 
 class Pegasos(Primal[Steps]):
@@ -32,9 +32,6 @@ class Pegasos(Primal[Steps]):
     name = "pegasos"
     state_class: ClassVar[type[Steps]] = Steps
     any_p = False
-
-    def kind_of_state(self) -> type[Steps]:
-        return AveragedSteps if self.average else Steps
 
     def rule(self, problem: Problem, state: Steps) -> steps.Pegasos:
         return steps.Pegasos(float(problem.present))

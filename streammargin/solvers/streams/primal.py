@@ -36,17 +36,10 @@ class Steps(Certified):
     powers: Shared[f8] = of(K, W.where(lambda problem: problem.p != 2.0))
     power_sum: Shared[f8] = of(K)
     unit: Shared[f8] = of(K, fill=1.0)
-    mean: Shared[f8] = of(K, 0)
+    mean: Shared[f8] = of(K, W)
     carried: Shared[f8] = of(K, kernel.CARRIED)
     figures: Sum[f8] = of(K, kernel.FIGURES, smallest=(kernel.MIN_MARGIN,))
     base: float = 0.0
-
-
-@state
-class AveragedSteps(Steps):
-    """With the sums of the average."""
-
-    mean: Shared[f8] = of(K, W)
 
 
 P = TypeVar("P", bound=Steps)
@@ -95,7 +88,7 @@ class Primal(CertifiedBySweep[P], StreamSolver[P]):
         kernel.primal_block(
             block, numbered_from(first), labels_of(problem, state), problem.norm, self.rule(problem, state),
             self.base(state), order, group, active, state.theta, state.powers if state.powers.size else state.theta,
-            state.power_sum, state.unit, state.mean, state.carried, state.figures,
+            state.power_sum, state.unit, state.mean[:, : None if self.average else 0], state.carried, state.figures,
         )  # fmt: skip
 
     def margin_bound(self, problem: Problem, state: P, k: int) -> float:

@@ -17,7 +17,7 @@ import streammargin as sm
 from examples.benchmarks.out_of_core import size
 from examples.benchmarks.sets import SETS, WORK, make
 from streammargin.driver import plan
-from streammargin.solvers.cache.rows import SHARE
+from streammargin.solvers.cache import rows as store
 from streammargin.solvers.newton import near_margin
 
 
@@ -30,7 +30,7 @@ def main() -> None:
     parser.add_argument("--tol", type=float, default=1e-3)
     parser.add_argument("--seconds", type=float, default=60.0, help="time limit of each training, in seconds")
     options = parser.parse_args()
-    plan.SLACK_BYTES, plan.LEAST_BLOCK_BYTES, near_margin.BUFFERS = 0, 1 << 12, 1 << 14
+    plan.SLACK_BYTES, plan.LEAST_BLOCK_BYTES, store.BUFFERS = 0, 1 << 12, 1 << 14
     warnings.simplefilter("ignore")
     os.makedirs(WORK, exist_ok=True)
     print("| set | rows kept, in multiples of d | reads | gap | reason |\n|---|---|---|---|---|")
@@ -46,7 +46,7 @@ def main() -> None:
             columns = source.features
         least = exact(path, size(path, "0%", 0, training), training)
         for multiple in map(float, options.rows.split(",")):
-            memory = least + int(multiple * columns * row_bytes / SHARE)
+            memory = least + int(multiple * columns * row_bytes / store.SHARE)
             result = sm.train(path, memory=memory, **training)
             passes = [event for event in result.history if event["event"] == "pass_end"]
             kept = max(event["kept_rows"] for event in passes) / columns

@@ -217,16 +217,20 @@ class Method(SolverWord):
     def stages(self) -> dict[str, Stage]:
         """Its solvers by name."""
 
+    def solvers(self, problem: Problem) -> list[Solver[Any]]:
+        """Its solvers, in turn; default: of all stages, whatever the problem."""
+        return [stage.solver for stage in self.stages().values()]
+
     def all_labels(self, problem: Problem) -> bool:
         """Whether it needs the labels of all rows in memory; else those of the rows at hand serve.
 
         Default: where a solver of it does. Rows in memory have their labels in memory, whatever it says.
         """
-        return any(stage.solver.all_labels(problem) for stage in self.stages().values())
+        return any(solver.all_labels(problem) for solver in self.solvers(problem))
 
     def row_bytes(self, problem: Problem) -> int:
         """Bytes that it keeps for each row out of core, without cached rows and labels; of its largest solver."""
-        return max(stage.solver.row_bytes(problem) for stage in self.stages().values())
+        return max(solver.row_bytes(problem) for solver in self.solvers(problem))
 
     def remark(self, problem: Problem) -> str:
         """What `auto` adds to its reason for this method; default: nothing."""
@@ -246,11 +250,11 @@ class Method(SolverWord):
 
     def sum_bytes(self, problem: Problem) -> int:
         """Bytes of a copy of the sums over rows, as each leaf has (leaves.py); of its largest solver."""
-        return max(stage.solver.sum_bytes(problem) for stage in self.stages().values())
+        return max(solver.sum_bytes(problem) for solver in self.solvers(problem))
 
     def scratch(self, problem: Problem, rows: int, size: int, sparse: bool) -> int:
         """Bytes that it takes to work on a block of this many rows and bytes, beside the block and the state."""
-        return max(stage.solver.scratch(problem, rows, size, sparse) for stage in self.stages().values())
+        return max(solver.scratch(problem, rows, size, sparse) for solver in self.solvers(problem))
 
     def prologue_passes(self, problem: Problem) -> int:
         """Passes over the rows before the first pass, for this problem; default: `prologue`."""

@@ -41,7 +41,7 @@ def counted(monkeypatch, module, name, after=lambda: None):
 def small_plans(monkeypatch):
     monkeypatch.setattr(plan, "SLACK_BYTES", 0)
     monkeypatch.setattr(plan, "LEAST_BLOCK_BYTES", 1 << 12)
-    monkeypatch.setattr(near_margin, "BUFFERS", 0)
+    monkeypatch.setattr("streammargin.solvers.cache.rows.BUFFERS", 0)
 
 
 # the work of one class, and a training that makes it for one class after the other

@@ -12,6 +12,7 @@ from streammargin.compiled.copies import copy_spans
 from streammargin.rows.blocks import Block, CSRBlock, DenseBlock, nbytes, values_of
 from streammargin.solvers.base import UNIT
 
+BUFFERS = 3 << 20  # least bytes of the buffers of blocks
 SHARE = 0.75  # share of the budget, after vectors, for cached rows; the rest is for buffers
 LOOK = 2  # multiplications per value for the score of a row and its sum
 UNIT_ROWS, LEAST_ROWS = 512, 16  # rows of a unit: a multiple of the kernels' chunks, or at least a few
@@ -168,9 +169,9 @@ def threshold(scores: np.ndarray, sizes: np.ndarray, budget: float) -> float:
     return float(scores[order[last]]) if last < order.size else math.inf
 
 
-def cache_budget(left: int, buffers: int, everything: int) -> int:
+def cache_budget(left: int, everything: int) -> int:
     """Bytes for the cache out of `left`, after the least size of the buffers; at most `everything`."""
-    return max(0, min(int(SHARE * left), left - buffers, everything))
+    return max(0, min(int(SHARE * left), left - BUFFERS, everything))
 
 
 def unit_rows(each: float) -> int:

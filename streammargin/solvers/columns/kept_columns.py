@@ -22,7 +22,6 @@ from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import K, N, Rows, Shared, f8, of, state
 from streammargin.solvers.state import State, labels_of
 
-BUFFERS = 3 << 20  # least bytes of the buffers
 LEAST = 0.05  # least share of all values that must fit; below it each column waits too long
 SETTLED = 1e-3  # weight of |A_j.alpha| in the score of a column without a violation
 RISEN = 1.5  # if the norm of the violations grows by this factor from read to read, sigma was too large
@@ -47,7 +46,7 @@ def capacity(problem: Problem, vectors: int) -> int:
     everything = problem.values + problem.rows
     left = problem.budget - vectors - _beside(problem) - problem.resident * problem.size
     each = _a_value(problem)
-    stored = row_store.cache_budget(left, BUFFERS, each * everything) // each
+    stored = row_store.cache_budget(left, each * everything) // each
     return stored if stored >= LEAST * everything else 0
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import ClassVar
 
 import numpy as np
@@ -15,7 +14,6 @@ from streammargin.solvers.completion.found import SplittingState, terms
 from streammargin.solvers.completion.matrix import LOOK, MatrixSolver, Seen, cost_of, factors_of, pairs_of, short_side
 from streammargin.solvers.problem import Problem
 
-LOG = logging.getLogger("streammargin")
 STEP = "step"
 RELAXED = 1.6
 BALANCED = 64  # the last step after which the weight may change; it does at powers of 2

@@ -15,7 +15,6 @@ from streammargin.solvers.cache.rows import Coming, RowCache
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import Role, state
 
-BUFFERS = 3 << 20  # least bytes of the buffers
 PARTS = 32  # pieces of the cache; one or two are copied at a time, so copies need little memory
 BESIDE = 5  # additional memory in pieces: copies, and unfilled parts of pieces
 FULL = 0.9375  # share of the cache filled by rows that stay; the rest is for new rows
@@ -42,8 +41,8 @@ class ActiveRows:
 def cache_bytes(problem: Problem, state_bytes: int) -> int:
     """Bytes for the cache, 0 for rows in memory; state_bytes: of the state's arrays."""
     left = 0 if problem.resident else problem.budget - state_bytes
-    most = cache.cache_budget(left, BUFFERS, problem.size + _beside(problem) * problem.rows)
-    return max(0, min(most, (left - BUFFERS) * PARTS // (PARTS + BESIDE)))
+    most = cache.cache_budget(left, problem.size + _beside(problem) * problem.rows)
+    return max(0, min(most, (left - cache.BUFFERS) * PARTS // (PARTS + BESIDE)))
 
 
 def copies(budget: int) -> int:

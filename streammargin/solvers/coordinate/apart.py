@@ -21,11 +21,11 @@ from streammargin.compiled.duals import dual_sums
 from streammargin.rows.blocks import Block, CSRBlock, nbytes
 from streammargin.rows.labels import numbered_from
 from streammargin.rows.visits import Turns, all_at_once
-from streammargin.solvers.base import PassReport, Share
+from streammargin.solvers.base import PassReport
 from streammargin.solvers.cache import rows as store
 from streammargin.solvers.cache.rows import Coming, RowCache
 from streammargin.solvers.coordinate import active_rows, slow_constant
-from streammargin.solvers.coordinate.dual_ascent import SETTLING, VISITS, Ascent, DualAscent
+from streammargin.solvers.coordinate.dual_ascent import VISITS, Ascent, DualAscent
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.best import best_figures
 from streammargin.solvers.roles import K, Kept, N, Role, Rows, Sum, Total, f8, of, state, state_bytes, u1
@@ -191,23 +191,12 @@ class Apart(DualAscent[ApartAscent]):
             rows = store.gather([(kept.rows, here) for kept, here in zip(pieces, staying, strict=True)])
             state.active.rows.pieces["rows"] = store.Kept(ids, rows)
 
-    def settle(self, problem: Problem, state: ApartAscent, active: np.ndarray) -> Share:
-        """Visit the rows in one place until their own gap is small; in units."""
-        kept, settling = list(state.active.rows.pieces), state.active.settling
-        if not kept or settling >= SETTLING:
-            return None
-        if settling == 0:
-            active_rows.wake_rows(state.sleep, state.active)
-        state.active.settling += 1
-        found = np.zeros_like(state.figures)
-        order = self._kept_order(problem, state, kept, 0, settling, 2)
-        self._visit_kept(problem, state, active, kept, *order, found)
-        gaps = np.minimum(np.array([each.gap for each in best_figures(problem, state.best)], np.float64), COARSE)
-        goal = np.maximum(LEAST * problem.tol, ENOUGH * gaps) * np.abs(state.best.primal)
+    def settled(self, problem: Problem, state: ApartAscent, active: np.ndarray, gaps: np.ndarray) -> bool:
+        """Whether the own gaps of the rows in one place are small: beside those of all rows, and the tolerance."""
+        known = np.minimum(np.array([each.gap for each in best_figures(problem, state.best)], np.float64), COARSE)
+        goal = np.maximum(LEAST * problem.tol, ENOUGH * known) * np.abs(state.best.primal)
         behind = [slow_constant.behind(state.constant, k, theta) for k, theta in enumerate(state.theta)]
-        if (found[:, kernel.GAP] + behind <= goal)[active].all():
-            self.skip_remaining(problem, state)
-        return None if state.active.settling >= SETTLING else state.active.settling / SETTLING
+        return bool((gaps + behind <= goal)[active].all())
 
     def visit_rows(
         self, problem: Problem, state: ApartAscent, active: np.ndarray, turns: Turns, figures: np.ndarray

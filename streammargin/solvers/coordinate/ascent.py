@@ -144,19 +144,10 @@ class Ascent(Method):
     def prologue_passes(self, problem: Problem) -> int:
         return 1 if self.steps else 0
 
-    def _solvers(self, problem: Problem) -> list[Solver[Any]]:
+    def solvers(self, problem: Problem) -> list[Solver[Any]]:
         """Those that rows in one place may come to, or in several."""
         apart = problem.holders > 1
         return [stage.solver for name, stage in self.stages().items() if (name == "apart") == apart]
-
-    def row_bytes(self, problem: Problem) -> int:
-        return max(solver.row_bytes(problem) for solver in self._solvers(problem))
-
-    def sum_bytes(self, problem: Problem) -> int:
-        return max(solver.sum_bytes(problem) for solver in self._solvers(problem))
-
-    def scratch(self, problem: Problem, rows: int, size: int, sparse: bool) -> int:
-        return max(solver.scratch(problem, rows, size, sparse) for solver in self._solvers(problem))
 
     def memory(self, problem: Problem) -> int:
         stages, first = self.stages(), self.first(problem)

@@ -240,9 +240,13 @@ class DualAscent(CertifiedBySweep[A]):
         found = np.zeros_like(state.figures)
         order = self._kept_order(problem, state, kept, 0, cached.settling, 2)
         self._visit_kept(problem, state, active, kept, *order, found)
-        if (found[:, kernel.GAP] <= SETTLED * state.figures[:, kernel.GAP]).all():
+        if self.settled(problem, state, active, found[:, kernel.GAP]):
             self.skip_remaining(problem, state)
         return None if cached.settling >= SETTLING else cached.settling / SETTLING
+
+    def settled(self, problem: Problem, state: A, active: np.ndarray, gaps: np.ndarray) -> bool:
+        """Whether the gaps (K,) that a visit of the cached rows met are small enough."""
+        return bool((gaps <= SETTLED * state.figures[:, kernel.GAP]).all())
 
     def skip_remaining(self, problem: Problem, state: A) -> None:
         state.active.settling = SETTLING

@@ -15,21 +15,18 @@ from streammargin.compiled.largest import step_duals
 from streammargin.errors import Refusal, UsageError
 from streammargin.kinds import Word, YesNo
 from streammargin.losses.base import POSITIVE
-from streammargin.rows.blocks import Block, DenseBlock
-from streammargin.solvers.base import UNIT, PassReport, Share
+from streammargin.rows.blocks import Block
+from streammargin.solvers.base import PassReport, Share
 from streammargin.solvers.expansion.form import Form
 from streammargin.solvers.expansion.found import SmoState
-from streammargin.solvers.expansion.matrices import check_all_symmetric
-from streammargin.solvers.expansion.measured import given, largest_value
-from streammargin.solvers.expansion.products import fill, multiply
+from streammargin.solvers.expansion.measured import largest_value
+from streammargin.solvers.expansion.products import fill, multiply, unit_rows
 from streammargin.solvers.expansion.rounds import constant_of, estimate
 from streammargin.solvers.expansion.smo import Smo
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import K, Rows, Shared, f8, of, state
 from streammargin.solvers.state import labels_of
 from streammargin.words import entry
-
-LEAST_ROWS = 64  # of a unit
 
 
 @state
@@ -90,17 +87,12 @@ class PrimalDual(Smo):
         self, problem: Problem, state: PrimalDualState, active: np.ndarray, block: Block, first: int
     ) -> Share:
         """A unit of the scores of the signed duals, by the columns that are held and by values computed again."""
-        if state.block is None:
-            state.block = block
-            if given(problem).of_numbers:
-                assert isinstance(block, DenseBlock)
-                check_all_symmetric(block.X)
-        columns, rows = self.columns_of(problem, state, block, np.arange(problem.rows)), problem.rows
+        columns, rows = self.take(problem, state, block), problem.rows
         if fill(columns):
             return 0.0
         held, low, toward = columns.values.shape[0], state.part, state.toward[active]
         each = toward.size + (0.0 if low < held else problem.values / rows * (rows - held))
-        high = min(held if low < held else rows, low + max(LEAST_ROWS, int(UNIT / (2.0 * each))))
+        high = min(held if low < held else rows, low + unit_rows(each))
         coefs = np.ascontiguousarray(toward.T, columns.values.dtype)
         state.toward_scores[active, low:high] = multiply(columns, columns.block, low, high, coefs).T
         state.multiplications += 2.0 * each * (high - low)

@@ -8,11 +8,18 @@ from streammargin.kernels.base import Kernel
 from streammargin.points.expansion import take
 from streammargin.points.gram import Few
 from streammargin.rows.blocks import Block, DenseBlock
+from streammargin.solvers.base import UNIT
 from streammargin.solvers.expansion.columns import Columns
 
 TILE = 256  # columns that are computed at a time
 BATCH = 512  # columns of a unit that fills the cache
+LEAST_ROWS = 64  # of a unit
 NONE = np.empty(0, np.int64)
+
+
+def unit_rows(each: float) -> int:
+    """How many rows a unit has, of so many multiplications each, halved."""
+    return max(LEAST_ROWS, int(UNIT / (2.0 * max(1.0, each))))
 
 
 def fill(columns: Columns) -> bool:

@@ -12,6 +12,7 @@ from streammargin.penalties.base import Penalty
 from streammargin.penalties.lp import LpSquare
 from streammargin.rows.blocks import Block, DenseBlock
 from streammargin.solvers.base import PassReport, Share
+from streammargin.solvers.expansion.columns import Columns
 from streammargin.solvers.expansion.found import SmoState
 from streammargin.solvers.expansion.matrices import check_all_symmetric
 from streammargin.solvers.expansion.measured import check_rows, given
@@ -53,13 +54,17 @@ class Smo(Working):
     def run_block(self, problem: Problem, state: SmoState, active: np.ndarray, block: Block, first: int) -> Share:
         if not problem.resident:
             return self.look(problem, state, active, block, first)
+        self.take(problem, state, block)
+        return self.round(problem, state, active, None)
+
+    def take(self, problem: Problem, state: SmoState, block: Block) -> Columns:
+        """The cache of columns, of all rows in memory."""
         if state.block is None:
             state.block = block
             if given(problem).of_numbers:
                 assert isinstance(block, DenseBlock)
                 check_all_symmetric(block.X)
-        self.columns_of(problem, state, block, np.arange(problem.rows))
-        return self.round(problem, state, active, None)
+        return self.columns_of(problem, state, block, np.arange(problem.rows))
 
     def end_pass(self, problem: Problem, state: SmoState, active: np.ndarray) -> PassReport | float:
         if not problem.resident:

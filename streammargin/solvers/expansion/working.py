@@ -9,13 +9,14 @@ import numpy as np
 from streammargin.errors import BudgetError
 from streammargin.rows.blocks import Block, values_of
 from streammargin.rows.labels import RowLabels
-from streammargin.solvers.base import UNIT, PassReport, Share
+from streammargin.solvers.base import PassReport, Share
 from streammargin.solvers.cache.rows import Coming, add, choose
 from streammargin.solvers.expansion.columns import Held
 from streammargin.solvers.expansion.form import form_of
 from streammargin.solvers.expansion.found import NEW, WORKING, SmoState
 from streammargin.solvers.expansion.machine import Machine
 from streammargin.solvers.expansion.memory import Memory
+from streammargin.solvers.expansion.products import unit_rows
 from streammargin.solvers.expansion.steps import SHARE
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.best import best_figures, gaps_of
@@ -24,7 +25,6 @@ from streammargin.solvers.roles import new as fresh
 FIRST, MORE = 2048, 512  # rows drawn for the first steps, and the least that a later read adds
 GROWTH = 0.5  # of the support rows: as many rows a read adds, if these are more
 INNER, COARSE = 0.2, 0.05  # of the last exact gap, that of the rows in memory is to be; at first
-LEAST_ROWS = 64  # of a unit
 CROWDED = 24  # reads for which rows may leave others their room, before there are too many of them
 FULL = 0.9  # of the rows in memory: where more carry the expansion, there is no room for others
 
@@ -35,7 +35,7 @@ class Working(Machine):
     def look(self, problem: Problem, state: SmoState, active: np.ndarray, block: Block, first: int) -> Share:
         """Score some rows of the block; at its end keep those that violate most."""
         work = 2.0 * max(1.0, values_of(block).size / block.rows()) * max(1, state.frozen.numbers.size)
-        stop = min(block.rows(), state.part + max(LEAST_ROWS, int(UNIT / work)))
+        stop = min(block.rows(), state.part + unit_rows(work / 2.0))
         if state.number > 1:
             self.decide(problem, state, block, first, state.part, stop)
             state.multiplications += work * (stop - state.part)

@@ -38,7 +38,6 @@ from streammargin.solvers.visits import Visit
 NONE_NEAR, ALL_NEAR = -1.0, 2.0
 MEAN = 0.95  # of the share that fits: rows that are drawn on average, as their number varies
 FULL, EARLY = 0.98, 0.75  # share of the cache that is left filled when rows are dropped: late, and early in a pass
-BUFFERS = 3 << 20  # least bytes of the buffers
 NEAR = 0.7  # share of the cache for rows near the margin; the rest is for the sample
 LOSSY = 0.5  # share of the rows that fit: if fewer have a loss, as separable rows do, all of these are near
 LEAST_ROWS = 60  # least cached rows, in multiples of the columns; with fewer there is no progress
@@ -386,7 +385,7 @@ def _vectors(problem: Problem) -> int:
 def cache_bytes(problem: Problem) -> int:
     """Bytes of the cache: a share of the budget after vectors, at most the bytes of all rows."""
     left = problem.budget - _vectors(problem) - 64 * problem.count * (problem.features + 1)
-    return store.cache_budget(left, BUFFERS, int(problem.rows * row_bytes(problem)))
+    return store.cache_budget(left, int(problem.rows * row_bytes(problem)))
 
 
 def capacity(problem: Problem) -> float:

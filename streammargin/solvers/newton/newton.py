@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 
@@ -34,6 +34,7 @@ from streammargin.solvers.coordinate.coupled import Coupled, CoupledAscent
 from streammargin.solvers.coordinate.dual_ascent import Ascent, DualAscent
 from streammargin.solvers.coordinate.momentum import Momentum, MomentumAscent
 from streammargin.solvers.coordinate.plain import Plain, PlainAscent
+from streammargin.solvers.linear import LinearSolver, LinearState
 from streammargin.solvers.newton import conjugate, sample, sampled
 from streammargin.solvers.newton.conjugate import Conjugate
 from streammargin.solvers.newton.conjugate_state import ConjugateState
@@ -47,8 +48,6 @@ from streammargin.solvers.proof.best import Best
 from streammargin.solvers.roles import K, Shared, f8, new, of, state
 
 START = 6  # passes of coordinate ascent before Newton steps that do not start from a sample
-START_MOST = 20  # most of them while ascent itself is near convergence
-START_NEAR = 12.0  # times tol: an estimate this small counts as near; Newton steps would cost half as much again
 COLUMNS = 200  # with more columns a step is so expensive that passes of ascent come first even with a sample
 TAKEN_JOINT = 8  # assumed number of steps for all lines together
 TAKEN = 15  # assumed number of Newton steps without a sample
@@ -65,9 +64,8 @@ BETTER = 0.5  # a relative gap of weights that are better than 0
 NEAR_OPTIMUM = 0.03  # a relative gap of weights that are worth a start
 PROGRESS = 0.9  # a gap that fell to this share counts as progress
 PATIENCE = 40  # passes without progress before coordinate ascent takes over
-RESIDENT = 8  # the same where the softness does not fall any more, as a pass has many steps
 HALF = 0.5  # of the budget: products leave room for a Hessian that takes no more
-STUCK = 8  # passes without progress of cached rows before steps on all rows take over
+STUCK = 8  # the same of many steps each, whose softness does not fall any more, or of cached rows
 CRISP = 1e-3  # softness of the first read of cached rows after others: nearly all duals are at a bound
 DOWNHILL = 0.1  # of tol: for a smooth loss, a relative fall of the objective that counts as progress
 
@@ -77,6 +75,7 @@ CALLED = (*DualAscent.requires, "slope", "distance", "curvature_bound")  # loss 
 ASCENT, MOMENTUM = Plain(precise=False), Momentum(precise=False)
 NEAR, READS, STEPS, LAST = NearMargin(), Reads(), Steps(), Momentum(precise=True)
 PROXIMAL, ROWS, CONJUGATE = ProximalNewton(), Coupled(), Conjugate()
+F = TypeVar("F", bound=LinearState)
 ON_SAMPLE, INTERIOR = Sampled(), Interior()
 
 
@@ -285,10 +284,16 @@ def after_rows(problem: Problem) -> str:
     return "conjugate" if conjugate.suits(problem) else "proximal"
 
 
+def following(solver: LinearSolver[F], problem: Problem, before: LinearState) -> F:
+    """The first state of a solver, with the best weights and bounds of the one before."""
+    after = solver.start(problem, before.labels)
+    after.best, after.best_w = before.best, before.best_w.astype(np.float64, copy=False)
+    return after
+
+
 def enter_conjugate(problem: Problem, before: CoupledAscent, watch: Watch) -> ConjugateState:
     """The state of steps by products, from the weights of the last pass if they are better than 0."""
-    after = CONJUGATE.start(problem, before.labels)
-    after.best, after.best_w = before.best, before.best_w.astype(np.float64, copy=False)
+    after = following(CONJUGATE, problem, before)
     if watch.estimate <= BETTER:
         CONJUGATE.begin_at(problem, after, ROWS.weights(problem, before))
     return after
@@ -325,8 +330,7 @@ def enter_proximal(
     Those of products are. Others are worse than 0: where rows are taken for sure that are not, the Hessian is too
     small.
     """
-    after = PROXIMAL.start(problem, before.labels)
-    after.best, after.best_w = before.best, before.best_w.astype(np.float64, copy=False)
+    after = following(PROXIMAL, problem, before)
     if isinstance(before, (ConjugateState, InteriorPoints)):
         PROXIMAL.begin_at(problem, after, after.best_w)
     elif watch.estimate <= NEAR_OPTIMUM:
@@ -337,11 +341,9 @@ def enter_proximal(
 def leave_start(problem: Problem, state: PlainAscent, watch: Watch, report: PassReport, active: np.ndarray) -> str:
     """Switch to steps from a sample when ascent is predicted to cost more; otherwise to momentum after some passes."""
     number, estimate = state.number, float(report.estimate[active].max(initial=0.0))
-    more = max(1.0, problem.features / COLUMNS)
-    near = estimate <= START_NEAR * problem.tol and number < START_MOST * more
-    if sample.samples(problem) and newton_is_cheaper(problem, watch, number, estimate) and not near:
+    if sample.samples(problem) and newton_is_cheaper(problem, watch, number, estimate):
         return "steps"
-    return "momentum" if number >= START * more and not near else ""
+    return "momentum" if number >= START * max(1.0, problem.features / COLUMNS) else ""
 
 
 def leave_momentum(
@@ -371,7 +373,7 @@ def leave_steps(problem: Problem, state: StepsState, watch: Watch, report: PassR
     stall.softness = state.softness.copy()
     passes = passes_without_progress(problem, state.best, stall, active)
     stall.as_soft += 1
-    patience = max(RESIDENT, PATIENCE // steps_between_looks(problem, active))
+    patience = max(STUCK, PATIENCE // steps_between_looks(problem, active))
     return "ascent" if passes >= PATIENCE or min(passes, stall.as_soft) >= patience else ""
 
 
@@ -388,8 +390,8 @@ def leave_reads(problem: Problem, state: ReadsState, watch: Watch, report: PassR
 def enter_near(problem: Problem, before: ReadsState, watch: Watch) -> NearState:
     """The state of cached rows from the best weights, at which few rows have a loss."""
     watch.stall = new(Stall, problem)
-    after = NEAR.start(problem, before.labels)
-    after.best, after.best_w, after.bound = before.best, before.best_w, before.bound
+    after = following(NEAR, problem, before)
+    after.bound = before.bound
     NEAR.begin_at(problem, after, before.best_w)
     after.crisp[:] = CRISP
     return after
@@ -398,8 +400,8 @@ def enter_near(problem: Problem, before: ReadsState, watch: Watch) -> NearState:
 def enter_reads(problem: Problem, before: NearState, watch: Watch) -> ReadsState:
     """The state of a Newton step a read, from the weights of the cached rows' problem; the cache is freed."""
     watch.stall, before.rows = new(Stall, problem), RowCache()
-    after = READS.start(problem, before.labels)
-    after.best, after.best_w, after.bound = before.best, before.best_w, before.bound
+    after = following(READS, problem, before)
+    after.bound = before.bound
     READS.begin_at(problem, after, before.w if before.number == 1 else before.best_w)
     return after
 
@@ -407,9 +409,7 @@ def enter_reads(problem: Problem, before: NearState, watch: Watch) -> ReadsState
 def enter_steps(problem: Problem, before: Ascent | ConjugateState, watch: Watch) -> StepsState:
     """The state of Newton steps, from a sample or from the duals and weights so far, with best weights and bounds."""
     watch.stall = new(Stall, problem)
-    after = STEPS.start(problem, before.labels)
-    after.best = before.best
-    after.best_w = before.best_w.astype(np.float64, copy=False)
+    after = following(STEPS, problem, before)
     if isinstance(before, ConjugateState):
         STEPS.begin_at(problem, after, after.best_w)
         after.step[:] = STEP

@@ -47,7 +47,7 @@ LEAST = 3  # least rows of a sample, in multiples of the columns
 FLOOR = 0.1  # of the mean: the least chance of a row
 LEAST_CHANCE = 1e-200  # of a row before a mean is known
 FULL = 1.05  # times the room for the sample: then rows are dropped
-BUFFERS, MOST_BUFFERS, SHARE = 3 << 20, 128 << 20, 6  # bytes for blocks: one of SHARE, in these bounds
+MOST_BUFFERS, SHARE = 128 << 20, 6  # bytes for blocks: one of SHARE, in these bounds
 A_ROW = 8 + 8 + 8 + 2 + 8 + 2 * (2 + 8)  # bytes of a row beside its values and scores: number, key, chance, labels
 CHUNK = 1024  # rows whose second derivatives are found at a time
 ROUNDING = 1e-13  # of an objective: a rise that is not one
@@ -79,7 +79,7 @@ def suits(problem: Problem) -> bool:
 def sample_bytes(problem: Problem) -> int:
     """Bytes of the sample, with the numbers of its rows."""
     left = problem.budget - _vectors(problem)
-    left -= min(max(BUFFERS, left // SHARE), MOST_BUFFERS)
+    left -= min(max(store.BUFFERS, left // SHARE), MOST_BUFFERS)
     return max(0, min(int(left / FULL), int(problem.rows * row_bytes(problem))))
 
 

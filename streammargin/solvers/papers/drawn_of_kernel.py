@@ -17,8 +17,8 @@ from streammargin.compiled.chunks import ROOT
 from streammargin.rows.blocks import Block, DenseBlock
 from streammargin.solvers.base import Share
 from streammargin.solvers.expansion.measured import given
-from streammargin.solvers.expansion.products import multiply_used
-from streammargin.solvers.papers.of_kernel import Gram, OfKernel, unit_rows
+from streammargin.solvers.expansion.products import multiply_used, unit_rows
+from streammargin.solvers.papers.of_kernel import Gram, OfKernel
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.visits import Visit
 

@@ -28,7 +28,7 @@ from streammargin.points.before import Before
 from streammargin.points.expansion import Expansion, alone, take
 from streammargin.rows.blocks import Block, CSRBlock, DenseBlock, values_of
 from streammargin.rows.labels import numbered_from
-from streammargin.solvers.base import UNIT, PassReport, Share
+from streammargin.solvers.base import PassReport, Share
 from streammargin.solvers.cache.rows import Kept, RowCache
 from streammargin.solvers.expansion.columns import Columns, Held
 from streammargin.solvers.expansion.matrices import TESTED, check_all_symmetric, matrix_of, negative, say_indefinite
@@ -44,7 +44,7 @@ from streammargin.solvers.expansion.measured import (
     squares_of,
 )
 from streammargin.solvers.expansion.memory import Memory
-from streammargin.solvers.expansion.products import fill, multiply, multiply_stored
+from streammargin.solvers.expansion.products import fill, multiply, multiply_stored, unit_rows
 from streammargin.solvers.papers.power import PowerIteration
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.kept import Kept as BestPass
@@ -55,7 +55,6 @@ from streammargin.solvers.space import OF_KERNEL, Space
 from streammargin.solvers.state import labels_of
 from streammargin.solvers.visits import Visit
 
-LEAST_ROWS = 64  # of a unit
 ROWS = "rows"  # the piece of cached rows
 
 
@@ -370,11 +369,6 @@ def _scores(vectors: np.ndarray) -> np.ndarray:
     found = np.zeros((len(vectors), vectors.shape[1] // 2 + 1))
     found[:, :-1] = vectors[:, 1::2]
     return found
-
-
-def unit_rows(each: float) -> int:
-    """How many rows a unit has, of so many multiplications each."""
-    return max(LEAST_ROWS, int(UNIT / (2.0 * max(1.0, each))))
 
 
 def _width(block: Block) -> float:

@@ -39,7 +39,7 @@ def text(tmp_path_factory):
 def small_plans(monkeypatch):
     monkeypatch.setattr(plan, "SLACK_BYTES", 0)
     monkeypatch.setattr(plan, "LEAST_BLOCK_BYTES", 1 << 15)
-    monkeypatch.setattr(kept_columns, "BUFFERS", 1 << 15)
+    monkeypatch.setattr("streammargin.solvers.cache.rows.BUFFERS", 1 << 15)
 
 
 def stopped_and_resumed(path, folder, blocks=40, **options):

@@ -19,7 +19,7 @@ from streammargin.solvers.coordinate.active_rows import ActiveRows
 def small_plans(monkeypatch):
     monkeypatch.setattr(plan, "SLACK_BYTES", 0)
     monkeypatch.setattr(plan, "LEAST_BLOCK_BYTES", 1 << 12)
-    monkeypatch.setattr(active_rows, "BUFFERS", 1 << 14)
+    monkeypatch.setattr("streammargin.solvers.cache.rows.BUFFERS", 1 << 14)
 
 
 def text(n=3000, d=5000, nonzeros=20, seed=0):

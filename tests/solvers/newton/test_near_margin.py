@@ -90,7 +90,7 @@ def test_rows_are_drawn_evenly_and_anew_in_every_pass():
 def small_plans(monkeypatch):
     monkeypatch.setattr(plan, "SLACK_BYTES", 0)
     monkeypatch.setattr(plan, "LEAST_BLOCK_BYTES", 1 << 12)
-    monkeypatch.setattr(near_margin, "BUFFERS", 0)
+    monkeypatch.setattr("streammargin.solvers.cache.rows.BUFFERS", 0)
 
 
 def out_of_core(X, y, form="dense", share=0.3, sample_weight=None, **options):

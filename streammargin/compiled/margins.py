@@ -7,6 +7,8 @@ import numpy as np
 from streammargin.compiled import overloads  # noqa: F401
 from streammargin.compiled.jit import kernel
 from streammargin.compiled.samples import Sample, counts, weights
+from streammargin.rows.blocks import Block
+from streammargin.rows.labels import Labels, RowNumbers
 
 
 @kernel
@@ -73,6 +75,15 @@ def margins_block(block, numbers, labels, joint, w, smallest, mistakes, wrong, k
             else:
                 continue
             heap[place], names[place] = u, row
+
+
+def sum_margins(
+    block: Block, numbers: RowNumbers, labels: Labels, joint: bool, w: np.ndarray, smallest: np.ndarray,
+    mistakes: np.ndarray, wrong: np.ndarray,
+) -> None:  # fmt: skip
+    """`margins_block` without the rows that have the smallest margins."""
+    heaps = np.zeros((2 * len(w), 0)), np.zeros((2 * len(w), 0), np.int64), np.zeros(2 * len(w), np.int64)
+    margins_block(block, numbers, labels, joint, w, smallest, mistakes, wrong, *heaps)
 
 
 def warm(sample: Sample) -> None:

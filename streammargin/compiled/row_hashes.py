@@ -1,25 +1,16 @@
-"""Sums of row hashes, independent of the order and the blocks in which rows are read."""
+"""Sums of row hashes, independent of the order and the blocks in which rows are read.
+
+Words are mixed one-to-one, so a change of a single value is always detected.
+"""
 
 from __future__ import annotations
 
 import numpy as np
-from numba.extending import register_jitable
 
 from streammargin.compiled.jit import kernel
+from streammargin.compiled.order import ONE, STEP, mixed
 from streammargin.compiled.samples import Sample
 from streammargin.rows.blocks import Block, CSRBlock
-
-# odd constants of SplitMix64 (Steele, Lea and Flood 2014): multiplication by them is invertible mod 2^64
-STEP, FIRST, SECOND = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
-ONE, S27, S30, S31 = np.uint64(1), np.uint64(27), np.uint64(30), np.uint64(31)
-
-
-@register_jitable
-def _mixed(z):
-    """The finaliser of SplitMix64. It is one-to-one, so a change of a single value is always detected."""
-    z = (z ^ (z >> S30)) * FIRST
-    z = (z ^ (z >> S27)) * SECOND
-    return z ^ (z >> S31)
 
 
 @kernel
@@ -30,8 +21,8 @@ def _dense_sum(words, low, high, first):
         total, place = np.uint64(0), np.uint64(0)
         for j in range(row.size):
             place += STEP
-            total += _mixed(np.uint64(row[j]) + place)
-        found += _mixed(total + np.uint64(first + i) * STEP)
+            total += mixed(np.uint64(row[j]) + place)
+        found += mixed(total + np.uint64(first + i) * STEP)
     return np.int64(found)
 
 
@@ -43,8 +34,8 @@ def _sparse_sum(words, indices, indptr, low, high, first):
         values, places = words[indptr[i] : indptr[i + 1]], indices[indptr[i] : indptr[i + 1]]
         total = np.uint64(0)
         for k in range(values.size):
-            total += _mixed(np.uint64(values[k]) + (np.uint64(places[k]) + ONE) * STEP)
-        found += _mixed(total + np.uint64(first + i) * STEP)
+            total += mixed(np.uint64(values[k]) + (np.uint64(places[k]) + ONE) * STEP)
+        found += mixed(total + np.uint64(first + i) * STEP)
     return np.int64(found)
 
 

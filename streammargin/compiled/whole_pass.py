@@ -154,15 +154,6 @@ def warm(sample: Sample) -> None:
             *sample.rows, loss, 2, False, ONE, weights(), np.ones(1), 40.0, weights(), figures.copy(), counts()
         )
     perceptron_block(
-        *sample.rows,
-        2,
-        False,
-        ONE,
-        weights(),
-        weights(),
-        np.ones(1),
-        weights(),
-        figures.copy(),
-        figures.copy(),
+        *sample.rows, 2, False, ONE, weights(), weights(), np.ones(1), weights(), figures.copy(), figures.copy(),
         counts(),
-    )
+    )  # fmt: skip

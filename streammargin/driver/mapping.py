@@ -13,9 +13,8 @@ from streammargin.errors import UsageError
 from streammargin.maps.base import Map, Seen
 from streammargin.maps.fitted import Fitted
 from streammargin.points.base import Point
-from streammargin.points.expansion import alone, take
 from streammargin.points.mapped import mapped
-from streammargin.rows.blocks import Block, CSRBlock, values_of
+from streammargin.rows.blocks import Block, CSRBlock, alone, taken, values_of
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import Count, Stored, Sum, f8, i4, i8, of, state
 from streammargin.solvers.state import Visited
@@ -83,7 +82,7 @@ class Mapping(Step):
         sums_of.add_moments(values_of(block).reshape(-1), squares, sums.moments)
         start = sums.origin + first
         low, high = np.searchsorted(drawn, [start, start + block.rows()])
-        rows = take(block, drawn[low:high] - start)
+        rows = taken(block, drawn[low:high] - start)
         sums.seen += block.rows()
         sums.values = np.append(sums.values, values_of(rows).reshape(-1))
         if isinstance(rows, CSRBlock):

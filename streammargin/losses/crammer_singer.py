@@ -33,13 +33,7 @@ class CrammerSingerTerms(NamedTuple):
         return self.ahead * p if own else 0.0
 
     def coupled_step(
-        self,
-        u: np.ndarray,
-        signs: np.ndarray,
-        off: np.ndarray,
-        centres: np.ndarray,
-        cap: float,
-        L: float,
+        self, u: np.ndarray, signs: np.ndarray, off: np.ndarray, centres: np.ndarray, cap: float, L: float,
         a: np.ndarray,
     ) -> tuple[float, float, float]:  # fmt: skip
         own = own_line(signs)

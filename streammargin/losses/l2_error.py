@@ -23,13 +23,7 @@ class L2ErrorTerms(NamedTuple):
         return False
 
     def coupled_step(
-        self,
-        u: np.ndarray,
-        signs: np.ndarray,
-        off: np.ndarray,
-        centres: np.ndarray,
-        cap: float,
-        L: float,
+        self, u: np.ndarray, signs: np.ndarray, off: np.ndarray, centres: np.ndarray, cap: float, L: float,
         a: np.ndarray,
     ) -> tuple[float, float, float]:  # fmt: skip
         square, far, most, held = 0.0, 0.0, self.radius * cap, math.isinf(L)

@@ -42,13 +42,7 @@ class SoftmaxTerms(NamedTuple):
         return p * math.log(p) if p > 0.0 else 0.0
 
     def coupled_step(
-        self,
-        u: np.ndarray,
-        signs: np.ndarray,
-        off: np.ndarray,
-        centres: np.ndarray,
-        cap: float,
-        L: float,
+        self, u: np.ndarray, signs: np.ndarray, off: np.ndarray, centres: np.ndarray, cap: float, L: float,
         a: np.ndarray,
     ) -> tuple[float, float, float]:  # fmt: skip
         own, top = own_line(signs), 0

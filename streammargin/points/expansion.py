@@ -11,7 +11,7 @@ import numpy as np
 from streammargin.kernels import known_kernel
 from streammargin.kernels.base import Kernel
 from streammargin.points.before import Before
-from streammargin.rows.blocks import Block, CSRBlock, DenseBlock, part
+from streammargin.rows.blocks import Block, CSRBlock, DenseBlock, alone, part, taken
 
 SUPPORT = 256  # support rows of a product
 TILE = 1024  # rows that are scored at a time
@@ -158,7 +158,7 @@ class Expansion:
         used = np.flatnonzero(self.coef.any(axis=0))
         if used.size == self.numbers.size:
             return self
-        rows = take(self.rows, used)
+        rows = taken(self.rows, used)
         coef = np.ascontiguousarray(self.coef[:, used])
         return Expansion(self.kernel, coef, self.constants, self.numbers[used], rows, self.before)
 
@@ -177,23 +177,3 @@ class Expansion:
             "centers": self.before.center,
             "factors": self.before.factor,
         }
-
-
-def alone(block: Block) -> Block:
-    """The same rows; of a part of a sparse block, without the values of other rows."""
-    if isinstance(block, DenseBlock):
-        return block
-    first, last = block.indptr[0], block.indptr[-1]
-    return block._replace(
-        data=block.data[first:last], indices=block.indices[first:last], indptr=block.indptr - first
-    )  # fmt: skip
-
-
-def take(block: Block, positions: np.ndarray) -> Block:
-    """A copy of these rows of the block."""
-    if isinstance(block, DenseBlock):
-        return DenseBlock(np.ascontiguousarray(block.X[positions]), 0.0)
-    sizes = np.diff(block.indptr)[positions]
-    indptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    at = np.repeat(block.indptr[positions] - indptr[:-1], sizes) + np.arange(indptr[-1])
-    return CSRBlock(block.data[at], block.indices[at], indptr, block.width, 0.0)

@@ -11,9 +11,8 @@ from streammargin.maps import fitted_of
 from streammargin.maps.fitted import PREFIX, SOME, Fitted
 from streammargin.points.base import Point
 from streammargin.points.before import Before
-from streammargin.points.expansion import alone
 from streammargin.points.linear import LinearPoint
-from streammargin.rows.blocks import Block, DenseBlock, part
+from streammargin.rows.blocks import Block, DenseBlock, alone, part
 
 
 class Mapped:

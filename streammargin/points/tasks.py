@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from streammargin.points.base import Answer
-from streammargin.rows.blocks import Block, DenseBlock, part, stored, values_of
+from streammargin.rows.blocks import Block, part, stored, taken, values_of
 
 PIECE = 8 << 20  # bytes of rows that are put in order at a time
 
@@ -41,16 +41,6 @@ def by_task(block: Block, tasks: np.ndarray) -> Iterator[OfTask]:
             if of[start] >= 0:
                 places = slice(low + start, low + stop) if order is None else low + order[start:stop]
                 yield OfTask(int(of[start]), part(here, start, stop), places)
-
-
-def taken(block: Block, rows: np.ndarray) -> Block:
-    """A copy of these rows (m,), in this order."""
-    if isinstance(block, DenseBlock):
-        return block._replace(X=block.X[rows])
-    lengths = np.diff(block.indptr)[rows]
-    indptr = np.append(0, np.cumsum(lengths))
-    at = np.arange(indptr[-1]) + np.repeat(block.indptr[rows] - indptr[:-1], lengths)
-    return block._replace(data=block.data[at], indices=block.indices[at], indptr=indptr)
 
 
 def own_scores(answer: Answer, block: Block, tasks: np.ndarray, count: int, out: np.ndarray) -> None:

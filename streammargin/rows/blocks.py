@@ -670,6 +670,30 @@ def part(block: Block, start: int, stop: int) -> Block:
     return block._replace(indptr=block.indptr[start : stop + 1])
 
 
+def alone(block: Block) -> Block:
+    """The same rows; of a part of a sparse block, without the values of other rows."""
+    if isinstance(block, DenseBlock):
+        return block
+    first = block.indptr[0]
+    own = slice(first, block.indptr[-1])
+    return block._replace(data=block.data[own], indices=block.indices[own], indptr=block.indptr - first)
+
+
+def taken(block: Block, rows: np.ndarray) -> Block:
+    """A copy of these rows (m,), in this order; without the compiler, unlike those of solvers/cache/rows.py."""
+    if isinstance(block, DenseBlock):
+        return block._replace(X=block.X[rows])
+    at, indptr = entries_of(block.indptr, rows)
+    return block._replace(data=block.data[at], indices=block.indices[at], indptr=indptr)
+
+
+def entries_of(indptr: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where the entries of these CSR rows are, one row after the other, and the `indptr` of a copy of them."""
+    lengths = np.diff(indptr)[rows]
+    ends = np.append(0, np.cumsum(lengths))
+    return np.arange(ends[-1]) + np.repeat(indptr[rows] - ends[:-1], lengths), ends
+
+
 def stored(block: Block) -> int:
     """How many values its rows have; a part of a sparse block shares the arrays of the whole block."""
     return int(block.indptr[-1] - block.indptr[0]) if isinstance(block, CSRBlock) else values_of(block).size

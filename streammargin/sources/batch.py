@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from streammargin.errors import DataError
+from streammargin.rows.blocks import entries_of
 from streammargin.wording import Message
 
 LOG = logging.getLogger("streammargin")
@@ -43,10 +44,7 @@ class Batch(NamedTuple):
         if self.X is not None:
             return Batch(self.X[chosen], None, None, None, *beside)
         assert self.data is not None and self.indices is not None and self.indptr is not None
-        lengths = np.diff(self.indptr)[chosen]
-        indptr = np.concatenate([[0], np.cumsum(lengths)])
-        # index in the old data of each entry of the new rows: start of its old row + position in the row
-        where = np.repeat(self.indptr[chosen] - indptr[:-1], lengths) + np.arange(indptr[-1])
+        where, indptr = entries_of(self.indptr, chosen)
         return Batch(None, self.data[where], self.indices[where], indptr, *beside)
 
 

@@ -10,8 +10,8 @@ from reference.datasets import as_form
 import streammargin as sm
 from streammargin.cli.main import main
 from streammargin.errors import DataError, UsageError
-from streammargin.points.tasks import by_task, taken
-from streammargin.rows.blocks import DenseBlock
+from streammargin.points.tasks import by_task
+from streammargin.rows.blocks import DenseBlock, taken
 from streammargin.solvers.columns import task_interior
 from streammargin.verification import verify
 

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from streammargin.kernels.base import Kernel
-from streammargin.points.expansion import take
 from streammargin.points.gram import TILE, Few
-from streammargin.rows.blocks import Block
+from streammargin.rows.blocks import Block, taken
 from streammargin.solvers.roles import Shared, i8, of, state
 
 NONE = -1
@@ -68,7 +67,7 @@ class Columns:
 
     def few(self, rows: np.ndarray) -> Few:
         """These rows, ready for products."""
-        values = None if self.kernel.of_numbers else take(self.block, rows)
+        values = None if self.kernel.of_numbers else taken(self.block, rows)
         return Few(self.kernel, self.numbers[rows], values, self.values.dtype)
 
     def take_in(self, rows: np.ndarray, staying: np.ndarray, now: int) -> None:

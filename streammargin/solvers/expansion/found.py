@@ -8,8 +8,8 @@ import numpy as np
 
 from streammargin.kernels.base import Kernel
 from streammargin.points.before import Before
-from streammargin.points.expansion import Expansion, take
-from streammargin.rows.blocks import Block, DenseBlock
+from streammargin.points.expansion import Expansion
+from streammargin.rows.blocks import Block, DenseBlock, taken
 from streammargin.solvers.cache.rows import RowCache
 from streammargin.solvers.expansion.columns import Columns, Held
 from streammargin.solvers.expansion.form import Form
@@ -83,7 +83,7 @@ def rows_of(state: SmoState, kernel: Kernel, numbers: np.ndarray) -> Block | Non
     if kernel.of_numbers:
         return DenseBlock(np.empty((numbers.size, 0)), 0.0)
     if state.block is not None:
-        return take(state.block, numbers)
+        return taken(state.block, numbers)
     for name in (WORKING, SUPPORT):
         kept = state.rows.pieces.get(name)
         if kept is None:
@@ -91,7 +91,7 @@ def rows_of(state: SmoState, kernel: Kernel, numbers: np.ndarray) -> Block | Non
         order = np.argsort(kept.ids)
         at = np.searchsorted(kept.ids[order], numbers)
         if at.size == 0 or (at.max() < order.size and np.array_equal(kept.ids[order][at], numbers)):
-            return take(kept.rows, order[at])
+            return taken(kept.rows, order[at])
     return None
 
 

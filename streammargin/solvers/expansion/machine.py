@@ -9,8 +9,8 @@ import numpy as np
 from streammargin.errors import DataError
 from streammargin.kernels.base import Kernel
 from streammargin.points.base import Point
-from streammargin.points.expansion import TILE, Expansion, alone
-from streammargin.rows.blocks import Block, part
+from streammargin.points.expansion import TILE, Expansion
+from streammargin.rows.blocks import Block, alone, part
 from streammargin.solvers.expansion.certificate import Exact, exact, exact_margin
 from streammargin.solvers.expansion.form import form_of
 from streammargin.solvers.expansion.found import Found, SmoState, expansion_of, merged, rows_of, set_found

@@ -8,9 +8,8 @@ import numpy as np
 
 from streammargin.errors import DataError
 from streammargin.kernels.base import Kernel
-from streammargin.points.expansion import take
 from streammargin.points.gram import Few
-from streammargin.rows.blocks import Block, DenseBlock
+from streammargin.rows.blocks import Block, DenseBlock, taken
 from streammargin.wording import Message
 
 LOG = logging.getLogger("streammargin")
@@ -32,7 +31,7 @@ def matrix_of(kernel: Kernel, positions: np.ndarray, first: int, block: Block) -
     if kernel.of_numbers:
         assert isinstance(block, DenseBlock)
         return np.asarray(block.X[np.ix_(positions, first + positions)], np.float64)
-    rows, out = take(block, positions), np.empty((positions.size, positions.size))
+    rows, out = taken(block, positions), np.empty((positions.size, positions.size))
     Few(kernel, positions, rows).values(rows, 0, positions.size, out)
     return out
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from streammargin.kernels.base import Kernel
-from streammargin.points.expansion import take
 from streammargin.points.gram import Few
-from streammargin.rows.blocks import Block, DenseBlock
+from streammargin.rows.blocks import Block, DenseBlock, taken
 from streammargin.solvers.base import UNIT
 from streammargin.solvers.expansion.columns import Columns
 
@@ -43,7 +42,7 @@ def multiply(columns: Columns, block: Block, low: int, high: int, coefs: np.ndar
     others = held + np.flatnonzero(coefs[held:].any(axis=1))
     for at in range(0, others.size, TILE):
         some = others[at : at + TILE]
-        out += values_of_rows(columns.kernel, block, low, high, some, take(block, some)) @ coefs[some]
+        out += values_of_rows(columns.kernel, block, low, high, some, taken(block, some)) @ coefs[some]
     return out
 
 
@@ -58,7 +57,7 @@ def multiply_used(columns: Columns, block: Block, low: int, high: int, coefs: np
         out += columns.values[columns.slot_of[some], low:high].T @ coefs[some]
     for at in range(0, others.size, TILE):
         some = others[at : at + TILE]
-        out += values_of_rows(columns.kernel, block, low, high, some, take(block, some)) @ coefs[some]
+        out += values_of_rows(columns.kernel, block, low, high, some, taken(block, some)) @ coefs[some]
     return out
 
 

@@ -8,8 +8,7 @@ import numpy as np
 
 from streammargin.compiled import smo as steps
 from streammargin.kernels.base import Kernel
-from streammargin.points.expansion import alone
-from streammargin.rows.blocks import Block
+from streammargin.rows.blocks import Block, alone
 from streammargin.solvers.base import Share
 from streammargin.solvers.cache.rows import Kept as KeptRows
 from streammargin.solvers.expansion.columns import Columns

@@ -18,7 +18,7 @@ import numpy as np
 
 from streammargin.compiled import adaptive as kernel
 from streammargin.compiled import row_norms as norms
-from streammargin.compiled.margins import margins_block
+from streammargin.compiled.margins import sum_margins
 from streammargin.compiled.order import permutation
 from streammargin.compiled.predict import decide_block
 from streammargin.kinds import Word
@@ -244,12 +244,8 @@ class Adaptive(WholePass[AdaptiveState]):
         clear(margins)
 
     def certify_block(self, problem: Problem, state: AdaptiveState, block: Block, first: int) -> None:
-        margins, lines = state.margins, 2 * problem.count
-        none = np.zeros((lines, 0)), np.zeros((lines, 0), np.int64), np.zeros(lines, np.int64)
-        margins_block(
-            block, numbered_from(first), labels_of(problem, state), problem.joint, margins.frozen, margins.smallest,
-            margins.mistakes, margins.wrong, *none,
-        )  # fmt: skip
+        margins, rows = state.margins, (block, numbered_from(first), labels_of(problem, state))
+        sum_margins(*rows, problem.joint, margins.frozen, margins.smallest, margins.mistakes, margins.wrong)
 
     def end_certificate(self, problem: Problem, state: AdaptiveState) -> tuple[list[Figures], np.ndarray]:
         margins, wrong = state.margins, state.margins.wrong.copy()

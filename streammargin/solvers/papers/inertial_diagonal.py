@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from streammargin.compiled.margins import margins_block
+from streammargin.compiled.margins import sum_margins
 from streammargin.kinds import Number, YesNo
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import numbered_from
@@ -79,14 +79,11 @@ class InertialDiagonal(Diagonal):
 
     def run_block(self, problem: Problem, state: DiagonalState, active: np.ndarray, block: Block, first: int) -> None:
         super().run_block(problem, state, active, block, first)
-        sums, lines = state.sums, 2 * problem.count
+        sums = state.sums
         if not self.ahead and isinstance(sums, BehindSums):
             state.multiplications += multiplications([(first, block)], problem.count) / 2
-            heaps = np.zeros((lines, 0)), np.zeros((lines, 0), np.int64), np.zeros(lines, np.int64)
-            margins_block(
-                block, numbered_from(first), labels_of(problem, state), False, self.weights(problem, state),
-                sums.smallest, sums.missed, sums.confused, *heaps,
-            )  # fmt: skip
+            rows = block, numbered_from(first), labels_of(problem, state)
+            sum_margins(*rows, False, self.weights(problem, state), sums.smallest, sums.missed, sums.confused)
 
     def momentum(self, state: DiagonalState) -> np.ndarray:
         t = state.steps

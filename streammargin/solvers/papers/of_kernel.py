@@ -22,11 +22,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from streammargin.compiled import row_norms as norms
-from streammargin.compiled.margins import margins_block
+from streammargin.compiled.margins import sum_margins
 from streammargin.errors import Refusal, UsageError
 from streammargin.points.before import Before
-from streammargin.points.expansion import Expansion, alone, take
-from streammargin.rows.blocks import Block, CSRBlock, DenseBlock, values_of
+from streammargin.points.expansion import Expansion
+from streammargin.rows.blocks import Block, CSRBlock, DenseBlock, alone, taken, values_of
 from streammargin.rows.labels import numbered_from
 from streammargin.solvers.base import PassReport, Share
 from streammargin.solvers.cache.rows import Kept, RowCache
@@ -284,11 +284,10 @@ class OfKernel(WholePass[Any]):
 
     def _look(self, problem: Problem, state: Any, w: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(smallest margins (groups,), mistakes (groups,), wrong (1,)) of w (K, 2n), by its scores."""
-        K, lines = problem.count, 2 * problem.count
+        K = problem.count
         smallest, mistakes, wrong = np.full(K, math.inf), np.zeros(K, np.int64), np.zeros(1, np.int64)
-        heaps = np.zeros((lines, 0)), np.zeros((lines, 0), np.int64), np.zeros(lines, np.int64)
         rows = self._units(problem, state), numbered_from(0), labels_of(problem, state)
-        margins_block(*rows, problem.joint, _scores(w), smallest, mistakes, wrong, *heaps)
+        sum_margins(*rows, problem.joint, _scores(w), smallest, mistakes, wrong)
         return problem.by_group(smallest).min(axis=1), problem.by_group(mistakes).sum(axis=1), wrong
 
     def lower(self, problem: Problem, state: Any, w: np.ndarray, smallest: np.ndarray) -> np.ndarray:
@@ -323,7 +322,7 @@ class OfKernel(WholePass[Any]):
         elif all_rows is None:
             numbers, rows = numbers[:0], DenseBlock(np.empty((0, problem.features)), 0.0)
         else:
-            rows = take(all_rows.rows, numbers)
+            rows = taken(all_rows.rows, numbers)
         coef = np.ascontiguousarray(coefs[:, numbers])
         return Expansion(kernel, coef, np.zeros(problem.count), numbers, rows, Before(problem.features))
 

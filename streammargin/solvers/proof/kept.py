@@ -8,7 +8,7 @@ import numpy as np
 
 from streammargin.compiled import certificate, look
 from streammargin.compiled import row_norms as norms
-from streammargin.compiled.margins import margins_block
+from streammargin.compiled.margins import sum_margins
 from streammargin.penalties.mirror_maps import lp_norm
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import numbered_from
@@ -56,12 +56,9 @@ class Kept(Visited):
 
 def add(problem: Problem, kept: Kept, block: Block, first: int) -> None:
     """Add one block, in any order; `first` is the number of its first row."""
-    labels, numbers, lines = labels_for(kept.labels, problem.outputs), numbered_from(first), 2 * problem.count
+    labels, numbers = labels_for(kept.labels, problem.outputs), numbered_from(first)
     if problem.hard:
-        no_heaps = np.zeros((lines, 0)), np.zeros((lines, 0), np.int64), np.zeros(lines, np.int64)
-        margins_block(
-            block, numbers, labels, problem.joint, kept.w, kept.smallest, kept.mistakes, kept.wrong, *no_heaps
-        )
+        sum_margins(block, numbers, labels, problem.joint, kept.w, kept.smallest, kept.mistakes, kept.wrong)
         norms.row_norms(block, numbers, labels, 2.0, kept.row_norms)
         return
     if problem.joint:

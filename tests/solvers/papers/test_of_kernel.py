@@ -12,8 +12,7 @@ from reference.sources import CountingSource
 
 import streammargin as sm
 from streammargin.kernels import make_kernel
-from streammargin.points.expansion import take
-from streammargin.rows.blocks import DenseBlock
+from streammargin.rows.blocks import DenseBlock, taken
 from streammargin.solvers.expansion.columns import Columns, Held
 from streammargin.solvers.expansion.products import fill, multiply, multiply_used
 from streammargin.verification import verify
@@ -137,7 +136,7 @@ def test_products_do_not_depend_on_how_many_columns_are_held(slots, form):
         [multiply(columns, block, *ends, coefs) for ends in ((0, slots), (slots, 80)) if ends[0] < 80]
     )
     assert found == pytest.approx(K @ coefs, abs=1e-12)
-    assert isinstance(take(block, np.arange(2)), type(block)) and (form == "csr") != isinstance(block, DenseBlock)
+    assert isinstance(taken(block, np.arange(2)), type(block)) and (form == "csr") != isinstance(block, DenseBlock)
 
 
 def held():

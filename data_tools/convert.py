@@ -141,7 +141,7 @@ class _Trained:
 
 
 def _separator(given: str | None) -> str | None:
-    """The one character between fields; None where it is to be found out."""
+    """The one character between fields; None if it is to be found out."""
     if given is None:
         return None
     found = _SEPARATORS.get(given, given)

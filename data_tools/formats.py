@@ -40,7 +40,7 @@ __all__ = ["FORMATS", "HDF5", "MATRICES", "TABLES", "check_options", "format_for
 def format_for(path: str, named: str | None, separator: str | None) -> str:
     """The format of an input, by its name and content; text that looks like nothing else is svmlight.
 
-    Raises DataError for other binary files, and where a pipe cannot be read.
+    Raises DataError for other binary files, and if a pipe cannot be read.
     """
     if named is not None and named not in FORMATS:
         raise UsageError(f"`format` must be one of {', '.join(FORMATS)}, not {named!r}")

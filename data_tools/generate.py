@@ -92,7 +92,7 @@ def generate(
 
 
 def _check_sizes(features: int, classes: int, row_bytes: int, item: int) -> None:
-    """UsageError where rows, or their separators in values of `item` bytes, are too large."""
+    """UsageError if rows, or their separators in values of `item` bytes, are too large."""
     if not 2 <= classes <= MAX_CLASSES:
         raise UsageError(f"`classes` must be at least 2 and at most {MAX_CLASSES}, not {classes}")
     if features >= 2**31:

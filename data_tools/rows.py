@@ -53,7 +53,7 @@ def batches(source: Source, memory: int | None = None, held: int = 0) -> Iterato
 
 
 def _labels(source: Source) -> Iterator[np.ndarray]:
-    """The labels of a source; where shards have numbers and text, the text that both are in training."""
+    """The labels of a source; if shards have numbers and text, the text that both are in training."""
     firsts = [next(shard.labels(1)) for shard in getattr(source, "sources", [])]
     if len({as_values(first).dtype.kind == "U" for first in firsts}) < 2:
         yield from source.labels()

@@ -1,4 +1,4 @@
-"""Stopping under noise: which pass predicts best where a fifth of the labels is wrong.
+"""Stopping under noise: which pass predicts best if a fifth of the labels is wrong.
 
     python -m examples.early_stopping DATA_DIR
 

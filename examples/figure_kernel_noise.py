@@ -111,7 +111,7 @@ class Judge:
         )  # fmt: skip
 
     def weakest(self, pairs):
-        """The least number of standard errors by which more is above less in {problem: [(more, less), ...]}, and where.
+        """The least number of standard errors by which more is above less in {problem: [(more, less), ...]}, and if.
 
         No difference at all is none, and so is that of one seed.
         """

@@ -31,7 +31,7 @@ def course(X, y, budget, passes):
 
 
 def needed(gaps):
-    """Passes until the gap is at most GAP; inf where it is not."""
+    """Passes until the gap is at most GAP; inf if it is not."""
     reached = np.flatnonzero(gaps <= GAP)
     return float(reached[0] + 1) if reached.size else np.inf
 

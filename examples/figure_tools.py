@@ -26,7 +26,7 @@ VERDICTS: list[Verdict] = []  # all of this process, in their order
 
 
 def arguments(script, doc, passes, data="", seeds=0):
-    """Parsed options of a figure script: out, passes, quick, and data (a folder) and seeds where it takes them.
+    """Parsed options of a figure script: out, passes, quick, and data (a folder) and seeds if it takes them.
 
     data: what the folder must hold, as in "mnist/".
     """
@@ -98,7 +98,7 @@ def below(value, limit, what):
 
 
 def factor(better, worse):
-    """worse / better, of numbers that are best at 0; nan where nothing can be said."""
+    """worse / better, of numbers that are best at 0; nan if nothing can be said."""
     better, worse = float(better), float(worse)
     if better > 0.0:
         return worse / better

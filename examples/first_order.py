@@ -135,7 +135,7 @@ class Lengths(Problem):
 
 
 def projected(v: np.ndarray, low: float, budget: float) -> np.ndarray:
-    """The nearest point with low <= alpha <= 1 and, where low = 0, sum alpha <= budget, by bisection (Lemma 13)."""
+    """The nearest point with low <= alpha <= 1 and, if low = 0, sum alpha <= budget, by bisection (Lemma 13)."""
     alpha = np.clip(v, low, 1.0)
     if alpha.sum() <= budget:
         return alpha

@@ -69,7 +69,7 @@ def several_numbers() -> tuple[Any, Any]:
 
 
 def generated(rows: int, columns: int, values: int, numeric: bool, dtype: type) -> Callable[[], tuple[Any, Any]]:
-    """Sparse rows with so many values each, or dense ones where that is all columns."""
+    """Sparse rows with so many values each, or dense ones if that is all columns."""
 
     def make() -> tuple[Any, Any]:
         random = np.random.default_rng(7)
@@ -96,7 +96,7 @@ ROWS: dict[str, Callable[[], tuple[Any, Any]]] = {
 
 
 def fits(X: Any, y: Any, only: tuple[list[str], list[str]]) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """(what it is, a call that fits and predicts): losses and penalties, then other parameters where all are tried."""
+    """(what it is, a call that fits and predicts): losses and penalties, then other parameters if all are tried."""
     numeric = np.asarray(y).dtype.kind == "f"
 
     def fitted(estimator: Any) -> Callable[[], Any]:

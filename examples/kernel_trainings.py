@@ -138,7 +138,7 @@ def out_of_core(form: str, dtype: str, folder: str) -> Iterator[tuple[Any, dict[
 
 
 def attempt(data: Any, options: dict[str, Any]) -> bool:
-    """Train, predict, evaluate; False where this is refused."""
+    """Train, predict, evaluate; False if this is refused."""
     try:
         model = sm.train(data, **{"passes": PASSES, **options}).model
         if isinstance(data, tuple):
@@ -231,7 +231,7 @@ def export(folder: Path) -> list[str]:
 
 
 def lean(payload: tuple[Any, ...], linked: bool) -> tuple[Any, ...]:
-    """What Numba caches of a kernel, without the text of its types, and without bitcode where nothing links it."""
+    """What Numba caches of a kernel, without the text of its types, and without bitcode if nothing links it."""
     (library, kind, (code, bitcode)), text = payload[0], payload[6]
     assert kind == "object" and isinstance(text, str), "Numba keeps its kernels in another form now"
     return ((library, kind, (code, bitcode if linked else hollow(bitcode))), *payload[1:6], "", *payload[7:])

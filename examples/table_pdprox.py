@@ -1,4 +1,4 @@
-"""Table 1 of the Pdprox paper: a budget of the duals (eq. (19)) where a fifth of the labels is flipped.
+"""Table 1 of the Pdprox paper: a budget of the duals (eq. (19)) if a fifth of the labels is flipped.
 
     python -m examples.table_pdprox DATA_DIR
 

@@ -102,7 +102,7 @@ def train(
     The solvers perceptron, mirror and pegasos learn each row of an iterable of batches (an iterator, a loader, a list)
     once, in order. The memory does not depend on the length of the stream. They stop at its end or at max_rows (reason
     "passes"), or after max_seconds ("seconds"). Without a second read nothing is proven. All figures of the certificate
-    are None, except margin_upper, which the steps for a hard margin prove. Give all labels in `classes` where the first
+    are None, except margin_upper, which the steps for a hard margin prove. Give all labels in `classes` if the first
     batch may lack some. For pegasos the objective sums over max_rows rows, or over as many as the first batch has.
     Options that need all rows (scale, class_weight="balanced", valid, tol, passes) are errors. Exceptions of the
     iterable pass unchanged.
@@ -204,7 +204,7 @@ def train_by(
 
 
 def checked(listeners: object) -> list[Listener]:
-    """The listeners as a list. Raises UsageError where they are not functions."""
+    """The listeners as a list. Raises UsageError if they are not functions."""
     with suppress(TypeError):
         functions = list(listeners)  # type: ignore[call-overload]
         if all(callable(function) for function in functions):

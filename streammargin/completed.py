@@ -1,7 +1,7 @@
 """Recompute the figures of a completed matrix from its factors and the ratings, by NumPy alone.
 
 The objective is ||U V^T||_* + C sum_e l(u_i.v_j), with the trace norm. Its bound is -C sum_e l*(q s_e) for duals s_e
-and any q with q ||T||_2 <= 1, where T is C s_e at the entries. A dual is the slope of the loss, or that of the model at
+and any q with q ||T||_2 <= 1, if T is C s_e at the entries. A dual is the slope of the loss, or that of the model at
 a kink. The readers of tables find the ratings; nothing here calls what trains.
 """
 
@@ -91,7 +91,7 @@ def terms_of(word: str, ratings: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def conjugate_of(word: str, duals: np.ndarray, ratings: np.ndarray) -> tuple[float, float]:
-    """(a, b) where the sum of l*(q s) is at most a q + b q^2, for 0 <= q <= 1; inf where duals s are out of range.
+    """(a, b) if the sum of l*(q s) is at most a q + b q^2, for 0 <= q <= 1; inf if duals s are out of range.
 
     Of several terms the slopes rise one after the other: that is the least sum of duals times kinks.
     """

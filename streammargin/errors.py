@@ -34,7 +34,7 @@ class UsageError(StreamMarginError, ValueError):
 
 
 class Refusal(UsageError):
-    """What a solver does not support: what is wrong, and a mend for those who cannot try one (training/mends.py)."""
+    """A refusal by a solver: what is wrong, and a mend for callers that cannot try one (training/mends.py)."""
 
     def __init__(self, wrong: str, mend: str) -> None:
         super().__init__(f"{wrong}; {mend}")

@@ -20,7 +20,7 @@ from streammargin.wording import shown
 
 
 def as_path(path: Any, what: str = "a path") -> str:
-    """A path as str. Raises UsageError where no file can have it; what: how the message names it."""
+    """A path as str. Raises UsageError if no file can have it; what: how the message names it."""
     try:
         text = os.fspath(path)
         if isinstance(text, str) and text and b"\0" not in os.fsencode(text):
@@ -71,7 +71,7 @@ def reading(path: str, fault: str, mend: str) -> Iterator[None]:
 def check_arrays(path: str, memory: float) -> None:
     """Check that a model file and several copies of its arrays in float64 fit into the memory, before they are read.
 
-    Raises UsageError, and ValueError where a declared size is not that of what is stored.
+    Raises UsageError, and ValueError if a declared size is not that of what is stored.
     """
     from numpy.lib import format
 
@@ -114,7 +114,7 @@ def check_output(path: str, force: bool = False) -> None:
 
 
 def check_apart(outputs: Mapping[str, str | None], inputs: Sequence[str | None]) -> None:
-    """Raise UsageError where an output (description -> path) is one of the inputs or another output.
+    """Raise UsageError if an output (description -> path) is one of the inputs or another output.
 
     The inputs are kept, and compared again just before the output is written (`check_still_apart`).
     """
@@ -135,9 +135,9 @@ def check_apart(outputs: Mapping[str, str | None], inputs: Sequence[str | None])
 
 
 def check_still_apart(path: str, handle: int | None = None) -> None:
-    """Raise OutputError where an output has meanwhile become an input that `check_apart` compared it with.
+    """Raise OutputError if an output has meanwhile become an input that `check_apart` compared it with.
 
-    handle: of the output, where it is open. An input counts under its name, and as the file that it was.
+    handle: of the output, if it is open. An input counts under its name, and as the file that it was.
     """
     now = _identity(path if handle is None else handle)
     for other, then in _inputs.get(os.path.abspath(path), {}).items():
@@ -146,7 +146,7 @@ def check_still_apart(path: str, handle: int | None = None) -> None:
 
 
 def _identity(file: str | int) -> tuple[int, int] | None:
-    """Device and inode of a path, links followed, or of a descriptor; None where there is none."""
+    """Device and inode of a path, links followed, or of a descriptor; None if there is none."""
     try:
         status = os.stat(file)
     except (OSError, ValueError):
@@ -261,7 +261,7 @@ def _remove(name: str) -> None:
 
 
 def _rename(name: str, target: str, force: bool) -> None:
-    """Rename the file; without force, FileExistsError where the target exists."""
+    """Rename the file; without force, FileExistsError if the target exists."""
     if not force:
         try:
             os.link(name, target)  # unlike os.replace, os.link never replaces a file
@@ -277,7 +277,7 @@ def _rename(name: str, target: str, force: bool) -> None:
 def replacing(path: str, force: bool = False) -> Iterator[str]:
     """A temporary file beside `path`; flushed to disk and renamed to it when the block ends without an error.
 
-    A link of that name is replaced itself, and the file that it leads to stays. Raises OutputError where the file
+    A link of that name is replaced itself, and the file that it leads to stays. Raises OutputError if the file
     cannot be created, is now an input or, without force, now exists; ReadWriteError when the disk fails.
     """
     check_output(path, force)

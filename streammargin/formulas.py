@@ -44,7 +44,7 @@ OF_LINES = {  # R(W) of the weights of all outputs, a line each
 
 
 def numbers(values: np.ndarray) -> np.ndarray:
-    """Values as float64. ValueError where one is not a finite number."""
+    """Values as float64. ValueError if one is not a finite number."""
     if values.dtype.kind not in "biuf" or not np.isfinite(values).all():
         raise ValueError("a value is not a finite number")
     return values.astype(np.float64)

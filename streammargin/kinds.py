@@ -23,7 +23,7 @@ class Kind:
     """Any value; in the shell a text."""
 
     metavar: str | None = None  # placeholder in the help
-    choices: Sequence[str] | None = None  # all allowed words, where these are a list
+    choices: Sequence[str] | None = None  # all allowed words, if these are a list
 
     def read(self, text: str) -> object:
         """Parse a text. Raises UsageError for an invalid one."""
@@ -127,7 +127,7 @@ class Number(Kind):
         return value if isinstance(value, str) and value in self.words else self.number(what, value)
 
     def number(self, what: str, value: object) -> float:
-        """The value where it is no word. Raises UsageError."""
+        """The value if it is no word. Raises UsageError."""
         try:
             if isinstance(value, str) or not isinstance(value, (SupportsFloat, SupportsIndex)):
                 raise TypeError

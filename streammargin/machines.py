@@ -66,7 +66,7 @@ class MappedRows(Rows):
 
 
 class Values:
-    """sum_j coef_j K(x, z_j) where the columns of a row are its values against the rows of the training."""
+    """sum_j coef_j K(x, z_j) if the columns of a row are its values against the rows of the training."""
 
     def __init__(self, arrays: dict[str, np.ndarray]) -> None:
         self.coef, self.support, self.width = arrays["dual_coef"], arrays["support"], int(arrays["features"])

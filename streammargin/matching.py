@@ -61,7 +61,7 @@ def plain(label: Any) -> Any:
 class Matcher:
     """Finds the classes that labels are.
 
-    classes: of any kind, all different; name: of the data, for messages. error: raised where a label of another kind
+    classes: of any kind, all different; name: of the data, for messages. error: raised if a label of another kind
     does not match one to one.
     """
 
@@ -79,7 +79,7 @@ class Matcher:
         self._met: dict[int, Any] = {}  # by code: the label of another kind that was matched
 
     def find(self, label: Any) -> int | None:
-        """The code of a label, or None. Raises `error` where it is of another kind, and not one to one."""
+        """The code of a label, or None. Raises `error` if it is of another kind, and not one to one."""
         label = plain(label)
         if (code := self._codes.get(label)) is not None:
             return code
@@ -133,7 +133,7 @@ class Codes:
         self._one_of_all = rest is not None
 
     def of(self, labels: Iterable[Any]) -> list[int]:
-        """The code of each label. Raises DataError where labels of another kind are not one to one."""
+        """The code of each label. Raises DataError if labels of another kind are not one to one."""
         found = [self.matcher.find(label) for label in labels]
         if self._one_of_all:
             return [int(code is not None) for code in found]
@@ -143,7 +143,7 @@ class Codes:
 def of_one_kind(labels: Sequence[Any], name: str) -> tuple[list[Any], list[int]]:
     """(labels of one kind, the place of each of the given ones among them) of different numbers and texts.
 
-    Numbers among texts become the text that spells them, or their shortest spelling where there is none. Raises
+    Numbers among texts become the text that spells them, or their shortest spelling if there is none. Raises
     DataError for two texts that spell one number.
     """
     texts = [label for label in labels if isinstance(label, str)]

@@ -1,4 +1,4 @@
-"""What the package asks about rows that are read front to back: tables, text and files of numbers.
+"""Questions about rows that are read front to back: tables, text and files of numbers.
 
 `streammargin/tables/` reads them. If that folder is not there, nothing is such data, and all else works.
 """
@@ -43,7 +43,7 @@ def files_of(data: object) -> list[str]:
 
 
 def columns_of(y: object) -> tuple[str, ...] | None:
-    """The names of several columns of labels; None where `y` is something else, as labels are: never all different."""
+    """The names of several columns of labels; None if `y` is something else, as labels are: never all different."""
     names = tuple(y) if isinstance(y, (list, tuple)) else ()
     given = all(isinstance(name, str) for name in names) and len(set(names)) == len(names)
     return names if names and given else None

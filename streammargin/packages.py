@@ -14,7 +14,7 @@ from streammargin.wording import one_line
 
 
 def loaded(point: metadata.EntryPoint) -> Any:
-    """What an entry point names. Raises UsageError where importing it fails."""
+    """The object that an entry point names. Raises UsageError if importing it fails."""
     try:
         return point.load()
     except Exception as error:
@@ -25,7 +25,7 @@ def loaded(point: metadata.EntryPoint) -> Any:
 
 
 def register_filters() -> None:
-    """Register the filters of hdf5plugin (zstd, blosc, lz4, ...), where it is installed.
+    """Register the filters of hdf5plugin (zstd, blosc, lz4, ...), if it is installed.
 
     It swallows the exception of a signal and logs its traceback. Here the exception is raised.
     """

@@ -17,7 +17,7 @@ from streammargin.wording import counted
 class Certificate:
     """Exact figures of a model's weights, and whether they prove the tolerance.
 
-    A figure is None where it is not defined: margins need C = inf, the gap a dual. All are None where a signal ended
+    A figure is None if it is not defined: margins need C = inf, the gap a dual. All are None if a signal ended
     the run or the rows were a stream, except margin_upper, which the steps for a hard margin prove. For several
     classes, primal and dual are sums, gaps are the largest of any class, and margins those of the class with the
     smallest; per_class has those of each class, or one entry for a joint margin. Mistakes are counted with a bias

@@ -1,7 +1,7 @@
 """Open HDF5 files, and refuse datasets with values that are stored nowhere.
 
 HDF5 silently uses fill values for a missing source of a virtual dataset. It leaves memory as it was for values that
-were never written, where no fill value stands for them.
+were never written, if no fill value stands for them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from streammargin.files import check_input, short_reason
 def open_hdf5(path: str, mend: str = "copy or convert it again", **how: Any) -> h5py.File:
     """Open an HDF5 file for reading; how: options of h5py.
 
-    Raises DataError, InputMissingError where it may not be read, and ReadWriteError where it is open for writing.
+    Raises DataError, InputMissingError if it may not be read, and ReadWriteError if it is open for writing.
     """
     try:
         return h5py.File(path, "r", **how)
@@ -41,7 +41,7 @@ def open_hdf5(path: str, mend: str = "copy or convert it again", **how: Any) -> 
 
 
 def check_stored_values(dataset: Any, indptr: h5py.Dataset | None = None) -> None:
-    """DataError where values of a dataset are stored nowhere, or not where its virtual parts say.
+    """DataError if values of a dataset are stored nowhere, or not where its virtual parts say.
 
     indptr: that of the sparse rows whose values or columns these are, to name the row.
     """
@@ -69,7 +69,7 @@ def check_stored_values(dataset: Any, indptr: h5py.Dataset | None = None) -> Non
 
 
 def check_written(dataset: h5py.Dataset, name: str, place: Callable[[int], str] = "row {}".format) -> None:
-    """DataError where values of a 1- or 2-dimensional dataset were never written, and no fill value stands for them.
+    """DataError if values of a 1- or 2-dimensional dataset were never written, and no fill value stands for them.
 
     place: names an entry of axis 0 in the message.
     """

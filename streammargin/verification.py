@@ -40,7 +40,7 @@ CONVERT = "write X as a dataset or csr_matrix, and y beside it, with: streammarg
 
 
 class Check(NamedTuple):
-    """A figure as certified and as recomputed; agrees: None where it was not certified."""
+    """A figure as certified and as recomputed; agrees: None if it was not certified."""
 
     name: str
     certified: float | None
@@ -161,7 +161,7 @@ class File:
         self.epsilons, self.tasks = (self._column(one) if one else None for one in (names["epsilon"], names["tasks"]))
 
     def _column(self, name: str, outputs: int = 0) -> Any:
-        """A dataset NAME, FILE:NAME, or an array FILE.npy, of (rows,), or (rows, outputs) where these are named."""
+        """A dataset NAME, FILE:NAME, or an array FILE.npy, of (rows,), or (rows, outputs) if these are named."""
         column, (place, _, inside) = self.home.get(name), name.rpartition(":")
         if column is None and (place or name.endswith(".npy")):
             check_input(place or name)
@@ -346,7 +346,7 @@ def verify(model: Any, data: Any, valid: Any = None, *, memory: int = 256 << 20,
     """Recompute the certified figures of a saved model on the file, or the shards, that it was trained on.
 
     valid: the held-out file, to check its error. memory: bytes for weights and blocks of rows. names: x, y, tasks,
-    sample_weight, where they differ from those in training. Raises InputMissingError, DataError, UsageError.
+    sample_weight, if they differ from those in training. Raises InputMissingError, DataError, UsageError.
     """
     with reading(os.fspath(model), "is not a model, or damaged", "train it again: streammargin train DATA -o MODEL"):
         saved = Saved(os.fspath(model), memory)

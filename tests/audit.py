@@ -5,7 +5,7 @@
 SEED and NUMBER determine a problem. Drawn are solver, loss, penalty, their fields, C, scale, weights and constant. So
 are the form and type of the rows, the classes, the tolerance, a start, and the passes of early stopping. Rows stay in
 memory, or are read in blocks. Labels are numbers, words, or text that looks like numbers: `7`, `007` and `7.0` are
-classes of one problem. Held-out labels may be text where the others are numbers. Rows may have several targets, or
+classes of one problem. Held-out labels may be text if the others are numbers. Rows may have several targets, or
 several labels of 0 and 1.
 
 The model is saved. streammargin/verification.py recomputes its certificate from that file and the stored rows. Also,
@@ -233,7 +233,7 @@ def _outputs(numbers: np.random.Generator, chance: random.Random, task: str, X: 
 
 
 def sum_of(saved: Saved, u: np.ndarray) -> float:
-    """The sum of the losses at u, of the largest alone where only these count: the least over e of top e + ..."""
+    """The sum of the losses at u, of the largest alone if only these count: the least over e of top e + ..."""
     top, lines = saved.top, u.reshape(len(u), -1).T
     if top is None:
         return float(LOSSES[saved.loss](u, saved.number).sum())
@@ -409,7 +409,7 @@ def train(case: Case, path: str, valid: str | None) -> sm.TrainResult:
 
 
 def train_anyway(case: Case, path: str, valid: str | None) -> sm.TrainResult:
-    """The result of the problem; where less memory was drawn than a plan takes, with the least that is named."""
+    """The result of the problem; if less memory was drawn than a plan takes, with the least that is named."""
     try:
         return train(case, path, valid)
     except sm.UsageError as error:
@@ -444,7 +444,7 @@ def gaps(certificate: Any, mass: np.ndarray) -> dict[str, float]:
 
 
 def masses(saved: Saved, y: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """C sum_i s_i of each entry of the certificate: where lines are one problem, that of the first line."""
+    """C sum_i s_i of each entry of the certificate: if lines are one problem, that of the first line."""
     if saved.several:
         each = np.take_along_axis(saved.caps, y.T, axis=1) @ weights
     else:

@@ -81,7 +81,7 @@ def call(*arguments, module="streammargin", **options):
 
 @pytest.fixture
 def here(capsys, monkeypatch):
-    """As `call`, but in this process: for what a command answers, where nothing is said of processes and streams."""
+    """As `call`, but in this process: for what a command answers, if nothing is said of processes and streams."""
 
     def run(*arguments, cwd="."):
         capsys.readouterr()
@@ -154,7 +154,7 @@ def slow_to_compile():
 
 @pytest.fixture(autouse=True)
 def no_slow_compiling(slow_to_compile):
-    """Fails the test whose kernels, where they are not cached, take seconds longer to compile than they should."""
+    """Fails the test whose kernels, if they are not cached, take seconds longer to compile than they should."""
     slow_to_compile.found.clear()
     yield
     assert not slow_to_compile.found

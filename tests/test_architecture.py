@@ -283,7 +283,7 @@ def test_tests_of_a_method_are_found_by_its_name(name):
 
 
 def test_no_test_needs_what_stands_in_another_folder_of_tests():
-    """Else it runs only where that folder was collected before; what several share is in reference/."""
+    """Else it runs only if that folder was collected before; what several share is in reference/."""
     for path in TESTS.rglob("test_*.py"):
         for module in (name.split(".")[0] for name in imports(path)):
             assert not module.startswith("test_") or (path.parent / f"{module}.py").is_file(), f"{path}: {module}"
@@ -315,6 +315,6 @@ def test_public_functions_have_types():
 
 
 def test_no_two_files_of_tests_have_one_name():
-    """pytest imports them by their names alone; of two it refuses the second, where both can be imported."""
+    """pytest imports them by their names alone; of two it refuses the second, if both can be imported."""
     names = [path.name for path in TESTS.rglob("test_*.py")]
     assert len(set(names)) == len(names)

@@ -155,7 +155,7 @@ def test_a_kernel_of_a_loss_from_elsewhere_is_cached_with_the_file_that_defines_
     code, cache = OWN.format(definition="from steep import Steep"), tmp_path / "cache"
     assert run(code, tmp_path, NUMBA_CACHE_DIR=cache).stdout.split() == ["12.0", "2.0", "2", "0"]
     assert run(code, tmp_path, NUMBA_CACHE_DIR=cache).stdout.split() == ["12.0", "2.0", "0", "2"]
-    # of another length: Python takes bytecode for new where a file changes within a second and keeps its size
+    # of another length: Python takes bytecode for new if a file changes within a second and keeps its size
     (tmp_path / "steep.py").write_text(STEEP.replace("2.0 * self", "4.00 * self"))
     assert run(code, tmp_path, NUMBA_CACHE_DIR=cache).stdout.split() == ["24.0", "2.0", "1", "1"]
 

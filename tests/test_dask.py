@@ -80,7 +80,7 @@ def test_a_worker_that_is_killed_changes_no_bit(client, mortals, files, monkeypa
 
 
 def test_workers_that_come_and_go_change_no_bit(client, files, monkeypatch):
-    """As where one joins in the middle, or retires: the rounds are shared out between others each time."""
+    """As when one joins in the middle, or retires: the rounds are shared out between others each time."""
     whole = sm.dask.train(client, files, **NEEDED)
     both, seen = rounds.Round.workers, []
 
@@ -323,7 +323,7 @@ def test_no_worker_is_a_sentence_and_waiting_can_be_stopped(files, monkeypatch):
 
 
 def test_workers_that_all_go_while_they_are_waited_for_are_a_sentence(files, monkeypatch):
-    """As where they were killed, and none starts again: their tasks are with nobody."""
+    """As when they were killed, and none starts again: their tasks are with nobody."""
     ask = on_cluster.Cluster._ask
     with (
         LocalCluster(n_workers=1, processes=False, dashboard_address=":0") as cluster,

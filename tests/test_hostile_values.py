@@ -211,7 +211,7 @@ def test_frames_of_polars():
 
 
 def broken(form):
-    """A sparse matrix of this form whose parts contradict each other: SciPy writes where it has no room."""
+    """A sparse matrix of this form whose parts contradict each other: SciPy writes if it has no room."""
     rows = sp.csr_matrix(X).asformat(form)
     if form == "lil":
         rows.rows[0], rows.data[0] = [0], [1.0] * 1000

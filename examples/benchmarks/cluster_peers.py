@@ -125,7 +125,7 @@ def run(path: str, rows: int, name: str, optimum: float, kill: bool) -> str:
 
 
 def killed(client: Client, fit: Fit, X: Any, y: Any, iterations: int, seconds: float, w: np.ndarray) -> str:
-    """What becomes of the same run where a worker is killed in its middle."""
+    """What becomes of the same run if a worker is killed in its middle."""
     ended: list[Any] = []
 
     def again() -> None:

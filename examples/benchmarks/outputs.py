@@ -153,7 +153,7 @@ def peers_of(loss: str, C: float) -> dict[str, tuple[tuple[float, ...], Callable
 def reaching(
     peer: tuple[tuple[float, ...], Callable[[float], Any]], X: Any, y: Any, good: Callable[..., bool], cap: float
 ) -> Any:
-    """The peer at its loosest tolerance that is good enough; None where none is, or where it takes too long."""
+    """The peer at its loosest tolerance that is good enough; None if none is, or if it takes too long."""
     for tol in peer[0]:
         model = peer[1](tol)
         taken, fitted = cpu(lambda model=model: clone(model).fit(X, y))

@@ -17,7 +17,7 @@ LEGEND = "median (least-most); [x]: not reached, x is the best; ?: the optimum i
 
 
 def figure(row: Row, gap: str) -> str:
-    """Median seconds with the least and the most, or how near the side came; ? where the optimum is not known."""
+    """Median seconds with the least and the most, or how near the side came; ? if the optimum is not known."""
     doubt = "" if row["reference_gap"] <= float(gap) else "?"
     if gap in row["reached"]:
         found = row["reached"][gap]
@@ -54,7 +54,7 @@ def table(rows: list[Row]) -> str:
 def ratio(by_side: dict[str, Row], gap: str) -> str:
     """How many times our time the fastest peer took.
 
-    > 20 where none got there and one was cut off; never where they ended by themselves. Peers that failed do not count.
+    > 20 if none got there and one was cut off; never if they ended by themselves. Peers that failed do not count.
     """
     ours = next((row for side, row in by_side.items() if side.startswith(OURS)), None)
     peers = [row for side, row in by_side.items()
@@ -97,7 +97,7 @@ def panels(rows: list[Row]) -> dict[str, list[Curve]]:
 
 
 def draw(panels: dict[str, list[Curve]], what: str, reads: str, path: str) -> str:
-    """A row of two pictures for each panel: values against seconds, and against reads where they were counted.
+    """A row of two pictures for each panel: values against seconds, and against reads if they were counted.
 
     what, reads: the names of these axes. Returns the path, or why there is no picture.
     """
@@ -129,7 +129,7 @@ def picture(rows: list[Row], path: str) -> str:
 
 
 def visits_of(point: Row) -> int | None:
-    """Passes and certificates of a point, where the side counts them."""
+    """Passes and certificates of a point, if the side counts them."""
     return None if "passes" not in point else max(1, point["passes"] + point.get("certificates", 0))
 
 

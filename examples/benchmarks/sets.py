@@ -149,7 +149,7 @@ SETS = {
 def make(name: str, data: str, work: str, rows: int | None = None, table: Mapping[str, Set] = SETS) -> str:
     """The training file of a set of the table, made in the folder `work` on first use. rows: at most this many.
 
-    Raises FileNotFoundError where the folder `data` does not hold what the set is made of.
+    Raises FileNotFoundError if the folder `data` does not hold what the set is made of.
     """
     chosen = table[name]
     path = os.path.join(work, f"{name}.h5" if rows is None else f"{name}-{rows}.h5")

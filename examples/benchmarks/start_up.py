@@ -54,7 +54,7 @@ sys.exit(main(sys.argv[1:]))
 
 
 def seconds(command: list[str], environment: dict[str, str]) -> tuple[float, str]:
-    """Wall clock of a process, and what it printed; SystemExit with its last words where it failed."""
+    """Wall clock of a process, and what it printed; SystemExit with its last words if it failed."""
     started = time.perf_counter()
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:

@@ -12,7 +12,7 @@ from examples.benchmarks.sides import find
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS", "NUMBA_NUM_THREADS")
 GRACE = 1.0  # seconds beyond the limit before a process is stopped from outside
-COMPILING = 900.0  # the same where a side keeps the limit by itself, which compiling does not count towards
+COMPILING = 900.0  # the same if a side keeps the limit by itself, which compiling does not count towards
 
 
 class CutOff(Exception):
@@ -37,7 +37,7 @@ class Worker:
         self._process: Any = None
 
     def start(self) -> None:
-        """Load and convert the rows. Raises Failed where the side cannot: not installed, say."""
+        """Load and convert the rows. Raises Failed if the side cannot: not installed, say."""
         context = multiprocessing.get_context("spawn")
         self._connection, other = context.Pipe()
         self._process = context.Process(target=_serve, args=(other, *self.arguments), daemon=True)

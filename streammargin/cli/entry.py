@@ -81,7 +81,7 @@ def leave(code: int) -> NoReturn:
 
 
 def watch(program: str) -> None:
-    """Make a signal end the process even where Python does not run its handlers (last_resort.py)."""
+    """Make a signal end the process even if Python does not run its handlers (last_resort.py)."""
 
     def end(number: int) -> None:
         global caught
@@ -187,7 +187,7 @@ class _Stream(io.FileIO):
         return super().write(memoryview(data)[:PIECE])
 
     def unread(self, data: Any) -> int:
-        """What becomes of text that nobody reads: it is lost."""
+        """Loses text that nobody reads."""
         return len(data)
 
 

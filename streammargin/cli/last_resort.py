@@ -1,6 +1,6 @@
-"""The last resort of a signal: it ends the process where a library does not return to Python.
+"""The last resort of a signal: it ends the process if a library does not return to Python.
 
-Python runs a handler between two instructions of the main thread, which never comes where a library hangs there. But
+Python runs a handler between two instructions of the main thread, which never comes if a library hangs there. But
 a signal always writes its number to a pipe at once (signal.set_wakeup_fd). A thread reads that pipe and watches the
 main thread. This works while the library has released the interpreter's lock.
 
@@ -47,7 +47,7 @@ def start(numbers: Collection[int], again: float, end: Callable[[int], None]) ->
 
 
 def _raise_alarm(pipe: int) -> None:
-    """Have the kernel set an alarm when the pipe is written to, where the system can."""
+    """Have the kernel set an alarm when the pipe is written to, if the system can."""
     if fcntl is None or not CARRIER or not hasattr(os, "O_ASYNC"):
         return
     with contextlib.suppress(OSError, AttributeError):

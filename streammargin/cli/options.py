@@ -35,7 +35,7 @@ class Parser(argparse.ArgumentParser):
     def shorten(self, common: Iterable[str]) -> None:
         """Make `--help` show these options only, one line each; `--help all` shows all options in full.
 
-        A line is the help up to its first semicolon or bracket, and the default where that is one word.
+        A line is the help up to its first semicolon or bracket, and the default if that is one word.
         """
         self._common = frozenset(common)
         self.usage: str = f"{self.prog} DATA [DATA ...] [-o MODEL] [options]"

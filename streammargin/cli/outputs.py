@@ -26,7 +26,7 @@ class Outputs:
     model: str
 
     def __init__(self, model: str, log: str | None, asked: str | None, force: bool) -> None:
-        """Raise OutputError, before anything is read, where the training may not write."""
+        """Raise OutputError, before anything is read, if the training may not write."""
         self.model, self.force = model, force
         self._own = None if asked is None or force else job_of_model(model)
         check_output(model, force or str(self._own).startswith(f"{asked}-"))
@@ -43,7 +43,7 @@ class Outputs:
         self._there.append(log)
 
     def check_job(self, job: object, start: Mapping[str, object] | None = None) -> None:
-        """Raise OutputError where an output is of another training; job: of the one that goes on, None: a new one.
+        """Raise OutputError if an output is of another training; job: of the one that goes on, None: a new one.
 
         start: the first event of a new one. A log that begins with it is its own, killed before the first checkpoint.
         """
@@ -71,7 +71,7 @@ class Outputs:
 
 
 def job_of_model(path: str) -> str | None:
-    """The name of the training that wrote this model file; None where there is none."""
+    """The name of the training that wrote this model file; None if there is none."""
     if not os.path.isfile(path) or not os.path.getsize(path):
         return None
     from streammargin.model.file import job_of

@@ -104,7 +104,7 @@ def _pairs(model: Any, options: argparse.Namespace, data: Any, memory: int) -> i
 
 
 def _writer(options: argparse.Namespace, outputs: list[str] | None) -> Write | None:
-    """What writes a binary output; None for text. Raises UsageError for options that do not fit it."""
+    """The writer of a binary output; None for text. Raises UsageError for options that do not fit it."""
     output, id = options.output or "", options.id
     if options.obs:
         if outputs is not None:

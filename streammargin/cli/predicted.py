@@ -23,7 +23,7 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is written for each row: labels, scores or probabilities.
+    """The fields of each row: labels, scores or probabilities.
 
     values: of scores (m, k) an array (m, columns) of `dtype`. classes: those of the columns; none of one label or
     number a row. several: the columns are outputs; their names are in place of classes, for one output too.
@@ -60,13 +60,13 @@ def write_text(out: Any, blocks: Iterator[Part], wanted: Wanted, id: str | None)
     out.flush()
 
 
-Write = Callable[[str, Iterator[Part], "int | None", Wanted], None]  # to a path; rows: None where they are not known
+Write = Callable[[str, Iterator[Part], "int | None", Wanted], None]  # to a path; rows: None if they are not known
 
 
 def write_npy(path: str, blocks: Iterator[Part], rows: int | None, wanted: Wanted) -> None:
     """Write in order by ordinary writes, so that a full disk is an error of one of them.
 
-    rows: None where they are counted while they are written; then the header is written again at the end.
+    rows: None if they are counted while they are written; then the header is written again at the end.
     """
     import numpy as np
 
@@ -94,7 +94,7 @@ def write_npy(path: str, blocks: Iterator[Part], rows: int | None, wanted: Wante
 def write_hdf5(path: str, blocks: Iterator[Part], rows: int | None, wanted: Wanted) -> None:
     """A dataset of this name, and one of the classes or outputs of its columns.
 
-    rows: None where they are counted meanwhile.
+    rows: None if they are counted meanwhile.
     """
     import h5py
     import numpy as np
@@ -181,7 +181,7 @@ def write_obs(data: str, name: str, path: str, blocks: Iterator[Part], rows: int
 
 
 def _columns_of_obs(file: Any, data: str, name: str) -> list[str]:
-    """The columns of obs in order. Raises DataError where there are none, UsageError where `name` is one."""
+    """The columns of obs in order. Raises DataError if there are none, UsageError if `name` is one."""
     from streammargin.sources.hdf5.labels import OBS
 
     obs = file.get(OBS)

@@ -251,7 +251,7 @@ def _train(
 
 
 def _clusters() -> ModuleType:
-    """The module that trains on a cluster. UsageError where what it needs is not installed."""
+    """The module that trains on a cluster. UsageError if what it needs is not installed."""
     try:
         return importlib.import_module("streammargin.dask")
     except ImportError as error:

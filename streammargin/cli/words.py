@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _listing(classes: Mapping[str, type[Any]]) -> list[str]:
-    """The text on each word: one line, or two where the word and its fields are long."""
+    """The text on each word: one line, or two if the word and its fields are long."""
     words = {name: _with_fields(cls) for name, cls in classes.items()}
     width = max(len(word) for word in words.values() if len(word) <= LONG)
     return [
@@ -73,7 +73,7 @@ def _with_fields(cls: type[Any]) -> str:
 
 
 def _print_packages(family: Family[Any]) -> None:
-    """A line of the words that installed packages add, where they do."""
+    """A line of the words that installed packages add, if they do."""
     if words := family.words_of_packages():
         print(f"of installed packages: {', '.join(words)}")
 

@@ -107,7 +107,7 @@ def nearest_point(gram, u, accuracy, most):
     gram (M, M): A A^T with rows of length at most about 1; u (M,): start, with a guess of the support;
     accuracy: slack of the margins of rows left out, relative to the margin; most: largest number of members, the
     rank of the rows plus one.
-    Returns SOLVED, or GAVE_UP where ties or rounding prevent progress; u >= 0 in either case.
+    Returns SOLVED, or GAVE_UP if ties or rounding prevent progress; u >= 0 in either case.
     """
     rows = u.size
     most = min(rows, most)

@@ -129,7 +129,7 @@ class Cache(caching.FunctionCache):
     """The kernels of a function: those of the package, then those in the folders that are read.
 
     Which one is taken depends on the install alone, never on what a cache holds by chance: so bits are repeated.
-    Kernels with classes from outside this package have a separate index, as it can only be read where these can be
+    Kernels with classes from outside this package have a separate index, as it can only be read if these can be
     imported.
     """
 

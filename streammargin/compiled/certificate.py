@@ -37,7 +37,7 @@ def certify_block(block, numbers, labels, common, trials, w, blur, alpha, sleep,
 
     common: the loss, before a row's own epsilon widens it;
     w (K, d+1) the weights to certify; blur (K,) eps times their norms; alpha (K, n), or (K, 0) for a method without
-    duals; sleep (K, n), or (K, 0) where no row sleeps; theta (K, d+1) float64: A^T alpha, summed anew;
+    duals; sleep (K, n), or (K, 0) if no row sleeps; theta (K, d+1) float64: A^T alpha, summed anew;
     sums (K, SUMS) from `new_sums`: PRIMAL; ROUNDING bounds its rounding error; MIN_MARGIN the smallest margin, or minus
     the largest violation of a target; SURELY a lower bound on that under rounding; SUMMED the absolute terms of DUAL;
     PULLED sum |alpha_i| ||a_i||_2; LONGEST max ||a_i||_2;

@@ -481,7 +481,7 @@ def newton(loss, centred, columns, terms, w, answers, few, tolerance, most):
     if not slope > 0.0:
         return 0.0, False, value
     for q in range(count):
-        added[q] += 1e-9 * most_bent + 1e-300  # keeps the matrix regular where columns are equal
+        added[q] += 1e-9 * most_bent + 1e-300  # keeps the matrix regular if columns are equal
     system = (from_, on, bent, duals.size, group[:count], added, leaning, down)
     p = _factored(*system) if count <= few else _by_gradients(*system, tolerance, most)
     old, share = np.empty(width), 1.0

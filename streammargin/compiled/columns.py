@@ -48,7 +48,7 @@ def add_squares(block: Block, codes: np.ndarray, weights: np.ndarray, squares: n
 def dense_moments(X, codes, weights, largest, mean, spread, mass):
     """Update by column largest = max |x|, mean, and spread = sum s (x - mean)^2; mass[d]: total weight (Welford 1962).
 
-    Sums of x and x^2 would cancel where a column is far from 0.
+    Sums of x and x^2 would cancel if a column is far from 0.
     """
     weighted, d = weights.size > 0, X.shape[1]
     for i in range(X.shape[0]):
@@ -139,7 +139,7 @@ def sparse_shares(data, indices, indptr, weights, squares, out):
 
 @kernel
 def extremes(largest):
-    """(argmax, argmin over the nonzero values); -1 where all are 0."""
+    """(argmax, argmin over the nonzero values); -1 if all are 0."""
     high, low = 0.0, np.inf
     for j in range(largest.size):  # without a branch: in text data half of the columns are 0, at random
         x = np.float64(largest[j])

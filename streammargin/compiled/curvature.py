@@ -17,7 +17,7 @@ OTHERS = (Shrunk(0.5, 0.5), Grouped(np.zeros(3, np.int32), np.ones(1), 0.5, 0.5)
 
 @along
 def row_curvature(block: Block, norm: Norm, i: int) -> float:
-    """L_i = (q-1) ||a_i||_q^2: 0 only for a row of zeros, inf where the powers under- or overflow."""
+    """L_i = (q-1) ||a_i||_q^2: 0 only for a row of zeros, inf if the powers under- or overflow."""
     return _checked(norm.curvature(block, i), block, i)
 
 
@@ -39,7 +39,7 @@ def _checked(L, block, i):
 
 @kernel
 def curvatures(block, norm, rows, L):
-    """Write the curvature of these rows of the block to L (m,) where that is 0."""
+    """Write the curvature of these rows of the block to L (m,) if that is 0."""
     for i in rows:
         if L[i] == 0.0:
             L[i] = row_curvature(block, norm, i)

@@ -24,7 +24,7 @@ MINE = 0o755  # the folders that are made here are written by nobody else
 
 
 class Folders(NamedTuple):
-    """read: in turn; written: the last of these, or None where none can be written; why: the reason then."""
+    """read: in turn; written: the last of these, or None if none can be written; why: the reason then."""
 
     read: tuple[str, ...]
     written: str | None
@@ -41,7 +41,7 @@ def safe(status: os.stat_result) -> bool:
 
 
 def check(path: str | Path) -> None:
-    """Raises PermissionError where others may write this file or folder, FileNotFoundError where it is not there."""
+    """Raises PermissionError if others may write this file or folder, FileNotFoundError if it is not there."""
     if not safe(os.stat(path)):
         raise PermissionError(f"others than the owner of the package may write {path}")
 
@@ -50,8 +50,8 @@ def check(path: str | Path) -> None:
 def folders(sources: str) -> Folders:
     """The folders for kernels of the source files in one folder.
 
-    They are NUMBA_CACHE_DIR, `__pycache__` beside the sources and the user's cache, as in Numba. Those before the first
-    that can be written are read too: a cache in an image belongs to another user.
+    They are NUMBA_CACHE_DIR, `__pycache__` beside the sources and the user's cache, as in Numba. Folders before the
+    first that can be written are read too: a cache in an image belongs to another user.
     """
     read: list[str] = []
     why = "no source files to compare them with"
@@ -82,7 +82,7 @@ def inside(home: str, sources: str) -> str:
 
 
 def prepare(place: str) -> None:
-    """Make a folder where there is none. Raises OSError where it cannot be written, or others may."""
+    """Make a folder if there is none. Raises OSError if it cannot be written, or others may."""
     os.makedirs(os.path.dirname(place), exist_ok=True)
     with contextlib.suppress(FileExistsError):
         os.mkdir(place, MINE)
@@ -106,17 +106,17 @@ class Locator(caching._CacheLocator):
 
     @classmethod
     def from_function(cls, function: Callable, source: str) -> Locator:
-        """One for every function: kernels may be read where none can be written."""
+        """One for every function: kernels may be read if none can be written."""
         return cls(function, source)
 
     def get_cache_path(self) -> str:
-        """Where kernels are written; empty where they cannot be."""
+        """Where kernels are written; empty if they cannot be."""
         return self.folders.written or ""
 
     def get_source_stamp(self) -> str:
-        """What tells these sources from others."""
+        """A digest of these sources."""
         return self.stamp
 
     def get_disambiguator(self) -> str:
-        """What tells functions of one name in one file apart."""
+        """A key that differs for functions of one name in one file."""
         return str(self._line)

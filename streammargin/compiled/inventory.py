@@ -1,4 +1,4 @@
-"""What is compiled already: the kernels that come with the package, and those that are cached."""
+"""The kernels that are compiled already: those that come with the package, and those that are cached."""
 
 from __future__ import annotations
 

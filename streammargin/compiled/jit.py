@@ -92,7 +92,7 @@ def small_calls(seconds: float) -> Iterator[None]:
 
 
 class Kernel(CPUDispatcher):
-    """A compiled function that runs as plain Python where `small_calls` expects that to be faster."""
+    """A compiled function that runs as plain Python if `small_calls` expects that to be faster."""
 
     spent: float  # seconds in plain Python
 

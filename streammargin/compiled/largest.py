@@ -73,7 +73,7 @@ def multiplier(loss, labels, k, margins, centres, L, budget, reach):
 
 @kernel
 def sum_losses(loss, labels, k, margins, e, off):
-    """(sum_i cap_i phi(u_i) with multiplier e, its largest increase where each u_i is off by at most `off`)."""
+    """(sum_i cap_i phi(u_i) with multiplier e, its largest increase if each u_i is off by at most `off`)."""
     above, shift = lifted(loss, e), margin_shift(loss, e)
     total, carry, slipped = 0.0, 0.0, 0.0
     for row in range(margins.size):

@@ -148,7 +148,7 @@ def look(
 
     problems   indices k of the active problems; k belongs to the value of C with index k // (K // trials). A loss that
                couples rows of weights needs all classes of a value of C, in consecutive rows;
-    H          is added to, where it is given
+    H          is added to, if it is given
     """
     V, K, width = point.w.shape
     single, coupled = (None, loss) if has(loss, "coupled_step") else (loss, None)
@@ -256,7 +256,7 @@ def look_block(block, numbers, labels, loss, coupled, problems, point, rule, fou
                         listed[count], factors[count] = mine[r], factor
                         count += factor != 0.0 and (only == ALL or (factor < 0.0) == (only == 1))
                     add_duals(duals[k + g, side], only, softness[k], views, size)
-                    # sum a chunk separately, which rounds less, where d + 1 additions are less work than its rows
+                    # sum a chunk separately, which rounds less, if d + 1 additions are less work than its rows
                     at_once = values >= width
                     pulls = part if at_once else pull[k + g, side]
                     if at_once:

@@ -32,7 +32,7 @@ PRIMAL, DUAL, GAP, MISTAKES, ACTIVE, SUMMED, PULLED, ROUNDING, CARRY = range(9)
 SUMS = CARRY + 2
 CARRIED = ((PRIMAL, CARRY), (DUAL, CARRY + 1))
 CHUNK = 512  # rows processed at a time
-FLAT = 0.03  # a line search ends where the slope has fallen to this share of its initial value
+FLAT = 0.03  # a line search ends if the slope has fallen to this share of its initial value
 SEARCH_STEPS = 60  # most steps of a line search: more halvings of the interval would be below rounding
 FAR_MARGIN = 1e30  # margin of absent rows: their loss is 0 after any step
 
@@ -54,7 +54,7 @@ class Point(NamedTuple):
 class Centred(NamedTuple):
     """The centres alpha (K, m), or (K, 0): the midpoints of the feasible intervals; softness (K,).
 
-    crisp (K,): where a centre is nan, it is a step with this softness from the midpoint; or (0,): none is nan. move:
+    crisp (K,): if a centre is nan, it is a step with this softness from the midpoint; or (0,): none is nan. move:
     set the centres to a_i. base: the number of the row that the first centre, margin and key belong to.
     """
 
@@ -66,7 +66,7 @@ class Centred(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """What is wanted besides the sums; empty arrays: not wanted.
+    """Results besides the sums; empty arrays: not wanted.
 
     margins (K, m): set to a_i.w. keys (m,) float32: set to t / (1 + t) with t the distance of u from the curved part of
     the loss; for several problems the smallest key. H (K, d+1, d+1): upper triangles, added to. drift (K, d+1), with H:
@@ -80,7 +80,7 @@ class Wanted(NamedTuple):
 
 
 class Totals(NamedTuple):
-    """What is added to: image (K, d+1), A^T a; sums (K, SUMS).
+    """Sums that a block adds to: image (K, d+1), A^T a; sums (K, SUMS).
 
     wrong (trials,): rows whose class is not the one with the largest score, of several classes. Problem k belongs to
     the value of C number k // (K // trials).
@@ -395,7 +395,7 @@ def move_centres(labels, loss, k, softness, alpha, margins):
 
 @register_jitable
 def middle(loss: Any, cap: float) -> float:
-    """The midpoint of the feasible interval of a dual; the feasible number nearest to 0 where it has no end."""
+    """The midpoint of the feasible interval of a dual; the feasible number nearest to 0 if it has no end."""
     found = 0.5 * (loss.feasible(-np.inf, cap) + loss.feasible(np.inf, cap))
     return found if np.isfinite(found) else loss.feasible(0.0, cap)
 

@@ -21,7 +21,7 @@ from streammargin.penalties import mirror_maps as norms
 from streammargin.rows import blocks, steps
 from streammargin.rows import labels as rows
 
-# forceinline: LLVM vectorises a loop only where its calls are inlined. _nrt off: else each call counts references to
+# forceinline: LLVM vectorises a loop only if its calls are inlined. _nrt off: else each call counts references to
 # the arrays of its object, 30 ns that LLVM does not always remove. Methods take and return numbers: no count is needed
 ALONG = {"forceinline": True, "_nrt": False}
 REORDERED = {"reassoc", "contract"}
@@ -71,7 +71,7 @@ _as_written(simplex.own_line, simplex.feasible, simplex.middle, **ALONG)
 def _by_method(
     function: Callable[..., Any], method: str, has_it: Callable[..., Any], lacks_it: Any, at: int = 0
 ) -> None:
-    """Kernels call `has_it` in place of this function where its argument number `at`, a loss, has the method."""
+    """Kernels call `has_it` in place of this function if its argument number `at`, a loss, has the method."""
 
     def choose(*types: Any) -> Callable[..., Any]:
         known = base.has(getattr(types[at], "instance_class", None), method)

@@ -30,7 +30,7 @@ from streammargin.rows.labels import Labels
 
 CHUNK, LEAST = 512, 16  # most and least rows of a chunk
 VALUES = 1 << 16  # most values of a chunk of more rows than the least
-FLAT = 0.03  # a line search ends where the slope has fallen to this share of its initial value
+FLAT = 0.03  # a line search ends if the slope has fallen to this share of its initial value
 SEARCH_STEPS = 60  # most steps of a line search: more halvings of the interval would be below rounding
 
 

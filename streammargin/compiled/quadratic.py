@@ -172,7 +172,7 @@ def minimise_quadratic(H, slope, pieces, resting, v, part, rounds, work):
     H       (d, d) symmetric, positive semidefinite; a block with zeros on the diagonal stays fixed;
     resting (d,) bool: blocks whose columns are all resting stay fixed;
     slope   (d,) gradient at v0, overwritten; v (d,) v0 at first, overwritten;
-    part    stop where the largest change has fallen to this share of the first one;
+    part    stop if the largest change has fallen to this share of the first one;
     rounds  stop after so many rounds; work: stop when the sum of the cubed sizes of the Newton steps exceeds it
 
     Each round makes proximal steps on all blocks (Tseng 2001) and a Newton step on the nonzero ones. Returns the number

@@ -49,7 +49,7 @@ def duals_at(pairs, values, factors, rows, loss, centres, first, softness, befor
     """Duals of entries at the factors (rows + columns, r), into found (m,), added up over terms; adds to the sums.
 
     pairs (m, 2): i, j; loss: (levels, at, low, high, bend); centres (terms, n), of which the entries are from `first`
-    on; or (terms, 0) for zeros. before: the softness of the last step where the centres are to move to its duals
+    on; or (terms, 0) for zeros. before: the softness of the last step if the centres are to move to its duals
     first, else -1.
     """
     levels, at, low, high, bend = loss

@@ -15,7 +15,7 @@ LARGEST, TOTAL, ROWS, EMPTY, ROW_FIGURES = 0, 1, 2, 3, 4
 
 @along
 def row_norm(block: Block, i: int, q: float) -> float:
-    """||x_i||_q, or ||x_i||_2 or ||x_i||_1, which are upper bounds, where powers under- or overflow; 0 for zeros."""
+    """||x_i||_q, or ||x_i||_2 or ||x_i||_1, which are upper bounds, if powers under- or overflow; 0 for zeros."""
     total = block.sum_powers(i, q)
     return length_of(block, i, np.sqrt(total) if q == 2.0 else total ** (1.0 / q))  # sqrt is much faster than a power
 

@@ -29,7 +29,7 @@ def sdca_turns(
     turns     of rows/visits.py; labels: of all n rows; common: the loss, before a row's own epsilon widens it;
     problems  indices k of the problems to update;
     alpha     (K, n) duals on the C scale; sleep (K, n) uint8; longest: passes that a row may sleep, 0 for none;
-    curvature (n,) L_i, 0 until first needed, inf where it overflows;
+    curvature (n,) L_i, 0 until first needed, inf if it overflows;
     theta     (K, d+1) A^T alpha, powers the vector that the penalty keeps beside it (or theta), power_sum (K,);
     centre    (K,) of the constant's weight, updated; damping: 1, or the factor of that weight's distance from the
               centre. The block's constant is then sqrt(damping) times its value (slow_constant.py);

@@ -1,7 +1,7 @@
 """Kernels that come with the package, compiled before: one folder for each Python, system and kind of processor.
 
 A wheel may have them, a checkout has none; examples/ship_kernels.py makes them. The manifest of a folder says what they
-were compiled from, by which Numba, and what a processor must have. They are taken where all of that fits. Otherwise
+were compiled from, by which Numba, and what a processor must have. They are taken if all of that fits. Otherwise
 kernels are compiled, and one line of the log says why.
 """
 
@@ -38,7 +38,7 @@ SETTINGS |= {"OPT": 3, "LOOP_VECTORIZE": 1}
 
 
 class Manifest(NamedTuple):
-    """What was compiled: for whom, from which sources (a digest), and the files with their SHA-256.
+    """A list of compiled kernels: for which machine, from which sources (a digest), and the files with their SHA-256.
 
     linkable: the files with code that other kernels can link. The rest would only make them larger.
     """
@@ -89,7 +89,7 @@ def misfit(manifest: Manifest, sources: str) -> str:
 
 @functools.cache
 def shipped(sources: str) -> Manifest | None:
-    """What comes with the package for this process, or None; the log says why what is there is not taken."""
+    """The kernels that came with the package for this process, or None; the log says why they are not taken."""
     folder = OBJECTS / place()
     if not folder.is_dir():
         return None

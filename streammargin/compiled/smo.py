@@ -28,7 +28,7 @@ def rise(b: float, slope: float, over: float, under: float) -> float:
 
 @along
 def fall(b: float, slope: float, over: float, under: float) -> float:
-    """The derivative where b falls, from the other side: the dual grows along it where this is below 0."""
+    """The derivative if b falls, from the other side: the dual grows along it if this is below 0."""
     return slope - under if b > 0.0 else slope + over
 
 
@@ -47,7 +47,7 @@ def bounds_of_constant(f, b, t, low, high, bend, over, under):
 
 @kernel
 def violations(f, b, t, low, high, bend, over, under, constant, out):
-    """out[i]: how far row i is from its optimum at this constant, > 0 where b may grow, < 0 where it may fall."""
+    """out[i]: how far row i is from its optimum at this constant, > 0 if b may grow, < 0 if it may fall."""
     for i in range(f.size):
         slope = t[i] - f[i] - bend[i] * b[i] - constant
         up = rise(b[i], slope, over, under) if b[i] < high[i] else 0.0
@@ -98,7 +98,7 @@ def _first(f, b, t, low, high, bend, over, under, free):
 
 @along
 def _second(K, diagonal, i, best, f, b, t, low, high, bend, over, under):
-    """(the row that falls where row i rises, with the largest gain, and the smallest fall of any row)."""
+    """(the row that falls if row i rises, with the largest gain, and the smallest fall of any row)."""
     j, gain, worst = -1, 0.0, math.inf
     for r in range(b.size):
         if b[r] > low[r]:

@@ -1,4 +1,4 @@
-"""Operations on vectors of length d + 1 between passes, each in one loop where NumPy needs three or four.
+"""Operations on vectors of length d + 1 between passes, each in one loop if NumPy needs three or four.
 
 For sparse rows with many features they take a large part of the time of a pass.
 """

@@ -22,7 +22,7 @@ PROCESSES = 2  # processes, as the compiler holds a lock that serialises threads
 def warmup(report: Callable[[str], None] = lambda what: None, to: str | None = None) -> None:
     """Run every kernel once on two rows of each kind; `report` is called with a line after each file of kernels.
 
-    to: the cache, in place of NUMBA_CACHE_DIR. Raises OSError where it cannot be written, or others may write it.
+    to: the cache, in place of NUMBA_CACHE_DIR. Raises OSError if it cannot be written, or others may write it.
     """
     if to is not None:
         prepare(inside(os.path.abspath(to), str(HOME)))

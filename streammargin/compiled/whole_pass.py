@@ -112,7 +112,7 @@ def perceptron_block(
     nearest  (K, d+1) the signed row a_i with the smallest a_i.w_k so far, which is figures[k, SMALLEST]; for a joint
              margin the pseudo-row x (e_own - e_k)/sqrt2 with the smallest one of all classes, which all of them have
     average  (K, d+1) averaged weights, with figures `averaged`; (0, d+1) without averaging;
-    scale    and `wrong` refer to the average where there is one, else to w; the rest as in `softmax_block`
+    scale    and `wrong` refer to the average if there is one, else to w; the rest as in `softmax_block`
     """
     K = w.shape[0]
     scores = np.empty((K, chunk))

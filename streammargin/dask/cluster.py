@@ -112,7 +112,7 @@ class Cluster(Holders):
         return set().union(*(self._pieces[shard] for shard in shards))
 
     def _ask(self, round_: Round, address: str, shards: list[int], task: _Task) -> None:
-        """Ask a worker, or another one where it is gone, to visit these shards."""
+        """Ask a worker, or another one if it is gone, to visit these shards."""
         known = len(task.recipe) > SMALL and (address, task.token) in self._knows
         self._knows.add((address, task.token))
         pieces = self._needed(shards)
@@ -149,7 +149,7 @@ def _together(total: ReadCounts, found: ReadCounts, most: ReadCounts) -> ReadCou
 
 
 class _Task:
-    """What all tasks of a round have in common."""
+    """The arguments that all tasks of a round have in common."""
 
     def __init__(
         self, problem: Problem, visits: Visits, reader: BlockReader, blocks: np.ndarray, ends: np.ndarray

@@ -83,9 +83,9 @@ def _of_file(path: str) -> list[Groups]:
 
 
 def partitions(data: Any, y: Any, weight: Any, held_out: bool) -> Partitions:
-    """The partitions of such rows, or of Parquet. y, weight: labels and weights of them, where these are no names.
+    """The partitions of such rows, or of Parquet. y, weight: labels and weights of them, if these are no names.
 
-    Raises UsageError where they do not fit the rows.
+    Raises UsageError if they do not fit the rows.
     """
     which = "the held-out " if held_out else "the "
     if is_parquet(data):

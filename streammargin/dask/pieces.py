@@ -41,7 +41,7 @@ def place(file: str) -> str:
 
 
 def lacks(files: Iterable[str]) -> list[str]:
-    """Those of these files that this worker does not have."""
+    """The files that this worker does not have."""
     return [file for file in sorted(files) if not os.path.exists(place(file))]
 
 
@@ -69,7 +69,7 @@ def _shape(dataset: h5py.Dataset, home: h5py.Group, name: str) -> None:
 
 
 def written(path: str) -> Written:
-    """What is to be known of a piece that was just written here."""
+    """The facts of a piece that was just written here."""
     with open(path, "rb") as file:
         digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
     with open_file(path, None, None, None) as source:

@@ -23,7 +23,7 @@ def predict(model: Model, data: Any, *, missing_columns: str = ERROR, unknown: s
     """`model.predict` of a collection, lazy: predicted labels, or numbers.
 
     data: an Array, whose chunks of rows are kept; a DataFrame, which gives a Series with its index, or a DataFrame
-    where rows have several numbers; a path or a list of paths that the workers see, which give an Array.
+    if rows have several numbers; a path or a list of paths that the workers see, which give an Array.
     """
     return _lazily(model, data, LABELS, {"missing_columns": missing_columns, "unknown": unknown})
 
@@ -59,7 +59,7 @@ def _lazily(model: Model, data: Any, what: str, given: dict[str, str]) -> Any:
 
 
 def _of_none(model: Model, what: str) -> np.ndarray:
-    """What the model finds of no rows: its shape and type are those of any."""
+    """The prediction for no rows, which has the shape and type of any."""
     scores = np.empty((0, model.answer.outputs))
     if what == LABELS:
         return model.labels_of(scores)
@@ -69,7 +69,7 @@ def _of_none(model: Model, what: str) -> np.ndarray:
 
 
 def _columns(model: Model, what: str, like: np.ndarray) -> list[str] | None:
-    """The names of the columns where rows have several numbers; None for one."""
+    """The names of the columns if rows have several numbers; None for one."""
     if like.ndim == 1:
         return None
     names: Sequence[Any] = model.classes_.tolist() if model.outputs is None else model.outputs
@@ -77,7 +77,7 @@ def _columns(model: Model, what: str, like: np.ndarray) -> list[str] | None:
 
 
 def _found(model: Model, rows: Any, what: str, given: dict[str, str]) -> np.ndarray:
-    """What the model finds of some rows, which may be none."""
+    """The prediction for some rows, or none."""
     if hasattr(rows, "shape") and rows.shape[0] == 0:
         return _of_none(model, what)
     found: np.ndarray = getattr(model, what)(rows, **given)

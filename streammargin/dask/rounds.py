@@ -15,14 +15,14 @@ from streammargin.errors import ReadWriteError
 MOMENT = 0.25  # seconds between two looks at signals and the clock, while workers read
 LOOKS = 30.0  # seconds without an answer before the scheduler is asked whether it still knows of the tasks
 GATHER = 20.0  # seconds for an answer to come from its worker, at first; longer each time that it does not
-NOBODY = 300.0  # seconds to wait for a worker where there is none
+NOBODY = 300.0  # seconds to wait for a worker if there is none
 FAILURES = 20  # of tasks in one round, before it ends
 
 
 class Round:
     """The tasks of a round, each with what it was asked for.
 
-    What has not been answered when it goes is forgotten, and its tasks are cancelled.
+    When it goes, it forgets tasks without an answer, and cancels them.
     """
 
     def __init__(self, client: Client) -> None:
@@ -51,11 +51,11 @@ class Round:
         return sorted(found, key=lambda address: (str(found[address].get("name")), address))
 
     def _told(self, what: str, **given: Any) -> Any:
-        """What the scheduler answers to this question."""
+        """The scheduler's answer to this question."""
         return self.client.sync(getattr(self.client.scheduler, what), callback_timeout=GATHER, **given)
 
     def _check(self) -> None:
-        """Raise ReadWriteError where the client has lost its scheduler, and has given up."""
+        """Raise ReadWriteError if the client has lost its scheduler, and has given up."""
         if self.client.status in ("closed", "closing"):
             raise ReadWriteError("the scheduler of the dask cluster ended, or its client was closed; start it again")
 
@@ -95,7 +95,7 @@ class Round:
             yield from self._forgotten()
 
     def _forgotten(self) -> Iterator[tuple[Any, Any]]:
-        """Tasks that no worker has had for a while, as where messages were lost. One at work is never asked again."""
+        """Tasks that no worker has had for a while, as when messages were lost. One at work is never asked again."""
         self._last = time.monotonic()
         self.workers()  # there may be none any more
         with contextlib.suppress(Exception):

@@ -1,4 +1,4 @@
-"""The pieces of collections: written once by the workers, and again where they are lost."""
+"""The pieces of collections: written once by the workers, and again if they are lost."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ class Spool:
     # where the pieces are
 
     def files_of(self, first: str, last: str) -> set[str]:
-        """The files of the pieces from the first of these names to the last; none where they are no pieces."""
+        """The files of the pieces from the first of these names to the last; none if they are no pieces."""
         if first not in self._files:
             return set()
         names = list(self._files)
         return {self._files[name] for name in names[names.index(first) : names.index(last) + 1]}
 
     def holders(self, files: set[str], workers: Sequence[str]) -> Iterator[str]:
-        """Those of these workers that have all these files, with the fewest pieces first; none for none."""
+        """The workers that have all these files, those with the fewest pieces first; none for no files."""
         if files and not self.shared:
             able = [one for one in workers if files <= self._held.get(one, set())]
             yield from sorted(able, key=lambda one: len(self._held[one]))
@@ -109,7 +109,7 @@ class Spool:
         return source, how
 
     def _columns(self, rows: Partitions) -> list[str] | None:
-        """The columns of frames; None for batches. Of the first partition with rows."""
+        """The columns of frames, from the first partition with rows; None for batches."""
         for number, part in enumerate(self._named(rows)):
             [found] = self._each(peeked, rows._replace(parts=[rows.parts[number]]), [part])
             if found is not False:
@@ -123,7 +123,7 @@ class Spool:
     def _pieces(
         self, stack: contextlib.ExitStack, rows: Partitions, how: How | None, found: list[Written]
     ) -> list[Piece]:  # fmt: skip
-        """Those of the partitions that have rows."""
+        """The pieces of the partitions that have rows."""
         kept = _shared(how)
         home = stack.enter_context(temporary_folder(os.path.join(scratch(), "")))
         pieces = []
@@ -142,7 +142,7 @@ class Spool:
         return pieces
 
     def _each(self, function: Callable[..., Any], rows: Partitions, parts: list[Part], *given: Any) -> list[Any]:
-        """What this function, by any workers, makes of each partition."""
+        """The results of this function for each partition, by any workers."""
         found: dict[int, Any] = {}
         todo, kept = list(range(len(parts))), list(map(_shared, given))
         round_ = Round(self.client)

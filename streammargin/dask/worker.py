@@ -1,4 +1,4 @@
-"""What a worker does in a round: it reads its shards, and adds up what they contribute."""
+"""A worker's part of a round: it reads its shards, and adds up their sums."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Tree = dict[Node, Parts]  # sums of some nodes, none of which is below another
 
 
 class Answer(NamedTuple):
-    """What a task found: sums of nodes of the tree, what was read, and by which worker.
+    """The result of a task: sums of nodes of the tree, the rows read, and by which worker.
 
     rows: of each shard and visit, the numbers of its rows that changed. known: whether it had the recipe; lacking:
     files of pieces that it had not.
@@ -45,7 +45,7 @@ class Answer(NamedTuple):
 
 
 def climb(tree: Tree, shards: int, node: Node, parts: Parts, visits: Visits) -> None:
-    """Put the sums of a node into the tree, added to those of the node beside it where these are there, and so on up.
+    """Put the sums of a node into the tree, added to those of the node beside it if these are there, and so on up.
 
     shards: of all rows, the leaves of the tree.
     """
@@ -78,7 +78,7 @@ _opening = threading.Lock()
 
 
 def _open(token: str, recipe: bytes | None) -> _Opened | None:
-    """The rows of a recipe, opened once; None where they are not open, and it is not given."""
+    """The rows of a recipe, opened once; None if they are not open, and it is not given."""
     key = (get_worker().address, token)
     with _opening:
         if key not in _opened and recipe is not None:

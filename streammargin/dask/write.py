@@ -28,7 +28,7 @@ Columns = tuple[Sequence[str], Sequence[str], frozenset[str], Sequence[str]]  # 
 
 
 class How(NamedTuple):
-    """What the partitions of frames become: as of `Table`; schema: None where numbers alone are expected.
+    """The columns that partitions of frames become, as in `Table`; schema: None if numbers alone are expected.
 
     columns: of each of them.
     """
@@ -59,7 +59,7 @@ class Part(NamedTuple):
 
 
 def _items(data: Any, part: Part) -> list[Any]:
-    """The frames or batches of a partition that have rows. Raises UsageError where it has others."""
+    """The frames or batches of a partition that have rows. Raises UsageError if it has others."""
     if isinstance(data, tuple) or is_table(data):
         data = [data]
     elif isinstance(data, list) and data and not isinstance(data[0], (tuple, list)) and not is_table(data[0]):
@@ -74,7 +74,7 @@ def _items(data: Any, part: Part) -> list[Any]:
 
 
 def reader_of(data: Any, part: Part) -> Reader | None:
-    """A reader of the frames of a partition; None where it has no rows, or batches."""
+    """A reader of the frames of a partition; None if it has no rows, or batches."""
     if isinstance(data, Groups):
         found = data.reader()
         return found if found.count != 0 else None
@@ -109,14 +109,14 @@ def peeked(data: Any, part: Part) -> list[str] | bool:
 
 @_answering
 def tallied(data: Any, part: Part, columns: Columns) -> Tallies:
-    """What the columns of a partition hold; {} without rows."""
+    """A tally of the columns of a partition; {} without rows."""
     reader = reader_of(data, part)
     return {} if reader is None else tally(reader, *columns)
 
 
 @_answering
 def write(data: Any, part: Part, how: How | None, digest: str) -> Written | None:
-    """Write the piece of a partition, in a worker; None where numbers alone are expected, and it has other values.
+    """Write the piece of a partition, in a worker; None if numbers alone are expected, and it has other values.
 
     how: None for batches. digest: of the piece as it was written before; "" the first time.
     """

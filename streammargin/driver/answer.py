@@ -1,4 +1,4 @@
-"""What a run knows of its weights: which of them are good enough, which are its answer, and what is proven of them."""
+"""A run's knowledge of its weights: which are good enough, which are the answer, and the proven figures."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Answer(NamedTuple):
         return np.array([self._satisfied(k, f) and not self.problem.reached(k, f) for k, f in known])
 
     def verdict(self) -> str:
-        """The reason of the end where all groups are done."""
+        """The reason of the end if all groups are done."""
         p = self.progress
         if p.impossible.any():
             assert p.figures is not None
@@ -69,7 +69,7 @@ class Answer(NamedTuple):
         return self.solver.point(self.problem, self.state, self.problem.column, proven)
 
     def found(self) -> Point:
-        """The answer: the weights of the best pass, where one is kept."""
+        """The answer: the weights of the best pass, if one is kept."""
         if self.best is not None:
             return self.solver.point(self.problem, self.state, self.problem.column, True, self.best)
         return self.point(self.progress.proven)
@@ -116,13 +116,13 @@ class Answer(NamedTuple):
         )  # fmt: skip
 
     def _reason_kept(self, reason: str, figures: list[Figures]) -> str:
-        """The reason of the end: `early_stop` where later weights reached what the best passes' figures do not."""
+        """The reason of the end: `early_stop` if later weights reached what the best passes' figures do not."""
         if reason not in ("tolerance", "separated") or all(self._enough(k, one) for k, one in enumerate(figures)):
             return reason
         return "early_stop"
 
     def in_doubt(self) -> Outcome:
-        """How the run ended where rows may have changed: earlier figures do not count."""
+        """How the run ended if rows may have changed: earlier figures do not count."""
         p = self.progress
         assert p.reason is not None, "the training is not done"
         return Outcome(p.reason, np.zeros_like(p.done), p.number, self.found(), None, None, None)

@@ -27,7 +27,7 @@ FARTHEST = 4e6
 class _Present:
     """Targets and sample weights of the rows present, a piece at a time; figures are those of each output or task.
 
-    tasks: of how many tasks the rows are, whose numbers are their codes; 0 where they are of none.
+    tasks: of how many tasks the rows are, whose numbers are their codes; 0 if they are of none.
     """
 
     def __init__(self, labels: LabelReader, tasks: int = 0) -> None:
@@ -58,7 +58,7 @@ class _Present:
         return self._summed(lambda output, numbers, weights: float(weights[numbers <= values[output]].sum()))
 
     def around(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The largest target <= each value and the smallest target > it; -inf and inf where there is none."""
+        """The largest target <= each value and the smallest target > it; -inf and inf if there is none."""
         below, above = np.full(values.size, -math.inf), np.full(values.size, math.inf)
         for piece in self.pieces():
             for output, ((each, _), value) in enumerate(zip(piece, values.tolist(), strict=True)):
@@ -72,7 +72,7 @@ class _Present:
         return self.around(-far)[1], self.around(far)[0]
 
     def mean(self) -> np.ndarray:
-        """The weighted means; exact where all targets are equal."""
+        """The weighted means; exact if all targets are equal."""
         first = np.full(self.count, math.nan)
         for piece in self.pieces():
             for output in np.flatnonzero(np.isnan(first)).tolist():
@@ -103,7 +103,7 @@ class _Present:
         return total / self._summed(lambda output, numbers, weights: float(weights.sum()))
 
     def quantile(self, level: float) -> np.ndarray:
-        """The weighted quantiles at `level`: midway between two targets where both are quantiles."""
+        """The weighted quantiles at `level`: midway between two targets if both are quantiles."""
         goal = level * self.up_to(np.full(self.count, math.inf))
         least, high = self.ends()
         low, all_above = least, self.up_to(least) > goal
@@ -121,8 +121,8 @@ class _Present:
 def best_constants(labels: LabelReader, loss: Any, tasks: int = 0) -> np.ndarray:
     """The constants (outputs,) or (tasks,) that predict the targets best on their own: they are subtracted, as a shift.
 
-    They are the quantiles `loss.level()`, where the loss has a level. Else they are means, of errors clipped at
-    `loss.most()` where the loss has that. The saved constants include the shift again.
+    They are the quantiles `loss.level()`, if the loss has a level. Else they are means, of errors clipped at
+    `loss.most()` if the loss has that. The saved constants include the shift again.
     """
     present = _Present(labels, tasks)
     level = loss.level() if has(loss, "level") else None
@@ -143,7 +143,7 @@ def largest_targets(labels: LabelReader) -> np.ndarray:
 def check_near(
     labels: LabelReader, shifts: np.ndarray, name: str, outputs: Sequence[str] | None = None, tasks: int = 0
 ) -> None:  # fmt: skip
-    """DataError where a shift is so much larger than the spread of the shifted targets that scores lose it.
+    """DataError if a shift is so much larger than the spread of the shifted targets that scores lose it.
 
     See FARTHEST.
     """

@@ -63,17 +63,17 @@ class Checkpoint:
     # resuming
 
     def least_tol(self) -> float:
-        """The smallest tolerance of the saved training over all its runs, inf where there is none."""
+        """The smallest tolerance of the saved training over all its runs, inf if there is none."""
         return min([math.inf, *self._slots.tolerances()])
 
     def resume(self, training: Runs, identity: dict[str, Any], run_start: dict[str, object], name: str | None) -> bool:
-        """Restore the training from the newest slot; False where there is no slot.
+        """Restore the training from the newest slot; False if there is no slot.
 
         run_start: the event of this run, for listeners: its tolerance may differ from that of the log. name: of this
         training, for listeners.
 
-        Raises OtherTraining where a finished training had another identity. For an unfinished one: UsageError where
-        options differ, DataError where the data differ. DataError, too, where no slot is complete.
+        Raises OtherTraining if a finished training had another identity. For an unfinished one: UsageError if
+        options differ, DataError if the data differ. DataError, too, if no slot is complete.
         """
         self.identity = json.loads(json.dumps(identity))
         if not self._slots.present():
@@ -108,7 +108,7 @@ class Checkpoint:
                     extra={"code": "checkpoint"})  # fmt: skip
 
     def _load(self, training: Runs) -> None:
-        """Load the newest slot that is complete and fits, with a warning where it is not the newest of all."""
+        """Load the newest slot that is complete and fits, with a warning if it is not the newest of all."""
         run = training.run
         order, refused, self.finished = self._slots.in_order(run.limits.passes)
         for name in order:
@@ -147,7 +147,7 @@ class Checkpoint:
         """Write a slot if one is due. Called between two blocks; reason: why the run will end, None if it continues.
 
         A training that ends by its passes needs a slot from before its end, to make more passes later. Any slot will
-        do (`Slots.in_order`), so one is written here only where none exists.
+        do (`Slots.in_order`), so one is written here only if none exists.
         """
         if training.run.progress.phase == IDENTITY:  # no further than the slot that was loaded
             self.written = True

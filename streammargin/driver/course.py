@@ -47,10 +47,10 @@ from streammargin.sources.watched import WatchedSource
 
 @dataclass
 class Shared:
-    """What all runs of a training share.
+    """Shared by all runs of a training.
 
-    labels: of all rows, or none where each block's are read with it (`Method.all_labels`). holders: of the rows that a
-    reader reads, where they are in several places. watched: the sources as stored, training and held-out, of a training
+    labels: of all rows, or none if each block's are read with it (`Method.all_labels`). holders: of the rows that a
+    reader reads, if they are in several places. watched: the sources as stored, training and held-out, of a training
     with checkpoints; they detect altered files. steps: of the rows, by the phases in which they are learned. start:
     what to begin from, for rows as stored; None: 0.
     """
@@ -116,7 +116,7 @@ class Course(Shared):
         self.active = self.progress.active
 
     def _own_states(self) -> dict[str, Any]:
-        """Those of a run at its beginning."""
+        """The states of a run at its beginning, by name."""
         made: dict[str, Any] = {"state": self.solver.start(self.problem, self.labels)}
         wanted = {
             "watch": self.method.watch, **{name: step.kind_of_sums for name, step in self.steps.items()},
@@ -140,7 +140,7 @@ class Course(Shared):
 
     @property
     def state(self) -> Any:
-        """That of the solver."""
+        """The solver's state."""
         return self.states["state"]
 
     @state.setter
@@ -149,7 +149,7 @@ class Course(Shared):
 
     @property
     def watch(self) -> Any:
-        """What decides between the stages of the method."""
+        """The state of the watch, which decides between the stages of the method."""
         return self.states.get("watch")
 
     def errors(self) -> np.ndarray:
@@ -164,7 +164,7 @@ class Course(Shared):
 
     @property
     def answer(self) -> Answer:
-        """What is known of the weights now."""
+        """The answer so far."""
         return Answer(self.problem, self.solver, self.state, self.progress, self.early)
 
     def outcome(self) -> Outcome:
@@ -191,7 +191,7 @@ class Course(Shared):
         self.progress.go(self.after_steps())
 
     def learn_next(self, last: str | None) -> None:
-        """Learn the step after this one, or begin where it was the last; None: the first one."""
+        """Learn the step after this one, or begin if it was the last; None: the first one."""
         names = [None, *self.steps]
         following = self.steps if last is None else names[names.index(last) + 1 :]
         if name := next(iter(following), None):
@@ -226,7 +226,7 @@ class Course(Shared):
         self.aim()
 
     def take_tolerance(self, under_way: bool = False) -> None:
-        """Mark the groups as done that are by the tolerance asked for, where a resumed training had another one.
+        """Mark the groups as done that are by the tolerance asked for, if a resumed training had another one.
 
         under_way: within a read, which goes on, and so needs an active group. If it is a pass, a group that was done
         takes part from the next one on: the rows before are not visited for it.
@@ -242,13 +242,13 @@ class Course(Shared):
         p.stopping.tol, p.stopping.absolute = asked
 
     def aim(self) -> None:
-        """Adapt the relative tolerance to the last figures, where an absolute one was asked for."""
+        """Adapt the relative tolerance to the last figures, if an absolute one was asked for."""
         if self.progress.figures is not None:
             self.problem = self.problem.aiming(self.progress.figures, self.active)
         self.progress.stopping.aim = self.problem.tol
 
     def _worth_validating(self, swept: bool) -> bool:
-        # where every pass yields figures, held-out data are read after passes 1, 2, 4, 8, ... only
+        # if every pass yields figures, held-out data are read after passes 1, 2, 4, 8, ... only
         number = self.progress.number
         return swept or not (self.active.size or self.unsettled) or number & (number - 1) == 0
 

@@ -55,7 +55,7 @@ class EarlyStop:
         return best
 
     def check(self, number: int) -> None:
-        """ValueError where the counts do not belong to a training of `number` passes."""
+        """ValueError if the counts do not belong to a training of `number` passes."""
         kept = self.kept
         counts = np.concatenate([kept.passes, kept.in_vain])
         if np.any((counts < 0) | (counts > number)) or np.any((kept.passes > 0) != kept.passes.all()):

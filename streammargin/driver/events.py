@@ -18,7 +18,7 @@ RESIDENT_SECONDS = 0.1
 def resident_bytes() -> int | None:
     """Resident memory of this process, read once in RESIDENT_SECONDS: it costs as much as a short pass.
 
-    None where the system does not report it.
+    None if the system does not report it.
     """
     return _resident_at(int(time.monotonic() / RESIDENT_SECONDS))
 
@@ -60,7 +60,7 @@ class History:
         return {"events": self.events, "stride": self._stride, "seen": self._seen}
 
     def restore(self, saved: dict[str, Any]) -> None:
-        """Restore what `save` returned. ValueError where it is not that."""
+        """Restore what `save` returned. ValueError if it is not that."""
         if not all(isinstance(event, dict) and isinstance(event.get("event"), str) for event in saved["events"]):
             raise ValueError("its history is not a list of events")
         if not saved["stride"] >= 1 or not saved["seen"] >= 0:

@@ -23,7 +23,7 @@ class Slots:
     folder: str
 
     def __init__(self, folder: str) -> None:
-        """Create the directory and lock it. OutputError where that fails or another process holds the lock."""
+        """Create the directory and lock it. OutputError if that fails or another process holds the lock."""
         self.folder = os.path.abspath(folder)
         try:
             os.makedirs(self.folder, exist_ok=True)
@@ -82,7 +82,7 @@ class Slots:
         return order[::-1] if order and ended[order[0]] else order, refused, finished
 
     def read(self, name: str) -> tuple[dict[str, Any], Arrays]:
-        """Plain values and arrays of one. Raises ValueError where it is not whole; OSError."""
+        """Plain values and arrays of one. Raises ValueError if it is not whole; OSError."""
         header, arrays = read_slot(self.path(name))
         with contextlib.suppress(LookupError, TypeError):
             known = all(isinstance(header[key], kind) for key, kind in HEADER.items())

@@ -32,7 +32,7 @@ def pieces_of(outputs: int) -> int:
 class LabelReader(ABC):
     """The labels of n rows.
 
-    held_bytes: of what stays in memory; row_bytes: of the labels of one row that is read, 0 where all are in memory;
+    held_bytes: of what stays in memory; row_bytes: of the labels of one row that is read, 0 if all are in memory;
     outputs: how many codes or targets a row has.
     """
 
@@ -50,11 +50,11 @@ class LabelReader(ABC):
         """The same in memory."""
 
     def in_memory(self) -> RowLabels:
-        """Those of all rows, where they are in memory; else of none."""
+        """The labels of all rows, if they are in memory; else of none."""
         return NO_ROWS
 
     def pieces(self) -> Iterator[RowLabels]:
-        """Those of a bounded number of rows at a time, in order."""
+        """The labels of a bounded number of rows at a time, in order."""
         piece = pieces_of(self.outputs)
         for start in range(0, self.rows, piece):
             stop = min(self.rows, start + piece)
@@ -93,7 +93,7 @@ class SlicedLabels(LabelReader):
     """Labels of which a slice is read at a time, and checked: a file that changed meanwhile is an error.
 
     codes: of classes, or of the tasks of numbers, else (0,) for a regression; targets: (0,) for classes; weights,
-    epsilons: (0,) where rows have none.
+    epsilons: (0,) if rows have none.
     outputs: how many codes or targets a row has; trials: how many times each of several is told, for as many values of
     C. shift: subtracted from the targets, one, or one for each output or task.
     weighed: whether the weights count, beside saying which rows are absent. reading: bytes that it takes to read them.
@@ -180,7 +180,7 @@ class SlicedLabels(LabelReader):
         return KeptLabels(replace(found, codes=codes, weights=weights))  # no second copy of arrays in memory
 
     def settled(self) -> LabelReader:
-        """The same in memory, where no file holds any of it."""
+        """The same in memory, if no file holds any of it."""
         given = [of for of in (self.codes, self.targets, self.weights, self.epsilons) if len(of)]
         return self.all() if all(map(_has, given)) else self
 
@@ -208,7 +208,7 @@ class OfTasks:
 
 
 def codes_of_tasks(tasks: Slices, codes: Slices, classes: int) -> Slices:
-    """These codes, an array where both are arrays."""
+    """These codes, an array if both are arrays."""
     found = OfTasks(tasks, codes, classes)
     return found[:] if isinstance(tasks, np.ndarray) and isinstance(codes, np.ndarray) else found
 
@@ -220,7 +220,7 @@ def _has(column: Slices) -> TypeGuard[np.ndarray]:
 
 def check_weights(weights: np.ndarray, origin: Origin, first: int = 0, noun: str = "sample weight") -> np.ndarray:
     """These numbers, of the rows from `first`. DataError for one that is negative or missing."""
-    if not (weights.min(initial=0.0) >= 0.0 and weights.max(initial=0.0) < np.inf):  # min and max are nan where one is
+    if not (weights.min(initial=0.0) >= 0.0 and weights.max(initial=0.0) < np.inf):  # min and max are nan if one is
         bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0.0)))
         where, row = origin(first + int(bad[0]))
         raise DataError(f"{where}: the {noun} of row {row} is {weights[bad[0]]}; {noun}s must be finite and >= 0")

@@ -48,7 +48,7 @@ class Learner:
     Attributes
     ----------
     target : Target, the classes; None before the first batch
-    names : (d,) column names of the first batch, None where it has none; later batches must have the same, if any
+    names : (d,) column names of the first batch, None if it has none; later batches must have the same, if any
     batches, rows : int, learned so far
     mistakes : int, rows that were misclassified before they were learned from
     """
@@ -188,7 +188,7 @@ class Learner:
         return self.solver.point(self.problem, self.state, self.column, proven=False)
 
     def margin_upper(self) -> float | None:
-        """Upper bound on the smallest margin of the classes, from the steps made; None where the method has none."""
+        """Upper bound on the smallest margin of the classes, from the steps made; None if the method has none."""
         assert self.problem is not None and self.state is not None, "no batch was learned"
         if not self.problem.hard:
             return None

@@ -1,4 +1,4 @@
-"""What of this machine and installation decides the bits of a training."""
+"""The parts of this machine and installation that decide the bits of a training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a method keeps for each row, said where a budget is too small for it."""
+"""The bytes that a method keeps for each row, for the message of a budget that is too small."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FREE = ("newton", "mirror")  # what keeps no number of a row and is named first:
 
 
 def numbers_of_rows(method: Method, problem: Problem, others: Sequence[Method]) -> str:
-    """The end of a refusal: bytes a row, in all, and who keeps none; empty where the method itself keeps none.
+    """The end of a refusal: bytes a row, in all, and who keeps none; empty if the method itself keeps none.
 
     others: methods that `auto` would take.
     """

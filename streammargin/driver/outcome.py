@@ -35,8 +35,8 @@ class Outcome:
     """How a run ended: reason, which of the groups reached the tolerance, and its last exact figures.
 
     figures: None when the run was interrupted; nothing is then proven about `point`.
-    figures, wrong: mistakes are those of the weights with `midway`, where there is one; all else is without it.
-    midway (K,): the bias of eq. (15) of the homotopic paper, where it was asked for and no signal came.
+    figures, wrong: mistakes are those of the weights with `midway`, if there is one; all else is without it.
+    midway (K,): the bias of eq. (15) of the homotopic paper, if it was asked for and no signal came.
     smallest_margin: for a hard margin, tol times the mean row norm.
     zeros (K, d): the weights that are proven to be 0 in every solution.
     C, path: for a path over C, the best value, and what was proven at each.
@@ -74,7 +74,7 @@ class Outcome:
         return slice(trial * size, (trial + 1) * size)
 
     def best_point(self, problem: Problem) -> Point:
-        """The weights at the best C, with the midway bias where there is one."""
+        """The weights at the best C, with the midway bias if there is one."""
         chosen = self.chosen(problem)
         point = self.point.chosen(chosen)
         return point if self.midway is None else point.with_constants(self.midway[chosen])

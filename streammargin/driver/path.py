@@ -13,7 +13,7 @@ from streammargin.points.table import KINDS, kind_of
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import is_count, is_number
 
-DEFAULT_RATIO = 1e3  # of the largest C to the smallest, where the largest is not given
+DEFAULT_RATIO = 1e3  # of the largest C to the smallest, if the largest is not given
 FARTHEST = 1e100  # largest C that a path may begin at
 SAVED = ("first", "number", "table", "best", "early")  # plain values
 
@@ -67,7 +67,7 @@ class Path:
     def begin(self, factor: float) -> None:
         """Fix the first value, given that w = 0 is known to be optimal up to C = factor * unit.
 
-        UsageError where no such C exists, or where it is not below the last value.
+        UsageError if no such C exists, or if it is not below the last value.
         """
         first = factor * self.unit if self.low is None else self.low
         if not 0.0 < first < FARTHEST:
@@ -113,7 +113,7 @@ class Path:
         return self.best < 0 or float(outcome.valid_errors[0]) < self.table[self.best]["valid_error"]
 
     def chosen(self, outcome: Outcome) -> Outcome:
-        """The outcome at the best value so far, `outcome` included; `outcome` itself where no value was judged.
+        """The outcome at the best value so far, `outcome` included; `outcome` itself if no value was judged.
 
         The table has a row for each value that was judged, and for the best one, if figures of it are known.
         """
@@ -138,7 +138,7 @@ class Path:
         return plain, best.point.arrays() | ({} if best.zeros is None else {"zeros": best.zeros})
 
     def restore(self, plain: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
-        """The inverse of `save`. ValueError where the saved path does not fit this one."""
+        """The inverse of `save`. ValueError if the saved path does not fit this one."""
         table, number, best, first = (plain[name] for name in ("table", "number", "best", "first"))
         known = is_count(number) and number < self.count and len(table) == number and -1 <= best < number
         begun = is_number(first) and (0.0 < first < np.inf if number else 0.0 <= first < np.inf)

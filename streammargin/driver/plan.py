@@ -65,7 +65,7 @@ def least_budget(source: Source, state_bytes: int = 0, scratch: Scratch = _nothi
     """Bytes of the smallest plan, rounded up to whole MiB."""
     state_bytes += source.held_bytes()
     everything = np.array([0, source.rows], np.int64)
-    if source.whole() is not None:  # arrays are used in place, and counted only where they are a copy
+    if source.whole() is not None:  # arrays are used in place, and counted only if they are a copy
         return -(-(state_bytes + _block_bytes(source, everything, 0, scratch)) // (1 << 20)) << 20
     streamed = _block_bytes(source, source.bounds(LEAST_BLOCK_BYTES), 2, scratch, row_bytes)
     whole = _block_bytes(source, everything, 1, scratch, row_bytes)
@@ -73,7 +73,7 @@ def least_budget(source: Source, state_bytes: int = 0, scratch: Scratch = _nothi
 
 
 def check_read(source: Source, budget: int, needed: int, what: str) -> None:
-    """UsageError, before anything is read, where reading `what` needs more bytes than the budget."""
+    """UsageError, before anything is read, if reading `what` needs more bytes than the budget."""
     if needed > budget:
         # the number of classes, and so the whole requirement, is not known yet
         least = least_budget(source, needed) >> 20
@@ -84,7 +84,7 @@ def check_read(source: Source, budget: int, needed: int, what: str) -> None:
 
 
 def check_least(name: str, budget: int, state_bytes: int, rows: int, row_bytes: int) -> None:
-    """UsageError where no plan for rows of this size fits into the budget; they need not be written yet.
+    """UsageError if no plan for rows of this size fits into the budget; they need not be written yet.
 
     state_bytes: of what every training keeps. row_bytes: the least of a row.
     """
@@ -97,9 +97,9 @@ def check_least(name: str, budget: int, state_bytes: int, rows: int, row_bytes: 
 
 
 def column_names(source: Source, budget: int, others: int = 0) -> np.ndarray | None:
-    """Column names (d,), None where there are none; others: bytes already used by labels or a model.
+    """Column names (d,), None if there are none; others: bytes already used by labels or a model.
 
-    Raises UsageError where they exceed the budget, DataError where they are not d strings.
+    Raises UsageError if they exceed the budget, DataError if they are not d strings.
     """
     beside = ", beside what is in memory already," if others else " alone"
     what = "the names of its columns" if source.names_bytes() else "it"
@@ -127,7 +127,7 @@ def make_plan(
     scratch: (rows, bytes of a block) -> bytes of temporary arrays. blocks_per_step: blocks that the solver visits at
     once, if the budget allows; as many are read ahead. classes: problems that each block is visited for. row_bytes: of
     a row's labels that are read with the block. even: the size of the blocks does not depend on the budget.
-    Raises BudgetError naming the minimum where the smallest plan exceeds the budget.
+    Raises BudgetError naming the minimum if the smallest plan exceeds the budget.
     """
     held = source.held_bytes()
     if state_bytes + held > budget:  # before the source is asked for chunks
@@ -160,7 +160,7 @@ def make_plan(
 def _too_small(
     source: Source, budget: int, state_bytes: int, scratch: Scratch, row_bytes: int = 0, needed: int = 0
 ) -> BudgetError:
-    """needed: the bytes of the smallest plan that was tried, where blocks cannot be smaller."""
+    """needed: the bytes of the smallest plan that was tried, if blocks cannot be smaller."""
     least = max(least_budget(source, state_bytes, scratch, row_bytes), -(-needed // (1 << 20)) << 20)
     minimum = least >> 20
     text = (

@@ -62,7 +62,7 @@ class BlockReader:
         self._of: BlockReader | None = None  # the reader that this one was made from by `pieces`
 
     def cut(self, bounds: np.ndarray) -> None:
-        """Split blocks at these bounds too, before the first read. ValueError where they do not fit these rows."""
+        """Split blocks at these bounds too, before the first read. ValueError if they do not fit these rows."""
         ends = bounds[[0, -1]].tolist() if bounds.ndim == 1 and bounds.size else []
         if bounds.dtype != np.int64 or ends != [0, self.bounds[-1]] or np.any(np.diff(bounds) <= 0):
             raise ValueError("its blocks do not fit these rows")
@@ -115,9 +115,9 @@ class BlockReader:
             yield start, stop, block
 
     def groups(self, order: np.ndarray, blocks_per_step: int) -> Generator[list[Labelled]]:
-        """As `stream` with labels, in lists of up to blocks_per_step blocks; blocks are valid until the next list.
+        """Like `stream` with labels, in lists of up to blocks_per_step blocks; blocks are valid until the next list.
 
-        Several blocks come at once only where the labels of all rows are in memory. Raises DataError where the files
+        Several blocks come at once only if the labels of all rows are in memory. Raises DataError if the files
         changed since the source was opened, checked before and after the read.
         """
         if self._resident:

@@ -39,13 +39,13 @@ class Progress:
     figures, wrong : of the last certificate;
     judged : the pass whose weights `figures` describe;
     told, validated : the passes of the last certificate event, and of `valid_errors`;
-    ending : why the current certificate is the last one, None where it is not;
+    ending : why the current certificate is the last one, None if it is not;
     reason : how the training ended;
     proven : whether the answer is the weights of `figures`, not the latest ones;
     midway : (K,) the midway bias of the answer;
-    recount : (trials,) rows that are wrong with that bias, where they were counted;
+    recount : (trials,) rows that are wrong with that bias, if they were counted;
     predicted : (classes,) bool, classes predicted for at least one row so far;
-    stage, due : the current stage of the solver, and that of the next pass, "" where it is the same;
+    stage, due : the current stage of the solver, and that of the next pass, "" if it is the same;
     ranges : the warning about columns of very different ranges, if any;
     pass_end, certify : the event of a pass whose held-out error is not known yet, and whether a certificate follows
     """

@@ -1,4 +1,4 @@
-"""Measure the columns' ranges during the first pass, and warn where they differ so much that scaling would help."""
+"""Measure the columns' ranges during the first pass, and warn if they differ so much that scaling would help."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class Run(Course):
     """
 
     _reader: BlockReader  # of the current read
-    _holders: Holders | None = None  # of its rows, where they are in several places
+    _holders: Holders | None = None  # of its rows, if they are in several places
     _blocks: Generator[list[Labelled]] | None = None
     _group: Sequence[Labelled] = ()  # being visited
     _parts: Generator[tuple[int, Parts] | None] | None = None  # what holders found
@@ -75,7 +75,7 @@ class Run(Course):
             self.reading = None
 
     def step(self) -> None:
-        """Do one unit of work, and change the phase where it was the last."""
+        """Do one unit of work, and change the phase if it was the last."""
         p = self.progress
         phase = PHASES[p.phase]
         if not p.order.size:
@@ -152,7 +152,7 @@ class Run(Course):
         return None
 
     def _visit_holder(self, reading: Reading, holders: Holders) -> int:
-        """Add up what the next holder found; returns how many rows it has, 0 where it has not answered yet."""
+        """Add up what the next holder found; returns how many rows it has, 0 if it has not answered yet."""
         p = self.progress
         if self._parts is None:
             self._parts = holders.visit(self.problem, reading.visits, p.order[p.position :])

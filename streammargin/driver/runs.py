@@ -37,7 +37,7 @@ class Runs:
         self._follow()
 
     def _follow(self) -> None:
-        """Switch to the run of the next C where the current one has ended."""
+        """Switch to the run of the next C if the current one has ended."""
         path, run = self.path, self.run
         if path is None or run.doubted:
             return
@@ -88,10 +88,10 @@ def _plain_seconds(problem: Problem) -> float:
 def run(training: Runs, between: Callable[[Runs, str | None], None] | None = None) -> Outcome:
     """Do unit after unit until the certificate, the passes, the clock or a signal ends the training.
 
-    between: called before every unit, with the reason where the current run is about to end early.
+    between: called before every unit, with the reason if the current run is about to end early.
 
     The outcome's figures describe its weights, unless a signal ended the training. Held-out errors include the midway
-    bias, where one was asked for.
+    bias, if one was asked for.
     """
     try:
         # a training with checkpoints always compiles: resumed elsewhere it must give the same bits

@@ -41,7 +41,7 @@ def save_states(run: Run) -> tuple[dict[str, Any], Arrays]:
 
 
 def restore_states(run: Run, plain: dict[str, Any], arrays: Arrays) -> None:
-    """Restore the saved states and stage into a run. ValueError where they belong to another training."""
+    """Restore the saved states and stage into a run. ValueError if they belong to another training."""
     stage, due = plain["progress"]["stage"], plain["progress"]["due"]
     if stage not in run.stages or (due and due not in run.stages):
         raise ValueError(f"it is in the stage {stage!r}, and {due!r} follows")
@@ -74,7 +74,7 @@ def read_kept(run: Run, arrays: Arrays) -> None:
 
 
 def _check_best(problem: Problem, best: Best) -> None:
-    """ValueError or ArithmeticError where the bounds of the best weights contradict each other."""
+    """ValueError or ArithmeticError if the bounds of the best weights contradict each other."""
     try:
         best_figures(problem, best)
     except DataError as error:

@@ -48,7 +48,7 @@ class Moments(Visited):
 class Scaling(Step):
     """Scale each column to x / max|x|, or (x - mean) / standard deviation, over the present rows.
 
-    `auto` is `std` where the largest |x| of the columns differ by more than MUCH, else it changes nothing.
+    `auto` is `std` if the largest |x| of the columns differ by more than MUCH, else it changes nothing.
 
     Sparse columns are divided, never centred. With `std`, a constant sparse column keeps its scale and a constant dense
     column becomes 0.
@@ -102,7 +102,7 @@ class Scaling(Step):
         return point.scaled(self.center, self.factor, column)
 
     def _deviations(self, sums: Moments) -> np.ndarray:
-        """Standard deviations (d,), 0 where a column is constant up to rounding; sets the centers."""
+        """Standard deviations (d,), 0 if a column is constant up to rounding; sets the centers."""
         largest, mean, spread, mass = sums.largest, sums.mean, sums.spread, sums.mass
         name, rows = self.source.name, mass[-1]
         if self.source.sparse:  # rows without a stored value count as 0

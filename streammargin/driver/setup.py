@@ -37,7 +37,7 @@ class Target:
 
     classes: np.ndarray
     positive: np.ndarray
-    rest: Any = None  # the label set against all others, where one was named
+    rest: Any = None  # the label set against all others, if one was named
     shift: float | np.ndarray = 0.0
     outputs: list[str] | None = None
     counts: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
@@ -52,7 +52,7 @@ def make_target(
 
     `positive` sets one class against the rest, `only` keeps these classes.
 
-    Raises DataError where the rows have fewer than two classes, UsageError where `only` names fewer than two or a
+    Raises DataError if the rows have fewer than two classes, UsageError if `only` names fewer than two or a
     label does not occur.
     """
     classes, codes, counts = _census(source, workers)
@@ -89,7 +89,7 @@ def make_target(
 
 
 def _census(source: Source, workers: Workers) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(classes, codes (n,), counts); codes (0,) where the labels are read again."""
+    """(classes, codes (n,), counts); codes (0,) if the labels are read again."""
     coded = not source.rereads_labels()
     return census(source.labels(), source.rows, source.name, source.label_place, coded=coded, workers=workers)
 
@@ -100,7 +100,7 @@ def _counts(new: np.ndarray, counts: np.ndarray) -> np.ndarray:
 
 
 def _recoded(source: Source, classes: np.ndarray, codes: np.ndarray, new: np.ndarray) -> Slices:
-    """The new codes of the rows; codes (n,): indices of their classes, or (0,) where labels are read again."""
+    """The new codes of the rows; codes (n,): indices of their classes, or (0,) if labels are read again."""
     if source.rereads_labels():
         return source.labels_as(Coder(classes, new))
     for start in range(0, len(codes), PIECE):  # in place: no second vector of length n
@@ -109,7 +109,7 @@ def _recoded(source: Source, classes: np.ndarray, codes: np.ndarray, new: np.nda
 
 
 def make_labels(source: Source, outputs: Sequence[str]) -> Slices:
-    """Read the labels once: the codes (n, outputs) int16 of labels 0 and 1. DataError where one is another value."""
+    """Read the labels once: the codes (n, outputs) int16 of labels 0 and 1. DataError if one is another value."""
     again = source.rereads_labels()
     codes = np.empty((0 if again else source.rows, len(outputs)), np.int16)
     for start, chunk in _numbers_of(source, "labels of several columns are 0 or 1, and these are no numbers"):
@@ -167,7 +167,7 @@ def _numbers_of(source: Source, why: str) -> Iterator[tuple[int, np.ndarray]]:
 
 
 def check_numbers(largest: np.ndarray, name: str, outputs: Sequence[str] | None = None) -> None:
-    """DataError where the squares of targets, times a C that `check_caps` allows, over- or underflow.
+    """DataError if the squares of targets, times a C that `check_caps` allows, over- or underflow.
 
     largest: of the sizes of each output.
     """
@@ -181,7 +181,7 @@ def check_numbers(largest: np.ndarray, name: str, outputs: Sequence[str] | None 
 
 
 def check_outputs(source: Source, target: Target, name: str) -> None:
-    """DataError where the labels of a held-out source have other columns than those of `name`, the trained rows."""
+    """DataError if the labels of a held-out source have other columns than those of `name`, the trained rows."""
     found, wanted = source.outputs(), target.outputs
     if found != wanted and max(len(found or ()), len(wanted or ())) > 1:
         told = [f"the columns {listed(each)}" if each is not None else "one column" for each in (found, wanted)]
@@ -201,7 +201,7 @@ def encode(source: Source, target: Target, workers: Workers = ALONE) -> tuple[Sl
 
 
 def check_caps(costs: Sequence[float], factors: np.ndarray, weights: np.ndarray, rows: int) -> None:
-    """UsageError where a finite C, times the weights of a class and a row, over- or underflows.
+    """UsageError if a finite C, times the weights of a class and a row, over- or underflows.
 
     Infinite, it would mean a hard margin for the row; 0 would drop the row. factors: of the classes; weights: the
     smallest above 0 and the largest, or (0,) for none; a row of weight 0 is absent.
@@ -249,7 +249,7 @@ def _mass_of_one(codes: np.ndarray, weights: np.ndarray, classes: int) -> np.nda
 
 @dataclass(frozen=True)
 class Survey:
-    """What the labels of all rows say: mass, as of `class_mass`; absent: whether there are absent rows.
+    """Facts from the labels of all rows: mass, as of `class_mass`; absent: whether there are absent rows.
 
     extremes: the smallest weight above 0 and the largest, or (0,).
     """
@@ -262,7 +262,7 @@ class Survey:
 def survey(labels: LabelReader, classes: int, counts: np.ndarray) -> Survey:
     """Check the labels of all rows, and sum up their weights.
 
-    counts (classes,): the rows of each class where that is known, and rows have no weights; else (0,).
+    counts (classes,): the rows of each class if that is known, and rows have no weights; else (0,).
     """
     mass, least, most, absent = np.zeros((2, 1, classes)), math.inf, 0.0, False
     if counts.size:

@@ -95,13 +95,13 @@ def _write(file: Any, view: memoryview) -> None:
 
 
 def read_plain(path: str) -> dict[str, Any]:
-    """The plain values only, without checking the digest. Raises ValueError where the file is not a slot; OSError."""
+    """The plain values only, without checking the digest. Raises ValueError if the file is not a slot; OSError."""
     with _opened(path) as file:
         return _header(file)[1]
 
 
 def read_slot(path: str) -> tuple[dict[str, Any], Arrays]:
-    """The arguments of `write_slot`. Raises ValueError where the file is cut short, altered or not a slot; OSError."""
+    """The arguments of `write_slot`. Raises ValueError if the file is cut short, altered or not a slot; OSError."""
     with _opened(path) as file:
         start, plain, listed = _header(file)
         if len(start) + sum(_size(*entry) for entry in listed) + DIGEST != os.fstat(file.fileno()).st_size:

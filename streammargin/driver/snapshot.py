@@ -59,7 +59,7 @@ def save(run: Run) -> tuple[dict[str, Any], Arrays]:
 def restore(run: Run, plain: dict[str, Any], arrays: Arrays) -> None:
     """Restore a saved run of the same problem and plan into this one, which has not begun.
 
-    Reads the solver's cached rows. Raises ValueError where something is missing or has another shape or type; another
+    Reads the solver's cached rows. Raises ValueError if something is missing or has another shape or type; another
     slot may be restored then.
     """
     with incomplete():
@@ -107,7 +107,7 @@ def _take_up(run: Run, bounds: np.ndarray) -> None:
     """Resume the interrupted read, or an ended training whose limits have been extended.
 
     bounds: block bounds of that read. This run's blocks may be smaller, as a smaller tolerance may need more memory for
-    the state. An ended training goes on where this one has a smaller tolerance or more passes. ValueError where the
+    the state. An ended training goes on if this one has a smaller tolerance or more passes. ValueError if the
     progress does not fit this training.
     """
     p, rounds = run.progress, run.method.prologue_passes(run.problem)

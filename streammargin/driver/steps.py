@@ -15,7 +15,7 @@ from streammargin.sources.base import Source
 
 
 class Step(ABC):
-    """What rows go through. The read uses `memory` bytes, or the minimum where that is more.
+    """A step that rows go through. The read uses `memory` bytes, or the minimum if that is more.
 
     source: the rows before this step. kind_of_sums: the state that a read of them adds to. leaves: whether blocks may
     be split, else they come in order.
@@ -41,7 +41,7 @@ class Step(ABC):
 
     @property
     def arguments(self) -> tuple[Any, ...]:
-        """What `add` gets before the block."""
+        """The arguments of `add` before the block."""
         return ()
 
     @staticmethod

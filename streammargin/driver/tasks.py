@@ -79,7 +79,7 @@ def column_of(stack: ExitStack, given: Any, data: Any, x: str | None, source: So
 
 
 def learn(column: Source, given: object, workers: Workers = ALONE) -> Tasks:
-    """The tasks of the rows of a training, of a column given so. DataError where a row has none, or an empty name."""
+    """The tasks of the rows of a training, of a column given so. DataError if a row has none, or an empty name."""
     names, codes = _census(column, workers)
     told = column.label_column()
     name = told if isinstance(told, str) and told else given if isinstance(given, str) and lie_inside(given) else None

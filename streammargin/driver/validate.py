@@ -26,7 +26,7 @@ from streammargin.sources.base import Source
 
 
 def plan_to_score(source: Source, outputs: int, row_bytes: int, budget: int = 0) -> tuple[Plan, int]:
-    """The plan of held-out rows for `budget` bytes, or the minimum where that is more; its bytes, with the scores.
+    """The plan of held-out rows for `budget` bytes, or the minimum if that is more; its bytes, with the scores.
 
     row_bytes: of a row's labels that are read with it.
     """
@@ -57,7 +57,7 @@ class Predicted(Visited):
 class Validator(ABC):
     """Errors of a point on a held-out source, one for each value of C: the smaller the better.
 
-    Blocks are planned for `budget` bytes, or the minimum where that is more. labels: of the held-out rows.
+    Blocks are planned for `budget` bytes, or the minimum if that is more. labels: of the held-out rows.
     memory_bytes: bytes of the plan, the scores and the labels.
     """
 
@@ -164,7 +164,7 @@ class NumberValidator(Validator):
 class Predictions:
     """Finds the classes that are predicted for at least one row.
 
-    Rows: all, or the held-out ones where the others are not in memory. present (classes,): rows of each class. path:
+    Rows: all, or the held-out ones if the others are not in memory. present (classes,): rows of each class. path:
     its best value of C makes the predictions.
     """
 
@@ -180,7 +180,7 @@ class Predictions:
             self.held_out, self.reader = True, self.validator.reader
 
     def check(self, predicted: np.ndarray) -> None:
-        """ValueError where saved predictions have another number of classes."""
+        """ValueError if saved predictions have another number of classes."""
         if (predicted.dtype, predicted.shape) != (bool, self.present.shape):
             raise ValueError("its predictions have another number of classes")
 
@@ -192,9 +192,9 @@ class Predictions:
         return outcome if self.path is None else self.path.chosen(outcome)
 
     def known(self, outcome: Outcome, errors: Errors | None) -> np.ndarray | None:
-        """The predicted classes (classes,) where no read is needed, else None; errors: the last held-out ones.
+        """The predicted classes (classes,) if no read is needed, else None; errors: the last held-out ones.
 
-        All are predicted where mistakes are fewer than the rows of each class. Else the held-out errors tell.
+        All are predicted if mistakes are fewer than the rows of each class. Else the held-out errors tell.
         """
         shown = self._shown(outcome)
         mistakes = shown.most_mistakes(self.problem)
@@ -206,7 +206,7 @@ class Predictions:
         return None
 
     def point(self, outcome: Outcome) -> Point:
-        """What predicts."""
+        """The points that predict."""
         return self._shown(outcome).best_point(self.problem)
 
     @staticmethod

@@ -314,7 +314,7 @@ class Estimator(BaseEstimator):
         return self.coef_.toarray() if sp.issparse(self.coef_) else np.atleast_2d(self.coef_)
 
     def sparsify(self) -> Any:
-        """Store coef_ as a CSR matrix (k, d): less memory where most weights are 0. Same predictions; returns self."""
+        """Store coef_ as a CSR matrix (k, d): less memory if most weights are 0. Same predictions; returns self."""
         check_is_fitted(self)
         self.coef_ = sp.csr_matrix(self.coef_)
         return self

@@ -56,7 +56,7 @@ class Classifier(Scored, ClassifierMixin, Estimator):
     classes_: np.ndarray
 
     def _trained(self, X: Any, y: Any, sample_weight: Any) -> tuple[TrainResult, np.ndarray | None]:
-        """What was found, and the labels (n,) or (n, outputs) of arrays. It sets the classes."""
+        """The result, and the labels (n,) or (n, outputs) of arrays. It sets the classes."""
         labels = None
         if from_files(X):
             result = self._train(X, y, sample_weight)
@@ -97,7 +97,7 @@ class MarginClassifier(Classifier):
     classes_ : (k,) the labels; 0 and 1 for y (n, outputs)
     n_iter_ : int, passes over the rows; after partial_fit, the batches learned
     t_ : int, rows learned by partial_fit
-    n_features_in_ : int, and feature_names_in_ (d,) where X had names
+    n_features_in_ : int, and feature_names_in_ (d,) if X had names
     certificate_ : exact figures, see `streammargin.result.Certificate`
     """
 

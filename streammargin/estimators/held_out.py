@@ -15,7 +15,7 @@ def held_out(y: np.ndarray, sample_weight: np.ndarray | None, fraction: object, 
     (n, outputs) without classes.
 
     Rows of weight 0 are absent, and are never drawn. At least one row of each class is left to train on. UsageError
-    where `fraction` is not between 0 and 1, or so small that no row is held out.
+    if `fraction` is not between 0 and 1, or so small that no row is held out.
     """
     part = PART.number("validation_fraction", fraction)
     random, chosen = np.random.default_rng(seed), np.zeros(len(y), bool)

@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted  # isort: skip
 
 
 class KernelMachine(Estimator):
-    """What both have in common: the parameter `kernel`, and the expansion that was found."""
+    """The base of both: the parameter `kernel`, and the expansion that was found."""
 
     own = (
         own("kernel", "Kernel | str", "rbf", "likeness of two rows: rbf, rbf:0.5, poly:3, sigmoid, linear, "
@@ -89,7 +89,7 @@ class KernelMarginClassifier(KernelMachine, Classifier):
     intercept_ : (1,) or (k,) float64, or (outputs,)
     classes_ : (k,) the labels
     n_iter_ : int, passes over the rows
-    n_features_in_ : int, and feature_names_in_ (d,) where X had names
+    n_features_in_ : int, and feature_names_in_ (d,) if X had names
     certificate_ : exact figures, see `streammargin.result.Certificate`
     """
 
@@ -125,7 +125,7 @@ class KernelMarginRegressor(KernelMachine, Regressor):
     n_support_ : (1,) int, the support rows
     intercept_ : (1,) float64, or (outputs,)
     n_iter_ : int, passes over the rows
-    n_features_in_ : int, and feature_names_in_ (d,) where X had names
+    n_features_in_ : int, and feature_names_in_ (d,) if X had names
     certificate_ : exact figures, see `streammargin.result.Certificate`
     """
 

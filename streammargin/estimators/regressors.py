@@ -87,7 +87,7 @@ class MarginRegressor(LinearRegressor):
     coef_ : (d,) float64, or (outputs, d) for y (n, outputs)
     intercept_ : float, or (outputs,)
     n_iter_ : int, passes over the rows
-    n_features_in_ : int, and feature_names_in_ (d,) where X had names
+    n_features_in_ : int, and feature_names_in_ (d,) if X had names
     certificate_ : exact figures, see `streammargin.result.Certificate`
 
     Source: Pdprox paper, section 4; lp-norm perceptron paper, appendices B.1 and C.
@@ -118,7 +118,7 @@ class InterpolatingRegressor(LinearRegressor):
     coef_ : (d,) float64
     intercept_ : float
     n_iter_ : int, passes over the rows
-    n_features_in_ : int, and feature_names_in_ (d,) where X had names
+    n_features_in_ : int, and feature_names_in_ (d,) if X had names
     certificate_ : exact figures, see `streammargin.result.Certificate`
 
     Source: lp-norm perceptron paper, Algorithm 1 and section 2.3.
@@ -137,7 +137,7 @@ class InterpolatingRegressor(LinearRegressor):
         return False
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, epsilon: Any = None) -> Self:
-        """As `Regressor.fit`; epsilon (n,): of each row, in place of the parameter. It is cut with the rows by
+        """Like `Regressor.fit`; epsilon (n,): of each row, in place of the parameter. It is cut with the rows by
         cross-validation, as sample_weight is.
         """
         if epsilon is None and np.ndim(self.epsilon):

@@ -6,20 +6,20 @@ A loss file defines subclasses of `Loss` (base.py), the words of `loss` with the
 (`residuals.py`).
 
     step(alpha, u, L, cap)   the new dual variable; L is the curvature along the row
-    slope(alpha, L, cap)     -d step / du where the step gave alpha, 0 at a bound; for L = 0 that is cap phi''(u)
+    slope(alpha, L, cap)     -d step / du if the step gave alpha, 0 at a bound; for L = 0 that is cap phi''(u)
     distance(u)              distance of u from the nearest kink or curved part of phi; optional: with it coordinate
                              ascent skips more rows at a bound (compiled/sleep.py)
     primal(u, cap)           cap * phi(u)
     dual(alpha, cap)         -cap * phi*(-alpha/cap), the row's share of the dual; for a regression, without alpha y
-    settled(alpha, cap)      True where alpha is at a bound or kink of the dual, where steps often leave it
+    settled(alpha, cap)      True if alpha is at a bound or kink of the dual, if steps often leave it
     attained(u, cap)         for a smooth loss, alpha = -cap phi'(u), with primal, dual and slope there; optional
-                             (base.py): faster where they share exponentials
+                             (base.py): faster if they share exponentials
     gap(alpha, u, cap)       primal - dual + alpha u >= 0, the row's share of the duality gap
     feasible(alpha, cap)     the nearest feasible dual
     slack(u)                 the margin of the row; for a regression, minus the violation of |u| <= epsilon
     missed(u)                whether the row is on the wrong side
     has_hard_margin()        whether C = inf makes sense
-    of_numbers()             True where u is a residual; may be left out otherwise
+    of_numbers()             True if u is a residual; may be left out otherwise
     log_likelihood(scores)   the logarithm of the probability of the class that scores speak for (an array, by NumPy
                              alone), where the loss is minus that; may be left out
     level()                  the share of numbers below the constant that is best alone, None (or no method): their mean
@@ -29,7 +29,7 @@ A loss file defines subclasses of `Loss` (base.py), the words of `loss` with the
                              dual is slope alpha - (under if alpha > 0 else over) |alpha| - g alpha^2 / (2 cap)
     pair()                   (f, c, f', c') of phi(u) = max(0, c - f u, c' - f' u), if the Pdprox paper has a dual for
                              either line; None, or no method: one dual a row (eq. (4) and appendix A there)
-    most()                   where that is the mean with errors no larger than this, inf (or no method) where with all
+    most()                   if that is the mean with errors no larger than this, inf (or no method) if with all
 
 `Loss.joint` returns the terms of a loss of all K lines of weights together, of classes or of targets, if there is one.
 For classes sign_g is 1 for the row's own class and -1 for the others, u_g = sign_g z_g. For numbers u_g = z_g - y_g and
@@ -39,7 +39,7 @@ arrays have an entry for each line. No method may make another array.
     coupled_step(u, signs, off, centres, cap, L, a)  fills a with the feasible duals of the largest
                              share(a) - a.u - L/2 ||a - centres||^2; inf: the feasible duals at the centres.
                              Returns (cap phi, share, slip): the row's share of the dual, for numbers without a.y,
-                             and the largest growth of cap phi where each u_g is wrong by at most off_g
+                             and the largest growth of cap phi if each u_g is wrong by at most off_g
     coupled_slopes(u, signs, centres, cap, L, a, straight, crossed)  minus the derivative of the pulls by z, at the step
                              that gave a: fills straight and crossed (K,) of diag(straight) - crossed crossed^T
     coupled_dual(signs, cap, a)      the share of feasible duals
@@ -48,7 +48,7 @@ arrays have an entry for each line. No method may make another array.
     of_share(p, own)         a line's part of minus the dual, for the share p = a / cap of another class, 1 - a / cap of
                              its own; of duals that add up to 0 over the lines; convex, 0 at 0, its slope at most 1
     log_likelihoods(scores)  (m, K) by NumPy: the logarithms of the classes' probabilities; may be left out
-    curvature_bound()        bound on the largest eigenvalue of phi'' by z; may be left out where phi is not smooth
+    curvature_bound()        bound on the largest eigenvalue of phi'' by z; may be left out if phi is not smooth
 
 A loss without a dual has only `primal` and `has_hard_margin` of these. Whole-pass methods need, for scores s = -u, sums
 of phi and phi' that neither over- nor underflow, because they are scaled by exp(-level):
@@ -133,7 +133,7 @@ def losses_with(methods: Iterable[str], of_numbers: bool = False, joint: bool = 
 
 
 def terms_of(loss: Loss, joint: bool, lines: int) -> Any:
-    """The terms of a loss, or of its form for all classes at once. Refusal where it has no such form."""
+    """The terms of a loss, or of its form for all classes at once. Refusal if it has no such form."""
     if not joint:
         return loss.of_one() if lines == 1 else loss.terms()
     joint = loss.joint()

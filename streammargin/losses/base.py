@@ -25,7 +25,7 @@ class Loss(Thing, ABC):
 
     @abstractmethod
     def terms(self) -> Any:
-        """What kernels use: a named tuple of floats with the methods described in `losses/__init__.py`."""
+        """The form that kernels use: a named tuple of floats with the methods described in `losses/__init__.py`."""
 
     def of_one(self) -> Any:
         """The terms for a single line of weights; they differ for a loss of several targets."""
@@ -39,7 +39,7 @@ class Loss(Thing, ABC):
 class Largest(Loss):
     """A loss of which only the largest may count.
 
-    With top = M the duals are bound by sum_i alpha_i <= M C (Pdprox paper, eq. (19)). Of numbers each |alpha_i| is
+    With top = M the duals are bound by sum_i alpha_i <= M C (Pdprox paper, eq. (19)). In a regression each |alpha_i| is
     divided by the largest one of its sign, `reach` of the terms. So a loss that is linear beyond its kink counts for
     the M largest losses and no others.
     """
@@ -66,7 +66,7 @@ def called(terms: Any) -> str:
 
 
 def largest_bend(loss: Any) -> float:
-    """The bound on phi''; inf where the loss has none."""
+    """The bound on phi''; inf if the loss has none."""
     return float(loss.curvature_bound()) if has(loss, "curvature_bound") else math.inf
 
 
@@ -118,7 +118,7 @@ def share_of(plain: Any, loss: Any, alpha: float, cap: float, share: float) -> f
 
 
 def margin_shift(loss: Any, multiplier: float) -> float:
-    """What the multiplier adds to the margins of classes instead; 0 for numbers."""
+    """The multiplier's part in the margins of classes; 0 for a regression."""
     return 0.0 if has(loss, "lifted") else multiplier
 
 

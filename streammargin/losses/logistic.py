@@ -71,7 +71,7 @@ class LogisticTerms(NamedTuple):
         a = alpha / cap
         b = (cap - alpha) / cap
         entropy = 0.0
-        # log1p where the argument is near 1. For the small duals of large rows log(1 - a) would round to 0, and the
+        # log1p if the argument is near 1. For the small duals of large rows log(1 - a) would round to 0, and the
         # dual objective would exceed the optimum
         if a > 0.0:
             entropy -= a * (math.log(a) if a < 0.5 else math.log1p(-b))
@@ -114,7 +114,7 @@ class LogisticTerms(NamedTuple):
             return (score + math.log1p(math.exp(-score))) * math.exp(-level)
         shifted = math.exp(score - level)
         x = shifted * math.exp(level)
-        # log(1 + x) / x, by its series where that is exact: the logarithm would take as long as a short row
+        # log(1 + x) / x, by its series if that is exact: the logarithm would take as long as a short row
         return (math.log1p(x) / x if x > 1e-5 else 1.0 - x * (0.5 - x / 3.0)) * shifted
 
     def divisor(self, total: float, value: float, level: float) -> float:

@@ -41,7 +41,7 @@ class Kinks(NamedTuple):
 
     @property
     def unit(self) -> float:
-        """A distance of x that matters, where the values do not tell; 0: they do."""
+        """A distance of x that matters, if the values do not tell; 0: they do."""
         return 1.0 if self.levels.size else 0.0
 
     def rated(self, scores: np.ndarray, top: float) -> np.ndarray:
@@ -120,7 +120,7 @@ class LevelHinge(RatingLoss):
         return made
 
     def known(self, ratings: Sequence[float]) -> LevelHinge:
-        """The same with levels, given the different ratings of the training, ascending. UsageError where they differ.
+        """The same with levels, given the different ratings of the training, ascending. UsageError if they differ.
 
         Raises UsageError for ratings that are no levels.
         """

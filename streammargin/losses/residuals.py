@@ -25,7 +25,7 @@ from streammargin.words import entry
 class ResidualTerms(NamedTuple):
     """phi(u) = max over low <= alpha <= high of -alpha u - (under or over) |alpha| - g alpha^2 / 2.
 
-    A score may lie by `over` above its number at no cost, or by `under` below it, where alpha would be positive.
+    A score may lie by `over` above its number at no cost, or by `under` below it, if alpha would be positive.
     """
 
     low: float
@@ -138,7 +138,7 @@ class EpsilonInsensitive(Largest):
 
 
 class Quantile(Largest):
-    """quantile (y - x.w) where the number is larger, (1 - quantile) (x.w - y) else (Koenker and Bassett 1978)."""
+    """quantile (y - x.w) if the number is larger, (1 - quantile) (x.w - y) else (Koenker and Bassett 1978)."""
 
     quantile: float = entry(
         0.5, Number("a number between 0 and 1", lambda value: 0.0 < value < 1.0),

@@ -23,7 +23,7 @@ from streammargin.losses.exponentials import exp_minus, logarithm
 from streammargin.losses.simplex import feasible, middle, own_line
 
 SMALL = 1e-300  # a probability below it counts as 0
-MOST = 100  # Newton steps; usual are three to five, or some 25 where kappa is a million
+MOST = 100  # Newton steps; usual are three to five, or some 25 if kappa is a million
 
 
 class SoftmaxTerms(NamedTuple):

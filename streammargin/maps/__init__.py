@@ -33,7 +33,7 @@ make_map = FAMILY.of
 
 
 def fitted_of(arrays: Mapping[str, np.ndarray]) -> Fitted:
-    """The map of a model file, with what it learned. ValueError where that is damaged, UsageError, if unknown."""
+    """The map of a model file, with what it learned. ValueError if that is damaged, UsageError, if unknown."""
     return restored(FAMILY.known(str(arrays["map"])), str(arrays["dtype"]), arrays)
 
 

@@ -14,7 +14,7 @@ Arrays = dict[str, Any]  # arrays, and csr_arrays
 
 
 class Seen(NamedTuple):
-    """What a read of all rows tells a map.
+    """The sums that a map learns from, in a read of all rows.
 
     features: d; sample: (s, d) float64 some rows, an array or a csr_array; seed: of random draws.
     """
@@ -57,7 +57,7 @@ class Map(Thing, ABC):
     def rows(self, X: Any, learned: Arrays) -> np.ndarray:
         """The mapped rows (TILE, width) of X (TILE, d) float64, an array or a csr_array, by NumPy and SciPy.
 
-        A mapped row must not depend on the rows beside it. `product` sees to that, where X @ Y may not.
+        A mapped row must not depend on the rows beside it. `product` sees to that, if X @ Y may not.
         """
 
     def nbytes(self, features: int, row_bytes: float) -> int:

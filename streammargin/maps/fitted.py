@@ -64,7 +64,7 @@ class Fitted:
 
 
 def restored(map: Map, dtype: str, arrays: Mapping[str, np.ndarray]) -> Fitted:
-    """A map with the arrays of a model file. ValueError where they are damaged."""
+    """A map with the arrays of a model file. ValueError if they are damaged."""
     if dtype not in ("float32", "float64"):
         raise ValueError(f"its map is of the type {dtype!r}")
     named = {name.removeprefix(PREFIX): array for name, array in arrays.items() if name.startswith(PREFIX)}

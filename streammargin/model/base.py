@@ -38,11 +38,11 @@ class Model(Scorer):
     """Predicts labels, or numbers for a regressor, from the scores of an answer (see `answer`).
 
     classes_ : (2,) or (k,) labels; (0,) for a regressor, whose scores are its predictions;
-    outputs : names of the columns of the labels (n, outputs) that it predicts; None where rows have one label;
-    tasks : names of the tasks, each with weights of its own; None where all rows have the same weights;
+    outputs : names of the columns of the labels (n, outputs) that it predicts; None if rows have one label;
+    tasks : names of the tasks, each with weights of its own; None if all rows have the same weights;
     header : dict of plain values: options, certificate, how training ended;
     feature_names_in_ : (d,) column names, objects of type str, or None;
-    problem : arrays that, with the header's `problem`, define the objective (docs/format.md); {} where unknown
+    problem : arrays that, with the header's `problem`, define the objective (docs/format.md); {} if unknown
 
     Where both rows and model have column names, columns are matched by name; the logger "streammargin" reports it.
     missing_columns: "zero" treats columns that the rows lack as 0, "error" refuses such rows. Columns unknown to the
@@ -136,7 +136,7 @@ class Model(Scorer):
 
         For two classes, that of the second is 1 / (1 + exp(-score)). For several it is the softmax of their scores;
         with `multiclass=ovr` that of its own score, divided by the row's sum, as in LIBLINEAR. With several outputs,
-        (n, outputs): each label's own, of being 1. Raises UsageError where the model was trained with another loss.
+        (n, outputs): each label's own, of being 1. Raises UsageError if the model was trained with another loss.
         """
         return self._of_rows(data, tasks, missing_columns, unknown, threads, self.probabilities_of())
 
@@ -144,7 +144,7 @@ class Model(Scorer):
         self, data: Any, tasks: Any, missing_columns: str, unknown: str, threads: int | str | None,
         made: Callable[[np.ndarray], np.ndarray],
     ) -> np.ndarray:  # fmt: skip
-        """What is made of the scores (m, k) of all rows, one after the other."""
+        """The results of `made` for the scores (m, k) of all rows, one after the other."""
         with (
             self.rows_of(data, unknown=unknown, tasks=tasks) as rows,
             contextlib.closing(Workers(threads_of(threads))) as workers,
@@ -170,14 +170,14 @@ class Model(Scorer):
         memory: bytes, or text like 512M, for the model and blocks of rows; None: 96 MiB beside the model.
         loss: the loss to average, a word or an object; by default that of the training. In the result, `loss` is the
         mean, summed over the classes; with the field top, the sum of the largest losses divided by all rows. It is None
-        where the model was trained with a user's own loss, or an epsilon for each row, and none is given. `margin` is
+        if the model was trained with a user's own loss, or an epsilon for each row, and none is given. `margin` is
         the smallest y (x.w + b) / ||w||_p, None for several classes. The other figures are those of scikit-learn:
         precision, recall and F1 of each class and their means (macro), balanced accuracy, and the confusion matrix
         (labels by predictions). ROC AUC and average precision are, of up to 20 classes, the mean over each against the
         rest. `log_loss` is None without probabilities. `top_k` has the share of rows whose label is among the k largest
         scores. Raises DataError for unknown labels.
         For a regressor: rows, loss, mean_squared_error, mean_absolute_error, largest_error and r2. The last one is the
-        explained share of the variance, None where all targets are equal.
+        explained share of the variance, None if all targets are equal.
         With several outputs the figures are means of those of each, in `per_output`; mistakes are added up, and
         `subset_accuracy` is the share of rows of which all labels are right.
         """

@@ -34,8 +34,8 @@ def match(
 ) -> tuple[np.ndarray, str]:
     """(order (d,), warning): column j of the model is column order[j] of the rows, -1: missing.
 
-    known (d,): the model's names; given: those of the rows, a different list. Raises DataError where a name occurs
-    twice, is missing or is unknown. Raises UsageError where `memory` is too small to compare those of a source, with
+    known (d,): the model's names; given: those of the rows, a different list. Raises DataError if a name occurs
+    twice, is missing or is unknown. Raises UsageError if `memory` is too small to compare those of a source, with
     `held` bytes used already.
     """
     order, unknown = places(known, given, rows, memory, held)
@@ -56,7 +56,7 @@ def places(
 ) -> tuple[np.ndarray, list[str]]:
     """(order (d,) as `match` returns it, the names of the rows that the model does not know); arguments as there.
 
-    Raises DataError where a name occurs twice, UsageError where `memory` is too small.
+    Raises DataError if a name occurs twice, UsageError if `memory` is too small.
     """
     if isinstance(rows, Source):
         needed = held + matching_bytes(known, rows)

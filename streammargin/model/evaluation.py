@@ -32,7 +32,7 @@ from streammargin.workers import Workers
 
 MOST_CONFUSED, MOST_RANKED = 1000, 20  # most classes of a confusion matrix, and of AUC and average precision
 AMONG = (2, 3, 5, 10)  # the label is among so many classes of the largest scores
-# least bytes for ranks, of those that a plan leaves free; where there is room, one of so many bytes of the budget
+# least bytes for ranks, of those that a plan leaves free; if there is room, one of so many bytes of the budget
 _RANKS, _RANKED = 4 << 20, 8
 _FLAT, _THIRDS = 50.0, 120  # margins from which a loss is 0; steps of a search for a minimum
 
@@ -46,7 +46,7 @@ class Tally(ABC):
 
     @abstractmethod
     def judged(self, labels: Any, scores: np.ndarray) -> Any:
-        """What some rows with scores (m, k) add to the figures; changes nothing."""
+        """The sums that some rows with scores (m, k) add to the figures; changes nothing."""
 
     @abstractmethod
     def add(self, part: Any) -> None:
@@ -54,7 +54,7 @@ class Tally(ABC):
 
     @abstractmethod
     def figures(self, rows: int, workers: Workers) -> dict[str, Any]:
-        """What `Model.evaluate` returns, of this many rows."""
+        """The figures of `Model.evaluate` for this many rows."""
 
 
 def rankings(classes: int) -> int:
@@ -103,7 +103,7 @@ class OfClasses(Tally):
 
     classes: (k,) labels; rest: the label that was told from all others, or None; loss: terms, or None; top: how many
     of the largest losses count, None for all; length: of the weights of two classes, in the norm of the penalty; most:
-    rows of each ranking in memory. kept: margins, where only the largest losses count.
+    rows of each ranking in memory. kept: margins, if only the largest losses count.
     """
 
     classes: np.ndarray
@@ -228,12 +228,12 @@ class OfClasses(Tally):
 
 
 def _shares(parts: np.ndarray, wholes: np.ndarray) -> np.ndarray:
-    """parts / wholes, 0 where there is no whole."""
+    """parts / wholes, 0 if there is no whole."""
     return np.divide(parts, wholes, out=np.zeros(len(parts)), where=wholes > 0)
 
 
 def _mean(values: list[float | None]) -> float | None:
-    """The mean; None where one of them is missing, or there are none."""
+    """The mean; None if one of them is missing, or there are none."""
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known and len(known) == len(values) else None
 
@@ -242,7 +242,7 @@ def _mean(values: list[float | None]) -> float | None:
 class OfNumbers(Tally):
     """Errors of predicted numbers; loss: terms, or None; top: how many of the largest losses count, None for all.
 
-    mean, spread: of the numbers, the sum of squares about the mean; kept: residuals, where the largest losses count.
+    mean, spread: of the numbers, the sum of squares about the mean; kept: residuals, if the largest losses count.
     """
 
     loss: Any
@@ -395,7 +395,7 @@ def judged(
 
 
 def _check_outputs(model: Scorer, source: AnyRows, labels: np.ndarray) -> None:
-    """DataError where labels (m,) or (m, outputs) are not as many as the model predicts."""
+    """DataError if labels (m,) or (m, outputs) are not as many as the model predicts."""
     given, own = labels.shape[1] if labels.ndim == 2 else 1, len(model.outputs or [""])
     if given != own:
         columns = f"{counted(own, 'column')} of labels" + (f" ({listed(model.outputs)})" if model.outputs else "")
@@ -406,7 +406,7 @@ def _check_outputs(model: Scorer, source: AnyRows, labels: np.ndarray) -> None:
 
 
 def _bytes_for_ranks(model: Scorer, source: AnyRows, memory: int | None) -> int:
-    """Bytes of ranks in memory, where the least blocks leave room for more than a few; arrays take no room."""
+    """Bytes of ranks in memory, if the least blocks leave room for more than a few; arrays take no room."""
     share = (BUDGET if memory is None else memory) // _RANKED
     if isinstance(source, Source):
         if memory is None and source.whole() is not None:

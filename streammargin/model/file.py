@@ -42,7 +42,7 @@ def write_model(
 
 
 def job_of(path: str) -> str | None:
-    """The name of the training that wrote this file; None where it was another program, or a training without one."""
+    """The name of the training that wrote this file; None if it was another program, or a training without one."""
     try:
         with zipfile.ZipFile(path) as archive:
             if TEXT * _stored(archive, "header")[0] > LONGEST:
@@ -111,7 +111,7 @@ def _header(plain: Any) -> Any:
 
 
 def _stored(archive: zipfile.ZipFile, name: str) -> tuple[int, int]:
-    """(bytes, entries) of an array, as declared by archive and header. ValueError where these differ, KeyError."""
+    """(bytes, entries) of an array, as declared by archive and header. ValueError if these differ, KeyError."""
     member = f"{name}.npy"
     with archive.open(member) as stream:
         shape, dtype = read_header(stream)

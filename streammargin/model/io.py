@@ -29,7 +29,7 @@ _JOINT_TYPE = "MCSVM_CS"  # one W for all classes; liblinear gives such a model 
 def load_model(path: str | os.PathLike[str], memory: str | int | None = None) -> Model:
     """Load a model file of `Model.save`; memory: most bytes to use, such as 512M = 512 x 2^20 (None: any).
 
-    Raises InputMissingError, DataError, and UsageError, before reading, where it needs more memory.
+    Raises InputMissingError, DataError, and UsageError, before reading, if it needs more memory.
     """
     path = as_path(path)
     kind, arrays, others, header = read_model(path, "classes", None if memory is None else parse_size(memory))
@@ -52,7 +52,7 @@ def load_model(path: str | os.PathLike[str], memory: str | int | None = None) ->
 
 
 def _ratings(answer: Factors, others: dict[str, np.ndarray], header: dict[str, Any]) -> Model:
-    """The model of ratings. ValueError where it is invalid."""
+    """The model of ratings. ValueError if it is invalid."""
     from streammargin.model.ratings import RatingsModel  # which reads tables
 
     if not {ROW_NAMES, COLUMN_NAMES} <= others.keys():
@@ -74,7 +74,7 @@ def _ratings(answer: Factors, others: dict[str, np.ndarray], header: dict[str, A
 
 
 def _check_classes(classes: np.ndarray, outputs: int, named: list[Any] | None = None) -> None:
-    """ValueError where these are not labels for this many scores."""
+    """ValueError if these are not labels for this many scores."""
     if classes.ndim != 1 or classes.dtype.kind not in "biufU":
         raise ValueError(
             f"its classes are an array of shape {classes.shape} and type {classes.dtype}, not a list of labels"
@@ -116,7 +116,7 @@ def _check_header(header: dict[str, Any]) -> None:
 
 
 def _whole(classes: list[Any]) -> list[int]:
-    """Classes as different integers. Raises UsageError where they are not."""
+    """Classes as different integers. Raises UsageError if they are not."""
     found: dict[int, Any] = {}
     for label in classes:
         number = number_in(label) if isinstance(label, str) else label

@@ -19,7 +19,7 @@ from streammargin.workers import ALONE, Workers
 RUN = np.dtype([("score", "<f8"), ("positive", "<i8"), ("rows", "<i8")])
 HELD, SORTED = 24, 320  # bytes of a row in memory, and of one that is sorted, with its copies
 PARTS = 8  # the share of the rows in memory that is sorted at a time
-SAMPLE = 32  # scores for each part of merged runs, that say where to cut them
+SAMPLE = 32  # scores for each part of merged runs, that say if to cut them
 FAN = 32  # runs that are merged into one
 
 
@@ -86,7 +86,7 @@ class Stored:
 
 @dataclass
 class Rest:
-    """What is left of a run that is being merged: its rows from `start` to `end`."""
+    """The rest of a run that is being merged: its rows from `start` to `end`."""
 
     runs: Runs
     start: int
@@ -134,7 +134,7 @@ class Ranking:
             runs.clear()
 
     def figures(self, workers: Workers = ALONE) -> tuple[float | None, float | None]:
-        """(area under the ROC curve, average precision); None where a row of the class, or of the rest, is missing."""
+        """(area under the ROC curve, average precision); None if a row of the class, or of the rest, is missing."""
         area = precision = 0.0
         for more, shares in workers.stream(figures_of, self._parts()):
             area, precision = area + more, precision + shares

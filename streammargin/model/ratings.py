@@ -67,7 +67,7 @@ class RatingsModel(Model):
 
     @property
     def levels(self) -> np.ndarray:
-        """The different ratings of the training, ascending; (0,) where they were very many."""
+        """The different ratings of the training, ascending; (0,) if they were very many."""
         return np.array(self.header.get(LEVELS) or (), np.float64)
 
     def rated(self, scores: np.ndarray) -> np.ndarray:
@@ -119,7 +119,7 @@ class RatingsModel(Model):
                  **others: Any) -> dict[str, Any]:  # fmt: skip
         """Figures on ratings: rows, rmse, mae, largest_error, accuracy and loss (mean).
 
-        accuracy: the share of ratings that are the level nearest to the prediction; None where the training had very
+        accuracy: the share of ratings that are the level nearest to the prediction; None if the training had very
         many different ratings.
         """
         self._refuse(others)
@@ -177,7 +177,7 @@ def losses_of(loss: Any, scores: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 
 def known_loss(loss: Any, levels: np.ndarray) -> Any:
-    """The loss with levels that fit the ratings of a training. UsageError, DataError where they do not."""
+    """The loss with levels that fit the ratings of a training. UsageError, DataError if they do not."""
     if not isinstance(loss, LevelHinge):
         return loss
     made = loss.known(levels.tolist())

@@ -29,7 +29,7 @@ from streammargin.sources.names import equal, held_bytes
 from streammargin.workers import ALONE, Workers
 
 LOG = logging.getLogger("streammargin")
-BUDGET = 96 << 20  # bytes for blocks of rows, where none are given
+BUDGET = 96 << 20  # bytes for blocks of rows, if none are given
 # of a piece of a block, which may be all rows: most rows, most bytes of its scores or labels, and of the rows
 _PIECE_ROWS, _SCORES, _PIECE = 1 << 15, 1 << 18, 8 << 20
 
@@ -87,12 +87,12 @@ class Scorer:
 
     @property
     def outputs(self) -> list[str] | None:
-        """The names of the columns of the labels (n, outputs) that it predicts; None where rows have one label."""
+        """The names of the columns of the labels (n, outputs) that it predicts; None if rows have one label."""
         return self.header.get("outputs")
 
     @property
     def tasks(self) -> list[Any] | None:
-        """The names of the tasks, whose weights are the rows of `coef_`; None where all rows have the same weights."""
+        """The names of the tasks, whose weights are the rows of `coef_`; None if all rows have the same weights."""
         return self.header.get("tasks")
 
     @property
@@ -187,7 +187,7 @@ class Scorer:
 
     @staticmethod
     def scored(source: AnyRows, answer: Answer, piece: Piece) -> Scored:
-        """The scores of a piece. Raises DataError where one overflows."""
+        """The scores of a piece. Raises DataError if one overflows."""
         scores = np.empty((piece.high - piece.low, answer.outputs if piece.tasks is None else 1))
         if piece.tasks is None:
             answer.score(piece.block, piece.low, scores)
@@ -208,12 +208,12 @@ class Scorer:
         return self.classes_[answered(scores)]
 
     def probabilities_of(self) -> Callable[[np.ndarray], np.ndarray]:
-        """What makes probabilities of scores (m, k). Raises UsageError where the model has none."""
+        """What makes probabilities of scores (m, k). Raises UsageError if the model has none."""
         loss = self.check_probabilities()
         return functools.partial(probabilities if self.outputs is None else of_labels, loss)
 
     def check_probabilities(self) -> Any:
-        """The loss that turns scores into probabilities. Raises UsageError where the model's loss does not."""
+        """The loss that turns scores into probabilities. Raises UsageError if the model's loss does not."""
         if self.numeric:
             raise UsageError("the model predicts numbers, and has no probabilities of classes; use predict")
         word = self.trained_loss()
@@ -228,7 +228,7 @@ class Scorer:
         return loss
 
     def terms_of(self, word: Loss) -> Any:
-        """The terms of a loss: where all classes have one W, those of its form for all classes at once."""
+        """The terms of a loss: if all classes have one W, those of its form for all classes at once."""
         joint = word.joint() if self.header.get("multiclass") == "joint" and len(self.classes_) > 2 else None
         if joint is None:
             return word.of_one() if self.answer.outputs == 1 or self.tasks else word.terms()

@@ -30,9 +30,9 @@ from streammargin.tables.table import Beside, apart, matched
 
 
 class Known(NamedTuple):
-    """What a model knows of its columns: their schema, or their names, or their number; outputs: of its labels.
+    """A model's columns: their schema, their names, or their number; outputs: of its labels.
 
-    label: the column that the labels were from, by name or number; None where that is unknown.
+    label: the column that the labels were from, by name or number; None if that is unknown.
     """
 
     schema: Schema | None
@@ -43,7 +43,7 @@ class Known(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """What is asked of rows to score: as for `Model.rows_of`."""
+    """The request for rows to score, as for `Model.rows_of`."""
 
     x: str | None
     y: Any
@@ -83,7 +83,7 @@ class TableRows(Ordered):
     """The rows of a table as the schema of a model makes them; read once, in order.
 
     y: the column of the labels, or several; None for none; id, tasks: those of the names of rows and of their tasks.
-    Raises DataError where the table lacks columns. memory: bytes for reading; None: the usual ones.
+    Raises DataError if the table lacks columns. memory: bytes for reading; None: the usual ones.
     """
 
     features: int

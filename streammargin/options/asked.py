@@ -1,4 +1,4 @@
-"""What a training is asked for, known before anything is read."""
+"""The options of a training, checked before anything is read."""
 
 from __future__ import annotations
 

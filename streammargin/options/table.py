@@ -75,7 +75,7 @@ class Where(Flag):
 ANYWHERE = ~Where(0)
 ROWS = ANYWHERE & ~Where.STREAM
 CLASSES = ANYWHERE & ~(Where.NUMBERS | Where.INTERPOLATION | Where.REGRESSOR | Where.INTERPOLATOR)
-LOSS = ANYWHERE & ~Where.INTERPOLATOR  # where there is one to choose
+LOSS = ANYWHERE & ~Where.INTERPOLATOR  # if there is one to choose
 CALLS = Where.SHELL | Where.NUMBERS | Where.INTERPOLATION  # what estimators are told by `fit` or by random_state
 SCORED = ROWS & ~(Where.INTERPOLATION | Where.INTERPOLATOR)  # an interpolator takes no held-out data
 TABLES = Where.SHELL | Where.NUMBERS | Where.INTERPOLATION  # data whose columns have names and words
@@ -216,7 +216,7 @@ class Options:
 
     @property
     def path(self) -> Path | None:
-        """The path over C, where one was asked for."""
+        """The path over C, if one was asked for."""
         return self.C if isinstance(self.C, Path) else None
 
     @property
@@ -312,7 +312,7 @@ def options_for(place: Where) -> list[Line]:
 
 
 class ReadBy(TypedDict):
-    """What a training reads, for `streammargin.sources.open.files_read`."""
+    """The files that a training reads, for `streammargin.sources.open.files_read`."""
 
     rows: list[str]
     x: str | None

@@ -72,7 +72,7 @@ class Penalty(PenaltyWord):
 
     @abstractmethod
     def conjugate(self, theta: np.ndarray) -> float:
-        """R*(theta) = sup over w of theta.w - R(w); inf where theta is not feasible."""
+        """R*(theta) = sup over w of theta.w - R(w); inf if theta is not feasible."""
 
     @abstractmethod
     def bound(self, gain: float, theta: np.ndarray, blur: float, rounding: float) -> float:
@@ -88,7 +88,7 @@ class Penalty(PenaltyWord):
         return 1.0
 
     def zero_factor(self, theta: np.ndarray) -> float:
-        """The largest factor s with R*(s theta) = 0, up to which w = 0 is optimal; 0 where there is none."""
+        """The largest factor s with R*(s theta) = 0, up to which w = 0 is optimal; 0 if there is none."""
         return 0.0
 
     @property
@@ -102,7 +102,7 @@ class Penalty(PenaltyWord):
 
     @property
     def norm(self) -> Any:
-        """The penalty for kernels (penalties/mirror_maps.py); None where coordinate ascent does not support it."""
+        """The penalty for kernels (penalties/mirror_maps.py); None if coordinate ascent does not support it."""
         return None
 
     def powers(self, theta: np.ndarray) -> np.ndarray:
@@ -123,7 +123,7 @@ class Penalty(PenaltyWord):
         return np.full(steps.shape, steps.min(initial=math.inf))
 
     def pieces(self, size: Any) -> tuple[np.ndarray, Pieces] | None:
-        """(order, Pieces): the penalty as a sum over blocks of reordered columns; None where it is not one.
+        """(order, Pieces): the penalty as a sum over blocks of reordered columns; None if it is not one.
 
         size: the number m of columns, or the shape (lines, m) of which `order` numbers the entries, line by line.
         """
@@ -146,7 +146,7 @@ class Gauged(Penalty):
         return 1.0
 
     def longest(self, theta: np.ndarray, blur: float) -> float:
-        """The gauge at most, where theta may be off by so much."""
+        """The gauge at most, if theta may be off by so much."""
         return self.gauge(theta) + blur * self.stretch(theta.size)
 
 

@@ -116,7 +116,7 @@ class Boxed(Domain):
 
 
 class Ball(Domain):
-    """1/2 ||w||^2 where all of w but the last `others` entries are no longer than the radius."""
+    """1/2 ||w||^2 if all of w but the last `others` entries are no longer than the radius."""
 
     radius: float
     others: int
@@ -171,7 +171,7 @@ class Bounded(Penalty):
     high: float | None = entry(default=None, kind=HIGH, help="the most that a weight may be", kw_only=True)
 
     def boxed(self, columns: Columns, r: float) -> Penalty | None:
-        """r ||w||_1 + (1 - r)/2 ||w||^2 between these numbers, but for the constant; None where there are none."""
+        """r ||w||_1 + (1 - r)/2 ||w||^2 between these numbers, but for the constant; None if there are none."""
         low, high = -math.inf if self.low is None else self.low, math.inf if self.high is None else self.high
         if low == -math.inf and high == math.inf:
             return None

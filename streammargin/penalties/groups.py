@@ -61,7 +61,7 @@ class Groups:
         return top * np.sqrt(self.sums((v / top) ** 2)) if 0.0 < top < math.inf else np.full(self.count, top)
 
     def shrunk(self, v: np.ndarray, by: float | np.ndarray) -> np.ndarray:
-        """Each v_g shortened by by_g sqrt(d_g), or 0 where it is shorter than that."""
+        """Each v_g shortened by by_g sqrt(d_g), or 0 if it is shorter than that."""
         lengths = self.lengths(v)
         factors = np.zeros(self.count)
         np.divide(by * self.roots, lengths, out=factors, where=lengths > 0.0)

@@ -21,7 +21,7 @@ class EachLine(Penalty):
 
     @staticmethod
     def of(each: Penalty) -> Penalty:
-        """The sum of this penalty over lines; raises UsageError where its bounds do not add up."""
+        """The sum of this penalty over lines; raises UsageError if its bounds do not add up."""
         if isinstance(each, Domain):
             return DomainOfLines(each.word, each)
         if isinstance(each, Norm):

@@ -81,7 +81,7 @@ class L2(Bounded, LpSquare):
 
 
 class Lp(LpSquare):
-    """1/2 ||w||_p^2: between l2, p = 2, and the square of l1, where few columns tell the rows apart."""
+    """1/2 ||w||_p^2: between l2, p = 2, and the square of l1, if few columns tell the rows apart."""
 
     name = "lp"
     p: float | str = entry(2.0, Exponent(), "1 < p <= 2; sparse: p = 1 + 1/ln d of d columns")  # type: ignore[misc]

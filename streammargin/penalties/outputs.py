@@ -213,7 +213,7 @@ class Joining(PenaltyWord):
 class L21(Joining):
     """r sum over the columns of ||w_j||_2, w_j the weights of all outputs: a column is 0 for all of them, or for none.
 
-    Of one output it is elasticnet, and l1 at an l1_ratio of 1.
+    With one output it is elasticnet, and l1 at an l1_ratio of 1.
     """
 
     def of_columns(self, columns: Columns) -> Penalty:
@@ -225,7 +225,7 @@ class L21(Joining):
 class L1inf(Joining):
     """r sum over the columns of max |w_j|, w_j the weights of all outputs: a column costs as its largest weight.
 
-    Of one output it is elasticnet, and l1 at an l1_ratio of 1.
+    With one output it is elasticnet, and l1 at an l1_ratio of 1.
     """
 
     def of_columns(self, columns: Columns) -> Penalty:
@@ -237,7 +237,7 @@ class L1inf(Joining):
 class Trace(Joining):
     """r times the sum of the singular values of W: all outputs are mixtures of a few.
 
-    Of one output it is the length of w, l2norm at an l1_ratio of 1.
+    With one output it is the length of w, l2norm at an l1_ratio of 1.
     """
 
     def of_columns(self, columns: Columns) -> Penalty:

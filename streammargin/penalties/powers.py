@@ -68,7 +68,7 @@ class PowerOfNorm(Power):
 
     @property
     def groups(self) -> Any:
-        """The groups of the norm, which a model has for `verify`; None where it has none."""
+        """The groups of the norm, which a model has for `verify`; None if it has none."""
         return getattr(self.base, "groups", None)
 
     def value(self, w: np.ndarray) -> float:

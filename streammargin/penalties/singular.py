@@ -85,7 +85,7 @@ def nuclear_bound(W: np.ndarray) -> float:
 
 
 def thresholded(V: np.ndarray, by: float) -> np.ndarray:
-    """V with each singular value made smaller by so much, or 0 where it is no larger."""
+    """V with each singular value made smaller by so much, or 0 if it is no larger."""
     if not np.isfinite(V).all():
         return np.full(V.shape, math.nan)
     U, sizes, right = np.linalg.svd(V, full_matrices=False)

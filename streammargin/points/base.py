@@ -27,7 +27,7 @@ class Answer(Protocol):
 
     @classmethod
     def restored(cls, arrays: Mapping[str, np.ndarray]) -> Answer:
-        """The answer with these arrays, by name. Raises ValueError where they are invalid."""
+        """The answer with these arrays, by name. Raises ValueError if they are invalid."""
 
     @property
     def outputs(self) -> int:
@@ -62,10 +62,10 @@ class Point(Answer, Protocol):
 
     @classmethod
     def restored(cls, arrays: Mapping[str, np.ndarray]) -> Point:
-        """As for Answer."""
+        """See Answer."""
 
     def chosen(self, outputs: slice) -> Point:
-        """As for Answer."""
+        """See Answer."""
 
     def copy(self) -> Point:
         """A copy with its own arrays; a training reuses its arrays."""
@@ -88,7 +88,7 @@ class Point(Answer, Protocol):
         """
 
     def scaled(self, center: np.ndarray | None, factor: np.ndarray | None, bias: float) -> Point:
-        """The inverse of `unscaled` without shift; bias: the value of the constant column, 0 where constants go."""
+        """The inverse of `unscaled` without shift; bias: the value of the constant column, 0 if constants go."""
 
 
 def answered(scores: np.ndarray) -> np.ndarray:

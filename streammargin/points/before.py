@@ -25,7 +25,7 @@ class Before(NamedTuple):
 
     @classmethod
     def restored(cls, features: np.ndarray, center: np.ndarray, factor: np.ndarray) -> Before:
-        """Of the arrays of a model file. ValueError where they do not fit each other."""
+        """The weights in the arrays of a model file. ValueError if they do not fit each other."""
         for part in (center, factor):
             if part.dtype.kind != "f" or part.size not in (0, int(features)) or not np.isfinite(part).all():
                 raise ValueError("the scale of its columns is damaged")
@@ -45,7 +45,7 @@ class Before(NamedTuple):
         return self._replace(center=center.copy(), factor=factor.copy())
 
     def rows(self, block: Block) -> Block:
-        """The rows of the block as in the training, which has no other rows' values; copies where they change."""
+        """The rows of the block as in the training, which has no other rows' values; copies if they change."""
         block, columns = block._replace(bias=0.0), self.columns
         if columns is not None and isinstance(block, DenseBlock):
             block = DenseBlock(np.where(columns >= 0, block.X[:, columns], block.X.dtype.type(0)), 0.0)

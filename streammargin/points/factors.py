@@ -19,7 +19,7 @@ Proof = tuple[np.ndarray, np.ndarray]
 class Factors:
     """left (rows, r), right (columns, r) float64. A row of the data is a pair of places, (i, j).
 
-    proof: places i columns + j of entries (k,), and their duals (k,), where these do not follow from the loss at X.
+    proof: places i columns + j of entries (k,), and their duals (k,), if these do not follow from the loss at X.
     """
 
     ARRAYS: ClassVar[tuple[str, ...]] = ("left", "right", PROOF)

@@ -15,7 +15,7 @@ PIECE = 8 << 20  # bytes of rows that are put in order at a time
 
 
 class OfTask(NamedTuple):
-    """Some rows of one task. rows: where they are in the block that they are of: a slice, or their numbers (m,)."""
+    """Some rows of one task. rows: if they are in the block that they are of: a slice, or their numbers (m,)."""
 
     task: int
     block: Block

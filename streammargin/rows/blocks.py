@@ -111,7 +111,7 @@ def add_multiples(X: np.ndarray, rows: np.ndarray, factors: np.ndarray, w: np.nd
 def add_dense_scores(X: np.ndarray, V: np.ndarray, Z: np.ndarray) -> None:
     """Z[r, g] += sum_j X[r, j] V[g, j], in float64: eight sums at a time, over TILE columns.
 
-    They are those of two rows and four lines, or of eight rows where fewer lines are left.
+    They are those of two rows and four lines, or of eight rows if fewer lines are left.
     """
     m, d, lines = X.shape[0], X.shape[1], V.shape[0]
     fours, eights = lines // 4 * 4, m // 8 * 8
@@ -219,7 +219,7 @@ class DenseBlock(NamedTuple):
         return dense_dot(x, w) + w.dtype.type(self.bias) * w[x.size]
 
     def exact_dot(self, i: int, w: np.ndarray) -> float:
-        """x_i . w, summed in float64 even where w is float32."""
+        """x_i . w, summed in float64 even if w is float32."""
         x = self.X[i]
         return dense_exact_dot(x, w) + np.float64(self.bias) * np.float64(w[x.size])
 
@@ -414,7 +414,7 @@ class CSRBlock(NamedTuple):
         return (s0 + s1) + (s2 + s3) + w.dtype.type(self.bias) * w[self.width]
 
     def exact_dot(self, i: int, w: np.ndarray) -> float:
-        """x_i . w, summed in float64 even where w is float32."""
+        """x_i . w, summed in float64 even if w is float32."""
         data, indices = self.data, self.indices
         k, stop = np.uint64(self.indptr[i]), np.uint64(self.indptr[i + 1])
         fours = stop - (stop - k) % FOUR
@@ -647,7 +647,7 @@ class CSRBlock(NamedTuple):
                 prefetch(self.indices, self.indptr[i] + LINE * line)
 
     def prefetch_weights(self, i: int, w: np.ndarray) -> None:
-        """Prefetch the entries of w at the columns of row i, where w has more than PREFETCH_BYTES."""
+        """Prefetch the entries of w at the columns of row i, if w has more than PREFETCH_BYTES."""
         if i + 1 < self.indptr.size and w.size * w.itemsize > PREFETCH_BYTES:
             start = self.indptr[i]
             indices = self.indices[start : self.indptr[i + 1]]

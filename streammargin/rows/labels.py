@@ -37,10 +37,10 @@ Rows = np.ndarray | slice  # global numbers of rows
 class RowLabels:
     """Classes, sample weights, targets and epsilons of n consecutive rows: of all, or a window on some of them.
 
-    codes (n,) int16: class of each row, -1 for an absent row, or (n, K) where each line has a label of its own;
-    weights (n,) float64, or (0,) where all are 1;
+    codes (n,) int16: class of each row, -1 for an absent row, or (n, K) if each line has a label of its own;
+    weights (n,) float64, or (0,) if all are 1;
     targets (n,) or (n, K) float64: of a regression, 0 for absent rows; else (0,).
-    epsilons (n,) float64: how far from its target the score of each row may be; (0,) where the loss says it.
+    epsilons (n,) float64: how far from its target the score of each row may be; (0,) if the loss says it.
     first: the global number of the first row. Methods take global numbers.
     """
 
@@ -111,11 +111,11 @@ class Labels(NamedTuple):
 
     codes (n,) int16: class of each row, -1 for an absent row; positive (K,) int64: the class with sign +1 in
     problem k; caps (K, classes) float64: C times the class weight, inf for the hard margin, 0: the class is absent;
-    weights (n,) float64, or (0,) where all are 1; targets (n,) float64, or (0,) without a regression;
-    epsilons (n,) float64, or (0,) where the loss says how far from its target a score may be.
+    weights (n,) float64, or (0,) if all are 1; targets (n,) float64, or (0,) without a regression;
+    epsilons (n,) float64, or (0,) if the loss says how far from its target a score may be.
     first: the global number of the first row. Methods take global numbers.
-    codes_a_row, codes_a_line: how far to go in `codes` for the next row and the next line, 1 and 0 where rows have one
-    label; where each line has its own, K and 1, and codes has K entries for each row. The same for targets.
+    codes_a_row, codes_a_line: how far to go in `codes` for the next row and the next line, 1 and 0 if rows have one
+    label; if each line has its own, K and 1, and codes has K entries for each row. The same for targets.
     """
 
     codes: np.ndarray
@@ -175,7 +175,7 @@ class Labels(NamedTuple):
         return self.targets[(row - self.first) * self.targets_a_row + k * self.targets_a_line]
 
     def epsilon(self, row: int) -> float:
-        """How much farther from its target than the loss says a score may be; 0 where rows have no epsilon."""
+        """How much farther from its target than the loss says a score may be; 0 if rows have no epsilon."""
         return self.epsilons[row - self.first] if self.epsilons.size > 0 else 0.0
 
     def margin(self, k: int, row: int, score: float) -> float:

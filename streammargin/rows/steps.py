@@ -40,7 +40,7 @@ class MirrorDescent(NamedTuple):
 
 
 class Pegasos(NamedTuple):
-    """Add cap times the row where u < 1; w = (horizon / seen) theta: the step 1 / (lambda t) for n = horizon rows."""
+    """Add cap times the row if u < 1; w = (horizon / seen) theta: the step 1 / (lambda t) for n = horizon rows."""
 
     horizon: float
 

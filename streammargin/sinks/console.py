@@ -165,7 +165,7 @@ class Console:
 
     def _on_pass_end(self, event: dict[str, Any]) -> None:
         self._pace.pass_end(event["estimate"])
-        if event.get("valid_error") is not None:  # with early stopping, where certificates have none
+        if event.get("valid_error") is not None:  # with early stopping, if certificates have none
             self._judge(event)
             self._valid = f"valid {self._judged} {event['valid_error']:.4f}"
         if self.verbosity < 1 and (self.bar or not self._due()):

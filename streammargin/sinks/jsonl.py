@@ -64,7 +64,7 @@ class JsonLines:
         return {"bytes": self._size, "digest": self._digest.hexdigest()}
 
     def go_on(self, mark: dict[str, Any] | None, events: list[dict[str, Any]]) -> None:
-        """Truncate the log to a mark; an empty log gets the events so far. UsageError where its lines are different."""
+        """Truncate the log to a mark; an empty log gets the events so far. UsageError if its lines are different."""
         if self.file is sys.stdout:
             return
         if os.fstat(self.file.fileno()).st_size:

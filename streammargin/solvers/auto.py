@@ -17,7 +17,7 @@ SUMMED = 100_000  # most multiplications per stored value for the Hessians of al
 def candidates(problem: Problem) -> list[str]:
     """Words of the solvers that `auto` tries, the best one first.
 
-    The next one is used where an option or the loss is not supported, or the memory budget is too small. If C or the
+    The next one is used if an option or the loss is not supported, or the memory budget is too small. If C or the
     loss were left out, the problem has the usual defaults; the chosen solver may have others.
     """
     if problem.kernel is not None:

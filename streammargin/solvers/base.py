@@ -34,10 +34,10 @@ from streammargin.solvers.word import SolverWord
 
 @dataclass
 class PassReport:
-    """What a solver knows at the end of a pass.
+    """A solver's report at the end of a pass.
 
     estimate (groups,): the estimated relative (margin) gap of each; mistakes: rows misclassified when they were
-    visited. certificate: exact figures of all groups, where the pass had frozen weights and computed them; wrong: the
+    visited. certificate: exact figures of all groups, if the pass had frozen weights and computed them; wrong: the
     rows whose largest score is of a wrong class. still: another pass would change nothing. kept_rows: rows that it read
     and that stayed in memory.
     """
@@ -63,7 +63,7 @@ def matrix_work(width: int, rows: float, values: float) -> float:
     return rows * values * values / 2 + width**3 / 6
 
 
-Share = float | None  # the share of the work that is done, where the call must be repeated; None: all of it
+Share = float | None  # the share of the work that is done, if the call must be repeated; None: all of it
 UNIT = 1e9  # multiplications of a unit, half a second: a request to stop waits for one at most
 
 
@@ -96,7 +96,7 @@ class Method(SolverWord):
     of_tasks: ClassVar[bool] = False  # supports rows of several tasks
     kernels: ClassVar[bool] = False  # trains kernel machines
     completes: ClassVar[bool] = False  # completes matrices
-    blocks_per_step: ClassVar[int] = 1  # blocks that a step of a pass gets at once, where the memory allows it
+    blocks_per_step: ClassVar[int] = 1  # blocks that a step of a pass gets at once, if the memory allows it
 
     def check(self, problem: Problem) -> None:
         """Raise a Refusal of a loss, penalty, C or option that this method does not support."""
@@ -147,7 +147,7 @@ class Method(SolverWord):
             raise Refusal(wrong, "use `solver=auto`, or `multiclass=ovr`")
 
     def _one_by_one(self, problem: Problem) -> tuple[str, str]:
-        """What is wrong with outputs that are joined, for a method that trains each by itself; a mend."""
+        """The refusal of joined outputs by a method that trains each by itself, with a mend."""
         if not problem.all_scores:
             wrong = (
                 f"{self.called} trains each class or output by itself, and `penalty={problem.penalty_word}` joins them"
@@ -186,7 +186,7 @@ class Method(SolverWord):
     any_p: ClassVar[bool] = True  # of those that serve lp: whether with p < 2 too
 
     def needs(self, penalty: Penalty) -> str:
-        """Why it does not support this penalty; "" where the name of the penalty says it."""
+        """Why it does not support this penalty; "" if the name of the penalty says it."""
         return ""
 
     def _check_penalty(self, problem: Problem) -> None:
@@ -208,7 +208,7 @@ class Method(SolverWord):
         return any(stage.solver.keeps_point for stage in self.stages().values())
 
     def of(self, problem: Problem) -> Method:
-        """The method for this problem: another object where a kernel asks for one; default: the same."""
+        """The method for this problem: another object if a kernel asks for one; default: the same."""
         return self
 
     watch: ClassVar[type | None] = None  # the class of the state that decisions over several stages use
@@ -224,7 +224,7 @@ class Method(SolverWord):
     def all_labels(self, problem: Problem) -> bool:
         """Whether it needs the labels of all rows in memory; else those of the rows at hand serve.
 
-        Default: where a solver of it does. Rows in memory have their labels in memory, whatever it says.
+        Default: if a solver of it does. Rows in memory have their labels in memory, whatever it says.
         """
         return any(solver.all_labels(problem) for solver in self.solvers(problem))
 
@@ -233,7 +233,7 @@ class Method(SolverWord):
         return max(solver.row_bytes(problem) for solver in self.solvers(problem))
 
     def remark(self, problem: Problem) -> str:
-        """What `auto` adds to its reason for this method; default: nothing."""
+        """The words that `auto` adds to its reason for this method; default: none."""
         return ""
 
     def first(self, problem: Problem) -> str:
@@ -322,7 +322,7 @@ class Solver(Method, Generic[S]):
         return {self.name: Stage(self)}
 
     def zero_factor(self, problem: Problem, state: S) -> float:
-        """The largest known factor of C for which w = 0 is still optimal; 0 where w = 0 is optimal for no C.
+        """The largest known factor of C for which w = 0 is still optimal; 0 if w = 0 is optimal for no C.
 
         Called before the first pass of a path over C.
         """
@@ -343,7 +343,7 @@ class Solver(Method, Generic[S]):
     def all_labels(self, problem: Problem) -> bool:
         """Whether it uses labels of other rows than those at hand.
 
-        Default: where it keeps rows, or numbers of them, or visits several blocks at once. If not, `state.labels` is a
+        Default: if it keeps rows, or numbers of them, or visits several blocks at once. If not, `state.labels` is a
         window on the rows of each block that is visited, and empty between two visits.
         """
         return self.blocks_per_step > 1 or keeps_per_row(self.kind_of_state(), problem)
@@ -410,7 +410,7 @@ class Solver(Method, Generic[S]):
         """Prologue pass number `index`, of `prologue_passes`."""
         raise AssertionError(f"{self.name} declares no prologue")
 
-    # a certificate, where passes compute none
+    # a certificate, if passes compute none
 
     def certificate(self, problem: Problem, state: S, active: np.ndarray) -> Visit:
         """A read with frozen weights; groups that are no longer active keep those of their last certificate."""
@@ -438,7 +438,7 @@ class Solver(Method, Generic[S]):
 
     @abstractmethod
     def point(self, problem: Problem, state: S, column: float, proven: bool, kept: Kept | None = None) -> Point:
-        """What the last exact figures belong to, or what it has now; column: the value of the constant column.
+        """The point of the last exact figures, or the current one; column: the value of the constant column.
 
         kept: an earlier pass, whose weights are taken instead.
         """

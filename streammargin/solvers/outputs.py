@@ -1,4 +1,4 @@
-"""What the lines of the weights stand for: their classes, and what an error in each costs."""
+"""The lines of the weights: their classes, and the cost of an error in each."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ class Outputs(NamedTuple):
 
     positive (K,) int64: the class with sign +1. caps (K, classes) float64: C times the class weight, inf for the hard
     margin. costs (K,): C, before the weights of classes and rows. mass (K, classes): the weights of the rows of each
-    class, summed; (0, 0) where nothing asks for it. several: each line has a label or target of the rows of its own.
-    tasks: of how many tasks the rows are, 0 where they are of none. A line of a value of C is one task: it has rows of
+    class, summed; (0, 0) if nothing asks for it. several: each line has a label or target of the rows of its own.
+    tasks: of how many tasks the rows are, 0 if they are of none. A line of a value of C is one task: it has rows of
     its own, as the classes of all others have a cap of 0. The classes of a task follow those of the one before.
     """
 

@@ -39,11 +39,11 @@ class Problem:
     numeric: rows have numbers in place of classes, and all codes are 0. Several numbers or labels of a row have a line
     each for each value of C (`Outputs.several`).
     budget: bytes for the state and the blocks; a method that may choose how much it holds keeps to a share of them.
-    entries: values stored for all rows, 0 where that is not known; sparse: they come with their column indices.
+    entries: values stored for all rows, 0 if that is not known; sparse: they come with their column indices.
     path: C goes up during the training. top: of how many rows, at most, the largest losses count.
     from_weights: the training begins from given weights, not from 0.
     resident: all rows are in memory at once, as one block.
-    penalty: R(w), 1/2 ||w||_p^2 where it is None; free: the constant column is left out of it. penalty_word: its word,
+    penalty: R(w), 1/2 ||w||_p^2 if it is None; free: the constant column is left out of it. penalty_word: its word,
     as messages name it.
     kernel: of a kernel machine, whose answer is an expansion over rows; None: the answer is linear.
     sides: rows and columns of a matrix that is to be completed, of which the rows of the training are entries (i, j),

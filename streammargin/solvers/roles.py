@@ -64,7 +64,7 @@ class Axis(NamedTuple):
     name: str = "?"  # in lists of arrays
 
     def where(self, condition: Callable[[Problem], bool]) -> Axis:
-        """The same axis, with length 0 where the condition is false."""
+        """The same axis, with length 0 if the condition is false."""
         size = self.size
         return Axis(lambda problem: size(problem) if condition(problem) else 0, self.rows, f"{self.name} or 0")
 
@@ -168,7 +168,7 @@ def _entry(name: str, hint: Any, default: Any) -> Entry:
 
 
 def _dtype(hint: Any) -> Any:
-    """The dtype of NDArray[T]; Float or Stored itself where the solver or the rows decide."""
+    """The dtype of NDArray[T]; Float or Stored itself if the solver or the rows decide."""
     scalar = typing.get_args(typing.get_args(hint)[1])[0]
     for word in (Float, Stored):
         if scalar in (word, typing.get_origin(word)):
@@ -283,9 +283,9 @@ def save(state: Any) -> Saved:
 
 
 def load(state: Any, problem: Problem, dtype: Any, saved: Saved) -> None:
-    """Load saved values into a new state; float32 is widened to float64 where a smaller tolerance needs it.
+    """Load saved values into a new state; float32 is widened to float64 if a smaller tolerance needs it.
 
-    Cached rows are read by the driver. ValueError where a name, kind, shape or dtype differs.
+    Cached rows are read by the driver. ValueError if a name, kind, shape or dtype differs.
     """
     numbers, arrays = dict(saved.numbers), dict(saved.arrays)
     expected = layout(type(state), problem, dtype)
@@ -409,7 +409,7 @@ def with_rows(part: S, rows: OfRows, prefix: str = "") -> S:
 def beside(state: S, names: Names = ()) -> S:
     """A state with sums of its own, at their initial values; all else is shared.
 
-    names: the fields with sums that are its own, where the others are known and stay; by default all.
+    names: the fields with sums that are its own, if the others are known and stay; by default all.
     """
     own: S = object.__new__(type(state))
     for entry in entries(type(state)):
@@ -430,9 +430,9 @@ def beside(state: S, names: Names = ()) -> S:
 
 
 def sent(state: S, names: Names = ()) -> S:
-    """What somebody elsewhere needs to make a state with sums of their own, as `beside`: without these sums.
+    """The arrays from which a holder elsewhere makes a state with sums of its own, as `beside`: without these sums.
 
-    Nothing is sent of labels and scratch, nor of what is kept where all sums are. Numbers of rows go apart (`rows_of`).
+    Nothing is sent of labels and scratch, nor of what is kept if all sums are. Numbers of rows go apart (`rows_of`).
     """
     return _sent(state, _of_sums(_kind(state), names))
 

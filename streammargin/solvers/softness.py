@@ -10,7 +10,7 @@ import math
 NEAR = 0.5  # share of that gap which the distance from the minimum stays below
 AIM = 0.5  # of the goal: the gap that the softness aims at; the rest is for the distance of the weights
 QUICK = 3  # if a proximal step took at most this many Newton steps, the softness falls faster
-LEAST_FALL = 1 / 8  # share of the softness that a read leaves, at least, where the centres stay
+LEAST_FALL = 1 / 8  # share of the softness that a read leaves, at least, if the centres stay
 
 
 def may_soften(away: float, gap: float) -> bool:

@@ -26,7 +26,7 @@ class Visited:
 class State(Visited):
     """A solver's state is a subclass that declares further fields (see `roles.py`).
 
-    labels: those at hand where `Method.all_labels` says so; best: the best certified figures and bounds; number: of the
+    labels: those at hand if `Method.all_labels` says so; best: the best certified figures and bounds; number: of the
     current pass; multiplications: so far (docs/events.md); the driver counts those of visited blocks, the solver all
     others.
     """

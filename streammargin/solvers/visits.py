@@ -9,7 +9,7 @@ import numpy as np
 
 
 def nothing(problem: Any, state: Any, *arguments: Any) -> None:
-    """What most visits do before their first block, or after the last one."""
+    """The default before the first block, and after the last one: nothing."""
 
 
 class Visit(NamedTuple):
@@ -19,15 +19,15 @@ class Visit(NamedTuple):
     with a state each; their sums are merged. `first` is the number of the block's first row in the state. `arguments`
     are the same for all blocks.
 
-    `sums` names the fields that it adds to, all of them where none is named. The state's other sums are known.
+    `sums` names the fields that it adds to, all of them if none is named. The state's other sums are known.
     `leaves`: blocks may be split; `square`: the sums have second derivatives. `lines`: a value is multiplied twice for
     each of them, which is counted. `cost`: multiplications of a value, if its score and its sum are not all.
     `prepare` (problem, state, *arguments, block) works on all rows in memory before their visit, in units as below.
     `keeps` is called like `each`, once for every block after its visit.
 
-    `begin` and `end` (problem, state, *arguments) are called once, before the first block and after the last. What was
-    found is what `end` returns; until then it works in units, as below. `at_once` (problem, state) makes `end` leave
-    out the rest of its units. `order` (problem, state, blocks) says which blocks come, and when.
+    `begin` and `end` (problem, state, *arguments) are called once, before the first block and after the last. `end`
+    returns the result; until then it works in units, as below. `at_once` (problem, state) makes `end` leave out the
+    rest of its units. `order` (problem, state, blocks) says which blocks come, and when.
 
     A visit that is `alone` has a state and all rows to itself. It works in units: a call does one, and returns the
     share that is done; None: all of it. If it is `together`, `each` gets the blocks of a step at once, (first, block).

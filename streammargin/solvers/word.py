@@ -20,8 +20,8 @@ class Auto(SolverWord):
 
     C = inf: active-set for l2, ascent:momentum=yes for lp, dual-momentum for one margin of all classes.
     With a kernel smo, and dual-momentum for one margin of all classes.
-    A finite C: newton where columns are few, else ascent for l2 and lp. For other penalties, a constant that is not
-    penalised, and numbers where rows outnumber columns: newton where columns are few, else pdprox.
+    A finite C: newton if columns are few, else ascent for l2 and lp. For other penalties, a constant that is not
+    penalised, and numbers if rows outnumber columns: newton if columns are few, else pdprox.
     If the first choice does not fit into the memory, the next one is tried.
     """
 

@@ -28,7 +28,7 @@ def value_dtype(stored: np.dtype, name: str = "X") -> np.dtype:
 
 
 def check_filled(name: str, rows: int, features: int) -> None:
-    """DataError where there are no rows, or no columns."""
+    """DataError if there are no rows, or no columns."""
     if rows == 0 or features == 0:
         raise DataError(f"{name} has {rows} rows and {features} columns; rows need both")
 
@@ -301,7 +301,7 @@ class ArraySource(Source):
 
 
 def _as_csr(X: Any, name: str) -> Any:
-    """Check the index arrays, which SciPy trusts, and convert to CSR; DataError where they are invalid."""
+    """Check the index arrays, which SciPy trusts, and convert to CSR; DataError if they are invalid."""
     if X.format in ("csc", "coo"):
         _check_flat(X, name)
     try:
@@ -321,7 +321,7 @@ def _as_csr(X: Any, name: str) -> Any:
 
 
 def _check_flat(X: Any, name: str) -> None:
-    """DataError where values or indices of a matrix have two dimensions."""
+    """DataError if values or indices of a matrix have two dimensions."""
     for part in ("data", "indices", "indptr", "row", "col"):
         shape = np.shape(getattr(X, part, [0]))
         if len(shape) != 1:

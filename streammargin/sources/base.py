@@ -44,10 +44,10 @@ class Slices(Protocol):
     """Something of each row: an array (n,), or a column of a file, of which each use reads a part."""
 
     def __getitem__(self, rows: slice, /) -> np.ndarray:
-        """That of these consecutive rows."""
+        """The part for these consecutive rows."""
 
     def __len__(self) -> int:
-        """n; 0 where rows have nothing of it."""
+        """n; 0 if rows have nothing of it."""
 
 
 OfValues = Callable[[np.ndarray], np.ndarray]  # (m,) -> (m,), or (m, outputs) -> (m, outputs)
@@ -84,7 +84,7 @@ class Source(ABC):
         """Row bounds (int64, from 0 to n) of consecutive blocks.
 
         Each block's buffer, everything needed to fill it included, takes at most max_bytes; the
-        bounds follow the chunks of the file where that saves reading a chunk twice. When even the
+        bounds follow the chunks of the file if that saves reading a chunk twice. When even the
         smallest block needs more, the blocks are as small as possible; the caller checks their size.
         """
 
@@ -127,16 +127,16 @@ class Source(ABC):
     def labels(self, chunk: int = 1 << 16) -> Iterator[np.ndarray]:
         """The raw labels in consecutive arrays of at most `chunk` values (original type; text as str).
 
-        An array is (m,), or (m, outputs) for several outputs. Raises DataError where the source has none or their
+        An array is (m,), or (m, outputs) for several outputs. Raises DataError if the source has none or their
         number is not n.
         """
 
     def outputs(self) -> list[str] | None:
-        """The names of the columns of the labels, where these are (n, outputs); None where they are (n,)."""
+        """The names of the columns of the labels, if these are (n, outputs); None if they are (n,)."""
         return None
 
     def label_column(self) -> str | int | None:
-        """The column of a table that the labels are from: its name, or its number from 0; None where it is unknown."""
+        """The column of a table that the labels are from: its name, or its number from 0; None if it is unknown."""
         return None
 
     def rereads_labels(self) -> str:
@@ -147,7 +147,7 @@ class Source(ABC):
         return ""
 
     def labels_as(self, made: OfValues) -> Slices:
-        """What `made` makes of the labels, or of their categories, read at each use; only if `rereads_labels`."""
+        """The labels, or their categories, as `made` converts them, read at each use; only if `rereads_labels`."""
         raise AssertionError(f"the labels of {self.name} are not read again")
 
     def column_bytes(self) -> int:
@@ -156,7 +156,7 @@ class Source(ABC):
 
     @abstractmethod
     def sample_weight(self) -> Slices | None:
-        """Weights (n,) float64, or None where the source has none."""
+        """Weights (n,) float64, or None if the source has none."""
 
     def numbers(self, name: str, what: tuple[str, str]) -> Slices:
         """A column of numbers beside the rows, (n,) float64, by its name.
@@ -166,7 +166,7 @@ class Source(ABC):
         raise UsageError(f"{self.name} has no column {name} of {what[0]}; give an array with one number for each row")
 
     def queries(self) -> Slices | None:
-        """The numbers of the queries that rows belong to (n,) int64, or None where rows belong to none, as here."""
+        """The numbers of the queries that rows belong to (n,) int64, or None if rows belong to none, as here."""
         return None
 
     def names_bytes(self) -> int:
@@ -174,9 +174,9 @@ class Source(ABC):
         return 0
 
     def feature_names(self) -> np.ndarray | None:
-        """Column names (d,), an object array of str as in scikit-learn; None where the source has none.
+        """Column names (d,), an object array of str as in scikit-learn; None if the source has none.
 
-        Raises DataError where they are not d strings.
+        Raises DataError if they are not d strings.
         """
         return None
 
@@ -185,7 +185,7 @@ class Source(ABC):
         return None
 
     def ranges(self) -> str | None:
-        """The warning about columns of very different ranges, "" for none; None where a pass has to find it."""
+        """The warning about columns of very different ranges, "" for none; None if a pass has to find it."""
         return None
 
     def files(self) -> list[str]:
@@ -193,7 +193,7 @@ class Source(ABC):
         return []
 
     def check_unchanged(self) -> None:  # noqa: B027
-        """Raise DataError where a file was modified or replaced since the source was opened. Reads no data."""
+        """Raise DataError if a file was modified or replaced since the source was opened. Reads no data."""
 
     @abstractmethod
     def fingerprint(self) -> str:

@@ -16,7 +16,7 @@ LOG = logging.getLogger("streammargin")
 
 
 class Batch(NamedTuple):
-    """Rows, dense or sparse, with labels, weights, numbers of queries and tasks (None where there are none).
+    """Rows, dense or sparse, with labels, weights, numbers of queries and tasks (None if there are none).
 
     Sparse: X (n, d) is None; data (nnz,), indices (nnz,) and indptr (n+1,) int64 from 0.
     """

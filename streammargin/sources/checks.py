@@ -15,7 +15,7 @@ PIECE = 1 << 20  # values that one thread looks at
 def check_block(source: Source, block: Block, start: int, borrowed: bool = False, workers: Workers = ALONE) -> Block:
     """The block, valid for a kernel: finite values, column indices sorted, unique and in range. Else DataError.
 
-    Unsorted sparse rows are sorted in place, or in a copy where the arrays belong to the user (borrowed).
+    Unsorted sparse rows are sorted in place, or in a copy if the arrays belong to the user (borrowed).
     """
     from streammargin.compiled import block_checks
 

@@ -24,7 +24,7 @@ def lie_inside(value: object) -> bool:
 
 
 def as_values(chunk: np.ndarray, origin: Origin = lambda row: ("y", row)) -> np.ndarray:
-    """Labels as an array of numbers, booleans or text (bytes are decoded), or of objects where both are among them.
+    """Labels as an array of numbers, booleans or text (bytes are decoded), or of objects if both are among them.
 
     origin: of the chunk's rows. Raises DataError for text with invalid UTF-8, a NUL or half a surrogate pair.
     """
@@ -49,7 +49,7 @@ def as_values(chunk: np.ndarray, origin: Origin = lambda row: ("y", row)) -> np.
 
 
 def class_values(raw: np.ndarray, name: str, origin: Origin, noun: str = "label") -> np.ndarray:
-    """Class labels as numbers, booleans or text, or objects where both are among them. noun: what they are.
+    """Class labels as numbers, booleans or text, or objects if both are among them. noun: what they are.
 
     DataError for other types, and for a missing label, naming the row.
     """
@@ -89,7 +89,7 @@ def number_rows(raw: np.ndarray, why: str, origin: Origin, outputs: Sequence[str
 def number_values(raw: np.ndarray, why: str, origin: Origin, noun: str = "label") -> np.ndarray:
     """Labels as float64, those of text by what they spell.
 
-    Raises DataError for a value that is not finite, and DataError(why) where a text is no number, or for other types.
+    Raises DataError for a value that is not finite, and DataError(why) if a text is no number, or for other types.
     """
     chunk = _present(raw, origin, noun)
     if chunk.dtype.kind in "UO":
@@ -105,7 +105,7 @@ def number_values(raw: np.ndarray, why: str, origin: Origin, noun: str = "label"
 
 
 def _numbers_of_texts(chunk: np.ndarray, why: str, origin: Origin, noun: str) -> np.ndarray:
-    """Float64 of texts, and of objects, that are numbers. Raises DataError(why) where one is not."""
+    """Float64 of texts, and of objects, that are numbers. Raises DataError(why) if one is not."""
     numbers = np.empty(len(chunk))
     for row, value in enumerate(chunk.tolist()):
         number = _as_float(value)
@@ -140,7 +140,7 @@ def _as_objects(values: list[Any]) -> np.ndarray:
 
 
 def _present(raw: np.ndarray, origin: Origin, noun: str = "label") -> np.ndarray:
-    """`as_values`; DataError where a label is missing."""
+    """`as_values`; DataError if a label is missing."""
     missing = [k for k, value in enumerate(raw.tolist()) if _is_missing(value)] if raw.dtype.kind in "OT" else []
     if missing:
         where, row = origin(missing[0])
@@ -242,7 +242,7 @@ def _numbered(chunks: Iterable[np.ndarray]) -> Iterator[tuple[int, np.ndarray]]:
 def _sorted(labels: list[Any], kinds: set[np.dtype], name: str) -> tuple[np.ndarray, np.ndarray]:
     """(classes sorted, which of them each of these labels is); kinds: the types of the numbers among them.
 
-    Raises DataError where no type holds all of them.
+    Raises DataError if no type holds all of them.
     """
     values, places = of_one_kind(labels, name)
     numbers = not isinstance(values[0], str)
@@ -306,7 +306,7 @@ class LabelCursor:
 
 
 def _joined(parts: list[np.ndarray]) -> np.ndarray:
-    """These labels in one array, of objects where text, or whole numbers that a float would round, stand beside others.
+    """These labels in one array, of objects if text, or whole numbers that a float would round, stand beside others.
 
     Such are those of shards of different types.
     """

@@ -17,7 +17,7 @@ PIECE = 4 << 20  # bytes of rows that are read at a time, before they are mapped
 class MappedSource(View):
     """The rows z(x) of another source, dense, in the precision of the map.
 
-    Blocks are whole pieces of the other source, where these are small enough. A column has no name.
+    Blocks are whole pieces of the other source, if these are small enough. A column has no name.
     """
 
     def __init__(self, source: Source, fitted: Fitted) -> None:

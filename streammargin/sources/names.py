@@ -37,7 +37,7 @@ def as_names(values: Iterable[Any], where: str) -> np.ndarray:
 
 
 def frame_names(X: Any, where: str) -> np.ndarray | None:
-    """The column names of a pandas or polars frame, or None where not all are strings, as in scikit-learn."""
+    """The column names of a pandas or polars frame, or None if not all are strings, as in scikit-learn."""
     columns = getattr(X, "columns", None)
     if columns is None:
         return None
@@ -53,7 +53,7 @@ def equal(names: np.ndarray | None, others: np.ndarray | None) -> bool:
 
 
 def check_same(names: np.ndarray | None, others: np.ndarray | None, first: str, other: str) -> None:
-    """DataError where the column names of `other` (others) and `first` (names) differ, in content or order."""
+    """DataError if the column names of `other` (others) and `first` (names) differ, in content or order."""
     if equal(names, others):
         return
     if names is None or others is None:
@@ -82,7 +82,7 @@ def packed(names: np.ndarray) -> np.ndarray:
 
 
 def unpacked(array: np.ndarray, columns: int) -> np.ndarray:
-    """The inverse of `packed`. Raises ValueError where the bytes are not this many names."""
+    """The inverse of `packed`. Raises ValueError if the bytes are not this many names."""
     if array.dtype != np.uint8 or array.ndim != 1:
         raise ValueError(f"its column names are an array of shape {array.shape} and type {array.dtype}, not bytes")
     count = array.size - np.count_nonzero(array) + 1  # checked before the strings are made, which need far more memory

@@ -15,7 +15,7 @@ LONGEST = 1 << 16  # bytes of a header
 
 
 def read_header(stream: Any) -> tuple[tuple[int, ...], np.dtype]:
-    """(shape, dtype) of the array that begins here. Raises ValueError where it is not an array of numpy.save."""
+    """(shape, dtype) of the array that begins here. Raises ValueError if it is not an array of numpy.save."""
     try:
         version = np.lib.format.read_magic(stream)
         one = version == (1, 0)

@@ -102,7 +102,7 @@ def opened(data: object, *, x: str | None = None, y: object = None, sample_weigh
 def is_stream(data: object) -> TypeGuard[Iterable[object]]:
     """Whether this is a stream of batches: an iterator, a loader that can be iterated over, or a list of batches.
 
-    A tuple is the pair (X, y), a list of paths is shards. Raises UsageError where data are ambiguous.
+    A tuple is the pair (X, y), a list of paths is shards. Raises UsageError if data are ambiguous.
     """
     if isinstance(data, (Source, str, bytes, os.PathLike, Mapping, Set)) or hasattr(data, "shape"):
         return False
@@ -216,7 +216,7 @@ def _open_file(path: str, x: str | None, y: object, sample_weight: object) -> So
 
 
 def _format_of(path: str, start: bytes) -> Format | None:
-    """The module of the format of a file with these first bytes, or of a directory; None where none knows it."""
+    """The module of the format of a file with these first bytes, or of a directory; None if none knows it."""
     for name in FORMATS:
         module: Format = importlib.import_module(name)
         if module.sniff(path, start):

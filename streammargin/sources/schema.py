@@ -24,7 +24,7 @@ class Column:
     """One column of a table.
 
     kind: NUMBER (booleans are 1 and 0), CATEGORY or TEXT. words: of a category, its columns in order; other: whether
-    one more column counts all other words. fill: the number in place of a gap, None where a gap is an error. Of a
+    one more column counts all other words. fill: the number in place of a gap, None if a gap is an error. For a
     category any number means that no word counts. indicator: whether one more column is 1 for a gap. ngrams: of text,
     the longest sequence of words that is counted.
     """
@@ -60,7 +60,7 @@ class Schema:
     """The columns of a table that rows are made of, in order, and those of the labels.
 
     dtype: of the rows, float32 if it holds their numbers well. named: whether the table names its columns; without
-    names they go by position. Rows are sparse (CSR) where at most a quarter of their values can be other than 0.
+    names they go by position. Rows are sparse (CSR) if at most a quarter of their values can be other than 0.
     """
 
     columns: tuple[Column, ...]
@@ -112,7 +112,7 @@ class Schema:
         return held_bytes(np.array([*words, ""], object))
 
     def to_plain(self) -> dict[str, Any]:
-        """As JSON can hold it; defaults are left out."""
+        """The schema in JSON; defaults are left out."""
         default = Column("")
         columns = []
         for column in self.columns:
@@ -122,7 +122,7 @@ class Schema:
 
     @classmethod
     def from_plain(cls, plain: object) -> Schema:
-        """The inverse of `to_plain`. Raises ValueError where this is no schema."""
+        """The inverse of `to_plain`. Raises ValueError if this is no schema."""
         if not isinstance(plain, Mapping) or not isinstance(plain.get("columns"), list):
             raise ValueError("its schema is not a table")
         labels, dtype, named = plain.get("labels"), plain.get("dtype"), plain.get("named")
@@ -149,7 +149,7 @@ def plain_schema(names: np.ndarray | None, features: int, label: object) -> Sche
 
 
 def plain_of(source: Source) -> dict[str, Any] | None:
-    """How the rows of a source were made of a table, where that fits them; None for other rows."""
+    """How the rows of a source were made of a table, if that fits them; None for other rows."""
     plain = source.schema()
     try:
         fits = plain is not None and Schema.from_plain(plain).features == source.features

@@ -18,7 +18,7 @@ from streammargin.sources.names import check_same, listed
 
 
 def check_inside(option: str, value: object) -> None:
-    """Raise UsageError where a value that is given for several files is not the name of a dataset inside each."""
+    """Raise UsageError if a value that is given for several files is not the name of a dataset inside each."""
     if value is not None and not lie_inside(value):
         raise UsageError(f"with several files, `{option}` must name a dataset inside each of them, not one for all")
 
@@ -44,7 +44,7 @@ class Joined:
 
 
 def _columns(outputs: list[str] | None) -> str:
-    """What the labels of a shard are, for messages."""
+    """The kind of a shard's labels, for messages."""
     return "one label a row" if outputs is None else f"labels with the columns {listed(outputs)}"
 
 

@@ -80,9 +80,9 @@ class WatchedSource(View):
         return {"ends": self.ends, "seen": seen, "sums": np.where(seen, self.sums, 0)}
 
     def restore(self, files: list[Any], arrays: dict[str, np.ndarray]) -> bool:
-        """Restore the sums of another process; True where all rows must be read, and `settle` called, before going on.
+        """Restore the sums of another process; True if all rows must be read, and `settle` called, before going on.
 
-        That is not needed where the files' status and the ranges are the same. OtherRowsError where rows in memory have
+        It is not needed if the files' status and the ranges are the same. OtherRowsError if rows in memory have
         changed; ValueError for arrays that are not from `arrays`.
         """
         ends, seen, sums = arrays["ends"], arrays["seen"], arrays["sums"]
@@ -108,7 +108,7 @@ class WatchedSource(View):
         return not self.files_then or files != self.files_then
 
     def settle(self) -> None:
-        """Called once all rows were read: OtherRowsError where they differ from those of the other process."""
+        """Called once all rows were read: OtherRowsError if they differ from those of the other process."""
         assert self._before is not None and self.seen.all()
         ends, seen, sums = self._before
         self._before = None

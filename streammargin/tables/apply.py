@@ -36,7 +36,7 @@ def rows_of(
 
     Dense rows are of the schema's type, or that of `narrowing`, which checks their numbers.
 
-    After the last row, a warning counts the words that training had not, where these count as none.
+    After the last row, a warning counts the words that training had not, if these count as none.
     """
     values = [column.name for column in schema.columns]
     words = frozenset(schema.worded)
@@ -132,7 +132,7 @@ class _Apply(NamedTuple):
         return decoded(found.column(column.name), [gap for gap in self.reader.gaps if gap not in column.words])
 
     def _columns(self, column: Column, values: pa.Array) -> Iterator[tuple[int, np.ndarray]]:
-        """(place, numbers (m,)) of the columns that a column becomes; (-1, places (m,)) where each row has one 1.
+        """(place, numbers (m,)) of the columns that a column becomes; (-1, places (m,)) if each row has one 1.
 
         In the latter a place of -1 means that no word counts.
         """

@@ -1,4 +1,4 @@
-"""What the user asks of a table: which columns, and what stands for gaps and unknown words."""
+"""The user's options for a table: which columns, and the values for gaps and unknown words."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Asked:
     y: the column of the labels, by name, or by number from 0 (-1 is the last), or several by their names; None: one
     called label, class, target or y; "": there is none.
     columns: those to take, () for all; drop: those to leave out; text: names of columns of text
-    with their longest n-grams. missing: what stands for gaps; None: a gap is an error. unknown: ERROR, or ZERO where a
+    with their longest n-grams. missing: what stands for gaps; None: a gap is an error. unknown: ERROR, or ZERO if a
     word that no row of the training had counts as none.
     """
 

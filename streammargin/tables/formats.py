@@ -1,4 +1,4 @@
-"""What format data are in: told by what they are, by their path, or by their first bytes."""
+"""The format of data: found by their type, by their path, or by their first bytes."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _may_wait(path: str | os.PathLike[str]) -> bool:
 
 
 def format_of(path: str | os.PathLike[str]) -> str | None:
-    """The format of what is read front to back; None for other files, and where there is none.
+    """The format of what is read front to back; None for other files, and if there is none.
 
     A name that says a kind of text is believed, as text is told by its content with less certainty. What can be read at
     random is no such file, so that a package may bring a better way for one of these formats.
@@ -103,7 +103,7 @@ def _format(path: str) -> str | None:
 
 
 def text_format(start: bytes) -> str | None:
-    """The kind of text that begins so; None where it looks like none of them."""
+    """The kind of text that begins so; None if it looks like none of them."""
     if b"\0" in start:
         return None
     if svmlight.sniff(start):
@@ -127,7 +127,7 @@ def is_pipe(path: str) -> bool:
 
 
 def piped(path: str) -> Any:
-    """A pipe that is open: a Text, or a file where it is no text. What was looked at is read all the same."""
+    """A pipe that is open: a Text, or a file if it is no text. These first bytes are read all the same."""
     try:
         holder = sys.stdin if path == STANDARD_INPUT else _paths.setdefault(path, _Held())
         known = _pipes.get(holder)

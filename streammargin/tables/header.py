@@ -18,9 +18,9 @@ _SHOWN, _LISTED = 40, 10  # characters of a name, names of a list
 
 @dataclass(frozen=True)
 class Expected:
-    """What the columns of a table may be called.
+    """The names of a table's columns.
 
-    label: the name of the label, or its number from 0 (-1 is the last); None where it is not known. labelled: whether
+    label: the name of the label, or its number from 0 (-1 is the last); None if it is not known. labelled: whether
     there is one. names: columns that a model was trained on.
     """
 
@@ -71,7 +71,7 @@ def is_header(first: Sequence[str], second: Sequence[str], expected: Expected) -
 
 
 def position(text: str | int, width: int) -> int | None:
-    """The column of this number, from 0; -1 is the last. None where it is no such number."""
+    """The column of this number, from 0; -1 is the last. None if it is no such number."""
     try:
         place = int(text)
     except ValueError:

@@ -21,7 +21,7 @@ from streammargin.wording import counted, one_line
 
 
 class Learnt(NamedTuple):
-    """What one pass over a table finds: its schema, its number of rows, and a warning about ranges ("" for none)."""
+    """The result of one pass over a table: its schema, its number of rows, and a warning about ranges ("" for none)."""
 
     schema: Schema
     rows: int
@@ -29,11 +29,11 @@ class Learnt(NamedTuple):
 
 
 def learn(table: Table, schema: Schema | None = None, tally: Tallying = tally) -> Learnt:
-    """The schema of a table, and its number of rows. schema: given where it is that of another table.
+    """The schema of a table, and its number of rows. schema: given if it is that of another table.
 
     tally: counts what the columns hold, here or elsewhere.
 
-    Reads the table once, and once more where a column holds words here and numbers there. Raises DataError.
+    Reads the table once, and once more if a column holds words here and numbers there. Raises DataError.
     """
     reader, text = table.reader, dict(table.asked.text)
     values = [] if schema is not None else [name for name in table.values if name not in text]
@@ -64,7 +64,7 @@ def learn(table: Table, schema: Schema | None = None, tally: Tallying = tally) -
 
 
 def ranges_of(largest: dict[str, float]) -> str:
-    """A warning that names the columns whose ranges differ by more than MUCH; "" where none do. largest: of |x|."""
+    """A warning that names the columns whose ranges differ by more than MUCH; "" if none do. largest: of |x|."""
     largest = {name: size for name, size in largest.items() if size > 0.0}
     if not largest or max(largest.values()) <= MUCH * min(largest.values()):
         return ""
@@ -78,7 +78,7 @@ def ranges_of(largest: dict[str, float]) -> str:
 
 
 class _Fault(NamedTuple):
-    """What is wrong with some columns, and how to mend it. where: the place of the only column, "" for several."""
+    """The message on some columns, with a mend. where: the place of the only column, "" for several."""
 
     what: str
     mend: str
@@ -120,7 +120,7 @@ def _mixed(reader: Reader, tallies: dict[str, Tally]) -> _Fault | None:
 
 
 def _strangers(found: Tally) -> set[str]:
-    """The words among the numbers of a column; none where most of its values are words."""
+    """The words among the numbers of a column; none if most of its values are words."""
     if not found.words:
         return set()
     numbers = found.numbers + sum(times for word, times in found.words.items() if _is_number(word))

@@ -42,7 +42,7 @@ class Numbers:
         self._exact = [table.reader.types[name] in EXACT for name in table.values]
 
     def parts(self) -> Iterator[Part]:
-        """The rows in order. Raises OtherValues where a value does not fit; then nothing of it is good."""
+        """The rows in order. Raises OtherValues if a value does not fit; then nothing of it is good."""
         table = self.table
         beside = table.beside
         first = 0

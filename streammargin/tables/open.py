@@ -23,7 +23,7 @@ OTHERS = ("\t", ";", "|")
 
 @dataclass(frozen=True)
 class Layout:
-    """What is known of text before it is read: the separator (None: found out), and what the first line may hold."""
+    """Facts of a text before it is read: the separator (None: found out), and what the first line may hold."""
 
     separator: str | None = None
     expected: Expected = ANYTHING
@@ -32,7 +32,7 @@ class Layout:
 def open_table(  # the default layout is frozen
     data: Any, layout: Layout = Layout(), kind: str | None = None, room: Room = USUAL
 ) -> Reader:  # fmt: skip
-    """The reader of a table, for which `is_table` is true. kind: its format, where it is known; room: of its memory.
+    """The reader of a table, for which `is_table` is true. kind: its format, if it is known; room: of its memory.
 
     Raises DataError, InputMissingError, UsageError.
     """

@@ -32,7 +32,7 @@ KEY = "streammargin-table"  # an attribute of a spool
 
 
 class Spoolable(ABC):
-    """What is read front to back, and can be written as rows of numbers."""
+    """Data that are read front to back, and can be written as rows of numbers."""
 
     @property
     @abstractmethod
@@ -40,7 +40,7 @@ class Spoolable(ABC):
         """In messages: a path."""
 
     def key(self) -> str:
-        """A text that changes with the files, the options and this package; "" where nothing tells, as here."""
+        """A text that changes with the files, the options and this package; "" if nothing tells, as here."""
         return ""
 
     def files(self) -> list[str]:
@@ -104,7 +104,7 @@ def again(stack: contextlib.ExitStack, reader: Reader, folder: str | None) -> Re
 
 
 def is_kept(key: str, path: str) -> bool:
-    """Whether this is a spool of this key, which may be used again. Raises OutputError where another file is there."""
+    """Whether this is a spool of this key, which may be used again. Raises OutputError if another file is there."""
     if not os.path.exists(path):
         return False
     try:

@@ -1,4 +1,4 @@
-"""What a spool is made of: a table, files of rows of numbers, or batches."""
+"""The data of a spool: a table, files of rows of numbers, or batches."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _always(rows: int, features: int, row_bytes: int) -> None:
 class OfTable(Spoolable):
     """The rows of a table, as numbers. schema: that of another table, as held-out rows have it; None: it is learnt.
 
-    dtype: of the values; None: of the schema. told: whether the size is said before it is written. check: raises where
+    dtype: of the values; None: of the schema. told: whether the size is said before it is written. check: raises if
     so many rows of so many columns, each of these bytes at least, cannot be used; then nothing is written.
     """
 
@@ -90,7 +90,7 @@ class OfTable(Spoolable):
         return self.schema is None and is_plain(self.table)
 
     def write_numbers(self, path: str, force: bool) -> bool:
-        """`write` of a table of numbers alone, in one pass; False where it has others, and nothing was written."""
+        """`write` of a table of numbers alone, in one pass; False if it has others, and nothing was written."""
         table = self.table
         if not self._plain:
             return False

@@ -33,7 +33,7 @@ class Beside(NamedTuple):
 
     @property
     def spelt(self) -> set[str]:
-        """Those whose values are kept to the byte: names of rows, tasks, and a label; several of these are numbers."""
+        """The columns whose values stay as bytes: names of rows, tasks, and a label; several of these are numbers."""
         return {*(self.labels if len(self.labels) == 1 else ()), *filter(None, [self.id, self.tasks])}
 
 
@@ -75,7 +75,7 @@ def with_roles(
 ) -> Table:
     """The table with the roles that the options give its columns. Raises UsageError for a name that it lacks.
 
-    unlabelled: for messages, what to do where there is no label; "" where there must be one.
+    unlabelled: for messages, what to do if there is no label; "" if there must be one.
     """
     if len(reader.columns) == 1 and labelled and not reader.typed:
         raise DataError(
@@ -130,7 +130,7 @@ def _say_roles(
 
 
 def _labels(reader: Reader, asked: Asked, unlabelled: str) -> tuple[str, ...]:
-    """The columns of the labels. Raises UsageError where they are not known."""
+    """The columns of the labels. Raises UsageError if they are not known."""
     if asked.y == "":
         return ()
     if asked.y is not None:
@@ -163,7 +163,7 @@ def apart(y: str | int | tuple[str, ...], reader: Reader) -> tuple[str | int, ..
 
 
 def place_of(reader: Reader, y: str | int) -> str:
-    """The column with this name, or else this number. Raises UsageError where there is none."""
+    """The column with this name, or else this number. Raises UsageError if there is none."""
     if isinstance(y, str) and y in reader.columns:
         return y
     place = position(y, len(reader.columns))
@@ -175,7 +175,7 @@ def place_of(reader: Reader, y: str | int) -> str:
 def as_trained(
     reader: Reader, schema: Schema, asked: Asked, labelled: bool, model: str, before: object
 ) -> tuple[Table, Schema]:
-    """The columns of a model of this schema: matched by name, or by position where one of both has no names.
+    """The columns of a model of this schema: matched by name, or by position if one of both has no names.
 
     before: the column that its labels were from, by name or number. The label may be absent unless it is asked for.
     Raises DataError for columns that the table lacks, UsageError for a label that is one of them.
@@ -217,7 +217,7 @@ def as_trained(
 
 
 def _as_before(reader: Reader, schema: Schema, before: object) -> str:
-    """The column that had the labels of the model, "" where that is unknown or not here."""
+    """The column that had the labels of the model, "" if that is unknown or not here."""
     if reader.named:
         return before if isinstance(before, str) and before in reader.columns else ""
     here = isinstance(before, int) and len(reader.columns) == len(schema.columns) + 1
@@ -225,7 +225,7 @@ def _as_before(reader: Reader, schema: Schema, before: object) -> str:
 
 
 def matched(reader: Reader, schema: Schema, labels: tuple[str, ...] = (), *others: str) -> Schema:
-    """The schema of a training for another table: columns by name, or by position where one of them has no names.
+    """The schema of a training for another table: columns by name, or by position if one of them has no names.
 
     labels, others: columns that the table must have too; "" for none. Raises DataError for what it lacks.
     """

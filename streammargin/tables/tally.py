@@ -24,7 +24,7 @@ MOST_DISTINCT = 1 << 18  # words of a column that are counted; with more it is n
 
 @dataclass
 class Tally:
-    """What is known of a column: rows, gaps, the sum of its numbers, and how often each of its words occurs.
+    """The counts of a column: rows, gaps, the sum of its numbers, and how often each of its words occurs.
 
     largest: of |x|. narrow: float32 holds its numbers well. first: the place of the first gap, and of the first value
     of each kind.
@@ -43,7 +43,7 @@ class Tally:
         """Add what is known of the rows behind these."""
         self.rows, self.gaps = self.rows + later.rows, self.gaps + later.gaps
         self.numbers += later.numbers
-        with np.errstate(over="ignore"):  # said where a mean is needed
+        with np.errstate(over="ignore"):  # said if a mean is needed
             self.total += later.total
         self.largest, self.narrow = max(self.largest, later.largest), self.narrow and later.narrow
         self.words += later.words
@@ -98,7 +98,7 @@ def fits_float32(numbers: np.ndarray) -> bool:
 def tally(
     reader: Reader, columns: Sequence[str], others: Sequence[str], words: frozenset[str], labels: Sequence[str] = ()
 ) -> dict[str, Tally]:  # fmt: skip
-    """What the rows of a table hold, by column. Raises DataError for a number that is not finite.
+    """The counts of a table's rows, by column. Raises DataError for a number that is not finite.
 
     others: columns that are read, and not counted; words: those that are read as text; labels: the columns of
     labels, of which only gaps are counted.
@@ -116,7 +116,7 @@ def tally(
 
 
 def together(name: str, parts: Iterable[dict[str, Tally]]) -> dict[str, Tally]:
-    """What a table of this name holds, from what its parts hold, in order. Raises DataError."""
+    """The tally of a table of this name, from those of its parts, in order. Raises DataError."""
     found: dict[str, Tally] = {}
     for part in parts:
         for column, known in part.items():
@@ -156,7 +156,7 @@ def _add(reader: Reader, into: Tally, name: str, column: pa.Array, row: int, lab
                 f"column out with `drop={one_line(name)}`"
             )
         into.numbers += known.size
-        with np.errstate(over="ignore"):  # said where a mean is needed
+        with np.errstate(over="ignore"):  # said if a mean is needed
             into.total += float(known.sum())
         into.largest = max(into.largest, largest)
         into.narrow = into.narrow and fits_float32(known)
@@ -204,7 +204,7 @@ def no_label(table: str, where: str, column: str = "", noun: str = "label") -> D
 
 
 def too_many(table: str, name: str, found: Tally, where: str = "") -> DataError:
-    """where: the place of the first word that is too many; "" where that is not known."""
+    """where: the place of the first word that is too many; "" if that is not known."""
     name, words = one_line(name), f"{len(found.words)} different words"
     said = f": column {name} has {words} in its first {found.rows} rows,"
     if where:

@@ -90,7 +90,7 @@ _OPENERS: dict[bytes, Callable[[Any], Any]] = {
 class Text:
     """A text file, opened once and read front to back, so it may be a pipe. Its content tells whether it is compressed.
 
-    name: for messages. file: where it is open already. start: its first bytes, decompressed. Raises InputMissingError,
+    name: for messages. file: if it is open already. start: its first bytes, decompressed. Raises InputMissingError,
     and DataError for a damaged compressed file.
     """
 
@@ -117,7 +117,7 @@ class Text:
         self._open.close()
 
     def peek(self, lines: int) -> bytes:
-        """What comes next, with this many line ends if it has them; it is read by `pieces` all the same."""
+        """The bytes that come next, with this many line ends if it has them; `pieces` reads them all the same."""
         self._check_line_ends()
         with self._errors():
             return self._text.peek(lines, LONGEST_LINE)
@@ -194,7 +194,7 @@ def plain_lines(raw: bytes, name: str, line: int) -> bytes:
 
 
 def decoded(raw: bytes, name: str, line: int) -> str:
-    """The text of lines from this one on. Raises DataError where it is not UTF-8."""
+    """The text of lines from this one on. Raises DataError if it is not UTF-8."""
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -33,7 +33,7 @@ SHARDED = 23  # two bits less than the bytes of a shard have, of rows that sever
 
 @dataclass(frozen=True)
 class Asking:
-    """What options ask of these rows; options: the user's own, for which mends are tried. remote: see `prepare`."""
+    """The options' demands on these rows; options: the user's own, for which mends are tried. remote: see `prepare`."""
 
     rows: Source
     read: Read
@@ -201,9 +201,9 @@ def _listed(words: Sequence[str]) -> str:
 
 
 def who_begin(methods: Sequence[Method], problem: Problem, auto: bool) -> list[Method]:
-    """Those of these solvers that can begin from given weights; auto: they are those that `auto` tries.
+    """The solvers that can begin from given weights; auto: they are those that `auto` tries.
 
-    UsageError where none can.
+    UsageError if none can.
     """
     if problem.path:
         raise UsageError("a path over C begins where all weights are 0; give values of `C`, or leave out `init`")

@@ -52,7 +52,7 @@ def identity(
 
 
 def _held(penalty: Penalty, word: str) -> str:
-    """The word of a penalty, or what its fields hold where that is more than a word shows: arrays, and groups."""
+    """The word of a penalty, or what its fields hold if that is more than a word shows: arrays, and groups."""
     if isinstance(penalty, Domain):  # of which its arrays are made
         return word
     fields = {field.name: getattr(penalty, field.name) for field in dataclasses.fields(penalty)}

@@ -52,12 +52,12 @@ class Job:
     known: what the labels of all rows say;
     working: the rows as the solver sees them, after all steps;
     steps: by the phases in which they are learned;
-    why: one line on the choice of `auto`, None where a solver was named;
+    why: one line on the choice of `auto`, None if a solver was named;
     better: whether `auto` would have chosen another solver;
     watched: with a checkpoint, the training and held-out sources as stored;
     names: (d,) column names, or None;
     start: what to begin from, for unscaled rows and shifted targets, one output per class; None: 0;
-    label_column: of the table that the labels were from, by name or number; None where it is unknown.
+    label_column: of the table that the labels were from, by name or number; None if it is unknown.
     """
 
     options: Options
@@ -150,7 +150,7 @@ class Job:
         return Runs(Run(shared, self.problem, self.costs, self.method), path)
 
     def unpredicted(self, outcome: Outcome) -> list[str] | None:
-        """The classes predicted for no row; None where that is unknown."""
+        """The classes predicted for no row; None if that is unknown."""
         if outcome.predicted is None:
             return None
         present = self.known.mass[1, 0] > 0
@@ -247,7 +247,7 @@ class Job:
         return Certificate(**certificate_event(problem, trial, outcome.figures, outcome.wrong, error))
 
     def _trials(self, outcome: Outcome, certificates: list[Certificate]) -> list[dict[str, object]] | None:
-        """What several values of C are compared by; None for one value, or where nothing was proven."""
+        """The measure that compares several values of C; None for one value, or if nothing was proven."""
         if len(self.costs) == 1 or not outcome.figures:
             return None
         names = ("gap", "mean_gap", "margin_gap", "train_error", "valid_error")

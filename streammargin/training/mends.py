@@ -1,4 +1,4 @@
-"""What mends options that no solver serves: each mend is tried before it is named."""
+"""Mends for options that no solver supports: each mend is tried before it is named."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def mending(options: Options, served: Served) -> Iterator[None]:
 def mends(options: Options, served: Served) -> list[str]:
     """Changes with which a solver serves the options, as a sentence has them: at most MOST, each as small as can be.
 
-    Another loss or penalty is named where another solver alone does not serve.
+    Another loss or penalty is named if another solver alone does not serve.
     """
     if not options.auto and options.costs is None and math.isinf(make_solver(options.solver).default_C):
         options = replace(options, C=[math.inf])  # another solver shall find the maximum margin, too

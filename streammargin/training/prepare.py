@@ -128,7 +128,7 @@ def _check_remote(source: Source) -> None:
 
 
 def _of_sparse(fitting: Fitting, slim: Source, method: Method, problem: Problem) -> tuple[Problem, Plan] | None:
-    """The plan for dense rows in memory as sparse ones; None where these need more memory."""
+    """The plan for dense rows in memory as sparse ones; None if these need more memory."""
     fewer = replace(problem, entries=slim.nnz, sparse=True, budget=max(0, problem.budget - slim.held_bytes()))
     with suppress(UsageError):
         used = fitting.own + problem.copies * method.sum_bytes(problem)

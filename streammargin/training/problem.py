@@ -51,7 +51,7 @@ EPSILONS = ("epsilons", "loss=interpolate:")  # in messages: what they are, and 
 
 
 class Read(NamedTuple):
-    """What was read of the labels; largest: the largest |target|, 0 for classes."""
+    """Facts read from the labels; largest: the largest |target|, 0 for classes."""
 
     target: Target
     labels: SlicedLabels
@@ -147,7 +147,7 @@ def _named(penalty: Penalty, options: Options) -> str:
 
 
 def spread(each: np.ndarray) -> np.ndarray:
-    """What (T, classes) says of the classes of each task, for the classes of all tasks (T, T classes); 0 for others."""
+    """Values (T, classes) of each task's classes, for the classes of all tasks (T, T classes); 0 for others."""
     tasks, classes = each.shape
     found = np.zeros((tasks, tasks, classes))
     found[np.arange(tasks), np.arange(tasks)] = each
@@ -155,7 +155,7 @@ def spread(each: np.ndarray) -> np.ndarray:
 
 
 def is_joint(options: Options, task: Task, classes: int, outputs: int) -> bool:
-    """Whether several classes have one W: by default where their loss is the softmax."""
+    """Whether several classes have one W: by default if their loss is the softmax."""
     if classes < 3 or outputs > 1:
         return False
     if options.multiclass is not None:
@@ -165,7 +165,7 @@ def is_joint(options: Options, task: Task, classes: int, outputs: int) -> bool:
 
 
 def _classes(options: Options, labels: SlicedLabels, workers: Workers) -> tuple[Target, SlicedLabels, Survey]:
-    """The classes of the rows. DataError where fewer than two have rows of positive weight."""
+    """The classes of the rows. DataError if fewer than two have rows of positive weight."""
     outputs = labels.source.outputs()
     if outputs is not None and len(outputs) > 1:
         return _several(options, labels, outputs)
@@ -207,7 +207,7 @@ def _several(
 
 
 def _numbers(task: Task, labels: SlicedLabels, column: float) -> tuple[Target, SlicedLabels, Survey]:
-    """The targets of the rows, shifted where they are to be centred. DataError where no row has a positive weight."""
+    """The targets of the rows, shifted if they are to be centred. DataError if no row has a positive weight."""
     source, hard = labels.source, math.inf in task.costs
     outputs = source.outputs()
     count = 1 if outputs is None else len(outputs)
@@ -298,7 +298,7 @@ def _check_tasks(rows: np.ndarray, target: Target, name: str) -> None:
 
 
 def _near(labels: SlicedLabels) -> LabelReader:
-    """The same labels in memory where they are few: to find a quantile they are read some 80 times."""
+    """The same labels in memory if they are few: to find a quantile they are read some 80 times."""
     return labels.all() if labels.rows * labels.row_bytes <= FEW else labels
 
 

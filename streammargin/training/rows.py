@@ -26,7 +26,7 @@ from streammargin.training.prepare import prepare
 
 
 class Given(NamedTuple):
-    """What data of one kind become: opened (data, options), which may be read again; its job; and its files."""
+    """The handling of data of one kind: opened (data, options), which may be read again; its job; and its files."""
 
     opened: Callable[[ExitStack, object, Options], tuple[object, Options]]
     prepare: Callable[[ExitStack, object, Options, float, bool], Job]

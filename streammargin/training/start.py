@@ -43,7 +43,7 @@ def start_of(
         for output, sign in parts:
             line[order[known]] += sign * model.coef_[output, known]
             line[-1] += sign * model.intercept_[output]
-    if not (largest := float(np.abs(w).max())) <= LARGEST_NUMBER:  # also where it is nan
+    if not (largest := float(np.abs(w).max())) <= LARGEST_NUMBER:  # also if it is nan
         raise DataError(f"the largest weight of {name}, {largest:g}, is too far from 0 to begin from; leave out `init`")
     w[:, -1] -= target.shift
     return LinearPoint(w, 1.0)
@@ -96,7 +96,7 @@ def _columns(
 def _parts(model: LinearModel, name: str, source: Source, target: Target) -> list[list[tuple[int, float]]]:
     """For each problem the outputs of the model that it begins from, with their factors; none: it begins at 0.
 
-    An output separates a class from the rest. Of two classes, the second has it, and the first its negative.
+    An output separates a class from the rest. With two classes, the second has it, and the first its negative.
     A problem of two classes begins from half the difference of their outputs.
     """
     if max(len(model.outputs or ()), len(target.outputs or ())) > 1:
@@ -127,7 +127,7 @@ def _parts(model: LinearModel, name: str, source: Source, target: Target) -> lis
 
 
 def _of_outputs(model: LinearModel, name: str, source: Source, target: Target) -> list[list[tuple[int, float]]]:
-    """As `_parts`, of several labels or targets of a row: each begins from the output of its name."""
+    """Like `_parts`, for several labels or targets of a row: each begins from the output of its name."""
     known, wanted = model.outputs or ["its only output"], target.outputs or ["its only label"]
     found = [known.index(output) if output in known else None for output in wanted]
     if all(place is None for place in found):

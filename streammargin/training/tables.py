@@ -64,13 +64,13 @@ def of_table(stack: ExitStack, data: object, options: Options) -> tuple[Source, 
 
 
 def _check_memory(options: Options, name: str, outputs: int, rows: int, features: int, row_bytes: int) -> None:
-    """UsageError where a training on such rows, of at least so many, cannot keep to the memory."""
+    """UsageError if a training on such rows, of at least so many, cannot keep to the memory."""
     state = bytes_of_weights(options, max(1, outputs), features)
     check_least(name, parse_size(options.memory), state, rows, row_bytes)
 
 
 def _expected(asked: Asked, known: frozenset[str] = frozenset()) -> Expected:
-    """What the first line of text may hold; known: columns of the training."""
+    """The allowed contents of the first line of a text; known: columns of the training."""
     if isinstance(asked.y, tuple):
         return Expected(names=known | set(asked.y))
     return Expected(asked.y, names=known)
@@ -108,7 +108,7 @@ def of_batches(stack: ExitStack, data: object, options: Options) -> Source:
 
 
 def asked_of(options: Options) -> Asked:
-    """What the options ask of a table."""
+    """The options that concern a table."""
     name, _, grams = (options.text or "").partition(",ngrams=")
     y = options.y if isinstance(options.y, (int, tuple, type(None))) else str(options.y)
     return Asked(

@@ -18,7 +18,7 @@ from streammargin.solvers.registry import make_solver
 
 @dataclass(frozen=True)
 class Task:
-    """The loss and the values of C, with the solver's defaults where they were left out."""
+    """The loss and the values of C, with the solver's defaults if they were left out."""
 
     loss: Loss
     costs: list[float]
@@ -98,7 +98,7 @@ def check_tolerance(options: Options, costs: Sequence[float]) -> None:
 
 
 def check_early_stop(options: Options, loss: Loss, hard: bool) -> None:
-    """UsageError where a pass cannot be scored, or its weights cannot be certified; hard: at C = inf."""
+    """UsageError if a pass cannot be scored, or its weights cannot be certified; hard: at C = inf."""
     if options.valid is None:
         raise UsageError("`early_stop` scores every pass on held-out data; give `valid=DATA`")
     if options.midway:

@@ -1,4 +1,4 @@
-"""A signal ends the process even where a library never comes back to Python."""
+"""A signal ends the process even if a library never comes back to Python."""
 
 import contextlib
 import signal
@@ -42,7 +42,7 @@ def started(hang, patience=2.0, carrier=5, enough=600.0):
         try:
             yield process
         finally:
-            process.kill()  # where it outlived a test that failed
+            process.kill()  # if it outlived a test that failed
 
 
 @pytest.mark.parametrize("number, code, what", [("SIGTERM", 143, "terminated"), ("SIGINT", 130, "interrupted")])
@@ -69,7 +69,7 @@ def test_so_is_one_that_keeps_the_lock_of_the_interpreter():
 
 @pytest.mark.parametrize("what", ["f['X'].attrs['kind']", "f['y'][:]"])
 def test_a_damaged_heap_of_texts(tmp_path, what):
-    """HDF5 loops over an object of the heap whose size is wrong, with the lock where it reads an attribute."""
+    """HDF5 loops over an object of the heap whose size is wrong, with the lock if it reads an attribute."""
     path = tmp_path / "heap.h5"
     with h5py.File(path, "w") as file:
         file.create_group("X").attrs["kind"] = "csr_matrix"

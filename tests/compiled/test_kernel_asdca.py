@@ -25,7 +25,7 @@ FORMS = [slow("dense", np.float32), ("dense", np.float64), slow("csr", np.float3
 
 
 def run(X, form, loss, norm, order, codes, caps, weights, targets, dtype=np.float64, sleep=None):
-    """The averaged duals, theta of z, and the figures after these visits; all at once where some rows sleep."""
+    """The averaged duals, theta of z, and the figures after these visits; all at once if some rows sleep."""
     block = ArraySource(as_form(X, form, dtype)).whole()._replace(bias=BIAS)
     n = len(X)
     alpha, momentum = np.zeros((1, n)), np.zeros((1, n))

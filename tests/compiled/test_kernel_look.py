@@ -160,7 +160,7 @@ def test_problems_that_rest_are_left_alone():
 
 @pytest.mark.parametrize("columns, zeros, at_once", [(6, 0.0, True), (4000, 0.999, False)])
 def test_terms_of_what_is_pulled_are_counted(columns, zeros, at_once):
-    """A chunk's share is added at once where its rows hold more values than a share; else each row by itself."""
+    """A chunk's share is added at once if its rows hold more values than a share; else each row by itself."""
     s = Setting(rows=600, columns=columns, zeros=zeros)
     s.look(RULES["a step"], cuts=())
     pulls = np.count_nonzero(s.alpha, axis=1)

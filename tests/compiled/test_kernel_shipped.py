@@ -1,4 +1,4 @@
-"""Kernels that come with the package are taken where they fit, and compiled otherwise; the log says why."""
+"""Kernels that come with the package are taken if they fit, and compiled otherwise; the log says why."""
 
 import hashlib
 import json

@@ -231,7 +231,7 @@ def test_any_table_round_trips(tmp_path_factory, data):
     )
     if header is not None:
         writer.writerow(header)
-    spelt = []  # the labels; blanks around them count where they are in quotes
+    spelt = []  # the labels; blanks around them count if they are in quotes
     for row in rows:
         blank = data.draw(st.booleans())
         writer.writerow([f" {field}" for field in row] if blank else row)

@@ -100,7 +100,7 @@ def test_prediction_counts_them_too(tmp_path, monkeypatch):
     words = "reading and matching its column names, besides the model, needs"
     with open_source(path) as source, pytest.raises(UsageError, match=words):
         model.evaluate(source, memory=model.nbytes + source.names_bytes() + COLUMNS)
-    monkeypatch.setattr(streammargin.model.scoring, "BUDGET", 16 << 20)  # where none is given, names are beside it
+    monkeypatch.setattr(streammargin.model.scoring, "BUDGET", 16 << 20)  # if none is given, names are beside it
     assert len(model.predict(path)) == len(X)
     model.feature_names_in_ = None  # then they are not read
     assert model.evaluate(path, memory=20 << 20)["rows"] == len(X)

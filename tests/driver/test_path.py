@@ -51,7 +51,7 @@ def test_every_value_is_solved_as_if_it_stood_alone(solver, options):
         assert one["gap"] <= 1e-5 and one["primal"] == pytest.approx(best.certificate.primal, rel=2e-5)
     assert table[0]["nonzeros"] == 0 and table[0]["passes"] == 1 and max(one["nonzeros"] for one in table) > 0
     beyond = sm.train(rows, **{**alone, "C": 1.05 * table[0]["C"]})
-    if options.get("loss") in ("logistic", "squared_error"):  # where the first value is exactly the last with w = 0
+    if options.get("loss") in ("logistic", "squared_error"):  # if the first value is exactly the last with w = 0
         assert beyond.model.coef_.any()
     errors = [one["valid_error"] for one in table]
     chosen = table[int(np.argmin(errors))]

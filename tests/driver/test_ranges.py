@@ -1,4 +1,4 @@
-"""Where the ranges of columns differ much, the run advises to scale them: once, and where it helps."""
+"""Where the ranges of columns differ much, the run advises to scale them: once, and if it helps."""
 
 import logging
 

@@ -27,7 +27,7 @@ from sklearn.svm import LinearSVC
 from sklearn.utils import compute_sample_weight, estimator_checks
 
 TIGHT = {"tol": 1e-12, "passes": 5000}
-# where the loss curves, a gap g leaves the weights sqrt(g) away: only its last bit makes two fits agree to
+# if the loss curves, a gap g leaves the weights sqrt(g) away: only its last bit makes two fits agree to
 # seven digits. Some checks feed ill-conditioned data, on which `passes` bounds the time.
 EXACT = {"tol": 0, "passes": 500, "C": 0.01}
 EQUIVALENCE = ("check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data")

@@ -76,7 +76,7 @@ def test_another_width_is_refused(model):
 
 
 def liblinear_scores(path, X):
-    """liblinear's own rule on its text file: w.x + w_bias bias, the first label where that is positive."""
+    """liblinear's own rule on its text file: w.x + w_bias bias, the first label if that is positive."""
     lines = path.read_text().splitlines()
     head = dict(line.split(" ", 1) for line in lines[: lines.index("w")])
     w = np.array([[float(v) for v in line.split()] for line in lines[lines.index("w") + 1 :]])

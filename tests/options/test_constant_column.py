@@ -1,4 +1,4 @@
-"""The constant column: 1 where C is finite, none for the hard margin, and whatever was given instead."""
+"""The constant column: 1 if C is finite, none for the hard margin, and whatever was given instead."""
 
 import math
 

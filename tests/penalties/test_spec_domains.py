@@ -1,4 +1,4 @@
-"""Weights within a domain: value, prox, conjugate and bounds by their definitions, in fractions where it counts."""
+"""Weights within a domain: value, prox, conjugate and bounds by their definitions, in fractions if it counts."""
 
 import math
 from fractions import Fraction

@@ -146,7 +146,7 @@ def test_what_coordinate_ascent_takes_is_the_mirror_map(penalty):
 
 
 def test_any_function_of_the_length_goes_through_its_own_prox():
-    """Lemma 16: where R(w) = V(||w||), the prox scales v to the length that minimises V(s) + (s - ||v||)^2 / 2 step."""
+    """Lemma 16: if R(w) = V(||w||), the prox scales v to the length that minimises V(s) + (s - ||v||)^2 / 2 step."""
     v, step = np.array([3.0, -4.0, 1.0]), 0.7
     size = np.linalg.norm(v)
     for name, V in (("l2norm", lambda s: s), ("l2", lambda s: 0.5 * s * s)):

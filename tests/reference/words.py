@@ -8,7 +8,7 @@ from streammargin.penalties.base import Columns
 
 
 def loss_word(name, number):
-    """The word of a loss with this width, slope, quantile or epsilon, where it has one."""
+    """The word of a loss with this width, slope, quantile or epsilon, if it has one."""
     own = ("smooth_hinge", "generalized_hinge", "quantile", "epsilon_insensitive", "interpolate", "huber")
     return f"{name}:{number}" if name in own else name
 

@@ -34,7 +34,7 @@ def test_gradient_steps_know_no_scale(solver, power):
     X, y = apart()
     plain = sm.train((X, y), solver=solver, passes=40, tol=1e-9).certificate
     scaled = sm.train((X * 10.0**power, y), solver=solver, passes=40, tol=1e-9).certificate
-    for name in ("margin_lower", "margin_upper"):  # norms are known to a factor where their squares are no numbers
+    for name in ("margin_lower", "margin_upper"):  # norms are known to a factor if their squares are no numbers
         assert scaled[name] / 10.0**power == pytest.approx(plain[name], rel=0.2)
 
 

@@ -102,7 +102,7 @@ def test_as_many_rows_as_there_are_change_nothing(loss):
 
 
 def test_the_unit_of_the_numbers_does_not_matter():
-    """With y and delta a hundred times as large w is too, where C is a hundredth of what it was; l1 grows with w."""
+    """With y and delta a hundred times as large w is too, if C is a hundredth of what it was; l1 grows with w."""
     one, other = (
         sm.train((X, s * Y), loss=f"huber:{0.7 * s},top=5", penalty="l1", C=C / s, tol=1e-7, passes=30000)
         for s in (1.0, 100.0)

@@ -27,7 +27,7 @@ TOL = 0.02
 # far from the optimum for long: what they must reach in so many passes
 SLOW = {"gd": 150, "normalized-gd": 150, "homotopic": 150, "batch-perceptron": 150}
 SOFT = ("ascent", "pegasos", "newton", "pdprox", "prox-newton")  # know a finite C only
-OTHER_END = ("mirror", "perceptron")  # stop where their own objective ends
+OTHER_END = ("mirror", "perceptron")  # stop if their own objective ends
 
 
 @cache

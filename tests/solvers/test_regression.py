@@ -117,7 +117,7 @@ def test_the_pairs_go_with_every_kind_of_constant_weights_and_rows():
 
 
 def methods():
-    """(solver, loss) where the solver says that it serves the loss, at a finite C."""
+    """(solver, loss) if the solver says that it serves the loss, at a finite C."""
     found = {name: make_solver(name) for name in solvers() if name != "auto"}
     served = {name: one for name, one in found.items() if one.numeric and one.default_C < math.inf}
     return [(name, loss) for name, one in served.items() for loss in losses_with(one.required(), of_numbers=True)]
@@ -367,7 +367,7 @@ def test_the_formulas_of_the_losses(loss):
         assert made.low * cap <= new <= made.high * cap
         far = minimize_scalar(falling, bounds=(low * cap, high * cap), method="bounded", options={"xatol": 1e-10 * cap})
         assert falling(new) <= min(far.fun, falling(0.0)) + 1e-9 * (1 + abs(alpha * u) + L * alpha**2)
-        linear = made.step(alpha, u, 0.0, cap)  # what is best where the row does not move the weights
+        linear = made.step(alpha, u, 0.0, cap)  # what is best if the row does not move the weights
         assert made.dual(linear, cap) - linear * u == pytest.approx(made.primal(u, cap), abs=1e-9 * cap)
         bounds = (made.low * cap, made.high * cap, *([0.0] if made.over else []))
         assert made.settled(alpha, cap) == any(alpha == pytest.approx(bound, rel=1e-12) for bound in bounds)

@@ -111,7 +111,7 @@ def known_arguments(function, classes, names, owner):
 
 
 def readers():
-    """(file, function) of all that reads such a field, by its name where it is not known of what; not its size or type.
+    """(file, function) of all that reads such a field, by its name if it is not known of what; not its size or type.
 
     Another thing of that name is found as well; a method is none.
     """

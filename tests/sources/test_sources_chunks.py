@@ -177,7 +177,7 @@ def lengths(path, name, block=0):
 @pytest.mark.parametrize("name", ["lzf", "shuffled lzf", "szip", "checksum", *PLUGINS])
 @pytest.mark.parametrize("block", [0, 512])
 def test_no_filter_may_unpack_a_chunk_to_another_length(tmp_path, name, block):
-    """Nor in a file with a user block, nor where the dataset is the source of a virtual one."""
+    """Nor in a file with a user block, nor if the dataset is the source of a virtual one."""
     layout = h5py.VirtualLayout(X.shape, float)
     layout[:] = h5py.VirtualSource("a.h5", "X", X.shape, dtype=float)
     with h5py.File(tmp_path / "virtual.h5", "w") as file:

@@ -108,7 +108,7 @@ def test_dense_arrays(X, data):
 
 @pytest.mark.parametrize("sparse", [False, True])
 def test_plans_of_larger_files(tmp_path, sparse):
-    """Blocks, the thread and reused buffers at a size where they matter."""
+    """Blocks, the thread and reused buffers at a size if they matter."""
     rng = np.random.default_rng(3)
     X = (rng.integers(1, 9, (30_000, 40)) * (rng.random((30_000, 40)) < 0.5)).astype(np.float32)
     path = write_csr(tmp_path / "s.h5", sp.csr_matrix(X)) if sparse else write_dense(tmp_path / "d.h5", X)

@@ -91,7 +91,7 @@ def test_shards_that_do_not_fit(tmp_path):
 
 
 def test_one_column_for_several_shards_is_refused(tmp_path):
-    """Even where its length is that of each, as it would be read again for the next one."""
+    """Even if its length is that of each, as it would be read again for the next one."""
     paths, one = parts(tmp_path, write_dense, X), tmp_path / "one.npy"
     np.save(one, Y)
     for column in (str(one), f"{paths[0]}:y"):

@@ -1,4 +1,4 @@
-"""Dense arrays that are mostly zeros are trained on as sparse rows, where there is room."""
+"""Dense arrays that are mostly zeros are trained on as sparse rows, if there is room."""
 
 import numpy as np
 import pytest

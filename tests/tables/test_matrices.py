@@ -57,7 +57,7 @@ def single_cells(folder, X, genes=GENES, cells=CELLS, before=""):
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
-    """name -> path, of the same rows in each format; labels are in y.npy where a format has none."""
+    """name -> path, of the same rows in each format; labels are in y.npy if a format has none."""
     folder = tmp_path_factory.mktemp("matrices")
     X, y = arrays()
     np.save(folder / "y.npy", y)

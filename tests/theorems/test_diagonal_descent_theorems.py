@@ -103,8 +103,8 @@ def test_theorem_5_1_the_plain_form_converges_linearly():
     ||A|| 2 ||u*||)^2 + 2)), M = D(0) - D*; tau, the Hoffman constant (5.3), is enumerated: 4 to 6 rows of 2 columns.
 
     C^2 is 2 M = ||w*||^2: (5.18) misses the factor of 2. C^2 as printed, ||w_0||^2 - ||w*||^2 + <1, u_0 - u*>, is 0
-    where u_0 = 0: no w_t but w* itself would be allowed, and w_1 is another on every seed.
-    Largest measured/bound: 0.90, in the first steps, where C is all; at t = 1000 0.013 (weak: gamma mu <= 4e-8).
+    if u_0 = 0: no w_t but w* itself would be allowed, and w_1 is another on every seed.
+    Largest measured/bound: 0.90, in the first steps, if C is all; at t = 1000 0.013 (weak: gamma mu <= 4e-8).
     """
     worst = 0.0
     for seed in SEEDS:

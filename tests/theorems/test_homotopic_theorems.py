@@ -38,7 +38,7 @@ def minimiser(A, lam):
 
 
 def nearest_start(A, lam, steps, best):
-    """The mean of subgradient steps from 0, where R is as small as it may be, ||w(lambda)||."""
+    """The mean of subgradient steps from 0, if R is as small as it may be, ||w(lambda)||."""
     eta = np.linalg.norm(best) / (2 * np.linalg.norm(A, axis=1).mean() * np.sqrt(steps))
     w = mean = np.zeros(A.shape[1])
     for _ in range(steps):

@@ -115,7 +115,7 @@ def test_corollary_c1_of_smooth_losses(loss, width, bend, C):
     <= (1 - gamma / (n (gamma + C R^2)))^k (D* - D(0)), after k steps; gamma is `bend`.
 
     Largest measured/bound: 0.53, 0.55 and 0.57 in the order of the cases; of the first inequality 0.67, 0.67, 0.46.
-    As printed, gamma is missing beside C R^2, and it fails where C is small: see the next test.
+    As printed, gamma is missing beside C R^2, and it fails if C is small: see the next test.
     """
     worst, nearest = 0.0, 0.0
     for seed in SEEDS:
@@ -133,7 +133,7 @@ def test_corollary_c1_of_smooth_losses(loss, width, bend, C):
 
 def test_corollaries_c1_and_c2_as_printed_promise_too_much():
     """As printed, a step shrinks the gap by 1 - gamma / (n C R^2), or with momentum by 1 - sqrt(gamma / C) / sum_i
-    ||a_i||. No method that sees one row a step can do so where C R^2 < gamma: after k steps a row is unseen with the
+    ||a_i||. No method that sees one row a step can do so if C R^2 < gamma: after k steps a row is unseen with the
     chance (1 - 1/n)^k. C = 0.01, gamma = 0.5, one pass: on every seed the gap is at least 6.2 times what the first
     promises, and 7.3 times the second.
     """
@@ -157,7 +157,7 @@ def test_corollaries_c1_and_c2_as_printed_promise_too_much():
 def test_corollary_c2_of_smooth_losses_with_momentum(C):
     """Corollary C.2: E (D* - D(alpha_k)) <= 2 (1 - sqrt(gamma / (gamma + C R^2)) / n)^k (D* - D(0)) after k steps.
 
-    Of the twin, as the shipped method restarts where the paper's has momentum of one strength, and of `asdca` after as
+    Of the twin, as the shipped method restarts if the paper's has momentum of one strength, and of `asdca` after as
     many passes. Largest measured/bound for C = 0.3 and 30: 0.39 and 0.57 of the twin, 0.36 and 0.34 of `asdca`.
     """
     twin = shipped = 0.0

@@ -95,7 +95,7 @@ def test_corollary_8_of_the_objective(algorithm, penalty):
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_the_rate_with_a_budget(algorithm):
-    """Section 4.5: where the duals sum up to m at most, eq. (19), and rows are no longer than 1, the rate of
+    """Section 4.5: if the duals sum up to m at most, eq. (19), and rows are no longer than 1, the rate of
     Corollary 8 is (||w*||^2 + m) / (sqrt(2 n) T). m = 3 of 16 rows.
 
     Largest measured/bound: 0.32 of either algorithm.

@@ -333,7 +333,7 @@ def without_clocks(result):
         "seconds", "compile_seconds", "read_seconds", "compute_seconds", "wait_seconds", "bytes_read", "reads",
         "rss_bytes",
     }  # fmt: skip
-    clocks |= {"never_predicted"}  # null where a signal came in its read
+    clocks |= {"never_predicted"}  # null if a signal came in its read
     events = [{k: v for k, v in e.items() if k not in clocks} for e in result.history if e["event"] != "checkpoint"]
     return result.model.coef_.tobytes(), json.dumps(events)
 

@@ -40,7 +40,7 @@ WORD = re.compile(r"leave out `(?P<out>\w+)(?:=[^`]*)?`|`(?P<name>\w+)=(?P<value
 
 
 def refusal(data, options):
-    """What `sm.train` says of these options; None where a solver serves them. Nothing is trained."""
+    """What `sm.train` says of these options; None if a solver serves them. Nothing is trained."""
     try:
         with ExitStack() as stack:
             prepare(stack, DATA[data], Options.of(options))

@@ -1,4 +1,4 @@
-"""Learning from an iterator of batches: every row once, in order, and clear words where that cannot be."""
+"""Learning from an iterator of batches: every row once, in order, and clear words if that cannot be."""
 
 import itertools
 import math

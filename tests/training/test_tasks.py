@@ -28,7 +28,7 @@ TIGHT = {"tol": 1e-6, "passes": 2000}
 
 
 def optimum(loss, penalty, r, C, y):
-    """The optimum by an interior-point method, where the constants are free."""
+    """The optimum by an interior-point method, if the constants are free."""
     program = Outputs(X, 3, 1.0, True)
     caps = C * (TASKS[:, None] == np.arange(3))
     if loss == "hinge":

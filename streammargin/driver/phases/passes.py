@@ -43,7 +43,7 @@ def _permuted(problem: Problem, state: State, blocks: int) -> np.ndarray:
 
 
 def reading(c: Course) -> Reading:
-    """As the solver wants; in the first pass the ranges of the columns are measured, too."""
+    """A pass in the solver's order; the first one measures the ranges of the columns, too."""
     visit = _visit(c)
     if visit.order is None and (visit.alone or not (c.problem.resident or c.problem.holders > 1)):
         visit = visit._replace(order=_permuted)

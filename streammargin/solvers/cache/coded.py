@@ -1,4 +1,4 @@
-"""Rows of a sample in memory, one byte a value where the range of each column is known."""
+"""Rows of a sample in memory, one byte a value if the range of each column is known."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Coding(NamedTuple):
 
     @classmethod
     def between(cls, low: np.ndarray, high: np.ndarray) -> Coding:
-        """Bytes for values in these ranges (d,); as they are, where a range is too long to tell."""
+        """Bytes for values in these ranges (d,); as they are, if a range is too long to tell."""
         with np.errstate(over="ignore"):
             step = (high - low) / LEVELS
         return cls(low.copy(), step) if np.isfinite(step).all() else PLAIN

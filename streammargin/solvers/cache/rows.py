@@ -62,7 +62,7 @@ class RowCache:
         return {f"{name}.{at}": one for name, kept in self.pieces.items() for at, one in enumerate(kept.beside)}
 
     def load_beside(self, ids: dict[str, np.ndarray], arrays: dict[str, np.ndarray]) -> None:
-        """Take what was beside the pieces with these ids in a checkpoint. ValueError where lengths differ."""
+        """Take what was beside the pieces with these ids in a checkpoint. ValueError if lengths differ."""
         for name, rows in ids.items():
             found: list[np.ndarray] = []
             while f"{name}.{len(found)}" in arrays:

@@ -31,8 +31,8 @@ from streammargin.solvers.visits import Visit
 
 
 class Plan(NamedTuple):
-    """penalty: as steps on columns use it, None where they are not possible; stored: values of columns to cache between
-    reads, per problem, 0 where all columns fit.
+    """penalty: as steps on columns use it, None if they are not possible; stored: values of columns to cache between
+    reads, per problem, 0 if all columns fit.
     """
 
     penalty: Split | None
@@ -171,7 +171,7 @@ class ColumnSteps(RestartedSteps[OnColumns]):
     def _stay(self, problem: Problem, plan: Plan, state: OnColumns, k: int) -> bool:
         """Update sigma and the weights of the gathered columns; returns whether steps on columns continue.
 
-        They end where too few columns fit, or after a resume with less memory or other options.
+        They end if too few columns fit, or after a resume with less memory or other options.
         """
         if plan.penalty is None:
             return False

@@ -308,7 +308,7 @@ class DualPass(LinearSolver[P]):
         self.prove_duals(problem, state, found)
 
     def weigh(self, problem: Problem, state: P, active: np.ndarray) -> Found:
-        """What the LAST and the MEAN weights of these groups are worth."""
+        """The figures of the LAST and the MEAN weights of these groups."""
         w, losses, wrong = state.w, state.read.losses, state.read.wrong
         return [
             {k: weights_of_group(problem, k, w[v], losses[v], wrong[v]) for k in active.tolist()} for v in (LAST, MEAN)

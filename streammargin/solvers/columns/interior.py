@@ -1,11 +1,11 @@
-"""An interior point method for piecewise linear losses and penalties, where steps on columns converge slowly.
+"""An interior point method for piecewise linear losses and penalties, if steps on columns converge slowly.
 
 Mehrotra's method (1992) for the linear program
 
     min over w of sum_j roots_j |w_j| + sum_i max over 0 <= x <= span_i of (low_i + x) (height_i - (A w)_i),
 
 with the duals low + x of the rows. Each step solves a linear system in a working set of columns, chosen by |A_j.alpha|;
-the other weights are 0. The system is factored, so the working set must be small. Some twenty steps suffice, where an
+the other weights are 0. The system is factored, so the working set must be small. Some twenty steps suffice, if an
 augmented Lagrangian takes hundreds. It starts from approximate weights and duals, as at w = 0 the working set would be
 all columns.
 """
@@ -120,7 +120,7 @@ def _step(
 def linear(loss: Any) -> tuple[float, float, float] | None:
     """(low, high, height) of a row of weight 1: bounds of its dual, and the slope of its dual objective.
 
-    None where that is not linear.
+    None if that is not linear.
     """
     if not has(loss, "feasible"):
         return None
@@ -140,7 +140,7 @@ def approach(
 ) -> tuple[np.ndarray, np.ndarray] | None:  # fmt: skip
     """Improve weights (m,) and duals (n,) to a relative gap of about tol.
 
-    None where more than `few` columns are in the working set, forming the system is too slow, or it does not converge.
+    None if more than `few` columns are in the working set, forming the system is too slow, or it does not converge.
     rows: of `linear`; caps (n,), 0 for absent rows; targets (n,) or (0,); matrix: all columns; roots (m,), the last one
     0 for a free constant.
     """

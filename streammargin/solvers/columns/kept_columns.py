@@ -42,7 +42,7 @@ class Kept:
 
 
 def capacity(problem: Problem, vectors: int) -> int:
-    """The number of values of each problem's columns that fit besides the vectors; 0 where these are too few."""
+    """The number of values of each problem's columns that fit besides the vectors; 0 if these are too few."""
     everything = problem.values + problem.rows
     left = problem.budget - vectors - _beside(problem) - problem.resident * problem.size
     each = _a_value(problem)
@@ -67,7 +67,7 @@ def _beside(problem: Problem) -> int:
 
 
 def violations(penalty: Split, w: np.ndarray, image: np.ndarray) -> np.ndarray:
-    """The violation of the optimality condition of each group, where image (d+1,) is A^T alpha."""
+    """The violation of the optimality condition of each group, if image (d+1,) is A^T alpha."""
     groups = penalty.roots.size
     sizes = np.sqrt(np.bincount(penalty.of, w**2, groups))
     pressed = np.divide(penalty.roots, sizes, out=np.zeros(groups), where=sizes > 0.0)
@@ -80,7 +80,7 @@ def choose(problem: Problem, penalty: Split, kept: Kept, k: int, at: Position, z
     """Choose the columns of problem k that the next read gathers: the most violated ones, at most `stored` values.
 
     zeros (d+1,): weights proven to be 0. Returns the number of values of the whole working set relative to `stored`;
-    inf where nothing fits, or a group is too large.
+    inf if nothing fits, or a group is too large.
     """
     columns, groups = kept.columns, penalty.roots.size
     if not columns.sizes[k].size:  # a training resumed with another memory budget

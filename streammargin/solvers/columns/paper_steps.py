@@ -52,7 +52,7 @@ def shares(lines: Lines | None, dual: bool) -> float:
 def moved(pair: np.ndarray, lines: Lines, u: np.ndarray, caps: np.ndarray, sigma: float) -> np.ndarray:
     """The step of two duals (2, m) of each row from margins u (m,): the nearest with both >= 0, and a sum <= cap.
 
-    Lemma 13 for two duals: where their sum is too large, both fall by the same, unless one of them is 0 then.
+    Lemma 13 for two duals: if their sum is too large, both fall by the same, unless one of them is 0 then.
     """
     f, c, other, at = lines
     v = np.stack([pair[0] + sigma * (c - f * u), pair[1] + sigma * (at - other * u)])

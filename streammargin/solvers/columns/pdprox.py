@@ -1,4 +1,4 @@
-"""The solver pdprox: steps on columns where they are cheap, then restarted primal-dual steps, or the paper's."""
+"""The solver pdprox: steps on columns if they are cheap, then restarted primal-dual steps, or the paper's."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ ENOUGH = 1e-4  # Armijo constant: a step is shortened if F falls by less than th
 ROUNDING = 1e-13  # of the function's value, relative
 PART = 1e-3  # accuracy of the quadratic subproblem, relative to its first change, or to its fall
 ROUNDS = 200  # most rounds of the subproblem
-ITERATIONS = 3000  # most iterations of it where the penalty is known by its prox alone
+ITERATIONS = 3000  # most iterations of it if the penalty is known by its prox alone
 EIGEN = 6  # matrices of the size of the Hessian while its eigenvectors are computed
 DENSE = 2000  # most entries of the weights of a group for a Hessian in one piece
 WORK = 3e10  # most multiplications of its Newton steps, or of its products with H, a second or two
@@ -392,7 +392,7 @@ def hessian(problem: Problem, read: Curved, k: int) -> np.ndarray:
 
 
 def middle_share(loss: Any) -> float:
-    """The midpoint of the feasible interval of a dual, as a share of its cap; 0 where it has no end."""
+    """The midpoint of the feasible interval of a dual, as a share of its cap; 0 if it has no end."""
     if not has(loss, "feasible"):
         return 0.0
     found = 0.5 * (loss.feasible(-math.inf, 1.0) + loss.feasible(math.inf, 1.0))

@@ -44,7 +44,7 @@ class Spectrum(NamedTuple):
 
 
 def spectrum(H: np.ndarray) -> Spectrum:
-    """That of the blocks H (B, b, b) on the diagonal of a matrix."""
+    """The largest eigenvalue of the blocks H (B, b, b) on the diagonal of a matrix."""
     values, vectors = np.linalg.eigh(H)
     return Spectrum(vectors, np.maximum(values, LEAST * values.max()))
 
@@ -129,10 +129,10 @@ def minimise_by_prox(
     H       (B, b, b) symmetric, positive semidefinite: the blocks on the diagonal of a matrix over the entries of the
             weights `start`, (d+1,) or (lines, d+1);
     slope   (m,) gradient at the start;
-    part    stop where it is proven that this part of the fall, at most, is missing;
+    part    stop if it is proven that this part of the fall, at most, is missing;
     rounds  stop after so many iterations, each of two products with H and a prox of R
 
-    The start is returned where nothing lower was found.
+    The start is returned if nothing lower was found.
     """
     model = Model(H, slope, objective, start)
     least, best, history = 0.0, start, Extrapolation()

@@ -71,7 +71,7 @@ def pieces_of(loss: Any) -> list[Piece] | None:
 
 
 def ratio(problem: Problem) -> float:
-    """The share of the norm in the penalty; 0 where that is not the largest weight of a column."""
+    """The share of the norm in the penalty; 0 if that is not the largest weight of a column."""
     penalty = problem.penalty
     if isinstance(penalty, ColumnSizes):
         return 1.0
@@ -327,7 +327,7 @@ class Interior(CertifiedByLook[InteriorPoints]):
         values = [left[:, some], right[:, some], over, under, up[:, some], down[:, some], x, y]
 
         def told(changes: Sequence[np.ndarray]) -> list[np.ndarray]:
-            """Those of what is bounded."""
+            """The bounds."""
             return [each[:, some] if k in (0, 1, 4, 5) else each for k, each in enumerate(changes)]
 
         def lengths(changes: Sequence[np.ndarray], share: float) -> tuple[float, float]:

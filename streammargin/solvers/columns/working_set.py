@@ -55,7 +55,7 @@ FURTHER = 2.0
 NEARER = 0.5  # factor of sigma if ROUNDS did not suffice
 SMALLEST, LARGEST = 1e-150, 1e150  # bounds on sigma, for passes beyond the reachable accuracy
 BEGIN = 30.0  # the first sigma, relative to that at which the first weights become nonzero
-# the ridge, relative to (||alpha|| / ||w||)^2 / sigma and to the largest curvature of f. It keeps w stable where
+# the ridge, relative to (||alpha|| / ||w||)^2 / sigma and to the largest curvature of f. It keeps w stable if
 # columns are nearly equal; a larger one would slow the weights down
 STAY = 0.01
 ROUNDING = 1e-13  # relative rounding of f
@@ -195,7 +195,7 @@ def approach(
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """Weights (d+1,) and duals (n,) near the optimum by the interior point method, from those of `improve`.
 
-    None where it does not apply or fails, or where the working set is so large that it would take longer.
+    None if it does not apply or fails, or if the working set is so large that it would take longer.
     """
     rows = interior.linear(problem.loss)
     if rows is None or penalty.square > 0.0 or penalty.of.size > penalty.roots.size:
@@ -221,10 +221,10 @@ def minimise(
     problem: Problem, penalty: Split, run: State, task: Task, chosen: np.ndarray, *, few: int, enough: float = ENOUGH,
     prove: bool = False,
 ) -> tuple[np.ndarray, float, np.ndarray | None]:  # fmt: skip
-    """As `improve`, for the weights `chosen` (m,) of the task's columns only.
+    """Like `improve`, for the weights `chosen` (m,) of the task's columns only.
 
     run: the training's state, which counts multiplications and seeds the order of the groups; few: columns up to which
-    a Newton system is factored; enough: share of the first violation at which steps end; prove: also stop where duals
+    a Newton system is factored; enough: share of the first violation at which steps end; prove: also stop if duals
     are found that seem to prove the weights.
     """
     sigma, matrix, sizes = task.sigma, task.matrix, task.matrix.ends - task.matrix.starts

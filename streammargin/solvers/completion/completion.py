@@ -1,4 +1,4 @@
-"""The solver completion: factors that grow, then dense matrices where the rank is high and these fit."""
+"""The solver completion: factors that grow, then dense matrices if the rank is high and these fit."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FACTORS, SPLITTING = Factors(), Splitting()
 class Completion(Method):
     """Completion of a matrix: `factors`, and `splitting` once the rank is above a sixth of the shorter side.
 
-    It stays with the factors where dense matrices do not fit into the memory.
+    It stays with the factors if dense matrices do not fit into the memory.
 
     Source: those of both.
     """
@@ -56,7 +56,7 @@ def fits(problem: Problem) -> bool:
 
 
 def leave(problem: Problem, state: FactorsState, watch: None, report: PassReport, active: np.ndarray) -> str:
-    """Switch where the rank is high and dense matrices fit."""
+    """Switch if the rank is high and dense matrices fit."""
     high = state.factors.shape[1] * HIGH > min(problem.sides)
     return "splitting" if high and state.task == "grow" and fits(problem) else ""
 

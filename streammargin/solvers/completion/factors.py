@@ -21,10 +21,10 @@ LOG = logging.getLogger("streammargin")
 GROW, STEP = "grow", "step"
 BEYOND = 0.3  # directions with a singular value above 1 + BEYOND gap are added
 AMOUNT, FIRST = 0.3, 0.1  # of the mean singular value, or of the ratings' size, that a direction begins with
-NOISE = 1e-6  # singular values below this share of the largest are dropped where the factors grow
+NOISE = 1e-6  # singular values below this share of the largest are dropped if the factors grow
 INNER = 0.05  # of the gap that the steps between two looks may leave
-STRICTER, STRICTEST = 0.1, 1e-9  # of what steps may leave, where they came to nothing
-PATIENT = 0.5  # the same where no column has room, and centres of softened losses move
+STRICTER, STRICTEST = 0.1, 1e-9  # of what steps may leave, if they came to nothing
+PATIENT = 0.5  # the same if no column has room, and centres of softened losses move
 STEPS, AFTER_GROWTH = 100, 12  # most steps between two looks, and least after the factors have grown
 OUTER = 0.2  # share of a gap that soft losses make, from which on their centres move
 EASY, LABORIOUS = 25, 80  # steps between two looks: with fewer the losses become harder, with more softer
@@ -192,7 +192,7 @@ class Factors(MatrixSolver[FactorsState]):
         state.factors = state.start + state.length * state.direction
 
     def remember(self, problem: Problem, state: FactorsState) -> None:
-        """Keep the last step, and how the gradient has changed, where the objective curves upwards along it."""
+        """Keep the last step, and how the gradient has changed, if the objective curves upwards along it."""
         move, change = (state.factors - state.start).ravel(), (state.gradient - state.slopes).ravel()
         if kernel.dot(move, change) <= 1e-12 * kernel.dot(change, change):
             return

@@ -1,4 +1,4 @@
-"""What a completion of a matrix keeps."""
+"""The state of a completion of a matrix."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class MatrixState(State):
     centres: of the duals of entries. sums: of the current pass (compiled/ratings.py). task: what it is for. line,
     places, values: the entries of a line of the matrix that the next block may go on with; last: the last entry seen.
     gap: the relative gap that was proven; seen: entries of this pass. softness: of the losses; shown: that of the last
-    look; before: that of the last duals, where the centres are to move to them, else -1.
+    look; before: that of the last duals, if the centres are to move to them, else -1.
     gram: the lower triangle of T T^T, for the matrix T of C times the duals, with its shorter side first.
     kinks, duals: entries whose duals do not follow from the best factors, once the run has ended (proof.py); settled:
     whether these are known, lost: whether they took too much memory.
@@ -65,7 +65,7 @@ class FactorsState(MatrixState):
 
     moves, changes: steps and changes of the gradient, one after the other, of which the last `pairs` count. vectors,
     weights: directions in which the factors are to grow, and how much. made: steps since the last look; wanted: the
-    fall of the objective that a step is worth, less where strict is below 1; tried: whether `factors` are a try; grown:
+    fall of the objective that a step is worth, less if strict is below 1; tried: whether `factors` are a try; grown:
     whether they have grown.
     """
 

@@ -1,4 +1,4 @@
-"""What all completions of a matrix share: the look, which certifies factors, and the answer.
+"""The base of all completions of a matrix: the look, which certifies factors, and the answer.
 
     P(X) = ||X||_* + C sum_e l(x_e)       D(u) = -C sum_e l*(u_e), where T = C sum_e u_e e_i e_j^T has ||T||_2 <= 1
 
@@ -42,7 +42,7 @@ S = TypeVar("S", bound=MatrixState)
 
 
 class Seen(NamedTuple):
-    """What a look found: figures of the factors, the spectrum of T, and how much of the gap is that of soft losses."""
+    """The result of a look: the factors' figures, the spectrum of T, and how much of the gap is that of soft losses."""
 
     primal: float
     dual: float
@@ -168,8 +168,8 @@ class MatrixSolver(Solver[S]):
         return Seen(primal, dual - rounding, rounding, found, outer)
 
     def report(self, problem: Problem, state: S, still: bool = False) -> PassReport:
-        """What is proven so far."""
-        known = math.isfinite(state.best.primal[0]) and not still  # where all ends, a look at the best follows
+        """The proven figures so far."""
+        known = math.isfinite(state.best.primal[0]) and not still  # if all ends, a look at the best follows
         figures = best_figures(problem, state.best) if known else None
         return PassReport(np.array([min(state.gap, 1e300)]), 0, certificate=figures, still=still)
 
@@ -179,7 +179,7 @@ class MatrixSolver(Solver[S]):
 
     @abstractmethod
     def end_step(self, problem: Problem, state: S) -> None:
-        """What follows a pass that is no look."""
+        """The step after a pass that is no look."""
 
     def end_pass(self, problem: Problem, state: S, active: np.ndarray) -> PassReport | float:
         still = False
@@ -212,7 +212,7 @@ class MatrixSolver(Solver[S]):
             self.keep_kinks(problem, state, pairs, first, duals)
 
     def keep_kinks(self, problem: Problem, state: S, pairs: np.ndarray, first: int, duals: np.ndarray) -> None:
-        """Keep the duals that the factors do not tell, where the memory has room for them."""
+        """Keep the duals that the factors do not tell, if the memory has room for them."""
         places = pairs.astype(np.int64)
         x = factors_of(problem, state.best_factors).at(places[:, 0], places[:, 1])
         values = state.labels.targets[state.labels.at(slice(first, first + len(pairs)))]
@@ -298,7 +298,7 @@ def pairs_of(block: Block) -> np.ndarray:
 
 
 def best_scale(linear: float, square: float, problem: Problem, upper: float) -> float:
-    """The dual -q linear - q^2 square at the best q, given ||T||_2 <= upper. DataError where it is not finite."""
+    """The dual -q linear - q^2 square at the best q, given ||T||_2 <= upper. DataError if it is not finite."""
     most = 1.0 / upper if upper > 0.0 else math.inf
     if terms(problem):
         most = min(1.0, most)

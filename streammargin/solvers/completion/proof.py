@@ -1,4 +1,4 @@
-"""Which duals of entries do not follow from the factors: those at kinks of the loss, where its slope is not one number.
+"""Which duals of entries do not follow from the factors: those at kinks of the loss, if its slope is not one number.
 
 A model keeps them, so that its bound can be recomputed from the factors and the ratings.
 """

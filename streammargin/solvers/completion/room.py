@@ -23,7 +23,7 @@ class Room(NamedTuple):
 
     @classmethod
     def of(cls, problem: Problem) -> Room:
-        """What the budget of a problem has room for."""
+        """The room in a problem's budget."""
         rows = problem.size + 10 * problem.rows if problem.resident else 0
         left = SHARE * (problem.budget - state_bytes(FactorsState, problem) - rows)
         most = min(problem.sides)

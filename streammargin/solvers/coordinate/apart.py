@@ -1,9 +1,9 @@
 """Coordinate ascent on rows in several places: at home by each holder, and in one place for the rows that matter.
 
-A read is a round. From the weights of all, each holder makes two passes over its rows at home. What they change is
-added up. The rows whose duals are between their bounds, or have just moved, go to one place, as far as memory allows.
-There they are visited until their own gap is small: the few rows that matter are worked on together, whoever has the
-others. The read is the certificate of the weights that it began with, too.
+A read is a round. From the weights of all, each holder makes two passes over its rows at home. Their changes are added
+up. The rows whose duals are between their bounds, or have just moved, go to one place, as far as memory allows. There
+they are visited until their own gap is small: the few rows that matter are worked on together, whoever has the others.
+The read is the certificate of the weights that it began with, too.
 
 The sum of all moves may overshoot, as no holder knows of the others. So a share of it is taken: the dual objective is
 concave, and is raised most, at least, by gamma = clip((gained - v.moved) / ||moved||^2, 0, 1), for v = A^T alpha.

@@ -45,7 +45,7 @@ class Ascent(Method):
     The duality gap of w and alpha is summed up in a read with both frozen.
     Orders: a permutation in each pass; uniform and importance draw with replacement, out of core within each block.
     With momentum (any p > 1) the steps start from a sequence z that runs ahead of alpha, and restarted; momentum=auto
-    looks at how the gap falls after 16 passes, 32, 64, ..., and changes over where many are left.
+    looks at how the gap falls after 16 passes, 32, 64, ..., and changes over if many are left.
     Out of core, rows that still move stay in memory between two reads. Other penalties than l2 and lp have no momentum.
 
     Source: Shalev-Shwartz and Zhang 2013; lp-norm perceptron paper, Algorithm 1 and appendix C; momentum: Fercoq and
@@ -145,7 +145,7 @@ class Ascent(Method):
         return 1 if self.steps else 0
 
     def solvers(self, problem: Problem) -> list[Solver[Any]]:
-        """Those that rows in one place may come to, or in several."""
+        """The solvers of the stages for rows in one place, or in several."""
         apart = problem.holders > 1
         return [stage.solver for name, stage in self.stages().items() if (name == "apart") == apart]
 

@@ -76,7 +76,7 @@ class Coupled(LinearSolver[CoupledAscent]):
     state_class = CoupledAscent
 
     def dtype(self, problem: Problem) -> np.dtype:
-        """float32 where the rows are float32 and the tolerance, now and before a resume, allows it."""
+        """float32 if the rows are float32 and the tolerance, now and before a resume, allows it."""
         single = problem.dtype == np.float32 and min(problem.asked, problem.least_tol) >= FLOAT32_TOL
         return np.dtype(np.float32 if single and not problem.objective.signed else np.float64)
 

@@ -53,7 +53,7 @@ class Norms:
 @state
 class Ascent(Certified):
     """alpha (K, n) and theta = A^T alpha (K, d+1); curvature (n,): L_i = (q-1) ||a_i||_q^2, 0 until first needed, inf
-    where it overflows; sleep (K, n) counters; figures: of a pass, the columns of compiled/sdca.py;
+    if it overflows; sleep (K, n) counters; figures: of a pass, the columns of compiled/sdca.py;
     part: the next unit of a visit of all rows in memory.
     """
 
@@ -83,13 +83,13 @@ class DualAscent(CertifiedBySweep[A]):
     requires: ClassVar[tuple[str, ...]] = ("step", "primal", "dual", "settled", "gap", "feasible", "slack", "missed")
 
     def dtype(self, problem: Problem) -> np.dtype:
-        """float32 where the rows are float32 and the tolerance, now and before a resume, allows it."""
+        """float32 if the rows are float32 and the tolerance, now and before a resume, allows it."""
         coarse = min(problem.asked, problem.least_tol) >= FLOAT32_TOL
         single = problem.dtype == np.float32 and not self.precise and coarse and problem.linear
         return np.dtype(np.float32 if single and not problem.objective.signed else np.float64)
 
     def estimate(self, problem: Problem, state: A, running: Running) -> float:
-        """The relative gap estimated from the sums of a pass; 0 where they indicate that the rows are not separable."""
+        """The relative gap estimated from the sums of a pass; 0 if they indicate that the rows are not separable."""
         gap = problem.objective.estimate(running)
         if problem.objective.infeasible:
             crossed = running.slack <= 0.0 < running.alpha
@@ -229,7 +229,7 @@ class DualAscent(CertifiedBySweep[A]):
     def settle(self, problem: Problem, state: A, active: np.ndarray) -> Share:
         """After the last block, visit the cached rows until their gap is a small share of that of all rows; in units.
 
-        Those are the rows that matter most: while they still move, a read of all rows gains little.
+        These rows matter most: while they still move, a read of all rows gains little.
         """
         cached, kept = state.active, list(state.active.rows.pieces)
         if not kept or cached.settling >= SETTLING:

@@ -109,7 +109,7 @@ class Momentum(DualAscent[MomentumAscent]):
         state.passes[k] += 1
         if state.passes[k] == 1:
             state.departure[k] = min(estimate, 1.0)
-        # only for p < 2, where the scale of the weights lags; for p = 2 float32 sums could fall by rounding
+        # only for p < 2, if the scale of the weights lags; for p = 2 float32 sums could fall by rounding
         fell = problem.p != 2.0 and dual < state.dual[k] - 1e-9 * abs(dual)
         if fell or (state.passes[k] >= SHORTEST and estimate < state.departure[k] / RESTART):
             self.restart(problem, state, k)

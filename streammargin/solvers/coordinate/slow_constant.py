@@ -25,7 +25,7 @@ from streammargin.solvers.roles import K, Shared, f8, of, state
 
 PART = 0.01  # square of the damped constant, relative to a row's mean square; with a larger one momentum may fail
 FLAT = 4.0  # least rho times the curvature of all losses in b: at a small C, b would not move otherwise
-FEW = 8  # most passes until b follows; with more, momentum oscillates where no column separates the classes
+FEW = 8  # most passes until b follows; with more, momentum oscillates if no column separates the classes
 SOME = 256  # rows sampled for the mean square
 
 
@@ -38,7 +38,7 @@ class SlowConstant:
 
 
 def damp(problem: Problem, labels: RowLabels, constant: SlowConstant, blocks: Blocks) -> None:
-    """Choose rho from the first block; 1 where there is no constant, or it is small compared with the rows."""
+    """Choose rho from the first block; 1 if there is no constant, or it is small compared with the rows."""
     if 0.0 < constant.damping <= 1.0:
         return
     first, block = blocks[0]

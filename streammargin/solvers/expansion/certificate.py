@@ -20,7 +20,7 @@ LEAST, MOST = 0.5, 1.5  # scales
 
 
 class Exact(NamedTuple):
-    """Of a line: the candidate of scale * f + constant, and the lower bound of its coefficients.
+    """A line's candidate, scale * f + constant, and the lower bound of its coefficients.
 
     upper: a bound on all margins, of a hard margin. hidden: the part of the gap that is a bound on rounding errors.
     """
@@ -45,7 +45,7 @@ class Exact(NamedTuple):
 def exact(form: Form, loss: object, free: bool, f: np.ndarray, b: np.ndarray, blur: float, wanted: float) -> Exact:
     """Exact figures of the coefficients b (n,) with scores f = K b, each of which may be wrong by at most `blur`.
 
-    A scale is sought where the gap at scale 1 is above `wanted`.
+    A scale is sought if the gap at scale 1 is above `wanted`.
     """
     square, mass = math.fsum(b * f), math.fsum(np.abs(b))
     gains, size = form.gains(b)
@@ -105,7 +105,7 @@ def exact_margin(form: Form, free: bool, f: np.ndarray, b: np.ndarray, blur: flo
 
 
 def least(value: Callable[[float], float], start: float, width: float, steps: int) -> tuple[float, float]:
-    """(the least value, where it is) of a convex function near `start`, on a stretch that grows where it must."""
+    """(the least value, where it is) of a convex function near `start`, on a stretch that grows if it must."""
     low, high = start - width, start + width
     for _ in range(60):
         found, where = golden(value, low, high, steps)

@@ -17,7 +17,7 @@ MOST = 1e12  # of a coefficient of a hard margin, if K may not be positive semid
 class Form(NamedTuple):
     """Of the rows (n,): sign y, target (0 of classes), cap, and of their coefficients t, low, high, bend.
 
-    The dual objective is the sum of t b - (under where b > 0, else over) |b| - bend b^2 / 2, minus b.K b / 2.
+    The dual objective is the sum of t b - (under if b > 0, else over) |b| - bend b^2 / 2, minus b.K b / 2.
     hard: of a hard margin, C = inf.
     """
 
@@ -92,5 +92,5 @@ def form_of(problem: Problem, labels: RowLabels, k: int) -> Form:
 
 
 def _times(bound: float, caps: np.ndarray) -> np.ndarray:
-    """bound times the caps; 0 where one of them is 0, though the other be infinite."""
+    """bound times the caps; 0 if one of them is 0, though the other be infinite."""
     return np.multiply(bound, caps, out=np.zeros(caps.size), where=(caps > 0.0) & (bound != 0.0))

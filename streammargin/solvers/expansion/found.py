@@ -1,4 +1,4 @@
-"""What a kernel machine keeps: its state, and expansions over some of the rows."""
+"""The state of a kernel machine, and expansions over some of the rows."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def set_found(found: Found, numbers: np.ndarray, coef: np.ndarray, constants: np
 
 
 def rows_of(state: SmoState, kernel: Kernel, numbers: np.ndarray) -> Block | None:
-    """Copies of these rows, from all rows in memory or from those that are kept; None where some are neither."""
+    """Copies of these rows, from all rows in memory or from those that are kept; None if some are neither."""
     if kernel.of_numbers:
         return DenseBlock(np.empty((numbers.size, 0)), 0.0)
     if state.block is not None:
@@ -96,7 +96,7 @@ def rows_of(state: SmoState, kernel: Kernel, numbers: np.ndarray) -> Block | Non
 
 
 def expansion_of(problem: Problem, state: SmoState, kernel: Kernel, found: Found) -> Expansion:
-    """The expansion, with its rows; without any row where these are not in memory."""
+    """The expansion, with its rows; without any row if these are not in memory."""
     numbers, coef = found.numbers, found.coef
     rows = rows_of(state, kernel, numbers) if numbers.size else None
     if rows is None:

@@ -27,7 +27,7 @@ SMALLEST_GOAL = 1e-15
 
 
 class Machine(Steps):
-    """What rows in memory and rows on disk have in common."""
+    """The base for rows in memory and rows on disk."""
 
     def begin_certificate(self, problem: Problem, state: SmoState, active: np.ndarray) -> None:
         state.expansion = None

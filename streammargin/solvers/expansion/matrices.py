@@ -1,4 +1,4 @@
-"""What is asked of a matrix of kernel values: that it is symmetric, and has no eigenvalue below 0."""
+"""Checks of a matrix of kernel values: it is symmetric, and has no eigenvalue below 0."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def say_indefinite(kernel: Kernel) -> None:
 
 
 def check_symmetric(square: np.ndarray, first: int) -> None:
-    """DataError where the square of a precomputed matrix that begins at the row `first` is not symmetric."""
+    """DataError if the square of a precomputed matrix that begins at the row `first` is not symmetric."""
     _check_alike(square, square.T, first, first, float(np.abs(square).max(initial=0.0)))
 
 

@@ -1,4 +1,4 @@
-"""What is known of a kernel once the rows were read: its numbers, how large its values are, and how exact."""
+"""Measurements of a kernel on the rows: its numbers, how large its values are, and how exact."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def given(problem: Problem) -> Kernel:
 
 
 def check_rows(problem: Problem) -> None:
-    """UsageError where rows are no matrix of values, and the kernel is precomputed."""
+    """UsageError if rows are no matrix of values, and the kernel is precomputed."""
     if not given(problem).of_numbers:
         return
     if problem.sparse:
@@ -89,7 +89,7 @@ def kernel_of(problem: Problem, measured: Measured) -> Kernel:
 
 
 def largest_value(problem: Problem, measured: Measured) -> float:
-    """The largest |K(x, x)|, or a bound on it. DataError where values overflow."""
+    """The largest |K(x, x)|, or a bound on it. DataError if values overflow."""
     kernel, value = kernel_of(problem, measured), float(measured.largest[0])
     if kernel.by_products:
         squares = np.array([0.0, measured.longest])

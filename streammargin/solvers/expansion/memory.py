@@ -1,4 +1,4 @@
-"""What a kernel machine takes of the memory budget."""
+"""A kernel machine's share of the memory budget."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def multiply(columns: Columns, block: Block, low: int, high: int, coefs: np.ndar
 
 
 def multiply_used(columns: Columns, block: Block, low: int, high: int, coefs: np.ndarray) -> np.ndarray:
-    """The same where any rows may have a column: K coefs by those of the rows that have coefficients."""
+    """The same if any rows may have a column: K coefs by those of the rows that have coefficients."""
     used = np.flatnonzero(coefs.any(axis=1))
     slots = columns.slot_of[used]
     here, others = used[slots >= 0], used[slots < 0]

@@ -36,14 +36,14 @@ class Now(NamedTuple):
 
 
 def middle(up: float, down: float) -> float:
-    """A constant between the two bounds; 0 where there is none."""
+    """A constant between the two bounds; 0 if there is none."""
     if math.isinf(up) or math.isinf(down):
         return up if math.isfinite(up) else down if math.isfinite(down) else 0.0
     return 0.5 * (up + down)
 
 
 def constant_of(form: Form, free: bool, f: np.ndarray, b: np.ndarray) -> tuple[float, float]:
-    """(the constant, the worst violation) of a line; the constant is 0 where it is not free."""
+    """(the constant, the worst violation) of a line; the constant is 0 if it is not free."""
     up, down = form.bounds(f, b)
     if free:
         return middle(up, down), max(0.0, up - down) if math.isfinite(up - down) else 0.0

@@ -124,7 +124,7 @@ class Steps(Values):
 
 
 def _balance(form: Form, b: np.ndarray) -> None:
-    """Make the coefficients add up to 0 again, where rounding has moved their sum."""
+    """Make the coefficients add up to 0 again, if rounding has moved their sum."""
     for _ in range(3):
         drift = math.fsum(b)
         inside = (form.low < b - drift) & (b - drift < form.high) & (b != 0.0) & (form.low < b) & (b < form.high)

@@ -32,7 +32,7 @@ LOOKED = 2048  # support rows that the pieces of a certificate are cut for
 
 
 class Values(Solver[SmoState]):
-    """What is known of the kernel once the rows were read for the first time."""
+    """The kernel as measured in the first read of the rows."""
 
     state_class: ClassVar[type[SmoState]] = SmoState
     requires: ClassVar[tuple[str, ...]] = ("primal", "dual_form")

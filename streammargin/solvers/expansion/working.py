@@ -26,7 +26,7 @@ FIRST, MORE = 2048, 512  # rows drawn for the first steps, and the least that a 
 GROWTH = 0.5  # of the support rows: as many rows a read adds, if these are more
 INNER, COARSE = 0.2, 0.05  # of the last exact gap, that of the rows in memory is to be; at first
 CROWDED = 24  # reads for which rows may leave others their room, before there are too many of them
-FULL = 0.9  # of the rows in memory: where more carry the expansion, there is no room for others
+FULL = 0.9  # of the rows in memory: if more carry the expansion, there is no room for others
 
 
 class Working(Machine):
@@ -123,7 +123,7 @@ class Working(Machine):
         return found
 
     def _join(self, problem: Problem, state: SmoState, active: np.ndarray) -> None:
-        """The rows that were found join those in memory; where these are too many, rows without coefficients leave."""
+        """The rows that were found join those in memory; if these are too many, rows without coefficients leave."""
         state.ended, state.begun = True, 0
         state.joined = state.rows.ids_of(NEW).size
         new, most = state.rows.ids_of(NEW).size, Memory.of(problem).rows

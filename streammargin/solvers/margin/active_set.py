@@ -116,7 +116,7 @@ class Exact(WholePass[ActiveSetState]):
 
     def _capacity(self, problem: Problem, state: ActiveSetState) -> int:
         """Rows of either sign that the pass adds."""
-        # a large support is still far from complete: as many again, where there is room
+        # a large support is still far from complete: as many again, if there is room
         support = max(int(np.count_nonzero(u)) for u in state.small.u)
         free = small_problem.limit(problem) - max(u.size for u in state.small.u)
         return max(1, min(max(small_problem.SIDE, support), free // 2))
@@ -159,7 +159,7 @@ class Exact(WholePass[ActiveSetState]):
         self._list(state, np.empty(0, np.int64))
 
     def _list(self, state: ActiveSetState, problems: np.ndarray) -> None:
-        """The small problems that are to be solved, before the pass is reported; where it began, all of them."""
+        """The small problems that are to be solved, before the pass is reported; if it began, all of them."""
         if READ in state.step:
             state.progress = True
             state.upper[:], state.following[:] = math.inf, state.w
@@ -211,7 +211,7 @@ class Exact(WholePass[ActiveSetState]):
         return small_problem.extend(problem, state.small, k, state.new, signs, worth)
 
     def smallest_margin(self, problem: Problem, state: ActiveSetState) -> float:
-        # exact solutions come to 0 at once where nothing separates the rows: until the ascent is to take over, no
+        # exact solutions come to 0 at once if nothing separates the rows: until the ascent is to take over, no
         # margin above rounding need be given up
         if state.progress:
             problem = replace(problem, tol=min(problem.tol, EXACT))
@@ -278,7 +278,7 @@ class ActiveSet(Method):
 
 
 def leave(problem: Problem, state: ActiveSetState, watch: None, report: PassReport, active: np.ndarray) -> str:
-    """The next stage: the ascent, where a small problem could not hold its rows, or its solution was no progress."""
+    """The next stage: the ascent, if a small problem could not hold its rows, or its solution was no progress."""
     return "" if state.progress else "ascent"
 
 

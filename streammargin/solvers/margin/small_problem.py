@@ -25,7 +25,7 @@ ENTRIES = 6 << 20  # most entries of the small problems of all classes, 48 MB
 # Beyond that coordinate ascent is faster
 WORK = 11
 FEW = LIMIT // 4  # with no more columns the support is never too large
-ASCENT = Momentum(precise=True)  # takes over where the support is too large; float64, as certified weights are kept
+ASCENT = Momentum(precise=True)  # takes over if the support is too large; float64, as certified weights are kept
 
 
 @state
@@ -53,7 +53,7 @@ def fit(small: SmallProblems) -> bool:
 def extend(problem: Problem, small: SmallProblems, k: int, new: RowCache, signs: np.ndarray, worth: float) -> bool:
     """Add the new rows of problem k, with these signs (m,).
 
-    False where they do not fit, or the Gram matrix would take more than `worth` multiplications.
+    False if they do not fit, or the Gram matrix would take more than `worth` multiplications.
     """
     name, rows = str(k), small.u[k].size + signs.size
     values = sum(stored(cache.pieces[name].rows) for cache in (small.rows, new) if name in cache.pieces)

@@ -29,7 +29,7 @@ class Look:
     seen: Count = 0
 
     def added(self) -> kernel.Totals:
-        """What a kernel adds to."""
+        """The sums that a kernel adds to."""
         return kernel.Totals(self.image, self.totals, self.wrong)
 
 
@@ -65,7 +65,7 @@ def begin_look(problem: Problem, state: Looking, active: np.ndarray) -> None:
 
 
 def look_report(problem: Problem, state: Looking, active: np.ndarray) -> PassReport:
-    """What a look proves; nothing where it was interrupted."""
+    """The figures that a look proves; none if it was interrupted."""
     look = state.look
     if look.seen == problem.rows:
         prove(problem, state, state.bound, look, state.w, active)

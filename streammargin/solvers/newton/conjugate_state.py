@@ -10,7 +10,7 @@ from streammargin.solvers.proof.sums import LINES
 from streammargin.solvers.roles import GROUPS, Axis, Float, N, Rows, Scratch, Shared, W, b1, f8, of, state
 
 EIGEN = 4  # multiplications, times d^3, that find all eigenvectors of a matrix
-PRODUCTS = 25  # products that a step takes: where a Hessian costs less, it is summed up instead
+PRODUCTS = 25  # products that a step takes: if a Hessian costs less, it is summed up instead
 VISIT = 2  # multiplications of a value in a product
 SCORES, BEGINS, ADVANCES, ENDS = range(4)  # what comes next of a step: scores, its gradient, a product, the line search
 
@@ -29,7 +29,7 @@ class Newton:
     """The Newton step at hand, that of `group`; begun: there is one; turn: what comes next.
 
     gradient: at its weights. made: steps since the last look. diagonal: the preconditioner, of lines and columns turned
-    by of_lines (lines, lines) and of_columns (d+1, d+1) where these are not empty.
+    by of_lines (lines, lines) and of_columns (d+1, d+1) if these are not empty.
 
     The step is what conjugate gradients have found so far. residual: minus what is left of the gradient; direction:
     their next one; square: residual . preconditioned residual; fall: of the model of the objective; enough: a length of

@@ -15,7 +15,7 @@ from streammargin.solvers.cache.coded import PLAIN, Coding
 from streammargin.solvers.newton.conjugate_state import VISIT
 from streammargin.solvers.problem import Problem
 
-STRIDE = 8  # one row of so many counts for the diagonal, where there are enough of them
+STRIDE = 8  # one row of so many counts for the diagonal, if there are enough of them
 
 
 class Part(NamedTuple):

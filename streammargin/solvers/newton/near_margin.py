@@ -56,7 +56,7 @@ WITHIN = 1e-3  # of tol: the gap to which the problem of the cached rows is solv
 
 
 class Beside(NamedTuple):
-    """What is kept of m cached rows: keys (m,) float32, duals (m, K), codes (m,) int16, weights (m,)."""
+    """Numbers of m cached rows: keys (m,) float32, duals (m, K), codes (m,) int16, weights (m,)."""
 
     keys: np.ndarray
     duals: np.ndarray

@@ -107,7 +107,7 @@ class Newton(Method):
     Each read sums up the gradient g of the objective, and its second derivatives H, at the weights w:
         alpha_i <- the dual of the loss, softened towards the old alpha_i (a smooth loss needs no softening);
         g <- w - sum_i alpha_i y_i x_i,   H <- 1 + sum_i slope_i x_i x_i^T,   and the duality gap of w and alpha;
-        w <- w - t H^-1 g, with t shortened where the objective rises; the softness falls with the gap.
+        w <- w - t H^-1 g, with t shortened if the objective rises; the softness falls with the gap.
     It starts from a sample of the rows, from coordinate ascent, or from the rows near the margin.
     With a penalty that has kinks, or for numbers, the step minimises R and the quadratic model instead.
     If steps make no progress, coordinate ascent goes on from their duals.
@@ -300,7 +300,7 @@ def enter_conjugate(problem: Problem, before: CoupledAscent, watch: Watch) -> Co
 
 
 def after_products(problem: Problem) -> str:
-    """The stage that follows products which lead nowhere: steps with a Hessian, where there is room for it."""
+    """The stage that follows products which lead nowhere: steps with a Hessian, if there is room for it."""
     if CONJUGATE.memory(problem) + PROXIMAL.memory(problem) > HALF * problem.budget:
         return ""
     return "proximal" if takes_proximal(problem) else "steps"
@@ -309,7 +309,7 @@ def after_products(problem: Problem) -> str:
 def leave_conjugate(
     problem: Problem, state: ConjugateState, watch: Watch, report: PassReport, active: np.ndarray
 ) -> str:
-    """Switch to steps with a Hessian where products make no progress or cost as much, or a pass made the most steps."""
+    """Switch to steps with a Hessian if products make no progress or cost as much, or a pass made the most steps."""
     stuck = passes_without_progress(problem, state.best, watch.stall, active) >= STUCK
     many = state.newton.made >= max(1, conjugate.MOST_STEPS)
     return after_products(problem) if stuck or state.dear or many else ""
@@ -327,7 +327,7 @@ def enter_proximal(
 ) -> ProxNewton:
     """The state of steps with a Hessian, from the weights of the last pass if they are near the optimum.
 
-    Those of products are. Others are worse than 0: where rows are taken for sure that are not, the Hessian is too
+    Steps of products are. Others are worse than 0: if rows are taken for sure that are not, the Hessian is too
     small.
     """
     after = following(PROXIMAL, problem, before)

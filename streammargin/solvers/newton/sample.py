@@ -100,7 +100,7 @@ def start_from(problem: Problem, drawn: Sample, proximal: Proximal, k: int, w: n
 
 
 def largest_share(problem: Problem, labels: Labels, k: int, duals: np.ndarray) -> float:
-    """The largest dual (m,) of the sample relative to its cap; 1 where all are 0.
+    """The largest dual (m,) of the sample relative to its cap; 1 if all are 0.
 
     For nearly separable rows at a large C, duals stay far below the caps, so centres and steps should be small too.
     """

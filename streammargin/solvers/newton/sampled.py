@@ -60,7 +60,7 @@ AIM = 0.5  # of the gradient that tol allows: the last step ends there
 
 
 class Beside(NamedTuple):
-    """What is kept of m rows of the sample."""
+    """Numbers of m rows of the sample."""
 
     keys: np.ndarray
     chances: np.ndarray
@@ -145,7 +145,7 @@ class Sampled(Frozen[SampledState]):
         return super().visit(problem, state, active)._replace(order=order)
 
     def certificate(self, problem: Problem, state: SampledState, active: np.ndarray) -> Visit:
-        """Of the weights of the first sample, where no read follows it; of all groups."""
+        """Of the weights of the first sample, if no read follows it; of all groups."""
         return super().certificate(problem, state, np.arange(problem.groups))._replace(sums=("look",))
 
     def begin_certificate(self, problem: Problem, state: SampledState, active: np.ndarray) -> None:
@@ -361,7 +361,7 @@ class Sampled(Frozen[SampledState]):
         return self._held(problem, state, chosen * stands * (1.0 if judges else FACTORS[state.first.factor]))
 
     def _begin_start(self, problem: Problem, state: SampledState) -> Generator[float, None, bool]:
-        """Begin a step on the first sample, at the next factor of C where it is solved; returns whether there is one.
+        """Begin a step on the first sample, at the next factor of C if it is solved; returns whether there is one.
 
         If not, the weights are those that did best for the judges.
         """

@@ -55,7 +55,7 @@ class Steps(LinearSolver[StepsState]):
         return state
 
     def begin_at(self, problem: Problem, state: StepsState, w: np.ndarray) -> None:
-        """As after a sample of all rows: steps first, from duals halfway where the weights do not give them."""
+        """Like after a sample of all rows: steps first, from duals halfway if the weights do not give them."""
         state.w[:], state.step[state.step == LOOK] = w, STEP
         if not smooth(problem.loss):
             for k in range(problem.count):

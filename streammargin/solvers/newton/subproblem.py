@@ -29,10 +29,10 @@ Parts = Sequence[tuple[RowNumbers, Block]]  # row numbers within the problem, an
 def direction(H: np.ndarray, gradient: np.ndarray) -> np.ndarray:
     """-(I + H)^-1 gradient, (d+1,); of H (d+1, d+1) the upper triangle counts, and is overwritten.
 
-    Falls back to -gradient where rounding leaves no descent direction.
+    Falls back to -gradient if rounding leaves no descent direction.
     """
     found, _ = kernel.newton_direction(H, gradient, PIVOT)
-    return found if -math.inf < found @ gradient < 0.0 else -gradient  # also where it is nan
+    return found if -math.inf < found @ gradient < 0.0 else -gradient  # also if it is nan
 
 
 @state
@@ -40,7 +40,7 @@ class Proximal:
     """A proximal step on one problem: centres (m,), softness relative to the caps, height: dual objective at the
     centres, steps: Newton steps made in it.
 
-    made: Newton steps of all proximal steps so far, 0 where no problem is unfinished; multiplications: of its units.
+    made: Newton steps of all proximal steps so far, 0 if no problem is unfinished; multiplications: of its units.
     """
 
     centres: Shared[f8] = of(0, grows=True)

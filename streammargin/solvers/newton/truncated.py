@@ -93,7 +93,7 @@ def begin(newton: Newton, held: Held) -> None:
 def advance(problem: Problem, newton: Newton, held: Held) -> Generator[float, None, None]:
     """One step of conjugate gradients; finds whether they end.
 
-    They end where the residual is small, and the model of the objective falls slowly: directions along which it bends
+    They end if the residual is small, and the model of the objective falls slowly: directions along which it bends
     much would hide the others from the residual alone (Nash and Sofer 1990).
     """
     direction, scores = newton.direction, np.empty_like(held.along)

@@ -53,7 +53,7 @@ class BatchPerceptron(GradientPass[BatchPerceptronState]):
 
     In pass t, with R the largest norm of a row:
         i <- the row with the smallest margin y_i x_i.w;
-        w <- w + y_i x_i / (R sqrt(t)), and divided by its length where that is above 1.
+        w <- w + y_i x_i / (R sqrt(t)), and divided by its length if that is above 1.
     The smallest margin is a lower bound. The mean of the rows that steps added is a point of the hull of all rows.
     So is every point between two of these means: the shortest one bounds the margin from above.
     average reports the mean of all w, of which the guarantee speaks. One margin of all classes (multiclass=joint) has

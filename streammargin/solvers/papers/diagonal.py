@@ -12,7 +12,7 @@ Otherwise 1/gamma falls by the share `fall`: the curvature among the few rows th
 pass T there are no more than O(log T) of them. After each, all goes on from finite duals, a start the paper allows.
 
 With gamma=fixed it is the paper's step: 1/gamma is 1.1 times the ||A A^T|| that a power iteration of 8 reads finds, or
-the number of rows where that is less. Such an iteration comes from below: a step that proves 1/gamma too small raises
+the number of rows if that is less. Such an iteration comes from below: a step that proves 1/gamma too small raises
 it to its quotient. It never falls.
 
 Penalty. lambda0 is for the rows as given: the duals' box [0, 1/lambda_t] is that of C = 1/lambda_t. Without it
@@ -130,7 +130,7 @@ class Diagonal(PowerIteration[DiagonalState], HingePass[DiagonalState]):
         return np.zeros(len(state.steps))
 
     def starts_again(self, turn: float) -> bool:
-        """Whether t goes back to 1; turn: above 0 where the inertia leads uphill."""
+        """Whether t goes back to 1; turn: above 0 if the inertia leads uphill."""
         return False
 
     def run_block(self, problem: Problem, state: DiagonalState, active: np.ndarray, block: Block, first: int) -> None:

@@ -27,7 +27,7 @@ NOBODY = np.empty(0, np.int64)
 
 
 class DrawnOfKernel(OfKernel):
-    """What differs from the linear form of `adaptive`, which is the next class."""
+    """The parts that differ from the linear form of `adaptive`, which is the next class."""
 
     step: str
     reads_matrices: ClassVar[bool] = False
@@ -89,7 +89,7 @@ class DrawnOfKernel(OfKernel):
         self.space.mix(1.0, w, rate, a)
 
     def _signs(self, problem: Problem, state: Any, group: int, i: int, line: int) -> list[tuple[int, float]]:
-        """The lines that the row drawn is in, with its sign there, divided by sqrt 2 where it is a pair of classes."""
+        """The lines that the row drawn is in, with its sign there, divided by sqrt 2 if it is a pair of classes."""
         own = self._own(problem, state, group)[0][i]
         if problem.joint:
             return [(int(np.argmax(own)), ROOT), (line, -ROOT)]

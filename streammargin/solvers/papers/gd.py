@@ -33,7 +33,7 @@ class Gd(PowerIteration[Descent], SoftmaxPass[Descent]):
         w <- w + (1/L) (1/n) sum_i (-phi'(y_i x_i.w)) y_i x_i
     A loss of bounded curvature c (logistic: 1/4): L = c ||A||^2 / n, the largest that these rows give it anywhere, by
     a power iteration of 8 reads before the first pass, times a factor of safety. A loss without a bound (exponential):
-    L = 1, that of rows of norm at most 1 where the risk is no more than at w = 0.
+    L = 1, that of rows of norm at most 1 if the risk is no more than at w = 0.
     The lengths of the gradients over the sums of their multiples bound the margin. It stops by the margin gap.
 
     Source: the baseline of the dual acceleration paper, Figure 1.
@@ -57,7 +57,7 @@ class Gd(PowerIteration[Descent], SoftmaxPass[Descent]):
         return total * math.exp(level) / (rows * curvature), total
 
     def _spread(self, problem: Problem, state: Descent, rows: float) -> float:
-        """||A||^2 / n for rows of norm at most 1; 1, its upper bound, where it is not computed."""
+        """||A||^2 / n for rows of norm at most 1; 1, its upper bound, if it is not computed."""
         if not _bounded(problem):
             return 1.0
         square = self.square_norm(state) * problem.margin.spread

@@ -129,7 +129,7 @@ class GradientPass(WholePass[G]):
 
     @abstractmethod
     def advance(self, problem: Problem, state: G, active: np.ndarray, t: int) -> np.ndarray:
-        """Update the weights to w_(t+1); returns norms (groups,) of means of rows, inf where none is known."""
+        """Update the weights to w_(t+1); returns norms (groups,) of means of rows, inf if none is known."""
 
 
 class SoftmaxPass(GradientPass[G]):

@@ -5,7 +5,7 @@ so, after 600 passes over each of four sets; 1 gave the widest. Rows are x / u. 
 L <= 2 radius and lambda' / u^2, where lambda' is that of the rows as they are. The bound is one of ||v - u w*||.
 Relative to ||u w*|| its first term shrinks with u^2, its second one with u^-2. units=paper has u = 1.
 
-Schedule. What the paper proves is of lambda_s = s^-p. Section 6.2 only names the other decays. They take alpha
+Schedule. The paper's proof is for lambda_s = s^-p. Section 6.2 only names the other decays. They take alpha
 from p, and C from Lemma 4.3 with their lambda_0.
 
 Certificate. v = sum c_i a_i / u with c >= 0. The mass is the sum of c, and c / mass is a point of the simplex. So
@@ -134,7 +134,7 @@ class Homotopic(HingePass[HomotopicState]):
         return visit._replace(alone=self.stochastic)
 
     def unit(self, state: HomotopicState) -> float:
-        """What the rows are divided by."""
+        """The number that rows are divided by."""
         return 1.0 if self.units == "paper" else self.largest_norm(state) / self.radius
 
     def length(self, state: HomotopicState) -> float:

@@ -38,7 +38,7 @@ class InertialState(DiagonalState):
 
 
 class InertialDiagonal(Diagonal):
-    """As diagonal, with inertia, which takes fewer reads; C = inf, l2; stops by the margin gap.
+    """Like `diagonal`, with inertia, which takes fewer reads; C = inf, l2; stops by the margin gap.
 
     In iteration t, one read, with the penalty lambda_t = lambda0 / decay(t):
         z_i <- beta_i + t/(t + alpha) (beta_i - old beta_i);

@@ -60,7 +60,7 @@ ROWS = "rows"  # the piece of cached rows
 
 @state
 class Gram:
-    """What a method keeps of its kernel. rows: all rows, where they are in memory.
+    """A method's kernel, and its values. rows: all rows, if they are in memory.
 
     part: rows of the block that are done; seen: of all rows; tested: whether it is known if the kernel is indefinite.
     coefs (n, vectors): of the current product. units: the unit matrix, a sparse row for each row.
@@ -98,7 +98,7 @@ def in_kernel(method: WholePass[Any], *own: Any) -> WholePass[Any]:
 
 
 class OfKernel(WholePass[Any]):
-    """What differs in the space of a kernel from the linear form, which is the next class."""
+    """The parts that differ in the space of a kernel from the linear form, which is the next class."""
 
     kernels: ClassVar[bool] = True
     mapped: ClassVar[bool] = False

@@ -50,7 +50,7 @@ def best_figures(problem: Problem, best: Best) -> list[Figures]:
 
 
 def gaps_of(figures: Sequence[Figures]) -> np.ndarray:
-    """The gaps (groups,), of a hard margin those of the margin; inf where there is none yet."""
+    """The gaps (groups,), of a hard margin those of the margin; inf if there is none yet."""
     gaps = (f.margin_gap if f.gap is None else f.gap for f in figures)
     return np.array([math.inf if gap is None else gap for gap in gaps])
 

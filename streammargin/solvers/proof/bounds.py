@@ -21,7 +21,7 @@ NAMES = look.DUAL, look.ALPHA, look.SUMMED, look.PULLED
 class Bounds(NamedTuple):
     """The candidate of the weights, and the bound of the duals, with theta = A^T alpha and their sums `total`.
 
-    The duals are scaled down where necessary to be feasible.
+    The duals are scaled down if necessary to be feasible.
     """
 
     weights: Candidate
@@ -117,7 +117,7 @@ def balanced_group(
 
 
 def _sides(duals: np.ndarray, present: int, passes: int, largest_duals: tuple[float, float]) -> list[Sums]:
-    """The sums of a line's duals, of each sign where S = 2; duals (S, DUAL_SUMS)."""
+    """The sums of a line's duals, of each sign if S = 2; duals (S, DUAL_SUMS)."""
     sides = []
     for side, most in zip(duals.tolist(), largest_duals, strict=False):
         dual, alpha, summed, pulled = (side[name] / passes for name in NAMES)

@@ -31,7 +31,7 @@ class Figures:
 def relative_gap(primal: float, dual: float, rounding: float = 0.0) -> float:
     """(P + rounding - D) / max(|P|, |D|), 0 when both are 0.
 
-    D is a bound, its own rounding included: D > P + rounding is a bug, and raises ArithmeticError. DataError where one
+    D is a bound, its own rounding included: D > P + rounding is a bug, and raises ArithmeticError. DataError if one
     of them is nan or overflowed.
     """
     if math.isnan(primal) or math.isnan(dual) or dual == math.inf:

@@ -1,8 +1,8 @@
 """Free constants of a loss whose duals add up to 0 over the lines of each row: softmax, Crammer-Singer.
 
 The share p_ik of row i in line k has the dual p_ik - [k is own], and a constant that is not penalised asks for
-sum_i cap_i p_ik = the caps of class k. Shares of lines above that are scaled by 1 - f_k. What is taken goes to the
-lines below, in fixed proportions rho:
+sum_i cap_i p_ik = the caps of class k. Shares of lines above that are scaled by 1 - f_k. The lines below receive it, in
+fixed proportions rho:
 
     p'_i = p_i (1 - f) + (p_i . f) rho
 

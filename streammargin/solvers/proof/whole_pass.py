@@ -99,11 +99,11 @@ class WholePass(LinearSolver[P]):
         return 0.0
 
     def largest_norm(self, state: P) -> float:
-        """R = max_i ||a_i||; 1 where all rows are 0."""
+        """R = max_i ||a_i||; 1 if all rows are 0."""
         return float(state.row_norms[norms.LARGEST]) or 1.0
 
     def check_scale(self, state: P) -> None:
-        """DataError where the largest row norm is outside norm_range, unless all rows are 0."""
+        """DataError if the largest row norm is outside norm_range, unless all rows are 0."""
         size = float(state.row_norms[norms.LARGEST])
         if size != 0.0 and not self.norm_range[0] <= size <= self.norm_range[1]:
             raise DataError(

@@ -35,7 +35,7 @@ class Perceptron(HardPrimal):
         super().run_block(problem, state, active, block, first)
 
     def length(self, state: HardSteps) -> float:
-        # theta is a sum of rows; it is rescaled only where scores of extreme rows would overflow
+        # theta is a sum of rows; it is rescaled only if scores of extreme rows would overflow
         base = self.base(state)
         return base if PLAIN[0] < base < PLAIN[1] else 1.0 / base
 

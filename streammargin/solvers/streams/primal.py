@@ -94,7 +94,7 @@ class Primal(CertifiedBySweep[P], StreamSolver[P]):
     def margin_bound(self, problem: Problem, state: P, k: int) -> float:
         """||theta||_q / sum of the multiples, the norm of a convex combination of rows; inf before the first step.
 
-        Includes a bound on rounding where the row norms are known.
+        Includes a bound on rounding if the row norms are known.
         """
         total = float(state.carried[k, kernel.TOTAL])
         size = lp_norm(state.theta[k], problem.q) * float(state.unit[k])
@@ -102,7 +102,7 @@ class Primal(CertifiedBySweep[P], StreamSolver[P]):
         return bound + mean_rounding(float(state.carried[k, kernel.STEPS]), self.longest(state))
 
     def longest(self, state: P) -> float:
-        """The largest row norm, 0 where it is unknown."""
+        """The largest row norm, 0 if it is unknown."""
         return 0.0
 
     def bounds(self, problem: Problem, state: P, k: int, longest: float) -> tuple[float, float]:

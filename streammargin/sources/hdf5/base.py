@@ -62,7 +62,7 @@ class HDF5Source(Source):
         return column
 
     def check_labels(self) -> None:
-        """Raise DataError where labels are missing or have another length."""
+        """Raise DataError if labels are missing or have another length."""
         if _is_name(self._y):
             self._column(self._y or "y")
         elif np.ndim(self._y) not in (1, 2) or len(self._y) != self.rows:
@@ -211,7 +211,7 @@ class HDF5Source(Source):
 
 
 def _again(opens: Callable[..., Source], given: tuple[Any, ...], seen: dict[str, tuple[int, ...] | None]) -> Source:
-    """The same source in another process, of another machine too. DataError where its files are other ones now."""
+    """The same source in another process, of another machine too. DataError if its files are other ones now."""
     source = opens(*given)
     for path, before in seen.items():
         if (_status(path) or ())[:2] != (before or ())[:2]:  # device and inode may have other numbers there
@@ -230,7 +230,7 @@ def _is_name(given: Any) -> bool:
 
 
 def _status(path: str) -> tuple[int, ...] | None:
-    """Size, time, device and inode of a file; None where it does not exist."""
+    """Size, time, device and inode of a file; None if it does not exist."""
     try:
         status = os.stat(path)
     except OSError:

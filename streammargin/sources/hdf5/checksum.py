@@ -12,7 +12,7 @@ _MODULUS = 0xFFFF
 
 
 def checked(raw: Any) -> np.ndarray:
-    """The bytes before the checksum; OSError where it is not theirs."""
+    """The bytes before the checksum; OSError if it is not theirs."""
     data = np.frombuffer(raw, np.uint8)
     data, stored = data[:-SUM], data[-SUM:].tobytes()
     found = fletcher32(data).to_bytes(SUM, "little")

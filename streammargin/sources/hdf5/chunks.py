@@ -74,7 +74,7 @@ class Chunks:
         return self.count * _PLACE_BYTES + index + copies * self._largest
 
     def places(self) -> np.ndarray:
-        """(offset in the file, bytes) of each chunk, in row-major order; -1 where it was never written.
+        """(offset in the file, bytes) of each chunk, in row-major order; -1 if it was never written.
 
         Raises DataError for impossible positions, for which HDF5 would return the values of other rows.
         """

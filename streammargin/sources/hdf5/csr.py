@@ -74,7 +74,7 @@ class CSRHDF5Source(HDF5Source):
         return out
 
     def _pointers(self, start: int, stop: int) -> np.ndarray:
-        """indptr[start : stop + 1], int64; DataError where it decreases or exceeds the number of values."""
+        """indptr[start : stop + 1], int64; DataError if it decreases or exceeds the number of values."""
         out = self._stored_pointers(start, stop)
         fall = first_fall(out)
         if fall >= 0:

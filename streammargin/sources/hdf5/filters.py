@@ -75,7 +75,7 @@ def _lz4_fits(raw: bytes, whole: int, values: tuple[int, ...]) -> bool:
 
 
 def _bitshuffle_fits(raw: bytes, whole: int, values: tuple[int, ...]) -> bool:
-    """As for LZ4, but the last values, fewer than eight, follow uncompressed."""
+    """Like LZ4, but the last values, fewer than eight, follow uncompressed."""
     item = values[2] if len(values) > 2 else 0
     if len(values) < 5 or not values[4]:  # shuffled, not compressed
         return len(raw) == whole
@@ -146,7 +146,7 @@ class Unpacker:
     """Decompresses a dataset's chunks one by one into values of the dtype `stored`, or bytes (void).
 
     faithful: whether all filters are available here with the parameters that they have in the file. Some plugins
-    change theirs for each new dataset. HDF5's own do not: ValueError where their parameters are damaged.
+    change theirs for each new dataset. HDF5's own do not: ValueError if their parameters are damaged.
     """
 
     faithful: bool
@@ -227,7 +227,7 @@ class Unpacker:
     def __call__(self, raw: bytes | bytearray, left_out: int) -> np.ndarray:
         """The values of a compressed chunk; left_out: bit mask of the filters that were skipped for it.
 
-        Raises OSError where it does not decompress to a whole chunk.
+        Raises OSError if it does not decompress to a whole chunk.
         """
         out = np.empty(self._shape, self._stored)
         raw = bytes(raw)

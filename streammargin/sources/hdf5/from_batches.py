@@ -91,7 +91,7 @@ def _batches(batches: Any) -> Iterator[ArraySource]:
 
 
 def _checked(source: ArraySource, first: ArraySource, narrowing: Narrowing, dtype: str | None) -> Batch:
-    """The batch to write. Raises DataError where it does not fit the first batch."""
+    """The batch to write. Raises DataError if it does not fit the first batch."""
     name = source.name
     if source.features != first.features:
         raise DataError(

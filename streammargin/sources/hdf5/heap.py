@@ -21,7 +21,7 @@ _HELD = 64  # collections in the cache: neighbouring strings share them
 
 
 class Heap:
-    """The collections of a file: (length, address, number) -> bytes. ValueError where they are damaged."""
+    """The collections of a file: (length, address, number) -> bytes. ValueError if they are damaged."""
 
     def __init__(self, file: h5py.File) -> None:
         if file.id.get_create_plist().get_sizes() != (8, 8) or file.driver != "sec2":
@@ -75,7 +75,7 @@ class Heap:
 
 
 def check_virtual(file: h5py.File, address: int) -> None:
-    """ValueError where the object at this address is a virtual dataset whose list of sources is damaged."""
+    """ValueError if the object at this address is a virtual dataset whose list of sources is damaged."""
     heap = Heap(file)
     for kind, body in _messages(heap, address):
         if kind == _LAYOUT and len(body) >= 14 and body[0] >= 3 and body[1] == _VIRTUAL:
@@ -89,7 +89,7 @@ def check_virtual(file: h5py.File, address: int) -> None:
 
 
 def text_attribute(node: h5py.Group | h5py.Dataset, name: str) -> str:
-    """An attribute that is one string of variable length. ValueError where it is damaged or stored elsewhere."""
+    """An attribute that is one string of variable length. ValueError if it is damaged or stored elsewhere."""
     heap = Heap(node.file)
     for kind, body in _messages(heap, h5py.h5o.get_info(node.id).addr):
         if kind != _ATTRIBUTE:

@@ -180,7 +180,7 @@ def _rank(kind: np.dtype) -> int:
 
 
 def _converted(labels: np.ndarray, kind: np.dtype) -> np.ndarray:
-    """Numbers as a wider type. Raises DataError where it does not hold them exactly."""
+    """Numbers as a wider type. Raises DataError if it does not hold them exactly."""
     wide = labels.astype(kind)
     if kind.kind == "u" and labels.dtype.kind != "u" and np.any(labels < 0):
         raise DataError(f"no type of numbers holds the label {labels.min()} beside 2^63 or more; give labels as text")

@@ -34,7 +34,7 @@ class Column:
     """A column of n values, read in pieces: a dataset, an array, or a group of anndata.
 
     The group is a categorical column (codes, categories) or a nullable one (values, mask). files: those that contain
-    its values. width: None, or where `wide` allows it the number of columns of a dataset or array (n, width).
+    its values. width: None, or if `wide` allows it the number of columns of a dataset or array (n, width).
     """
 
     def __init__(

@@ -32,7 +32,7 @@ def write_names(file: h5py.Group, names: np.ndarray) -> None:
 
 
 def names_column(file: h5py.File, x: str, path: str) -> Column | None:
-    """The column names of the rows x, or None where the file has none."""
+    """The column names of the rows x, or None if the file has none."""
     with decoding(path):
         for place in _places(file, x, path):
             files: list[str] = []
@@ -53,7 +53,7 @@ def names_bytes(column: Column | None) -> int:
 
 
 def read_names(column: Column, features: int) -> np.ndarray:
-    """The names (d,) as objects. Raises DataError where they are not d strings."""
+    """The names (d,) as objects. Raises DataError if they are not d strings."""
     if column.length != features:
         raise DataError(
             f"{column.name} has {column.length} names but there are {features} columns; they must agree, "
@@ -77,7 +77,7 @@ def _places(file: h5py.File, x: str, path: str) -> list[str]:
 
 
 def _index(file: h5py.File, table: Any, place: str, path: str, files: list[str]) -> tuple[str, Any]:
-    """The index column of anndata's table; None where `table` is not such a table."""
+    """The index column of anndata's table; None if `table` is not such a table."""
     if isinstance(table, h5py.Group):
         name = attribute(table, "_index")
         place = f"{place}/{name}"

@@ -27,9 +27,9 @@ def decoding(path: str) -> Iterator[None]:
 
 
 def look_up(home: Any, name: str, path: str, files: list[str] | None = None) -> Any:
-    """The object of this name, None where there is none; DataError for a dangling link.
+    """The object of this name, None if there is none; DataError for a dangling link.
 
-    files: other files that contain it are appended. InputMissingError where one of them is a pipe.
+    files: other files that contain it are appended. InputMissingError if one of them is a pipe.
     """
     if not isinstance(home, h5py.Group):
         return None

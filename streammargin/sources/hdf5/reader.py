@@ -24,7 +24,7 @@ _DECLARED = 1 << 30  # bytes that a file may declare without storing any
 
 
 def stored_dtype(dataset: h5py.Dataset, name: str) -> np.dtype:
-    """The NumPy dtype of a dataset, or DataError where NumPy has none."""
+    """The NumPy dtype of a dataset, or DataError if NumPy has none."""
     try:
         return dataset.dtype
     except TypeError as error:
@@ -32,7 +32,7 @@ def stored_dtype(dataset: h5py.Dataset, name: str) -> np.dtype:
 
 
 def check_stored(dataset: h5py.Dataset, name: str) -> None:
-    """DataError where a dataset declares over 2^20 times the bytes that it stores: no compression does that.
+    """DataError if a dataset declares over 2^20 times the bytes that it stores: no compression does that.
 
     Values that were never written read as fill values, so a small file can declare any number of them.
     """
@@ -48,7 +48,7 @@ class RowReader:
     """Entries start..stop along axis 0 of a 1- or 2-dimensional dataset, converted to `dtype`.
 
     raw: entries as stored bytes, for strings; `dtype` is then a void type. keep: as for Chunks. place: names an entry
-    in messages. Raises DataError where values were never written.
+    in messages. Raises DataError if values were never written.
     """
 
     dataset: Any
@@ -65,7 +65,7 @@ class RowReader:
         self.length: int = int(dataset.shape[0])
         self.width: int = int(dataset.shape[1]) if dataset.ndim == 2 else 1
         self.item: int = self.width * self.stored.itemsize  # bytes of one entry of axis 0, as stored
-        self._file: int | None = None  # file descriptor, where bytes are read without HDF5
+        self._file: int | None = None  # file descriptor, if bytes are read without HDF5
         self._offset: int | None = None
         self._chunks: Chunks | None = None
         self._parts: Parts | None = None
@@ -89,7 +89,7 @@ class RowReader:
 
     @property
     def chunk_rows(self) -> int:
-        """Entries of axis 0 in a chunk; 1 where there are no chunks."""
+        """Entries of axis 0 in a chunk; 1 if there are no chunks."""
         return int(self.dataset.chunks[0]) if self.dataset.chunks else 1
 
     @property
@@ -141,7 +141,7 @@ class RowReader:
                 os.posix_fadvise(self._file, offset, size, os.POSIX_FADV_WILLNEED)
 
     def read(self, start: int, stop: int, out: np.ndarray, scratch: np.ndarray | None = None) -> None:
-        """Fill out[:stop - start]; scratch (uint8) is needed where the stored type differs.
+        """Fill out[:stop - start]; scratch (uint8) is needed if the stored type differs.
 
         Raises DataError for a truncated or damaged file, ReadWriteError when the disk fails.
         """

@@ -74,8 +74,8 @@ def followed(home: h5py.Group, name: str, path: str, depth: int = 0) -> list[str
 def storage_files(dataset: h5py.Dataset) -> list[str]:
     """Other files that contain values of a dataset.
 
-    Raises DataError where a source of a virtual dataset or a file of raw values is missing, virtual itself or too
-    small, and InputMissingError where it is a pipe.
+    Raises DataError if a source of a virtual dataset or a file of raw values is missing, virtual itself or too
+    small, and InputMissingError if it is a pipe.
     """
     name = f"{dataset.file.filename}: {dataset.name.lstrip('/')}"
     plist = dataset.id.get_create_plist()
@@ -95,7 +95,7 @@ def storage_files(dataset: h5py.Dataset) -> list[str]:
 
 
 def _sources(dataset: h5py.Dataset, name: str) -> Iterator[str]:
-    """The source files of a virtual dataset; DataError where they do not fill it."""
+    """The source files of a virtual dataset; DataError if they do not fill it."""
     filled = 0
     for part in dataset.virtual_sources():
         try:

@@ -23,7 +23,7 @@ def not_utf8(name: str, row: int, error: UnicodeDecodeError) -> DataError:
 
 
 def utf8(values: np.ndarray, name: str, start: int) -> np.ndarray:
-    """Bytes (m,) as str; start: the row of the first. Raises DataError where one is not UTF-8."""
+    """Bytes (m,) as str; start: the row of the first. Raises DataError if one is not UTF-8."""
     try:
         return np.char.decode(values, "utf-8")
     except UnicodeDecodeError:
@@ -36,7 +36,7 @@ def utf8(values: np.ndarray, name: str, start: int) -> np.ndarray:
 
 
 class TextReader:
-    """Entries start..stop of a 1-dimensional dataset of strings. Raises DataError where one is damaged."""
+    """Entries start..stop of a 1-dimensional dataset of strings. Raises DataError if one is damaged."""
 
     name: str
 

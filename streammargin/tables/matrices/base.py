@@ -20,7 +20,7 @@ from streammargin.sources.label_column import LabelColumn
 from streammargin.sources.labels import LabelCursor
 from streammargin.tables.textfile import Text
 
-MEMORY = 256 << 20  # bytes for sorting, where none are given
+MEMORY = 256 << 20  # bytes for sorting, if none are given
 
 
 @dataclass(frozen=True)

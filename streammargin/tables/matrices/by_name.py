@@ -18,7 +18,7 @@ from streammargin.wording import one_line
 
 
 def split_name(y: str | None) -> tuple[str, str] | None:
-    """(path of a table, column) where the labels are a column of a table; else None."""
+    """(path of a table, column) if the labels are a column of a table; else None."""
     path, colon, column = (y or "").rpartition(":")
     return (path, column) if colon and os.path.isfile(path) and is_table(path) else None
 
@@ -26,7 +26,7 @@ def split_name(y: str | None) -> tuple[str, str] | None:
 def labelled(found: Matrix, name: str, path: str, column: str) -> Matrix:
     """A matrix, called `name`, with the labels that a column of a table has for the names of its rows.
 
-    Raises DataError where it has no names of rows.
+    Raises DataError if it has no names of rows.
     """
     if found.ids is None:
         raise DataError(
@@ -43,7 +43,7 @@ def labelled(found: Matrix, name: str, path: str, column: str) -> Matrix:
 def _labels_by_name(path: str, column: str, names: Sequence[str], whose: str) -> tuple[np.ndarray, bool]:
     """(labels of the rows with these names, whether they are spelt in text).
 
-    The names stand in the first other column; whose: the file of the rows, for messages. Raises DataError where a row
+    The names stand in the first other column; whose: the file of the rows, for messages. Raises DataError if a row
     has no label, or two.
     """
     from streammargin.tables.labels import label_values

@@ -44,7 +44,7 @@ def inside(folder: str) -> str | None:
 
 
 def names_beside(path: str) -> dict[str, str]:
-    """The files with names beside a matrix: barcodes and features -> path. What stands before `matrix` is the same."""
+    """The files with names beside a matrix: barcodes and features -> path. The words before `matrix` are the same."""
     folder, name = os.path.split(path)
     before, matrix, _ = name.rpartition("matrix.mtx")
     before = before if matrix else name.partition(".mtx")[0] + "_"
@@ -117,7 +117,7 @@ def _first_fields(path: str) -> Iterator[str]:
 
 
 def _turned(head: Head, names: dict[str, list[str]], files: dict[str, str], path: str) -> bool:
-    """Whether columns of the matrix are the rows. Raises DataError where the names do not fit."""
+    """Whether columns of the matrix are the rows. Raises DataError if the names do not fit."""
     counts = {what: len(found) for what, found in names.items()}
     for turned, size in ((True, (head.columns, head.rows)), (False, (head.rows, head.columns))):
         if all(counts[what] == size[what == "features"] for what in counts):
@@ -167,7 +167,7 @@ def _numbers(raw: bytes, width: int, number: int, path: str) -> np.ndarray:
 
 
 def _parsed(raw: bytes) -> np.ndarray | None:
-    """All numbers of a text, None where there is something else."""
+    """All numbers of a text, None if there is something else."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", DeprecationWarning)
         try:

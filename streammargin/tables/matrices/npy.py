@@ -44,7 +44,7 @@ def check_rows(shape: tuple[int, ...], dtype: Any, path: str) -> tuple[int, int]
 
 
 def dense_rows(take: Callable[[int], bytes], rows: int, columns: int, dtype: np.dtype, path: str) -> Iterator[Batch]:
-    """Rows of the bytes that `take` returns, in order. Raises DataError where they end early, or are not finite."""
+    """Rows of the bytes that `take` returns, in order. Raises DataError if they end early, or are not finite."""
     size = columns * dtype.itemsize
     step = max(1, PIECE // size)
     for start in range(0, rows, step):

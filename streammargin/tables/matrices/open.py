@@ -19,7 +19,7 @@ from streammargin.tables.textfile import Text
 
 
 def open_matrix(paths: str | Sequence[str], how: How, kind: str | None = None) -> Matrix:
-    """The rows of a file, or of several one after the other. kind: the format, where it is known.
+    """The rows of a file, or of several one after the other. kind: the format, if it is known.
 
     Raises DataError, InputMissingError, UsageError.
     """

@@ -77,7 +77,7 @@ class Spill:
 
 
 def _whole(digits: np.ndarray) -> np.ndarray:
-    """Whole numbers (m,) of their digits. Raises DataError where no type of numbers holds them."""
+    """Whole numbers (m,) of their digits. Raises DataError if no type of numbers holds them."""
     numbers = [int(each) for each in digits.tolist()]
     try:
         return np.array(numbers, np.int64 if max(numbers, default=0) < 2**63 else np.uint64)

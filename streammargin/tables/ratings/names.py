@@ -39,7 +39,7 @@ class Names:
         return ranks
 
     def codes(self, names: pa.Array) -> np.ndarray:
-        """The numbers (m,) int64 of names (m,); new names get one each, or are UNKNOWN where all are known."""
+        """The numbers (m,) int64 of names (m,); new names get one each, or are UNKNOWN if all are known."""
         found = names if isinstance(names, pa.DictionaryArray) else names.dictionary_encode()
         texts = map(spelt, found.dictionary.to_pylist())
         table = np.array([self._of(text) for text in texts], np.int64)
@@ -55,7 +55,7 @@ class Names:
         return UNKNOWN if number is None else number
 
     def known(self, names: pa.Array, where: str) -> np.ndarray:
-        """The same where all must be known. DataError names the first that is not."""
+        """The same if all must be known. DataError names the first that is not."""
         codes = self.codes(names)
         bad = np.flatnonzero(codes == UNKNOWN)
         if bad.size:
@@ -73,7 +73,7 @@ def spelt(name: object) -> str:
 
 
 def spelt_whole(text: str) -> str:
-    """The same text where it is a whole number as we spell it, else another."""
+    """The same text if it is a whole number as we spell it, else another."""
     try:
         return str(int(text))
     except ValueError:

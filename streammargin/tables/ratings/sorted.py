@@ -1,4 +1,4 @@
-"""Entries of a matrix in the order of its longer side: in memory where they fit, else in an HDF5 file.
+"""Entries of a matrix in the order of its longer side: in memory if they fit, else in an HDF5 file.
 
 Entries on disk are dealt to files by their place on the longer side. Each is sorted in memory.
 """
@@ -37,7 +37,7 @@ MOST_LEVELS = 1000  # different ratings that are counted
 @dataclass(frozen=True)
 class Ratings:
     """source: pairs (n, 2) of places, with ratings as labels; rows, columns: names; levels: the different ratings,
-    ascending, (0,) where there are very many. paths: of their files; names: of the columns that were read.
+    ascending, (0,) if there are very many. paths: of their files; names: of the columns that were read.
     """
 
     source: Source
@@ -157,7 +157,7 @@ def _pairs(part: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def _check_whole(entries: Entries, rows: Names, columns: Names) -> None:
-    """DataError where a row or column of a matrix has no entry."""
+    """DataError if a row or column of a matrix has no entry."""
     assert entries.shape is not None
     for names, size in zip((rows, columns), entries.shape, strict=True):
         if len(names) < size:

@@ -97,7 +97,7 @@ def _worded(batch: pa.RecordBatch, words: frozenset[str]) -> pa.RecordBatch:
 
 
 def _without_views(column: pa.Array) -> pa.Array:
-    """A column as text where it is a view of text, as polars has it: Arrow has few functions of these."""
+    """A column as text if it is a view of text, as polars has it: Arrow has few functions of these."""
     if str(column.type) == VIEW:
         return column.cast(pa.string())
     if pa.types.is_dictionary(column.type) and str(column.type.value_type) == VIEW:
@@ -153,7 +153,7 @@ def _table_of_frame(data: Any) -> tuple[pa.Table, dict[str, str]]:
 
 
 def _fault(column: Any, name: str, error: pa.ArrowException) -> str:
-    """What is wrong with a column of a frame that Arrow does not take."""
+    """The message on a column of a frame that Arrow does not take."""
     kinds = {row: type(value) for row, (value, there) in enumerate(zip(column, column.notna(), strict=True)) if there}
     first = min(kinds, default=0)
     other = next((row for row, kind in kinds.items() if kind is not kinds[first]), None)
@@ -165,7 +165,7 @@ def _fault(column: Any, name: str, error: pa.ArrowException) -> str:
 
 
 def _table(data: Any) -> pa.Table:
-    """What has an Arrow C stream as a table. Raises DataError."""
+    """An object with an Arrow C stream, as a table. Raises DataError."""
     try:
         return pa.table(data)
     except pa.ArrowException as error:
@@ -176,7 +176,7 @@ def _table(data: Any) -> pa.Table:
 
 
 def _collected(query: Any, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
-    """The rows of a query of polars, some thousand at a time where this polars can."""
+    """The rows of a query of polars, some thousand at a time if this polars can."""
     chosen = query.select(list(columns))
     stream = getattr(chosen, "collect_batches", None)
     for frame in [chosen.collect()] if stream is None else stream(chunk_size=rows, maintain_order=True):
@@ -216,7 +216,7 @@ def of_ipc(path: str, room: Room = USUAL) -> Reader:
 
     def opened(columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
         _check_batch(path, os.path.getsize(path) // max(1, count), room)
-        with pa.OSFile(path) as source:  # not mapped: a process dies where a mapped file is cut
+        with pa.OSFile(path) as source:  # not mapped: a process dies if a mapped file is cut
             wanted = sorted(map(schema.get_field_index, columns))
             file = pa.ipc.open_file(source, options=pa.ipc.IpcReadOptions(included_fields=wanted))
             for number in range(count):
@@ -228,7 +228,7 @@ def of_ipc(path: str, room: Room = USUAL) -> Reader:
 
 
 def _check_batch(path: str, nbytes: int, room: Room) -> None:
-    """Raises UsageError where a batch of this size does not fit."""
+    """Raises UsageError if a batch of this size does not fit."""
     if nbytes > room.memory:
         raise UsageError(
             f"{path} has batches of {format_size(nbytes)}, and each is decoded as a whole; use "

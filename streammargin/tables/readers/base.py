@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def check_same(after: str, before: str, name: str) -> None:
-    """Raises DataError where the key of what was read is another one now."""
+    """Raises DataError if the key of what was read is another one now."""
     if after != before:
         raise DataError(f"{name} was changed while it was read; start again, and do not write to it meanwhile")
 
@@ -30,7 +30,7 @@ class Reader(ABC):
     name : str
         In messages: the path of a file, "the table" for objects;
     columns : list of str
-        Names in order; numbers as text where the table has no names;
+        Names in order; numbers as text if the table has no names;
     named : bool
         Whether the table names its columns;
     typed : bool
@@ -38,9 +38,9 @@ class Reader(ABC):
     once : bool
         Whether it can be read once only: a pipe, or a stream of batches;
     types : dict of str to pyarrow.DataType
-        Of all columns; {} where they are not known before reading;
+        Of all columns; {} if they are not known before reading;
     count : int or None
-        Of the rows; None where it is not known before reading;
+        Of the rows; None if it is not known before reading;
     gaps : sequence of str
         Texts that stand for a missing value; labels apart, of which only "" does. A typed table has none.
     """
@@ -58,7 +58,7 @@ class Reader(ABC):
     def batches(self, columns: Sequence[str], words: frozenset[str]) -> Iterator[pa.RecordBatch]:
         """These columns in this order, some thousand rows at a time; from the first row on, unless it is `once`.
 
-        A column may be of another type in the next batch where the format has no types. words: columns that are then
+        A column may be of another type in the next batch if the format has no types. words: columns that are then
         text throughout. Raises DataError.
         """
 
@@ -67,7 +67,7 @@ class Reader(ABC):
         return f"row {row}"
 
     def plain(self) -> Reader:
-        """The reader that parses, where this one keeps what another has parsed."""
+        """The reader that parses, if this one keeps what another has parsed."""
         return self
 
     def files(self) -> list[str]:

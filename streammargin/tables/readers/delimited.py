@@ -31,9 +31,9 @@ NEAR = (b'" ', b' "', b'"\t', b'\t"')  # found much faster than a pattern
 
 
 class Delimited(Reader):
-    """Rows of fields. header: the names of the first line, which is no row then; None where it is a row.
+    """Rows of fields. header: the names of the first line, which is no row then; None if it is a row.
 
-    columns: of the first line. text: where it is open already, as it can be read once only. Raises DataError.
+    columns: of the first line. text: if it is open already, as it can be read once only. Raises DataError.
     """
 
     gaps: list[str]
@@ -189,7 +189,7 @@ def _long_fields() -> Iterator[None]:
 
 
 def _words(column: pa.Array, trimmed: bool, guessed: bool) -> pa.Array:
-    """A column without blanks at the ends of its words; numbers where a guess of the type missed that all are.
+    """A column without blanks at the ends of its words; numbers if a guess of the type missed that all are.
 
     trimmed: whether blanks are to be taken off; guessed: whether the column may hold numbers.
     """
@@ -206,7 +206,7 @@ def _words(column: pa.Array, trimmed: bool, guessed: bool) -> pa.Array:
 
 
 def _number(words: pa.Array) -> pa.Array | None:
-    """Words as numbers, True and False as 1 and 0; None where one is no number."""
+    """Words as numbers, True and False as 1 and 0; None if one is no number."""
     lower = pc.utf8_lower(pc.utf8_trim(words, BLANKS))
     plain = pc.if_else(pc.equal(lower, "true"), "1", pc.if_else(pc.equal(lower, "false"), "0", lower))
     try:
@@ -241,7 +241,7 @@ def _joined(rows: Iterable[list[str]], separator: str) -> bytes:
 
 
 def _row_end(text: bytes) -> int:
-    """The end of the first row, line ends in quotes apart; -1 where the row does not end."""
+    """The end of the first row, line ends in quotes apart; -1 if the row does not end."""
     end = text.find(b"\n") + 1
     while end and text[:end].count(b'"') % 2:
         end = text.find(b"\n", end) + 1

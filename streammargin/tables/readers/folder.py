@@ -34,7 +34,7 @@ def of_folder(path: str, room: Room = USUAL, files: slice = ALL) -> Reader:
 
 
 def keyed(paths: Sequence[str]) -> str:
-    """The folder of these files and folders below which names are like key=value; "" where there are no such names."""
+    """The folder of these files and folders below which names are like key=value; "" if there are no such names."""
     folders = [path if os.path.isdir(path) else os.path.dirname(path) for path in map(os.path.abspath, paths)]
     base = os.path.commonpath(folders)
     while "=" in os.path.basename(base):

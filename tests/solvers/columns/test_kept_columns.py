@@ -1,4 +1,4 @@
-"""Sparse weights where few columns fit into memory: fewer reads, the same optimum, the same bits after a stop."""
+"""Sparse weights if few columns fit into memory: fewer reads, the same optimum, the same bits after a stop."""
 
 from dataclasses import replace
 from types import SimpleNamespace

@@ -291,7 +291,7 @@ def lines_of_the_paper(algorithm, loss, Y, passes, scale=1.0, prox=short_columns
 @pytest.mark.parametrize("loss", [*TWO, "l2_error", "hinge"])
 @pytest.mark.parametrize("form", ["dense", "csr"])
 def test_every_iterate_of_one_W_is_that_of_the_paper(algorithm, loss, form):
-    """Losses of each output and of all; two duals a row where the paper has two, with the c of its appendix A."""
+    """Losses of each output and of all; two duals a row if the paper has two, with the c of its appendix A."""
     codes = np.argmax(OUTPUTS, axis=1)
     own, options = np.where(codes[:, None] == np.arange(3), 1.0, -1.0), {}
     classes = loss == "hinge" or loss.startswith("generalized")

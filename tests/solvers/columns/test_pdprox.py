@@ -311,7 +311,7 @@ def test_so_it_is_where_one_class_is_rarer_and_the_constant_is_not_penalised(los
     assert result.certificate["primal"] == pytest.approx(least, rel=1e-6)
     assert losses(result.model.intercept_[0]) == pytest.approx(least, rel=1e-6)
     three = sm.train((X, np.digitize(np.arange(50), [4, 20])), C=0.001, **options)
-    # a factor of the duals bounds what they give by less where that is no line: the reject-option hinge at its bend
+    # a factor of the duals bounds what they give by less if that is no line: the reject-option hinge at its bend
     assert three.converged and (three.passes == 1 or loss == "generalized_hinge") and not three.model.coef_.any()
 
 

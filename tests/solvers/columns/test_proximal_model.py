@@ -41,7 +41,7 @@ def model(rng, width, scales, apart, rows=60):
 
 
 def blocks(H, apart):
-    """The blocks on the diagonal of H, one for each line where these are apart."""
+    """The blocks on the diagonal of H, one for each line if these are apart."""
     width = len(H) // LINES
     return H.reshape(LINES, width, LINES, width)[range(LINES), :, range(LINES)] if apart else H[None]
 
@@ -112,7 +112,7 @@ def test_it_stops_once_the_missing_part_of_the_fall_is_proven(name):
 
 
 def test_no_fall_leaves_the_start():
-    """At the minimum, and where the first iterations lead up, it does not go on from there."""
+    """At the minimum, and if the first iterations lead up, it does not go on from there."""
     rng, objective = np.random.default_rng(3), SoftMargin(PENALTIES["trace:1"], False, free=True)
     H, slope = model(rng, D + 1, 1.0, False)
     best, _ = minimise_by_prox(H[None], slope, objective, np.zeros((LINES, D + 1)), 1e-14, 20_000)

@@ -35,7 +35,7 @@ def text(rows=ROWS, columns=COLUMNS, seed=0, noise=1.0):
 class Twin:
     """Every row's step of the problem with a proximal term about the centre, b formed anew each time.
 
-    Momentum as the paper has it: alpha, and z, where the scores are taken; without it z is alpha.
+    Momentum as the paper has it: alpha, and z, if the scores are taken; without it z is alpha.
     """
 
     def __init__(self, X, y, C, constant, damping, momentum):

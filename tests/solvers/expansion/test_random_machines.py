@@ -31,7 +31,7 @@ LOSSES = (
 
 
 def check(seed):
-    """Train the problem of this seed; AssertionError where its figures are wrong. Returns what became of it."""
+    """Train the problem of this seed; AssertionError if its figures are wrong. Returns what became of it."""
     random = np.random.default_rng(seed)
     n, d = int(random.integers(5, 60)), int(random.integers(1, 6))
     X = random.standard_normal((n, d)) * 10.0 ** random.uniform(-0.5, 0.5)

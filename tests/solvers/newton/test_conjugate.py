@@ -236,7 +236,7 @@ def test_the_softmax_goes_on_with_the_same_bits_after_any_unit(bias, monkeypatch
 
 @pytest.mark.parametrize("C", [1e-4, 10.0])
 def test_with_many_columns_steps_on_rows_come_first(C, steps, monkeypatch):
-    """Products follow where these would take too many passes."""
+    """Products follow if these would take too many passes."""
     made, begin = [], Coupled.begin_pass
     monkeypatch.setattr(Coupled, "begin_pass", lambda *given: made.append(1) or begin(*given))
     X, y, _ = classes(features=220)

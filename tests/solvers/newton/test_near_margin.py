@@ -176,7 +176,7 @@ def test_a_first_pass_may_meet_no_row_that_is_present(small_plans):
 def test_where_the_rows_kept_lead_nowhere_all_rows_take_over(small_plans, monkeypatch):
     X, y = overlapping()
     monkeypatch.setattr(newton_solver, "STUCK", 2)
-    monkeypatch.setattr(near_margin, "solve", lambda *_: True)  # the weights stay where they are
+    monkeypatch.setattr(near_margin, "solve", lambda *_: True)  # the weights stay if they are
     result, _ = out_of_core(X, y, tol=1e-3)
     kept = [event["kept_rows"] for event in result.history if event["event"] == "pass_end"]
     assert result.converged and kept[1] > 0 and kept[-1] == 0

@@ -151,7 +151,7 @@ def test_duals_and_margins_that_fall_far_leave_no_rounding_behind(loss):
     """Of separable rows duals at w = 0 are C and more, those at the end a few, and none feels a larger C."""
     X, y = separable()
     exact = solve(binary(X, y, C=1e4, bias=1.0), "hinge")
-    assert exact.alpha.max() < 50.0  # so that a larger C has the same optimum, but for 1e-6 where the loss is squared
+    assert exact.alpha.max() < 50.0  # so that a larger C has the same optimum, but for 1e-6 if the loss is squared
     for C in (1e8, 1e10):
         result = train(X, y, loss=loss, C=C, bias=1.0, tol=1e-3)
         assert result.converged and result.passes <= 2

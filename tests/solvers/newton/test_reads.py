@@ -101,7 +101,7 @@ def test_separable_rows(C, only_reads):
 
 @pytest.mark.parametrize("scale", [0.0, 1e-3, 1.0, 1e3])
 def test_it_gets_there_from_any_weights(scale, only_reads):
-    """Also where no row is near its margin, so that the matrix says nothing."""
+    """Also if no row is near its margin, so that the matrix says nothing."""
     X, y = overlapping()
     earlier = in_blocks(X, y, tol=0.3).model
     earlier.coef_ *= scale

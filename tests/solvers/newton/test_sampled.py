@@ -181,7 +181,7 @@ def test_the_first_sample_alone_is_certified_by_a_read():
 
 @pytest.mark.parametrize("constant", [False, True])
 def test_columns_without_a_range_and_rows_alike(constant):
-    """Bytes have no levels where a column is constant; nor do conjugate gradients lose their way."""
+    """Bytes have no levels if a column is constant; nor do conjugate gradients lose their way."""
     X, y, _ = classes()
     X[:, 4] = 3.0
     if constant:

@@ -79,7 +79,7 @@ def test_the_answer_is_w_of_eq_4_7_if_that_is_asked_for(form, kernel):
 
 
 def test_a_step_that_is_proven_too_long_shortens_the_ones_after_it():
-    """As where the power iteration has not found the largest eigenvalue."""
+    """As when the power iteration has not found the largest eigenvalue."""
     X, y = separable(40, 6)
     problem, solver = hard_problem(X), Diagonal(gamma="fixed")
     state = started(solver, problem, X, y)

@@ -77,7 +77,7 @@ def test_other_rates(fields, given):
 
 
 def test_the_bounds_of_rows_as_they_are_hold():
-    """Also where they are long, so that the rounding of their sums is."""
+    """Also if they are long, so that the rounding of their sums is."""
     A = rows()
     margin = 1e6 / np.linalg.norm(solve(binary(A, np.ones(len(A)), C=np.inf), "hinge").w)
     X, y = unsigned(1e6 * A)

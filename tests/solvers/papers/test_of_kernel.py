@@ -253,7 +253,7 @@ def test_adaptive_comes_to_the_largest_margin(tmp_path):
 @pytest.mark.parametrize("multiclass", ["ovr", "joint"])
 @pytest.mark.parametrize("method", ADAPTIVE)
 def test_steps_go_on_to_the_same_bits(method, multiclass, tmp_path):
-    """Also where no column but the last one is held."""
+    """Also if no column but the last one is held."""
     data = write_h5(tmp_path / "a.h5", X, Y3)
     options = {"kernel": "rbf:0.3", "solver": method, "tol": 1e-12, "multiclass": multiclass}
     straight = sm.train(data, passes=9, **options)

@@ -49,7 +49,7 @@ def test_other_solvers_have_other_decays():
 
 
 def test_without_lambda0_the_penalty_is_in_the_units_of_the_rows():
-    """lambda_0 = R^2: the default is the same on rows of any length, and is that number where it is given."""
+    """lambda_0 = R^2: the default is the same on rows of any length, and is that number if it is given."""
     X, y = separable()
     largest = (X**2).sum(axis=1).max()
     own, given = (sm.train((X, y), solver=word, passes=40, tol=0) for word in ("diagonal", f"diagonal:{largest}"))

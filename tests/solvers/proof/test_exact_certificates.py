@@ -100,7 +100,7 @@ class Line:
         self.tol = float(10.0 ** rng.uniform(-6, -1))
 
     def optimum(self, loss, gauge=None, norm=False):
-        """gauge: the dual norm of the line, where the penalty is another norm, or half the square of one."""
+        """gauge: the dual norm of the line, if the penalty is another norm, or half the square of one."""
         length = gauge or exact(sum(Fraction(v) ** 2 for v in self.along)).sqrt()
         return optimum(loss, [exact(s) * length for s in self.sizes], [exact(self.C)] * len(self.sizes), norm)
 
@@ -112,7 +112,7 @@ class Line:
 
 
 def check_figures(result, best, reached):
-    """The figures of a training against the optimum and its own objective; best: None where it is not known."""
+    """The figures of a training against the optimum and its own objective; best: None if it is not known."""
     end = result.certificate
     best = reached if best is None else best
     least = Decimal(10) ** (20 - DIGITS) * best
@@ -152,7 +152,7 @@ def lengths(w, groups):
     return [(sum(v * v for v in part).sqrt(), Decimal(len(part)).sqrt(), part) for part in members]
 
 
-# R(w), and the dual norm where R is a norm or half the square of one
+# R(w), and the dual norm if R is a norm or half the square of one
 NORMS = {"l1": True, "l2norm": True, "linf": True, "group": True, "sparse_group": True, "exclusive": False}
 NORMS["elasticnet"] = None
 VALUE = {

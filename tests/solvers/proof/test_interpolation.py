@@ -140,7 +140,7 @@ def test_rows_that_contradict_each_other(solver, epsilon):
 
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_an_interval_may_hold_what_points_cannot(solver):
-    """Two equal rows with numbers 1 apart meet half way; where epsilon holds 0, the weights are 0."""
+    """Two equal rows with numbers 1 apart meet half way; if epsilon holds 0, the weights are 0."""
     X, y = numbers(6, 9)
     X = np.vstack([X, X[2]])
     y = np.append(y, y[2] + 1.0)

@@ -54,7 +54,7 @@ def mixed(seed=4):
 
 
 def ended_by_itself(result, tol=None):
-    """Whether it came to its end, and says converged only where the margin gap proves it."""
+    """Whether it came to its end, and says converged only if the margin gap proves it."""
     tol = result.model.header["tol"] if tol is None else tol
     proven = result.certificate["margin_gap"] <= tol
     assert result.converged == result.certificate.converged == (result.reason == "tolerance")
@@ -327,7 +327,7 @@ def test_the_scale_of_the_rows_does_not_matter(solver, scale, norm):
         for key in ("margin_lower", "margin_upper"):
             assert c[key] / scale == pytest.approx(plain.certificate[key], rel=1e-6)
         np.testing.assert_array_equal(scaled.model.predict(X * scale), plain.model.predict(X))
-    else:  # where the powers overflow, the norm of a row is only bounded: smaller steps
+    else:  # if the powers overflow, the norm of a row is only bounded: smaller steps
         assert c["margin_lower"] <= c["margin_upper"]
         if norm != 1.01:  # beyond the interior-point method
             exact, _ = best_margin(X, y, 2 if norm == 2 else plain.model.header["p"])

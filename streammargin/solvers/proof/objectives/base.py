@@ -113,7 +113,7 @@ class Objective(ABC):
         return self.penalty.value(self.penalised(w))
 
     def conjugate(self, theta: np.ndarray) -> float:
-        """R*(theta) for theta = A^T alpha (d+1,); inf where it is not feasible."""
+        """R*(theta) for theta = A^T alpha (d+1,); inf if it is not feasible."""
         return math.inf if self.unbalanced(theta) else self.penalty.conjugate(self.penalised(theta))
 
     def unbalanced(self, theta: np.ndarray) -> bool:
@@ -121,7 +121,7 @@ class Objective(ABC):
         return self.free and bool(theta[..., -1].any())
 
     def _whole(self, moved: np.ndarray, given: np.ndarray) -> np.ndarray:
-        """The penalised entries with the free constants of `given`, where there are any."""
+        """The penalised entries with the free constants of `given`, if there are any."""
         return np.concatenate([moved, given[..., -1:]], axis=-1) if self.free else moved
 
     def even(self, steps: np.ndarray) -> np.ndarray:
@@ -176,14 +176,14 @@ class Objective(ABC):
         return Size(self.regulariser(w), norm_rounding(w.size))
 
     def weighed(self, size: Size, losses: float, rounding: float, mistakes: float) -> Candidate:
-        """The candidate of weights with objective R(w) + losses, where losses has this rounding error."""
+        """The candidate of weights with objective R(w) + losses, if losses has this rounding error."""
         rounding += TERM * losses + size.rounding * size.value
         return Candidate(losses + size.value, -math.inf, int(mistakes), rounding)
 
     def dual_of(self, theta: np.ndarray, sums: Sums) -> float:
-        """The dual objective of theta = A^T alpha, rounded down; scaled where alpha is not feasible.
+        """The dual objective of theta = A^T alpha, rounded down; scaled if alpha is not feasible.
 
-        -inf where no scaling is feasible (see `balanced`).
+        -inf if no scaling is feasible (see `balanced`).
         """
         if self.unbalanced(theta):
             return -math.inf

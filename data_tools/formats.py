@@ -73,5 +73,5 @@ def check_options(given: dict[str, Any], kind: str, path: str) -> None:
             continue
         spelt = f"{name}={value}" if isinstance(value, bool) else name
         able = " or ".join(f"`format={other}`" for other in FORMATS if name in USED.get(other, OTHERS))
-        mend = "its labels are in each line; omit it" if (kind, name) == (SVMLIGHT, "y") else "omit it"
-        raise UsageError(f"{path} is read as {kind}, which does not use `{spelt}`; {mend}, or use {able}")
+        hint = "its labels are in each line; omit it" if (kind, name) == (SVMLIGHT, "y") else "omit it"
+        raise UsageError(f"{path} is read as {kind}, which does not use `{spelt}`; {hint}, or use {able}")

@@ -178,4 +178,4 @@ class BatchPerceptron(Run):
         return self.total, math.sqrt(max(self.tt, 0.0))
 
     def upper(self) -> float:
-        return math.inf  # those of the others serve
+        return math.inf  # those of the others are used

@@ -6,7 +6,7 @@ from streammargin.wording import in_python, in_shell
 
 
 class StreamMarginError(Exception):
-    """Base of all errors: one sentence on what is wrong, where, and how to mend it.
+    """Base of all errors: one sentence on what is wrong, where, and how to put it right.
 
     It has options in backquotes (see wording.py); str() spells them as in Python.
     """
@@ -34,10 +34,10 @@ class UsageError(StreamMarginError, ValueError):
 
 
 class Refusal(UsageError):
-    """A refusal by a solver: what is wrong, and a mend for callers that cannot try one (training/mends.py)."""
+    """A refusal by a solver: what is wrong, and a hint for callers that cannot try one (training/hints.py)."""
 
-    def __init__(self, wrong: str, mend: str) -> None:
-        super().__init__(f"{wrong}; {mend}")
+    def __init__(self, wrong: str, hint: str) -> None:
+        super().__init__(f"{wrong}; {hint}")
         self.wrong = wrong
 
 

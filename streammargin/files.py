@@ -58,14 +58,14 @@ def check_input(path: str, kind: str = "file") -> None:
 
 
 @contextlib.contextmanager
-def reading(path: str, fault: str, mend: str) -> Iterator[None]:
+def reading(path: str, fault: str, hint: str) -> Iterator[None]:
     """Turn any exception on the content of the file at `path` into a DataError: libraries raise many kinds."""
     try:
         yield
     except StreamMarginError:
         raise
     except Exception as error:
-        raise DataError(f"{path} {fault} ({short_reason(error)}); {mend}") from error
+        raise DataError(f"{path} {fault} ({short_reason(error)}); {hint}") from error
 
 
 def check_arrays(path: str, memory: float) -> None:

@@ -106,8 +106,8 @@ class Word(Kind):
     def check(self, what: str, value: object) -> object:
         if not isinstance(value, str) or value not in self.choices:
             listed = f"{', '.join(self.choices[:-1])} or {self.choices[-1]}"
-            mend = self.others.get(value) if isinstance(value, str) else None
-            raise UsageError(f"{what} must be {listed}, not {shown(value)}{'' if mend is None else f'; {mend}'}")
+            hint = self.others.get(value) if isinstance(value, str) else None
+            raise UsageError(f"{what} must be {listed}, not {shown(value)}{'' if hint is None else f'; {hint}'}")
         return value
 
 

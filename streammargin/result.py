@@ -93,11 +93,11 @@ def remarks(result: TrainResult) -> Iterator[tuple[str, str]]:
     missing = result.run_end.get("never_predicted")
     if missing:
         asked = result.model.header
-        mends = [] if math.isinf(asked["C"]) else ["a larger `C`"]
-        if mends and asked["class_weight"] is None:
-            mends.insert(0, "`class_weight=balanced`")
+        hints = [] if math.isinf(asked["C"]) else ["a larger `C`"]
+        if hints and asked["class_weight"] is None:
+            hints.insert(0, "`class_weight=balanced`")
         listed = ", ".join(missing[:SHOWN]) + (f" and {len(missing) - SHOWN} more" if len(missing) > SHOWN else "")
-        help = f"; try {' or '.join(mends)}" if mends else ""
+        help = f"; try {' or '.join(hints)}" if hints else ""
         yield "never_predicted", f"never predicted: {counted(len(missing), 'class')} ({listed}){help}"
     if _apart(result.model):
         word = str(result.model.header["penalty"]).partition(":")[0]
@@ -141,13 +141,13 @@ def advice(result: TrainResult) -> str:
     stalled = result.reason == "passes" and result.passes < asked["passes"]  # more of them would change nothing
     if stalled:
         more = "raise"
-    mends = ", ".join([*others, more])
+    hints = ", ".join([*others, more])
     if result.cramped:
-        mends = ", ".join([*others, "raise `memory` until all rows fit into it", more])
+        hints = ", ".join([*others, "raise `memory` until all rows fit into it", more])
     elif far and result.ranges is not None:  # then C is not the cause
-        mends = "; ".join([*others, result.ranges, f"else {more}"])
+        hints = "; ".join([*others, result.ranges, f"else {more}"])
     elif far and not math.isinf(asked["C"]):
-        mends = ", ".join([*others, "use a smaller `C`", more])
+        hints = ", ".join([*others, "use a smaller `C`", more])
     known = "no gap was certified" if gap is None or math.isinf(gap) else f"the certified {kind} is {gap:.1e}"
     by = "" if result.reason == "passes" else f" by {result.reason}"
     stopped = f"not converged: stopped{by} after {counted(result.passes, 'pass')} when {known}"
@@ -156,8 +156,8 @@ def advice(result: TrainResult) -> str:
         near = "and a gap of exactly 0 is rarely reached"
     if stalled:
         cause = "no step helps any more" if far else "rounding hides the rest of the gap"
-        return f"{stopped}, {near}, and {cause}; {mends} `tol`"
-    return f"{stopped}, {near}; {mends} or `tol`"
+        return f"{stopped}, {near}, and {cause}; {hints} `tol`"
+    return f"{stopped}, {near}; {hints} or `tol`"
 
 
 def separated(result: TrainResult) -> str:
@@ -174,15 +174,15 @@ def no_margin(result: TrainResult) -> str:
     upper = min(one["margin_upper"] for one in result.certificate.per_class or [])
     finite = "train with a finite `C` and `solver=auto`"
     has_column = result.model.header["bias"] or result.model.header["kernel"]  # kernels take no such column
-    mend = finite if has_column else f"add a constant column, `bias=1`, or {finite}"
+    hint = finite if has_column else f"add a constant column, `bias=1`, or {finite}"
     if result.reason == "not_separable":
         return (
             f"no hyperplane through the origin separates the rows: the bound on its margin, {upper:.3g}, is 0 up to "
-            f"rounding; {mend}"
+            f"rounding; {hint}"
         )
     return (
         f"no separator was found, and none through the origin has a margin above {upper:.3g}, which is below "
-        f"{result.run_end['smallest_margin']:.3g}, `tol` times the mean row norm; lower `tol`, or {mend}"
+        f"{result.run_end['smallest_margin']:.3g}, `tol` times the mean row norm; lower `tol`, or {hint}"
     )
 
 

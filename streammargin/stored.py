@@ -19,7 +19,7 @@ from streammargin.errors import DataError, InputMissingError, ReadWriteError
 from streammargin.files import check_input, short_reason
 
 
-def open_hdf5(path: str, mend: str = "copy or convert it again", **how: Any) -> h5py.File:
+def open_hdf5(path: str, hint: str = "copy or convert it again", **how: Any) -> h5py.File:
     """Open an HDF5 file for reading; how: options of h5py.
 
     Raises DataError, InputMissingError if it may not be read, and ReadWriteError if it is open for writing.
@@ -37,7 +37,7 @@ def open_hdf5(path: str, mend: str = "copy or convert it again", **how: Any) -> 
                 f"the file with: h5clear -s {path}"
             ) from error
         what = "is truncated" if "truncated" in str(error) else "cannot be opened as HDF5"
-        raise DataError(f"{path} {what} ({short_reason(error)}); {mend}") from error
+        raise DataError(f"{path} {what} ({short_reason(error)}); {hint}") from error
 
 
 def check_stored_values(dataset: Any, indptr: h5py.Dataset | None = None) -> None:

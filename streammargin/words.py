@@ -188,8 +188,8 @@ class Family(Generic[S]):
         try:
             return dataclasses.replace(self, classes={**self.classes, **own}).of(word)
         except UsageError as error:
-            mend = f"a {self.option} of your own is known once the module of its class is imported"
-            raise UsageError(f"{error.raw}; {mend}") from None
+            hint = f"a {self.option} of your own is known once the module of its class is imported"
+            raise UsageError(f"{error.raw}; {hint}") from None
 
     def find(self, name: str) -> type[S]:
         """The class of a word without fields: ours, or one of an entry point. Raises UsageError."""

@@ -52,7 +52,7 @@ from streammargin.verification import BLUR, EXACT, Saved, verify
 HINGES = ("hinge", "squared_hinge", "smooth_hinge", "generalized_hinge", "logistic")
 NUMBERS = ("squared_error", "absolute_error", "epsilon_insensitive", "huber", "quantile")
 COLUMNS = ("l1", "elasticnet", "group", "sparse_group", "l2")  # penalties that are sums over columns
-SOFT = {  # solvers of a finite C: the losses of classes, and the penalties that each serves
+SOFT = {  # solvers of a finite C: the losses of classes, and the penalties that each supports
     "auto": (HINGES, ("lp", "lp", *COLUMNS, "linf", "l2norm", "exclusive")),
     "sdca": (HINGES, ("lp", "lp", "lp", "l2", "elasticnet", "group")),
     "asdca": (HINGES, ("lp", "l2")),

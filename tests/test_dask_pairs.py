@@ -1,4 +1,4 @@
-"""Every method, loss, penalty and form of labels that workers of a dask cluster serve, on few rows."""
+"""Every method, loss, penalty and form of labels that workers of a dask cluster support, on few rows."""
 
 from itertools import pairwise
 
@@ -131,7 +131,7 @@ def test_numbers_of_rows_outlive_a_worker_and_a_checkpoint(client, mortals, file
 
 @pytest.fixture(scope="module")
 def text(tmp_path_factory):
-    """Shards of sparse rows of more columns than a Hessian serves, of three classes."""
+    """Shards of sparse rows of more columns than a Hessian has room for, of three classes."""
     random, folder = np.random.default_rng(3), tmp_path_factory.mktemp("text")
     X = sp.random_array((900, 5000), density=0.004, format="csr", rng=random, dtype=np.float32)
     scores = X @ random.standard_normal((5000, 3)) + 0.05 * random.standard_normal((900, 3))

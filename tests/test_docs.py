@@ -178,7 +178,7 @@ def test_the_penalties_are_those_of_the_code():
         fields = {line.name: given[line.name] for line in PENALTIES[name].entries() if line.name in given}
         penalty = PENALTIES[name](**fields).of_columns(Columns(2, np.asarray, lines=2))
         for solver in ("sdca", "pdprox", "newton") if name not in ("lp", "l2") else ():
-            assert (solver in solvers) == make_solver(solver).serves(penalty, False), name
+            assert (solver in solvers) == make_solver(solver).supports(penalty, False), name
 
 
 def test_the_exit_codes_are_those_of_the_code():

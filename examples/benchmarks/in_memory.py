@@ -84,7 +84,7 @@ def main() -> None:
 def missing(
     store: Store, name: str, loss: str, C: float, sides: list[str], options: argparse.Namespace
 ) -> list[str]:  # fmt: skip
-    """Sides that serve the loss and have no row yet."""
+    """Sides that support the loss and have no row yet."""
     key = {"set": name, "at_most": options.rows, "loss": loss, "C": C, "threads": options.threads}
     return [side for side in sides if loss in find(side).losses
             and store.find(**key, side=side) is None]  # fmt: skip

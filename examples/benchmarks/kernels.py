@@ -6,7 +6,7 @@ The kernel is rbf with gamma = scale. Ours is trained to a certified 1e-3, SVC w
 judged by the same objective in float64: the gap of an answer is its distance to our dual bound, relative to itself.
 Medians of the CPU seconds, in turns.
 
---predict: instead, how many values of the kernel a second of CPU time serves in `decision_function` of the training's
+--predict: instead, how many values of the kernel a second of CPU time allows in `decision_function` of the training's
 rows, for machines of the first 6,000 rows, as float32 and float64. scikit-learn-intelex is a third if it is installed.
 """
 

@@ -73,7 +73,7 @@ def main() -> None:
 
 
 def missing(store: Store, name: str, loss: str, lam: float, options: argparse.Namespace) -> list[str]:
-    """Sides that serve the loss and the penalty and have no row yet."""
+    """Sides that support the loss and the penalty and have no row yet."""
     key = {"set": name, "at_most": options.rows, "loss": loss, "lambda": lam, "threads": options.threads}
     serve = [side for side in options.peers if tuple(loss.split()) in find(side).losses]
     ours = [f"{OURS} {solver}" for solver in options.solvers]

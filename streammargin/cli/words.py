@@ -36,7 +36,7 @@ def run(options: argparse.Namespace) -> int:
         return _list_solvers()
     kinds: dict[str, tuple[Family[Any], Callable[[Any], list[str]]]] = {
         "solvers": (registry.FAMILY, _served_by_solver),
-        "losses": (losses.FAMILY, lambda cls: [_servers(serves_loss, cls)] if cls.has_defaults() else []),
+        "losses": (losses.FAMILY, lambda cls: [_supporters(serves_loss, cls)] if cls.has_defaults() else []),
         "penalties": (penalties.FAMILY, _served_penalty),
     }
     family, served = kinds[options.verb]
@@ -78,16 +78,16 @@ def _print_packages(family: Family[Any]) -> None:
         print(f"of installed packages: {', '.join(words)}")
 
 
-def _servers(serves: Callable[[Method, type[Any]], bool], cls: type[Any]) -> str:
-    """The line of the solvers that serve a loss or a penalty."""
+def _supporters(supports: Callable[[Method, type[Any]], bool], cls: type[Any]) -> str:
+    """The line of the solvers that support a loss or a penalty."""
     from streammargin.solvers.registry import make_solver, names
 
-    solvers = [name for name in names()[1:] if serves(make_solver(name), cls)]
+    solvers = [name for name in names()[1:] if supports(make_solver(name), cls)]
     return f"served by {', '.join(solvers) or 'none of the solvers here'}"
 
 
 def serves_loss(method: Method, cls: type[Loss]) -> bool:
-    """Whether a solver serves a loss."""
+    """Whether a solver supports a loss."""
     from streammargin.losses import is_numeric
     from streammargin.losses.base import has
 
@@ -101,7 +101,7 @@ def serves_loss(method: Method, cls: type[Loss]) -> bool:
 
 
 def serves_penalty(method: Method, cls: type[PenaltyWord]) -> bool:
-    """Whether a solver serves a penalty, with some values of its fields."""
+    """Whether a solver supports a penalty, with some values of its fields."""
     import numpy as np
 
     from streammargin.penalties.base import Columns
@@ -114,13 +114,13 @@ def serves_penalty(method: Method, cls: type[PenaltyWord]) -> bool:
     columns = Columns(2, lambda groups: np.asarray(groups), lines=2)
     made = [cls(**given, **other).of_columns(columns) for other in others]
     return any(
-        method.serves(one, False) and (method.any_p or not isinstance(one, LpSquare) or one.p == 2.0) for one in made
+        method.supports(one, False) and (method.any_p or not isinstance(one, LpSquare) or one.p == 2.0) for one in made
     )
 
 
 def _served_penalty(cls: type[PenaltyWord]) -> list[str]:
     known = cls.has_defaults() or [line.name for line in cls.entries() if line.default is MISSING] == ["groups"]
-    return [_servers(serves_penalty, cls)] if known else []
+    return [_supporters(serves_penalty, cls)] if known else []
 
 
 # solvers
@@ -153,7 +153,7 @@ def _short_words(word: str) -> list[str]:
 
 
 def _served_by_solver(cls: type[Any]) -> list[str]:
-    """Lines on what a solver serves, one for each of its words."""
+    """Lines on what a solver supports, one for each of its words."""
     from streammargin.solvers.registry import SHORT
 
     if not cls.has_defaults():

@@ -149,6 +149,6 @@ def kernel(function: Callable | None = None, *, wide_sums: bool = False) -> Any:
     dispatcher = Kernel(function, targetoptions=options)
     try:
         dispatcher._cache = Cache(function)
-    except (RuntimeError, OSError) as error:  # NUMBA_CACHE_LOCATOR_CLASSES names none that serves
+    except (RuntimeError, OSError) as error:  # NUMBA_CACHE_LOCATOR_CLASSES names none that can be used
         warn_once(error)
     return dispatcher

@@ -41,8 +41,8 @@ def _differs(name: str, then: Any, now: Any, folder: str) -> StreamMarginError:
             "delete the directory, or name another"
         )
     if name in OPTIONAL:
-        what, mend = OPTIONAL[name]
-        differ = f"without {what}; leave out `{mend}`" if then is None else f"with {what}; name it with `{mend}`"
+        what, hint = OPTIONAL[name]
+        differ = f"without {what}; leave out `{hint}`" if then is None else f"with {what}; name it with `{hint}`"
     else:
         differ = f"with {name} {then!r}, not {now!r}; use {then!r} again"
     return UsageError(f"{folder} holds an unfinished training {differ}, delete it, or name another directory")

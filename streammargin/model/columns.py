@@ -74,11 +74,11 @@ def places(
 
 def _difference(name: str, missing: list[str], unknown: list[str]) -> str:
     """The error for missing and unknown columns; options in backquotes (see wording.py)."""
-    parts, mends = [], []
+    parts, hints = [], []
     if missing:
         parts.append(f"lacks {counted(len(missing), 'column')} of the model ({listed(missing)})")
-        mends.append("add the missing ones, or let them count as 0 with `missing_columns=zero`")
+        hints.append("add the missing ones, or let them count as 0 with `missing_columns=zero`")
     if unknown:
         parts.append(f"has {counted(len(unknown), 'column')} that the model does not know ({listed(unknown)})")
-        mends.append("drop the unknown ones, as streammargin-data convert --like MODEL does for a CSV table")
-    return f"{name} {' and '.join(parts)}; {'; '.join(mends)}"
+        hints.append("drop the unknown ones, as streammargin-data convert --like MODEL does for a CSV table")
+    return f"{name} {' and '.join(parts)}; {'; '.join(hints)}"

@@ -129,10 +129,10 @@ class Scorer:
             return answer.for_columns(order, len(given))
         if rows.features != answer.features:
             stored = isinstance(rows, Source)
-            mend = ", with: streammargin-data convert IN OUT.h5 --like MODEL" if stored else ""
+            hint = ", with: streammargin-data convert IN OUT.h5 --like MODEL" if stored else ""
             raise DataError(
                 f"{rows.name} has {rows.features} {'features' if stored else 'columns,'} but the model was trained on "
-                f"{answer.features}; give it the same columns{mend}"
+                f"{answer.features}; give it the same columns{hint}"
             )
         if known is not None and given is None and isinstance(rows, Source):
             self.say_once(f"{rows.name} has no column names, though the model has: columns are matched by position")

@@ -117,8 +117,8 @@ class Method(SolverWord):
             raise Refusal(f"{what} takes one label of a row, and here are several", "name one column with `y`")
         if problem.outputs.tasks and (problem.hard or not self.of_tasks):
             what = "the hard margin, C = inf," if problem.hard else self.called
-            mend = "give a finite C" if problem.hard else "use `solver=newton`"
-            raise Refusal(f"{what} has one set of weights for all rows, and `tasks` asks for one each", mend)
+            hint = "give a finite C" if problem.hard else "use `solver=newton`"
+            raise Refusal(f"{what} has one set of weights for all rows, and `tasks` asks for one each", hint)
         if math.isinf(self.default_C) and not problem.hard:
             raise Refusal(f"{self.called} finds the maximum margin only", "leave `C` out, or use `solver=auto`")
         self._check_penalty(problem)
@@ -127,8 +127,8 @@ class Method(SolverWord):
             raise Refusal(wrong, "use `penalty=l2`")
         self._check_loss(problem)
         if problem.holders > 1 and not self.spreads(problem):
-            mend = "use `solver=newton`" if problem.kernel is None else "train on one machine"
-            raise Refusal(f"{self.called} needs all rows in one place", mend)
+            hint = "use `solver=newton`" if problem.kernel is None else "train on one machine"
+            raise Refusal(f"{self.called} needs all rows in one place", hint)
         for extra in extras(problem):
             if extra not in self.takes:
                 raise Refusal(f"{self.called} does not support {extra}", "leave it out")
@@ -140,14 +140,14 @@ class Method(SolverWord):
             other = (
                 ", with a penalised constant" if lp else f", not of `penalty={problem.penalty_word or problem.penalty}`"
             )
-            mend = "give a finite C" if math.isfinite(self.default_C) else "use `penalty=l2`"
-            raise Refusal(f"the hard margin, C = inf, is that of l2 and lp alone{other}", mend)
+            hint = "give a finite C" if math.isfinite(self.default_C) else "use `penalty=l2`"
+            raise Refusal(f"the hard margin, C = inf, is that of l2 and lp alone{other}", hint)
         if problem.joint and not self.joint:
             wrong = f"{self.called} does not find one hard margin of all classes, `multiclass=joint` at C = inf"
             raise Refusal(wrong, "use `solver=auto`, or `multiclass=ovr`")
 
     def _one_by_one(self, problem: Problem) -> tuple[str, str]:
-        """The refusal of joined outputs by a method that trains each by itself, with a mend."""
+        """The refusal of joined outputs by a method that trains each by itself, with a hint."""
         if not problem.all_scores:
             wrong = (
                 f"{self.called} trains each class or output by itself, and `penalty={problem.penalty_word}` joins them"
@@ -179,11 +179,11 @@ class Method(SolverWord):
         called = (name for cls in reversed(type(self).__mro__) for name in vars(cls).get("requires", ()))
         return tuple(dict.fromkeys(called))
 
-    def serves(self, penalty: Penalty, free: bool) -> bool:
+    def supports(self, penalty: Penalty, free: bool) -> bool:
         """Whether it supports this penalty; free: without the constant column. Default: lp, with the column."""
         return isinstance(penalty, LpSquare) and not free
 
-    any_p: ClassVar[bool] = True  # of those that serve lp: whether with p < 2 too
+    any_p: ClassVar[bool] = True  # of those that support lp: whether with p < 2 too
 
     def needs(self, penalty: Penalty) -> str:
         """Why it does not support this penalty; "" if the name of the penalty says it."""
@@ -193,9 +193,9 @@ class Method(SolverWord):
         penalty = problem.penalty
         if penalty is None:
             return
-        if self.serves(penalty, problem.free):
+        if self.supports(penalty, problem.free):
             return
-        if self.serves(penalty, False):
+        if self.supports(penalty, False):
             wrong = f"{self.called} needs the constant column to be penalised"
             raise Refusal(wrong, "use `bias=1`, or leave it out, with `bias=0`")
         why, able = self.needs(penalty), "newton" if penalty.of_lines else "pdprox"
@@ -222,7 +222,7 @@ class Method(SolverWord):
         return [stage.solver for stage in self.stages().values()]
 
     def all_labels(self, problem: Problem) -> bool:
-        """Whether it needs the labels of all rows in memory; else those of the rows at hand serve.
+        """Whether it needs the labels of all rows in memory; else those of the rows at hand are enough.
 
         Default: if a solver of it does. Rows in memory have their labels in memory, whatever it says.
         """

@@ -59,14 +59,14 @@ def check_same(names: np.ndarray | None, others: np.ndarray | None, first: str, 
     if names is None or others is None:
         with_names, without = (first, other) if others is None else (other, first)
         raise DataError(f"{without} has no column names, but {with_names} has; write both with names, or both without")
-    mend = "write one of them again with the columns in the order of the other"
+    hint = "write one of them again with the columns in the order of the other"
     if len(names) != len(others):
-        raise DataError(f"{other} has {len(others)} columns but {first} has {len(names)}; {mend}")
+        raise DataError(f"{other} has {len(others)} columns but {first} has {len(names)}; {hint}")
     column = int(np.argmax(names != others))
     what = "its columns in another order than" if set(names) == set(others) else "other columns than"
     raise DataError(
         f"{other} has {what} {first}: column {column} is {one_line(others[column])}, not "
-        f"{one_line(names[column])}; {mend}"
+        f"{one_line(names[column])}; {hint}"
     )
 
 

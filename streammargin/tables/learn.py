@@ -78,10 +78,10 @@ def ranges_of(largest: dict[str, float]) -> str:
 
 
 class _Fault(NamedTuple):
-    """The message on some columns, with a mend. where: the place of the only column, "" for several."""
+    """The message on some columns, with a hint. where: the place of the only column, "" for several."""
 
     what: str
-    mend: str
+    hint: str
     columns: list[str]
     where: str = ""
 
@@ -93,11 +93,11 @@ def _check(table: Table, reader: Reader, tallies: dict[str, Tally]) -> None:
     if not faults:
         return
     columns = [name and short(name) for name in dict.fromkeys(name for fault in faults for name in fault.columns)]
-    mends = list(dict.fromkeys(fault.mend for fault in faults if fault.mend))
+    hints = list(dict.fromkeys(fault.hint for fault in faults if fault.hint))
     leave = f"leave {'it' if len(columns) == 1 else 'them'} out with `drop={','.join(columns)}`"
     said = "; ".join(f"{fault.where}: {fault.what}" if fault.where else fault.what for fault in faults)
     apart = ", " if faults[0].where else ": "
-    raise DataError(f"{table.name}{apart}{said}; {', or '.join([', '.join(mends), leave] if mends else [leave])}")
+    raise DataError(f"{table.name}{apart}{said}; {', or '.join([', '.join(hints), leave] if hints else [leave])}")
 
 
 def _mixed(reader: Reader, tallies: dict[str, Tally]) -> _Fault | None:
@@ -108,15 +108,15 @@ def _mixed(reader: Reader, tallies: dict[str, Tally]) -> _Fault | None:
     name = next(iter(others))
     where, word = first_word(reader, name, others[name])
     commas = _is_number(word.replace(",", "."))
-    mend = "write decimals with a point" if commas else "replace what is no number"
+    hint = "write decimals with a point" if commas else "replace what is no number"
     word = word[:SHOWN]
     if len(others) == 1:
         times = sum(tallies[name].words[each] for each in others[name]) - 1
         more = f", nor are {times} more" if times else ""
         what = f"{word!r} is not a finite number, as most of its values are{more}"
-        return _Fault(what, mend, [name], f"{where}, column {short(name)}")
+        return _Fault(what, hint, [name], f"{where}, column {short(name)}")
     what = f"{len(others)} columns of numbers hold words, as {word!r} in {where}: {all_of(list(others))}"
-    return _Fault(what, mend, list(others))
+    return _Fault(what, hint, list(others))
 
 
 def _strangers(found: Tally) -> set[str]:
@@ -176,12 +176,12 @@ def _gaps(table: Table, tallies: dict[str, Tally]) -> _Fault | None:
         return None
     counts = all_of([f"{short(name)} ({found.gaps})" for name, found in gaps.items()])
     where = next(iter(gaps.values())).first["gap"]
-    mend = "fill missing values with `missing=mean`, zero or indicator"
+    hint = "fill missing values with `missing=mean`, zero or indicator"
     if len(gaps) == 1:
         (name,) = gaps
         more = f", as in {counted(gaps[name].gaps - 1, 'more row')}" if gaps[name].gaps > 1 else ""
-        return _Fault(f"the value is missing{more}", mend, [name], f"{where}, column {short(name)}")
-    return _Fault(f"{len(gaps)} columns have missing values, the first in {where}: {counts}", mend, list(gaps))
+        return _Fault(f"the value is missing{more}", hint, [name], f"{where}, column {short(name)}")
+    return _Fault(f"{len(gaps)} columns have missing values, the first in {where}: {counts}", hint, list(gaps))
 
 
 def _column(table: Table, name: str, found: Tally) -> Column:

@@ -144,8 +144,8 @@ def _labels(reader: Reader, asked: Asked, unlabelled: str) -> tuple[str, ...]:
         what = "several columns may be the label"
     elif not reader.named:
         what, shown = "there is no header line", f"it has {counted(len(reader.columns), 'column')}"
-    mend = f"name it with `y=NAME`{unlabelled}"
-    raise UsageError(f"{reader.name}: cannot find the label column, since {what}; {mend}; {shown}")
+    hint = f"name it with `y=NAME`{unlabelled}"
+    raise UsageError(f"{reader.name}: cannot find the label column, since {what}; {hint}; {shown}")
 
 
 def apart(y: str | int | tuple[str, ...], reader: Reader) -> tuple[str | int, ...]:
@@ -209,8 +209,8 @@ def as_trained(
     values = tuple(column.name for column in own_schema.columns)
     left_out = [name for name in reader.columns if name not in {*values, *labels}]
     if left_out:
-        mend = "; if one is the label, name it with `y`" if labelled and not labels else ""
-        text = f"{reader.name}: left out, as the model was not trained on it: {all_of(left_out)}{mend}"
+        hint = "; if one is the label, name it with `y`" if labelled and not labels else ""
+        text = f"{reader.name}: left out, as the model was not trained on it: {all_of(left_out)}{hint}"
         LOG.warning(Message(text))
     _say_roles(reader, asked, labels, values, labelled)
     return Table(reader, asked, values, labels), own_schema

@@ -186,10 +186,10 @@ def plain_lines(raw: bytes, name: str, line: int) -> bytes:
     if len(raw) != len(raw.translate(None, _CONTROLS)):
         place, found = next((k, byte) for k, byte in enumerate(raw) if byte in _CONTROLS)
         line += raw[:place].count(b"\n")
-        mend = "is this a text file? Take it out"
+        hint = "is this a text file? Take it out"
         if not found:  # half the bytes of plain text in UTF-16
-            mend = "if it is UTF-16, write it as UTF-8: iconv -f UTF-16 -t UTF-8 IN > OUT"
-        raise DataError(f"{name}, line {line}: a control character, {chr(found)!r}; {mend}")
+            hint = "if it is UTF-16, write it as UTF-8: iconv -f UTF-16 -t UTF-8 IN > OUT"
+        raise DataError(f"{name}, line {line}: a control character, {chr(found)!r}; {hint}")
     return raw
 
 

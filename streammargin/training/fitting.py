@@ -22,7 +22,7 @@ from streammargin.solvers.base import Method
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.registry import CLASSES, make_solver
 from streammargin.sources.base import Source
-from streammargin.training.mends import mending
+from streammargin.training.hints import with_hints
 from streammargin.training.problem import Read, make_objective, make_problem
 from streammargin.training.task import Task, make_task
 from streammargin.wording import Message
@@ -33,7 +33,7 @@ SHARDED = 23  # two bits less than the bytes of a shard have, of rows that sever
 
 @dataclass(frozen=True)
 class Asking:
-    """The options' demands on these rows; options: the user's own, for which mends are tried. remote: see `prepare`."""
+    """The options' demands on these rows; options: the user's own, for which hints are tried. remote: see `prepare`."""
 
     rows: Source
     read: Read
@@ -46,16 +46,16 @@ class Asking:
         asked = make_problem(self.rows, task, options, self.read, self.budget)
         return replace(asked, holders=2, resident=False) if self.remote else asked
 
-    def served(self, other: Options) -> Method | None:
-        """The solver that serves other options, if there is one."""
+    def supported(self, other: Options) -> Method | None:
+        """The solver that supports other options, if there is one."""
         task = make_task(other)
         problem = self.problem(task, other)
         methods = [make_solver(word).of(problem) for word in (candidates(problem) if other.auto else [other.solver])]
         return first_that_serves(methods, lambda method: problem_for(method, problem, task, other, self.rows))
 
-    def mending(self) -> AbstractContextManager[None]:
-        """Within it a Refusal becomes the error that names what mends the options."""
-        return mending(self.options, self.served)
+    def with_hints(self) -> AbstractContextManager[None]:
+        """Within it a Refusal becomes the error that hints at other options."""
+        return with_hints(self.options, self.supported)
 
 
 class Fitted(NamedTuple):
@@ -91,7 +91,7 @@ class Fitting:
         if self.asked.from_weights:
             named = who_begin(named, self.asked, auto)
         try:
-            with asking.mending():
+            with asking.with_hints():
                 method, (problem, plan), before = choose(named, self._problem, self.fit)
         except BudgetError as error:
             raise error if auto else self._with_what_fits(error) from None
@@ -173,7 +173,7 @@ def wants_free(options: Options, task: Task, problem: Problem) -> bool:
 def problem_for(method: Method, asked: Problem, task: Task, options: Options, source: Source) -> Problem:
     """The problem for this solver: with its default loss and C, and a free constant if it supports that."""
     if wants_free(options, task, asked):
-        able = method.serves(make_objective(source, options, True, asked.per_trial), True)
+        able = method.supports(make_objective(source, options, True, asked.per_trial), True)
         penalty = make_objective(source, options, able, asked.per_trial)
         asked = replace(asked, penalty=penalty, norm=penalty.norm or asked.norm, free=able)
     if not options.auto or task.numeric:
@@ -187,7 +187,7 @@ def problem_for(method: Method, asked: Problem, task: Task, options: Options, so
 
 
 def first_that_serves(methods: Sequence[Method], problem_for: Callable[[Method], Problem]) -> Method | None:
-    """The first of these solvers that serves its problem."""
+    """The first of these solvers that supports its problem."""
     for method in methods:
         with suppress(UsageError):
             method.check(problem_for(method))

@@ -52,7 +52,7 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
     read = read_labels(source, task, options, budget, tasks, workers)
     working = after_steps(source, options)
     asking = Asking(working, read, options, budget, remote)
-    with asking.mending():
+    with asking.with_hints():
         asked = asking.problem(task, options)
     if not task.numeric:
         options = replace(options, multiclass="joint" if asked.all_scores else "ovr")

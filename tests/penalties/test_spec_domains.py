@@ -160,7 +160,7 @@ def test_the_weights_wake_where_the_conjugate_leaves_0():
 def test_words():
     assert sm.penalties.L1(low=0, high=1) == make_penalty("l1:low=0,high=1") == make_penalty("l1:high=1.0,low=-0")
     assert str(make_penalty("elasticnet:0.3,low=-1")) == "elasticnet:0.3,low=-1" and str(make_penalty("l2")) == "l2"
-    for word in ("l2:high=inf", "l2:low=-inf", "l2:radius=inf", "l2"):  # no domain: what all solvers serve
+    for word in ("l2:high=inf", "l2:low=-inf", "l2:radius=inf", "l2"):  # no domain: what all solvers support
         assert isinstance(of_columns(word), sm.penalties.L2)
     assert isinstance(of_columns("l1:high=inf"), sm.penalties.L1)
     for word, refusal in {

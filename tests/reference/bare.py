@@ -49,7 +49,7 @@ def own(made):
 
 
 def models(solver):
-    """Known losses that this solver serves."""
+    """Known losses that this solver supports."""
     method, hard = make_solver(solver), make_solver(solver).default_C == math.inf
     for name in ("hinge", "logistic", "exponential", *(("absolute_error", "squared_error") if method.numeric else ())):
         known = terms(name)

@@ -99,7 +99,7 @@ def test_numbers_are_interpolated_by_a_solver_that_can():
 
 
 def test_sparse_norms_are_those_of_the_data():
-    """p = min(2, 1 + 1 / ln d) is 2 for two columns, and the active set serves that."""
+    """p = min(2, 1 + 1 / ln d) is 2 for two columns, and the active set takes that."""
     X, y = separable(20, 2)
     result = sm.train((X, y), solver="auto", C=np.inf, penalty="lp:sparse")
     assert result.model.header["solver"] == "active-set" and result.model.header["p"] == 2.0

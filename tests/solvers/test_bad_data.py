@@ -158,7 +158,7 @@ def test_what_is_refused_before_anything_is_learned(solver):
         for loss in ("logistic", "exponential"):
             own = [make_solver("asdca" if solver == "auto" else solver).called]  # what auto takes last
             if solver in ("ascent", "newton", "pdprox", "prox-newton") and loss == "logistic":
-                continue  # they serve it
+                continue  # they support it
             with pytest.raises(UsageError) as raised:
                 sm.train((X, y), solver=solver, C=C, loss=loss)
             message = str(raised.value)

@@ -80,7 +80,7 @@ class Pdprox(Method):
         if problem.hard:
             raise Refusal("pdprox needs a finite C", "for the hard margin, C = inf, use `solver=auto`")
 
-    def serves(self, penalty: Penalty, free: bool) -> bool:
+    def supports(self, penalty: Penalty, free: bool) -> bool:
         return penalty.proximal or isinstance(penalty, LpSquare)  # the exponent of lp is checked elsewhere
 
     def stages(self) -> dict[str, Stage]:

@@ -127,7 +127,7 @@ class ProximalNewton(CertifiedByLook[ProxNewton]):
     mapped = True
     adds = ("look",)
 
-    def serves(self, penalty: Penalty, free: bool) -> bool:
+    def supports(self, penalty: Penalty, free: bool) -> bool:
         return penalty.proximal or isinstance(penalty, LpSquare)  # the exponent of lp is checked elsewhere
 
     def needs(self, penalty: Penalty) -> str:

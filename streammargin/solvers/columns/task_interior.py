@@ -79,7 +79,7 @@ def ratio(problem: Problem) -> float:
 
 
 def suits(problem: Problem) -> bool:
-    """Whether interior points serve this problem."""
+    """Whether interior points support this problem."""
     if not (problem.outputs.tasks and problem.resident and problem.joint) or problem.path or problem.hard:
         return False
     return problem.features <= MOST and ratio(problem) > 0.0 and pieces_of(problem.loss) is not None
@@ -221,7 +221,7 @@ class Interior(CertifiedByLook[InteriorPoints]):
     requires = ("step", "primal", "dual", "feasible")
     state_class = InteriorPoints
 
-    def serves(self, penalty: Any, free: bool) -> bool:
+    def supports(self, penalty: Any, free: bool) -> bool:
         return True  # `suits` has looked
 
     def reserved_bytes(self, problem: Problem) -> int:

@@ -35,7 +35,7 @@ class Completion(Method):
     def stages(self) -> dict[str, Stage]:
         return {"factors": Stage(FACTORS, leave=leave), "splitting": Stage(SPLITTING, enter=follow)}
 
-    def serves(self, penalty: Penalty, free: bool) -> bool:
+    def supports(self, penalty: Penalty, free: bool) -> bool:
         return False  # the trace norm of the matrix alone
 
     def memory(self, problem: Problem) -> int:

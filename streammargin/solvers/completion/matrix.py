@@ -60,7 +60,7 @@ class MatrixSolver(Solver[S]):
     requires: ClassVar[tuple[str, ...]] = ("rated",)
     takes: ClassVar[tuple[str, ...]] = (PATH,)
 
-    def serves(self, penalty: Penalty, free: bool) -> bool:
+    def supports(self, penalty: Penalty, free: bool) -> bool:
         return False  # the trace norm of the matrix alone
 
     def spreads(self, problem: Problem) -> bool:

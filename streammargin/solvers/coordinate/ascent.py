@@ -111,8 +111,8 @@ class Ascent(Method):
         if problem.p != 2.0 or not (problem.penalty is None or isinstance(problem.penalty, LpSquare)):
             raise Refusal("for all outputs at once ascent takes the penalty l2 alone", "use `penalty=l2`")
 
-    def serves(self, penalty: Penalty, free: bool) -> bool:
-        return super().serves(penalty, free) or (self.momentum != "yes" and penalty.norm is not None and not free)
+    def supports(self, penalty: Penalty, free: bool) -> bool:
+        return super().supports(penalty, free) or (self.momentum != "yes" and penalty.norm is not None and not free)
 
     def needs(self, penalty: Penalty) -> str:
         if self.momentum == "yes":

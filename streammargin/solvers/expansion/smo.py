@@ -48,7 +48,7 @@ class Smo(Working):
         if not (has(problem.loss, "has_hard_margin") and problem.loss.has_hard_margin()):
             raise Refusal(f"the loss {called(problem.loss)} has no hard margin", "use `loss=hinge`")
 
-    def serves(self, penalty: Penalty, free: bool) -> bool:
+    def supports(self, penalty: Penalty, free: bool) -> bool:
         return isinstance(penalty, LpSquare)
 
     def run_block(self, problem: Problem, state: SmoState, active: np.ndarray, block: Block, first: int) -> Share:

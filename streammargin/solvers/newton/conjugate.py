@@ -45,11 +45,11 @@ WORK = 1e11  # most multiplications between two looks, some seconds
 
 
 def suits(problem: Problem) -> bool:
-    """Whether steps by products serve this problem, and cost less than those with a Hessian."""
-    return problem.resident and serves(problem) and hessian(problem) > PRODUCTS * product(problem)
+    """Whether steps by products support this problem, and cost less than those with a Hessian."""
+    return problem.resident and supports(problem) and hessian(problem) > PRODUCTS * product(problem)
 
 
-def serves(problem: Problem) -> bool:
+def supports(problem: Problem) -> bool:
     """Whether the loss is smooth, under the ridge."""
     ridge = problem.penalty is None or isinstance(problem.penalty, LpSquare)
     able = smooth(problem.loss) and (problem.all_scores if problem.joint else has(problem.loss, "slope"))

@@ -125,8 +125,8 @@ class Newton(Method):
     takes: ClassVar[tuple[str, ...]] = ProximalNewton.takes
     watch: ClassVar[type | None] = Watch
 
-    def serves(self, penalty: Penalty, free: bool) -> bool:
-        return PROXIMAL.serves(penalty, free)
+    def supports(self, penalty: Penalty, free: bool) -> bool:
+        return PROXIMAL.supports(penalty, free)
 
     def needs(self, penalty: Penalty) -> str:
         return PROXIMAL.needs(penalty)

@@ -28,7 +28,7 @@ from streammargin.solvers.cache import rows as store
 from streammargin.solvers.cache.coded import PLAIN, CodedRows, Coding
 from streammargin.solvers.cache.rows import Kept
 from streammargin.solvers.newton import truncated
-from streammargin.solvers.newton.conjugate import serves
+from streammargin.solvers.newton.conjugate import supports
 from streammargin.solvers.newton.conjugate_state import ADVANCES, BEGINS, ENDS, SCORES, VISIT, factored
 from streammargin.solvers.newton.frozen import Frozen
 from streammargin.solvers.newton.held import Held, Part, ridge
@@ -69,8 +69,8 @@ class Beside(NamedTuple):
 
 
 def suits(problem: Problem) -> bool:
-    """Whether steps on a sample serve this problem, and a Hessian of all lines is too wide."""
-    if problem.resident or problem.holders > 1 or not problem.joint or not serves(problem):
+    """Whether steps on a sample support this problem, and a Hessian of all lines is too wide."""
+    if problem.resident or problem.holders > 1 or not problem.joint or not supports(problem):
         return False
     wide = problem.lines * (problem.features + 1) > WIDE
     return wide and factored(problem) and capacity(problem) >= LEAST * (problem.features + 1)

@@ -21,12 +21,12 @@ _METADATA = 1 << 20  # bytes of HDF5's metadata cache; in memory it takes seven 
 _DEPTH = 16  # longest chain of links
 
 
-def opened(path: str, mend: str = "copy or convert it again") -> h5py.File:
+def opened(path: str, hint: str = "copy or convert it again") -> h5py.File:
     """Open an HDF5 file for reading, without HDF5's chunk cache and with a small metadata cache.
 
     Raises DataError, ReadWriteError or InputMissingError for anything else.
     """
-    file = open_hdf5(path, mend, rdcc_nbytes=0)
+    file = open_hdf5(path, hint, rdcc_nbytes=0)
     config = file.id.get_mdc_config()
     config.min_size = config.max_size = config.initial_size = _METADATA
     config.set_initial_size = True

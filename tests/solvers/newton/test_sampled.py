@@ -221,8 +221,8 @@ def conjugate_problem():
     """The problem of a training, as a solver sees it."""
     seen = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(conjugate, "serves", lambda problem: seen.append(problem) or True)
-        patch.setattr(sampled, "serves", lambda problem: seen.append(problem) or True)
+        patch.setattr(conjugate, "supports", lambda problem: seen.append(problem) or True)
+        patch.setattr(sampled, "supports", lambda problem: seen.append(problem) or True)
         X, y, _ = classes(60)
         train(source(X, y), passes=1)
     return replace(seen[-1], rows=1_000_000)

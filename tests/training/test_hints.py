@@ -1,4 +1,4 @@
-"""What a refusal advises works: each mend is followed to the letter."""
+"""What a refusal advises works: each hint is followed to the letter."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ GRID = list(itertools.product(
     [None, 1.0, math.inf], [None, "free", 0.0],
 ))  # fmt: skip
 NAMED = ("loss", "penalty", "solver", "multiclass", "C", "bias")
-STEPS = 6  # mends that follow one another; the first that several faults need is told first
+STEPS = 6  # hints that follow one another; the first that several faults need is told first
 WORD = re.compile(r"leave out `(?P<out>\w+)(?:=[^`]*)?`|`(?P<name>\w+)=(?P<value>[^`]*)`|(?P<finite>a finite C)")
 
 
 def refusal(data, options):
-    """What `sm.train` says of these options; None if a solver serves them. Nothing is trained."""
+    """What `sm.train` says of these options; None if a solver supports them. Nothing is trained."""
     try:
         with ExitStack() as stack:
             prepare(stack, DATA[data], Options.of(options))
@@ -50,18 +50,18 @@ def refusal(data, options):
 
 
 def advised(error, options):
-    """The options after each mend that the sentence names."""
+    """The options after each hint that the sentence names."""
     found = []
-    for mend in error.raw.rpartition("; ")[2].split(", or "):
+    for hint in error.raw.rpartition("; ")[2].split(", or "):
         change = {}
-        for word in WORD.finditer(mend):
+        for word in WORD.finditer(hint):
             if word["out"]:
                 change[word["out"]] = None
             elif word["finite"]:
                 change["C"] = 1.0
             else:
                 change[word["name"]] = float(word["value"]) if word["name"] in ("bias", "C") else word["value"]
-        if mend.endswith("leave it out"):  # of the option that the sentence begins with
+        if hint.endswith("leave it out"):  # of the option that the sentence begins with
             change[error.raw[1 : error.raw.index("`", 1)]] = None
         if change:
             found.append({name: value for name, value in {**options, **change}.items() if value is not None})
@@ -80,7 +80,7 @@ def test_what_a_refusal_advises_works(data):
             following = advised(error, options)
             assert following, (options, error.raw)
             others = [refusal(data, other) for other in following]
-            if isinstance(error.__context__, sm.errors.Refusal):  # its mends were tried
+            if isinstance(error.__context__, sm.errors.Refusal):  # its hints were tried
                 of_solvers += 1
                 assert not any(others), (options, error.raw, others)
             options, error = following[0], others[0]

@@ -1,4 +1,4 @@
-"""Mends for options that no solver supports: each mend is tried before it is named."""
+"""Hints for options that no solver supports: each hint is tried before it is named."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from streammargin.solvers.base import Method
 from streammargin.solvers.registry import CLASSES, make_solver
 from streammargin.solvers.word import Auto
 
-MOST = 2  # mends that a message names
+MOST = 2  # hints that a message names
 MAPPED = 500  # columns of a map that stands for a kernel
-Served = Callable[[Options], Method | None]  # the solver that serves these options, if there is one
+Supported = Callable[[Options], Method | None]  # the solver that supports these options, if there is one
 
 
 class Change(NamedTuple):
@@ -34,50 +34,50 @@ class Change(NamedTuple):
 
 
 @contextmanager
-def mending(options: Options, served: Served) -> Iterator[None]:
-    """Raise a Refusal as the UsageError that names what mends it, if anything does."""
+def with_hints(options: Options, supported: Supported) -> Iterator[None]:
+    """Raise a Refusal as the UsageError with a hint, if one is found."""
     try:
         yield
     except Refusal as refusal:
-        found = mends(options, served)
+        found = hints(options, supported)
         if not found:
             raise
         use = "use " if found[0].startswith("use ") else ""
-        listed = ", or ".join([found[0], *(mend.removeprefix(use) for mend in found[1:])])
+        listed = ", or ".join([found[0], *(hint.removeprefix(use) for hint in found[1:])])
         raise UsageError(f"{refusal.wrong}; {listed}") from None
 
 
-def mends(options: Options, served: Served) -> list[str]:
-    """Changes with which a solver serves the options, as a sentence has them: at most MOST, each as small as can be.
+def hints(options: Options, supported: Supported) -> list[str]:
+    """Changes with which a solver supports the options, as a sentence has them: at most MOST, each as small as can be.
 
-    Another loss or penalty is named if another solver alone does not serve.
+    Another loss or penalty is named if another solver alone is not enough.
     """
     if not options.auto and options.costs is None and math.isinf(make_solver(options.solver).default_C):
         options = replace(options, C=[math.inf])  # another solver shall find the maximum margin, too
     every = [list(values) for values in _changes(options)]
     same = [values for values in every if values and values[0].same]
-    found = _fewest(options, same, served)
+    found = _fewest(options, same, supported)
     if found and found[0].startswith("use `solver="):
         return found[:MOST]
-    return list(dict.fromkeys([*found[:1], *_fewest(options, every, served)]))[:MOST]
+    return list(dict.fromkeys([*found[:1], *_fewest(options, every, supported)]))[:MOST]
 
 
-def _fewest(options: Options, every: Sequence[list[Change]], served: Served) -> list[str]:
-    """The changes of as few of these options as serve; a solver alone comes first."""
+def _fewest(options: Options, every: Sequence[list[Change]], supported: Supported) -> list[str]:
+    """The changes of as few of these options as are enough; a solver alone comes first."""
     for size in range(1, len(every) + 1):
         several = itertools.combinations(every, size)
-        if found := [said for one in several if (said := _tried(options, one, served)) is not None]:
+        if found := [said for one in several if (said := _tried(options, one, supported)) is not None]:
             return found
     return []
 
 
-def _tried(options: Options, values: Sequence[list[Change]], served: Served) -> str | None:
-    """The first of these values, one of each list, with which a solver serves the options, as a sentence has them."""
+def _tried(options: Options, values: Sequence[list[Change]], supported: Supported) -> str | None:
+    """The first of these values, one of each list, with which a solver supports the options, as a sentence has them."""
     for changes in itertools.product(*values):
         with suppress(UsageError):
             given = {change.option: change.value for change in changes}
             given |= {"kernel": None} if "map" in given else {}
-            method = served(Options.of({**vars(options), **given}))
+            method = supported(Options.of({**vars(options), **given}))
             if method is not None:
                 return _said(options, changes, method)
     return None
@@ -111,7 +111,7 @@ def _changes(options: Options) -> Iterator[Iterator[Change]]:
 
 
 def _said(options: Options, changes: Sequence[Change], method: Method) -> str:
-    """The changes as a sentence has them; method: the solver that serves them."""
+    """The changes as a sentence has them; method: the solver that supports them."""
     values = {change.option: change.value for change in changes}
     if "solver" in values:
         values["solver"] = method.called

@@ -116,7 +116,7 @@ def physical_memory() -> int:
 
 
 class _Drawing(NamedTuple):
-    """What rows are drawn from: hidden weights (d, 1 or classes), each of norm 1, and as for `generate`.
+    """The parameters of drawn rows: hidden weights (d, 1 or classes), each of norm 1, and as for `generate`.
 
     nonzeros: 0 for dense rows.
     """

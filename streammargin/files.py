@@ -229,7 +229,7 @@ def _alive(process: str) -> bool:
 
 @contextlib.contextmanager
 def _hidden(path: str, suffix: str, make: Callable[[str], None]) -> Iterator[str]:
-    """What is made under a hidden name beside the output; removed at the end unless it was renamed."""
+    """An output under a hidden name beside its own; removed at the end unless it was renamed."""
     name = _unseen(path, suffix)
     try:
         try:

@@ -44,7 +44,7 @@ class Workers:
             yield from self._at_once(work, pieces[start : start + size])
 
     def stream(self, work: Callable[[T], R], pieces: Iterable[T]) -> Iterator[R]:
-        """As `each`, for pieces that are made one after the other: there are as many at once as threads."""
+        """Like `each`, for pieces that are made one after the other: there are as many at once as threads."""
         left = iter(pieces)
         while True:
             some: list[T] = []

@@ -79,7 +79,7 @@ class Reading(NamedTuple):
 
 
 class Course(Shared):
-    """A run, with what all share. What comes next depends on `states` and `progress`: a checkpoint saves these.
+    """A run, with what all share. The next step depends on `states` and `progress` alone: a checkpoint saves them.
 
     states: by name, that of the solver ("state") and of its method ("watch"), and sums of the driver's own reads.
     The clock decides nothing but `max_seconds`. costs: the problem's values of C.

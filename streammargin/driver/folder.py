@@ -53,7 +53,7 @@ class Slots:
         return os.path.join(self.folder, name)
 
     def present(self) -> list[str]:
-        """Those that there are."""
+        """The slots that exist."""
         return [name for name in SLOTS if os.path.lexists(self.path(name))]
 
     def tolerances(self) -> Iterator[float]:

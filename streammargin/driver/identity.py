@@ -1,4 +1,4 @@
-"""What must be the same for a training to resume, name -> plain value, and the error for what differs."""
+"""Facts that must be the same for a training to resume, name -> plain value, and the error if one differs."""
 
 from __future__ import annotations
 

@@ -323,7 +323,7 @@ class OfSeveral(Tally):
         return numbers, [tally.known(source, start, numbers[:, k].copy()) for k, tally in enumerate(self.each)]
 
     def judged(self, labels: tuple[np.ndarray, list[Any]], scores: np.ndarray) -> tuple[list[Any], float, int]:
-        """What each output adds, the loss of all together, and rows of which all labels are right."""
+        """The sums of each output, the loss of all together, and the rows whose labels are all right."""
         from streammargin.compiled.predict import total_of_residuals
 
         numbers, known = labels

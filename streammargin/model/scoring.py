@@ -1,4 +1,4 @@
-"""What scores the rows of a source or a table, piece by piece, on several cores at once, and what scores mean."""
+"""Score the rows of a source or a table, piece by piece, on several cores at once; the meaning of scores."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ class Scorer:
     def pieces(
         self, source: AnyRows, memory: int | None, missing_columns: str, workers: Workers, beside: int = 0
     ) -> Iterator[tuple[Answer, list[Piece]]]:
-        """What scores the rows, and a few pieces of them at a time; beside: further bytes of the budget."""
+        """The scorer of the rows, a few pieces of them at a time; beside: further bytes of the budget."""
         if not isinstance(source, Source):
             answer = self.answer if source.matched else self._answer_for(source, checked(missing_columns))
             for first, block, labels, ids, raw in source.blocks():
@@ -208,7 +208,7 @@ class Scorer:
         return self.classes_[answered(scores)]
 
     def probabilities_of(self) -> Callable[[np.ndarray], np.ndarray]:
-        """What makes probabilities of scores (m, k). Raises UsageError if the model has none."""
+        """The function from scores (m, k) to probabilities. Raises UsageError if the model has none."""
         loss = self.check_probabilities()
         return functools.partial(probabilities if self.outputs is None else of_labels, loss)
 

@@ -21,7 +21,7 @@ def duration(seconds: float) -> str:
 
 @dataclass
 class Pace:
-    """What the events of a training say of its time.
+    """The time of a training, by its events.
 
     params: its options. passes: when the last ones ended, and their estimated gaps. read: phase and pass of the last
     read, and its totals after its first event.

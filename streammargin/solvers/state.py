@@ -13,7 +13,7 @@ from streammargin.solvers.roles import Given, Total, state
 
 @state
 class Visited:
-    """What a read of rows adds up is a subclass; labels: of this holder's rows, or of those at hand alone.
+    """A subclass has the sums of a read of rows; labels: of this holder's rows, or of those at hand alone.
 
     origin: the number of the holder's first row among all rows.
     """

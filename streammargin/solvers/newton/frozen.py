@@ -1,4 +1,4 @@
-"""What steps by products have in common, in memory and out of core: a read looks at their weights."""
+"""The base of steps by products, in memory and out of core: a read looks at their weights."""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ class Sampled(Frozen[SampledState]):
         return super().visit(problem, state, active)._replace(order=order)
 
     def certificate(self, problem: Problem, state: SampledState, active: np.ndarray) -> Visit:
-        """Of the weights of the first sample, if no read follows it; of all groups."""
+        """The figures of the weights of the first sample, if no read follows it; of all groups."""
         return super().certificate(problem, state, np.arange(problem.groups))._replace(sums=("look",))
 
     def begin_certificate(self, problem: Problem, state: SampledState, active: np.ndarray) -> None:

@@ -41,7 +41,7 @@ class Drawn:
 
 @state
 class First:
-    """Of the start: number of the cost factor; chosen (lines, d+1), what rows beside the sample's judge best so far."""
+    """The start: number of the cost factor; chosen (lines, d+1), what rows beside the sample's judge best so far."""
 
     factor: int = 0
     judged: float = math.inf

@@ -56,7 +56,7 @@ class CertifiedByLook(LinearSolver[L]):
 
     @staticmethod
     def report(problem: Problem, state: L) -> PassReport:
-        """What is known after a look, at all rows or, if it was interrupted, at some."""
+        """The figures after a look, at all rows or, if it was interrupted, at some."""
         look, figures = state.look, best_figures(problem, state.best)
         wrong = look.wrong if problem.compared and problem.joint else look.weights[:, kernel.MISTAKES]
         counted = look.wrong.copy() if problem.compared and look.rows == problem.rows else None

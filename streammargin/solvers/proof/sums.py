@@ -23,7 +23,7 @@ def bound_by_side(problem: Problem) -> bool:
 
 @state
 class DualSums:
-    """What the duals add up to, and of how many rows."""
+    """The sums of the duals, and of how many rows."""
 
     pull: Sum[f8] = of(K, SIDES, W)
     duals: Sum[f8] = of(K, SIDES, kernel.DUAL_SUMS, carried=kernel.DUAL_CARRIED)

@@ -18,7 +18,7 @@ MOST = 2.0**63  # of names that are whole numbers
 
 @dataclass(frozen=True)
 class Check:
-    """What is found in a file, a table or arrays, called `name`; reader: of a table. first: of the first entry."""
+    """Checks of a file, a table or arrays, called `name`; reader: of a table. first: of the first entry."""
 
     name: str
     reader: Reader | None = None

@@ -219,8 +219,10 @@ def bits(result):
 @pytest.fixture
 def small_units(monkeypatch):
     """What takes half a second else is many units."""
-    for module in (base, coupled, descent, dual_ascent, row_store, held, truncated):
+    for module in (base, coupled, descent, dual_ascent, row_store):
         monkeypatch.setattr(module, "UNIT", 3e3)
+    for module in (held, truncated):  # products with the rows, of which a step takes many
+        monkeypatch.setattr(module, "UNIT", 3e5)
 
 
 @every_way

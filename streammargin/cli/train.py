@@ -229,7 +229,7 @@ def _train(
         if options.dask is None:
             result = train_by(data, problem, [sinks], signals.should_stop, None, given)
         else:
-            cluster = _clusters()
+            cluster = _clusters(options.debug)
             with cluster.connected(options.dask) as client:
                 result = cluster.train_on(client, data, problem, [sinks], signals.should_stop)
         output = save(result)
@@ -250,12 +250,18 @@ def _train(
     return code or sinks.code
 
 
-def _clusters() -> ModuleType:
-    """The module that trains on a cluster. UsageError if what it needs is not installed."""
+def _clusters(debug: bool) -> ModuleType:
+    """The module that trains on a cluster. UsageError if what it needs is not installed.
+
+    debug: whether dask may log tracebacks of connections that end; else the error says it in a sentence.
+    """
     try:
-        return importlib.import_module("streammargin.dask")
+        module = importlib.import_module("streammargin.dask")
     except ImportError as error:
         raise UsageError(f"`dask` is not there: {error}") from error
+    for logger in () if debug else ("distributed", "distributed.client"):
+        logging.getLogger(logger).setLevel(logging.CRITICAL)
+    return module
 
 
 def _save(result: TrainResult, outputs: Outputs, read: Sequence[str]) -> str:

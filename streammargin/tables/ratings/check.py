@@ -76,9 +76,9 @@ class Check:
         return f"entry {entry}" if self.reader is None else self.reader.place(entry)
 
 
-def _is_number(value: object) -> bool:
+def _is_number(value: Any) -> bool:
     try:
-        float(value)  # type: ignore[arg-type]  # what is none is found here
+        float(value)
     except (TypeError, ValueError):
         return False
     return True

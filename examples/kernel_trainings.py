@@ -231,20 +231,25 @@ def export(folder: Path) -> list[str]:
 
 
 def lean(payload: tuple[Any, ...], linked: bool) -> tuple[Any, ...]:
-    """What Numba caches of a kernel, without the text of its types, and without bitcode if nothing links it."""
-    (library, kind, (code, bitcode)), text = payload[0], payload[6]
+    """What Numba caches of a kernel, without the text of its types. If nothing links it, also without bitcode.
+
+    A kernel that nothing links needs only its own environment, for its wrapper: no kernel raises with values.
+    """
+    (library, kind, (code, bitcode)), description, text = *payload[:2], payload[6]
     assert kind == "object" and isinstance(text, str), "Numba keeps its kernels in another form now"
-    return ((library, kind, (code, bitcode if linked else hollow(bitcode))), *payload[1:6], "", *payload[7:])
+    environments = payload[8]
+    if not linked:
+        bitcode = hollow(description)
+        environments = tuple(one for one in environments if one.env_name == description.env_name)
+    return ((library, kind, (code, bitcode)), *payload[1:6], "", payload[7], environments)
 
 
-def hollow(bitcode: bytes) -> bytes:
-    """A module with the names of another one. Numba looks them up; whoever calls such a function is stopped."""
-    module = binding.parse_bitcode(bitcode)
-    functions = [one.name for one in module.functions if not one.is_declaration]
-    values = [one.name for one in module.global_variables if not one.is_declaration]
+def hollow(description: Any) -> bytes:
+    """A module with the names of a kernel. Numba looks them up; whoever calls such a function is stopped."""
+    functions = [description.llvm_func_name, description.llvm_cpython_wrapper_name, description.llvm_cfunc_wrapper_name]
     lines = [f'define void @"{name}"() {{ call void @llvm.trap() unreachable }}' for name in functions]
-    lines += [f'@"{name}" = constant i8 0' for name in values]
-    return binding.parse_assembly("\n".join(["declare void @llvm.trap()", *lines])).as_bitcode()
+    lines += ["declare void @llvm.trap()", f'@"{description.env_name}" = constant i8 0']
+    return binding.parse_assembly("\n".join(lines)).as_bitcode()
 
 
 def main() -> None:

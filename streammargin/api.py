@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 
@@ -26,9 +25,7 @@ from streammargin.sources.open import is_stream
 from streammargin.training.ordered import is_spooled
 from streammargin.training.rows import ROWS, Given, train_rows
 from streammargin.training.stream import train_stream
-from streammargin.wording import Message, shown
-
-LOG = logging.getLogger("streammargin")
+from streammargin.wording import shown, warn
 
 
 @of_others
@@ -199,7 +196,7 @@ def train_by(
         return train_stream(data, options, history, should_stop)
     result = train_rows(data, options, history, should_stop, elsewhere, given or ROWS)
     for code, text in remarks(result):
-        LOG.warning(Message(text), extra={"code": code})
+        warn(text, code)
     return result
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import shlex
 import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
+LOG = logging.getLogger("streammargin")
 # lower `tol` -> lower --tol, lower tol; use `scale=maxabs` -> use --scale maxabs, use scale="maxabs"
 _OPTION = re.compile(r"`([A-Za-z]\w*)(?:=([^`]*))?`")
 _JOINERS = "\u200c\u200d"
@@ -72,6 +74,16 @@ class Message:
     def in_shell(self) -> str:
         """The text with its options as flags."""
         return in_shell(self.text)
+
+
+def warn(text: str, code: str = "library") -> None:
+    """Log a warning, with options in backquotes; code: of its event."""
+    LOG.warning(Message(text), extra={"code": code}, stacklevel=2)
+
+
+def note(text: str) -> None:
+    """Log what a table or a spool says of itself, with options in backquotes."""
+    LOG.info(Message(text), stacklevel=2)
 
 
 def one_line(text: str) -> str:

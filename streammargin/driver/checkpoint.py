@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import math
 import time
 from typing import Any
@@ -16,8 +15,8 @@ from streammargin.driver.runs import Runs
 from streammargin.driver.slots import SLOTS, write_slot
 from streammargin.errors import DataError, StreamMarginError
 from streammargin.files import short_reason
+from streammargin.wording import LOG, warn
 
-LOG = logging.getLogger("streammargin")
 SHARE = 0.02  # of the training's time, at most, is spent on writing checkpoints
 
 
@@ -104,8 +103,7 @@ class Checkpoint:
         self._slots.delete()
         self._taken, self._marks, self.ended, self.finished, self.replaced = "", [], False, False, True
         self._told = True
-        LOG.warning("%s held a finished training, %s: this training replaces it", self.folder, other,
-                    extra={"code": "checkpoint"})  # fmt: skip
+        warn(f"{self.folder} held a finished training, {other}: this training replaces it", "checkpoint")
 
     def _load(self, training: Runs) -> None:
         """Load the newest slot that is complete and fits, with a warning if it is not the newest of all."""
@@ -131,7 +129,7 @@ class Checkpoint:
             self._serial, self._next = header["serial"], next(other for other in SLOTS if other != name)
             self._marks, self._taken = header["marks"], self._slots.path(name)
             for message in refused:
-                LOG.warning("%s; the other slot is used", message, extra={"code": "checkpoint"})
+                warn(f"{message}; the other slot is used", "checkpoint")
             return
         raise DataError(f"{'; '.join(refused)}; delete {self.folder} to start from scratch")
 
@@ -179,7 +177,7 @@ class Checkpoint:
         except OSError as error:
             message = f"no checkpoint could be written to {self.folder}: {short_reason(error)}"
             if message != self._failed:
-                LOG.warning("%s; the training goes on", message, extra={"code": "checkpoint"})
+                warn(f"{message}; the training goes on", "checkpoint")
             self._failed, self._last = message, time.monotonic()
             return False
         self._serial, self._next = self._serial + 1, next(name for name in SLOTS if name != self._next)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import os
 import re
@@ -41,7 +40,7 @@ from streammargin.sources.base import Source
 from streammargin.sources.open import is_path, is_shards
 from streammargin.training.rows import train_rows
 from streammargin.training.task import make_task
-from streammargin.wording import Message, in_python, shown
+from streammargin.wording import in_python, shown, warn
 from streammargin.words import Family, Thing
 from streammargin.workers import cores
 
@@ -53,8 +52,6 @@ except ImportError as error:
     raise ImportError(
         "the estimators of streammargin need scikit-learn 1.6 or newer; pip install 'streammargin[sklearn]'"
     ) from error
-
-LOG = logging.getLogger("streammargin")
 
 
 def from_files(X: Any) -> bool:
@@ -307,7 +304,7 @@ class Estimator(BaseEstimator):
             if code == "not_converged":
                 warnings.warn(in_python(text), ConvergenceWarning, stacklevel=3)
             else:  # logged, as by `streammargin.train`: a grid search yields many
-                LOG.warning(Message(text), extra={"code": code})
+                warn(text, code)
 
     def _dense_coef(self) -> np.ndarray:
         """The weights (k, d) as an array, after `sparsify` too."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
@@ -30,8 +29,6 @@ from streammargin.sources.open import opened
 from streammargin.sources.schema import Schema
 from streammargin.wording import shown
 from streammargin.workers import Workers
-
-LOG = logging.getLogger("streammargin")
 
 
 class Model(Scorer):

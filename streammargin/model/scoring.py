@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
-import logging
 import math
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -26,9 +25,9 @@ from streammargin.rows.blocks import Block, nbytes
 from streammargin.rows.blocks import part as rows_of
 from streammargin.sources.base import Source
 from streammargin.sources.names import equal, held_bytes
+from streammargin.wording import warn
 from streammargin.workers import ALONE, Workers
 
-LOG = logging.getLogger("streammargin")
 BUDGET = 96 << 20  # bytes for blocks of rows, if none are given
 # of a piece of a block, which may be all rows: most rows, most bytes of its scores or labels, and of the rows
 _PIECE_ROWS, _SCORES, _PIECE = 1 << 15, 1 << 18, 8 << 20
@@ -113,7 +112,7 @@ class Scorer:
         """Log a warning about columns, each once."""
         if text not in self._said:
             self._said.add(text)
-            LOG.warning(text, extra={"code": "columns"})
+            warn(text, "columns")
 
     def _answer_for(self, rows: AnyRows, missing_columns: str, memory: int = 0, held: int = 0) -> Answer:
         """The answer with weights in the order of these rows' columns.

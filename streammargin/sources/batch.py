@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -10,9 +9,7 @@ import numpy as np
 
 from streammargin.errors import DataError
 from streammargin.rows.blocks import entries_of
-from streammargin.wording import Message
-
-LOG = logging.getLogger("streammargin")
+from streammargin.wording import warn
 
 
 class Batch(NamedTuple):
@@ -114,5 +111,7 @@ class Narrowing:
         if spoilt.any():
             one = values[spoilt][0]
             self.said = True
-            LOG.warning(Message(f"{self.path}: some values are lost in {self.dtype}, where {one:.17g} is stored as "
-                                f"{kept[spoilt][0]:.17g}; use `dtype=float64`"))  # fmt: skip
+            warn(
+                f"{self.path}: some values are lost in {self.dtype}, where {one:.17g} is stored as "
+                f"{kept[spoilt][0]:.17g}; use `dtype=float64`"
+            )

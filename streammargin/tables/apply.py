@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -23,9 +22,8 @@ from streammargin.tables.table import Beside
 from streammargin.tables.tally import BOOLEANS, decoded, kind_of, numbers_of
 from streammargin.tables.textfile import SHOWN
 from streammargin.tables.texts import counts_of
-from streammargin.wording import Message, one_line
+from streammargin.wording import one_line, warn
 
-LOG = logging.getLogger("streammargin")
 STEP = 1024  # rows whose columns are put side by side at a time, so that they stay in the processor's cache
 
 
@@ -54,7 +52,7 @@ def rows_of(
         which = all_of([f"{short(name)} ({times})" for name, times in unknown.items()])
         what = "a word that no row of the training had counts" if unknown.total() == 1 else (
             f"{unknown.total()} words that no row of the training had count")  # fmt: skip
-        LOG.warning(Message(f"{reader.name}: {what} as none: {which}"))
+        warn(f"{reader.name}: {what} as none: {which}")
 
 
 def fill(X: np.ndarray, columns: Iterable[tuple[int, np.ndarray]]) -> None:

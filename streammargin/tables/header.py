@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from streammargin.errors import DataError
-from streammargin.wording import Message, one_line
+from streammargin.wording import one_line, warn
 
-LOG = logging.getLogger("streammargin")
 LABEL_NAMES = ("label", "class", "target", "y")
 _MISSING = {"", "na", "n/a", "null", "none", "?", "-"}  # in a first line of data, not names
 _SHOWN, _LISTED = 40, 10  # characters of a name, names of a list
@@ -89,11 +87,15 @@ def say_doubts(path: str, columns: Sequence[str], named: bool, values: Collectio
     if not known and not any(name.lower() in LABEL_NAMES for name in columns):
         numbers = [name for name in columns if is_number(name)]
         if numbers:
-            LOG.warning(Message(f"{path}: the first line is read as a header though it has numbers: "
-                                f"{all_of(numbers)}; if it is a row, correct its text fields"))  # fmt: skip
+            warn(
+                f"{path}: the first line is read as a header though it has numbers: "
+                f"{all_of(numbers)}; if it is a row, correct its text fields"
+            )
     if columns[0] in values and not columns[0]:
-        LOG.warning(Message(f"{path}: the first column has no name, and is used as a value; if it numbers the rows, "
-                            "remove it: their order may reveal the labels"))  # fmt: skip
+        warn(
+            f"{path}: the first column has no name, and is used as a value; if it numbers the rows, "
+            "remove it: their order may reveal the labels"
+        )
 
 
 def all_of(names: Sequence[str]) -> str:

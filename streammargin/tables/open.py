@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import logging
 import os
 from dataclasses import dataclass
 from typing import Any
@@ -14,9 +13,8 @@ from streammargin.tables.header import ANYTHING, Expected, check_different, is_h
 from streammargin.tables.readers.base import Reader
 from streammargin.tables.readers.room import USUAL, Room
 from streammargin.tables.textfile import Text, plain_stem
-from streammargin.wording import Message
+from streammargin.wording import warn
 
-LOG = logging.getLogger("streammargin")
 BY_NAME = {".tsv": "\t", ".tab": "\t"}
 OTHERS = ("\t", ";", "|")
 
@@ -101,8 +99,10 @@ def _delimited(text: Text, layout: Layout, room: Room, once: bool = False) -> Re
                 break
     header = is_header(rows[0], rows[1] if len(rows) > 1 else [], layout.expected)
     if not header and len(rows[0]) > 2 and rows[0] == [str(place) for place in range(len(rows[0]))]:
-        LOG.warning(Message(f"{path}: the first line numbers the columns, and is read as a row; if it is a header, "
-                            "remove it, or write other names"))  # fmt: skip
+        warn(
+            f"{path}: the first line numbers the columns, and is read as a row; if it is a header, "
+            "remove it, or write other names"
+        )
     columns = rows[0] if header else [str(place) for place in range(len(rows[0]))]
     check_different(path, columns)
     return Delimited(path, separator, columns, header, room, text if once else None)

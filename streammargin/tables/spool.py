@@ -7,7 +7,6 @@ the same.
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -25,9 +24,8 @@ from streammargin.tables.readers.base import Reader
 from streammargin.tables.readers.delimited import Delimited
 from streammargin.tables.readers.room import scratch
 from streammargin.tables.stage import Staged
-from streammargin.wording import Message
+from streammargin.wording import note
 
-LOG = logging.getLogger("streammargin")
 KEY = "streammargin-table"  # an attribute of a spool
 
 
@@ -87,7 +85,7 @@ def spooled(
             path = os.path.normpath(os.path.join(folder, os.path.basename(os.path.normpath(rows.name)) + suffix))
             if is_kept(rows.key(), path):
                 text = f"{rows.name}: rows are read from {path}, as nothing has changed since it was written"
-                LOG.info(Message(text))
+                note(text)
             else:
                 rows.write(path, True)
         pa.default_memory_pool().release_unused()  # the budget is the training's now

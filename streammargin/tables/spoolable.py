@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import itertools
 import json
-import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -35,9 +34,8 @@ from streammargin.tables.spool import KEY, Spoolable
 from streammargin.tables.stage import Staged
 from streammargin.tables.table import Table
 from streammargin.version import __version__
-from streammargin.wording import Message
+from streammargin.wording import note
 
-LOG = logging.getLogger("streammargin")
 Check = Callable[[int, int, int], None]  # of rows, columns, and the least bytes of a row
 
 
@@ -117,7 +115,7 @@ class OfTable(Spoolable):
         self.check(count, schema.features, 0 if schema.sparse else schema.row_bytes)
         if self.told and not (again and schema.dtype == "float32"):
             what = "its numbers need float64, so they take" if again else f"its {count} rows are written to {path},"
-            LOG.info(Message(f"{table.name}: {what} {format_size(count * schema.row_bytes)} at most"))
+            note(f"{table.name}: {what} {format_size(count * schema.row_bytes)} at most")
         with writing(path, force, kept, schema.sparse, schema.features, schema.names(), label) as writer:
             for part in parts:
                 writer.append(part.batch)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import logging
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -13,9 +12,7 @@ from streammargin.tables.asked import Asked
 from streammargin.tables.header import LABEL_NAMES, all_of, position, say_doubts, short
 from streammargin.tables.readers.base import Reader
 from streammargin.version import __version__
-from streammargin.wording import Message, counted
-
-LOG = logging.getLogger("streammargin")
+from streammargin.wording import counted, note, warn
 
 
 class Beside(NamedTuple):
@@ -122,10 +119,10 @@ def _say_roles(
     if len(labels) == 1 and not reader.typed:
         place = reader.columns.index(labels[0])
         named = f"column {place}, {short(labels[0])}" if reader.named else f"column {place}"
-        LOG.info(Message(f"{reader.name}: the label is {named}"))
+        note(f"{reader.name}: the label is {named}")
     alike = [name for name in values if name.lower() in LABEL_NAMES]
     if alike and not labelled:
-        LOG.warning(Message(f"{reader.name}: used as values, since `label=False`: {all_of(alike)}"))
+        warn(f"{reader.name}: used as values, since `label=False`: {all_of(alike)}")
     say_doubts(reader.name, reader.columns, reader.named and not reader.typed, set(values), asked.y in reader.columns)
 
 
@@ -211,7 +208,7 @@ def as_trained(
     if left_out:
         hint = "; if one is the label, name it with `y`" if labelled and not labels else ""
         text = f"{reader.name}: left out, as the model was not trained on it: {all_of(left_out)}{hint}"
-        LOG.warning(Message(text))
+        warn(text)
     _say_roles(reader, asked, labels, values, labelled)
     return Table(reader, asked, values, labels), own_schema
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
@@ -25,9 +24,8 @@ from streammargin.sources.base import Source
 from streammargin.training.hints import with_hints
 from streammargin.training.problem import Read, make_objective, make_problem
 from streammargin.training.task import Task, make_task
-from streammargin.wording import Message
+from streammargin.wording import warn
 
-LOG = logging.getLogger("streammargin")
 SHARDED = 23  # two bits less than the bytes of a shard have, of rows that several processes read
 
 
@@ -97,7 +95,7 @@ class Fitting:
             raise error if auto else self._with_what_fits(error) from None
         if auto and before is not None:
             text = f"auto took {method}, which takes more reads, as {before.raw}"
-            LOG.warning(Message(text), extra={"code": "memory"})
+            warn(text, "memory")
         better = not auto and str(method) != str(first_that_serves(able, self._problem))
         return Fitted(method, problem, plan, better)
 

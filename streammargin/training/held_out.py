@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from contextlib import ExitStack
 
 import numpy as np
@@ -27,9 +26,8 @@ from streammargin.sources.labels import lie_inside
 from streammargin.sources.names import check_same
 from streammargin.sources.open import opened
 from streammargin.training.steps import after_steps
+from streammargin.wording import warn
 from streammargin.workers import Workers
-
-LOG = logging.getLogger("streammargin")
 
 
 def open_held_out(
@@ -63,7 +61,7 @@ def open_held_out(
         others = column_names(held_out, budget, own)
         if others is None:
             text = f"{held_out.name} has no column names, though {source.name} has: columns are matched by position"
-            LOG.warning(text, extra={"code": "columns"})
+            warn(text, "columns")
         else:
             check_same(feature_names, others, source.name, held_out.name)
     check_outputs(held_out, target, source.name)

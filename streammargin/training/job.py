@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
@@ -40,8 +39,7 @@ from streammargin.sources.schema import plain_of
 from streammargin.sources.watched import WatchedSource
 from streammargin.training.identity import identity
 from streammargin.version import __version__
-
-LOG = logging.getLogger("streammargin")
+from streammargin.wording import warn
 
 
 @dataclass(frozen=True)
@@ -167,7 +165,7 @@ class Job:
         C = costs[trial] if outcome.C is None else outcome.C
         certificate = replace(certificates[trial], converged=converged)
         if self.options.midway and outcome.midway is None:
-            LOG.warning("stopped before the midway bias was computed: the bias is 0", extra={"code": "bias"})
+            warn("stopped before the midway bias was computed: the bias is 0", "bias")
         answer = outcome.best_point(problem).unscaled(None, None, target.shift)
         for step in reversed(self.steps.values()):
             answer = step.answer(answer)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
@@ -28,10 +27,8 @@ from streammargin.training.problem import read_labels
 from streammargin.training.start import start_of
 from streammargin.training.steps import after_steps, bytes_of_steps, make_steps
 from streammargin.training.task import Task, check_tolerance, make_task
-from streammargin.wording import Message
+from streammargin.wording import LOG, warn
 from streammargin.workers import Workers
-
-LOG = logging.getLogger("streammargin")
 
 
 def prepare(stack: ExitStack, data: object, options: Options, least_tol: float = math.inf, remote: bool = False) -> Job:
@@ -140,7 +137,7 @@ def _tell(options: Options, task: Task, method: Method, problem: Problem, why: s
     """Log what was chosen."""
     if wants_free(options, task, problem) and not problem.free:
         text = f"{method.called} cannot leave the constant free with this penalty: it is penalised (`bias=1` says so)"
-        LOG.warning(Message(text), extra={"code": "bias"})
+        warn(text, "bias")
     if why is not None:
         LOG.info("took %s", why)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from dataclasses import replace
 from typing import NamedTuple
@@ -41,10 +40,9 @@ from streammargin.sources.arrays import as_weights
 from streammargin.sources.base import Slices, Source
 from streammargin.sources.groups import column_groups
 from streammargin.training.task import Task
-from streammargin.wording import Message, one_line
+from streammargin.wording import one_line, warn
 from streammargin.workers import ALONE, Workers
 
-LOG = logging.getLogger("streammargin")
 FEW = 8 << 20  # bytes
 MANY = 100  # labels that most often show that there are more than two
 EPSILONS = ("epsilons", "loss=interpolate:")  # in messages: what they are, and how to name them
@@ -294,7 +292,7 @@ def _check_tasks(rows: np.ndarray, target: Target, name: str) -> None:
     if single.size:
         more = f", as {single.size - 1} others" if single.size > 1 else ""
         text = f"{name}: the task {names[single[0]]} has one row only{more}, which its constant fits"
-        LOG.warning(Message(text), extra={"code": "tasks"})
+        warn(text, "tasks")
 
 
 def _near(labels: SlicedLabels) -> LabelReader:
@@ -324,7 +322,7 @@ def say_if_classes(labels: SlicedLabels, loss: str) -> None:
             f"{labels.source.name}: its labels are {low:g} and {high:g} only, and the loss {loss} takes them for "
             "numbers to be predicted; to separate two classes, use `loss=hinge`"
         )
-        LOG.warning(Message(text), extra={"code": "labels"})
+        warn(text, "labels")
 
 
 def say_if_numbers(classes: np.ndarray, rows: int, name: str) -> None:
@@ -338,7 +336,7 @@ def say_if_numbers(classes: np.ndarray, rows: int, name: str) -> None:
             f"{name}: its {len(classes)} classes are text, which spells {what} like amounts; for a regression use "
             "`loss=squared_error`"
         )
-        LOG.warning(Message(text), extra={"code": "labels"})
+        warn(text, "labels")
 
 
 def make_objective(source: Source, options: Options, free: bool, lines: int) -> Penalty:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -42,7 +41,6 @@ from streammargin.training.prepare import watch
 from streammargin.training.rows import Given
 from streammargin.workers import Workers
 
-LOG = logging.getLogger("streammargin")
 PENALTY = "trace"
 ALLOWED = (
     "solver", "loss", "C", "tol", "passes", "max_seconds", "memory", "threads", "seed", "checkpoint",

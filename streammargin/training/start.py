@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 
 import numpy as np
@@ -18,10 +17,7 @@ from streammargin.model.linear import LinearModel
 from streammargin.points.linear import LinearPoint
 from streammargin.sources.base import Source
 from streammargin.sources.names import equal, listed
-from streammargin.wording import Message, counted, shown
-
-LOG = logging.getLogger("streammargin")
-CODE = {"code": "init"}
+from streammargin.wording import counted, shown, warn
 
 
 def start_of(
@@ -77,7 +73,7 @@ def _columns(
         if known is not names:
             nameless, other = (source.name, name) if names is None else (name, source.name)
             text = f"{nameless} has no column names, though {other} has: columns are matched by position"
-            LOG.warning(Message(text), extra=CODE)
+            warn(text, "init")
     if known is None or names is None or equal(known, names):
         return np.arange(source.features)
     order, unknown = places(known, names, source, budget, held)
@@ -86,10 +82,10 @@ def _columns(
         raise DataError(f"{source.name} has no column of {name} ({listed(known)}); give `init` a model of its columns")
     if len(lacking):
         text = f"{source.name} lacks {counted(len(lacking), 'column')} of {name} ({listed(lacking)}): left out"
-        LOG.warning(Message(text), extra=CODE)
+        warn(text, "init")
     if unknown:
         text = f"{name} lacks {counted(len(unknown), 'column')} of {source.name} ({listed(unknown)}): they begin at 0"
-        LOG.warning(Message(text), extra=CODE)
+        warn(text, "init")
     return order
 
 
@@ -119,7 +115,7 @@ def _parts(model: LinearModel, name: str, source: Source, target: Target) -> lis
     if lacking:
         begun = "the other one counts" if len(wanted) == 2 else "they begin at 0"
         text = f"{name} lacks {listed(lacking)} of the classes of {source.name}: {begun}"
-        LOG.warning(Message(text), extra=CODE)
+        warn(text, "init")
     if len(wanted) != 2:
         return [[] if own is None else [own] for own in found]
     both = [(side, *own) for side, own in zip((-1.0, 1.0), found, strict=True) if own is not None]
@@ -137,5 +133,5 @@ def _of_outputs(model: LinearModel, name: str, source: Source, target: Target) -
         )
     if lacking := [output for output, place in zip(wanted, found, strict=True) if place is None]:
         text = f"{name} lacks {listed(lacking)} of the outputs of {source.name}: they begin at 0"
-        LOG.warning(Message(text), extra=CODE)
+        warn(text, "init")
     return [[] if place is None else [(place, 1.0)] for place in found]

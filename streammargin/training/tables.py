@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import logging
 import os
 from contextlib import ExitStack
 from dataclasses import replace
@@ -18,9 +17,7 @@ from streammargin.sources.open import paths_of
 from streammargin.tables.asked import ERROR, Asked
 from streammargin.tables.header import Expected
 from streammargin.training.prepare import bytes_of_weights
-from streammargin.wording import Message, shown
-
-LOG = logging.getLogger("streammargin")
+from streammargin.wording import shown, warn
 
 
 def of_table(stack: ExitStack, data: object, options: Options) -> tuple[Source, object]:
@@ -46,7 +43,7 @@ def of_table(stack: ExitStack, data: object, options: Options) -> tuple[Source, 
     check = functools.partial(_check_memory, options, table.name, len(table.labels))
     source = stack.enter_context(spooled(OfTable(table, check=check), options.spool))
     if options.scale == "none" and (remark := source.ranges()):
-        LOG.warning(Message(remark), extra={"code": "scale"})
+        warn(remark, "scale")
     valid = options.valid
     if is_table(valid):
         assert source.table_schema is not None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 import numpy as np
@@ -17,9 +16,7 @@ from streammargin.solvers.base import PassReport, Share
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.state import State
 from streammargin.solvers.visits import Visit
-from streammargin.wording import Message
-
-LOG = logging.getLogger("streammargin")
+from streammargin.wording import warn
 
 
 def begin(c: Course) -> None:
@@ -95,9 +92,9 @@ def _tell(c: Course, report: PassReport, scored: bool) -> None:
     if (ranges := c.states.pop("ranges", None)) is not None:
         p.ranges = ranges.remark()
         if p.ranges is not None:
-            LOG.warning(Message(p.ranges), extra={"code": "scale"})
+            warn(p.ranges, "scale")
     if (text := c.gain.remark(p.estimate, report.certificate or p.figures or [])) is not None:
-        LOG.warning(Message(text if p.ranges is None else f"{text}; {p.ranges}"), extra={"code": "no_gain"})
+        warn(text if p.ranges is None else f"{text}; {p.ranges}", "no_gain")
 
 
 def pass_event(

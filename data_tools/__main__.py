@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+
+from streammargin.__main__ import started
 
 
 def main() -> int:
     """Run the command; returns the exit code."""
-    try:
-        from streammargin.cli.entry import guarded
-    except KeyboardInterrupt:
-        sys.stderr.write("streammargin-data: interrupted\n")
-        return 130
-    return guarded("streammargin-data", _load)
-
-
-def _load() -> Callable[[], int]:
-    from streammargin.data_tools.main import main
-
-    return main
+    return started("streammargin-data", "streammargin.data_tools.main")
 
 
 if __name__ == "__main__":

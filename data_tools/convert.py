@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from streammargin.cli.options import add_common, add_lacking, add_lines, named
+from streammargin.cli.options import add_lacking, add_lines, named
 from streammargin.data_tools import hdf5file
 from streammargin.data_tools.formats import FORMATS, HDF5, TABLES, check_options, format_for
 from streammargin.errors import InputMissingError, UsageError
@@ -52,7 +52,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_lacking(parser, "--unknown")
     parser.add_argument("--memory", default="256M", metavar="SIZE", help="for what must be sorted, default 256M")
     parser.add_argument("--force", action="store_true", help="replace an existing OUT.h5")
-    add_common(parser)
 
 
 def run(options: argparse.Namespace) -> str:

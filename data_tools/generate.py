@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streammargin.cli.options import add_common, named, number
+from streammargin.cli.options import named, number
 from streammargin.data_tools.rows import BATCH_BYTES, check_seed
 from streammargin.errors import UsageError
 from streammargin.files import check_output
@@ -37,7 +37,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dtype", default="float32", choices=["float32", "float64"], help="default float32")
     parser.add_argument("--seed", type=int, default=0, help="default 0")
     parser.add_argument("--force", action="store_true", help="replace an existing OUT.h5")
-    add_common(parser)
 
 
 def run(options: argparse.Namespace) -> str:

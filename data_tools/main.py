@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import logging
 import sys
 from collections.abc import Sequence
+from typing import Any
 
-from streammargin import __version__
 from streammargin.cli import entry
-from streammargin.cli.main import report
-from streammargin.cli.options import Parser
+from streammargin.cli.main import carried_out, parser_of
+from streammargin.cli.options import Parser, add_common
 from streammargin.cli.remarks import Remarks, say
 
 VERBS = {
@@ -22,38 +23,34 @@ VERBS = {
 
 
 def build_parser(verb: str | None = None) -> Parser:
-    """The parser. Only the named verb gets its options, so that no other verb is imported."""
-    parser = Parser(
-        prog="streammargin-data",
-        description="Prepare data for streammargin: everything streams, outputs are whole or not there.",
-        epilog="exit codes: 0 done, 2 usage, 65 bad data, 66 input missing, 73 cannot create output, 74 I/O error,\n"
-        "129 hung up, 130 interrupted, 143 terminated, 1 unexpected",
+    """The parser of the command."""
+    about = "Prepare data for streammargin: everything streams, outputs are whole or not there."
+    codes = (
+        "exit codes: 0 done, 2 usage, 65 bad data, 66 input missing, 73 cannot create output, 74 I/O error,\n"
+        "129 hung up, 130 interrupted, 143 terminated, 1 unexpected"
     )
-    parser.add_argument("--version", action="version", version=f"streammargin-data {__version__}")
-    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
-    for name, summary in VERBS.items():
-        child = verbs.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
-        if name == verb:
-            importlib.import_module(f"streammargin.data_tools.{name}").add_options(child)
-            child.add_argument("-q", "--quiet", action="store_true", help="warnings only")
-    return parser
+    return parser_of("streammargin-data", about, codes, VERBS, verb, _add_options)
+
+
+def _module(verb: str) -> Any:
+    return importlib.import_module(f"streammargin.data_tools.{verb}")
+
+
+def _add_options(verb: str, parser: Parser) -> None:
+    _module(verb).add_options(parser)
+    add_common(parser)
+    parser.add_argument("-q", "--quiet", action="store_true", help="warnings only")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit code."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
-    verb = arguments[0] if arguments and arguments[0] in VERBS else None
     with entry.signals_caught():
-        try:
-            options = build_parser(verb).parse_args(arguments)
-            with Remarks(logging.WARNING if options.quiet else logging.INFO, "streammargin-data: "):
-                line = importlib.import_module(f"streammargin.data_tools.{options.verb}").run(options)
-        except SystemExit as stop:
-            return stop.code if isinstance(stop.code, int) else 2
-        except Exception as error:
-            return report(error, "--debug" in arguments, "streammargin-data")
-        except KeyboardInterrupt:
-            return entry.interrupted("streammargin-data")
+        return carried_out("streammargin-data", argv, VERBS, build_parser, _run)
+
+
+def _run(options: argparse.Namespace) -> int:
+    with Remarks(logging.WARNING if options.quiet else logging.INFO, "streammargin-data: "):
+        line = _module(options.verb).run(options)
     if not options.quiet:
         say(line)
     return 0

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from streammargin.cli.options import add_common, add_data_names, named
+from streammargin.cli.options import add_lines, named
 from streammargin.data_tools.rows import batches, check_seed, label_of, table_of
 from streammargin.driver.plan import least_budget
 from streammargin.files import check_apart, check_output, temporary_folder
@@ -29,8 +29,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, help="default 0")
     parser.add_argument("--memory", default="256M", metavar="SIZE", help="default 256M")
     parser.add_argument("--force", action="store_true", help="replace an existing OUT.h5")
-    add_data_names(parser)
-    add_common(parser)
+    add_lines(parser, ("x", "y"))
 
 
 def run(options: argparse.Namespace) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from streammargin.cli.options import add_common, add_data_names, named, number
+from streammargin.cli.options import add_lines, named, number
 from streammargin.data_tools.rows import batches, check_seed, label_of, table_of
 from streammargin.errors import UsageError
 from streammargin.files import check_apart, check_output, replacing
@@ -24,8 +24,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--test-size", type=number, default=0.2, metavar="SHARE", help="of the rows, default 0.2")
     parser.add_argument("--seed", type=int, default=0, help="default 0")
     parser.add_argument("--force", action="store_true", help="replace existing outputs")
-    add_data_names(parser)
-    add_common(parser)
+    add_lines(parser, ("x", "y"))
 
 
 def run(options: argparse.Namespace) -> str:

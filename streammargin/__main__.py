@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from importlib import import_module
 
 
 def main() -> int:
     """Run the command; returns the exit code."""
+    return started("streammargin", "streammargin.cli.main")
+
+
+def started(program: str, module: str) -> int:
+    """Run the function `main` of this module."""
     try:
         from streammargin.cli.entry import guarded
     except KeyboardInterrupt:
-        sys.stderr.write("streammargin: interrupted\n")
+        sys.stderr.write(f"{program}: interrupted\n")
         return 130
-    return guarded("streammargin", _load)
-
-
-def _load() -> Callable[[], int]:
-    from streammargin.cli.main import main
-
-    return main
+    return guarded(program, lambda: import_module(module).main)
 
 
 if __name__ == "__main__":

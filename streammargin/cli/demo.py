@@ -14,8 +14,6 @@ import tempfile
 import time
 from typing import Any
 
-from streammargin.cli.options import add_common
-
 FEATURES = 1 << 15
 
 
@@ -25,7 +23,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--memory", default="256M", metavar="SIZE", help="memory budget of the training (default 256M)")
     parser.add_argument("--dir", metavar="DIR", help="where to put the files (default: the temporary directory)")
     parser.add_argument("--keep", action="store_true", help="keep the data file and the model")
-    add_common(parser)
 
 
 def run(options: argparse.Namespace) -> int:

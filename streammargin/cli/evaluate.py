@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import Any
 
-from streammargin.cli.options import add_common, add_lines, add_scoring, to_score
+from streammargin.cli.options import add_lines, add_scoring, to_score
 from streammargin.cli.remarks import Remarks
 from streammargin.kinds import ALL
 from streammargin.wording import printable
@@ -17,7 +17,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_lines(parser, ("y",))
     add_scoring(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    add_common(parser)
 
 
 def run(options: argparse.Namespace) -> int:

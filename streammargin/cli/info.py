@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from streammargin.cli.options import add_common, add_data_names, argument, name
+from streammargin.cli.options import add_lines, argument, name
 from streammargin.files import check_apart
 from streammargin.json_values import to_plain
 from streammargin.kinds import Whole
@@ -30,7 +30,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--kernels", action="store_true", help="show instead which compiled kernels come with the package, are cached "
         "or are missing",
     )  # fmt: skip
-    add_data_names(parser)
+    add_lines(parser, ("x", "y"))
     parser.add_argument(
         "--memory", default="1G", metavar="SIZE", help="memory for reading the data or the model (default 1G)"
     )
@@ -41,7 +41,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--liblinear", type=name, metavar="OUT", help="write the model as liblinear's text model file")
     parser.add_argument("--force", action="store_true", help="replace an existing OUT")
-    add_common(parser)
 
 
 def _names(names: np.ndarray | None) -> dict[str, Any] | None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from streammargin.cli import entry
-from streammargin.cli.options import Parser
+from streammargin.cli.options import Parser, add_common
 from streammargin.cli.remarks import say
 from streammargin.errors import StreamMarginError
 from streammargin.files import short_reason
@@ -31,22 +31,34 @@ VERBS = {
 
 
 def build_parser(verb: str | None = None) -> Parser:
-    """The parser. Only the named verb gets its options, so that no other module is imported."""
-    parser = Parser(
-        prog="streammargin",
-        description="Linear large-margin classifiers on data larger than memory, "
-        "with a certificate of how good the answer is.",
-        epilog="exit codes: 0 done, 2 usage, 3 not converged (with --require-convergence),\n"
+    """The parser of the command."""
+    about = "Linear large-margin classifiers on data larger than memory, with a certificate of how good the answer is."
+    codes = (
+        "exit codes: 0 done, 2 usage, 3 not converged (with --require-convergence),\n"
         "65 bad data or verify disagrees, 66 input missing, 73 cannot create output,\n"
-        "74 I/O error, 75 stopped with a checkpoint, 129 hung up, 130 interrupted,\n143 terminated, 1 unexpected",
+        "74 I/O error, 75 stopped with a checkpoint, 129 hung up, 130 interrupted,\n143 terminated, 1 unexpected"
     )
-    parser.add_argument("--version", action="version", version=f"streammargin {__version__}")
-    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
-    for name, summary in VERBS.items():
-        child = verbs.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
+    return parser_of("streammargin", about, codes, VERBS, verb, _add_options)
+
+
+def parser_of(
+    program: str, about: str, codes: str, verbs: Mapping[str, str], verb: str | None, add: Callable[[str, Parser], None]
+) -> Parser:
+    """The parser of a command. Only the named verb gets its options, so that no other module is imported."""
+    parser = Parser(prog=program, description=about, epilog=codes)
+    parser.add_argument("--version", action="version", version=f"{program} {__version__}")
+    children = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
+    for name, summary in verbs.items():
+        child = children.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
         if name == verb:
-            _module(name).add_options(child)
+            add(name, child)
     return parser
+
+
+def _add_options(verb: str, parser: Parser) -> None:
+    _module(verb).add_options(parser)
+    if verb != "train":  # which has --debug under a heading
+        add_common(parser)
 
 
 def _module(verb: str) -> Any:
@@ -57,23 +69,28 @@ def _module(verb: str) -> Any:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit code."""
+    return carried_out("streammargin", argv, VERBS, build_parser, lambda options: _module(options.verb).run(options))
+
+
+def carried_out(
+    program: str, argv: Sequence[str] | None, verbs: Collection[str], parser: Callable[[str | None], Parser],
+    run: Callable[[Any], int],
+) -> int:  # fmt: skip
+    """Parse the arguments, None: those of the process, and run a verb; returns the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    verb = arguments[0] if arguments and arguments[0] in VERBS else None
     try:
-        options = build_parser(verb).parse_args(arguments)
-    except SystemExit as stop:
-        return stop.code if isinstance(stop.code, int) else 2
-    try:
-        code: int = _module(options.verb).run(options)
+        code = run(parser(next((verb for verb in arguments[:1] if verb in verbs), None)).parse_args(arguments))
         sys.stdout.flush()  # a full disk is found now, while it can still be reported
         return code
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else 2
     except Exception as error:
-        return report(error, options.debug)
+        return report(error, "--debug" in arguments, program)
     except KeyboardInterrupt:
-        return entry.interrupted("streammargin")
+        return entry.interrupted(program)
 
 
-def report(error: Exception, debug: bool, program: str = "streammargin") -> int:
+def report(error: Exception, debug: bool, program: str) -> int:
     """Print one sentence (or the traceback) and return the exit code of an error."""
     if debug:
         import traceback

@@ -140,11 +140,6 @@ def add_lines(parser: argparse.ArgumentParser, names: Sequence[str], helps: Mapp
             _add_line(parser, line._replace(help=helps.get(line.name, line.help)))
 
 
-def add_data_names(parser: argparse.ArgumentParser) -> None:
-    """Add --x and --y."""
-    add_lines(parser, ("x", "y"))
-
-
 def flags(line: Line) -> list[str]:
     """The spellings of an option in the shell."""
     return [*line.short, f"--{line.name.replace('_', '-')}"]

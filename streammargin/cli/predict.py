@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import closing, nullcontext
 from typing import Any
 
-from streammargin.cli.options import add_common, add_scoring, name, to_score
+from streammargin.cli.options import add_scoring, name, to_score
 from streammargin.cli.predicted import Part, Wanted, Write, write_hdf5, write_npy, write_obs, write_parquet, write_text
 from streammargin.cli.remarks import Remarks
 from streammargin.errors import UsageError
@@ -41,7 +41,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     shown.add_argument("--probability", action="store_true", help="write probabilities of classes (logistic loss)")
     add_scoring(parser)
     parser.add_argument("--force", action="store_true", help="replace an existing OUT")
-    add_common(parser)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -26,7 +26,7 @@ from streammargin.kinds import ALL
 from streammargin.options.asked import asked_digest
 from streammargin.options.table import Options, Where, options_for, read_by
 from streammargin.ordered import files_of, is_ordered, is_parquet
-from streammargin.wording import Message
+from streammargin.wording import Message, warn
 
 if TYPE_CHECKING:
     from streammargin.result import TrainResult
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from streammargin.sinks.jsonl import JsonLines
     from streammargin.training.rows import Given
 
-LOG = logging.getLogger("streammargin")
 Handler: TypeAlias = "Callable[[int, FrameType | None], object] | int | None"  # of a signal
 REQUEUE = 75  # stopped early with a checkpoint: the same command resumes
 
@@ -52,6 +51,7 @@ def add_options(parser: Parser) -> None:
     run.add_argument("--dask", type=name, metavar="SCHEDULER", help="let the workers of this dask scheduler read the "
                      "rows: its address, or the file with it; needs the extra `dask`")  # fmt: skip
     add_run(run)
+    add_common(run)
     common = [flag for line in options_for(Where.SHELL) if line.common for flag in flags(line)]
     parser.shorten(["--help", "--output", "--force", "--quiet", "--verbose", *common])
 
@@ -63,7 +63,6 @@ def add_run(parser: argparse._ActionsContainer) -> None:
     parser.add_argument("--force", action="store_true", help="replace an existing model or log")
     parser.add_argument("-q", "--quiet", action="store_true", help="print warnings only")
     parser.add_argument("-v", "--verbose", action="store_true", help="print every pass and certificate")
-    add_common(parser)
 
 
 def default_output(data: str) -> str:
@@ -284,5 +283,5 @@ def _save(result: TrainResult, outputs: Outputs, read: Sequence[str]) -> str:
                     raise  # else another run took the name while this one wrote
     if free != output:
         text = f"{output} was taken during the training; the model is written to {free}"
-        LOG.warning(text, extra={"code": "output"})
+        warn(text, "output")
     return free

@@ -6,7 +6,7 @@ import argparse
 import json
 import os
 
-from streammargin.cli.options import add_common, add_data_names, add_lines, check_kind, name
+from streammargin.cli.options import add_lines, check_kind, name
 
 DISAGREES = 65
 
@@ -17,7 +17,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "data", nargs="+", metavar="DATA", help="the HDF5 file that it learned from; several are shards"
     )
-    add_data_names(parser)
+    add_lines(parser, ("x", "y"))
     add_lines(parser, ("columns", "tasks"))
     parser.add_argument(
         "--sample-weight", type=name, metavar="NAME", help="dataset of weights (default as in training)"
@@ -25,7 +25,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--valid", type=name, metavar="DATA", help="the held-out data, for their error")
     parser.add_argument("--memory", default="256M", metavar="SIZE", help="memory for blocks of rows (default 256M)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    add_common(parser)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -8,7 +8,7 @@ import shlex
 import sys
 import time
 
-from streammargin.cli.options import add_common, name
+from streammargin.cli.options import name
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -18,7 +18,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="cache them in this folder, for an image; where they are used NUMBA_CACHE_DIR names it",
     )  # fmt: skip
     parser.add_argument("-q", "--quiet", action="store_true", help="say nothing")
-    add_common(parser)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING
 from typing import TYPE_CHECKING, Any
 
-from streammargin.cli.options import add_common
 from streammargin.wording import in_shell
 from streammargin.words import Family, Thing
 
@@ -24,7 +23,6 @@ LONG, WIDTH = 32, 100  # characters: of a word with its fields, of a line
 def add_options(parser: argparse.ArgumentParser) -> None:
     """[NAME]"""
     parser.add_argument("name", nargs="?", metavar="NAME", help="show all about this one")
-    add_common(parser)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -14,27 +14,19 @@ from streammargin.version import __version__
 if sys.platform == "win32":
     raise ImportError("streammargin needs Linux or macOS (file locks, signals); on Windows install it in WSL")
 
-_HOME = {
-    "train": "streammargin.api",
-    "complete": "streammargin.api",
-    "TrainResult": "streammargin.result",
-    "load_model": "streammargin.model.io",
-    "LinearModel": "streammargin.model.linear",
-    "Source": "streammargin.sources.base",
-    "open_source": "streammargin.sources.open",
-    "write_hdf5": "streammargin.sources.hdf5.from_batches",
-    "MarginClassifier": "streammargin.estimators",
-    "MarginRegressor": "streammargin.estimators",
-    "InterpolatingRegressor": "streammargin.estimators",
-    "KernelMarginClassifier": "streammargin.estimators",
-    "KernelMarginRegressor": "streammargin.estimators",
-    "StreamMarginError": "streammargin.errors",
-    "UsageError": "streammargin.errors",
-    "DataError": "streammargin.errors",
-    "InputMissingError": "streammargin.errors",
-    "OutputError": "streammargin.errors",
-    "ReadWriteError": "streammargin.errors",
-}
+_NAMES = {  # public names by their modules
+    "api": ("train", "complete"),
+    "result": ("TrainResult",),
+    "model.io": ("load_model",),
+    "model.linear": ("LinearModel",),
+    "sources.base": ("Source",),
+    "sources.open": ("open_source",),
+    "sources.hdf5.from_batches": ("write_hdf5",),
+    "estimators": ("MarginClassifier", "MarginRegressor", "InterpolatingRegressor", "KernelMarginClassifier",
+                   "KernelMarginRegressor"),
+    "errors": ("StreamMarginError", "UsageError", "DataError", "InputMissingError", "OutputError", "ReadWriteError"),
+}  # fmt: skip
+_HOME = {name: f"streammargin.{module}" for module, names in _NAMES.items() for name in names}
 # the estimators need an extra: `from streammargin import *` must not
 __all__ = ["__version__", *(name for name, home in _HOME.items() if home != "streammargin.estimators")]
 

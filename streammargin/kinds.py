@@ -171,17 +171,9 @@ class NumberOrColumn(Column):
         return self.number.check(what, value)
 
 
-@dataclass(frozen=True)
-class Exponent(Kind):
+def Exponent() -> Number:
     """The p of an lp penalty, or the word sparse, which is resolved once the number of columns is known."""
-
-    metavar: str = "P|sparse"
-
-    def read(self, text: str) -> float | str:
-        return text if text == "sparse" else read_number(text)
-
-    def check(self, what: str, value: object) -> float | str:
-        return Number("a number in (1, 2]", lambda p: 1.0 < p <= 2.0, ("sparse",)).check(what, value)
+    return Number("a number in (1, 2]", lambda p: 1.0 < p <= 2.0, ("sparse",), "P|sparse")
 
 
 @dataclass(frozen=True)

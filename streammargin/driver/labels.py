@@ -76,7 +76,7 @@ class KeptLabels(LabelReader):
 
     def __init__(self, known: RowLabels) -> None:
         self.known, self.rows, self.held_bytes, self.row_bytes = known, len(known.codes), known.nbytes, 0
-        self.outputs = max(array.shape[1] if array.ndim > 1 else 1 for array in (known.codes, known.targets))
+        self.outputs: int = max(array.shape[1] if array.ndim > 1 else 1 for array in (known.codes, known.targets))
 
     def in_memory(self) -> RowLabels:
         return self.known

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -119,23 +119,16 @@ def certificate_event(
         "train_error": None if numeric else mistakes / max(1, labels),
         "valid_error": valid_error,
         "per_class": [
-            {
-                "primal": f.primal, "dual": f.dual, "gap": f.gap, "mean_gap": mean_gap,
-                "margin_lower": f.margin_lower, "margin_upper": f.margin_upper, "margin_gap": f.margin_gap,
-                "residual": f.residual, "mistakes": None if numeric else f.mistakes,
-            }
+            {"primal": f.primal, "dual": f.dual, "gap": f.gap, "mean_gap": mean_gap, "margin_lower": f.margin_lower,
+             "margin_upper": f.margin_upper, "margin_gap": f.margin_gap, "residual": f.residual,
+             "mistakes": None if numeric else f.mistakes}
             for f, mean_gap in zip(classes, mean_gaps, strict=True)
         ],
     }  # fmt: skip
 
 
-def plain_figures(figures: list[Figures]) -> list[dict[str, Any]]:
-    """Figures as plain dicts; `figures_of` is the inverse."""
-    return [asdict(one) for one in figures]
-
-
 def figures_of(plain: list[dict[str, Any]]) -> list[Figures]:
-    """The inverse of `plain_figures`. ValueError for values that are not numbers."""
+    """The figures of dicts, as `asdict` makes them. ValueError for values that are not numbers."""
     if not all(value is None or is_number(value) for one in plain for value in one.values()):
         raise ValueError("its figures are not numbers")
     return [Figures(**one) for one in plain]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from streammargin.driver.outcome import Outcome, certificate_event, figures_of, plain_figures
+from streammargin.driver.outcome import Outcome, certificate_event, figures_of
 from streammargin.errors import UsageError
 from streammargin.points.table import KINDS, kind_of
 from streammargin.solvers.problem import Problem
@@ -134,7 +134,7 @@ class Path:
         if (best := self.kept) is None:
             return plain, {}
         wrong = None if best.wrong is None else best.wrong.tolist()
-        plain |= {"kind": kind_of(best.point), "figures": plain_figures(best.figures or []), "wrong": wrong}
+        plain |= {"kind": kind_of(best.point), "figures": list(map(asdict, best.figures or [])), "wrong": wrong}
         return plain, best.point.arrays() | ({} if best.zeros is None else {"zeros": best.zeros})
 
     def restore(self, plain: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from streammargin.driver.outcome import figures_of, plain_figures
+from streammargin.driver.outcome import figures_of
 from streammargin.driver.prefetch import BlockReader, ReadCounts
 from streammargin.driver.progress import (
     BIAS,
@@ -48,7 +48,7 @@ def save(run: Run) -> tuple[dict[str, Any], Arrays]:
     progress = {name: value for name, value in progress.items() if not isinstance(value, np.ndarray)}
     progress["stopping"] = asdict(p.stopping)
     if p.figures is not None:
-        progress["figures"] = plain_figures(p.figures)
+        progress["figures"] = list(map(asdict, p.figures))
     plain["progress"] = progress
     plain["files"] = [source.files_then for source in run.watched]
     for k, source in enumerate(run.watched):

@@ -57,12 +57,15 @@ class Predicted(Visited):
 class Validator(ABC):
     """Errors of a point on a held-out source, one for each value of C: the smaller the better.
 
-    Blocks are planned for `budget` bytes, or the minimum if that is more. labels: of the held-out rows.
-    memory_bytes: bytes of the plan, the scores and the labels.
+    Blocks are planned for `budget` bytes, or the minimum if that is more. labels: of the held-out rows; count: of what
+    may be wrong, by default the rows. memory_bytes: bytes of the plan, the scores and the labels.
     """
 
-    def __init__(self, source: Source, outputs: int, labels: LabelReader, budget: int) -> None:
+    def __init__(
+        self, source: Source, outputs: int, labels: LabelReader, budget: int, count: int | None = None
+    ) -> None:  # fmt: skip
         self.source = source
+        self.count: int = source.rows if count is None else count
         plan, size = plan_to_score(source, outputs, labels.row_bytes, budget)
         self.memory_bytes: int = labels.held_bytes + size
         self.labels: KeptLabels | LabelReader = labels.all() if plan.resident else labels
@@ -86,26 +89,22 @@ class Validator(ABC):
     def _judge(self, sums: Errors, labels: RowLabels, scores: np.ndarray) -> None:
         """Add rows with these labels and scores (m, outputs) to the sums."""
 
-    @abstractmethod
     def errors(self, sums: Errors) -> np.ndarray:
         """The error (trials,) at each value of C, once all blocks are added."""
+        return sums.amount / max(1, self.count)
 
 
 class ClassValidator(Validator):
-    """The share of misclassified rows; positive (K,): the class of sign +1.
+    """The share of misclassified rows; positive (K,): the class of sign +1; counted: the rows that count."""
 
-    counted: the rows with a class that was trained on.
-    """
-
-    counted: int
     positive: np.ndarray
     trials: int
 
     def __init__(
         self, source: Source, labels: LabelReader, counted: int, positive: np.ndarray, trials: int, budget: int
     ) -> None:
-        super().__init__(source, len(positive), labels, budget)
-        self.counted, self.positive, self.trials = counted, positive, trials
+        super().__init__(source, len(positive), labels, budget, counted)
+        self.positive, self.trials = positive, trials
 
     def _judge(self, sums: Errors, labels: RowLabels, scores: np.ndarray) -> None:
         codes, per_trial = labels.codes, len(self.positive) // self.trials
@@ -115,9 +114,6 @@ class ClassValidator(Validator):
             right = best == (codes == self.positive[trial]) if per_trial == 1 else self.positive[mine][best] == codes
             sums.seen[trial] += np.bincount(best[codes >= 0], minlength=sums.seen.shape[1])
             sums.amount[trial] += np.count_nonzero(~right & (codes >= 0))
-
-    def errors(self, sums: Errors) -> np.ndarray:
-        return sums.amount / max(1, self.counted)
 
 
 class TaskValidator(ClassValidator):
@@ -131,15 +127,12 @@ class LabelsValidator(Validator):
     """The share of wrong labels, of several of each row that are 0 or 1."""
 
     def __init__(self, source: Source, labels: LabelReader, trials: int, budget: int) -> None:
-        super().__init__(source, trials * labels.outputs, labels, budget)
+        super().__init__(source, trials * labels.outputs, labels, budget, source.rows * labels.outputs)
         self.outputs = labels.outputs
 
     def _judge(self, sums: Errors, labels: RowLabels, scores: np.ndarray) -> None:
         shaped = scores.reshape(len(scores), -1, self.outputs)
         sums.amount += np.count_nonzero((shaped > 0.0) != (labels.codes == 1)[:, None], axis=(0, 2))
-
-    def errors(self, sums: Errors) -> np.ndarray:
-        return sums.amount / (self.source.rows * self.outputs)
 
 
 class NumberValidator(Validator):
@@ -155,9 +148,6 @@ class NumberValidator(Validator):
         for trial in range(scores.shape[1] // each):
             residuals = scores[:, trial * each : (trial + 1) * each] - targets
             sums.amount[trial] += total_of_residuals(self.loss, residuals)
-
-    def errors(self, sums: Errors) -> np.ndarray:
-        return sums.amount / self.source.rows
 
 
 @dataclass

@@ -181,6 +181,3 @@ class MarginClassifier(Classifier):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_label = self._takes_several()
         return tags
-
-
-__all__ = ["MarginClassifier"]

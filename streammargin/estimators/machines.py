@@ -131,6 +131,3 @@ class KernelMarginRegressor(KernelMachine, Regressor):
 
     place = Where.REGRESSOR
     default_loss = "epsilon_insensitive:0.1"
-
-
-__all__ = ["KernelMarginClassifier", "KernelMarginRegressor"]

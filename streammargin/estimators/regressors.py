@@ -152,6 +152,3 @@ class InterpolatingRegressor(LinearRegressor):
 
     def _options(self) -> dict[str, Any]:
         return {**super()._options(), "loss": Interpolate(getattr(self, "_epsilon", self.epsilon))}
-
-
-__all__ = ["InterpolatingRegressor", "MarginRegressor"]

@@ -326,22 +326,15 @@ def read_by(given: Mapping[str, object]) -> ReadBy:
     rows: further files of rows; x: the name of the rows; columns: names of labels and weights; files: further files
     that may hold them, and models. Arrays are left out. Fields of words count like options.
     """
-    named: dict[type, list[tuple[Kind, str]]] = {Rows: [], Dataset: [], Column: [], Saved: []}
-
-    def keep(kind: Kind, name: str) -> None:
-        named[next(base for base in named if isinstance(kind, base))].append((kind, name))
-
+    named: list[tuple[Kind, str]] = []
     for line in TABLE:
         kind, value = line.kind, given.get(line.name)
         if isinstance(kind, Worded):
-            for one, name in kind.read_by(value):
-                keep(one, name)
+            named += kind.read_by(value)
         elif isinstance(kind, Read) and isinstance(value, (str, os.PathLike)):
-            keep(kind, os.fspath(value))
-    return {
-        "rows": [value for _, value in named[Rows]],
-        "x": next((value for _, value in named[Dataset]), None),
-        "columns": [value for _, value in named[Column]],
-        "files": [file for kind, value in named[Column] if isinstance(kind, Column) for file in kind.files(value)]
-        + [value for _, value in named[Saved]],
-    }
+            named.append((kind, os.fspath(value)))
+    rows, datasets, columns, models = (
+        [value for kind, value in named if isinstance(kind, base)] for base in (Rows, Dataset, Column, Saved)
+    )
+    files = [file for kind, value in named if isinstance(kind, Column) for file in kind.files(value)]
+    return {"rows": rows, "x": next(iter(datasets), None), "columns": columns, "files": [*files, *models]}

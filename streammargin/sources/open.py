@@ -160,16 +160,10 @@ def _open_shards(paths: list[str], x: str | None, y: object, sample_weight: obje
 
     check_inside("y", y)
     check_inside("sample_weight", sample_weight)
-
-    opened: list[Source] = []
-    try:
-        for path in paths:
-            opened.append(_open_file(path, x, y, sample_weight))
-        return ShardedSource(opened)
-    except BaseException:
-        for source in opened:
-            source.close()
-        raise
+    with contextlib.ExitStack() as stack:
+        shards = ShardedSource([stack.enter_context(_open_file(path, x, y, sample_weight)) for path in paths])
+        stack.pop_all()
+    return shards
 
 
 def is_source(path: str) -> bool:
@@ -184,16 +178,12 @@ def is_source(path: str) -> bool:
 
 def check_rows(path: str) -> None:
     """Raise InputMissingError unless `path` is a regular file, or a directory that a format reads."""
-    if not _is_directory(path) or _format_of(path, b"") is None:
+    if not os.path.isdir(as_path(path)) or _format_of(path, b"") is None:
         check_input(path)
 
 
-def _is_directory(path: str) -> bool:
-    return os.path.isdir(as_path(path))
-
-
 def _open_file(path: str, x: str | None, y: object, sample_weight: object) -> Source:
-    if _is_directory(path) and (folder := _format_of(path, b"")) is not None:
+    if os.path.isdir(as_path(path)) and (folder := _format_of(path, b"")) is not None:
         return folder.open_file(path, x, y, sample_weight)
     check_input(path)
     try:

@@ -116,20 +116,13 @@ def _deflate_fits(raw: bytes, whole: int, values: tuple[int, ...]) -> bool:
         return False
 
 
-def _any(raw: bytes, whole: int, values: tuple[int, ...]) -> bool:
-    return True
-
-
-def _szip_fits(raw: bytes, whole: int, values: tuple[int, ...]) -> bool:
-    """Check szip's first four bytes, the length of the values."""
-    return int.from_bytes(raw[:4], "little") == whole
-
-
 # filter -> check(raw chunk, decompressed length, parameters): whether the lengths that the chunk itself declares are
 # true. The plugins trust them when they read and write memory. Other plugins (ZFP, SZ, Sperr, ...) cannot be checked.
-_FITS: dict[int, Callable[[bytes, int, tuple[int, ...]], bool]] = {
+_Fits = Callable[[bytes, int, tuple[int, ...]], bool]
+_any: _Fits = lambda raw, whole, values: True  # noqa: E731
+_FITS: dict[int, _Fits] = {
     h5py.h5z.FILTER_DEFLATE: _deflate_fits,
-    h5py.h5z.FILTER_SZIP: _szip_fits,
+    h5py.h5z.FILTER_SZIP: lambda raw, whole, values: int.from_bytes(raw[:4], "little") == whole,  # its first bytes
     _LZF: _any,
     32001: _blosc_fits,
     32004: _lz4_fits,

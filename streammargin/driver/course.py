@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from streammargin.driver import progress as phases
 from streammargin.driver.answer import Answer
 from streammargin.driver.clock import Clock
 from streammargin.driver.early_stop import EarlyStop
@@ -18,17 +19,7 @@ from streammargin.driver.labels import NO_ROWS
 from streammargin.driver.midway import Midway
 from streammargin.driver.outcome import Limits, Outcome, certificate_event, hopeless
 from streammargin.driver.prefetch import BlockReader, ReadCounts
-from streammargin.driver.progress import (
-    BIAS,
-    CERTIFICATE,
-    DONE,
-    HELD_OUT,
-    LAST_READ,
-    PASS,
-    PREDICTIONS,
-    PROLOGUE,
-    Progress,
-)
+from streammargin.driver.progress import Progress
 from streammargin.driver.ranges import Ranges
 from streammargin.driver.steps import Step
 from streammargin.driver.stopping import Stopping
@@ -201,7 +192,7 @@ class Course(Shared):
 
     def after_steps(self) -> str:
         """The next phase after the steps, or after a prologue read."""
-        return PROLOGUE if self.progress.round < self.method.prologue_passes(self.problem) else PASS
+        return phases.PROLOGUE if self.progress.round < self.method.prologue_passes(self.problem) else phases.PASS
 
     # certificates
 
@@ -209,7 +200,7 @@ class Course(Shared):
         """Take exact figures and choose the next phase; swept: the figures took an extra read."""
         self.note(figures, wrong)
         if self.validator is not None and self.early is None and self._worth_validating(swept):
-            self.progress.go(HELD_OUT)
+            self.progress.go(phases.HELD_OUT)
         else:
             self.tell_certificates()
             self.go_on()
@@ -234,7 +225,7 @@ class Course(Shared):
         p, asked = self.progress, (self.limits.tol, self.problem.absolute is not None)
         if p.figures is not None and (p.stopping.tol, p.stopping.absolute) != asked:
             done = p.impossible | np.array([self.answer.over(k, figures) for k, figures in enumerate(p.figures)])
-            if under_way and p.phase == PASS and (p.done & ~done).any():
+            if under_way and p.phase == phases.PASS and (p.done & ~done).any():
                 return
             if not (under_way and done.all()):
                 p.done = done
@@ -287,14 +278,14 @@ class Course(Shared):
         elif p.ending is not None:
             self.finish(p.ending)
         else:
-            p.go(PASS)
+            p.go(phases.PASS)
 
     def finish(self, reason: str) -> None:
         """End the passes. The answer is the best pass, else the weights certified last, after a signal the latest."""
         p = self.progress
-        if reason != "signal" and p.phase != CERTIFICATE and self.unsettled:
+        if reason != "signal" and p.phase != phases.CERTIFICATE and self.unsettled:
             p.told = 0  # its figures are those of the answer
-            p.go(CERTIFICATE)
+            p.go(phases.CERTIFICATE)
             return
         p.proven = p.figures is not None and reason != "signal" and not self.unsettled
         if reason != "signal" and not self.active.size:
@@ -303,14 +294,14 @@ class Course(Shared):
             raise out_of_range()
         if self.early is not None and self.early.keeps:
             if p.proven and not self.early.kept.certified:
-                p.go(LAST_READ)
+                p.go(phases.LAST_READ)
                 return
         elif p.proven and self.validator is not None and p.validated < p.judged:
-            p.go(HELD_OUT)
+            p.go(phases.HELD_OUT)
             return
         p.reason = reason
         if self.midway and reason != "signal":
-            p.go(BIAS)
+            p.go(phases.BIAS)
         else:
             self.end(reason)
 
@@ -318,7 +309,7 @@ class Course(Shared):
         """Fix the weights; at most a read of the predicted classes follows."""
         p = self.progress
         p.reason = reason
-        p.go(DONE)
+        p.go(phases.DONE)
         if self.predictions is None or not p.proven or reason == "signal":
             return
         outcome = self.outcome()
@@ -326,4 +317,4 @@ class Course(Shared):
             return
         p.predicted = self.predictions.known(outcome, self.states.get("held out"))
         if p.predicted is None and (self.problem.resident or reason != "seconds"):
-            p.go(PREDICTIONS)
+            p.go(phases.PREDICTIONS)

@@ -9,21 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from streammargin.driver import progress as phases
 from streammargin.driver.outcome import figures_of
 from streammargin.driver.prefetch import BlockReader, ReadCounts
-from streammargin.driver.progress import (
-    BIAS,
-    CERTIFICATE,
-    DONE,
-    HELD_OUT,
-    LAST_READ,
-    PASS,
-    PREDICTIONS,
-    PROLOGUE,
-    SCORES,
-    Progress,
-    after_the_last,
-)
+from streammargin.driver.progress import Progress, after_the_last
 from streammargin.driver.run import Run
 from streammargin.driver.saved_state import read_kept, restore_states, save_states, under
 from streammargin.driver.stopping import Stopping
@@ -111,12 +100,12 @@ def _take_up(run: Run, bounds: np.ndarray) -> None:
     progress does not fit this training.
     """
     p, rounds = run.progress, run.method.prologue_passes(run.problem)
-    phases = {PASS, CERTIFICATE, DONE, *run.steps, *([BIAS] if run.midway else [])}
-    phases |= {PROLOGUE} if p.round < rounds else set()
-    phases |= {HELD_OUT} if run.validator is not None and p.figures is not None else set()
-    phases |= {SCORES, LAST_READ} if run.early is not None else set()
-    phases |= {PREDICTIONS} if run.predictions is not None and p.reason is not None else set()
-    p.check(run.problem, phases, len(bounds) - 1)
+    able = {phases.PASS, phases.CERTIFICATE, phases.DONE, *run.steps, *([phases.BIAS] if run.midway else [])}
+    able |= {phases.PROLOGUE} if p.round < rounds else set()
+    able |= {phases.HELD_OUT} if run.validator is not None and p.figures is not None else set()
+    able |= {phases.SCORES, phases.LAST_READ} if run.early is not None else set()
+    able |= {phases.PREDICTIONS} if run.predictions is not None and p.reason is not None else set()
+    p.check(run.problem, able, len(bounds) - 1)
     if run.predictions is not None and p.predicted is not None:
         run.predictions.check(p.predicted)
     if run.problem.holders > 1:
@@ -135,8 +124,8 @@ def _take_up(run: Run, bounds: np.ndarray) -> None:
             p.midway, p.recount, p.predicted = None, None, None
             if run.early is not None:
                 run.early.kept.certified = False
-            p.go(PASS)
-    elif not (run.active.size or p.order.size or p.phase in after_the_last(phases)):
+            p.go(phases.PASS)
+    elif not (run.active.size or p.order.size or p.phase in after_the_last(able)):
         run.finish("tolerance")
     run.reading = None  # it depends on what is active
     run.clock.set_off(run.current_reader.counts)

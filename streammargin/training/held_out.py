@@ -6,18 +6,11 @@ from contextlib import ExitStack
 
 import numpy as np
 
+from streammargin.driver import validate
 from streammargin.driver.labels import NONE, SlicedLabels, codes_of_tasks
 from streammargin.driver.plan import column_names
 from streammargin.driver.setup import Target, check_outputs, encode, make_numbers
 from streammargin.driver.tasks import column_of, matched
-from streammargin.driver.validate import (
-    ClassValidator,
-    LabelsValidator,
-    NumberValidator,
-    TaskValidator,
-    Validator,
-    plan_to_score,
-)
 from streammargin.errors import DataError, UsageError
 from streammargin.options.table import Options
 from streammargin.solvers.problem import Problem
@@ -74,13 +67,13 @@ def least_to_score(held_out: Source, options: Options, problem: Problem) -> int:
     outputs = problem.per_trial if problem.outputs.several else 1
     each = 2 + 8 * outputs if problem.numeric else 2 * outputs
     if held_out.rereads_labels():
-        return held_out.column_bytes() + plan_to_score(rows, problem.count, each)[1]
-    return held_out.rows * each + plan_to_score(rows, problem.count, 0)[1]
+        return held_out.column_bytes() + validate.plan_to_score(rows, problem.count, each)[1]
+    return held_out.rows * each + validate.plan_to_score(rows, problem.count, 0)[1]
 
 
 def make_validator(
     rows: Source, target: Target, problem: Problem, budget: int, tasks: Slices | None = None
-) -> Validator:  # fmt: skip
+) -> validate.Validator:  # fmt: skip
     """The validator of held-out rows, within a budget in bytes; tasks: their numbers, if they are of tasks."""
     several, trials = problem.per_trial if problem.outputs.several else 1, problem.trials
     if problem.numeric:
@@ -91,9 +84,9 @@ def make_validator(
     reading, shift = rows.column_bytes(), target.shift
     labels = SlicedLabels(rows, codes, targets, shift=shift, reading=reading, outputs=several).settled()
     if problem.numeric:
-        return NumberValidator(rows, labels, problem.loss, trials, budget)
+        return validate.NumberValidator(rows, labels, problem.loss, trials, budget)
     if tasks is not None:
-        return TaskValidator(rows, labels, counted, np.ones(trials), trials, budget)
+        return validate.TaskValidator(rows, labels, counted, np.ones(trials), trials, budget)
     if several > 1:
-        return LabelsValidator(rows, labels, trials, budget)
-    return ClassValidator(rows, labels, counted, problem.outputs.positive, trials, budget)
+        return validate.LabelsValidator(rows, labels, trials, budget)
+    return validate.ClassValidator(rows, labels, counted, problem.outputs.positive, trials, budget)

@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
+from streammargin.driver import setup
 from streammargin.driver.centre import best_constants, check_near, largest_targets
-from streammargin.driver.labels import NONE, LabelReader, SlicedLabels, codes_of_tasks
+from streammargin.driver.labels import NONE, SlicedLabels, codes_of_tasks
 from streammargin.driver.plan import check_read, spendable
-from streammargin.driver.setup import (
-    Survey,
-    Target,
-    check_caps,
-    check_numbers,
-    class_factors,
-    hardly_classes,
-    make_labels,
-    make_numbers,
-    make_target,
-    survey,
-)
+from streammargin.driver.setup import Survey, Target
 from streammargin.driver.tasks import Tasks
 from streammargin.errors import DataError, UsageError
 from streammargin.kernels import make_kernel
@@ -87,8 +78,8 @@ def make_problem(source: Source, task: Task, options: Options, read: Read, budge
     target, labels, known, largest = read
     factors = np.ones((1, 1))
     if not task.numeric:
-        factors = class_factors(options.class_weight, target, known.mass[0], source.name)
-    check_caps(task.costs, factors, known.extremes, source.rows)
+        factors = setup.class_factors(options.class_weight, target, known.mass[0], source.name)
+    setup.check_caps(task.costs, factors, known.extremes, source.rows)
     per_trial = len(target.positive)
     penalty = make_objective(source, options, free=False, lines=per_trial)
     p = penalty.p if isinstance(penalty, LpSquare) else 2.0
@@ -167,12 +158,12 @@ def _classes(options: Options, labels: SlicedLabels, workers: Workers) -> tuple[
     outputs = labels.source.outputs()
     if outputs is not None and len(outputs) > 1:
         return _several(options, labels, outputs)
-    target, codes = make_target(labels.source, options.positive, options.classes, workers)
+    target, codes = setup.make_target(labels.source, options.positive, options.classes, workers)
     if options.classes is None and options.positive is None:
         say_if_numbers(target.classes, labels.rows, labels.source.name)
     labels = replace(labels, codes=codes)
     plain = not len(labels.weights) and not len(labels.epsilons)
-    known = survey(labels, len(target.classes), target.counts if plain else target.counts[:0])
+    known = setup.survey(labels, len(target.classes), target.counts if plain else target.counts[:0])
     if np.count_nonzero(known.mass[1]) < 2:
         raise DataError(
             f"{labels.source.name}: fewer than two classes have rows of positive weight; training needs two"
@@ -191,8 +182,8 @@ def _several(
             f"`{given or 'multiclass=joint'}`, or name one column with `y`"
         )
     target = Target(np.array([0, 1]), np.ones(len(outputs), np.int64), outputs=outputs)
-    labels = replace(labels, codes=make_labels(labels.source, outputs), outputs=len(outputs))
-    known = survey(labels, 2, np.empty(0, np.int64))
+    labels = replace(labels, codes=setup.make_labels(labels.source, outputs), outputs=len(outputs))
+    known = setup.survey(labels, 2, np.empty(0, np.int64))
     alone = np.flatnonzero(np.count_nonzero(known.mass[1], axis=1) < 2)
     if alone.size:
         value = int(np.argmax(known.mass[1, alone[0]]))
@@ -215,20 +206,29 @@ def _numbers(task: Task, labels: SlicedLabels, column: float) -> tuple[Target, S
             "a finite C with `loss=absolute_error`"
         )
     # hard: only weight 0, absence, matters
-    labels = replace(labels, targets=make_numbers(source), weighed=not hard, outputs=count)
-    known = survey(labels, 1, np.empty(0, np.int64))
+    labels = replace(labels, targets=setup.make_numbers(source), weighed=not hard, outputs=count)
+    known = setup.survey(labels, 1, np.empty(0, np.int64))
     if not known.mass[1].any():
         raise DataError(f"{source.name}: no row has a positive weight; training needs one")
     say_if_classes(labels, task.loss.name)
     target = Target(np.empty(0), np.zeros(count, np.int64), outputs=outputs)
     if not hard:
-        check_numbers(largest_targets(labels), source.name, outputs)
+        setup.check_numbers(largest_targets(labels), source.name, outputs)
     if task.from_constant and column:  # without a constant the targets stay
-        shifts = best_constants(_near(labels), task.loss.terms())
-        shift = shifts if count > 1 else float(shifts[0])
-        target, labels = replace(target, shift=shift), replace(labels, shift=shift)
-        check_near(labels, shifts, source.name, outputs)
+        target, labels = _centred(task, target, labels, outputs)
     return target, labels, known
+
+
+def _centred(
+    task: Task, target: Target, labels: SlicedLabels, names: Sequence[str] | None, tasks: int = 0
+) -> tuple[Target, SlicedLabels]:
+    """The targets less the best constants; names: of the outputs, or of so many tasks."""
+    few = labels.all() if labels.rows * labels.row_bytes <= FEW else labels  # a quantile takes some 80 reads of them
+    shifts = best_constants(few, task.loss.terms(), tasks)
+    shift = shifts if tasks or shifts.size > 1 else float(shifts[0])
+    labels = replace(labels, shift=shift)
+    check_near(labels, shifts, labels.source.name, names, tasks)
+    return replace(target, shift=shift), labels
 
 
 def of_tasks(
@@ -251,9 +251,9 @@ def of_tasks(
     if task.numeric:
         target = Target(np.empty(0), np.arange(count))
         codes, classes = tasks.codes, 1
-        labels = replace(labels, targets=make_numbers(source))
+        labels = replace(labels, targets=setup.make_numbers(source))
     else:
-        target, own = make_target(source, options.positive, options.classes, workers)
+        target, own = setup.make_target(source, options.positive, options.classes, workers)
         if (classes := len(target.classes)) > 2:
             raise UsageError(f"tasks have two classes, and the labels of {source.name} are {classes}; use `positive`")
         target = replace(target, positive=2 * np.arange(count) + 1)
@@ -264,15 +264,13 @@ def of_tasks(
         codes = codes_of_tasks(tasks.codes, codes, classes)
     target = replace(target, tasks=tasks.names, task_column=tasks.column)
     labels = replace(labels, codes=codes)
-    known = survey(labels, count * classes, np.empty(0, np.int64))
+    known = setup.survey(labels, count * classes, np.empty(0, np.int64))
     known = replace(known, mass=known.mass.reshape(2, count, classes))
     _check_tasks(known.mass[1], target, source.name)
     if task.numeric:
-        check_numbers(largest_targets(labels), source.name)
+        setup.check_numbers(largest_targets(labels), source.name)
         if task.from_constant and column:
-            shifts = best_constants(_near(labels), task.loss.terms(), count)
-            target, labels = replace(target, shift=shifts), replace(labels, shift=shifts)
-            check_near(labels, shifts, source.name, [str(name) for name in tasks.names.tolist()], count)
+            target, labels = _centred(task, target, labels, list(map(str, tasks.names.tolist())), count)
     return target, labels, known
 
 
@@ -293,11 +291,6 @@ def _check_tasks(rows: np.ndarray, target: Target, name: str) -> None:
         more = f", as {single.size - 1} others" if single.size > 1 else ""
         text = f"{name}: the task {names[single[0]]} has one row only{more}, which its constant fits"
         warn(text, "tasks")
-
-
-def _near(labels: SlicedLabels) -> LabelReader:
-    """The same labels in memory if they are few: to find a quantile they are read some 80 times."""
-    return labels.all() if labels.rows * labels.row_bytes <= FEW else labels
 
 
 def _epsilons(given: object, source: Source) -> Slices:
@@ -330,7 +323,7 @@ def say_if_numbers(classes: np.ndarray, rows: int, name: str) -> None:
     numbers = [number_in(label) for label in classes.tolist()] if classes.dtype.kind == "U" else [None]
     if None in numbers:
         return
-    what = hardly_classes(np.unique(np.array(numbers, np.float64)), rows)
+    what = setup.hardly_classes(np.unique(np.array(numbers, np.float64)), rows)
     if what is not None:
         text = (
             f"{name}: its {len(classes)} classes are text, which spells {what} like amounts; for a regression use "

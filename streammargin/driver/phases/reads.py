@@ -6,21 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from streammargin.driver import progress as phases
 from streammargin.driver.course import Course, Reading
 from streammargin.driver.midway import Midway
 from streammargin.driver.phases.base import Phase, held_out_errors
 from streammargin.driver.phases.early import EARLY
-from streammargin.driver.progress import (
-    BIAS,
-    CERTIFICATE,
-    DONE,
-    HELD_OUT,
-    IDENTITY,
-    MAPPING,
-    PREDICTIONS,
-    PROLOGUE,
-    SCALING,
-)  # fmt: skip
 from streammargin.driver.validate import Predictions
 from streammargin.solvers.visits import Visit
 
@@ -94,12 +84,12 @@ def _end_bias(c: Course) -> None:
     if p.midway is None:
         p.midway = c.states["bias"].bias()
         if c.problem.compared and p.proven and p.midway.any() and not p.midway.all():
-            p.go(BIAS)  # some lines got a bias, and others make mistakes: which score is the largest is counted
+            p.go(phases.BIAS)  # some lines got a bias, and others make mistakes: which score is the largest is counted
             return
     else:
         p.recount = c.states["bias"].wrong.copy()
     if c.validator is not None:
-        p.go(HELD_OUT)
+        p.go(phases.HELD_OUT)
     else:
         assert p.reason is not None
         c.end(p.reason)
@@ -119,7 +109,7 @@ def _predictions(c: Course) -> Reading:
 
 def _end_predictions(c: Course) -> None:
     c.progress.predicted = c.states["predictions"].seen > 0
-    c.progress.go(DONE)
+    c.progress.go(phases.DONE)
 
 
 def _identity(c: Course) -> Reading:
@@ -135,7 +125,7 @@ def put_off(c: Course) -> None:
     if c.doubted:
         c.aside = c.aside or c.progress
         c.progress = replace(c.aside)
-        c.progress.go(IDENTITY)
+        c.progress.go(phases.IDENTITY)
         c.counts_aside = replace(_identity(c).reader.counts)
 
 
@@ -163,15 +153,15 @@ def _without_identity(c: Course, reason: str) -> None:
 
 READS = {
     **EARLY,
-    IDENTITY: Phase(_identity, _end_identity, break_off=_without_identity),
-    SCALING: Phase(_step, _end_step),
-    MAPPING: Phase(_step, _end_step),
-    PROLOGUE: Phase(_prologue, _end_prologue),
-    CERTIFICATE: Phase(_certificate, _judge, break_off=Course.finish),
-    HELD_OUT: Phase(_held_out, _end_held_out, break_off=_without_errors, clears="held out"),
-    BIAS: Phase(_bias, _end_bias, break_off=_without_bias, clears="bias"),
-    PREDICTIONS: Phase(
-        _predictions, _end_predictions, break_off=lambda c, reason: c.progress.go(DONE), clears="predictions",
+    phases.IDENTITY: Phase(_identity, _end_identity, break_off=_without_identity),
+    phases.SCALING: Phase(_step, _end_step),
+    phases.MAPPING: Phase(_step, _end_step),
+    phases.PROLOGUE: Phase(_prologue, _end_prologue),
+    phases.CERTIFICATE: Phase(_certificate, _judge, break_off=Course.finish),
+    phases.HELD_OUT: Phase(_held_out, _end_held_out, break_off=_without_errors, clears="held out"),
+    phases.BIAS: Phase(_bias, _end_bias, break_off=_without_bias, clears="bias"),
+    phases.PREDICTIONS: Phase(
+        _predictions, _end_predictions, break_off=lambda c, reason: c.progress.go(phases.DONE), clears="predictions",
         enough=lambda c: bool(c.states["predictions"].seen.all()),
     ),
 }  # fmt: skip

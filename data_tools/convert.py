@@ -115,10 +115,13 @@ def convert(
         from streammargin.data_tools.table import convert_table
 
         return convert_table(input, output, kind, given, table, dtype, force)
+    from streammargin.model.io import load_model
+    from streammargin.tables.spoolable import write_matrix
+
     check_options({**given, "like": None}, kind, input)
-    trained = None if like is None else _Trained(like)
+    trained = None if like is None else load_model(like)
     with contextlib.ExitStack() as stack:
-        wanted = features if trained is None else trained.features
+        wanted = features if trained is None else trained.answer.features
         how = How(output, stack, x, label_name, None, parse_size(memory), wanted, zero_based)
         if kind == HDF5:
             if os.path.isdir(input):
@@ -126,17 +129,14 @@ def convert(
             found = hdf5file.read(input, how)
         else:
             found = open_matrix(input, how, kind)
-        return _written(found, how, trained, input, output, dtype, force)
-
-
-class _Trained:
-    """The columns that the model in `path` was trained on."""
-
-    def __init__(self, path: str) -> None:
-        from streammargin.model.io import load_model
-
-        model = load_model(path)
-        self.path, self.features, self.names = path, model.answer.features, model.feature_names_in_
+        option = f"`features={wanted}`" if trained is None else f"`like={like}`, which has {wanted}"
+        width = _width(found, wanted, option, input)
+        if found.names is not None:
+            known = None if trained is None else trained.feature_names_in_
+            _check_names(found.names, width, known, input, str(like))
+        writer = write_matrix(replace(found, features=width), input, output, force, np.dtype(dtype or found.dtype))
+        columns = width if width is not None else writer.widest
+        return writer.rows, columns, writer.nnz if found.sparse else writer.rows * columns
 
 
 def _separator(given: str | None) -> str | None:
@@ -152,25 +152,11 @@ def _separator(given: str | None) -> str | None:
     return found
 
 
-def _written(
-    found: Matrix, how: How, trained: _Trained | None, input: str, output: str, dtype: str | None, force: bool
-) -> tuple[int, int, int]:
-    """Write rows of numbers, as wide as is asked for; (rows, columns, stored values)."""
-    from streammargin.tables.spoolable import write_matrix
-
-    width = _width(found, how.features, trained, input)
-    _check_names(found, width, trained, input)
-    writer = write_matrix(replace(found, features=width), input, output, force, np.dtype(dtype or found.dtype))
-    columns = width if width is not None else writer.widest
-    return writer.rows, columns, writer.nnz if found.sparse else writer.rows * columns
-
-
-def _width(found: Matrix, wanted: int | None, trained: _Trained | None, path: str) -> int | None:
+def _width(found: Matrix, wanted: int | None, option: str, path: str) -> int | None:
     """The number of output columns, or None if only known after the last row. Raises UsageError if they do not fit."""
     stored = found.features
     if stored is None or wanted is None:
         return wanted if stored is None else stored
-    option = f"`features={wanted}`" if trained is None else f"`like={trained.path}`, which has {wanted}"
     if stored > wanted:
         raise UsageError(f"{path} has {stored} columns, more than {option}")
     if stored < wanted and not found.sparse:
@@ -178,14 +164,12 @@ def _width(found: Matrix, wanted: int | None, trained: _Trained | None, path: st
     return wanted
 
 
-def _check_names(found: Matrix, width: int | None, trained: _Trained | None, path: str) -> None:
+def _check_names(names: np.ndarray, width: int | None, known: np.ndarray | None, path: str, like: str) -> None:
     """Raises UsageError if the input's column names differ from the output's: only columns of tables are reordered."""
-    if found.names is None:
-        return
-    if trained is not None and trained.names is not None and not equal(found.names, trained.names):
+    if known is not None and not equal(names, known):
         raise UsageError(
-            f"{path} names its columns, and not as {trained.path} does; leave `like` out: predict and evaluate match "
+            f"{path} names its columns, and not as {like} does; leave `like` out: predict and evaluate match "
             "columns by their names"
         )
-    if len(found.names) != width:
-        raise UsageError(f"{path} names its {len(found.names)} columns, and more would have no names; ask for no more")
+    if len(names) != width:
+        raise UsageError(f"{path} names its {len(names)} columns, and more would have no names; ask for no more")

@@ -101,17 +101,13 @@ def _check_sizes(features: int, classes: int, row_bytes: int, item: int) -> None
             f"a row of {format_size(row_bytes)} is too long, at most {format_size(_LARGEST_ROW)}; "
             "lower `features`, or take `sparse=True` with fewer `nonzeros`"
         )
-    separators, memory = features * (1 if classes == 2 else classes) * (8 + 8 + item), physical_memory()
+    separators = features * (1 if classes == 2 else classes) * (8 + 8 + item)
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")  # of this machine
     if separators > memory:
         raise UsageError(
             f"the separators of {features} features and {classes} classes take {format_size(separators)}, "
             f"and this machine has {format_size(memory)} of memory; lower `features` or `classes`"
         )
-
-
-def physical_memory() -> int:
-    """Bytes of memory of this machine."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 class _Drawing(NamedTuple):

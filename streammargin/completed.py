@@ -36,19 +36,14 @@ def is_completion(path: str) -> bool:
 
 def loss_of(word: str, x: np.ndarray, ratings: np.ndarray) -> np.ndarray:
     """The loss (m,) of values x (m,) of the matrix. ValueError for a word without a formula here."""
-    name, _, rest = word.partition(":")
-    if name == "absolute_error":
+    if word == "absolute_error":
         return np.abs(x - ratings)
-    if name == "squared_error":
+    if word == "squared_error":
         return (x - ratings) ** 2 / 2.0
-    if name != "hinge":
+    if not word.startswith("hinge:"):
         raise ValueError(word)
-    levels, _, at = re.sub("levels=", "", rest).partition(",at=")
-    total = np.zeros(x.size)
-    for level, place in zip(levels.split(","), at.split(","), strict=True):
-        sign = np.where(ratings > float(level), 1.0, -1.0)
-        total += np.maximum(0.0, 1.0 - sign * (x - float(place)))
-    return total
+    kinks, low = terms_of(word, ratings)
+    return np.maximum(0.0, np.where(low < 0.0, kinks - x[:, None], x[:, None] - kinks)).sum(axis=1)
 
 
 def rating_of(word: str, x: np.ndarray, levels: list[float]) -> np.ndarray:

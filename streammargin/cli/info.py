@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from streammargin.cli.options import add_lines, argument, name
@@ -191,42 +191,45 @@ def _labels(source: Source) -> Any:
     return {str(c): int(n) for c, n in zip(classes.tolist(), counts.tolist(), strict=True)}
 
 
+def _or_why(fact: Callable[[], object]) -> object:
+    """A fact, or why there is none."""
+    from streammargin.errors import DataError, UsageError
+
+    try:
+        return fact()
+    except (DataError, UsageError) as error:
+        return f"none ({error.in_shell})"
+
+
 def _data(options: argparse.Namespace, budget: int) -> dict[str, Any]:
     from streammargin.driver.plan import column_names, make_plan
     from streammargin.errors import DataError, UsageError
     from streammargin.sources.open import open_source
 
     with open_source(options.path, x=options.x, y=options.y) as source:
-        try:
+
+        def reading() -> dict[str, int]:
+            plan = make_plan(source, budget, 0)
+            return {"blocks": plan.blocks, "block_rows": plan.block_rows, "memory_bytes": plan.memory_bytes}
+
+        def labels() -> object:
             if source.column_bytes() > budget:
                 make_plan(source, budget, source.column_bytes())  # says how much counting the labels takes
-            labels: Any = _labels(source)
-        except (DataError, UsageError) as error:
-            labels = f"none ({error.in_shell})"
+            return _labels(source)
+
         outputs: Any = None
-        with contextlib.suppress(DataError, UsageError):  # of the labels, as above
+        with contextlib.suppress(DataError, UsageError):  # of the labels, as below
             outputs = source.outputs() if source.has_labels() else None
-        names: Any
-        try:
-            names = _names(column_names(source, budget))
-        except (DataError, UsageError) as error:
-            names = f"none ({error.in_shell})"
-        reading: Any
-        try:
-            plan = make_plan(source, budget, 0)
-            reading = {"blocks": plan.blocks, "block_rows": plan.block_rows, "memory_bytes": plan.memory_bytes}
-        except UsageError as error:
-            reading = f"none ({error.in_shell})"
         return {
             "kind": "data",
             "rows": source.rows,
             "features": source.features,
             "nnz": source.nnz,
             "dtype": str(source.dtype),
-            "labels": labels,
+            "labels": _or_why(labels),
             "outputs": outputs,
-            NAMES: names,
+            NAMES: _or_why(lambda: _names(column_names(source, budget))),
             "layout": source.layout(),
-            "reading_plan": reading,
+            "reading_plan": _or_why(reading),
             "fingerprint": source.fingerprint(),
         }

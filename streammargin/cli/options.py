@@ -59,24 +59,21 @@ class Parser(argparse.ArgumentParser):
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         everything = any(one in ("-h", "--help") and two == "all" for one, two in itertools.pairwise(args or []))
-        for action in self._actions:
-            if isinstance(action, argparse._SubParsersAction):
-                for child in action.choices.values():
-                    child._everything = everything
+        for child in self._verbs.values():
+            child._everything = everything
         for argument in args or []:
             if re.fullmatch(r"--[\w-]+=--", argument):  # argparse makes an empty list of it
                 self.error(f"argument {argument[:-3]}: -- is no value")
         parsed, unknown = self.parse_known_args(args, namespace)
         if unknown:
-            self._of_the_verb(parsed).refuse(unknown)
+            self._verbs.get(getattr(parsed, "verb", ""), self).refuse(unknown)
         return parsed
 
-    def _of_the_verb(self, parsed: argparse.Namespace) -> Parser:
-        """The parser of the given verb."""
-        for action in self._actions:
-            if isinstance(action, argparse._SubParsersAction):
-                return action.choices[getattr(parsed, action.dest)]
-        return self
+    @property
+    def _verbs(self) -> dict[str, Parser]:
+        """The parsers of the verbs."""
+        several = [action for action in self._actions if isinstance(action, argparse._SubParsersAction)]
+        return {name: child for action in several for name, child in action.choices.items()}
 
     def refuse(self, unknown: Sequence[str]) -> NoReturn:
         """Exit because of unknown arguments, with the option that may have been meant."""

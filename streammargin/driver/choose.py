@@ -16,9 +16,7 @@ Fitted = TypeVar("Fitted")
 
 
 def choose(
-    methods: Sequence[Method],
-    problem_for: Callable[[Method], Problem],
-    fit: Callable[[Method, Problem], Fitted],
+    methods: Sequence[Method], problem_for: Callable[[Method], Problem], fit: Callable[[Method, Problem], Fitted]
 ) -> tuple[Method, Fitted, BudgetError | None]:
     """(The first solver that supports its problem and fits, what `fit` returned, a refusal).
 

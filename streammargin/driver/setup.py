@@ -77,7 +77,7 @@ def make_target(
         if not np.any(new == 0):
             raise DataError(f"{source.name}: every row has the label {label}; training needs two classes")
         target = Target(np.array([f"not {label}", str(label)]), np.array([1]), label, counts=_counts(new, counts))
-        return target, _recoded(source, classes, codes, new)
+        return target, recoded(source, classes, codes, new)
     if len(kept) < 2:
         raise DataError(
             f"{source.name}: {f'all {source.rows} rows have' if source.rows > 1 else 'its only row has'} "
@@ -85,7 +85,7 @@ def make_target(
             " (another dataset of labels can be named with `y`)"
         )
     several = np.array([1]) if len(kept) == 2 else np.arange(len(kept))
-    return Target(kept, several, counts=_counts(new, counts)), _recoded(source, classes, codes, new)
+    return Target(kept, several, counts=_counts(new, counts)), recoded(source, classes, codes, new)
 
 
 def _census(source: Source, workers: Workers) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -99,7 +99,7 @@ def _counts(new: np.ndarray, counts: np.ndarray) -> np.ndarray:
     return np.bincount(new[new >= 0], counts[new >= 0]).astype(np.int64)
 
 
-def _recoded(source: Source, classes: np.ndarray, codes: np.ndarray, new: np.ndarray) -> Slices:
+def recoded(source: Source, classes: np.ndarray, codes: np.ndarray, new: np.ndarray) -> Slices:
     """The new codes of the rows; codes (n,): indices of their classes, or (0,) if labels are read again."""
     if source.rereads_labels():
         return source.labels_as(Coder(classes, new))
@@ -197,7 +197,7 @@ def encode(source: Source, target: Target, workers: Workers = ALONE) -> tuple[Sl
     if np.all(found < 0):
         listed = ", ".join(map(str, classes[:20].tolist()))
         raise DataError(f"{source.name}: none of its labels ({listed}) was trained on; name others with `y`")
-    return _recoded(source, classes, codes, found), int(counts[found >= 0].sum())
+    return recoded(source, classes, codes, found), int(counts[found >= 0].sum())
 
 
 def check_caps(costs: Sequence[float], factors: np.ndarray, weights: np.ndarray, rows: int) -> None:

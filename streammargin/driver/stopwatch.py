@@ -15,10 +15,7 @@ class Stopwatch:
 
     def read(self) -> dict[str, float]:
         """The keys `seconds` and `compile_seconds` of the event run_end."""
-        return {
-            "seconds": time.perf_counter() - self._started,
-            "compile_seconds": compile_seconds() - self._compiled,
-        }
+        return {"seconds": time.perf_counter() - self._started, "compile_seconds": compile_seconds() - self._compiled}
 
     def computing(self) -> float:
         """Seconds without those of compiling. A kernel that another thread had begun to compile counts as compiled."""

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streammargin.driver.labels import Coder
+from streammargin.driver.setup import recoded
 from streammargin.errors import DataError, UsageError
 from streammargin.matching import Codes
 from streammargin.sources.arrays import as_array, of_obs
@@ -83,9 +83,7 @@ def learn(column: Source, given: object, workers: Workers = ALONE) -> Tasks:
     names, codes = _census(column, workers)
     told = column.label_column()
     name = told if isinstance(told, str) and told else given if isinstance(given, str) and lie_inside(given) else None
-    if column.rereads_labels():
-        return Tasks(names, column.labels_as(Coder(names, np.arange(len(names)))), name)
-    return Tasks(names, codes, name)
+    return Tasks(names, recoded(column, names, codes, np.arange(len(names))), name)
 
 
 def _census(column: Source, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
@@ -105,9 +103,7 @@ def matched(column: Source, names: Sequence[Any], workers: Workers = ALONE) -> S
     values, codes = _census(column, workers)
     found = np.array(Codes(names, None, column.name).of(values), np.int16)
     _check_known(values, found, names, column.name)
-    if column.rereads_labels():
-        return column.labels_as(Coder(values, found))
-    return found[codes]
+    return recoded(column, values, codes, found)
 
 
 def numbers_of(raw: np.ndarray, names: Sequence[Any], name: str, origin: Origin, start: int) -> np.ndarray:
@@ -123,9 +119,8 @@ def _check_known(values: np.ndarray, found: np.ndarray, names: Sequence[Any], na
     unknown = [one_line(str(value)) for value in values[found < 0].tolist()]
     if unknown:
         more = f" and {len(unknown) - LISTED} more" if len(unknown) > LISTED else ""
-        what = (
-            f"the task {unknown[0]} has" if len(unknown) == 1 else f"the tasks {', '.join(unknown[:LISTED])}{more} have"
-        )
+        said = ", ".join(unknown[:LISTED])
+        what = f"the task {said} has" if len(unknown) == 1 else f"the tasks {said}{more} have"
         told = ", ".join(one_line(str(one)) for one in names[:LISTED]) + (", ..." if len(names) > LISTED else "")
         raise DataError(
             f"{name}: {what} no weights in the model, which was trained on {told}; drop their rows, or train with them"

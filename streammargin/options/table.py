@@ -52,11 +52,7 @@ from streammargin.words import Worded
 T = TypeVar("T")
 FREE, MIDWAY = "free", "midway"  # a constant column without penalty; a bias found after the weights
 SOFTMAX = "the softmax is `loss=logistic` with `multiclass=joint`, its default for several classes"
-NOT_HERE = {
-    "softmax": SOFTMAX,
-    "multinomial": SOFTMAX,
-    "crammer_singer": "it is `loss=hinge` with `multiclass=joint`",
-}
+NOT_HERE = {"softmax": SOFTMAX, "multinomial": SOFTMAX, "crammer_singer": "it is `loss=hinge` with `multiclass=joint`"}
 SEVERAL = "several values of `C` need held-out data to choose among them; give `valid=DATA`"
 
 
@@ -299,11 +295,9 @@ class Options:
         return kept
 
 
-def _line(name: str, kind: str, line: Line) -> Line:
-    return line._replace(name=name, type=kind)
-
-
-TABLE: tuple[Line, ...] = tuple(_line(one.name, str(one.type), one.metadata["line"]) for one in fields(Options))
+TABLE: tuple[Line, ...] = tuple(
+    one.metadata["line"]._replace(name=one.name, type=str(one.type)) for one in fields(Options)
+)
 
 
 def options_for(place: Where) -> list[Line]:

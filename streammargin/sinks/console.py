@@ -62,11 +62,7 @@ class Console:
     logged: bool
 
     def __init__(
-        self,
-        verbosity: int = 0,
-        stream: TextIO | None = None,
-        max_seconds: float | None = None,
-        logged: bool = False,
+        self, verbosity: int = 0, stream: TextIO | None = None, max_seconds: float | None = None, logged: bool = False
     ) -> None:
         self.stream: TextIO = stream or sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # pythonw has none
         self.verbosity = verbosity

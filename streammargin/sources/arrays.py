@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from streammargin.errors import DataError, UsageError
+from streammargin.errors import DataError
 from streammargin.rows.blocks import Block, CSRBlock, DenseBlock
 from streammargin.sources.base import Buffer, Source
 from streammargin.sources.labels import output_names
@@ -349,10 +349,3 @@ def bounds_by_nnz(indptr: np.ndarray, nnz_bytes: int, row_bytes: int, max_bytes:
         stop = int(np.searchsorted(cost, limit, side="right")) - 1
         bounds.append(min(rows, max(stop, bounds[-1] + 1)))
     return np.array(bounds, np.int64)
-
-
-def check_pair(data: Any) -> tuple[Any, Any]:
-    """(X, y) of a pair, or UsageError."""
-    if len(data) != 2:
-        raise UsageError(f"arrays are given as the pair (X, y), not as {len(data)} values")
-    return data[0], data[1]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import warnings
 from typing import Any
 
 import numpy as np
 
-from streammargin.errors import DataError, InputMissingError, StreamMarginError, UsageError
+from streammargin.errors import DataError, InputMissingError, UsageError
 from streammargin.sources.arrays import as_array
 from streammargin.sources.base import Source
 from streammargin.wording import shown
@@ -67,18 +68,12 @@ def _read(groups: Any, source: Source) -> np.ndarray:
     from streammargin.sources.hdf5.labels import open_column
     from streammargin.stored import open_hdf5
 
-    home = open_hdf5(files[0]) if files else None
-    other = None
-    try:
-        ending = os.path.splitext(name)[1]
-        if ending not in ("", ".npy") and ":" not in name and home is not None and name not in home:
+    with contextlib.ExitStack() as stack:
+        home = stack.enter_context(open_hdf5(files[0])) if files else {}
+        if os.path.splitext(name)[1] not in ("", ".npy") and ":" not in name and files and name not in home:
             raise _missing(name)
-        column, other = open_column(name, home or {}, files[0] if files else source.name, NOUN)
+        column, other = open_column(name, home, files[0] if files else source.name, NOUN)
+        if other is not None:
+            stack.callback(other.close)
         _check_shape((column.length,), source)  # before reading: a file may declare any length
         return np.concatenate([*column.chunks(1 << 16), np.empty(0, np.int64)])
-    except StreamMarginError:
-        raise
-    finally:
-        for file in (other, home):
-            if file is not None:
-                file.close()

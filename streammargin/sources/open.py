@@ -49,10 +49,12 @@ def open_source(data: object, *, x: str | None = None, y: object = None, sample_
         raise UsageError(
             "a stream of batches can be read once only, so use it with train; here give a path, (X, y) or a Source"
         )
-    from streammargin.sources.arrays import ArraySource, check_pair, of_obs
+    from streammargin.sources.arrays import ArraySource, of_obs
 
     if isinstance(data, tuple):
-        X, labels = check_pair(data)
+        if len(data) != 2:
+            raise UsageError(f"arrays are given as the pair (X, y), not as {len(data)} values")
+        X, labels = data
         return ArraySource(X, labels if y is None else y, sample_weight)
     if hasattr(data, "shape"):
         return ArraySource(data, of_obs(data, y, "y"), of_obs(data, sample_weight, "sample_weight"))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from streammargin.errors import UsageError
 from streammargin.wording import shown
 
-ERROR, ZERO, MEAN, INDICATOR = "error", "zero", "mean", "indicator"
+ERROR, ZERO, INDICATOR = "error", "zero", "indicator"
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from streammargin.errors import DataError
-from streammargin.matching import strict_number
+from streammargin.matching import number_in
 from streammargin.sources.base import MUCH
 from streammargin.sources.names import listed
 from streammargin.sources.schema import CATEGORY, MOST_WORDS, NUMBER, TEXT, Column, Schema
@@ -107,7 +107,7 @@ def _mixed(reader: Reader, tallies: dict[str, Tally]) -> _Fault | None:
         return None
     name = next(iter(others))
     where, word = first_word(reader, name, others[name])
-    commas = _is_number(word.replace(",", "."))
+    commas = number_in(word.replace(",", ".")) is not None
     hint = "write decimals with a point" if commas else "replace what is no number"
     word = word[:SHOWN]
     if len(others) == 1:
@@ -123,17 +123,10 @@ def _strangers(found: Tally) -> set[str]:
     """The words among the numbers of a column; none if most of its values are words."""
     if not found.words:
         return set()
-    numbers = found.numbers + sum(times for word, times in found.words.items() if _is_number(word))
-    others = {word for word in found.words if not _is_number(word)}
-    commas = sum(found.words[word] for word in others if _is_number(word.replace(",", ".", 1)))
+    numbers = found.numbers + sum(times for word, times in found.words.items() if number_in(word) is not None)
+    others = {word for word in found.words if number_in(word) is None}
+    commas = sum(found.words[word] for word in others if number_in(word.replace(",", ".", 1)) is not None)
     return others if numbers + commas and 2 * (numbers + commas) >= found.rows - found.gaps else set()
-
-
-def _is_number(word: str) -> bool:
-    try:
-        return math.isfinite(strict_number(word))
-    except ValueError:
-        return False
 
 
 def _types(tallies: dict[str, Tally]) -> Iterator[_Fault]:

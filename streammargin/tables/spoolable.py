@@ -80,7 +80,10 @@ class OfTable(Spoolable):
             if not table.reader.typed:
                 stage = os.path.join(stack.enter_context(temporary_folder(path)), "stage")
                 table = replace(table, reader=Staged(table.reader, stage))
-            self._write(table, path, force, self._plain)
+            schema, count, ranges = learn(table, self.schema)
+            narrowing = Narrowing(np.dtype(self.dtype or schema.dtype), table.name)
+            parts = rows_of(table.reader, schema, table.asked, table.beside, narrowing)
+            self._rows(table, schema, count, parts, lambda: ranges, path, force, self._plain)
 
     @property
     def _plain(self) -> bool:
@@ -99,17 +102,11 @@ class OfTable(Spoolable):
             return False
         return True
 
-    def _write(self, table: Table, path: str, force: bool, again: bool) -> None:
-        """`write` in two passes. again: after one pass would not do, which has told a size already."""
-        schema, count, ranges = learn(table, self.schema)
-        narrowing = Narrowing(np.dtype(self.dtype or schema.dtype), table.name)
-        parts = rows_of(table.reader, schema, table.asked, table.beside, narrowing)
-        self._rows(table, schema, count, parts, lambda: ranges, path, force, again)
-
     def _rows(
         self, table: Table, schema: Schema, count: int, parts: Iterator[Part], ranges: Callable[[], str], path: str,
         force: bool, again: bool = False,
     ) -> None:  # fmt: skip
+        """Write these rows. again: after one pass would not do, which has told a size already."""
         key, label = self.key(), _label_column(table)
         kept = np.dtype(self.dtype or schema.dtype)
         self.check(count, schema.features, 0 if schema.sparse else schema.row_bytes)

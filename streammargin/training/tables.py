@@ -16,18 +16,18 @@ from streammargin.sources.base import Source
 from streammargin.sources.open import paths_of
 from streammargin.tables.asked import ERROR, Asked
 from streammargin.tables.header import Expected
+from streammargin.tables.matrices.base import How, tasks_in_memory
+from streammargin.tables.open import Layout, open_table
+from streammargin.tables.readers.room import Room
+from streammargin.tables.spool import again, spooled
+from streammargin.tables.spoolable import OfBatches, OfMatrix, OfTable
+from streammargin.tables.table import matched, with_roles
 from streammargin.training.prepare import bytes_of_weights
 from streammargin.wording import shown, warn
 
 
 def of_table(stack: ExitStack, data: object, options: Options) -> tuple[Source, object]:
     """The rows of a table as a source, and the held-out data, if these are a table as one, too."""
-    from streammargin.tables.open import Layout, open_table
-    from streammargin.tables.readers.room import Room
-    from streammargin.tables.spool import again, spooled
-    from streammargin.tables.spoolable import OfTable
-    from streammargin.tables.table import matched, with_roles
-
     for name in ("y", "sample_weight", "tasks"):
         if not isinstance(getattr(options, name), (str, int, tuple, type(None))):
             raise UsageError(f"`{name}` of a table is the name of a column, not {shown(getattr(options, name))}")
@@ -75,10 +75,6 @@ def _expected(asked: Asked, known: frozenset[str] = frozenset()) -> Expected:
 
 def of_matrix(stack: ExitStack, data: object, options: Options) -> tuple[Source, object, object]:
     """The same of files of rows of numbers, and their tasks (n,), if any; labels and weights may be arrays."""
-    from streammargin.tables.matrices.base import How, tasks_in_memory
-    from streammargin.tables.spool import spooled
-    from streammargin.tables.spoolable import OfMatrix
-
     tasks = None if options.tasks is None else tasks_in_memory(options.tasks, "rows of numbers")
     y, weight = options.y, options.sample_weight
     named = [os.fspath(each) if isinstance(each, (str, os.PathLike)) else None for each in (y, weight)]
@@ -98,9 +94,6 @@ def of_matrix(stack: ExitStack, data: object, options: Options) -> tuple[Source,
 
 def of_batches(stack: ExitStack, data: object, options: Options) -> Source:
     """Batches that pass by once, as a source."""
-    from streammargin.tables.spool import spooled
-    from streammargin.tables.spoolable import OfBatches
-
     return stack.enter_context(spooled(OfBatches(data), options.spool))
 
 

@@ -72,7 +72,7 @@ def _restore(run: Run, plain: dict[str, Any], arrays: Arrays) -> None:
         k for k, source in enumerate(run.watched) if source.restore(plain["files"][k], under(f"watched/{k}/", arrays))
     ]
     restore_states(run, plain, arrays)
-    run.progress = _progress(run, plain["progress"], arrays)
+    run.progress = _progress(plain["progress"], arrays)
     if run.progress.number != run.state.number:
         raise ValueError(f"it is in two passes, {run.progress.number} and {run.state.number}")
     for name, step in run.steps.items():
@@ -140,7 +140,7 @@ def _cut(p: Progress, reader: BlockReader, bounds: np.ndarray) -> None:
     p.order = np.concatenate([np.empty(0, np.int64), *pieces])
 
 
-def _progress(run: Run, plain: dict[str, Any], arrays: Arrays) -> Progress:
+def _progress(plain: dict[str, Any], arrays: Arrays) -> Progress:
     saved = {**plain, **under("progress/", arrays)}
     saved["stopping"] = Stopping(**saved["stopping"])
     saved["spent"] = tuple(saved["spent"])

@@ -23,7 +23,6 @@ from streammargin.ordered import columns_of, is_matrix, is_table
 from streammargin.points.table import kind_of
 from streammargin.sizes import parse_size
 from streammargin.sources.base import Source
-from streammargin.sources.label_column import ATTRIBUTE
 from streammargin.sources.names import packed
 from streammargin.sources.open import opened
 from streammargin.sources.schema import Schema
@@ -75,11 +74,9 @@ class Model(Scorer):
         schema, y = self.schema, columns_of(y) or y
         of_table = is_table(data) and (schema is not None or isinstance(data, (str, os.PathLike, list)))
         if of_table or is_matrix(data):
-            from streammargin.model.tables import Known, Wanted, in_order
+            from streammargin.model.tables import Wanted, in_order
 
-            label = self.header.get(ATTRIBUTE)
-            known = Known(schema, self.feature_names_in_, self.answer.features, label, self.outputs or ())
-            with in_order(data, known, Wanted(x, y, labelled, unknown, id, tasks, memory)) as rows:
+            with in_order(data, self, schema, Wanted(x, y, labelled, unknown, id, tasks, memory)) as rows:
                 yield rows
             return
         if unknown != ERROR or id:

@@ -6,7 +6,7 @@ import contextlib
 import functools
 import itertools
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any, NamedTuple
 
@@ -15,9 +15,11 @@ import numpy as np
 from streammargin.errors import DataError, UsageError
 from streammargin.files import temporary_folder
 from streammargin.model.rows import Ordered, Rows
+from streammargin.model.scoring import Scorer
 from streammargin.ordered import is_matrix
 from streammargin.rows.blocks import Block, CSRBlock, DenseBlock
 from streammargin.sources.batch import Batch
+from streammargin.sources.label_column import ATTRIBUTE
 from streammargin.sources.open import paths_of
 from streammargin.sources.schema import Schema, plain_schema
 from streammargin.tables.asked import Asked
@@ -27,19 +29,6 @@ from streammargin.tables.open import Layout, open_table
 from streammargin.tables.readers.base import check_same
 from streammargin.tables.readers.room import USUAL, Room, scratch
 from streammargin.tables.table import Beside, apart, matched
-
-
-class Known(NamedTuple):
-    """A model's columns: their schema, their names, or their number; outputs: of its labels.
-
-    label: the column that the labels were from, by name or number; None if that is unknown.
-    """
-
-    schema: Schema | None
-    names: np.ndarray | None
-    features: int
-    label: object
-    outputs: Sequence[str]
 
 
 class Wanted(NamedTuple):
@@ -55,8 +44,11 @@ class Wanted(NamedTuple):
 
 
 @contextlib.contextmanager
-def in_order(data: Any, known: Known, wanted: Wanted) -> Iterator[Ordered]:
-    """The rows of a table, or of files of numbers, for a model. Raises DataError, InputMissingError, UsageError."""
+def in_order(data: Any, model: Scorer, schema: Schema | None, wanted: Wanted) -> Iterator[Ordered]:
+    """The rows of a table, or of files of numbers, for a model, whose columns the schema has; None: it has none.
+
+    Raises DataError, InputMissingError, UsageError.
+    """
     y, memory = wanted.y, wanted.memory
     asked = Asked(unknown=wanted.unknown)
     if is_matrix(data):
@@ -65,15 +57,15 @@ def in_order(data: Any, known: Known, wanted: Wanted) -> Iterator[Ordered]:
             named = y if wanted.labelled and isinstance(y, str) else None
             how = How(near, stack, wanted.x, named, memory=MEMORY if memory is None else memory)
             tasks = None if wanted.tasks is None else tasks_in_memory(wanted.tasks, "the rows")
-            yield MatrixRows(stack, data, known.features, how, bool(wanted.id), tasks)
+            yield MatrixRows(data, model.answer.features, how, bool(wanted.id), tasks)
         return
     if wanted.tasks is not None and not isinstance(wanted.tasks, str):
         raise UsageError("`tasks` of a table is the name of a column, not an array; put the tasks into the table")
     if y is not None and not isinstance(y, (str, int, tuple)):
         raise UsageError("`y` of a table is the name of a column, not an array; put the labels into the table")
-    schema = known.schema or plain_schema(known.names, known.features, known.label)
+    schema = schema or plain_schema(model.feature_names_in_, model.answer.features, model.header.get(ATTRIBUTE))
     if y is None:
-        y = schema.labels or tuple(known.outputs)
+        y = schema.labels or tuple(model.outputs or ())
     if wanted.labelled and y == ():
         raise UsageError("the column of the labels is not known; name it with `y`")
     yield TableRows(data, schema, asked, y if wanted.labelled else None, wanted.id, memory, wanted.tasks or "")
@@ -122,14 +114,14 @@ class TableRows(Ordered):
 class MatrixRows(Ordered):
     """Rows of numbers of files, read once, in order; of sparse ones those of a model with this many columns.
 
-    stack: closes the files. ids: whether names of rows are asked for. tasks (n,): of the rows, or None. Raises
+    how: closes the files. ids: whether names of rows are asked for. tasks (n,): of the rows, or None. Raises
     DataError, UsageError.
     """
 
     matched: bool = False
 
     def __init__(
-        self, stack: ExitStack, data: Any, features: int, how: How, ids: bool = False, tasks: np.ndarray | None = None
+        self, data: Any, features: int, how: How, ids: bool = False, tasks: np.ndarray | None = None
     ) -> None:  # fmt: skip
         from streammargin.tables.matrices.open import fingerprint, open_matrix
 

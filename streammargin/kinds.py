@@ -171,7 +171,7 @@ class NumberOrColumn(Column):
         return self.number.check(what, value)
 
 
-def Exponent() -> Number:
+def exponent() -> Number:
     """The p of an lp penalty, or the word sparse, which is resolved once the number of columns is known."""
     return Number("a number in (1, 2]", lambda p: 1.0 < p <= 2.0, ("sparse",), "P|sparse")
 

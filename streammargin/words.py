@@ -8,10 +8,12 @@ from __future__ import annotations
 import copy
 import dataclasses
 import difflib
+import importlib
 import numbers
 import os
+import pkgutil
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import metadata
 from typing import Any, ClassVar, Generic, TypeVar, dataclass_transform
 
@@ -249,6 +251,20 @@ class Family(Generic[S]):
             return f"{cls.name} has no fields: `{self.option}={cls.name}`"
         fields = ", ".join(f"{line.name} ({_default(line)})" for line in lines)
         return f"{cls.name} has {fields}, as in `{self.option}={cls.name}:{_example(lines[0])}`"
+
+
+def classes_in(package: str, folders: Iterable[str], table: str) -> list[Any]:
+    """The classes that the files of a package, which lies in these folders, list under the name of the table."""
+    modules = (importlib.import_module(f"{package}.{found.name}") for found in pkgutil.iter_modules(folders))
+    return [cls for module in modules for cls in getattr(module, table, ())]
+
+
+def called(name: str, classes: Iterable[type], package: str) -> type:
+    """The class of this name, for `__getattr__` of a package. Raises AttributeError."""
+    for cls in classes:
+        if cls.__name__ == name:
+            return cls
+    raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
 
 def _subclasses(cls: type[S]) -> Iterator[type[S]]:

@@ -124,12 +124,6 @@ def sparse_blobs(blobs):
     return sp.csr_matrix(np.where(kept, X, 0).astype(np.float32)), y
 
 
-@pytest.fixture
-def sparse_file(sparse_blobs, tmp_path):
-    """The path of a CSR file of `sparse_blobs`."""
-    return write_h5(tmp_path / "sparse.h5", *sparse_blobs)
-
-
 class SlowToCompile(event.Listener):
     """Notes where the compiler makes the text of an error in shapes, which takes it seconds: a slice is set to one."""
 

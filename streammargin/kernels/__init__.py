@@ -7,14 +7,12 @@ Words that are joined by + are a sum, in Python as well: `Rbf(0.1) + Linear()`.
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 import re
 from dataclasses import dataclass
 from typing import Any
 
 from streammargin.kernels.base import Kernel, KernelSum, OfProducts
-from streammargin.words import Family
+from streammargin.words import Family, called, classes_in
 
 PEERS = {
     "gaussian": "rbf", "radial": "rbf", "polynomial": "poly", "tanh": "sigmoid", "dot": "linear", "cosine": "linear",
@@ -34,23 +32,14 @@ class Kernels(Family[Kernel]):
         return super().of(value)
 
 
-def _load() -> dict[str, type[Kernel]]:
-    modules = (importlib.import_module(f"{__name__}.{found.name}") for found in pkgutil.iter_modules(__path__))
-    return {cls.name: cls for module in modules for cls in getattr(module, "KERNELS", ())}
-
-
-KERNELS = _load()
+KERNELS: dict[str, type[Kernel]] = {cls.name: cls for cls in classes_in(__name__, __path__, "KERNELS")}
 FAMILY = Kernels("kernel", "kernels", Kernel, KERNELS, PEERS)  # type: ignore[type-abstract]
 make_kernel, known_kernel = FAMILY.of, FAMILY.known  # of a word that is given, or saved
 
 
 def __getattr__(name: str) -> Any:
     """The classes of all kernels: `kernels.Rbf`."""
-    classes: list[type] = [Kernel, OfProducts, KernelSum, *KERNELS.values()]
-    for cls in classes:
-        if cls.__name__ == name:
-            return cls
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return called(name, [Kernel, OfProducts, KernelSum, *KERNELS.values()], __name__)
 
 
 def __dir__() -> list[str]:

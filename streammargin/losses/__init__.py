@@ -65,14 +65,12 @@ of phi and phi' that neither over- nor underflow, because they are scaled by exp
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Iterable
 from typing import Any
 
 from streammargin.errors import Refusal
 from streammargin.losses.base import Loss, has
-from streammargin.words import Family
+from streammargin.words import Family, called, classes_in
 
 PEERS = {  # names in scikit-learn, LIBLINEAR and Vowpal Wabbit
     "log": "logistic", "log_loss": "logistic", "hinge_loss": "hinge", "squared": "squared_error",
@@ -87,24 +85,19 @@ def is_numeric(terms: Any) -> bool:
     return has(terms, "of_numbers") and terms.of_numbers()
 
 
-def _load() -> dict[str, type[Loss]]:
-    modules = (importlib.import_module(f"{__name__}.{found.name}") for found in pkgutil.iter_modules(__path__))
-    found = [cls for module in modules for cls in getattr(module, "LOSSES", ())]
-    found.sort(key=lambda cls: (cls.has_defaults() and is_numeric(cls().terms()), cls.name != "hinge"))
-    return {cls.name: cls for cls in found}
+def _order(cls: type[Loss]) -> tuple[bool, bool]:
+    return cls.has_defaults() and is_numeric(cls().terms()), cls.name != "hinge"
 
 
-LOSSES = _load()
+LOSSES: dict[str, type[Loss]] = {
+    cls.name: cls for cls in sorted(classes_in(__name__, __path__, "LOSSES"), key=_order)
+}  # fmt: skip
 FAMILY = Family("loss", "losses", Loss, LOSSES, PEERS)  # type: ignore[type-abstract]
 
 
 def __getattr__(name: str) -> Any:
     """The classes of all losses: `losses.Hinge`."""
-    classes: list[type] = [Loss, *LOSSES.values()]
-    for cls in classes:
-        if cls.__name__ == name:
-            return cls
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return called(name, [Loss, *LOSSES.values()], __name__)
 
 
 def __dir__() -> list[str]:

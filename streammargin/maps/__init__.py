@@ -6,8 +6,6 @@ A map is a subclass of `Map` (base.py): a word of `map` with typed fields, `lear
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,17 +15,12 @@ from streammargin.maps.base import Map as Map
 from streammargin.maps.base import Seen as Seen
 from streammargin.maps.fitted import Fitted, restored
 from streammargin.maps.products import product as product
-from streammargin.words import Family
+from streammargin.words import Family, called, classes_in
 
 PEERS = {"nystrom": "nystroem", "nystroem_approximation": "nystroem", "rbf_sampler": "rff", "fourier": "rff"}
 
 
-def _load() -> dict[str, type[Map]]:
-    modules = (importlib.import_module(f"{__name__}.{found.name}") for found in pkgutil.iter_modules(__path__))
-    return {cls.name: cls for module in modules for cls in getattr(module, "MAPS", ())}
-
-
-MAPS = _load()
+MAPS: dict[str, type[Map]] = {cls.name: cls for cls in classes_in(__name__, __path__, "MAPS")}
 FAMILY = Family("map", "maps", Map, MAPS, PEERS)  # type: ignore[type-abstract]
 make_map = FAMILY.of
 
@@ -39,10 +32,7 @@ def fitted_of(arrays: Mapping[str, np.ndarray]) -> Fitted:
 
 def __getattr__(name: str) -> Any:
     """The classes of all maps: `maps.Nystroem`."""
-    for cls in MAPS.values():
-        if cls.__name__ == name:
-            return cls
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return called(name, MAPS.values(), __name__)
 
 
 def __dir__() -> list[str]:

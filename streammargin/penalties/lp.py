@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from streammargin.errors import UsageError
-from streammargin.kinds import Exponent
+from streammargin.kinds import exponent
 from streammargin.penalties.base import Columns, Penalty, Pieces, Square, single
 from streammargin.penalties.domains import HIGH, Ball, Bounded
 from streammargin.penalties.mirror_maps import lp_norm, make_norm, mirror, resolve_p
@@ -84,7 +84,7 @@ class Lp(LpSquare):
     """1/2 ||w||_p^2: between l2, p = 2, and the square of l1, if few columns tell the rows apart."""
 
     name = "lp"
-    p: float | str = entry(2.0, Exponent(), "1 < p <= 2; sparse: p = 1 + 1/ln d of d columns")  # type: ignore[misc]
+    p: float | str = entry(2.0, exponent(), "1 < p <= 2; sparse: p = 1 + 1/ln d of d columns")  # type: ignore[misc]
 
     def of_columns(self, columns: Columns) -> Penalty:
         return Lp(resolve_p(self.p, columns.features))

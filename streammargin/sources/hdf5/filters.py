@@ -118,17 +118,15 @@ def _deflate_fits(raw: bytes, whole: int, values: tuple[int, ...]) -> bool:
 
 # filter -> check(raw chunk, decompressed length, parameters): whether the lengths that the chunk itself declares are
 # true. The plugins trust them when they read and write memory. Other plugins (ZFP, SZ, Sperr, ...) cannot be checked.
-_Fits = Callable[[bytes, int, tuple[int, ...]], bool]
-_any: _Fits = lambda raw, whole, values: True  # noqa: E731
-_FITS: dict[int, _Fits] = {
+_FITS: dict[int, Callable[[bytes, int, tuple[int, ...]], bool] | None] = {
     h5py.h5z.FILTER_DEFLATE: _deflate_fits,
     h5py.h5z.FILTER_SZIP: lambda raw, whole, values: int.from_bytes(raw[:4], "little") == whole,  # its first bytes
-    _LZF: _any,
+    _LZF: None,
     32001: _blosc_fits,
     32004: _lz4_fits,
     _BITSHUFFLE: _bitshuffle_fits,
     32015: _zstd_fits,
-    32026: _any,  # Blosc2 checks its lengths itself
+    32026: None,  # Blosc2 checks its lengths itself
 }
 _FLETCHER, _SUM = h5py.h5z.FILTER_FLETCHER32, 4  # and the bytes of its checksum
 _KEEPS = (h5py.h5z.FILTER_SHUFFLE, _FLETCHER)  # filters that keep the length, apart from the checksum
@@ -191,7 +189,8 @@ class Unpacker:
         code, _, values = applied.pop()
         before = [one[0] for one in applied]
         whole = self._whole + _SUM * before.count(_FLETCHER)
-        return not set(before) <= set(_KEEPS) or _FITS.get(code, _any)(raw, whole, values)
+        fits = _FITS.get(code) if set(before) <= set(_KEEPS) else None
+        return fits is None or fits(raw, whole, values)
 
     def _target(self, left_out: int) -> h5py.h5d.DatasetID:
         """A dataset of one chunk with these filters, except those left out, and the length filter."""

@@ -9,15 +9,17 @@ import numpy as np
 from streammargin.kernels.base import Kernel
 from streammargin.points.gram import TILE, Few
 from streammargin.rows.blocks import Block, taken
-from streammargin.solvers.roles import Shared, i8, of, state
+from streammargin.solvers.roles import K, Shared, i8, of, state
 
 NONE = -1
+ROWS = 1024  # most rows of a round
 
 
 @state
 class Held:
     """Which columns the slots hold. rows, batch: of each slot the row, -1 for none, and the batch that computed it;
     used: the round of its last use. batches (2, ...): number and row of each column of batches with columns in slots.
+    recent: rows of the last round of each line, -1 for none.
 
     The last bits of a column depend on its batch, a product of matrices. So whole batches are computed again.
     """
@@ -26,6 +28,7 @@ class Held:
     batch: Shared[i8] = of(0, grows=True)
     used: Shared[i8] = of(0, grows=True)
     batches: Shared[i8] = of(2, 0, grows=True)
+    recent: Shared[i8] = of(K, ROWS // 2, fill=NONE)
     made: int = 0
 
 

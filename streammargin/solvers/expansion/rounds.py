@@ -1,7 +1,8 @@
 """Rounds of block-wise sequential minimal optimisation on the rows of a block.
 
-A round takes the worst violators, with columns that are held and some whose columns are computed now, and makes steps
-on their coefficients until they violate a tenth of what all rows do. Then the scores of all rows follow.
+A round takes the worst violators, some whose columns are computed now, and rows of the last round: without these the
+steps of one round undo those of another. It makes steps on their coefficients until they violate a tenth of what all
+rows do. Then the scores of all rows follow.
 """
 
 from __future__ import annotations
@@ -12,12 +13,11 @@ from typing import NamedTuple
 import numpy as np
 
 from streammargin.compiled import smo
-from streammargin.solvers.expansion.columns import Columns
+from streammargin.solvers.expansion.columns import NONE, ROWS, Columns
 from streammargin.solvers.expansion.form import Form
 
-ROWS, NEW = 1024, 128  # most rows of a round, and those among them whose columns are computed
+NEW = 128  # most rows of a round whose columns are computed
 SHARE = 0.1  # of the violation of all rows, to which a round brings that of its own
-NEAR = 0.3  # of the worst violation: rows without a column that violate less wait
 STEPS = 64  # most steps of a round, for each of its rows
 
 
@@ -65,18 +65,21 @@ def estimate(form: Form, loss: object, f: np.ndarray, b: np.ndarray, constant: f
 
 def make_round(
     form: Form, loss: object, free: bool, columns: Columns, f: np.ndarray, b: np.ndarray, goal: float, now: int,
-    random: np.random.Generator,
+    recent: np.ndarray, random: np.random.Generator,
 ) -> Now:  # fmt: skip
-    """One round on f and b (n,), which it changes, unless the estimated gap is within the goal; now: its number."""
+    """One round on f and b (n,), which it changes, unless the estimated gap is within the goal.
+
+    now: its number; recent (ROWS // 2,): rows of the last round of the line, which become those of this one.
+    """
     constant, worst = constant_of(form, free, f, b)
     gap = estimate(form, loss, f, b, constant)
     if gap <= goal or worst <= 0.0:
         return Now(gap, worst, left=worst > 0.0)
-    violation = form.violations(f, b, constant)
-    rows, new = chosen(violation, columns, form, b, random)
+    rows, new = chosen(columns, _ways(form, free, f, b), recent, random)
     if new.size:
         columns.take_in(new, rows, now)
-        rows = np.concatenate([rows, new])
+        rows = np.concatenate([new, rows])
+    recent[: rows.size], recent[rows.size :] = rows[: recent.size], NONE
     slots, own = columns.of(rows, now), form.at(rows)
     before = b[rows]
     some, after = f[rows], before.copy()
@@ -91,30 +94,48 @@ def make_round(
     return Now(gap, worst, float(curvature), work, moved.size > 0)
 
 
+def _ways(form: Form, free: bool, f: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """How much each row gains if its coefficient grows, and if it falls, beside the best row for the other way."""
+    if not free:
+        violation = form.violations(f, b, 0.0)
+        return violation, -violation
+    up, down = form.bounds(f, b)
+    return form.violations(f, b, down), -form.violations(f, b, up)
+
+
 def chosen(
-    violation: np.ndarray, columns: Columns, form: Form, b: np.ndarray, random: np.random.Generator
+    columns: Columns, ways: tuple[np.ndarray, np.ndarray], recent: np.ndarray, random: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(rows with a column that is held, rows whose columns are to be computed), the worst violators of either side."""
-    held = columns.slot_of >= 0
-    size = np.abs(violation)
-    worst, most = float(size.max()), min(ROWS, columns.values.shape[0])
-    out = np.flatnonzero(~held & (size >= NEAR * worst) & (size > 0.0))
-    new = _sides(out, violation, min(NEW, max(1, most // 2)), random)
-    inside = np.flatnonzero(held & ((size > 0.0) | ((b > form.low) & (b < form.high))))
-    order = np.argsort(-size[inside], kind="stable")[: most - new.size]
-    return inside[order], new
+    """(rows with a column that is held, rows whose columns are to be computed).
+
+    The latter are those without a column among the worst of all. Half of the former were in the last round.
+    """
+    held, most = columns.slot_of >= 0, min(ROWS, columns.values.shape[0])
+    worst = _sides(ways, np.ones(held.size, bool), min(NEW, max(2, most // 2)), random)
+    new = worst[~held[worst]]
+    again = recent[recent != NONE]
+    again = again[held[again]][: min(most // 2, most - new.size)]
+    held[again] = False
+    return np.concatenate([_sides(ways, held, most - new.size - again.size, random), again]), new
 
 
-def _sides(rows: np.ndarray, violation: np.ndarray, most: int, random: np.random.Generator) -> np.ndarray:
-    """At most so many of these rows: half of them may rise, half may fall, the worst of each; equals at random."""
+def _sides(
+    ways: tuple[np.ndarray, np.ndarray], allowed: np.ndarray, most: int, random: np.random.Generator
+) -> np.ndarray:
+    """At most so many of the rows allowed (n,) bool: half of them may rise, half may fall, the worst of each."""
+    rise, fall = ways
+    up = _largest(rise, allowed, most - min(most // 2, int(np.count_nonzero(allowed & (fall > 0.0)))), random)
+    others = allowed.copy()
+    others[up] = False
+    return np.concatenate([up, _largest(fall, others, most - up.size, random)])
+
+
+def _largest(values: np.ndarray, allowed: np.ndarray, most: int, random: np.random.Generator) -> np.ndarray:
+    """The rows allowed with the largest values above 0, at most so many; equals at random."""
+    rows = np.flatnonzero(allowed & (values > 0.0))
     if rows.size <= most:
         return rows
-    rows = random.permutation(rows)
-    up, down = rows[violation[rows] > 0.0], rows[violation[rows] < 0.0]
-    fewer = min(most // 2, up.size, down.size)
-    sizes = (most - fewer, fewer) if up.size >= down.size else (fewer, most - fewer)
-    parts = [
-        side[np.argsort(-np.abs(violation[side]), kind="stable")[:size]]
-        for side, size in zip((up, down), sizes, strict=True)
-    ]
-    return np.concatenate(parts)
+    own = values[rows]
+    least = np.partition(own, rows.size - most)[rows.size - most] if most else math.inf
+    sure = rows[own > least]
+    return np.concatenate([sure, random.permutation(rows[own == least])[: most - sure.size]])

@@ -50,7 +50,10 @@ class Steps(Values):
         form, every = self._form(problem, state, k, rows), slice(None) if rows is None else rows
         f, b = state.scores[k, every], state.alpha[k, every]  # views of all rows, copies of some
         random = np.random.default_rng((problem.seed, k, state.rounds))
-        now = make_round(form, problem.loss, problem.free, state.columns, f, b, state.goal[k], state.rounds, random)
+        recent = state.held.recent[k]
+        now = make_round(
+            form, problem.loss, problem.free, state.columns, f, b, state.goal[k], state.rounds, recent, random
+        )
         if rows is not None:
             state.scores[k, rows], state.alpha[k, rows] = f, b
         state.begun += 1

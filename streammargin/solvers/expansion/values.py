@@ -84,7 +84,7 @@ class Values(Solver[SmoState]):
     def fits(self, problem: Problem, state: SmoState) -> bool:
         held = state.held
         slots = {held.rows.shape, held.batch.shape, held.used.shape}
-        inside = all(np.all((one >= NONE) & (one < problem.rows)) for one in (held.rows, held.batches[1]))
+        inside = all(np.all((one >= NONE) & (one < problem.rows)) for one in (held.rows, held.batches[1], held.recent))
         points = (state.frozen, state.best_point)
         known = all(
             one.coef.shape[1] == one.numbers.size and np.all((one.numbers >= 0) & (one.numbers < problem.rows))

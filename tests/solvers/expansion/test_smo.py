@@ -76,6 +76,22 @@ def test_scores_are_those_of_scikit_learn(C):
     assert np.allclose(ours.predict(X), peer.predict(X), atol=1e-2)
 
 
+@pytest.mark.parametrize("C", [10.0, 100.0])
+def test_rounds_do_not_undo_each_other(C, monkeypatch):
+    """Rows with few steps a round: most wrong labels are at their bound, and far more rows violate than a round has."""
+    from streammargin.solvers.expansion import rounds
+
+    monkeypatch.setattr(rounds, "ROWS", 64)
+    monkeypatch.setattr(rounds, "NEW", 16)
+    made, solve = [], rounds.smo.solve
+    monkeypatch.setattr(rounds.smo, "solve", lambda *given: made.append(0) or solve(*given))
+    random = np.random.default_rng(0)
+    cluster = random.integers(10, size=1000)
+    X = 2.0 * random.standard_normal((10, 3))[cluster] + 0.3 * random.standard_normal((1000, 3))
+    y = np.where((random.random(10) < 0.5)[cluster] ^ (random.random(1000) < 0.1), 1, -1)
+    assert sm.train((X, y), kernel="rbf:0.5", C=C).converged and len(made) < 400
+
+
 def test_sparse_rows_and_precomputed_values_give_the_same():
     X, _, signs, _ = rows(200, 6)
     X = np.where(np.abs(X) > 0.7, X, 0.0)

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import streammargin as sm
 from streammargin.errors import DataError
 from streammargin.tables.open import open_table
 from streammargin.tables.textfile import Text
@@ -56,3 +57,19 @@ def test_a_field_may_be_as_long_as_a_line(tmp_path, row):
     path.write_text(path.read_text() + "few\n")
     with pytest.raises(DataError, match="line 5: 1 column where the first line has 3"):
         list(open_table(str(path)).batches(["text"], frozenset(["text"])))
+
+
+@pytest.mark.parametrize("many", [2, 40])
+def test_a_hexadecimal_number_is_a_word_whatever_is_beside_it(tmp_path, many):
+    """Arrow takes 0x10 for 16 among whole numbers, and for text among others."""
+    path = tmp_path / "t.csv"
+    path.write_text("a,b,word,y\n7,0x10,0x,yes\n" + "8,12,x,no\n" * many + "9,0XfF,y,no\n10,13,y,yes\n")
+    with pytest.raises(DataError, match=r"line 2, column b: '0x10' is not a finite number"):
+        sm.train(str(path), y="y", drop="word")
+    assert sm.train(str(path), y="y", drop="b,word").model.schema.columns[0].kind == "number"
+    path.write_text("id,y\n" + "0x1F,yes\n0x20,no\n" * many)
+    kept = sm.train(str(path), y="y").model.schema.columns[0]
+    assert (kept.kind, kept.words) == ("category", ("0x1F", "0x20"))
+    path.write_text("user,film,stars\n1,2,0x10\n1,3,2\n2,2,1\n")
+    with pytest.raises(DataError, match=r"line 2: the rating is '?0x10"):
+        sm.complete(str(path))

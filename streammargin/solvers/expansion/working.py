@@ -132,7 +132,7 @@ class Working(Machine):
             used = state.alpha[:, kept.ids].any(axis=0) | np.isin(kept.ids, state.best_point.numbers)
             state.crowded += 1
             if used.sum() > FULL * most or state.crowded > CROWDED:
-                raise _too_small(problem, most)
+                raise _too_small(problem, int(used.sum()), most)
             order = np.argsort(np.where(used, -math.inf, self._slack(problem, state, kept.ids)), kind="stable")[::-1]
             leaving = order[: min(int((~used).sum()), kept.ids.size + new - most)]
             state.rows.pieces[WORKING] = choose(kept, np.setdiff1d(np.arange(kept.ids.size), leaving))
@@ -151,12 +151,12 @@ class Working(Machine):
         state.gaps[:], state.idle[:] = math.inf, state.hidden
 
 
-def _too_small(problem: Problem, rows: int) -> BudgetError:
-    """The error for more support rows than the budget holds."""
+def _too_small(problem: Problem, support: int, rows: int) -> BudgetError:
+    """The error for support rows that leave too little room for others. rows: that the budget holds."""
     each = Memory.of(problem).bytes / max(1, Memory.of(problem).rows)
     least = int((problem.budget + 2.0 * each * rows) / 2**20) + 1
     text = (
-        f"more than {rows} rows carry the expansion, and the memory budget holds no more of them; use "
-        f"`memory={least}M` or more, or a smaller C"
+        f"{support} rows carry the expansion so far, and others are still to join, but the memory budget holds "
+        f"{rows} of them in all; use `memory={least}M` or more, or a smaller C"
     )
     return BudgetError(text, least << 20)

@@ -67,10 +67,13 @@ class Delimited(Reader):
         own = [str(place) for place in range(len(self.columns))]  # unique, unlike the names
         place = {name: own[at] for at, name in enumerate(self.columns)}
         text = {place[name]: pa.string() for name in words if name in place}
-        convert = arrow_csv.ConvertOptions(
-            include_columns=[place[name] for name in columns], column_types=text, null_values=GAPS,
-            strings_can_be_null=False, true_values=TRUE, false_values=FALSE,  # a label may be called NA
-        )  # fmt: skip
+
+        def convert(types: dict[str, pa.DataType]) -> arrow_csv.ConvertOptions:
+            return arrow_csv.ConvertOptions(
+                include_columns=[place[name] for name in columns], column_types=types, null_values=GAPS,
+                strings_can_be_null=False, true_values=TRUE, false_values=FALSE,  # a label may be called NA
+            )  # fmt: skip
+
         parse = arrow_csv.ParseOptions(delimiter=self.separator, newlines_in_values=True)
         read = arrow_csv.ReadOptions(column_names=own, block_size=1 << 22)
         self._rows = 0
@@ -82,7 +85,12 @@ class Delimited(Reader):
                     blank = b" " in raw or b"\t" in raw
                     plain = not (blank and any(pair in raw for pair in NEAR)) or self._apart.search(raw) is None
                     whole = raw if plain else _joined(_split(raw.decode("utf-8"), self.separator), self.separator)
-                    table = arrow_csv.read_csv(pa.BufferReader(whole), read, parse, convert)
+                    table = arrow_csv.read_csv(pa.BufferReader(whole), read, parse, convert(text))
+                    if b"0x" in whole or b"0X" in whole:  # to Arrow 0x10 is a whole number, to us a word
+                        plain_text = {each.name: pa.string() for each in table.schema if pa.types.is_integer(each.type)}
+                        if plain_text:
+                            options = convert(text | plain_text)
+                            table = arrow_csv.read_csv(pa.BufferReader(whole), read, parse, options)
                 except (pa.ArrowInvalid, csv.Error, UnicodeDecodeError) as error:
                     raise self._fault(str(error)) from None
                 self._here = table.num_rows

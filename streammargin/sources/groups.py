@@ -7,6 +7,7 @@ import os
 import warnings
 from typing import Any
 
+import h5py
 import numpy as np
 
 from streammargin.errors import DataError, InputMissingError, UsageError
@@ -62,7 +63,7 @@ def _read(groups: Any, source: Source) -> np.ndarray:
     name = os.fspath(groups)
     if os.path.isfile(name) and not name.endswith(".npy"):
         return _read_text(name, source)
-    files = source.files()
+    files = [path for path in source.files() if h5py.is_hdf5(path)]  # a spool is beside files of other kinds
     if not files and not name.endswith(".npy"):
         raise _missing(name)
     from streammargin.sources.hdf5.labels import open_column

@@ -6,10 +6,12 @@ import os
 from contextlib import ExitStack
 
 from streammargin.errors import UsageError
+from streammargin.files import check_input
 from streammargin.options.table import Options, Where, options_for
-from streammargin.ordered import PRESENT, columns_of, is_matrix, is_table
+from streammargin.ordered import PRESENT, STANDARD_INPUT, columns_of, is_matrix, is_table
 from streammargin.sources.label_column import TASKS
-from streammargin.sources.open import is_path, is_source, is_stream
+from streammargin.sources.open import is_path, is_source, is_stream, paths_of
+from streammargin.training.task import make_task
 
 NAMES = [line.name for line in options_for(Where.SHELL) if line.theme == "table"]
 SPOOL = "spool"
@@ -30,6 +32,8 @@ def from_tables(stack: ExitStack, data: object, options: Options) -> tuple[objec
     # labels in an array: the columns of a frame are all values
     beside = not isinstance(options.y, (str, int, tuple, type(None)))
     given = [name for name in NAMES if getattr(options, name) is not None]
+    if is_table(data) or is_matrix(data):
+        _check_before(options)
     if is_matrix(data):
         from streammargin.training.tables import of_matrix
 
@@ -54,6 +58,17 @@ def from_tables(stack: ExitStack, data: object, options: Options) -> tuple[objec
 
         return of_batches(stack, data, options), _without(options, [SPOOL])
     return data, options
+
+
+def _check_before(options: Options) -> None:
+    """What would be refused after the rows are written, if no row is needed for it. UsageError, InputMissingError."""
+    make_task(options)
+    paths = paths_of(options.valid) if is_path(options.valid) or isinstance(options.valid, list) else []
+    for path in paths:
+        if path != STANDARD_INPUT and not os.path.exists(path):
+            check_input(path)
+    if is_path(options.init):
+        check_input(os.fspath(options.init), "model file")
 
 
 def _without(options: Options, names: list[str], **others: object) -> Options:

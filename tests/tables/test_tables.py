@@ -962,3 +962,28 @@ def test_a_frame_of_numbers_may_have_its_labels_beside_it():
         sm.train(X, y, drop="age")
     with pytest.raises(UsageError, match="y of a table is the name of a column"):
         sm.train(X.assign(y=y), y="y").model.evaluate(X, y=y)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"early_stop": 3}, "early_stop scores every pass"),
+        ({"kernel": "rbf", "map": "rff:5"}, "give one of both"),
+        ({"init": "absent.npz"}, "absent.npz: no such model file"),
+        ({"valid": "absent.csv"}, "absent.csv: no such file"),
+        ({"valid": ["t.csv", "absent.csv"]}, "absent.csv: no such file"),
+    ],
+)
+def test_what_needs_no_row_is_refused_before_rows_are_written(tmp_path, monkeypatch, options, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.csv").write_text("a,y\n1,p\n2,q\n3,p\n")
+    with pytest.raises(sm.StreamMarginError, match=message):
+        sm.train("t.csv", y="y", spool=".", **options)
+    assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
+
+
+@pytest.mark.parametrize("name", ["g.npy", "g.txt"])
+def test_a_file_of_groups_that_is_absent_is_named_beside_a_table(tmp_path, name):
+    (tmp_path / "t.csv").write_text("a,y\n1,p\n2,q\n3,p\n")
+    with pytest.raises(sm.InputMissingError, match=name):
+        sm.train(str(tmp_path / "t.csv"), y="y", penalty=f"group:{tmp_path / name}")

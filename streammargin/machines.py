@@ -15,21 +15,38 @@ import scipy.sparse as sp
 PIECE = 256  # rows at a time
 FORMULAS = ("rbf", "poly", "sigmoid", "linear")
 BLUR = 1e-12  # rounding of a value, relative to the largest
+EPS = float(np.finfo(np.float64).eps)
 
 
-def value(word: str, products: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """K from x.z (m, s), ||x||^2 (m, 1) and ||z||^2 (1, s); word: of FORMULAS, with all its numbers."""
+def numbers_of(word: str) -> tuple[str, float, float, int, float]:
+    """(name, gamma, coef0, degree, weight) of a word of FORMULAS with all its numbers; 1 and 0 if it has none."""
     name, _, rest = word.partition(":")
     named = dict(re.findall(r"(\w+)=([^,]+)", rest))
     first = rest.partition(",")[0]
     gamma = float(named["gamma"] if name == "poly" else first) if name in ("rbf", "poly", "sigmoid") else 1.0
-    scaled = gamma * products + float(named.get("coef0", 0.0))
+    degree = int(first) if name == "poly" else 1
+    return name, gamma, float(named.get("coef0", 0.0)), degree, float(named.get("weight", 1.0))
+
+
+def value(word: str, products: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """K from x.z (m, s), ||x||^2 (m, 1) and ||z||^2 (1, s); word: of FORMULAS, with all its numbers."""
+    name, gamma, coef0, degree, weight = numbers_of(word)
+    scaled = gamma * products + coef0
     values = {
         "rbf": lambda: np.exp(-gamma * np.maximum(left + right - 2.0 * products, 0.0)),
-        "poly": lambda: scaled ** int(first), "sigmoid": lambda: np.tanh(scaled), "linear": lambda: products,
+        "poly": lambda: scaled**degree, "sigmoid": lambda: np.tanh(scaled), "linear": lambda: products,
     }  # fmt: skip
-    found: np.ndarray = float(named.get("weight", 1.0)) * values[name]()
+    found: np.ndarray = weight * values[name]()
     return found
+
+
+def rounding(word: str, longest: float, columns: int, terms: int) -> float:
+    """A bound on the error of a mean of so many values of a word of FORMULAS. longest: ||x||^2 of any row."""
+    name, gamma, coef0, degree, weight = numbers_of(word)
+    size = gamma * longest + abs(coef0) if name in ("poly", "linear") else 1.0
+    of_products = (4.0 if name == "rbf" else degree) * (columns + 8.0)
+    steps = of_products * gamma * longest if name in ("rbf", "sigmoid") else of_products
+    return EPS * weight * size**degree * (steps + terms + 16.0)
 
 
 def as_array(X: Any) -> np.ndarray:
@@ -72,11 +89,17 @@ class Values:
         self.coef, self.support, self.width = arrays["dual_coef"], arrays["support"], int(arrays["features"])
         weight = re.search(r"weight=([^,]+)", str(arrays["kernel"]))
         self.weight = 1.0 if weight is None else float(weight[1])
-        self.penalties = np.zeros(len(self.coef))
+        self.penalties, self.largest = np.zeros(len(self.coef)), 0.0
+
+    @property
+    def unit(self) -> float:
+        """A bound on the error of a score, for coefficients whose sizes add up to 1."""
+        return EPS * self.largest * (self.support.size + 16.0)
 
     def scores(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """(scores (m, K) without constants, bounds on their rounding) of rows as stored."""
         values = self.weight * as_array(X[:, self.support])
+        self.largest = max(self.largest, float(np.abs(values).max(initial=0.0)))
         return values @ self.coef.T, BLUR * (np.abs(values) @ np.abs(self.coef).T)
 
     def meet(self, first: int, scores: np.ndarray) -> None:
@@ -98,15 +121,24 @@ class Expansion(Rows):
         if indptr.size:
             self.rows = sp.csr_array((values.astype(np.float64), arrays["indices"].astype(np.int64), indptr), shape)
         self.squares = np.asarray((self.rows * self.rows).sum(axis=1)).ravel()
+        self.longest = 0.0  # ||x||^2 of the rows that were scored
         own = self._scores(self.rows)
         self.penalties = 0.5 * np.sum(own * self.coef.T, axis=0)
-        largest = max(float(np.abs(self._values(self.rows[:PIECE], self.rows[:PIECE])).max(initial=0.0)), 1.0)
-        self.blur = BLUR * largest * np.abs(self.coef).sum(axis=1)
+        self.largest = max(float(np.abs(self._values(self.rows[:PIECE], self.rows[:PIECE])).max(initial=0.0)), 1.0)
+
+    @property
+    def unit(self) -> float:
+        """A bound on the error of a score, for coefficients whose sizes add up to 1."""
+        own = [word for word in self.words if word.partition(":")[0] in FORMULAS]
+        terms = self.squares.size + len(self.words)
+        found = sum(rounding(word, self.longest, self.width, terms) for word in own)
+        return found if len(own) == len(self.words) else found + EPS * self.largest * (self.width + terms + 16.0)
 
     def _values(self, X: Any, Z: Any) -> np.ndarray:
         products = X @ Z.T
         dense = products.toarray() if sp.issparse(products) else np.asarray(products)
         left, right = (np.asarray((one * one).sum(axis=1)).reshape(-1) for one in (X, Z))
+        self.longest = max(self.longest, float(left.max(initial=0.0)))
         found = np.zeros(dense.shape)
         for word in self.words:
             if word.partition(":")[0] in FORMULAS:
@@ -126,17 +158,28 @@ class Expansion(Rows):
 
     def scores(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """(scores (m, K) without constants, bounds on their rounding) of rows as stored."""
-        return self._scores(self.scaled(X)), self.blur
+        found = self._scores(self.scaled(X))
+        return found, max(BLUR * self.largest, self.unit) * np.abs(self.coef).sum(axis=1)
 
     def meet(self, first: int, scores: np.ndarray) -> None:
         """Its penalties are known from the support rows."""
 
 
-def lengths_of(machine: Expansion | Values, joint: bool) -> np.ndarray:
-    """||w|| (K,) of each line in the space of the kernel; joint: of all lines together."""
-    squares = 2.0 * machine.penalties
-    found: np.ndarray = np.sqrt(np.full(len(squares), squares.sum()) if joint else squares)
-    return found
+def margins(machine: Expansion | Values, joint: bool, smallest: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(margins (K,) of rows whose smallest scores are these, bounds on their rounding); joint: of all lines together.
+
+    The bound is nan if rounding hides the length of w.
+    """
+    masses, squares = np.abs(machine.coef).sum(axis=1), 2.0 * np.maximum(machine.penalties, 0.0)
+    unit = 4.0 * machine.unit
+    error, off = unit * masses * masses, 2.0 * unit * masses
+    if joint:
+        squares, error, off = (np.full(len(one), one.sum()) for one in (squares, error, off))
+    with np.errstate(all="ignore"):
+        found = np.where(squares > 0.0, smallest / np.sqrt(squares), -np.inf)
+        sure = smallest - off
+        least = sure / np.sqrt(np.where(sure > 0.0, squares + error, squares - error))
+    return found, np.where(squares > error, found - least, np.nan)
 
 
 def machine_of(arrays: dict[str, np.ndarray], known: Callable[[str], Any]) -> Expansion | Values | None:

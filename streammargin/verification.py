@@ -27,7 +27,7 @@ from streammargin.errors import DataError, UsageError
 from streammargin.files import check_arrays, check_input, reading
 from streammargin.formulas import JOINT, LOSSES, NUMBERS, OF_LINES, PENALTIES, bounded, norm, numbers
 from streammargin.kernels import known_kernel
-from streammargin.machines import lengths_of, machine_of, mapped_of
+from streammargin.machines import machine_of, mapped_of, margins
 from streammargin.maps import fitted_of
 from streammargin.matching import Codes, Matcher
 from streammargin.packages import register_filters
@@ -77,8 +77,7 @@ class Saved:
         self.known = Codes(self.classes, h["positive"], path)
         self.center, self.factor = arrays.get("center", np.zeros(width)), arrays.get("factor", np.ones(width))
         self.kind, self.value, self.weighted = *map(problem["constant"].get, ("kind", "value")), problem["weighted"]
-        self.all_scores = one
-        self.outputs = h.get("outputs")  # the names of the columns of y (n, outputs)
+        self.all_scores, self.outputs = one, h.get("outputs")  # the names of the columns of y (n, outputs)
         self.several = self.outputs is not None and self.loss not in NUMBERS  # labels of a row, each 0 or 1
         self.tasks = Matcher(h["tasks"], f"the tasks of {path}") if h.get("tasks") else None
         self.numeric, self.hard, self.top = self.loss in NUMBERS, bool(np.isinf(self.caps).all()), named.get("top")
@@ -281,10 +280,10 @@ class Sums:
 
 
 def compare(name: str, certified: Any, found: float, blur: float = 0.0) -> Check:
-    """Whether two figures agree: up to EXACT times the larger one plus `blur`."""
+    """Whether two figures agree: up to EXACT times the larger one plus `blur`; nan: it hides a margin below 0."""
     known, found = float(certified), float(found)  # "inf" is one too
     agrees = known == found or abs(known - found) <= EXACT * max(abs(known), abs(found), LEAST) + blur < math.inf
-    return Check(name, known, found, bool(agrees))
+    return Check(name, known, found, None if math.isnan(blur) and known <= 0.0 else bool(agrees))
 
 
 def check_all(saved: Saved, sums: Sums) -> Iterator[Check]:
@@ -298,16 +297,16 @@ def check_all(saved: Saved, sums: Sums) -> Iterator[Check]:
         yield Check("loss", None, math.fsum(losses := sums.loss()), None)
         penalties = saved.penalties.sum(keepdims=True) if saved.all_scores else saved.penalties
         name, each, blur = "primal", penalties + losses, np.sum([part[1] for part in sums.losses], axis=0)
-        total = math.fsum(each), float(blur.sum())
     elif saved.numeric:
         yield compare("violation", certificate["residual"], sums.violation, sums.blur.max())
-        name, each, blur, total = "primal", saved.penalties, np.zeros(1), (saved.penalties[0], 0.0)
+        name, each, blur = "primal", saved.penalties, np.zeros(1)
+    elif saved.machine is not None:
+        name, each, blur = "margin_lower", *margins(saved.machine, saved.problem["joint"], sums.smallest)
     else:
-        lengths = saved.lengths if saved.machine is None else lengths_of(saved.machine, saved.problem["joint"])
-        lengths = np.maximum(lengths, 1e-300)  # certified: less by (2 d + 4) eps ||x|| ||w||, or less
-        blur = (sums.blur + saved.rounding * math.sqrt(sums.square)) / lengths
+        lengths = np.maximum(saved.lengths, 1e-300)  # certified: less by (2 d + 4) eps ||x|| ||w||, or less
         name, each = "margin_lower", np.where(lengths > 1e-300, sums.smallest / lengths, -np.inf)
-        total = each.min(), blur[np.argmin(each)]
+        blur = (sums.blur + saved.rounding * math.sqrt(sums.square)) / lengths
+    total = min(zip(each, blur, strict=True)) if saved.hard else (math.fsum(each), float(blur.sum()))
     parts = certificate["per_class"] if sums.K > 1 and saved.problem["lines"] == 1 else []
     noun, labels = ("class", saved.classes) if saved.outputs is None else ("output", saved.outputs)
     noun, labels = ("task", saved.header["tasks"]) if saved.tasks else (noun, labels)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -147,4 +148,4 @@ def hopeless(solver: Solver, problem: Problem, state: State, figures: Figures) -
 def no_margin(solver: Solver, problem: Problem, state: State, figures: Figures) -> bool:
     """Whether the upper bound on the margin is 0 up to rounding: no separator exists."""
     upper = figures.margin_upper
-    return upper is not None and upper <= solver.rounding(problem, state)
+    return upper is not None and upper < math.inf and upper <= solver.rounding(problem, state)

@@ -133,6 +133,5 @@ class Machine(Steps):
     def point(
         self, problem: Problem, state: SmoState, column: float, proven: bool, kept: Kept | None = None
     ) -> Point:  # fmt: skip
-        certified = bool(np.isfinite(state.best.lower if problem.hard else state.best.primal).all())
-        found = state.best_point if certified else state.frozen
+        found = state.best_point if state.best_point.numbers.size else state.frozen  # if none was certified
         return expansion_of(problem, state, kernel_of(problem, state.measured), found)

@@ -278,8 +278,6 @@ class OfKernel(WholePass[Any]):
         if self.complete(problem, state):
             smallest, mistakes, counted = self._look(problem, state, w)
             wrong = None if wrong is None else counted
-        if state.gram.indefinite:
-            upper = np.full(problem.groups, math.inf)
         return super().report(problem, state, w, smallest, upper, mistakes, wrong)
 
     def _look(self, problem: Problem, state: Any, w: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -300,6 +298,8 @@ class OfKernel(WholePass[Any]):
         return found - 4.0 * EPS * np.abs(found)
 
     def rounded_up(self, problem: Problem, state: Any, upper: np.ndarray) -> np.ndarray:
+        if state.gram.indefinite:  # then no mean of rows bounds a margin
+            return np.full(upper.shape, math.inf)
         unit = self._unit(problem, state) * (4.0 if problem.joint else 1.0)  # of a joint margin rows have two lines
         found: np.ndarray = np.sqrt(upper**2 + unit)
         return found + mean_rounding(self.terms(problem, state), self._longest(problem, state))

@@ -149,3 +149,22 @@ def test_precomputed_values_and_a_users_kernel_are_verified(tmp_path):
     data, model = write_h5(tmp_path / "a.h5", X, Y), str(tmp_path / "a.npz")
     sm.train(data, kernel=Laplacian(), C=10.0).model.save(model)
     assert not [check for check in verify(model, data) if check.agrees is False]
+
+
+@pytest.mark.parametrize("bias", [0, "free"])
+@pytest.mark.parametrize("word", ["linear", "rbf:0.3+poly:2", "rbf:1e-8", "poly:3", "sigmoid:2,coef0=3", "rbf:0.5"])
+def test_margins_that_rounding_blurs_are_verified(word, bias, tmp_path):
+    """Rows that nothing separates have huge coefficients, and long rows values that cancel."""
+    for seed in range(4):
+        random = np.random.default_rng(seed)
+        rows = np.repeat(random.standard_normal((12, 2)), 3, axis=0) * [1.0, 1e4 if seed % 2 else 1.0]
+        labels = random.integers(0, 2, 36) if seed < 2 else (rows[:, 0] > 0.0).astype(int)
+        sm.write_hdf5([(rows, labels)], tmp_path / "a.h5", force=True)
+        result = sm.train((rows, labels), kernel=word, C=math.inf, bias=bias, passes=20)
+        result.model.save(tmp_path / "m.npz", force=True)
+        checks = verify(tmp_path / "m.npz", tmp_path / "a.h5")
+        assert not [check for check in checks if check.agrees is False], seed
+        if result.converged:
+            result.model.answer.coef[0, 0] *= 1.5
+            result.model.save(tmp_path / "m.npz", force=True)
+            assert any(check.agrees is False for check in verify(tmp_path / "m.npz", tmp_path / "a.h5")), seed

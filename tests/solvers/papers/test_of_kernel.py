@@ -187,10 +187,15 @@ def test_that_nothing_separates():
     assert result.reason == "not_separable" and result.certificate.margin_upper < 1e-6
 
 
-def test_an_indefinite_kernel_is_found(caplog):
-    result = sm.train((X, Y), kernel="sigmoid:0.3,coef0=-1", solver="diagonal", passes=5)
+@pytest.mark.parametrize(
+    "method", ["diagonal", "inertial-diagonal", "batch-perceptron", "dual-momentum", "normalized-gd", "adaptive"]
+)
+@pytest.mark.parametrize("kernel", ["sigmoid:0.3,coef0=-1", "sigmoid:2,coef0=3"])
+def test_no_margin_is_bounded_by_an_indefinite_kernel(method, kernel, caplog):
+    result = sm.train((X, Y), kernel=kernel, solver=method, passes=30)
     assert "not positive semidefinite" in caplog.text
-    assert not result.converged and math.isinf(result.certificate.margin_upper)
+    assert result.reason == "passes" and not result.converged
+    assert result.certificate.margin_upper == math.inf and not result.certificate.dual > 0.0
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ class TrainResult:
     resumable : whether the run was stopped early and its state saved. The same call then resumes it.
     better : whether `auto` would have chosen another solver than the named one.
     ranges : the warning about columns of very different ranges, or None
-    cramped : whether far fewer passes would do if all rows were in memory
+    cramped : bytes of memory with which far fewer passes would do, or 0
     """
 
     model: Model = field(repr=False)
@@ -74,7 +74,7 @@ class TrainResult:
     replaced: bool = field(repr=False, default=False)
     better: bool = field(repr=False, default=False)
     ranges: str | None = field(repr=False, default=None)
-    cramped: bool = field(repr=False, default=False)
+    cramped: int = field(repr=False, default=0)
 
 
 SHOWN = 20  # labels in a message
@@ -143,7 +143,7 @@ def advice(result: TrainResult) -> str:
         more = "raise"
     hints = ", ".join([*others, more])
     if result.cramped:
-        hints = ", ".join([*others, "raise `memory` until all rows fit into it", more])
+        hints = ", ".join([*others, f"use `memory={-(-result.cramped >> 20)}M` or more", more])
     elif far and result.ranges is not None:  # then C is not the cause
         hints = "; ".join([*others, result.ranges, f"else {more}"])
     elif far and not math.isinf(asked["C"]):

@@ -260,9 +260,9 @@ class Method(SolverWord):
         """Passes over the rows before the first pass, for this problem; default: `prologue`."""
         return self.prologue
 
-    def wants_memory(self, problem: Problem) -> bool:
-        """Whether it would solve this problem by far fewer passes if all rows were in memory."""
-        return False
+    def wants_memory(self, problem: Problem) -> int:
+        """Bytes of the memory with which it would take far fewer passes; 0: more would not help so much."""
+        return 0
 
     def look_work(self, problem: Problem) -> float:
         """Multiplications per value of a row that is looked at for a certificate, or scored."""

@@ -1,20 +1,21 @@
-"""Interior points for rows of several tasks in memory: piecewise linear losses, under the largest weight of a column.
+"""Interior points for rows of several tasks: piecewise linear losses, under the largest weight of a column.
 
-Mehrotra's method (1992) for
+A primal-dual method for
 
-    min over W, t of r sum_j t_j + (1 - r)/2 ||W||^2
+    min over w, t of r sum_j t_j + (1 - r)/2 ||W||^2
                      + sum over rows and pieces of max over 0 <= x <= span of (low + x) (height - z),  |w_kj| <= t_j,
 
 with z = a_i.w_k for a row of task k. The variables of a row are eliminated, and leave a matrix (d+1, d+1) for each
-task. So are the weights, and leave one matrix for t. An iteration sums up these matrices once, and has two products
-with all rows beside. Many rows of large values pull a column, and the pulls of all tasks together must be 1 at most.
-Here they are, up to rounding; steps that smooth the loss leave the bound far away.
+task. So are the weights, and leave one matrix for t. Each read moves the variables of its rows, by a length of their
+own, and sums up the matrices for the next step. Many rows of large values pull a column, and the pulls of all tasks
+together must be 1 at most. Here they are, up to rounding; steps that smooth the loss leave the bound far away.
+
+Source: Wright 1997, chapter 5 (long steps); lengths of each row are our own.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -29,22 +30,25 @@ from streammargin.rows.blocks import Block
 from streammargin.rows.labels import Labels, RowNumbers, numbered_from
 from streammargin.solvers.base import PassReport, matrix_work
 from streammargin.solvers.columns.interior import linear
-from streammargin.solvers.columns.prox_newton import A_ROW, ONE
+from streammargin.solvers.columns.prox_newton import ONE
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.look import CertifiedByLook, LookedAt
 from streammargin.solvers.proof.rounding import blur
-from streammargin.solvers.roles import GROUPS, Axis, K, N, Rows, Shared, W, clear, f8, i8, of, state
-from streammargin.solvers.state import labels_of, line_of
+from streammargin.solvers.proof.sums import LookSums
+from streammargin.solvers.roles import GROUPS, TRIALS, Axis, K, N, Rows, Shared, Sum, W, clear, f8, i8, of, state
+from streammargin.solvers.state import labels_for, line_of
 from streammargin.solvers.visits import Visit
 
 MOST = 500  # most columns: a matrix of each task is factored in every iteration
-STARTS = 0.3  # the first complementarity product, relative to the mean loss
+STARTS = 0.3  # the first product of a variable with its dual, relative to the mean loss
 INSIDE = 0.05  # least relative distance of the first duals from their bounds
+CENTRED = 0.1  # the mean product that a step aims at, relative to that of now
 BOUNDARY = 0.95  # share of the largest feasible step that is made
-SHORT = 0.01  # steps below this share of their length lead nowhere,
-STUCK = 5  # if so many follow each other
+FALLS, STUCK = 0.99, 8  # the mean product stays above this share of the least one so often: steps lead nowhere
 LEAST = (1e-15, 1e-13, 1e-11, 1e-9)  # added to the diagonal of a matrix with a diagonal of 1, until it has a factor
 REFINED = 2  # corrections of a solution by what it misses
+NUMBERS = 1 << 13  # of the matrices that are factored together
+VECTORS = 24  # temporary vectors of the rows of a block, for each piece of the loss
 
 
 class Piece(NamedTuple):
@@ -78,103 +82,211 @@ def ratio(problem: Problem) -> float:
     return penalty.r if isinstance(penalty, Net) and isinstance(penalty.base, ColumnSizes) else 0.0
 
 
-def suits(problem: Problem) -> bool:
+def supports(problem: Problem) -> bool:
     """Whether interior points support this problem."""
-    if not (problem.outputs.tasks and problem.resident and problem.joint) or problem.path or problem.hard:
+    if not (problem.outputs.tasks and problem.joint) or problem.path or problem.hard or problem.holders > 1:
         return False
     return problem.features <= MOST and ratio(problem) > 0.0 and pieces_of(problem.loss) is not None
+
+
+def pieces(problem: Problem) -> list[Piece]:
+    """Those of a problem that is supported."""
+    return pieces_of(problem.loss) or []
 
 
 PIECES = Axis(lambda problem: problem.trials * len(pieces_of(problem.loss) or ()), name="pieces")
 
 
 @state
+class StepSums(LookSums):
+    """Of rows, for the next step: H = A^T diag(bend) A, upper triangles; lacks, pushes: A^T bend of what the rows lack,
+    and of what a product of 1 adds to it; products: of variables with their duals, and how many there are.
+    """
+
+    H: Sum[f8] = of(K, W, W)
+    lacks: Sum[f8] = of(K, W)
+    pushes: Sum[f8] = of(K, W)
+    products: Sum[f8] = of(GROUPS, 2)
+
+
+@state
 class InteriorPoints(LookedAt):
     """w: weights, of which t (groups, d+1) are above all sizes, with duals up, down (K, d+1).
 
-    Of the rows: alpha, scores (one for each value of C), and for each piece low_gap, high_gap, the distances of its
-    duals from their bounds, with over_kink, under_kink, those of the scores from the kink. stuck: short steps in a row.
+    low_gap, high_gap: of each piece of a row the distances of its dual from its bounds; over_kink, under_kink: those of
+    its score from the kink; margins: of the last look, one for each value of C. dw: the last step of weights. The
+    next read moves them accordingly, towards products `aim` (groups,), by at most the shares `lengths` (groups, 2).
+    least: mean product so far; stuck: reads since it fell.
     """
 
+    look: StepSums
     t: Shared[f8] = of(GROUPS, W)
     up: Shared[f8] = of(K, W)
     down: Shared[f8] = of(K, W)
-    alpha: Rows[f8] = of(A_ROW, N)
-    scores: Rows[f8] = of(A_ROW, N)
+    dw: Shared[f8] = of(K, W)
+    aim: Shared[f8] = of(GROUPS)
+    lengths: Shared[f8] = of(GROUPS, 2)
+    least: Shared[f8] = of(GROUPS, fill=math.inf)
+    stuck: Shared[i8] = of(GROUPS)
     low_gap: Rows[f8] = of(PIECES, N)
     high_gap: Rows[f8] = of(PIECES, N)
     over_kink: Rows[f8] = of(PIECES, N)
     under_kink: Rows[f8] = of(PIECES, N)
-    stuck: Shared[i8] = of(GROUPS)
-    begun: bool = False
+    margins: Rows[f8] = of(TRIALS, N)
+    reads: int = 0
+
+
+class Part(NamedTuple):
+    """Some rows of a task, with their numbers in the block and their labels as those of line 0."""
+
+    line: int
+    rows: Block
+    numbers: RowNumbers
+    labels: Labels
 
 
 class Group(NamedTuple):
-    """The rows of a value of C, and what products with them need.
+    """The rows of a block for a value of C.
 
-    at (m,): the numbers of those present; low, span, height (pieces, m); lines: of the weights.
+    at (m,): which of the block's rows are present; low, span (pieces, m); slope (pieces, 1).
     """
 
-    problem: Problem
-    block: Block
-    labels: Labels
-    tasks: np.ndarray
-    lines: slice
+    size: int
+    parts: list[Part]
     at: np.ndarray
     low: np.ndarray
     span: np.ndarray
-    height: np.ndarray
+    slope: np.ndarray
 
-    def parts(self) -> Iterator[tuple[int, Labels, Block, RowNumbers]]:
-        """(task, its labels as those of line 0, some of its rows, their numbers)."""
-        for task, rows, at in by_task(self.block, self.tasks):
-            numbers = numbered_from(at.start) if isinstance(at, slice) else RowNumbers(0, at)
-            yield task, line_of(self.labels, self.lines.start + task), rows, numbers
+    @classmethod
+    def of(cls, problem: Problem, state: InteriorPoints, trial: int, block: Block, first: int) -> Group:
+        """These rows; the first has the number `first`."""
+        rows, outputs = state.labels.of(slice(first, first + block.rows())), problem.outputs
+        labels, start = labels_for(rows, outputs), trial * outputs.tasks
+        tasks = outputs.tasks_of(rows.codes)
+        caps = outputs.caps[start + tasks, rows.codes] * (rows.codes >= 0)
+        caps = caps * rows.weights if rows.weights.size else caps
+        at = np.flatnonzero(caps > 0.0)
+        parts = [
+            Part(start + task, some, numbered_from(own.start) if isinstance(own, slice) else RowNumbers(0, own),
+                 line_of(labels, start + task))
+            for task, some, own in by_task(block, np.where(caps > 0.0, tasks, -1))
+        ]  # fmt: skip
+        low, high, slope = (np.array(column)[:, None] for column in zip(*pieces(problem), strict=True))
+        return cls(block.rows(), parts, at, low * caps[at], (high - low) * caps[at], slope)
+
+    def products(self, w: np.ndarray) -> np.ndarray:
+        """A w (m,) of weights (K, d+1)."""
+        found = np.zeros(self.size)
+        for line, rows, numbers, labels in self.parts:
+            kernel.signed_products(rows, numbers, labels, 0, w[line], found)
+        return found[self.at]
 
     def spread(self, values: np.ndarray) -> np.ndarray:
-        """(n,) of numbers (m,) of the rows present; 0 for the others."""
-        found = np.zeros(self.tasks.size)
+        """(count,) of numbers (m,); 0 for absent rows."""
+        found = np.zeros(self.size)
         found[self.at] = values
         return found
 
-    def pulled(self, duals: np.ndarray) -> np.ndarray:
-        """A^T duals (tasks, d+1) of duals (m,)."""
-        found, duals = np.zeros((self.problem.outputs.tasks, self.problem.features + 1)), self.spread(duals)
-        for task, labels, rows, numbers in self.parts():
-            kernel.add_image(rows, numbers, labels, 0, duals, found[task])
-        return found
 
-    def products(self, w: np.ndarray) -> np.ndarray:
-        """A w (m,) of weights (tasks, d+1)."""
-        found = np.zeros(self.tasks.size)
-        for task, labels, rows, numbers in self.parts():
-            kernel.signed_products(rows, numbers, labels, 0, w[task], found)
-        return found[self.at]
+class Moved(NamedTuple):
+    """The variables of rows (pieces, m): x, y of their duals, over, under of their scores."""
 
-    def matrices(self, slopes: np.ndarray) -> np.ndarray:
-        """A^T diag(slopes) A (tasks, d+1, d+1) of slopes (m,)."""
-        width = self.problem.features + 1
-        found, slopes = np.zeros((self.problem.outputs.tasks, width, width)), self.spread(slopes)
-        for task, _, rows, numbers in self.parts():
-            kernel.add_matrix(rows, numbers, slopes, found[task])
-        return found + np.triu(found, 1).swapaxes(1, 2)
+    x: np.ndarray
+    y: np.ndarray
+    over: np.ndarray
+    under: np.ndarray
+
+    @classmethod
+    def first(cls, group: Group, u: np.ndarray, aim: float) -> Moved:
+        """Near the middle, with these products but for rows whose margin u (m,) is elsewhere."""
+        x = np.clip(-group.low / group.span, INSIDE, 1.0 - INSIDE) * group.span
+        y = group.span - x
+        over, under = aim / x, aim / y
+        apart = u - group.slope - (over - under)
+        return cls(x, y, over + np.maximum(apart, 0.0), under + np.maximum(-apart, 0.0))
+
+    def bend(self) -> np.ndarray:
+        """How much the duals change with the scores."""
+        return 1.0 / (self.over / self.x + self.under / self.y)
+
+    def push(self) -> np.ndarray:
+        """How much farther from the kink a product of 1 puts the scores."""
+        return 1.0 / self.x - 1.0 / self.y
+
+    def after(self, group: Group, u: np.ndarray, aim: float, lengths: np.ndarray) -> Moved:
+        """Those after a step: each row as far as it can, and at most by these lengths; u (m,): margins if all could."""
+        dx = self.bend() * (group.slope - u + aim * self.push())
+        over, under = (aim - self.over * dx) / self.x - self.over, (aim + self.under * dx) / self.y - self.under
+        primal = np.minimum(lengths[0], share_within(self.over, over, self.under, under))
+        dual = np.minimum(lengths[1], share_within(self.x, dx, self.y, -dx))
+        return Moved(self.x + dual * dx, self.y - dual * dx, self.over + primal * over, self.under + primal * under)
+
+
+def share_within(one: np.ndarray, step: np.ndarray, other: np.ndarray, other_step: np.ndarray) -> np.ndarray:
+    """This share of a step, elementwise, keeps numbers above 0; at most 1."""
+    return BOUNDARY / np.maximum(BOUNDARY, np.maximum(-step / one, -other_step / other))
+
+
+class Sizes(NamedTuple):
+    """The variables of the weights of a group (lines, d+1): how far t is above them and their negatives, and the duals.
+
+    bound (d+1,): 1, or 0 for a free constant, which has no t.
+    """
+
+    left: np.ndarray
+    right: np.ndarray
+    up: np.ndarray
+    down: np.ndarray
+    bound: np.ndarray
+
+    @classmethod
+    def of(cls, problem: Problem, state: InteriorPoints, trial: int) -> Sizes:
+        """Those of a value of C."""
+        bound, t = np.ones(problem.features + 1), state.t[trial]
+        bound[-1] = not problem.objective.free
+        w, up, down = (problem.view(each, trial) for each in (state.w, state.up, state.down))
+        left, right, up, down = (np.where(bound > 0.0, each, 1.0) for each in (t - w, t + w, up, down))
+        return cls(left, right, up, down, bound)
+
+    def products(self) -> np.ndarray:
+        """The sum of the products of variables with their duals, and how many there are."""
+        every = self.bound * (self.left * self.up + self.right * self.down)
+        return np.array([every.sum(), 2.0 * self.bound.sum() * len(self.up)])
+
+    def bend(self, sign: float) -> np.ndarray:
+        """How much the pulls change with t, and with the weights if the sign is -1."""
+        return self.bound * (self.up / self.left + sign * self.down / self.right)
+
+    def steps(self, dw: np.ndarray, dt: np.ndarray, near: np.ndarray, far: np.ndarray) -> Sizes:
+        """The changes; near, far: the products aimed at over left and right."""
+        left, right = self.bound * (dt - dw), self.bound * (dt + dw)
+        up = near - self.bound * self.up * (1.0 + left / self.left)
+        down = far - self.bound * self.down * (1.0 + right / self.right)
+        return Sizes(left, right, up, down, self.bound)
 
 
 class System:
-    """The equations of a step, once x and the variables of the weights are eliminated:
+    """The equations of a step, once the variables of the rows and those of the weights are eliminated:
 
-    (H_k + diag(D_k)) dw_k - E_k dt = b_k for each task, and sum_k D_k dt - sum_k E_k dw_k = c.
+    (H_k + diag(D_k + ridge)) dw_k - E_k dt = b_k for each task, and sum_k D_k dt - sum_k E_k dw_k = c.
+
+    H (tasks, d+1, d+1), upper triangles, is completed in place. Tasks are taken some at a time, which saves memory.
     """
 
     def __init__(self, H: np.ndarray, D: np.ndarray, E: np.ndarray, ridge: np.ndarray) -> None:
         on = np.arange(H.shape[1])
-        H[:, on, on] += D + ridge
-        H[:, on, on] += H[:, on, on] == 0.0  # a column without values
-        self.H, self.D, self.E = H, D, E
-        self.scale = 1.0 / np.sqrt(H[:, on, on])
-        self.L = factored(self.scale[:, :, None] * H * self.scale[:, None, :])
-        self.V = np.linalg.solve(self.L, (self.scale * E)[:, :, None] * np.eye(on.size))
-        S = np.diag(D.sum(axis=0)) - np.einsum("kij,kil->jl", self.V, self.V)
+        self.H, self.D, self.E, self.L = H, D, E, np.empty_like(H)
+        self.scale, S = np.empty_like(D), np.diag(D.sum(axis=0))
+        self.some = [slice(k, k + at_once(on.size)) for k in range(0, len(H), at_once(on.size))]
+        for some in self.some:
+            H[some] += np.triu(H[some], 1).swapaxes(1, 2)
+            H[some, on, on] += D[some] + ridge
+            H[some, on, on] += H[some, on, on] == 0.0  # a column without values
+            scale = self.scale[some] = 1.0 / np.sqrt(H[some, on, on])
+            self.L[some] = factored(scale[:, :, None] * H[some] * scale[:, None, :])
+            V = np.linalg.solve(self.L[some], (scale * E[some])[:, :, None] * np.eye(on.size))
+            S -= np.einsum("kij,kil->jl", V, V)
         S[on, on] += S[on, on] <= 0.0  # a constant that is not penalised has no t
         self.root = 1.0 / np.sqrt(np.diagonal(S))
         self.S = self.root[:, None] * S * self.root
@@ -189,11 +301,23 @@ class System:
         return dw, dt
 
     def _once(self, b: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        u = np.linalg.solve(self.L, (self.scale * b)[:, :, None])
-        c = c + np.einsum("kij,kil->j", self.V, u)
-        dt = self.root * np.linalg.solve(self.S, self.root * c)
-        u = np.linalg.solve(self.L, (self.scale * (b + self.E * dt))[:, :, None])
-        return self.scale * np.linalg.solve(self.L.swapaxes(1, 2), u)[:, :, 0], dt
+        dt = self.root * np.linalg.solve(self.S, self.root * (c + (self.E * self._of_tasks(b)).sum(axis=0)))
+        return self._of_tasks(b + self.E * dt), dt
+
+    def _of_tasks(self, b: np.ndarray) -> np.ndarray:
+        """The weights that solve the equations of each task alone."""
+        found = np.empty_like(b)
+        for some in self.some:
+            scale, L = self.scale[some], self.L[some]
+            found[some] = (
+                scale * np.linalg.solve(L.swapaxes(1, 2), np.linalg.solve(L, (scale * b[some])[:, :, None]))[:, :, 0]
+            )
+        return found
+
+
+def at_once(width: int) -> int:
+    """How many tasks are taken at a time."""
+    return max(1, NUMBERS // width**2)
 
 
 def factored(scaled: np.ndarray) -> np.ndarray:
@@ -206,175 +330,137 @@ def factored(scaled: np.ndarray) -> np.ndarray:
     return np.full(scaled.shape, math.nan)
 
 
-def longest(values: Sequence[np.ndarray], steps: Sequence[np.ndarray], share: float) -> float:
-    """This share of the largest step that keeps all values above 0, at most 1."""
-    falls = [float(np.max(-step / value, initial=0.0)) for value, step in zip(values, steps, strict=True)]
-    return share / max(share, *falls)
-
-
 class Interior(CertifiedByLook[InteriorPoints]):
-    """Interior points for the tasks of a value of C together, an iteration a pass, certified after each."""
+    """Interior points for the tasks of a value of C together: a read is an iteration, and certifies where it is."""
 
     name = "interior points of newton"
     numeric = True
     of_tasks = True
+    mapped = True
+    adds = ("look",)
     requires = ("step", "primal", "dual", "feasible")
     state_class = InteriorPoints
 
     def supports(self, penalty: Any, free: bool) -> bool:
-        return True  # `suits` has looked
+        return True  # the function of that name has looked
 
     def reserved_bytes(self, problem: Problem) -> int:
-        width = problem.features + 1  # four matrices of each task, and vectors of rows
-        pieces = len(pieces_of(problem.loss) or ())
-        return 8 * problem.lines * width * (5 * width + 20) + 8 * 30 * pieces * problem.rows
+        width = problem.features + 1
+        return 8 * (problem.lines * width * (width + 20) + 6 * at_once(width) * width**2)
+
+    def scratch(self, problem: Problem, rows: int, size: int, sparse: bool) -> int:
+        return size + 8 * VECTORS * len(pieces(problem)) * rows  # rows in the order of their tasks
 
     def visit(self, problem: Problem, state: InteriorPoints, active: np.ndarray) -> Visit:
-        return super().visit(problem, state, active)._replace(lines=0)
+        each = problem.trials * (5.0 + (problem.features + 1) / 2)
+        return super().visit(problem, state, active)._replace(square=True, lines=0, cost=each)
+
+    def begin_pass(self, problem: Problem, state: InteriorPoints, active: np.ndarray) -> None:
+        clear(state.look)
+        self.show_certified(problem, state, active)
 
     def run_block(self, problem: Problem, state: InteriorPoints, active: np.ndarray, block: Block, first: int) -> None:
-        """Step, and add up what certifies the new weights and duals."""
-        clear(state.look)
+        """Move the variables of these rows, and add up what certifies the weights and makes the next step."""
         state.look.rows += block.rows()
-        state.multiplications += 5.0 * active.size * problem.values
+        work = 5.0 * problem.values / problem.rows * block.rows()
+        work += matrix_work(0, block.rows(), problem.values / problem.rows)
+        state.multiplications += active.size * work
         for trial in active.tolist():
-            group = self._group(problem, state, trial, block)
-            own = slice(trial * len(group.low), (trial + 1) * len(group.low))
-            if not state.begun:
-                self._begin(problem, state, trial, group, own)
-            else:
-                with np.errstate(all="ignore"):  # what is no number is seen by the length of the step
-                    self._step(problem, state, trial, group, own)
-            self._look(problem, state, trial, group)
-        state.begun = True
+            group = Group.of(problem, state, trial, block, first)
+            with np.errstate(all="ignore"):  # what is no number is seen by the next step
+                self._visit_rows(problem, state, trial, group, first)
 
-    def _group(self, problem: Problem, state: InteriorPoints, trial: int, block: Block) -> Group:
-        labels, outputs, count = state.labels, problem.outputs, problem.outputs.tasks
-        codes = labels.codes
-        caps = outputs.caps[trial * count + outputs.tasks_of(codes), codes] * (codes >= 0)
-        caps = caps * labels.weights if labels.weights.size else caps
-        at = np.flatnonzero(caps > 0.0)
-        low, high, slope = (np.array(column)[:, None] for column in zip(*self._pieces(problem), strict=True))
-        height = slope + (labels.targets[at] if labels.targets.size else np.zeros(at.size))
-        tasks = np.where(caps > 0.0, outputs.tasks_of(codes), -1)
-        lines = slice(trial * count, (trial + 1) * count)
-        return Group(
-            problem, block, labels_of(problem, state), tasks, lines, at, low * caps[at], (high - low) * caps[at], height
-        )
-
-    @staticmethod
-    def _pieces(problem: Problem) -> list[Piece]:
-        found = pieces_of(problem.loss)
-        assert found is not None
-        return found
-
-    @staticmethod
-    def _begin(problem: Problem, state: InteriorPoints, trial: int, group: Group, own: slice) -> None:
-        """The first point: weights of 0, and duals near 0."""
-        low, span, height, r = group.low, group.span, group.height, ratio(problem)
-        mu = STARTS * float(np.mean(np.abs(height) * span)) + 1e-300
-        x = np.clip(-low / span, INSIDE, 1.0 - INSIDE) * span
-        over, under = mu / x, mu / (span - x)
-        apart = -height - (over - under)
-        at = group.at
-        state.low_gap[own, at], state.high_gap[own, at] = x, span - x
-        state.over_kink[own, at], state.under_kink[own, at] = (
-            over + np.maximum(apart, 0.0),
-            under + np.maximum(-apart, 0.0),
-        )
-        state.alpha[trial, at] = (low + x).sum(axis=0)
-        state.t[trial] = 2.0 * problem.lines * mu / r
-        state.up[group.lines] = state.down[group.lines] = r / (2.0 * problem.lines)
-
-    @staticmethod
-    def _step(problem: Problem, state: InteriorPoints, trial: int, group: Group, own: slice) -> None:
-        """One iteration: a step towards the solution says how far to aim, and what its products miss."""
-        at, lines, r = group.at, group.lines, ratio(problem)
-        x, y, over, under = (
-            each[own, at] for each in (state.low_gap, state.high_gap, state.over_kink, state.under_kink)
-        )
-        w, t, up, down, z = state.w[lines], state.t[trial], state.up[lines], state.down[lines], state.scores[trial, at]
-        bound = np.ones(w.shape[1])
-        bound[-1] = 0.0 if problem.objective.free else 1.0
-        up, down = up * bound, down * bound
-        left, right = t - w, t + w
-        bend = 1.0 / (over / x + under / y)
-        ease, tilt = bound * (up / left + down / right), bound * (up / left - down / right)
-        ridge = (1.0 - r) * bound
-        system = System(group.matrices(bend.sum(axis=0)), ease, tilt, ridge)
-        state.multiplications += matrix_work(0, at.size, problem.values / problem.rows)
-        state.multiplications += problem.lines * 3.0 * w.shape[1] ** 3
-        off = group.pulled((group.low + x).sum(axis=0)) - (up - down) - ridge * w
-        lacks = group.height - z + over - under
-        lacking = bound * r - (up + down).sum(axis=0)
-
-        def direction(wanted: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
-            """(dw, dz, changes of left, right, over, under and of their duals) that change the products so much."""
-            first, second, third, fourth = wanted
-            lack = lacks + third / x - fourth / y
-            pulls = bound * (first / left - second / right)
-            b = group.pulled((bend * lack).sum(axis=0)) + off - pulls
-            c = (bound * (first / left + second / right)).sum(axis=0) - lacking
-            dw, dt = system.solved(b, c)
-            dz = group.products(dw)
-            dx = bend * (lack - dz)
-            return dw, dz, [
-                dt - dw, dt + dw, (third - over * dx) / x, (fourth + under * dx) / y,
-                bound * (first - up * (dt - dw)) / left, bound * (second - down * (dt + dw)) / right, dx, -dx,
-            ]  # fmt: skip
-
-        some = bound > 0.0
-        values = [left[:, some], right[:, some], over, under, up[:, some], down[:, some], x, y]
-
-        def told(changes: Sequence[np.ndarray]) -> list[np.ndarray]:
-            """The bounds."""
-            return [each[:, some] if k in (0, 1, 4, 5) else each for k, each in enumerate(changes)]
-
-        def lengths(changes: Sequence[np.ndarray], share: float) -> tuple[float, float]:
-            return longest(values[:4], changes[:4], share), longest(values[4:], changes[4:], share)
-
-        products = [left * up, right * down, over * x, under * y]
-        count = sum(each.size for each in values[:4])
-        mu = sum(float(np.sum(a * b)) for a, b in zip(values[:4], values[4:], strict=True)) / count
-        _, _, ahead = direction([-each for each in products])
-        far = lengths(told(ahead), 1.0)
-        moved = [value + far[k > 3] * by for k, (value, by) in enumerate(zip(values, told(ahead), strict=True))]
-        aim = mu * (sum(float(np.sum(a * b)) for a, b in zip(moved[:4], moved[4:], strict=True)) / count / mu) ** 3
-        dw, dz, changes = direction(
-            [aim - each - a * b for each, a, b in zip(products, ahead[:4], ahead[4:], strict=True)]
-        )
-        one, other = lengths(told(changes), BOUNDARY)
-        finite = all(np.isfinite(each).all() for each in (dw, *changes))
-        state.stuck[trial] = state.stuck[trial] + 1 if not finite or max(one, other) < SHORT else 0
-        if not finite:
-            state.stuck[trial] = STUCK
+    def _visit_rows(self, problem: Problem, state: InteriorPoints, trial: int, group: Group, first: int) -> None:
+        ends = group.low.sum(axis=0), (group.low + group.span).sum(axis=0)
+        if not state.reads:  # of the losses the first products are made
+            state.margins[trial, first + group.at] = self._look(problem, state, group, np.clip(0.0, *ends))
             return
-        dt = 0.5 * (changes[0] + changes[1])[0]
-        state.w[lines], state.t[trial], state.scores[trial, at] = w + one * dw, t + one * dt, z + one * dz
-        state.up[lines], state.down[lines] = up + other * changes[4], down + other * changes[5]
-        state.over_kink[own, at], state.under_kink[own, at] = over + one * changes[2], under + one * changes[3]
-        state.low_gap[own, at], state.high_gap[own, at] = x + other * changes[6], y + other * changes[7]
-        state.alpha[trial, at] = (group.low + state.low_gap[own, at]).sum(axis=0)
+        own, at = slice(trial * len(group.low), (trial + 1) * len(group.low)), first + group.at
+        kept, u = (state.low_gap, state.high_gap, state.over_kink, state.under_kink), state.margins[trial, at]
+        if state.reads == 1:
+            moved = Moved.first(group, u, float(state.aim[trial]))
+        else:
+            before, u = Moved(*(each[own, at] for each in kept)), u + group.products(state.dw)
+            moved = before.after(group, u, float(state.aim[trial]), state.lengths[trial])
+        for each, values in zip(kept, moved, strict=True):
+            each[own, at] = values
+        duals = np.clip((group.low + moved.x).sum(axis=0), *ends)
+        u = state.margins[trial, at] = self._look(problem, state, group, duals)
+        self._add(state.look, trial, group, moved, u)
 
     @staticmethod
-    def _look(problem: Problem, state: InteriorPoints, trial: int, group: Group) -> None:
-        """Add the exact sums of the weights and duals as they are."""
-        read, none = state.look, np.zeros(1)
-        ends = (group.low.sum(axis=0), (group.low + group.span).sum(axis=0))
-        state.alpha[trial, group.at] = np.clip(state.alpha[trial, group.at], *ends)
-        own = slice(trial, trial + 1)
-        for task, labels, rows, numbers in group.parts():
-            line = slice(group.lines.start + task, group.lines.start + task + 1)
-            w = state.w[line]
+    def _look(problem: Problem, state: InteriorPoints, group: Group, duals: np.ndarray) -> np.ndarray:
+        """Add the exact sums of the weights and of duals (m,); returns the margins (m,)."""
+        read, none, margins = state.look, np.zeros(1), np.zeros((1, 1, group.size))
+        alpha = group.spread(duals)[None]
+        for line, rows, numbers, labels in group.parts:
+            at = slice(line, line + 1)
+            w = state.w[at]
             certificate.look(
                 rows, numbers, labels, problem.loss, ONE, certificate.Point(w[None], none[None], blur(w)[None]),
-                certificate.Prox(state.alpha[own], state.alpha[own], np.full(1, math.inf), none),
+                certificate.Prox(alpha, alpha, np.full(1, math.inf), none),
                 certificate.Found(
-                    read.weights[None, line], read.duals[line], read.pull[line], read.wrong[None], class_sums=read.own,
-                    parts=read.parts,
+                    read.weights[None, at], read.duals[at], read.pull[at], read.wrong[None], margins, read.own,
+                    read.parts,
                 ),
             )  # fmt: skip
+        return margins[0, 0, group.at]
+
+    @staticmethod
+    def _add(read: StepSums, trial: int, group: Group, moved: Moved, u: np.ndarray) -> None:
+        bend = moved.bend()
+        slopes = group.spread(bend.sum(axis=0))
+        lacks, pushes = (group.spread((bend * each).sum(axis=0)) for each in (group.slope - u, moved.push()))
+        read.products[trial] += (moved.x * moved.over + moved.y * moved.under).sum(), 2.0 * bend.size
+        for line, rows, numbers, labels in group.parts:
+            kernel.add_matrix(rows, numbers, slopes, read.H[line])
+            kernel.add_image(rows, numbers, labels, 0, lacks, read.lacks[line])
+            kernel.add_image(rows, numbers, labels, 0, pushes, read.pushes[line])
 
     def end_pass(self, problem: Problem, state: InteriorPoints, active: np.ndarray) -> PassReport:
-        self.prove(problem, state, active)
+        if state.look.rows == problem.rows:  # else it was interrupted
+            self.prove(problem, state, active)
+            with np.errstate(all="ignore"):
+                for trial in active.tolist():
+                    (self._step if state.reads else self._begin)(problem, state, trial)
+            state.reads += 1
         return self.report(problem, state)
+
+    @staticmethod
+    def _begin(problem: Problem, state: InteriorPoints, trial: int) -> None:
+        """The first products, by the losses."""
+        lines, r = problem.lines_of(trial), ratio(problem)
+        losses = float(state.look.weights[lines, certificate.LOSSES].sum())
+        aim = state.aim[trial] = STARTS * losses / (problem.present * len(pieces(problem))) + 1e-300
+        state.t[trial] = np.abs(state.w[lines]).max(axis=0) + 2.0 * problem.lines * aim / r
+        state.up[lines] = state.down[lines] = r / (2.0 * problem.lines)
+
+    @staticmethod
+    def _step(problem: Problem, state: InteriorPoints, trial: int) -> None:
+        """Move the weights, and choose how rows follow at the next read."""
+        at, r, read = Sizes.of(problem, state, trial), ratio(problem), state.look
+        w, ridge = problem.view(state.w, trial), (1.0 - r) * at.bound
+        off = problem.view(read.pull.sum(axis=1), trial) - at.bound * (at.up - at.down) - ridge * w
+        total, count = read.products[trial] + at.products()
+        mean, wrong = total / count, (np.abs(off) * np.maximum(np.abs(w), at.bound * state.t[trial])).sum() / count
+        enough = problem.tol * abs(state.best.primal[trial]) / count
+        aim = max(CENTRED * mean, CENTRED * enough, min(CENTRED * wrong, mean))
+        near, far = at.bound * aim / at.left, at.bound * aim / at.right
+        system = System(problem.view(read.H, trial), at.bend(1.0), at.bend(-1.0), ridge)
+        state.multiplications += 3.0 * len(w) * at.bound.size**3
+        lacks = problem.view(read.lacks + aim * read.pushes, trial) + at.bound * (at.up - at.down)
+        dw, dt = system.solved(lacks + off - (near - far), (near + far).sum(axis=0) - r * at.bound)
+        by = at.steps(dw, dt, near, far)
+        state.stuck[trial] = state.stuck[trial] + 1 if mean >= FALLS * state.least[trial] else 0
+        state.least[trial] = min(mean, state.least[trial])
+        if not all(np.isfinite(each).all() for each in (dw, *by)):
+            state.stuck[trial] = STUCK
+            return
+        state.dw[problem.lines_of(trial)], state.aim[trial] = dw, aim
+        primal = float(share_within(at.left, by.left, at.right, by.right).min())
+        dual = float(share_within(at.up, by.up, at.down, by.down).min())
+        state.lengths[trial] = primal, dual
+        w += primal * dw
+        state.t[trial] += primal * dt
+        problem.view(state.up, trial)[:] += dual * by.up
+        problem.view(state.down, trial)[:] += dual * by.down

@@ -8,13 +8,13 @@ sampled                         out of core, a smooth loss of all lines whose He
 reads ----> near                once, if its steps make no progress and enough rows fit;
 conjugate -> steps, proximal    in memory, a smooth loss under the ridge, many columns: steps by products first;
 proximal                        the only stage: other penalties, a free constant, regression, losses with fewer methods;
+interior -> proximal            tasks, a loss with corners under l1inf: an iteration of interior points a read first;
 rows -----> conjugate, proximal in memory, one loss of all lines under the ridge: steps on the duals of a row first.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import ClassVar, TypeVar
 
 import numpy as np
@@ -68,6 +68,8 @@ HALF = 0.5  # of the budget: products leave room for a Hessian that takes no mor
 STUCK = 8  # the same of many steps each, whose softness does not fall any more, or of cached rows
 CRISP = 1e-3  # softness of the first read of cached rows after others: nearly all duals are at a bound
 DOWNHILL = 0.1  # of tol: for a smooth loss, a relative fall of the objective that counts as progress
+
+BESIDE = 32 << 20  # bytes of a budget for blocks and all else beside the state, at most
 
 CALLED = (*DualAscent.requires, "slope", "distance", "curvature_bound")  # loss methods needed except by `proximal`
 
@@ -167,7 +169,7 @@ class Newton(Method):
             return "rows"
         if conjugate.suits(problem):
             return "conjugate"
-        if task_interior.suits(problem):
+        if inside(problem):
             return "interior"
         if takes_proximal(problem):
             return "proximal"
@@ -193,34 +195,36 @@ class Newton(Method):
             after = {"": 0, "steps": STEPS.memory(problem), "proximal": PROXIMAL.memory(problem)}
             before = ROWS.memory(problem) if first == "rows" else 0
             return CONJUGATE.memory(problem) + max(before, after[after_products(problem)])
-        if first in ("rows", "proximal", "interior"):
-            rows, points = (
-                (first == "rows") and ROWS.memory(problem),
-                (first == "interior") and INTERIOR.memory(problem),
-            )
-            return PROXIMAL.memory(problem) + rows + points
+        if first == "interior":
+            return max(INTERIOR.memory(problem), PROXIMAL.memory(problem) if goes_on(problem) else 0)
+        if first in ("rows", "proximal"):
+            return PROXIMAL.memory(problem) + (ROWS.memory(problem) if first == "rows" else 0)
         if not problem.resident:
             return max(NEAR.memory(problem) if first == "near" else 0, READS.memory(problem))
         later = max(STEPS.memory(problem), LAST.memory(problem))
         return later + max(ASCENT.memory(problem), MOMENTUM.memory(problem)) if first == "start" else later
 
     def scratch(self, problem: Problem, rows: int, size: int, sparse: bool) -> int:
-        if self.first(problem) == "sampled":
-            return ON_SAMPLE.scratch(problem, rows, size, sparse)
+        first = self.first(problem)
+        if first in ("sampled", "interior"):
+            return self.stages()[first].solver.scratch(problem, rows, size, sparse)
         if takes_proximal(problem):
             return PROXIMAL.scratch(problem, rows, size, sparse)
         return NEAR.scratch(problem, rows, size, sparse)
 
     def row_bytes(self, problem: Problem) -> int:
         """Only stages out of core count."""
-        return max(stage.row_bytes(problem) for stage in (NEAR, READS, ON_SAMPLE, PROXIMAL))
+        points = INTERIOR.row_bytes(problem) if inside(problem) else 0
+        return max(points, *(stage.row_bytes(problem) for stage in (NEAR, READS, ON_SAMPLE, PROXIMAL)))
 
     def sum_bytes(self, problem: Problem) -> int:
-        return ON_SAMPLE.sum_bytes(problem) if self.first(problem) == "sampled" else super().sum_bytes(problem)
+        first = self.first(problem)
+        alone = first in ("sampled", "interior")
+        return self.stages()[first].solver.sum_bytes(problem) if alone else super().sum_bytes(problem)
 
     def remark(self, problem: Problem) -> str:
-        if task_interior.suits(problem):
-            return "; loss and penalty have corners and the rows are in memory, so each pass is one of interior points"
+        if self.first(problem) == "interior":
+            return "; loss and penalty have corners, so each read is an iteration of interior points"
         if problem.resident:
             return ""
         kept = "no number of a row is kept"
@@ -230,17 +234,28 @@ class Newton(Method):
             return f"; each read makes a step, and {kept}"
         return f"; {kept}, but rows near the margin are, if enough of them fit into memory; else each read makes a step"
 
-    def wants_memory(self, problem: Problem) -> bool:
-        alone = problem.holders == 1 and not problem.resident
-        return alone and task_interior.suits(replace(problem, resident=True))
+    def wants_memory(self, problem: Problem) -> int:
+        left_out = task_interior.supports(problem) and not inside(problem)
+        return INTERIOR.memory(problem) + BESIDE if left_out else 0
 
     def all_labels(self, problem: Problem) -> bool:
-        if self.first(problem) == "sampled":
-            return False
+        first = self.first(problem)
+        if first in ("sampled", "interior"):
+            return self.stages()[first].solver.all_labels(problem)
         return PROXIMAL.all_labels(problem) if takes_proximal(problem) else problem.resident
 
     def prologue_passes(self, problem: Problem) -> int:
         return PROXIMAL.prologue_passes(problem) if takes_proximal(problem) else 0
+
+
+def inside(problem: Problem) -> bool:
+    """Whether interior points come first: they support the problem, and what they keep of rows fits."""
+    return task_interior.supports(problem) and INTERIOR.memory(problem) <= problem.budget
+
+
+def goes_on(problem: Problem) -> bool:
+    """Whether there is room for steps that follow interior points."""
+    return PROXIMAL.memory(problem) <= problem.budget
 
 
 def takes_proximal(problem: Problem) -> bool:
@@ -318,8 +333,10 @@ def leave_conjugate(
 def leave_interior(
     problem: Problem, state: InteriorPoints, watch: Watch, report: PassReport, active: np.ndarray
 ) -> str:
-    """Switch to steps that smooth the loss if rounding prevents longer ones."""
-    return "proximal" if (state.stuck[active] >= task_interior.STUCK).any() else ""
+    """Switch to steps that smooth the loss if interior points lead nowhere."""
+    stuck = bool((state.stuck[active] >= task_interior.STUCK).any())
+    report.still = stuck and not goes_on(problem)
+    return "proximal" if stuck and goes_on(problem) else ""
 
 
 def enter_proximal(

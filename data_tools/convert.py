@@ -115,28 +115,33 @@ def convert(
         from streammargin.data_tools.table import convert_table
 
         return convert_table(input, output, kind, given, table, dtype, force)
+    check_options({**given, "like": None}, kind, input)
+    with contextlib.ExitStack() as stack:
+        how = How(output, stack, x, label_name, None, parse_size(memory), features, zero_based)
+        return _convert_numbers(input, kind, how, like, dtype, force)
+
+
+def _convert_numbers(
+    input: str, kind: str, how: How, like: str | None, dtype: str | None, force: bool
+) -> tuple[int, int, int]:  # fmt: skip
+    """Write rows of numbers, as wide as is asked for; (rows, columns, stored values)."""
     from streammargin.model.io import load_model
     from streammargin.tables.spoolable import write_matrix
 
-    check_options({**given, "like": None}, kind, input)
-    trained = None if like is None else load_model(like)
-    with contextlib.ExitStack() as stack:
-        wanted = features if trained is None else trained.answer.features
-        how = How(output, stack, x, label_name, None, parse_size(memory), wanted, zero_based)
-        if kind == HDF5:
-            if os.path.isdir(input):
-                raise InputMissingError(f"{input} is a directory; name a file")
-            found = hdf5file.read(input, how)
-        else:
-            found = open_matrix(input, how, kind)
-        option = f"`features={wanted}`" if trained is None else f"`like={like}`, which has {wanted}"
-        width = _width(found, wanted, option, input)
-        if found.names is not None:
-            known = None if trained is None else trained.feature_names_in_
-            _check_names(found.names, width, known, input, str(like))
-        writer = write_matrix(replace(found, features=width), input, output, force, np.dtype(dtype or found.dtype))
-        columns = width if width is not None else writer.widest
-        return writer.rows, columns, writer.nnz if found.sparse else writer.rows * columns
+    option, known = f"`features={how.features}`", None
+    if like is not None:
+        model = load_model(like)
+        how, known = replace(how, features=model.answer.features), model.feature_names_in_
+        option = f"`like={like}`, which has {how.features}"
+    if kind == HDF5 and os.path.isdir(input):
+        raise InputMissingError(f"{input} is a directory; name a file")
+    found = hdf5file.read(input, how) if kind == HDF5 else open_matrix(input, how, kind)
+    width = _width(found, how.features, option, input)
+    if found.names is not None:
+        _check_names(found.names, width, known, input, str(like))
+    writer = write_matrix(replace(found, features=width), input, how.near, force, np.dtype(dtype or found.dtype))
+    columns = width if width is not None else writer.widest
+    return writer.rows, columns, writer.nnz if found.sparse else writer.rows * columns
 
 
 def _separator(given: str | None) -> str | None:

@@ -12,7 +12,16 @@ from streammargin.compiled import ratings as kernel
 from streammargin.rows.blocks import Block
 from streammargin.solvers.base import Share
 from streammargin.solvers.completion.found import HARD, FactorsState, terms
-from streammargin.solvers.completion.matrix import LOOK, MatrixSolver, Seen, cost_of, factors_of, pairs_of, short_side
+from streammargin.solvers.completion.matrix import (
+    LOOK,
+    MatrixSolver,
+    Seen,
+    cost_of,
+    factors_of,
+    pairs_of,
+    short_side,
+    size_of,
+)  # fmt: skip
 from streammargin.solvers.completion.room import Room, column_bytes
 from streammargin.solvers.problem import Problem
 from streammargin.wording import Message
@@ -73,7 +82,7 @@ class Factors(MatrixSolver[FactorsState]):
         room = Room.of(problem).rank - rank
         moves = terms(problem) > 0 and rank > 0 and seen.outer > OUTER * gap
         if terms(problem) and state.softness == HARD:
-            state.softness = self.first_softness(problem, state)
+            state.softness = 0.5 * size_of(problem, state)
         if moves:
             state.before = state.softness
             if not state.grown and not beyond.size:
@@ -97,11 +106,6 @@ class Factors(MatrixSolver[FactorsState]):
         state.task = STEP
         return False
 
-    def first_softness(self, problem: Problem, state: FactorsState) -> float:
-        """Half the mean size of a loss at X = 0, which is that of a rating."""
-        unit = float(problem.loss.unit)
-        return 0.5 * (unit or max(float(state.sums[kernel.LOSSES]) / problem.rows, 1e-300))
-
     def say_full(self, problem: Problem, rank: int) -> bool:
         """Say that there is no memory for more columns; returns that nothing more can be done."""
         pairs = Room.of(problem).pairs
@@ -122,10 +126,8 @@ class Factors(MatrixSolver[FactorsState]):
             mean = factors_of(problem, state.factors).norm() / state.factors.shape[1]
             state.weights = AMOUNT * mean * np.minimum(values - 1.0, 1.0)
         else:
-            size = 2.0 * self.first_softness(problem, state)
-            size = math.sqrt(size) if not terms(problem) else size
             whole = math.sqrt(problem.sides[0] * problem.sides[1])
-            state.weights = FIRST * size * whole * np.minimum(values - 1.0, 1.0)
+            state.weights = FIRST * size_of(problem, state) * whole * np.minimum(values - 1.0, 1.0)
 
     # the factors grow
 

@@ -29,8 +29,8 @@ class MatrixState(State):
     """factors: (rows + columns, r), those of the rows of the matrix first; best: those of the best figures.
 
     centres: of the duals of entries. sums: of the current pass (compiled/ratings.py). task: what it is for. line,
-    places, values: the entries of a line of the matrix that the next block may go on with; last: the last entry seen.
-    gap: the relative gap that was proven; seen: entries of this pass. softness: of the losses; shown: that of the last
+    places, values: the entries of a line of the matrix that the next block may go on with. gap: the relative gap that
+    was proven; seen: entries of this pass. softness: of the losses; shown: that of the last
     look; before: that of the last duals, if the centres are to move to them, else -1.
     gram: the lower triangle of T T^T, for the matrix T of C times the duals, with its shorter side first.
     kinks, duals: entries whose duals do not follow from the best factors, once the run has ended (proof.py); settled:
@@ -43,7 +43,6 @@ class MatrixState(State):
     sums: Shared[f8] = of(SUMS)
     places: Shared[i8] = of(0, grows=True)
     values: Shared[f8] = of(0, grows=True)
-    last: Shared[f8] = of(2, fill=-1.0)
     gram: Shared[f8] = of(SHORT, SHORT)
     kinks: Shared[i8] = of(0, grows=True)
     duals: Shared[f8] = of(0, grows=True)

@@ -87,7 +87,7 @@ class MatrixSolver(Solver[S]):
 
     def clear(self, state: S, look: bool) -> None:
         """Begin a read."""
-        state.sums[:], state.seen, state.last[:] = 0.0, 0, -1.0
+        state.sums[:], state.seen = 0.0, 0
         state.line, state.places, state.values = -1.0, np.empty(0, np.int64), np.empty(0)
         state.kinks, state.duals, state.settled, state.lost = np.empty(0, np.int64), np.empty(0), False, False
         if look:
@@ -279,6 +279,12 @@ def in_order(problem: Problem, state: MatrixState, blocks: int) -> np.ndarray:
 def cost_of(problem: Problem) -> float:
     """C."""
     return float(problem.outputs.costs[0])
+
+
+def size_of(problem: Problem, state: MatrixState) -> float:
+    """The size of a rating, by the losses at X = 0."""
+    size = float(problem.loss.unit) or max(float(state.sums[kernel.LOSSES]) / problem.rows, 1e-300)
+    return size if terms(problem) else math.sqrt(size)
 
 
 def short_side(problem: Problem) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import ClassVar
 
 import numpy as np
@@ -10,8 +11,17 @@ from scipy.linalg import eigh
 from streammargin.compiled import ratings as kernel
 from streammargin.rows.blocks import Block
 from streammargin.solvers.base import Share
-from streammargin.solvers.completion.found import SplittingState, terms
-from streammargin.solvers.completion.matrix import LOOK, MatrixSolver, Seen, cost_of, factors_of, pairs_of, short_side
+from streammargin.solvers.completion.found import SplittingState
+from streammargin.solvers.completion.matrix import (
+    LOOK,
+    MatrixSolver,
+    Seen,
+    cost_of,
+    factors_of,
+    pairs_of,
+    short_side,
+    size_of,
+)  # fmt: skip
 from streammargin.solvers.problem import Problem
 
 STEP = "step"
@@ -56,15 +66,10 @@ class Splitting(MatrixSolver[SplittingState]):
         if not state.weight:
             if seen.spectrum.upper <= 1.0:
                 return True  # X = 0 is optimal
-            self.first_weight(problem, state)
+            # 1/weight is a tenth of the trace norm that ratings of one size would have
+            state.weight = 1.0 / (0.1 * size_of(problem, state) * math.sqrt(problem.sides[0] * problem.sides[1]))
         state.task, state.softness = STEP, FAR
         return False
-
-    def first_weight(self, problem: Problem, state: SplittingState) -> None:
-        """1/weight is a tenth of the trace norm that ratings of one size would have."""
-        size = float(problem.loss.unit) or float(state.sums[kernel.LOSSES]) / problem.rows
-        size = size if terms(problem) else size**0.5
-        state.weight = 1.0 / (0.1 * max(size, 1e-300) * (problem.sides[0] * problem.sides[1]) ** 0.5)
 
     def raise_costs(self, problem: Problem, state: SplittingState, factor: float) -> None:
         super().raise_costs(problem, state, factor)

@@ -132,7 +132,7 @@ def rated(stack: ExitStack, entries: Entries, budget: int, near: str | None = No
                 f"the names of {entries.name} take more than the memory, {format_size(budget)}; raise `memory`"
             )
     if not raw.count:
-        raise DataError(f"{entries.name} has no rating; check the input")
+        raise DataError(f"{entries.name}: there is no rating; check the input")
     if entries.shape is not None:
         _check_whole(entries, rows, columns)
     raw.ranks = rows.sort(), columns.sort()
@@ -220,6 +220,6 @@ def held_out(entries: Entries, ratings: Ratings, stack: ExitStack) -> Source:
         codes = rows.known(part.rows, entries.name), columns.known(part.columns, entries.name)
         found.append((np.stack(codes, axis=1).astype(ratings.source.dtype), part.values))
     if not found:
-        raise DataError(f"{entries.name} has no rating; check the input")
+        raise DataError(f"{entries.name}: there is no rating; check the input")
     pairs, values = (np.concatenate(parts) for parts in zip(*found, strict=True))
     return PairSource(pairs, values, name=entries.name)

@@ -1,13 +1,14 @@
 """Kills trainings at random moments, resumes them, and compares every bit with trainings that were never killed.
 
-    python examples/kill_and_resume.py [--kills 300] [--seed 0] [--solver NAME] [--outputs] [--threads 1,2,3]
+    python examples/kill_and_resume.py [--kills 300] [--seed 0] [--solver NAME] [--outputs] [--tasks] [--threads 1,2,3]
 
-Covers every solver; ratings; dense and CSR rows; two and three classes, regression and several outputs (`--outputs`:
-these alone); several C and paths over C; rows in memory and out of core; --scale; and a centred bias. Each training
-runs in its own process. SIGKILL ends it at start-up, between blocks, in a checkpoint, or before or after a change of
-stage. Checkpoints may take half of the time here. Short phases, such as a certificate, are targeted. The training is
-restarted until it finishes, each time with one of `--threads`, at random. Then the weights, the model's header and
-the log are compared, except checkpoints, times, memory and bytes read. Exit code 1 if anything differs.
+Covers every solver; dense and CSR rows; two and three classes, regression and several outputs (`--outputs`: these
+alone); tasks and ratings (`--tasks`: these alone); several C and paths over C; rows in memory and out of core; --scale;
+and a centred bias. Each training runs in its own process. SIGKILL ends it at start-up, between blocks, in a checkpoint,
+or before or after a change of stage. Checkpoints may take half of the time here. Short phases, such as a certificate,
+are targeted. The training is restarted until it finishes, each time with one of `--threads`, at random. Then the
+weights, the model's header and the log are compared, except checkpoints, times, memory and bytes read. Exit code 1 if
+anything differs.
 """
 
 import argparse
@@ -41,7 +42,7 @@ CLOCKS = {
 ROWS, FEATURES = 24_000, 40
 RATINGS = "ratings.csv"
 PHASES = [None, None, None, "scaling", "prologue", "certificate", "bias"]  # to be killed in; None: at any moment
-OF_OUTPUTS = [None, None, None, None, "certificate"]  # the same for several outputs, which have no other of these
+OF_OUTPUTS = [None, None, None, None, "certificate"]  # the same for several outputs and tasks, without the others
 
 
 def write_rows(path, sparse, classes):
@@ -52,6 +53,7 @@ def write_rows(path, sparse, classes):
     X = centers[y] + rng.standard_normal((ROWS, FEATURES))
     with h5py.File(path, "w") as file:
         file["y"], file["target"] = y, X @ centers[0] + y
+        file["task"] = rng.integers(0, 5, ROWS)
         file["targets"] = X @ rng.standard_normal((FEATURES, 4)) + y[:, None]
         if not sparse:
             file["X"] = X
@@ -106,6 +108,21 @@ def of_several_outputs(data):
            "18M"]  # fmt: skip
 
 
+def of_tasks(data):
+    """Arguments of `train` for rows of several tasks, in memory and out of core, and of `complete`."""
+    for given in (
+        {"loss": "absolute_error", "penalty": "l1inf"}, {"loss": "epsilon_insensitive:1", "penalty": "l1inf:0.5"},
+        {"loss": "huber", "penalty": "trace"}, {"loss": "squared_error", "penalty": "l21"},
+    ):  # fmt: skip
+        given = {"tasks": "task", "y": "target", **given}
+        for sparse in (False, True):
+            options = [part for name, value in given.items() for part in (f"--{name}", value)]
+            memory = f"{least_memory(data[sparse, 3], tol=1e-12, **given)}M" if sparse else "1G"
+            yield [data[sparse, 3], "--tol", "1e-12", "--passes", "12", "--memory", memory, *options]
+    for name, loss in (("factors", "absolute_error"), ("splitting", "squared_error"), ("completion", "hinge:1,2,3,4")):
+        yield [data[RATINGS], "--tol", "1e-12", "--passes", "70", "--solver", name, "--loss", loss, "-c", "2"]
+
+
 def ways(data):
     """Arguments of `train`, so that each solver meets each kind of data."""
     kinds = [(sparse, classes, memory) for sparse in (False, True) for classes in (2, 3) for memory in ("1G", None)]
@@ -120,8 +137,6 @@ def ways(data):
             yield [data[sparse, classes], *more, "--memory", memory, "--scale", scale]
     for sparse, memory in ((False, "1G"), (True, "64M")):
         yield [data[sparse, 2], "--tol", "1e-3", "--solver", "smo", "--kernel", "rbf", "--memory", memory]
-    for name, loss in (("factors", "absolute_error"), ("splitting", "squared_error"), ("completion", "hinge:1,2,3,4")):
-        yield [data[RATINGS], "--tol", "1e-12", "--passes", "70", "--solver", name, "--loss", loss, "-c", "2"]
     few = ["--tol", "1e-12", "--passes", "6"]
     yield [data[False, 2], *few, "--solver", "active-set", "--C", "inf", "--bias", "midway"]
     yield [data[True, 3], *few, "--solver", "adaptive", "--multiclass", "joint"]
@@ -240,17 +255,20 @@ def run():
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--solver", choices=sorted(set(names()) - {"auto"}), help="this one alone")
     parser.add_argument("--outputs", action="store_true", help="trainings for several outputs alone")
+    parser.add_argument("--tasks", action="store_true", help="trainings with tasks, and of ratings, alone")
     parser.add_argument("--threads", type=lambda text: text.split(","), default=["1"], metavar="N,...")
     options = parser.parse_args()
     moments = random.Random(options.seed)
     # also for the processes that are started later: checkpoints are many, and few columns are enough for a sample
     checkpoint.SHARE, sampled.WIDE = 0.5, 0
-    phases, counts = OF_OUTPUTS if options.outputs else PHASES, Counter()
+    chosen = [options.outputs and of_several_outputs, options.tasks and of_tasks]
+    phases, counts = OF_OUTPUTS if any(chosen) else PHASES, Counter()
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
         cases = []
         data = written(root)
-        every = [*([] if options.outputs else ways(data)), *of_several_outputs(data)]
+        groups = list(filter(None, chosen)) or [ways, of_several_outputs, of_tasks]
+        every = [way for group in groups for way in group(data)]
         for number, way in enumerate(way for way in every if options.solver in (None, *way)):
             folder = root / f"straight{number}"
             folder.mkdir()

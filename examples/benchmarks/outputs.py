@@ -4,14 +4,15 @@
 
 `defaults` has MarginClassifier and LogisticRegression as they are, 5 folds: mean accuracy and log loss. `softmax` and
 `joint_hinge` have CPU seconds to a suboptimality. `targets` has the passes of each loss and penalty over generated
-rows, and `lasso` MultiTaskLasso. Both sides have a penalised constant of 1 in `softmax` and `joint_hinge`, and columns
-divided by their largest value. Peers are held to the same objective, at their loosest tolerance that reaches it; the
-optimum is the dual that ours certify. BLAS has one thread; both sides take turns.
+rows, and `lasso` MultiTaskLasso, that of skglm as well. Both sides have a penalised constant of 1 in `softmax` and
+`joint_hinge`, and columns divided by their largest value. Peers are held to the same objective, at their loosest
+tolerance that reaches it; the optimum is the dual that ours certify. BLAS has one thread; both sides take turns.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import itertools
 import logging
 import os
@@ -243,18 +244,24 @@ def targets(options: argparse.Namespace) -> None:
 
 
 def lasso(options: argparse.Namespace) -> None:
-    """MultiTaskLasso, whose alpha is 1 / (n C), to the objective of ours."""
+    """MultiTaskLasso of scikit-learn, and of skglm if it is installed: alpha is 1 / (n C), to the objective of ours."""
     X, Y = targets_set()
-    table("C", "gap", "ours, s", "MultiTaskLasso, s", "peer / ours")
+    peers = {"scikit-learn": MultiTaskLasso}
+    if importlib.util.find_spec("skglm"):
+        peers["skglm"] = importlib.import_module("skglm").MultiTaskLasso
+        peers["skglm"]().fit(X[:99], Y[:99])  # compiles
+    table("C", "gap", "ours, s", "peer", "its, s", "peer / ours")
     for C in map(float, options.C.split(",")):
         given = {"loss": "squared_error", "penalty": "l21", "C": C, "bias": 0, "passes": 10**4}
         best = sm.train((X, Y), tol=1e-8, **given).certificate.dual
-        for gap in map(float, options.gaps.split(",")):
-            beside_lasso(X, Y, {**given, "tol": gap}, best, options.repeats)
+        for gap, (name, peer) in itertools.product(map(float, options.gaps.split(",")), peers.items()):
+            table(C, gap, *beside_lasso(X, Y, {**given, "tol": gap}, best, options.repeats, name, peer))
 
 
-def beside_lasso(X: np.ndarray, Y: np.ndarray, given: dict[str, Any], best: float, repeats: int) -> None:
-    """The line of one gap."""
+def beside_lasso(
+    X: np.ndarray, Y: np.ndarray, given: dict[str, Any], best: float, repeats: int, name: str, kind: Any
+) -> tuple[Any, ...]:
+    """Seconds of ours, the name of a peer, its seconds, and their ratio, for one gap."""
     C, gap = given["C"], given["tol"]
 
     def good(W: np.ndarray) -> bool:
@@ -262,7 +269,7 @@ def beside_lasso(X: np.ndarray, Y: np.ndarray, given: dict[str, Any], best: floa
         return value - best <= gap * value
 
     def model(tol: float) -> Any:
-        return MultiTaskLasso(alpha=1.0 / (len(X) * C), tol=tol, fit_intercept=False, max_iter=10**5)
+        return kind(alpha=1.0 / (len(X) * C), tol=tol, fit_intercept=False, max_iter=10**5)
 
     def ours() -> Any:
         return sm.train((X, Y), **given)
@@ -270,11 +277,10 @@ def beside_lasso(X: np.ndarray, Y: np.ndarray, given: dict[str, Any], best: floa
     first, found = cpu(ours)
     peer = reaching((SMOOTH, model), X, Y, good, MOST * first)
     if peer is None or not good(found.model.coef_):
-        table(C, gap, first, "not reached", "")
-        return
+        return first, name, "not reached", ""
     pairs = [(cpu(ours)[0], cpu(lambda: clone(peer).fit(X, Y))[0]) for _ in range(repeats)]
     mine, its = (statistics.median(side) for side in zip(*pairs, strict=True))
-    table(C, gap, mine, its, statistics.median(b / a for a, b in pairs))
+    return mine, name, its, statistics.median(b / a for a, b in pairs)
 
 
 PARTS: dict[str, Callable[[argparse.Namespace], None]] = {

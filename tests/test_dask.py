@@ -188,7 +188,7 @@ def test_a_file_that_changes_meanwhile_is_an_error(client, files, tmp_path):
     "options, message",
     [
         ({"solver": "sdca"}, "sdca needs all rows in one place; use solver="),
-        ({"solver": "ascent", "penalty": "lp:1.5"}, "ascent needs all rows in one place, but for losses of one output"),
+        ({"solver": "ascent", "penalty": "lp:1.5"}, "ascent needs all rows in one place, but under the penalty l2"),
         ({"solver": "perceptron", "C": np.inf}, "perceptron needs all rows in one place"),
         ({"kernel": "rbf"}, "smo needs all rows in one place; train on one machine"),
         ({"memory": "12M"}, "a memory budget of 12M is too small"),

@@ -136,7 +136,12 @@ def text(tmp_path_factory):
     X = sp.random_array((900, 5000), density=0.004, format="csr", rng=random, dtype=np.float32)
     scores = X @ random.standard_normal((5000, 3)) + 0.05 * random.standard_normal((900, 3))
     return [
-        write_h5(folder / f"{first}.h5", sp.csr_matrix(X[first:stop]), scores[first:stop].argmax(axis=1))
+        write_h5(
+            folder / f"{first}.h5",
+            sp.csr_matrix(X[first:stop]),
+            scores[first:stop].argmax(axis=1),
+            numbers=scores[first:stop],
+        )
         for first, stop in ((0, 100), (100, 600), (600, 900))
     ]
 
@@ -145,6 +150,9 @@ TEXT = [
     {},
     {"loss": "squared_hinge", "scale": "maxabs"},
     {"loss": "logistic", "multiclass": "ovr", "C": [1.0, 30.0], "class_weight": "balanced"},
+    {"loss": "logistic", "multiclass": "joint", "C": [1.0, 30.0], "class_weight": "balanced"},
+    {"multiclass": "joint", "scale": "maxabs"},
+    {"loss": "l2_error", "y": "numbers"},
 ]
 
 
@@ -159,14 +167,15 @@ def test_rows_of_many_columns_are_worked_on_at_home_and_in_one_place(client, tex
         bounds = [(each.certificate.dual, each.certificate.primal) for each in (found, alone)]
         assert max(dual for dual, _ in bounds) <= min(primal for _, primal in bounds) * (1 + 1e-9)
     found.model.save(tmp_path / "model.npz")
-    checks = verify(tmp_path / "model.npz", text)
+    checks = verify(tmp_path / "model.npz", text, y=options.get("y"))
     assert len(checks) > 2 and not [check for check in checks if check.agrees is False]
     kept = [event["kept_rows"] for event in found.history if event["event"] == "pass_end"]
     assert kept[0] == 0 < kept[-1]
 
 
-def test_rows_in_one_place_outlive_a_worker_and_a_checkpoint(client, mortals, text, tmp_path, monkeypatch):
-    options = {**NEEDED, "C": 10.0, "tol": 1e-4}
+@pytest.mark.parametrize("together", [{}, {"loss": "logistic", "multiclass": "joint"}], ids=["hinge", "softmax"])
+def test_rows_in_one_place_outlive_a_worker_and_a_checkpoint(client, mortals, text, together, tmp_path, monkeypatch):
+    options = {**NEEDED, "C": 10.0, "tol": 1e-4, **together}
     whole, passes = sm.dask.train(client, text, **options), []
     first = sm.dask.train(
         client, text, **options, checkpoint=str(tmp_path / "saved"),

@@ -7,6 +7,7 @@ splice_donor/). The others are generated from a seed. Real sets without a test f
 
 from __future__ import annotations
 
+import bz2
 import lzma
 import os
 import shutil
@@ -83,6 +84,15 @@ def _text(name: str, **options: Any) -> Callable[[str, str, int | None], Any]:
     return lambda data, path, rows: convert(os.path.join(data, name), path, force=True, **options)
 
 
+def _topics(data: str, path: str, rows: int | None) -> None:
+    """rcv1sub with the first of the four broad topics of each row."""
+    convert(os.path.join(data, "rcv1sub", "rcv1sub.binary.bz2"), path, force=True)
+    with bz2.open(os.path.join(data, "rcv1sub", "rcv1sub.binary.topics.tsv.bz2"), "rt") as file:
+        found = [line.split()[2].split(",") for line in file]
+    with h5py.File(path, "r+") as file:
+        file["y"][:] = [next(k for k, topic in enumerate(TOPICS) if topic in topics) for topics in found]
+
+
 def _mushrooms(data: str, path: str, rows: int | None) -> None:
     found = scipy.io.loadmat(os.path.join(data, "mushrooms", "mushroom.mat"))
     X, y = sp.csr_matrix(found["X"], dtype=np.float32), np.ravel(found["y"]).astype(int)
@@ -123,6 +133,7 @@ def _apart(data: str, path: str, fewer: int | None, rows: int = 12_000, features
         writer.append(Batch(X[:fewer].astype(np.float32), None, None, None, y[:fewer], None))
 
 
+TOPICS = "CCAT", "ECAT", "GCAT", "MCAT"
 TEXT = {"features": 47_000, "sparse": True, "nonzeros": 75, "noise": 0.1, "seed": 1}
 SETS = {
     "a9a": Set("a9a", _a9a, "a9a/a9a.bz2", test=True),
@@ -132,6 +143,8 @@ SETS = {
     "htru2": Set("HTRU2, std", _htru2, "htru2/HTRU_2.csv.xz", scale="std"),
     "mushrooms": Set("mushrooms", _mushrooms, "mushrooms/mushroom.mat"),
     "rcv1sub": Set("rcv1 subset", _text("rcv1sub/rcv1sub.binary.bz2"), "rcv1sub/rcv1sub.binary.bz2"),
+    "rcv1topics": Set("rcv1 subset, four topics", _topics, "rcv1sub/rcv1sub.binary.topics.tsv.bz2",
+                      classes=tuple(range(4))),
     "mnist01": Set("MNIST 0/1", _mnist, "mnist", classes=(0, 1), test=True),
     "mnist35": Set("MNIST 3/5", _mnist, "mnist", classes=(3, 5), test=True),
     "A": Set("A: text-like, 20,000 x 47,000", generated(20_000, **TEXT)),

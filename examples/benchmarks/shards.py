@@ -1,6 +1,6 @@
 """Rounds of a cluster by the number of shards, which are simulated in one process: no dask is needed.
 
-    python -m examples.benchmarks.shards FILE [--shards 16,256] [-C 0.1,1,10] [--memory 256M] [--solver auto]
+    python -m examples.benchmarks.shards FILE [--shards 16,256] [-C 0.1,1,10] [--memory 256M] [--multiclass joint]
 
 Each shard has its sums, as with a worker. The table has the rounds to a certified 1e-3 and 1e-4, the most rows that
 were in one place after a round, and CPU seconds.
@@ -50,6 +50,7 @@ def main() -> None:
     parser.add_argument("--memory", default="256M")
     parser.add_argument("--solver", default="auto")
     parser.add_argument("--loss", default="hinge")
+    parser.add_argument("--multiclass")
     parser.add_argument("--passes", type=int, default=60, help="the most rounds (default: %(default)s)")
     given = parser.parse_args()
     print("| C | shards | rounds to 1e-3; 1e-4 | rows in one place | CPU s |")
@@ -59,7 +60,7 @@ def main() -> None:
             started = time.process_time()
             result = trained(
                 given.file, count, C=C, solver=given.solver, loss=given.loss, memory=given.memory, tol=1e-4,
-                passes=given.passes,
+                passes=given.passes, multiclass=given.multiclass,
             )  # fmt: skip
             seconds = time.process_time() - started
             kept = max(event.get("kept_rows") or 0 for event in result.history if event["event"] == "pass_end")

@@ -13,7 +13,7 @@ from streammargin.losses.base import called, coupled
 from streammargin.penalties.base import Penalty
 from streammargin.penalties.lp import LpSquare
 from streammargin.solvers.base import Method, PassReport, Solver, Stage, stay
-from streammargin.solvers.coordinate.apart import Apart
+from streammargin.solvers.coordinate.apart import ApartLines, ApartRows
 from streammargin.solvers.coordinate.coupled import Coupled
 from streammargin.solvers.coordinate.drawn import IMPORTANCE, UNIFORM, DrawnMomentum, DrawnPlain
 from streammargin.solvers.coordinate.dual_ascent import DualAscent
@@ -93,9 +93,8 @@ class Ascent(Method):
         if self.steps and self.order != UNIFORM:
             raise UsageError("equal steps are those of the paper: give order=uniform with steps=equal, or leave it out")
         l2 = problem.p == 2.0 and (problem.penalty is None or isinstance(problem.penalty, LpSquare))
-        if problem.holders > 1 and (coupled(problem.loss) or not l2):
-            wrong = "ascent needs all rows in one place, but for losses of one output under the penalty l2"
-            raise Refusal(wrong, "use `solver=newton`")
+        if problem.holders > 1 and not l2:
+            raise Refusal("ascent needs all rows in one place, but under the penalty l2", "use `solver=newton`")
         if self.momentum == "yes" and self.order == IMPORTANCE:
             raise UsageError("momentum draws rows with equal probability: give order=uniform with it, or momentum=no")
         if problem.hard and self.undecided:
@@ -128,26 +127,29 @@ class Ascent(Method):
             "plain": Stage(plain, leave=leave if self.undecided else stay),
             "momentum": Stage(accelerated, enter=lambda problem, before, watch: accelerated.follow(problem, before)),
             "coupled": Stage(Coupled()),
-            "apart": Stage(Apart(precise=True)),
+            "apart": Stage(ApartRows(precise=True)),
+            "coupled_apart": Stage(ApartLines()),
         }
 
     def spreads(self, problem: Problem) -> bool:
         return self.undecided
 
     def first(self, problem: Problem) -> str:
-        if problem.holders > 1:
-            return "apart"
+        apart = problem.holders > 1
         if coupled(problem.loss):
-            return "coupled"
+            return "coupled_apart" if apart else "coupled"
+        if apart:
+            return "apart"
         return "momentum" if self.momentum == "yes" else "plain"
 
     def prologue_passes(self, problem: Problem) -> int:
         return 1 if self.steps else 0
 
     def solvers(self, problem: Problem) -> list[Solver[Any]]:
-        """The solvers of the stages for rows in one place, or in several."""
-        apart = problem.holders > 1
-        return [stage.solver for name, stage in self.stages().items() if (name == "apart") == apart]
+        """Those of rows in one place, or the one of rows in several."""
+        stages = self.stages()
+        names = [self.first(problem)] if problem.holders > 1 else ["plain", "momentum", "coupled"]
+        return [stages[name].solver for name in names]
 
     def memory(self, problem: Problem) -> int:
         stages, first = self.stages(), self.first(problem)

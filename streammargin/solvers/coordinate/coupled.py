@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import ClassVar, TypeVar
 
 import numpy as np
 
@@ -66,14 +67,17 @@ class CoupledAscent(LinearState):
     part: int = 0
 
 
-class Coupled(LinearSolver[CoupledAscent]):
+C = TypeVar("C", bound=CoupledAscent)
+
+
+class Coupled(LinearSolver[C]):
     """A step for all duals of one row after the other, in random order, under the ridge."""
 
     name = "coupled ascent"
     numeric = True
     couples = ("coupled_step", "coupled_dual", "coupled_feasible")
     blocks_per_step = PLACES
-    state_class = CoupledAscent
+    state_class: ClassVar[type[CoupledAscent]] = CoupledAscent
 
     def dtype(self, problem: Problem) -> np.dtype:
         """float32 if the rows are float32 and the tolerance, now and before a resume, allows it."""
@@ -83,14 +87,14 @@ class Coupled(LinearSolver[CoupledAscent]):
     def reserved_bytes(self, problem: Problem) -> int:
         return 16 * problem.count * (problem.features + 1)  # weights that are certified, and A^T alpha, by line
 
-    def begin_pass(self, problem: Problem, state: CoupledAscent, active: np.ndarray) -> None:
+    def begin_pass(self, problem: Problem, state: C, active: np.ndarray) -> None:
         state.part = 0
         state.figures[:] = 0.0
 
-    def visit(self, problem: Problem, state: CoupledAscent, active: np.ndarray) -> Visit:
+    def visit(self, problem: Problem, state: C, active: np.ndarray) -> Visit:
         return super().visit(problem, state, active)._replace(each=self.run_blocks, together=True)
 
-    def run_blocks(self, problem: Problem, state: CoupledAscent, active: np.ndarray, blocks: Blocks) -> Share:
+    def run_blocks(self, problem: Problem, state: C, active: np.ndarray, blocks: Blocks) -> Share:
         share = None
         if problem.resident and len(blocks) == 1:
             share = self._visit_part(problem, state, active, *blocks[0])
@@ -100,7 +104,7 @@ class Coupled(LinearSolver[CoupledAscent]):
             state.multiplications -= multiplications(blocks, problem.lines * active.size)
         return share
 
-    def _visit_blocks(self, problem: Problem, state: CoupledAscent, active: np.ndarray, blocks: Blocks) -> None:
+    def _visit_blocks(self, problem: Problem, state: C, active: np.ndarray, blocks: Blocks) -> None:
         """Visit rows of several blocks in turns, while they are in memory: twice, and until they settle."""
         rows = sum(block.rows() for _, block in blocks)
         turns = min(TURNS, -(-rows // TURN_ROWS)) if len(blocks) > 1 else 1
@@ -120,7 +124,7 @@ class Coupled(LinearSolver[CoupledAscent]):
                 break
 
     def _visit_part(
-        self, problem: Problem, state: CoupledAscent, active: np.ndarray, first: int, block: Block
+        self, problem: Problem, state: C, active: np.ndarray, first: int, block: Block
     ) -> Share:  # fmt: skip
         """One unit of a visit of all rows in memory."""
         now = self._visit_of(problem, state, block, first, 0)
@@ -131,14 +135,14 @@ class Coupled(LinearSolver[CoupledAscent]):
         return state.part / parts if state.part else None
 
     @staticmethod
-    def _visit_of(problem: Problem, state: CoupledAscent, block: Block, first: int, again: int) -> tuple:
+    def _visit_of(problem: Problem, state: C, block: Block, first: int, again: int) -> tuple:
         group = group_of(block)
         order = permutation(-(-block.rows() // group), problem.seed, state.number, first, again)
         return visit(block, numbered_from(first), order, group)
 
     @staticmethod
     def _visit(
-        problem: Problem, state: CoupledAscent, active: np.ndarray, turns: Turns, figures: np.ndarray
+        problem: Problem, state: C, active: np.ndarray, turns: Turns, figures: np.ndarray
     ) -> None:  # fmt: skip
         """Make the steps of these turns, and count their multiplications."""
         counts = figures[:, kernel.UPDATES :]  # and VISITS
@@ -149,13 +153,8 @@ class Coupled(LinearSolver[CoupledAscent]):
         )  # fmt: skip
         state.multiplications += problem.lines * (float(counts.sum()) - before) * problem.values / problem.rows
 
-    def end_pass(self, problem: Problem, state: CoupledAscent, active: np.ndarray) -> PassReport:
-        if state.number == 1 and not np.isfinite(state.squares.sum()):
-            row = int(np.argmax(state.squares))
-            raise DataError(
-                f"the values of row {row} are too large: the sum of their squares overflows; divide the columns by "
-                "their largest value (`scale=maxabs`)"
-            )
+    def end_pass(self, problem: Problem, state: C, active: np.ndarray) -> PassReport | float:
+        self.check_scale(state)
         estimate, figures = np.zeros(problem.groups), state.figures
         for group in active:
             lines = self._lines(problem, state.W, group)
@@ -166,21 +165,31 @@ class Coupled(LinearSolver[CoupledAscent]):
         return PassReport(estimate, int(figures[:, kernel.MISSED].sum()))
 
     @staticmethod
+    def check_scale(state: C) -> None:
+        """DataError, after the first pass, for a row whose squares overflow."""
+        if state.number == 1 and not np.isfinite(state.squares.sum()):
+            row = int(np.argmax(state.squares))
+            raise DataError(
+                f"the values of row {row} are too large: the sum of their squares overflows; divide the columns by "
+                "their largest value (`scale=maxabs`)"
+            )
+
+    @staticmethod
     def _lines(problem: Problem, image: np.ndarray, group: int) -> np.ndarray:
         """The lines (lines, d+1) of a group, of an array that is laid out as the weights; a view."""
         return problem.view(image.T if problem.sparse else image, group)
 
-    def weights(self, problem: Problem, state: CoupledAscent) -> np.ndarray:
+    def weights(self, problem: Problem, state: C) -> np.ndarray:
         return np.ascontiguousarray(state.W.T if problem.sparse else state.W, dtype=np.float64)
 
-    def begin_certificate(self, problem: Problem, state: CoupledAscent, active: np.ndarray) -> None:
+    def begin_certificate(self, problem: Problem, state: C, active: np.ndarray) -> None:
         for group in problem.done(active):
             self._lines(problem, state.W, group)[:] = problem.view(state.best_w, group)
         for array in (state.sweep.losses, state.sweep.duals, state.sweep.image, state.sweep.wrong):
             array[...] = 0
         state.sweep.blur = blur(np.ascontiguousarray(state.W.T if problem.sparse else state.W))
 
-    def certify_block(self, problem: Problem, state: CoupledAscent, block: Block, first: int) -> None:
+    def certify_block(self, problem: Problem, state: C, block: Block, first: int) -> None:
         sweep = state.sweep
         kernel.certify_rows(
             block, numbered_from(first), labels_of(problem, state), problem.loss, np.arange(problem.groups),
@@ -188,7 +197,7 @@ class Coupled(LinearSolver[CoupledAscent]):
             sweep.wrong,
         )  # fmt: skip
 
-    def end_certificate(self, problem: Problem, state: CoupledAscent) -> tuple[list[Figures], np.ndarray]:
+    def end_certificate(self, problem: Problem, state: C) -> tuple[list[Figures], np.ndarray]:
         sweep, none = state.sweep, np.zeros((0, 0))
         found, dual = [], np.empty(problem.groups)
         w = np.array(state.W.T if problem.sparse else state.W, order="C")

@@ -76,7 +76,8 @@ CALLED = (*DualAscent.requires, "slope", "distance", "curvature_bound")  # loss 
 # the last one is in float64 whatever the rows are, so that weights keep their certificates
 ASCENT, MOMENTUM = Plain(precise=False), Momentum(precise=False)
 NEAR, READS, STEPS, LAST = NearMargin(), Reads(), Steps(), Momentum(precise=True)
-PROXIMAL, ROWS, CONJUGATE = ProximalNewton(), Coupled(), Conjugate()
+PROXIMAL, CONJUGATE = ProximalNewton(), Conjugate()
+ROWS: Coupled[CoupledAscent] = Coupled()
 F = TypeVar("F", bound=LinearState)
 ON_SAMPLE, INTERIOR = Sampled(), Interior()
 

@@ -41,6 +41,9 @@ def rows():
     return X.astype(np.float32), np.where(y, "yes", "no")
 
 
+PAIR = da.ones((9, 10), chunks=3), da.arange(9, chunks=3)
+
+
 @pytest.fixture(scope="module")
 def frame(rows):
     X, y = rows
@@ -279,6 +282,32 @@ def test_weights_of_rows_and_several_columns_of_labels(client, rows):
     assert found.certificate.primal == pytest.approx(alone.certificate.primal, rel=2e-4)
 
 
+@pytest.mark.parametrize("kind", ["Parquet", "DataFrame", "Series", "Arrays"])
+def test_tasks_of_collections_are_columns_or_lie_beside_the_rows(client, rows, frame, kind, tmp_path, monkeypatch):
+    of_each = np.array(["north", "south", "west"])[np.arange(3000) // 7 % 3]
+    whole, given = frame.assign(task=of_each), {"tasks": "task", "penalty": "l21", "C": 0.1, **NEEDED}
+    alone = sm.train(whole, valid=whole, y="label", **given)
+    data = valid = in_frames(whole)
+    if kind == "Parquet":
+        data = valid = str(tmp_path / "rows.parquet")
+        whole.to_parquet(data, row_group_size=250)
+    elif kind == "Series":
+        data = data.drop(columns=["task", "label"]), data["label"]
+        given |= {"tasks": valid["task"]}
+    elif kind == "Arrays":
+        data, beside = arrays(rows), da.from_array(of_each, chunks=500)
+        given |= {"tasks": beside}
+        valid = *data, beside
+    found = sm.dask.train(client, data, valid=valid, **given)
+    assert found.converged and found.model.tasks == ["north", "south", "west"]
+    pair = [each.certificate for each in (found, alone)]
+    assert max(each.dual for each in pair) <= min(each.primal for each in pair) * (1 + 1e-9)
+    assert found.certificate.valid_error == pytest.approx(alone.certificate.valid_error, abs=0.01)
+    assert found.certificate.valid_error == pytest.approx(found.certificate.train_error)
+    with on_one_worker(monkeypatch):
+        assert bits(sm.dask.train(client, data, valid=valid, **given)) == bits(found)
+
+
 def test_a_checkpoint_of_a_collection_goes_on_in_another_training(client, rows, tmp_path):
     passes, saved = [], str(tmp_path / "saved")
     first = sm.dask.train(
@@ -299,7 +328,10 @@ def test_a_checkpoint_of_a_collection_goes_on_in_another_training(client, rows, 
         (lambda X, y: (X, y), {"y": "label"}, "y is for frames, whose columns have names; the Array has none"),
         (lambda X, y: (X, y), {"drop": ["a"]}, "drop is for frames"),
         (lambda X, y: [X, y], {}, r"a list holds Delayed frames or batches; Arrays and frames go with y in a tuple"),
-        (lambda X, y: (X, y), {"tasks": "task"}, "the tasks of Parquet, or of a collection, are not kept; write"),
+        (lambda X, y: (X, y), {"tasks": "task"}, "tasks is for frames, whose columns have names; the Array has none"),
+        (lambda X, y: (X, y), {"tasks": np.arange(50)}, "tasks has 50 entries for 3000 rows"),
+        (lambda X, y: (X, y), {"tasks": np.arange(3000), "valid": PAIR}, r"unknown; give these as \(X, y, tasks\)"),
+        (lambda X, y: [dask.delayed(lambda: 1)()], {"tasks": np.arange(9)}, "tasks are a column of frames"),
         (
             lambda X, y: [dask.delayed(lambda: 1)()],
             {},

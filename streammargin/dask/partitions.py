@@ -27,13 +27,16 @@ MANY = 64 << 20  # bytes of row groups, as stored without compression, that beco
 class Partitions(NamedTuple):
     """name: of the collection; parts: what is computed, in order; columns: names of a DataFrame's.
 
-    beside: names of the columns that labels and weights in Series of their own become, "" for none.
+    batches: whether they are known to have no columns with names.
+
+    beside: names of the columns that labels, weights and tasks in Series of their own become, "" for none.
     """
 
     name: str
     parts: list[Any]
     columns: list[str] | None = None
-    beside: tuple[str, str] = ("", "")
+    beside: tuple[str, ...] = ("", "", "")
+    batches: bool = False
 
 
 def is_collection(data: object) -> bool:
@@ -82,15 +85,17 @@ def _of_file(path: str) -> list[Groups]:
     return [Groups(path, slice(*pair), False) for pair in pairwise(ends)]
 
 
-def partitions(data: Any, y: Any, weight: Any, held_out: bool) -> Partitions:
-    """The partitions of such rows, or of Parquet. y, weight: labels and weights of them, if these are no names.
+def partitions(data: Any, y: Any, weight: Any, tasks: Any, held_out: bool) -> Partitions:
+    """The partitions of such rows, or of Parquet. y, weight, tasks: those of the rows, if these are no names.
 
     Raises UsageError if they do not fit the rows.
     """
     which = "the held-out " if held_out else "the "
     if is_parquet(data):
-        if y is not None or weight is not None:
-            raise UsageError("the labels and weights of Parquet are columns; name them with `y` and `sample_weight`")
+        if any(each is not None for each in (y, weight, tasks)):
+            raise UsageError(
+                "labels, weights and tasks of Parquet are columns; name them with `y`, `sample_weight` and `tasks`"
+            )
         return _of_parquet(f"{which}files", data if isinstance(data, list) else [data])
     if isinstance(data, tuple):
         if len(data) != 2 or y is not None:
@@ -100,18 +105,27 @@ def partitions(data: Any, y: Any, weight: Any, held_out: bool) -> Partitions:
     if isinstance(data, list) and not all(isinstance(one, Delayed) for one in data):
         raise UsageError("a list holds Delayed frames or batches; Arrays and frames go with y in a tuple, (X, y)")
     if hasattr(data, "map_blocks"):
-        return _of_array(f"{which}Array", data, y, weight)
+        return _of_array(f"{which}Array", data, y, weight, tasks)
     if hasattr(data, "columns"):
-        return _of_frame(f"{which}DataFrame", data, y, weight)
-    if y is not None or weight is not None:
-        raise UsageError("the labels of batches are in the batches: (X, y), or (X, y, sample_weight)")
+        return _of_frame(f"{which}DataFrame", data, y, weight, tasks)
+    if any(each is not None for each in (y, weight, tasks)):
+        raise UsageError(
+            "the labels of batches are in the batches: (X, y), or (X, y, sample_weight); tasks are a column of frames"
+        )
     if isinstance(data, list):
         return Partitions(f"{which}batches", data)
     return Partitions(f"{which}Bag", list(data.to_delayed()))
 
 
-def _of_array(name: str, X: Any, y: Any, weight: Any) -> Partitions:
-    """Chunks of rows, with the labels and weights of these rows."""
+class WithTasks(NamedTuple):
+    """A batch, and the tasks of its rows."""
+
+    batch: tuple[Any, ...]
+    tasks: Any
+
+
+def _of_array(name: str, X: Any, y: Any, weight: Any, tasks: Any) -> Partitions:
+    """Chunks of rows, with the labels, weights and tasks of these rows."""
     if X.ndim != 2:
         raise UsageError(f"{name} has {X.ndim} dimensions; rows need two")
     if y is None:
@@ -119,8 +133,11 @@ def _of_array(name: str, X: Any, y: Any, weight: Any) -> Partitions:
     if X.numblocks[1] > 1:
         X = X.rechunk({1: -1})
     columns = [_beside(X, each, what) for each, what in ((y, "y"), (weight, "sample_weight")) if each is not None]
-    batches = zip(X.to_delayed().ravel(), *columns, strict=True)
-    return Partitions(name, [dask.delayed(_batch, pure=False)(*batch) for batch in batches])
+    batches = [dask.delayed(_batch, pure=False)(*batch) for batch in zip(X.to_delayed().ravel(), *columns, strict=True)]
+    if tasks is not None:
+        join: Callable[..., Any] = dask.delayed(WithTasks, pure=False)
+        batches = [join(*pair) for pair in zip(batches, _beside(X, tasks, "tasks"), strict=True)]
+    return Partitions(name, batches, batches=True)
 
 
 def _batch(*parts: Any) -> tuple[Any, ...]:
@@ -153,10 +170,10 @@ def _beside(X: Any, column: Any, what: str) -> list[Any]:
     return list(column.to_delayed().ravel())
 
 
-def _of_frame(name: str, frame: Any, y: Any, weight: Any) -> Partitions:
-    """Partitions of a DataFrame, with Series of labels and weights as further columns."""
+def _of_frame(name: str, frame: Any, *beside: Any) -> Partitions:
+    """Partitions of a DataFrame, with Series of labels, weights and tasks as further columns."""
     columns, taken, series = list(map(str, frame.columns)), [], []
-    for each, what in ((y, "y"), (weight, "sample_weight")):
+    for each, what in zip(beside, ("y", "sample_weight", "tasks"), strict=True):
         if each is None:
             taken.append("")
             continue
@@ -171,11 +188,13 @@ def _of_frame(name: str, frame: Any, y: Any, weight: Any) -> Partitions:
     if series:
         join: Callable[..., Any] = dask.delayed(_joined, pure=False)
         parts = [join(list(filter(None, taken)), *each) for each in zip(parts, *series, strict=True)]
-    return Partitions(name, list(parts), columns + list(filter(None, taken)), (taken[0], taken[1]))
+    return Partitions(name, list(parts), columns + list(filter(None, taken)), tuple(taken))
 
 
 def _joined(names: list[str], frame: Any, *series: Any) -> Any:
     """A frame with these columns, row by row."""
     if any(len(one) != len(frame) for one in series):
-        raise UsageError(f"`y` or `sample_weight` has other partitions than the rows: {len(frame)} rows in one of them")
+        raise UsageError(
+            f"`y`, `sample_weight` or `tasks` has other partitions than the rows: {len(frame)} rows in one of them"
+        )
     return frame.assign(**{name: np.asarray(one) for name, one in zip(names, series, strict=True)})

@@ -20,6 +20,7 @@ from distributed import get_worker
 
 from streammargin.sources.base import Buffer, OfValues, Slices, Source
 from streammargin.sources.hdf5.file import open_file
+from streammargin.sources.label_column import TASKS
 from streammargin.sources.view import View
 
 OPEN = 64  # pieces that a process has open at a time
@@ -80,15 +81,15 @@ def written(path: str) -> Written:
 def close(folder: str) -> None:
     """Close the pieces in this folder, once nobody reads them."""
     with _lock:
-        for path in [path for path in _open if f"{os.sep}{folder}{os.sep}" in path]:
-            del _open[path]
+        for key in [key for key in _open if f"{os.sep}{folder}{os.sep}" in key[0]]:
+            del _open[key]
 
 
 class _Opened(View):
     """A piece that is open, with its labels and weights by who reads them; closed once nobody reads it any more."""
 
-    def __init__(self, path: str) -> None:
-        super().__init__(open_file(path, None, None, None))
+    def __init__(self, path: str, y: str | None) -> None:
+        super().__init__(open_file(path, None, y, None))
         self.columns: WeakKeyDictionary[Any, Slices] = WeakKeyDictionary()
 
     def __del__(self) -> None:
@@ -96,37 +97,41 @@ class _Opened(View):
             self.source.close()
 
 
-_open: OrderedDict[str, _Opened] = OrderedDict()
+_open: OrderedDict[tuple[str, str | None], _Opened] = OrderedDict()
 _lock = threading.Lock()
 
 
-def _opened(path: str) -> _Opened:
-    """The piece in this file; of several, those used last stay open."""
+def _opened(path: str, y: str | None) -> _Opened:
+    """The piece in this file with these labels; of several, those used last stay open."""
     with _lock:
-        if path not in _open:
+        if (path, y) not in _open:
             while len(_open) >= OPEN:
                 _open.popitem(last=False)
-            _open[path] = _Opened(path)
-        _open.move_to_end(path)
-        return _open[path]
+            _open[path, y] = _Opened(path, y)
+        _open.move_to_end((path, y))
+        return _open[path, y]
 
 
 class Piece(View):
     """The rows of a partition. name: for messages; file: of a worker; path: of whoever has this, with rows or a husk.
 
+    y: the dataset of its labels, None for the usual one.
+
     The file is opened when it is needed, so that a worker may have pieces of others among its own.
     """
 
-    def __init__(self, name: str, file: str, path: str, facts: tuple[Any, ...], digest: str) -> None:
-        self.name, self.file, self.path, self.digest, self._facts = name, file, path, digest, facts
+    def __init__(
+        self, name: str, file: str, path: str, facts: tuple[Any, ...], digest: str, y: str | None = None
+    ) -> None:
+        self.name, self.file, self.path, self.digest, self._facts, self.y = name, file, path, digest, facts, y
         self.rows, self.features, self.nnz, self.dtype, self.sparse = facts
 
     def __reduce__(self) -> Any:
-        return _arrived, (self.name, self.file, self._facts, self.digest)
+        return _arrived, (self.name, self.file, self._facts, self.digest, self.y)
 
     @property
     def source(self) -> Source:  # type: ignore[override]
-        return _opened(self.path)
+        return _opened(self.path, self.y)
 
     def allocate(self, bounds: np.ndarray) -> Buffer:
         if os.path.exists(self.path):
@@ -144,6 +149,11 @@ class Piece(View):
     def sample_weight(self) -> Slices | None:
         return None if self.source.sample_weight() is None else _Column(self, None)
 
+    def task_column(self) -> Source | None:
+        with h5py.File(self.path, "r") as file:
+            lacking = TASKS not in file
+        return None if lacking else Piece(self.name, self.file, self.path, self._facts, self.digest, TASKS)
+
     def files(self) -> list[str]:
         return []
 
@@ -154,9 +164,9 @@ class Piece(View):
         return self.digest
 
 
-def _arrived(name: str, file: str, facts: tuple[Any, ...], digest: str) -> Piece:
+def _arrived(name: str, file: str, facts: tuple[Any, ...], digest: str, y: str | None) -> Piece:
     """The piece in a worker."""
-    return Piece(name, file, place(file), facts, digest)
+    return Piece(name, file, place(file), facts, digest, y)
 
 
 class _Column:
@@ -169,7 +179,7 @@ class _Column:
         return self.piece.rows
 
     def __getitem__(self, rows: slice) -> np.ndarray:
-        opened = _opened(self.piece.path)
+        opened = _opened(self.piece.path, self.piece.y)
         if self not in opened.columns:
             column = opened.sample_weight() if self.made is None else opened.labels_as(self.made)
             assert column is not None

@@ -87,20 +87,18 @@ class Spool:
     # how they come there
 
     def write(
-        self, stack: contextlib.ExitStack, rows: Partitions, roles: Callable[[Reader], How]
+        self, stack: contextlib.ExitStack, rows: Partitions, roles: Callable[[Reader | None], How | None]
     ) -> tuple[ShardedSource, How | None]:  # fmt: skip
         """The rows of a collection as a source, and what made them of frames.
 
-        roles: what the columns of frames are. Raises DataError, UsageError, ReadWriteError; errors of the collection
-        pass unchanged.
+        roles: what the columns of frames are; None of batches, which have none. Raises DataError, UsageError,
+        ReadWriteError; errors of the collection pass unchanged.
         """
-        columns = self._columns(rows) if rows.columns is None else rows.columns
-        how = None
-        if columns is not None:
-            frames = _Frames(self, rows, columns)
-            how = roles(frames)._replace(columns=tuple(columns))
+        columns = rows.columns if rows.columns is not None or rows.batches else self._columns(rows)
+        frames = None if columns is None else _Frames(self, rows, columns)
+        how = roles(frames)
         found = self._each(write, rows, self._named(rows), how, "")
-        if how is not None and None in found:
+        if how is not None and frames is not None and None in found:
             how = how._replace(schema=learn(how.table(frames), tally=frames.tally).schema)
             found = self._each(write, rows, self._named(rows), how, "")
         source = ShardedSource(self._pieces(stack, rows, how, found))

@@ -26,6 +26,7 @@ from streammargin.options.table import Options
 from streammargin.ordered import columns_of, is_matrix, is_parquet, is_table
 from streammargin.result import TrainResult
 from streammargin.sinks.console import watched
+from streammargin.sources.label_column import TASKS
 from streammargin.sources.open import is_path
 from streammargin.tables.asked import ERROR
 from streammargin.tables.readers.base import Reader
@@ -104,38 +105,47 @@ def _spooled(
     stack: contextlib.ExitStack, spool: Spool, data: object, options: Options
 ) -> tuple[object, How | None, Options]:
     """A collection as a source, with the roles of its columns if it has frames, and the options that it leaves."""
-    if options.tasks is not None:
-        raise UsageError(
-            "the tasks of Parquet, or of a collection, are not kept; write the rows to HDF5, and give paths"
-        )
-    own = {"y": columns_of(options.y) or options.y, "sample_weight": options.sample_weight}
+    own = {"y": columns_of(options.y) or options.y, "sample_weight": options.sample_weight, "tasks": options.tasks}
     named = {name: value for name, value in own.items() if isinstance(value, (str, int)) or columns_of(value)}
-    y, weight = (None if name in named else value for name, value in own.items())
-    rows = partitions(data, y, weight, held_out=False)
+    y, weight, tasks = (None if name in named else value for name, value in own.items())
+    rows = partitions(data, y, weight, tasks, held_out=False)
+    asked = [*named, *(name for name in NAMES if name != SPOOL and getattr(options, name) is not None)]
 
-    def roles(frames: Reader) -> How:
-        label, weight = (given or named.get(name) for given, name in zip(rows.beside, own, strict=True))
-        table = with_roles(frames, replace(asked_of(options), y=label), weight)  # type: ignore[arg-type]  # names
-        return How(table.asked, table.values, table.labels, table.weight)
+    def roles(frames: Reader | None) -> How | None:
+        if frames is None and asked:
+            raise UsageError(f"`{asked[0]}` is for frames, whose columns have names; {rows.name} has none")
+        if frames is None:
+            return None
+        label, weight, tasks = (given or named.get(name) for given, name in zip(rows.beside, own, strict=True))
+        table = with_roles(frames, replace(asked_of(options), y=label), weight, tasks=tasks)  # type: ignore[arg-type]
+        return How(table.asked, table.values, table.labels, table.weight, table.tasks, columns=tuple(frames.columns))
 
     source, how = spool.write(stack, rows, roles)
-    asked = [*named, *(name for name in NAMES if name != SPOOL and getattr(options, name) is not None)]
-    if how is None and asked:
-        raise UsageError(f"`{asked[0]}` is for frames, whose columns have names; {rows.name} has none")
-    return source, how, Options.of({**vars(options), **dict.fromkeys([*own, *NAMES])})
+    left = dict.fromkeys([*own, *NAMES]) | {"tasks": None if options.tasks is None else TASKS}
+    return source, how, Options.of({**vars(options), **left})
 
 
 def _held_out(stack: contextlib.ExitStack, spool: Spool, how: How | None, options: Options) -> object:
     """Held-out rows of a collection as a source; how: what the rows of the training were made by, if of frames."""
-    rows = partitions(options.valid, None, None, held_out=True)
+    valid, tasks = options.valid, None
+    if options.tasks is not None and isinstance(valid, tuple) and len(valid) == 3:
+        *pair, tasks = valid
+        valid = tuple(pair)
+    rows = partitions(valid, None, None, tasks, held_out=True)
 
-    def roles(frames: Reader) -> How:
+    def roles(frames: Reader | None) -> How | None:
+        if options.tasks is not None and tasks is None and (frames is None or how is None):
+            raise UsageError("the tasks of the held-out rows are unknown; give these as (X, y, tasks)")
+        if frames is None:
+            return None
         if how is None or how.schema is None:
             raise UsageError("held-out rows are frames, and those of the training are not; give both alike")
         labels = (rows.beside[0],) if rows.beside[0] else how.labels
-        schema = matched(frames, how.schema, labels)
+        beside = rows.beside[2] or how.tasks
+        schema = matched(frames, how.schema, labels, "", beside)
         asked = replace(how.asked, unknown=options.unknown or ERROR)
-        return How(asked, tuple(column.name for column in schema.columns), labels, "", schema)
+        values = tuple(column.name for column in schema.columns)
+        return How(asked, values, labels, "", beside, schema, tuple(frames.columns))
 
     return spool.write(stack, rows, roles)[0]
 

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
+import h5py
+import numpy as np
 from distributed import get_worker
 
-from streammargin.dask.partitions import Groups
+from streammargin.dask.partitions import Groups, WithTasks
 from streammargin.dask.pieces import Written, place, written
 from streammargin.errors import DataError, StreamMarginError, UsageError
 from streammargin.sources.hdf5.from_batches import write_batches
+from streammargin.sources.hdf5.label_writers import LabelWriter
+from streammargin.sources.label_column import TASKS
+from streammargin.sources.labels import class_values
 from streammargin.sources.schema import Schema
 from streammargin.tables.asked import Asked
 from streammargin.tables.formats import is_table
@@ -37,12 +43,13 @@ class How(NamedTuple):
     values: tuple[str, ...]
     labels: tuple[str, ...]
     weight: str
+    tasks: str
     schema: Schema | None = None
     columns: tuple[str, ...] = ()
 
     def table(self, reader: Reader) -> Table:
         """The table of this reader."""
-        return Table(reader, self.asked, self.values, self.labels, self.weight)
+        return Table(reader, self.asked, self.values, self.labels, self.weight, self.tasks)
 
 
 class Part(NamedTuple):
@@ -122,12 +129,15 @@ def write(data: Any, part: Part, how: How | None, digest: str) -> Written | None
     """
     path = place(part.file)
     os.makedirs(os.path.dirname(path), exist_ok=True)
+    data, tasks = data if isinstance(data, WithTasks) else (data, None)
     if how is None:
         items = _items(data, part)
         if not any(len(item) and _rows(item[0]) for item in items):
             return Written(get_worker().address)
         try:
             write_batches(items, path, None, True, {})
+            if tasks is not None:
+                _write_tasks(path, tasks)
         except (DataError, UsageError) as error:
             raise type(error)(f"{part.name}, {error.raw}") from None
     else:
@@ -148,6 +158,16 @@ def write(data: Any, part: Part, how: How | None, digest: str) -> Written | None
             "files, and train on these"
         )
     return found
+
+
+def _write_tasks(path: str, values: Any) -> None:
+    """Write the tasks of all rows beside them."""
+    found = class_values(np.asarray(values), TASKS, lambda row: (TASKS, row), "task")
+    with h5py.File(path, "r+") as file:
+        if len(found) != len(file["y"]):
+            raise DataError(f"`tasks` has {len(found)} entries for {len(file['y'])} rows; they must be as many")
+        with contextlib.closing(LabelWriter(file, TASKS)) as column:
+            column.append(found)
 
 
 def _rows(X: Any) -> int:

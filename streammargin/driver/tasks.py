@@ -67,6 +67,8 @@ def column_of(stack: ExitStack, given: Any, data: Any, x: str | None, source: So
     if isinstance(data, Source):
         while isinstance(data, View):  # as the rows of a spool are
             data = data.source
+        if (beside := data.task_column()) is not None:
+            return beside
         files = data.files()
         data = files[0] if len(files) == 1 else None
     if data is None or not source.files():

@@ -169,6 +169,10 @@ class Source(ABC):
         """The numbers of the queries that rows belong to (n,) int64, or None if rows belong to none, as here."""
         return None
 
+    def task_column(self) -> Source | None:
+        """These rows with the tasks that were written beside them as labels; None if there are none, as here."""
+        return None
+
     def names_bytes(self) -> int:
         """Bytes that `feature_names` needs, computed before it reads them; here 0."""
         return 0

@@ -213,6 +213,10 @@ class ShardedSource(Source):
             raise DataError(f"{lacking[0]} has no qid, and another shard has; give all shards one, or none")
         return self._joined(found)
 
+    def task_column(self) -> Source | None:
+        found = [source.task_column() for source in self.sources]
+        return None if None in found else ShardedSource(list(filter(None, found)))
+
     def names_bytes(self) -> int:
         # names of the first shard, and of one other at a time, to compare
         first, *others = (source.names_bytes() for source in self.sources)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from typing import TypeVar
 
@@ -93,6 +92,7 @@ class LinearSolver(Solver[S]):
         """Which weights (K, d) are proven to be 0 in every solution; default: none."""
         return None
 
-    @abstractmethod
     def weights(self, problem: Problem, state: S) -> np.ndarray:
-        """The current weights (K, d+1) float64; the last column belongs to the constant column."""
+        """The current weights (K, d+1) float64; the last column belongs to the constant column. Default: `w`."""
+        w: np.ndarray = getattr(state, "w")  # noqa: B009  # of states that have it
+        return w.copy()

@@ -187,10 +187,7 @@ def choose(kept: Kept, positions: np.ndarray) -> Kept:
 
 def add(old: Kept | None, new: Kept) -> Kept:
     """The rows of both, the old ones first."""
-    if old is None:
-        return new
-    beside = tuple(np.concatenate(pair) for pair in zip(old.beside, new.beside, strict=True))
-    return Kept(np.concatenate([old.ids, new.ids]), join(old.rows, new.rows), beside)
+    return new if old is None else together([old, new])
 
 
 def together(parts: Sequence[Kept]) -> Kept:
@@ -198,6 +195,13 @@ def together(parts: Sequence[Kept]) -> Kept:
     rows = gather([(kept.rows, np.arange(kept.ids.size)) for kept in parts])
     beside = tuple(np.concatenate(each) for each in zip(*(kept.beside for kept in parts), strict=True))
     return Kept(np.concatenate([kept.ids for kept in parts]), rows, beside)
+
+
+def sizes_of(block: Block) -> np.ndarray:
+    """Bytes (m,) of each row."""
+    if isinstance(block, CSRBlock):
+        return np.diff(block.indptr) * (block.data.itemsize + block.indices.itemsize) + block.indptr.itemsize
+    return np.full(block.rows(), block.X.itemsize * block.features())
 
 
 def take(block: Block, positions: np.ndarray) -> Block:
@@ -246,15 +250,3 @@ def _space(size: int, dtype: np.dtype, old: np.ndarray | None) -> np.ndarray:
     """
     whole = np.empty(0, dtype) if old is None else (old if old.base is None else old.base).reshape(-1)
     return whole[:size] if FILLED * whole.size <= size <= whole.size else np.empty(size, dtype)
-
-
-def join(old: Block, new: Block) -> Block:
-    """The rows of both, the old ones first."""
-    if isinstance(old, DenseBlock) and isinstance(new, DenseBlock):
-        return new._replace(X=np.concatenate([old.X, new.X]))
-    assert isinstance(old, CSRBlock) and isinstance(new, CSRBlock)
-    return new._replace(
-        data=np.concatenate([old.data, new.data]),
-        indices=np.concatenate([old.indices, new.indices]),
-        indptr=np.concatenate([old.indptr, new.indptr[1:] + old.indptr[-1]]),
-    )

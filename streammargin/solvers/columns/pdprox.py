@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -87,8 +87,7 @@ class Pdprox(Method):
         return {
             "columns": Stage(COLUMNS, leave=leave),
             "steps": Stage(
-                RestartedSteps[Restarted](average=self.average),
-                enter=follow,
+                RestartedSteps[Restarted](average=self.average), lambda problem, before, watch: take(Restarted, before)
             ),
             "paper": Stage(PaperSteps(dual=self.algorithm == "dual", average=self.average, scale=self.scale or 1.0)),
         }
@@ -104,11 +103,6 @@ class Pdprox(Method):
 
     def memory(self, problem: Problem) -> int:
         return self.stages()[self.first(problem)].solver.memory(problem)
-
-
-def follow(problem: Problem, before: OnColumns, watch: None) -> Any:
-    """The state of proximal steps, from the state of steps on columns."""
-    return take(Restarted, before)
 
 
 def leave(problem: Problem, state: OnColumns, watch: None, report: PassReport, active: np.ndarray) -> str:

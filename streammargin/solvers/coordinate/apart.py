@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from streammargin.compiled import coupled_ascent, sdca
 from streammargin.compiled.duals import dual_sums
 from streammargin.compiled.order import permutation
-from streammargin.rows.blocks import Block, CSRBlock, nbytes
+from streammargin.rows.blocks import Block, nbytes
 from streammargin.rows.labels import RowNumbers, numbered_from
 from streammargin.rows.visits import Turns, all_at_once, group_of, take_turns
 from streammargin.solvers.base import PassReport, Share, Solver
@@ -166,7 +166,7 @@ class Apart(Solver[P]):
         """
         matters = np.flatnonzero(free | away | (moved > 0.0))
         order = matters[np.lexsort((-moved[matters], ~free[matters]))]
-        taken = np.cumsum(_sizes(block)[order] + active_rows.A_ROW)
+        taken = np.cumsum(store.sizes_of(block)[order] + active_rows.A_ROW)
         wanted = np.zeros(block.rows(), bool)
         wanted[order[taken <= self.kept_bytes(problem) * nbytes(block) / problem.size]] = True
         return wanted
@@ -354,10 +354,3 @@ class ApartLines(Apart[ApartCoupled], Coupled[ApartCoupled]):
 def _share(gained: float, square: float) -> float:
     """The share of the moves at home that raises the dual most; square: of their sum's norm."""
     return min(max(gained / square, 0.0), 1.0) if square > 0.0 else 0.0
-
-
-def _sizes(block: Block) -> np.ndarray:
-    """Bytes (m,) of each row."""
-    if isinstance(block, CSRBlock):
-        return np.diff(block.indptr) * (block.data.itemsize + block.indices.itemsize) + block.indptr.itemsize
-    return np.full(block.rows(), nbytes(block) / block.rows())

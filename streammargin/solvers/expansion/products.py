@@ -39,10 +39,7 @@ def multiply(columns: Columns, block: Block, low: int, high: int, coefs: np.ndar
     if high <= held:
         return values[low:high] @ coefs
     out: np.ndarray = values[:, low:high].T @ coefs[:held]
-    others = held + np.flatnonzero(coefs[held:].any(axis=1))
-    for at in range(0, others.size, TILE):
-        some = others[at : at + TILE]
-        out += values_of_rows(columns.kernel, block, low, high, some, taken(block, some)) @ coefs[some]
+    _add_computed(columns, block, low, high, coefs, held + np.flatnonzero(coefs[held:].any(axis=1)), out)
     return out
 
 
@@ -55,19 +52,19 @@ def multiply_used(columns: Columns, block: Block, low: int, high: int, coefs: np
     for at in range(0, here.size, TILE):
         some = here[at : at + TILE]
         out += columns.values[columns.slot_of[some], low:high].T @ coefs[some]
-    for at in range(0, others.size, TILE):
-        some = others[at : at + TILE]
-        out += values_of_rows(columns.kernel, block, low, high, some, taken(block, some)) @ coefs[some]
+    _add_computed(columns, block, low, high, coefs, others, out)
     return out
 
 
-def values_of_rows(
-    kernel: Kernel, block: Block, low: int, high: int, numbers: np.ndarray, rows: Block | None
-) -> np.ndarray:  # fmt: skip
-    """K (m, s) in float64 of the rows low .. high of the block against these."""
-    found = np.empty((high - low, numbers.size))
-    Few(kernel, numbers, rows).values(block, low, high, found)
-    return found
+def _add_computed(
+    columns: Columns, block: Block, low: int, high: int, coefs: np.ndarray, others: np.ndarray, out: np.ndarray
+) -> None:
+    """Add the part of these rows, whose values with the rows low .. high are computed."""
+    for at in range(0, others.size, TILE):
+        some = others[at : at + TILE]
+        found = np.empty((high - low, some.size))
+        Few(columns.kernel, some, taken(block, some)).values(block, low, high, found)
+        out += found @ coefs[some]
 
 
 def multiply_stored(kernel: Kernel, block: Block, low: int, high: int, coefs: np.ndarray) -> np.ndarray:

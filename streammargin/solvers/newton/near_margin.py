@@ -176,19 +176,15 @@ class NearMargin(CertifiedBySweep[NearState]):
             wanted &= self._wanted(problem, state, numbers, keys)
         if wanted.any():
             here = np.flatnonzero(wanted)
-            beside = Beside(keys[here], duals[:, here].T.copy(), *self._labels(state, numbers[here]))
+            known = state.labels.of(numbers[here])
+            weights = known.weights if known.weights.size else np.ones(here.size)
+            beside = Beside(keys[here], duals[:, here].T.copy(), known.codes, weights)
             name = f"rows {first}"
             state.rows.change(name, None, [Coming(first, block, here, tuple(beside))])
             state.held += bytes_of(problem, state.rows.pieces[name])
             state.rows.pool()
         if state.held > cache_bytes(problem):
             self._drop(problem, state)
-
-    @staticmethod
-    def _labels(state: NearState, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The codes and weights of these rows, which are at hand."""
-        known = state.labels.of(rows)
-        return known.codes, known.weights if known.weights.size else np.ones(rows.size)
 
     def _look(
         self, problem: Problem, state: NearState, active: np.ndarray, block: Block, first: int
@@ -344,9 +340,6 @@ class NearMargin(CertifiedBySweep[NearState]):
 
     def bounds(self, problem: Problem, state: NearState, k: int, longest: float) -> tuple[float, float]:
         return 0.0, math.inf  # losses are >= 0
-
-    def weights(self, problem: Problem, state: NearState) -> np.ndarray:
-        return state.w.copy()
 
 
 def some_blocks(problem: Problem, blocks: int, rows: float) -> np.ndarray:

@@ -42,7 +42,7 @@ from streammargin.solvers.newton.near_margin import NearMargin, NearState, enoug
 from streammargin.solvers.newton.reads import Reads, ReadsState
 from streammargin.solvers.newton.sampled import Sampled
 from streammargin.solvers.newton.steps import Steps, steps_between_looks, work_of_step
-from streammargin.solvers.newton.steps_state import STEP, StepsState, find_largest, move_centres
+from streammargin.solvers.newton.steps_state import STEP, StepsState, move_centres
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.best import Best
 from streammargin.solvers.roles import K, Shared, f8, new, of, state
@@ -446,8 +446,7 @@ def _follow_ascent(problem: Problem, before: Ascent, after: StepsState) -> None:
     after.alpha = before.alpha.astype(np.float64, copy=False)
     for k in range(problem.count):
         # for nearly separable rows at a large C the duals are far below the caps, and steps should be small too
-        find_largest(problem, after, k)
-        largest, cap = float(after.largest[k, 0]), problem.outputs.largest_cap(k)
+        largest, cap = float(after.alpha[k].max(initial=0.0)), problem.outputs.largest_cap(k)
         after.softness[k] *= cap / largest if largest > 0.0 else 1.0
 
 

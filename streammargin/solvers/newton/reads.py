@@ -195,9 +195,6 @@ class Reads(LinearSolver[ReadsState]):
         step *= left
         state.descent[k] *= left
 
-    def weights(self, problem: Problem, state: ReadsState) -> np.ndarray:
-        return state.w.copy()
-
 
 def curvature(H: np.ndarray, p: np.ndarray) -> float:
     """p.H p for the upper triangle of H."""

@@ -438,9 +438,7 @@ def _uncoded(problem: Problem) -> float:
 
 def _sizes(problem: Problem, kept: Kept) -> np.ndarray:
     """The bytes (m,) of rows of the sample, with the numbers beside them."""
-    if isinstance(kept.rows, CSRBlock):
-        return np.diff(kept.rows.indptr) * (problem.dtype.itemsize + 4) + 8 + row_beside(problem)
-    return np.full(kept.ids.size, values_of(kept.rows).itemsize * problem.features + row_beside(problem))
+    return store.sizes_of(kept.rows) + row_beside(problem)
 
 
 def _squares(block: Block) -> np.ndarray:

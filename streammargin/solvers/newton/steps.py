@@ -145,9 +145,6 @@ class Steps(LinearSolver[StepsState]):
             state.step[active] = np.where(report.estimate[active] > problem.tol, STEP, LOOK)
         return report
 
-    def weights(self, problem: Problem, state: StepsState) -> np.ndarray:
-        return state.w.copy()
-
 
 def _of_one(problem: Problem) -> int:
     """Bytes for the steps of one problem."""

@@ -13,7 +13,7 @@ from streammargin.solvers.newton.bound import Looking
 from streammargin.solvers.newton.sample import Sample
 from streammargin.solvers.newton.subproblem import Proximal
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.roles import K, Lists, N, Rows, Scratch, Shared, Sum, f8, i8, of, state
+from streammargin.solvers.roles import K, Lists, N, Rows, Scratch, Shared, f8, i8, of, state
 from streammargin.solvers.state import labels_of
 
 SAMPLE, STEP, LOOK = range(3)  # what comes next for a problem
@@ -25,8 +25,7 @@ class StepsState(Looking):
     """Weights w (K, d+1), and at w the sums `look` and the `margins` (K, n); norms (n,): of the rows.
 
     step (K,): what comes next, steps on the sample, with the centres `drawn` (K, m); steps on all rows, with the
-    centres alpha (K, n); or a look. softness, height, steps, made (K,): of the proximal step, as in `Proximal`. largest
-    (K, 1): the largest centre.
+    centres alpha (K, n); or a look. softness, height, steps, made (K,): of the proximal step, as in `Proximal`.
     """
 
     alpha: Rows[f8] = of(K, N.where(lambda problem: not smooth(problem.loss)))
@@ -36,7 +35,6 @@ class StepsState(Looking):
     height: Shared[f8] = of(K)
     steps: Shared[i8] = of(K)
     made: Shared[i8] = of(K)
-    largest: Sum[f8] = of(K, 1, largest=(0,))
     step: Shared[i8] = of(K, fill=LOOK)
     drawn: Lists[f8]
     sample: Scratch[Sample | None] = None
@@ -61,8 +59,3 @@ def move_centres(problem: Problem, state: StepsState, k: int) -> None:
 def middle_centres(problem: Problem, state: StepsState, k: int, part: float) -> None:
     """Set the centres to the midpoints of the feasible intervals, times `part`."""
     kernel.middle_centres(labels_of(problem, state), problem.loss, k, 0, part, state.alpha[k])
-
-
-def find_largest(problem: Problem, state: StepsState, k: int) -> None:
-    """Find the largest centre."""
-    state.largest[k] = state.alpha[k].max(initial=0.0)

@@ -177,8 +177,9 @@ class Adaptive(WholePass[AdaptiveState]):
         kept = state.kept.pieces.get("rows")
         if kept is None:
             return block, ids
-        others = store.choose(kept, np.flatnonzero((kept.ids < first) | (kept.ids >= ids[-1] + 1)))
-        return store.join(block, others.rows), np.append(ids, others.ids)
+        others = np.flatnonzero((kept.ids < first) | (kept.ids >= ids[-1] + 1))
+        rows = store.gather([(block, np.arange(ids.size)), (kept.rows, others)])
+        return rows, np.append(ids, kept.ids[others])
 
     def _keep(
         self, problem: Problem, state: AdaptiveState, active: np.ndarray, block: Block, ids: np.ndarray, own_rows: int,

@@ -18,6 +18,7 @@ from streammargin.solvers.proof.bounds import weighed
 from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.proof.objectives.base import Candidate, Sums
 from streammargin.solvers.proof.rounding import blur, norm_rounding, score_rounding
+from streammargin.solvers.proof.sums import EXACT
 from streammargin.solvers.roles import ALL, TRIALS, K, Shared, Sum, b1, f8, i8, of, state
 from streammargin.solvers.state import Visited, labels_for
 
@@ -40,13 +41,7 @@ class Kept(Visited):
     in_vain: Shared[i8] = of(TRIALS)
     counted: Shared[b1] = of(TRIALS)
     certified: bool = False
-    sums: Sum[f8] = of(
-        K,
-        certificate.SUMS,
-        smallest=(certificate.MIN_MARGIN, certificate.SURELY),
-        largest=(certificate.LONGEST,),
-        carried=certificate.CARRIED,
-    )
+    sums: Sum[f8] = EXACT
     losses: Sum[f8] = of(K, look.LOSS_SUMS, carried=look.LOSS_CARRIED)
     wrong: Sum[i8] = of(TRIALS)
     smallest: Sum[f8] = of(K, smallest=ALL)

@@ -34,9 +34,6 @@ class CertifiedByLook(LinearSolver[L]):
     def begin_at(self, problem: Problem, state: L, w: np.ndarray) -> None:
         state.w[:] = w
 
-    def weights(self, problem: Problem, state: L) -> np.ndarray:
-        return state.w.copy()
-
     @staticmethod
     def show_certified(problem: Problem, state: L, active: np.ndarray) -> None:
         """Groups that are done show certified weights."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from streammargin.compiled import certificate
 from streammargin.compiled import look as kernel
 from streammargin.compiled.coupled import PARTS
 from streammargin.losses.base import has
@@ -19,6 +20,13 @@ SUNK = K.where(lambda problem: problem.objective.free and has(problem.loss, "of_
 def bound_by_side(problem: Problem) -> bool:
     """Whether duals of both signs are bound in all."""
     return problem.numeric and problem.top < float("inf")
+
+
+# sums of compiled/certificate.py
+EXACT = of(
+    K, certificate.SUMS, smallest=(certificate.MIN_MARGIN, certificate.SURELY), largest=(certificate.LONGEST,),
+    carried=certificate.CARRIED,
+)  # fmt: skip
 
 
 @state

@@ -17,6 +17,7 @@ from streammargin.solvers.proof.best import best_figures, keep_bounds
 from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.proof.objectives.base import Sums
 from streammargin.solvers.proof.rounding import blur
+from streammargin.solvers.proof.sums import EXACT
 from streammargin.solvers.roles import TRIALS, Float, K, Shared, Sum, W, f8, i8, of, state
 from streammargin.solvers.state import labels_of
 
@@ -31,9 +32,7 @@ class Sweep:
     frozen: Shared[Float]
     blur: Shared[f8] = of(K)
     rebuilt: Sum[f8] = of(K, W)
-    sums: Sum[f8] = of(
-        K, sums.SUMS, smallest=(sums.MIN_MARGIN, sums.SURELY), largest=(sums.LONGEST,), carried=sums.CARRIED
-    )
+    sums: Sum[f8] = EXACT
     wrong: Sum[i8] = of(TRIALS)
     largest_blur: float = 0.0
 

@@ -14,7 +14,7 @@ from streammargin.rows.labels import numbered_from
 from streammargin.solvers.base import PassReport
 from streammargin.solvers.linear import LinearSolver, LinearState, keep_weights
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.proof.best import best_figures, keep_bounds
+from streammargin.solvers.proof.best import best_figures, gaps_of, keep_bounds
 from streammargin.solvers.proof.objectives.base import Candidate
 from streammargin.solvers.proof.rounding import mean_rounding, score_rounding
 from streammargin.solvers.roles import Count, Shared, Sum, clear, f8, of, state
@@ -111,9 +111,6 @@ class WholePass(LinearSolver[P]):
                 " multiply the data by a constant, or use `scale=maxabs`"
             )
 
-    def weights(self, problem: Problem, state: P) -> np.ndarray:
-        return state.w.copy()
-
     def begin_pass(self, problem: Problem, state: P, active: np.ndarray) -> None:
         if state.number == 1 and self.prologue:
             self.check_scale(state)
@@ -167,5 +164,4 @@ class WholePass(LinearSolver[P]):
         found = [Candidate(math.inf, *known) for known in zip(lower.tolist(), mistakes.tolist(), strict=True)]
         keep_weights(problem, state, w, found)
         figures = best_figures(problem, best)
-        gaps = np.array([math.inf if f.margin_gap is None else f.margin_gap for f in figures])
-        return PassReport(gaps, int(np.sum(mistakes)), figures, wrong)
+        return PassReport(gaps_of(figures), int(np.sum(mistakes)), figures, wrong)

@@ -194,9 +194,9 @@ class Objective(ABC):
     def candidate(self, size: Size, sums: Sums) -> Candidate:
         """The candidate of weights of this size."""
 
-    @abstractmethod
     def bounds(self, theta: np.ndarray, sums: Sums) -> tuple[float, float]:
         """(lower bound on the objective, upper bound on the margin) from theta = A^T alpha (d+1,)."""
+        return self.dual_of(theta, sums), math.inf
 
     def dual(self, upper: float) -> float:
         """The lower bound on the objective that corresponds to an upper bound on the margin; -inf without margins."""

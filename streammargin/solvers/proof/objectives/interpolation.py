@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numpy as np
-
 from streammargin.errors import out_of_range
 from streammargin.solvers.proof.figures import Figures, relative_gap
 from streammargin.solvers.proof.objectives.base import Candidate, Objective, Running, Size, Sums
@@ -26,9 +24,6 @@ class Interpolation(Objective):
         if not math.isfinite(found.primal):
             raise out_of_range()
         return found._replace(lower=sums.slack)
-
-    def bounds(self, theta: np.ndarray, sums: Sums) -> tuple[float, float]:
-        return self.dual_of(theta, sums), math.inf
 
     def better(self, new: Candidate, old: Candidate, dual: float) -> bool:
         return self._amiss(new, dual) <= self._amiss(old, dual)

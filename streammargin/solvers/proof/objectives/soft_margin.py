@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
-import numpy as np
-
 from streammargin.solvers.proof.figures import Figures, relative_gap
 from streammargin.solvers.proof.objectives.base import Candidate, Objective, Running, Size, Sums
 
@@ -15,9 +11,6 @@ class SoftMargin(Objective):
 
     def candidate(self, size: Size, sums: Sums) -> Candidate:
         return self.weighed(size, sums.losses, sums.rounding, sums.mistakes)
-
-    def bounds(self, theta: np.ndarray, sums: Sums) -> tuple[float, float]:
-        return self.dual_of(theta, sums), math.inf
 
     def better(self, new: Candidate, old: Candidate, dual: float) -> bool:
         return self.shares_mistakes or new.primal < old.primal

@@ -79,6 +79,7 @@ WAYS += [("pdprox", "classes", {"C": [0.1, 1.0], "penalty": "l21", "multiclass":
 WAYS += [("pdprox:dual,scale=4", "targets", {"C": 0.3, "loss": "l2_error", "penalty": "trace"})]
 WAYS += [("pdprox:primal", "targets", {"C": 0.3, "loss": "epsilon_insensitive:0.1", "penalty": "l1inf"})]
 WAYS += [("pdprox", "labels", {"C": [0.1, 1.0], "penalty": "l1", "loss": "logistic", "scale": "std"})]
+WAYS += [("newton", "tasks", {"C": 0.3, "loss": loss, "penalty": "l1inf"}) for loss in ("absolute_error", "huber")]
 WAYS += [("active-set", "large", {"C": math.inf}), ("sdca", "float32", {"C": 1.0})]
 
 
@@ -89,7 +90,7 @@ def data_of(kind):
     if kind == "large":  # a support that a small problem has no room for
         return separable(600, 300, seed=3)
     X, y = noisy(90)
-    if kind == "measured":
+    if kind in ("measured", "tasks"):
         return X, X[:, 0] + y * np.sqrt(np.arange(90.0)) / 3.0
     if kind == "targets":
         return X, np.column_stack([X[:, 0] + 3.0 * y, X[:, 1] - 2.0, y * X[:, 2]])
@@ -136,6 +137,8 @@ def trained(monkeypatch):
         if isinstance(options.get("C"), list):
             options = {**options, "valid": (as_form(X, form, X.dtype)[::3], y[::3])}
         X, y = (X, y) if data is None else data
+        if kind == "tasks":
+            options = {**options, "tasks": np.argmax(np.abs(X[:, :3]), axis=1)}  # of a row, whatever its size
         blocks = blocks if blocks is not None else 0 if kind == "in memory" else 5
         bounds = np.linspace(0, len(y), blocks + 1).astype(int) if isinstance(blocks, int) else blocks
         rows = as_form(X, form, X.dtype)

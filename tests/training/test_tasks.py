@@ -13,6 +13,7 @@ from streammargin.errors import DataError, UsageError
 from streammargin.points.tasks import by_task
 from streammargin.rows.blocks import DenseBlock, taken
 from streammargin.solvers.columns import task_interior
+from streammargin.solvers.newton import newton
 from streammargin.verification import verify
 
 ROWS, COLUMNS, NAMES = 150, 5, np.array(["north", "south", "west"])
@@ -109,13 +110,17 @@ def test_the_pieces_of_a_loss_and_what_interior_points_serve():
     assert pieces["squared_error"] is pieces["huber:1"] is pieces["logistic"] is None
 
 
-def test_short_steps_are_followed_by_those_that_smooth_the_loss(monkeypatch):
+def test_steps_that_lead_nowhere_are_followed_by_those_that_smooth_the_loss(monkeypatch, caplog):
     options = {"loss": "absolute_error", "penalty": "l1inf", "C": 0.3, "tasks": TASKS, **TIGHT}
     best = sm.train((X, Y), **options)
     monkeypatch.setattr(task_interior, "factored", lambda scaled: np.full(scaled.shape, np.nan))
     found = sm.train((X, Y), **options)
     assert found.converged and found.passes > best.passes
     assert found.certificate.primal == pytest.approx(best.certificate.primal, rel=3e-6)
+    monkeypatch.setattr(newton, "goes_on", lambda problem: False)  # no room for them
+    stopped = sm.train((X, Y), **options)
+    assert stopped.reason == "passes" and stopped.passes < 5
+    assert "no step helps any more" in caplog.text
 
 
 def stored(path, order=slice(None), form="dense"):

@@ -12,7 +12,7 @@ from streammargin.cli.main import main
 from streammargin.errors import DataError, UsageError
 from streammargin.points.tasks import by_task
 from streammargin.rows.blocks import DenseBlock, taken
-from streammargin.solvers.columns import task_interior
+from streammargin.solvers.columns import task_interior, task_system
 from streammargin.solvers.newton import newton
 from streammargin.verification import verify
 
@@ -113,7 +113,7 @@ def test_the_pieces_of_a_loss_and_what_interior_points_serve():
 def test_steps_that_lead_nowhere_are_followed_by_those_that_smooth_the_loss(monkeypatch, caplog):
     options = {"loss": "absolute_error", "penalty": "l1inf", "C": 0.3, "tasks": TASKS, **TIGHT}
     best = sm.train((X, Y), **options)
-    monkeypatch.setattr(task_interior, "factored", lambda scaled: np.full(scaled.shape, np.nan))
+    monkeypatch.setattr(task_system, "factored", lambda scaled: np.full(scaled.shape, np.nan))
     found = sm.train((X, Y), **options)
     assert found.converged and found.passes > best.passes
     assert found.certificate.primal == pytest.approx(best.certificate.primal, rel=3e-6)

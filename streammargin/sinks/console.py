@@ -33,7 +33,7 @@ def share(value: float | None) -> str:
 def _table(trials: list[dict[str, Any]], best: float | None, judged: str, counted: str) -> Iterator[str]:
     """The lines of a table with gap and errors for each value of C, the best one marked.
 
-    judged: "error" or "loss", the unit of held-out errors; counted: "nonzeros" or "rank", the size of a point.
+    judged: "error", "loss" or "RMSE", the unit of held-out errors; counted: "nonzeros" or "rank", the size of a point.
     """
     path = any("nonzeros" in one for one in trials)
     if trials:
@@ -73,7 +73,7 @@ class Console:
         self._open = False
         self._gap = ""
         self._valid = ""
-        self._judged = "error"
+        self._judged, self._error = "error", "loss"  # the latter of a regression
         self._pace = Pace({}, max_seconds)
         self._lines_left = _LINES - _OTHERS  # of progress
         self._next = _EVERY
@@ -116,7 +116,7 @@ class Console:
         blocks = "in memory" if plan["blocks"] == 1 else f"{plan['blocks']} blocks of up to {plan['block_rows']} rows"
         size = f"{data['rows']} rows, {data['features']} features, {data['nnz']} values"
         if "sides" in data:
-            size = "{} ratings of {} rows and {} columns".format(data["rows"], *data["sides"])
+            size, self._error = "{} ratings of {} rows and {} columns".format(data["rows"], *data["sides"]), "RMSE"
         self._line(f"{data['path']}: {size}; {blocks}, {plan['memory_bytes'] / 2**20:.0f} MiB planned")
         if event.get("solver"):
             self._line(f"auto chose {event['solver']}")
@@ -180,7 +180,7 @@ class Console:
             self._valid = "" if event["valid_error"] is None else f"valid {self._judged} {event['valid_error']:.4f}"
 
     def _judge(self, event: dict[str, Any]) -> None:
-        self._judged = "loss" if event.get("mistakes", 0) is None else "error"  # a regression has no mistakes
+        self._judged = self._error if event.get("mistakes", 0) is None else "error"  # a regression has no mistakes
 
     def _on_certificate(self, event: dict[str, Any]) -> None:
         self._judge(event)

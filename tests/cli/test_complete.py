@@ -263,6 +263,7 @@ def test_held_out_ratings_choose_on_a_path(tmp_path, here):
     )
     assert done.returncode == 0, done.stderr
     certified = sm.load_model(tmp_path / "f.npz").header["certificate"]
+    assert "held-out RMSE" in done.stderr and f"valid RMSE {certified['valid_error']:.4f}" in done.stderr
     done = here("verify", tmp_path / "f.npz", train, "--valid", valid)
     assert done.returncode == 0 and f"{certified['valid_error']:.17g}" in done.stdout
 

@@ -442,3 +442,11 @@ def test_entries_in_any_order_are_the_same_matrix(tmp_path):
     (tmp_path / "m.mtx").write_text(WORDS + f"% by hand\n{N} {D} {matrix.nnz}\n" + "".join(lines))
     model = sm.train(str(tmp_path / "m.mtx"), y=y).model
     np.testing.assert_array_equal(model.coef_, sm.train((sp.csr_matrix(X), y)).model.coef_)
+
+
+def test_a_model_in_place_of_rows_is_named(tmp_path):
+    model = sm.train((np.eye(2), [0, 1]), C=1.0).model
+    model.save(tmp_path / "m.npz")
+    for use in (sm.train, model.evaluate, model.predict):
+        with pytest.raises(sm.DataError, match=r"m\.npz is a model, and has no rows; name a file of rows"):
+            use(str(tmp_path / "m.npz"))

@@ -35,6 +35,8 @@ def read(text: Text, how: How) -> Matrix:
     archive = how.opened.enter_context(Archive(path))
     x = how.x or "X"
     if archive.has("format") or not archive.has(x):
+        if archive.has("header"):
+            raise DataError(f"{path} is a model, and has no rows; name a file of rows")
         stored, width, found = _matrix(archive, how)
         return Matrix(beside(found, path, how), True, width, kept_dtype(stored, path))
     columns: dict[str, str] = {}  # that are in the archive

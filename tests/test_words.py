@@ -189,13 +189,13 @@ def test_the_front_door_is_small(capsys):
 
 
 @pytest.mark.parametrize("verb, name, told", [
-    ("losses", "quantile", ["quantile : default 0.5", "--loss quantile:0.5", "served by ascent, newton"]),
+    ("losses", "quantile", ["quantile : default 0.5", "--loss quantile:0.5", "solvers that take it: ascent, newton"]),
     ("losses", None, ["smooth_hinge:width,top", "interpolate:epsilon"]),
     ("penalties", "group",
-     ["groups : must be given", "group:FILE", "served by ascent, newton, pdprox, sdca, prox-newton"]),
+     ["groups : must be given", "group:FILE", "solvers that take it: ascent, newton, pdprox, sdca, prox-newton"]),
     ("penalties", None, ["elasticnet:l1_ratio", "lp:p"]), ("solvers", None, ["the ones to take:", "streams:"]),
     ("solvers", "pdprox", ["algorithm : default none", "--solver pdprox:primal", "takes a finite C", "the field top"]),
-    ("penalties", "lp", ["served by ascent, mirror, perceptron, sdca, asdca\n"]),
+    ("penalties", "lp", ["solvers that take it: ascent, mirror, perceptron, sdca, asdca\n"]),
     ("solvers", "gd", ["gd takes C = inf; the losses exponential, logistic; the penalties l2; "]),
     ("solvers", "sdca", ["ascent: ", "sdca, which is ascent:momentum=no, takes any C; the losses "]),
 ])  # fmt: skip

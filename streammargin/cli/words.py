@@ -81,7 +81,7 @@ def _supporters(supports: Callable[[Method, type[Any]], bool], cls: type[Any]) -
     from streammargin.solvers.registry import make_solver, names
 
     solvers = [name for name in names()[1:] if supports(make_solver(name), cls)]
-    return f"served by {', '.join(solvers) or 'none of the solvers here'}"
+    return f"solvers that take it: {', '.join(solvers) or 'none here'}"
 
 
 def serves_loss(method: Method, cls: type[Loss]) -> bool:

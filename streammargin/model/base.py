@@ -23,6 +23,7 @@ from streammargin.ordered import columns_of, is_matrix, is_table
 from streammargin.points.table import kind_of
 from streammargin.sizes import parse_size
 from streammargin.sources.base import Source
+from streammargin.sources.label_column import TASKS
 from streammargin.sources.names import packed
 from streammargin.sources.open import opened
 from streammargin.sources.schema import Schema
@@ -70,7 +71,7 @@ class Model(Scorer):
         labelled: with labels, in the column `y` of a table, by default the one of the training; id: the column of the
         names of rows; tasks: that of their tasks, or an array. memory: bytes for reading rows in order.
         """
-        tasks = self._asked_tasks(tasks)
+        of_training, tasks = tasks is None, self._asked_tasks(tasks)
         schema, y = self.schema, columns_of(y) or y
         of_table = is_table(data) and (schema is not None or isinstance(data, (str, os.PathLike, list)))
         if of_table or is_matrix(data):
@@ -86,7 +87,8 @@ class Model(Scorer):
             if tasks is None:
                 yield source
                 return
-            yield Tasked(source, matched(column_of(stack, tasks, data, x, source), self.tasks or ()))
+            own = TASKS if of_training and schema is not None else tasks  # as rows of a table are written
+            yield Tasked(source, matched(column_of(stack, own, data, x, source), self.tasks or ()))
 
     def _asked_tasks(self, tasks: Any) -> Any:
         """The tasks of rows: as given, or in the column that had them in training. Raises UsageError without one."""

@@ -191,6 +191,7 @@ def test_a_column_of_a_table_has_the_tasks(tmp_path, capsys):
     predicted = found.predict(str(path))
     np.testing.assert_allclose(predicted, told.model.predict(X, tasks=NAMES[TASKS]), atol=1e-4)
     assert found.evaluate(str(path))["r2"] > 0.9
+    assert found.evaluate(f"{path}.rows.h5")["rows"] == ROWS  # its own spool, as `verify` takes it
     capsys.readouterr()
     assert main(["predict", model, str(path), "--tasks", "school"]) == 0
     assert len(capsys.readouterr().out.split()) == ROWS

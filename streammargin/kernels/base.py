@@ -99,6 +99,12 @@ class KernelSum(Kernel):
     def parts(self) -> tuple[Kernel, ...]:
         return self._parts
 
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        return {}  # each part has its own
+
+    def __sklearn_clone__(self) -> KernelSum:
+        return KernelSum(*(part.replace() for part in self._parts))
+
     @property
     def of_numbers(self) -> bool:  # type: ignore[override]
         return any(part.of_numbers for part in self._parts)

@@ -66,6 +66,9 @@ def test_fields_of_the_kernel_are_parameters():
     assert made.get_params()["kernel__gamma"] == 0.5
     other = clone(made).set_params(kernel__gamma=2.0)
     assert str(other.kernel) == "rbf:2,weight=1" and made.kernel == "rbf:0.5"
+    both = sm.KernelMarginClassifier(kernel=sm.kernels.Rbf(0.5) + sm.kernels.Linear(weight=0.1))
+    assert clone(both).kernel == both.kernel and clone(both).kernel is not both.kernel
+    assert "kernel__weight" not in both.get_params() and clone(both.fit(X, y)).fit(X, y).score(X, y) > 0.6
     search = GridSearchCV(made, {"kernel__gamma": [0.1, 1.0], "C": [1.0, 10.0]}, cv=2).fit(X, y)
     assert search.best_score_ > 0.6
 

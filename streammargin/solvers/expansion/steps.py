@@ -62,7 +62,8 @@ class Steps(Values):
         state.multiplications += now.multiplications
         value = largest_value(problem, state.measured)
         state.indefinite |= not given(problem).definite and now.curvature < -1e-5 * value
-        settled = now.violation <= problem.tol and not given(problem).definite
+        reached = state.indefinite and now.gap <= state.goal[k]  # which no certificate will prove
+        settled = not given(problem).definite and (now.violation <= problem.tol or reached)
         state.idle[k] = not now.left or settled
         return state.begun / (state.begun + 20.0 * active.size)
 

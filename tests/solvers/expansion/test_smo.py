@@ -225,10 +225,11 @@ def test_scaled_rows_are_those_of_scaled_columns():
     assert np.allclose(one.model.decision_function(X), other.model.decision_function(scaled), atol=1e-3)
 
 
-def test_a_kernel_that_is_not_definite_certifies_nothing(caplog):
+@pytest.mark.parametrize("kernel", ["sigmoid:1,coef0=-1", "sigmoid", "sigmoid:0.1,coef0=-1"])
+def test_a_kernel_that_is_not_definite_certifies_nothing_and_ends(kernel, caplog):
     X, _, signs, _ = rows(100)
-    result = sm.train((X, signs), kernel="sigmoid:1,coef0=-1", C=10.0)
-    assert not result.converged and result.certificate["gap"] in (None, math.inf)
+    result = sm.train((X, signs), kernel=kernel, C=10.0)
+    assert not result.converged and result.certificate["gap"] in (None, math.inf) and result.passes < 10
     assert "not positive semidefinite" in caplog.text
     assert np.isfinite(result.model.decision_function(X)).all()
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from streammargin.kernels import known_kernel
 from streammargin.kernels.base import Kernel
 from streammargin.points.before import Before
-from streammargin.rows.blocks import Block, CSRBlock, DenseBlock, alone, part, taken
+from streammargin.rows.blocks import Block, CSRBlock, DenseBlock, alone, part, taken, values_of
 
 SUPPORT = 256  # support rows of a product
 TILE = 1024  # rows that are scored at a time
+PROBED, MOVED = 64, 3e-5  # support rows whose scores float32 may move by so much of the largest
 
 
 class Expansion:
@@ -39,6 +40,7 @@ class Expansion:
         self.kernel, self.coef, self.constants = kernel, coef, constants
         self.numbers, self.rows = numbers, rows._replace(bias=0.0)
         self.before = before
+        self._narrow: bool | None = None
 
     @classmethod
     def restored(cls, arrays: Mapping[str, np.ndarray]) -> Expansion:
@@ -92,17 +94,33 @@ class Expansion:
         for low in range(0, len(scores), TILE):
             high = min(len(scores), low + TILE)
             rows = self.before.rows(alone(part(block, first + low, first + high)))
-            scores[low:high] = self.decide(rows)
+            narrow = values_of(rows).dtype == np.float32 and self.narrow
+            scores[low:high] = self.decide(rows, np.float32 if narrow else np.float64)
 
-    def decide(self, rows: Block) -> np.ndarray:
-        """The scores (m, K) float64 of rows as trained on."""
+    @property
+    def narrow(self) -> bool:
+        """Whether kernel values in float32 are enough for scores of float32 rows, as scores of support rows show."""
+        if self._narrow is None:
+            single = self.kernel.by_products and self.numbers.size > 0 and values_of(self.rows).dtype == np.float32
+            self._narrow = single and self._moved() <= MOVED
+        return self._narrow
+
+    def _moved(self) -> float:
+        """How far float32 moves the scores of some support rows, relative to the largest."""
+        some = taken(self.rows, np.arange(0, self.numbers.size, -(-self.numbers.size // PROBED)))
+        with np.errstate(all="ignore"):
+            exact, found = self.decide(some), self.decide(some, np.float32)
+            return float(np.abs(found - exact).max() / np.abs(exact).max())
+
+    def decide(self, rows: Block, dtype: Any = np.float64) -> np.ndarray:
+        """The scores (m, K) float64 of rows as trained on, by kernel values of this type."""
         from streammargin.points.gram import Few  # which loads the compiler
 
         found = np.tile(self.constants, (rows.rows(), 1))
         for low in range(0, self.numbers.size, SUPPORT):
             high = min(self.numbers.size, low + SUPPORT)
-            few = Few(self.kernel, self.numbers[low:high], part(self.rows, low, high))
-            values = np.empty((rows.rows(), high - low))
+            few = Few(self.kernel, self.numbers[low:high], part(self.rows, low, high), dtype)
+            values = np.empty((rows.rows(), high - low), dtype)
             few.values(rows, 0, rows.rows(), values)
             found += values @ self.coef[:, low:high].T
         return found

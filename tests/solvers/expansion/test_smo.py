@@ -181,6 +181,18 @@ def test_more_support_rows_than_the_budget_holds_is_said(large, monkeypatch):
     assert 0 < support <= held  # of more nobody knows
 
 
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_scores_of_float32_rows_are_near_those_of_float64(form):
+    """Kernel values in float32 make them, unless the scores of support rows move too far by these."""
+    X, _, signs, _ = rows(300)
+    X = X.astype(np.float32)
+    for gamma, C, narrow in ((0.5, 1.0, True), (0.005, 1e6, False)):
+        model = sm.train((form(X), signs), kernel=f"rbf:{gamma}", C=C, tol=1e-2).model
+        exact = model.decision_function(form(X.astype(np.float64)))
+        apart = np.abs(model.decision_function(form(X)) - exact).max() / np.abs(exact).max()
+        assert model.answer.narrow is narrow and (0.0 < apart < 1e-4 if narrow else apart == 0.0)
+
+
 def test_a_model_file_keeps_the_expansion(tmp_path):
     X, _, signs, _ = rows(100, 5)
     for data in (X.astype(np.float32), sp.csr_array(np.where(np.abs(X) > 1, X, 0.0))):

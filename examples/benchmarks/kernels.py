@@ -49,7 +49,7 @@ def timed(work: Callable[[], Any]) -> tuple[float, Any]:
 def objective(model: SVC, X: Any, y: np.ndarray, C: float) -> float:
     """1/2 ||w||^2 + C times the losses of all rows, of the weights that an SVC stands for."""
     coef = model.dual_coef_.toarray()[0] if hasattr(model.dual_coef_, "toarray") else model.dual_coef_[0]
-    square = float(coef @ (model.decision_function(model.support_vectors_) - model.intercept_[0]))
+    square = float(coef @ (model.decision_function(X[model.support_]) - model.intercept_[0]))
     return 0.5 * square + C * float(np.maximum(0.0, 1.0 - y * model.decision_function(X)).sum())
 
 

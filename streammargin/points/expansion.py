@@ -16,6 +16,7 @@ from streammargin.rows.blocks import Block, CSRBlock, DenseBlock, alone, part, t
 SUPPORT = 256  # support rows of a product
 TILE = 1024  # rows that are scored at a time
 PROBED, MOVED = 64, 3e-5  # support rows whose scores float32 may move by so much of the largest
+TIED = 10.0 * MOVED  # of the largest: scores that are nearer to 0, or to each other, are computed in float64
 
 
 class Expansion:
@@ -40,7 +41,7 @@ class Expansion:
         self.kernel, self.coef, self.constants = kernel, coef, constants
         self.numbers, self.rows = numbers, rows._replace(bias=0.0)
         self.before = before
-        self._narrow: bool | None = None
+        self._tied: float | None = None
 
     @classmethod
     def restored(cls, arrays: Mapping[str, np.ndarray]) -> Expansion:
@@ -95,22 +96,34 @@ class Expansion:
             high = min(len(scores), low + TILE)
             rows = self.before.rows(alone(part(block, first + low, first + high)))
             narrow = values_of(rows).dtype == np.float32 and self.narrow
-            scores[low:high] = self.decide(rows, np.float32 if narrow else np.float64)
+            scores[low:high] = self._decide_narrow(rows) if narrow else self.decide(rows)
 
     @property
     def narrow(self) -> bool:
         """Whether kernel values in float32 are enough for scores of float32 rows, as scores of support rows show."""
-        if self._narrow is None:
+        if self._tied is None:
             single = self.kernel.by_products and self.numbers.size > 0 and values_of(self.rows).dtype == np.float32
-            self._narrow = single and self._moved() <= MOVED
-        return self._narrow
+            self._tied = self._probed() if single else 0.0
+        return self._tied > 0.0
 
-    def _moved(self) -> float:
-        """How far float32 moves the scores of some support rows, relative to the largest."""
+    def _probed(self) -> float:
+        """Which scores are tied, by the largest of some support rows; 0 if float32 moves them too far."""
         some = taken(self.rows, np.arange(0, self.numbers.size, -(-self.numbers.size // PROBED)))
         with np.errstate(all="ignore"):
-            exact, found = self.decide(some), self.decide(some, np.float32)
-            return float(np.abs(found - exact).max() / np.abs(exact).max())
+            exact = self.decide(some)
+            moved, largest = np.abs(self.decide(some, np.float32) - exact).max(), np.abs(exact).max()
+            return float(TIED * largest) if moved <= MOVED * largest else 0.0
+
+    def _decide_narrow(self, rows: Block) -> np.ndarray:
+        """The scores by kernel values in float32, but those of rows that could change their class in float64."""
+        found = self.decide(rows, np.float32)
+        apart = np.abs(found).min(axis=1)
+        if self.outputs > 1:
+            second, first = np.partition(found, -2, axis=1)[:, -2:].T
+            apart = np.minimum(apart, first - second)
+        if (tied := np.flatnonzero(apart <= self._tied)).size:
+            found[tied] = self.decide(taken(rows, tied))
+        return found
 
     def decide(self, rows: Block, dtype: Any = np.float64) -> np.ndarray:
         """The scores (m, K) float64 of rows as trained on, by kernel values of this type."""

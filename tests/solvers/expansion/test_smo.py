@@ -193,6 +193,22 @@ def test_scores_of_float32_rows_are_near_those_of_float64(form):
         assert model.answer.narrow is narrow and (0.0 < apart < 1e-4 if narrow else apart == 0.0)
 
 
+@pytest.mark.parametrize("classes", [2, 4])
+def test_float32_changes_no_class(classes):
+    """Rows between the classes: pairs of scores are nearer to each other than float32 moves them."""
+    X, _, signs, _ = rows(300)
+    X = X.astype(np.float32)
+    y = signs if classes == 2 else np.arange(len(X)) % classes
+    model = sm.train((X, y), kernel="rbf:0.5", C=1.0, tol=1e-2).model
+    assert model.answer.narrow
+    left, right = X[:-1].copy(), X[1:].copy()
+    for _ in range(30):  # bisection between rows of different classes
+        middle = (left + right) / np.float32(2)
+        first = model.predict(middle.astype(np.float64)) == model.predict(left.astype(np.float64))
+        left, right = np.where(first[:, None], middle, left), np.where(first[:, None], right, middle)
+    assert np.array_equal(model.predict(left), model.predict(left.astype(np.float64)))
+
+
 def test_a_model_file_keeps_the_expansion(tmp_path):
     X, _, signs, _ = rows(100, 5)
     for data in (X.astype(np.float32), sp.csr_array(np.where(np.abs(X) > 1, X, 0.0))):

@@ -337,11 +337,32 @@ def test_a_checkpoint_of_a_collection_goes_on_in_another_training(client, rows, 
             {},
             "partition 0 of the batches has a int; each is a frame, a batch",
         ),
+        (lambda X, y: db.from_sequence([1, 2, 3]), {}, "partition 0 of the Bag has a int; each is a frame, a batch"),
     ],
 )
 def test_rows_that_do_not_fit_are_refused(client, rows, data, options, message):
     with pytest.raises(sm.UsageError, match=message):
         sm.dask.train(client, data(*arrays(rows)), **NEEDED | options)
+
+
+@pytest.mark.parametrize(
+    "options, error, message",
+    [
+        ({"solver": "sdca"}, sm.UsageError, "sdca needs all rows in one place; use solver="),
+        ({"kernel": "rbf"}, sm.UsageError, "smo needs all rows in one place; train on one machine"),
+        ({"early_stop": 3}, sm.UsageError, "early_stop scores every pass on held-out data; give valid="),
+        ({"x": "X"}, sm.UsageError, "x names a dataset of HDF5, and these rows have none; leave it out"),
+        ({"valid": "nothing.h5"}, sm.InputMissingError, r"there is no held-out file nothing\.h5; check valid"),
+    ],
+)
+def test_what_no_cluster_can_do_is_refused_before_a_partition_is_computed(client, options, error, message, tmp_path):
+    def made():
+        (tmp_path / "computed").touch()
+        return np.ones((9, 2)), np.arange(9) % 2
+
+    with pytest.raises(error, match=message):
+        sm.dask.train(client, [dask.delayed(made)()], **NEEDED | options)
+    assert not (tmp_path / "computed").exists()
 
 
 def test_an_error_of_the_collection_passes_unchanged(client, rows):
@@ -401,11 +422,18 @@ def test_predictions_of_files_of_unknown_chunks_and_of_nothing_else(rows, files,
     np.savetxt(tmp_path / "rows.csv", rows[0][:50], delimiter=",", fmt="%.9g")
     lazy = sm.dask.predict(model, str(tmp_path / "rows.csv"))
     np.testing.assert_array_equal(lazy.compute(scheduler="synchronous"), model.predict(rows[0][:50]))
-    for data in (rows[0], [1], None):
+    for data in (rows[0], [1], None, dask.delayed(rows[0]), X[:, 0], dd.from_dask_array(X[:, 0])):
         with pytest.raises(sm.UsageError, match="predictions are of an Array of rows, a DataFrame, or paths"):
             sm.dask.predict(model, data)
-    with pytest.raises(sm.UsageError, match="the model must be one of streammargin, not int"):
-        sm.dask.predict(3, X)
+    for predict in (sm.dask.predict, sm.dask.predict_proba):
+        with pytest.raises(sm.UsageError, match="the model must be one of streammargin, not int"):
+            predict(3, X)
+    with pytest.raises(sm.DataError, match="X has 7 features but the model was trained on 10"):  # at once
+        sm.dask.predict(model, X[:, :7])
+    np.testing.assert_array_equal(
+        sm.dask.predict(model, os.path.join(os.path.dirname(files[0]), "[0-7]*.h5")).compute(scheduler="synchronous"),
+        model.predict(sorted(files)),
+    )
     of_tasks = sm.train(rows, tasks=np.arange(3000) % 2, C=0.1, passes=1).model
     with pytest.raises(sm.UsageError, match="this model asks for the task of each row; use its method predict on one"):
         sm.dask.predict(of_tasks, X)

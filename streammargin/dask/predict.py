@@ -9,7 +9,9 @@ from typing import Any
 import dask
 import dask.array as da
 import numpy as np
+from dask.delayed import Delayed
 
+from streammargin.dask.train import files
 from streammargin.errors import UsageError
 from streammargin.model.base import Model
 from streammargin.model.columns import ERROR
@@ -23,7 +25,7 @@ def predict(model: Model, data: Any, *, missing_columns: str = ERROR, unknown: s
     """`model.predict` of a collection, lazy: predicted labels, or numbers.
 
     data: an Array, whose chunks of rows are kept; a DataFrame, which gives a Series with its index, or a DataFrame
-    if rows have several numbers; a path or a list of paths that the workers see, which give an Array.
+    if rows have several numbers; a path, a list of paths or a pattern that the workers see, which give an Array.
     """
     return _lazily(model, data, LABELS, {"missing_columns": missing_columns, "unknown": unknown})
 
@@ -35,7 +37,6 @@ def decision_function(model: Model, data: Any, *, missing_columns: str = ERROR, 
 
 def predict_proba(model: Model, data: Any, *, missing_columns: str = ERROR, unknown: str = "error") -> Any:
     """`model.predict_proba` of a collection, lazy; data as for `predict`."""
-    model.check_probabilities()
     return _lazily(model, data, PROBABILITIES, {"missing_columns": missing_columns, "unknown": unknown})
 
 
@@ -45,16 +46,21 @@ def _lazily(model: Model, data: Any, what: str, given: dict[str, str]) -> Any:
     if model.of_pairs or model.tasks:
         what = "completes a matrix, and predicts pairs" if model.of_pairs else "asks for the task of each row"
         raise UsageError(f"this model {what}; use its method predict on one machine")
+    if what == PROBABILITIES:
+        model.check_probabilities()
     like = _of_none(model, what)
-    if hasattr(data, "map_blocks") and getattr(data, "ndim", 0) == 2:
+    rows = not isinstance(data, Delayed) and getattr(data, "ndim", 0) == 2  # a Delayed object has any attribute
+    if rows and hasattr(data, "map_blocks"):
+        if not np.isnan(data.shape[1]):
+            _found(model, np.zeros((1, data.shape[1]), data.dtype), what, given)  # refuses other columns now
         return _of_array(model, data, what, given, like)
-    if hasattr(data, "map_partitions") and hasattr(data, "columns"):
+    if rows and hasattr(data, "map_partitions"):
         names = _columns(model, what, like)
         made = functools.partial(_frame, what=what, given=given, names=names)
         return data.map_partitions(made, dask.delayed(model, pure=True), meta=_framed(data._meta, like, names))
-    paths = [data] if is_path(data) else data
-    if isinstance(paths, (list, tuple)) and paths and all(map(is_path, paths)):
-        return _of_paths(model, list(paths), what, given, like)
+    if is_path(data) or (isinstance(data, (list, tuple)) and data and all(map(is_path, data))):
+        found: Any = files(data)
+        return _of_paths(model, found if isinstance(found, list) else [found], what, given, like)
     raise UsageError("predictions are of an Array of rows, a DataFrame, or paths; in memory use those of the model")
 
 

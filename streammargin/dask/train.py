@@ -26,6 +26,7 @@ from streammargin.options.table import Options
 from streammargin.ordered import columns_of, is_matrix, is_parquet, is_table
 from streammargin.result import TrainResult
 from streammargin.sinks.console import watched
+from streammargin.solvers.registry import make_solver
 from streammargin.sources.label_column import TASKS
 from streammargin.sources.open import is_path
 from streammargin.tables.asked import ERROR
@@ -33,6 +34,7 @@ from streammargin.tables.readers.base import Reader
 from streammargin.tables.table import matched, with_roles
 from streammargin.training.ordered import NAMES, SPOOL
 from streammargin.training.tables import asked_of
+from streammargin.training.task import make_task
 
 
 def train(
@@ -74,14 +76,17 @@ def train_on(
     should_stop: Callable[[], str | None] | None,
 ) -> TrainResult:  # fmt: skip
     """`train` with its options as one object."""
+    _check(options)
     if options.spool is not None:
         options = replace(options, spool=os.path.abspath(options.spool))
     with contextlib.ExitStack() as stack:
         spool = stack.enter_context(contextlib.closing(Spool(client, options.spool)))
         how = None
         if not is_collection(data):
-            data = _files(data)
+            data = files(data)
         if is_collection(data) or is_parquet(data):
+            if options.x is not None:
+                raise UsageError("`x` names a dataset of HDF5, and these rows have none; leave it out")
             data, how, options = _spooled(stack, spool, data, options)
         else:
             if options.spool is None and (is_table(data) or is_matrix(data)):
@@ -99,6 +104,15 @@ def train_on(
         if is_collection(options.valid) or (how is not None and is_parquet(options.valid)):
             options = replace(options, valid=_held_out(stack, spool, how, options))
         return train_by(data, options, listeners, should_stop, functools.partial(Cluster, client, spool))
+
+
+def _check(options: Options) -> None:
+    """Raise UsageError or InputMissingError, before any partition is computed, for what no cluster can do."""
+    make_task(options)
+    if not options.auto or options.kernel is not None:
+        make_solver("smo" if options.auto else options.solver).check_spread(options.kernel is not None)
+    if is_path(options.valid) and not os.path.exists(options.valid):
+        raise InputMissingError(f"there is no held-out file {os.fspath(options.valid)}; check `valid`")
 
 
 def _spooled(
@@ -150,7 +164,7 @@ def _held_out(stack: contextlib.ExitStack, spool: Spool, how: How | None, option
     return spool.write(stack, rows, roles)[0]
 
 
-def _files(data: object) -> object:
+def files(data: object) -> object:
     """Paths that mean the same in each process; a pattern is replaced by the files that it matches, in order."""
     if isinstance(data, (list, tuple)) and data and all(map(is_path, data)):
         return [os.path.abspath(part) for part in data]

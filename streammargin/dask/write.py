@@ -73,9 +73,10 @@ def _items(data: Any, part: Part) -> list[Any]:
         data = [tuple(data)]
     items = list(data) if isinstance(data, Iterable) else [data]
     for item in items:
-        if not isinstance(item, (tuple, list)) and not is_table(item):
+        found = item[0] if isinstance(item, (tuple, list)) and item else item
+        if not is_table(item) and (found is item or not hasattr(found, "__len__")):
             raise UsageError(
-                f"{part.name} has a {type(item).__name__}; each is a frame, a batch (X, y), or a list of these"
+                f"{part.name} has a {type(found).__name__}; each is a frame, a batch (X, y), or a list of these"
             )
     return [item for item in items if not is_table(item) or len(item)]
 

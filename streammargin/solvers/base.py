@@ -126,9 +126,8 @@ class Method(SolverWord):
             wrong = f"{self.called} supports penalties with p = 2 only, not {problem.p:.6g}"
             raise Refusal(wrong, "use `penalty=l2`")
         self._check_loss(problem)
-        if problem.holders > 1 and not self.spreads(problem):
-            hint = "use `solver=newton`" if problem.kernel is None else "train on one machine"
-            raise Refusal(f"{self.called} needs all rows in one place", hint)
+        if problem.holders > 1:
+            self.check_spread(problem.kernel is not None)
         for extra in extras(problem):
             if extra not in self.takes:
                 raise Refusal(f"{self.called} does not support {extra}", "leave it out")
@@ -240,7 +239,14 @@ class Method(SolverWord):
         """The name of the first stage."""
         return next(iter(self.stages()))
 
-    def spreads(self, problem: Problem) -> bool:
+    def check_spread(self, of_kernel: bool) -> None:
+        """Raise a Refusal if all rows must be in one place; of_kernel: for a kernel machine."""
+        if not self.spreads:
+            hint = "train on one machine" if of_kernel else "use `solver=newton`"
+            raise Refusal(f"{self.called} needs all rows in one place", hint)
+
+    @property
+    def spreads(self) -> bool:
         """Whether rows may be split over several holders; default: it needs all of them in one place."""
         return False
 
@@ -380,7 +386,8 @@ class Solver(Method, Generic[S]):
         made: Any = new(self.kind_of_state(), problem, self.dtype(problem), labels=labels)
         return made
 
-    def spreads(self, problem: Problem) -> bool:
+    @property
+    def spreads(self) -> bool:
         return self.mapped
 
     # a pass, for the groups listed in `active` (int64)

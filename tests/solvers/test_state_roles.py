@@ -164,7 +164,7 @@ def test_a_field_is_listed_with_what_it_is():
 def test_methods_that_rows_in_several_places_suit_are_told():
     lines = re.findall(r"^\| ([\w, -]+) \| (any number|one)", section("Rows in several places"), re.MULTILINE)
     told = {name: places == "any number" for named, places in lines for name in named.split(", ")}
-    found = {name: make_solver(name).spreads(None) for name in names()[1:]}
+    found = {name: make_solver(name).spreads for name in names()[1:]}
     assert {name: told.pop(name) for name in [*told] if name in found} == found
     assert set(told) <= {"sdca", "asdca", "prox-newton"}  # words for some of these
 

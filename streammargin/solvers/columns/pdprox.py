@@ -98,7 +98,8 @@ class Pdprox(Method):
         alone = problem.holders == 1 and self.average is None  # columns are gathered in one place
         return "columns" if alone and COLUMNS.plan(problem).penalty is not None else "steps"
 
-    def spreads(self, problem: Problem) -> bool:
+    @property
+    def spreads(self) -> bool:
         return True
 
     def memory(self, problem: Problem) -> int:

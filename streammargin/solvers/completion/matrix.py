@@ -63,7 +63,8 @@ class MatrixSolver(Solver[S]):
     def supports(self, penalty: Penalty, free: bool) -> bool:
         return False  # the trace norm of the matrix alone
 
-    def spreads(self, problem: Problem) -> bool:
+    @property
+    def spreads(self) -> bool:
         return False  # entries come in their order
 
     def all_labels(self, problem: Problem) -> bool:

@@ -131,7 +131,8 @@ class Ascent(Method):
             "coupled_apart": Stage(ApartLines()),
         }
 
-    def spreads(self, problem: Problem) -> bool:
+    @property
+    def spreads(self) -> bool:
         return self.undecided
 
     def first(self, problem: Problem) -> str:

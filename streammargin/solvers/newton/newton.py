@@ -184,7 +184,8 @@ class Newton(Method):
         at_once = sample.samples(problem) or smooth(problem.loss)
         return "start" if problem.features > COLUMNS or not at_once else "steps"
 
-    def spreads(self, problem: Problem) -> bool:
+    @property
+    def spreads(self) -> bool:
         return True
 
     def memory(self, problem: Problem) -> int:

@@ -126,7 +126,8 @@ class Homotopic(HingePass[HomotopicState]):
     def schedule(self) -> kernel.Schedule:
         return kernel.Schedule(self.s0, self.p, self.r, DECAYS.index(self.decay), self.base)
 
-    def spreads(self, problem: Problem) -> bool:
+    @property
+    def spreads(self) -> bool:
         return not self.stochastic
 
     def visit(self, problem: Problem, state: HomotopicState, active: np.ndarray) -> Visit:

@@ -50,11 +50,7 @@ class Mapping(Step):
         self, source: Source, map: Map, dtype: np.dtype, labels: LabelReader, memory: int, present: int, seed: int
     ) -> None:  # fmt: skip
         super().__init__(source, labels, memory)
-        if map.sample > present:
-            raise UsageError(
-                f"the map {map.name} compares rows with {map.sample} of them, and {source.name} has {present} to train "
-                f"on; give it at most {present} `columns`"
-            )
+        check_sample(map, source, present)
         self.fitted, self._asked, self._seed = Fitted(map, dtype), map, seed
         drawn = np.sort(np.random.default_rng(seed).choice(present, map.sample, replace=False, shuffle=False))
         self._drawn = drawn if present == source.rows else _present(labels, drawn)
@@ -116,6 +112,15 @@ class Mapping(Step):
 
     def start(self, point: Point, column: float) -> Point:
         raise AssertionError("weights of columns say nothing of mapped ones")
+
+
+def check_sample(map: Map, source: Source, present: int) -> None:
+    """UsageError for a map that draws more rows than there are."""
+    if map.sample > present:
+        raise UsageError(
+            f"the map {map.name} compares rows with {map.sample} of them, and {source.name} has {present} to train "
+            f"on; give it at most {present} `columns`"
+        )
 
 
 def _present(labels: LabelReader, places: np.ndarray) -> np.ndarray:

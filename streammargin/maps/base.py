@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from typing import Any, NamedTuple, TypeVar
 
@@ -41,9 +42,9 @@ class Map(Thing, ABC):
         return 0
 
     @property
-    def settled(self) -> bool:
-        """Whether it needs no read of the rows: neither a sample, nor numbers in place of words; here False."""
-        return False
+    def largest_square(self) -> float:
+        """About the largest z(x).z(x) of any row; inf, as here, if that is not known."""
+        return math.inf
 
     def resolved(self: S, features: int, variance: float) -> S:
         """The same with numbers in place of words such as `scale`; variance: of all values of all rows."""

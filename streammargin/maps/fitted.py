@@ -43,14 +43,10 @@ class Fitted:
 
     def _fill(self, X: Any, out: np.ndarray) -> None:
         low = 0
-        for tile, count in tiles(X):
-            out[low : low + count] = self.map.rows(tile, self.learned)[:count]
-            low += count
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of its arrays."""
-        return sum(array.nbytes for array in self.arrays().values())
+        with np.errstate(over="ignore", invalid="ignore"):  # whoever reads says where
+            for tile, count in tiles(X):
+                out[low : low + count] = self.map.rows(tile, self.learned)[:count]
+                low += count
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Its arrays by their names in a model file; `restored` is the inverse."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from streammargin.errors import UsageError
 from streammargin.kernels import FAMILY as KERNELS
 from streammargin.kernels import known_kernel
 from streammargin.kernels.base import Kernel
+from streammargin.kernels.plain import Rbf
 from streammargin.kinds import Whole
 from streammargin.maps.base import Arrays, Map, Seen
 from streammargin.maps.products import product, tiles
@@ -39,6 +41,11 @@ class Nystroem(Map):
     @property
     def sample(self) -> int:
         return self.columns
+
+    @property
+    def largest_square(self) -> float:
+        parts = self.of.parts
+        return sum(part.weight for part in parts) if all(isinstance(part, Rbf) for part in parts) else math.inf
 
     def checked(self) -> Nystroem:
         made = super().checked()

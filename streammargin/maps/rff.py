@@ -28,11 +28,11 @@ class Rff(Map):
         return self.columns
 
     @property
-    def settled(self) -> bool:
-        return self.gamma != SCALE
+    def largest_square(self) -> float:
+        return 1.0
 
     def resolved(self, features: int, variance: float) -> Rff:
-        if self.settled:
+        if self.gamma != SCALE:
             return self
         return self.replace(gamma=1.0 / (features * variance) if variance > 0.0 else 1.0)
 
@@ -43,7 +43,7 @@ class Rff(Map):
             few = min(d, wanted - low)
             directions, _ = np.linalg.qr(random.standard_normal((d, few)))
             found[:, low : low + few] = directions * np.sqrt(random.chisquare(d, few))
-        return {"directions": found * math.sqrt(2.0 * float(self.gamma))}
+        return {"directions": found * (math.sqrt(2.0) * math.sqrt(float(self.gamma)))}
 
     def rows(self, X: Any, learned: Arrays) -> np.ndarray:
         V = learned["directions"]

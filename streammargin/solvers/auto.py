@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
+from streammargin.losses.base import smooth
 from streammargin.penalties.lp import Lp, LpSquare
+from streammargin.solvers.coordinate.plain import Plain
 from streammargin.solvers.newton import conjugate, sampled
+from streammargin.solvers.newton.near_margin import enough_rows_fit
 from streammargin.solvers.problem import Problem
 
 MOST_COLUMNS = 4000  # of a Hessian: factoring a larger one takes seconds
 WORTH = 20_000  # assumed cost of coordinate ascent, in multiplications per stored value
 STEPS = 20  # assumed number of Newton steps
 SUMMED = 100_000  # most multiplications per stored value for the Hessians of all classes
+KEPT = 0.06  # share of the rows that coordinate ascent must have room for; with 3% it takes more reads than `newton`
+STEEP = 100.0  # largest C ||x||^2 with which it takes few reads then
 
 
 def candidates(problem: Problem) -> list[str]:
@@ -46,7 +52,7 @@ def candidates(problem: Problem) -> list[str]:
     if problem.hard and problem.p < 2.0:
         return ["asdca"]
     if not (problem.hard or problem.numeric) and problem.p == 2.0 and _few_columns(problem):
-        return ["newton", "ascent", "sdca"]
+        return ["ascent", "newton", "sdca"] if _moving_rows_fit(problem) else ["newton", "ascent", "sdca"]
     return ["sdca"] if problem.hard else ["ascent", "sdca"]
 
 
@@ -63,6 +69,8 @@ def reason(problem: Problem, name: str) -> str:
         return f"{name} for {size}: steps on all duals at once go on from one value of C to the next"
     if problem.sides != (0, 0):
         return f"{name} for {problem.rows} entries of {problem.sides[0]} rows and {problem.sides[1]} columns"
+    if name.startswith("ascent") and _few_columns(problem) and _moving_rows_fit(problem):
+        return f"{name} for {size}: rows whose duals move fit into memory, and those near the margin do not"
     why = {
         "smo": "an expansion over rows, by steps on two coefficients at a time",
         "active-set": "a hard margin at p = 2: few rows carry it",
@@ -92,3 +100,10 @@ def _few_columns(problem: Problem) -> bool:
     values = max(problem.entries, problem.rows)
     sums = STEPS * values * width / 4 * problem.per_trial
     return width <= MOST_COLUMNS and STEPS * width**3 / 3 <= WORTH * values and sums <= SUMMED * values
+
+
+def _moving_rows_fit(problem: Problem) -> bool:
+    """Whether enough rows fit for coordinate ascent to take few reads, and too few of them for `newton`."""
+    if smooth(problem.loss) or problem.outputs.caps.max() * problem.largest_square > STEEP or enough_rows_fit(problem):
+        return False
+    return Plain(precise=False).kept_bytes(replace(problem, resident=False)) >= KEPT * problem.size

@@ -40,6 +40,7 @@ class Problem:
     each for each value of C (`Outputs.several`).
     budget: bytes for the state and the blocks; a method that may choose how much it holds keeps to a share of them.
     entries: values stored for all rows, 0 if that is not known; sparse: they come with their column indices.
+    largest_square: about the largest ||x||^2 of a row, inf if it is not known.
     path: C goes up during the training. top: of how many rows, at most, the largest losses count.
     from_weights: the training begins from given weights, not from 0.
     resident: all rows are in memory at once, as one block.
@@ -81,6 +82,7 @@ class Problem:
     largest_target: float = 0.0
     budget: int = 1 << 30
     entries: int = 0
+    largest_square: float = math.inf
     sparse: bool = False
     absolute: float | None = None
     least_tol: float = math.inf

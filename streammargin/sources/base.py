@@ -5,6 +5,7 @@ A new file format is one new file with a subclass of Source, and one line in `op
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol
@@ -74,6 +75,7 @@ class Source(ABC):
     nnz: int
     dtype: np.dtype
     sparse: bool
+    largest_square: float = math.inf  # about the largest ||x||^2 of a row, if that is known before a read
 
     def whole(self) -> Block | None:
         """All rows as one block that is in memory already and is used in place, or None."""

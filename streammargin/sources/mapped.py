@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from streammargin.errors import DataError
 from streammargin.maps.fitted import Fitted
 from streammargin.maps.products import TILE
 from streammargin.rows.blocks import Block, DenseBlock
@@ -24,6 +25,7 @@ class MappedSource(View):
         super().__init__(source)
         self.fitted, self.features, self.sparse = fitted, fitted.map.width, False
         self.dtype, self.nnz = fitted.dtype, source.rows * fitted.map.width
+        self.largest_square = fitted.map.largest_square
         self._pieces = source.bounds(PIECE)
         self._inner: Buffer | None = None  # allocated at the first read
 
@@ -67,6 +69,10 @@ class MappedSource(View):
                 break
             block = check_block(self.source, self.source.read(low, high, self._inner), low)
             self.fitted.fill(block, out[low - start : high - start])
+        if not (finite := np.isfinite(out).all(axis=1)).all():
+            where, row = self.source.place(start + int(finite.argmin()))
+            wrong = f"has a value that is not finite behind the map {self.fitted.map}"
+            raise DataError(f"{where}: row {row} {wrong}; use `scale=std`, or a smaller gamma")
         return DenseBlock(out, 0.0)
 
     def names_bytes(self) -> int:

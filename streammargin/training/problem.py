@@ -124,6 +124,7 @@ def make_problem(source: Source, task: Task, options: Options, read: Read, budge
         numeric=task.numeric,
         budget=spendable(budget),
         entries=source.nnz,
+        largest_square=source.largest_square,
         sparse=source.sparse,
         largest_target=largest,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from streammargin.driver.labels import LabelReader
-from streammargin.driver.mapping import Mapping
+from streammargin.driver.mapping import Mapping, check_sample
 from streammargin.driver.progress import MAPPING, SCALING
 from streammargin.driver.scaling import Scaling
 from streammargin.driver.steps import Step
@@ -28,9 +28,13 @@ def after_steps(source: Source, options: Options) -> Source:
 
 
 def bytes_of_steps(source: Source, options: Options) -> int:
-    """Bytes of what the steps learn."""
+    """Bytes of what the steps learn. UsageError for a map that draws more rows than there are."""
     scale = Scaling.nbytes(source.features) if options.scale != "none" else 0
-    return scale + (0 if options.map is None else Mapping.nbytes(make_map(options.map), source))
+    if options.map is None:
+        return scale
+    map = make_map(options.map)
+    check_sample(map, source, source.rows)  # before the bytes that so many rows would take are asked for
+    return scale + Mapping.nbytes(map, source)
 
 
 def make_steps(

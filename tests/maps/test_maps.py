@@ -33,10 +33,6 @@ class Squares(sm.maps.Map):
     def width(self):
         return 12
 
-    @property
-    def settled(self):
-        return True
-
     def learn(self, seen):
         return {"ones": np.ones(seen.features)}
 
@@ -232,9 +228,30 @@ BAD = [
     ({"map": "rff:20", "kernel": "rbf"}, "give one of both"),
     ({"map": "rff:20", "kernel": "rbf", "solver": "newton"}, "give one of both"),
     ({"map": "nystroem:20,kernel=poly:40,gamma=1e9"}, "has a value that is not finite"),
+    ({"map": "nystroem:9999999"}, "X has 500 to train on; give it at most 500 columns"),
     ({"map": 3}, "map must be a word"),
     ({"map": "rff:2000", "memory": "20M"}, "a memory budget of 20M is too small"),
 ]
+
+
+@pytest.mark.parametrize("word, square", [
+    ("rff:500", 1.0), ("nystroem:500", 1.0), ("nystroem:500,kernel=rbf:0.1,weight=2+rbf", 3.0),
+    ("nystroem:500,kernel=rbf+linear", np.inf),
+])  # fmt: skip
+def test_a_map_that_knows_how_long_its_rows_are_says_so(word, square):
+    found = sm.maps.make_map(word)
+    assert found.largest_square == square
+    z = mapped(sm.train((X, Y), map=word.replace("500", "40"), tol=0.5).model, X)
+    assert (z**2).sum(axis=1).max() <= square * (1.0 + 1e-9)
+
+
+def test_out_of_core_the_rows_that_move_stay_in_memory():
+    rows = np.tile(X, (40, 1)).astype(np.float32)
+    result = sm.train((rows, np.tile(Y, 40)), map="rff:500", C=10.0, memory="28M", tol=0.3)
+    told = result.history[0]["solver"]
+    assert told.startswith("ascent") and told.endswith("rows whose duals move fit into memory, and those near the "
+                                                       "margin do not")  # fmt: skip
+    assert result.converged and result.passes <= 3
 
 
 @pytest.mark.parametrize("options, told", BAD, ids=[str(number) for number in range(len(BAD))])
@@ -258,6 +275,18 @@ def test_bad_rows_are_named_as_they_are_stored():
         sm.train((X, Y), map="rff:20", init=sm.train((X, Y)).model)
     with pytest.raises(sm.UsageError, match="map cannot be used with a stream"):
         sm.train(iter([(X, Y)]), map="rff:20,gamma=1", solver="perceptron")
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_row_whose_mapped_values_overflow_is_named():
+    far = X.astype(np.float32)
+    far[77, 3] = 1e10
+    with pytest.raises(sm.DataError, match="X: row 77 has a value that is not finite behind the map nystroem:20,"):
+        sm.train((far, Y), map="nystroem:20,kernel=poly:7,gamma=1")
+    model = sm.train((X.astype(np.float32), Y), map="nystroem:20,kernel=poly:7,gamma=1", tol=0.9).model
+    with pytest.raises(sm.DataError, match="the score of row 77 overflows"):
+        model.predict(far)
+    assert sm.train((X, Y), map="rff:20,gamma=1e308", tol=0.5).converged
 
 
 def test_columns_are_matched_by_name(tmp_path):

@@ -69,6 +69,24 @@ def test_the_solvers_to_try(options, names):
     assert candidates(replace(problem, **options, outputs=problem.outputs._replace(**of_lines))) == names
 
 
+SHORT = {"rows": 20_000, "features": 500, "entries": 10**7, "largest_square": 1.0, "budget": 12 << 20,
+         "dtype": np.dtype(np.float32)}  # fmt: skip
+
+
+@pytest.mark.parametrize("C, options, first", [
+    (10.0, {}, "ascent"),
+    (1000.0, {}, "newton"),
+    (10.0, {"loss": sm.losses.terms("squared_hinge")}, "newton"),
+    (10.0, {"largest_square": np.inf}, "newton"),
+    (10.0, {"budget": 3 << 20}, "newton"),
+    (10.0, {"budget": 1 << 30}, "newton"),
+])  # fmt: skip
+def test_of_short_rows_those_that_move_are_kept_if_those_near_the_margin_do_not_fit(C, options, first):
+    problem = hard_problem(separable()[0])
+    asked = replace(problem, **SHORT | options, outputs=problem.outputs._replace(caps=np.full((1, 2), C)))
+    assert sorted(candidates(asked)) == ["ascent", "newton", "sdca"] and candidates(asked)[0] == first
+
+
 @pytest.mark.parametrize(
     "options, name",
     [

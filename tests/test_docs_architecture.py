@@ -43,7 +43,7 @@ def test_stages_that_are_drawn_are_those_of_the_methods():
         ("solvers/problem.py", "def reached"),
         ("solvers/base.py", "def check"),
         ("solvers/base.py", "blocks_per_step"),
-        ("solvers/coordinate/plain.py", "def visit_rows"),
+        ("solvers/coordinate/dual_ascent.py", "def _visit"),
         ("solvers/proof/sweep.py", "def certify_block"),
         ("sources/base.py", "def read"),
         ("model/base.py", "def evaluate"),

@@ -65,10 +65,18 @@ def _log_mass(low, total):
     return math.log(total) - low if total > 0.0 else -np.inf
 
 
+@register_jitable
+def count_step(figures: np.ndarray, rate: float, momentum: bool) -> float:
+    """Add a step to the figures; returns beta, the share of g that stays."""
+    beta = figures[STEPS] / (figures[STEPS] + 1.0) if momentum else 0.0
+    figures[STEPS] += 1.0
+    figures[MASS_W] += rate * (beta * (figures[MASS_G] + 1.0) + 1.0)
+    figures[MASS_G] = beta * (figures[MASS_G] + 1.0)
+    return beta
+
+
 @kernel
-def adaptive_block(
-    block, numbers, labels, inverted, k, size, rate, momentum, uniforms, outside, w, g, figures
-):  # fmt: skip
+def adaptive_block(block, numbers, labels, inverted, k, size, rate, momentum, uniforms, outside, w, g, figures):
     """Steps of problem k on the rows of the block, at most one for each of the uniforms; rows are divided by `size`.
 
     Row i is drawn with a probability proportional to exp(-a_i.w); then g <- beta (g + a_i) and w <- w + rate (g + a_i),
@@ -114,10 +122,7 @@ def adaptive_block(
                 left -= chances[j]
                 if left < 0.0:
                     break
-        beta = figures[STEPS] / (figures[STEPS] + 1.0) if momentum else 0.0
-        figures[STEPS] += 1.0
-        figures[MASS_W] += rate * (beta * (figures[MASS_G] + 1.0) + 1.0)
-        figures[MASS_G] = beta * (figures[MASS_G] + 1.0)
+        beta = count_step(figures, rate, momentum)
         _products(block, inverted, i, size, row, column)
         for j in range(m):
             value = signs[j] * signs[i] * column[j]
@@ -130,9 +135,7 @@ def adaptive_block(
 
 
 @kernel
-def adaptive_joint_block(
-    block, numbers, labels, inverted, size, rate, momentum, uniforms, outside, w, g, figures
-):  # fmt: skip
+def adaptive_joint_block(block, numbers, labels, inverted, size, rate, momentum, uniforms, outside, w, g, figures):
     """The same for a joint margin: the rows are x_i (e_c - e_c') / sqrt 2, c the class of x_i, c' another one.
 
     w and g (K, d+1) have a row for each class of `positive`. figures (FIGURES,) as above.
@@ -183,10 +186,7 @@ def adaptive_joint_block(
                     left -= chances[k, j]
             if left < 0.0:
                 break
-        beta = figures[STEPS] / (figures[STEPS] + 1.0) if momentum else 0.0
-        figures[STEPS] += 1.0
-        figures[MASS_W] += rate * (beta * (figures[MASS_G] + 1.0) + 1.0)
-        figures[MASS_G] = beta * (figures[MASS_G] + 1.0)
+        beta = count_step(figures, rate, momentum)
         _products(block, inverted, i, size, row, column)
         for k in range(K):
             sign = root if k == line[i] else (-root if k == other else 0.0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from streammargin.compiled.careful import carried_sum, loss_rounding, margin_rounding
+from streammargin.compiled.classes import own_is_largest
 from streammargin.compiled.jit import kernel
 from streammargin.compiled.overloads import along
 from streammargin.compiled.row_norms import length_of
@@ -94,12 +95,8 @@ def certify_block(block, numbers, labels, common, trials, w, blur, alpha, sleep,
                     sleep[k, row] = 0
         if per_trial > 1:
             for trial in range(trials):
-                best = trial * per_trial
-                for k in range(best + 1, (trial + 1) * per_trial):
-                    if scores[k] > scores[best]:
-                        best = k
-                if not labels.own(best, row):
-                    wrong[trial] += 1
+                first = trial * per_trial
+                wrong[trial] += not own_is_largest(labels, first, row, scores[first : first + per_trial])
 
 
 def warm(sample: Sample) -> None:

@@ -7,41 +7,20 @@ import numpy as np
 from streammargin.compiled import overloads  # noqa: F401
 from streammargin.compiled.jit import kernel
 from streammargin.compiled.samples import Sample
-from streammargin.rows.blocks import ONE, Block, DenseBlock
+from streammargin.rows.blocks import Block, DenseBlock
 
 
 @kernel
-def dense_squares(X, codes, weights, squares):
-    """squares += s x^2, by column, float64, over the present rows."""
+def add_squares(block, codes, weights, squares):
+    """squares += s x^2 over the stored values of the present rows, by column, float64."""
     weighted = weights.size > 0
-    for i in range(X.shape[0]):
+    for i in range(block.rows()):
         s = weights[i] if weighted else 1.0
         if codes[i] < 0 or not s > 0.0:
             continue
-        for j in range(X.shape[1]):
-            x = float(X[i, j])
-            squares[j] += s * x * x
-
-
-@kernel
-def sparse_squares(data, indices, indptr, codes, weights, squares):
-    """The same over stored values."""
-    weighted = weights.size > 0
-    for i in range(indptr.size - 1):
-        s = weights[i] if weighted else 1.0
-        if codes[i] < 0 or not s > 0.0:
-            continue
-        for k in range(indptr[i], indptr[i + 1]):
-            x = float(data[k])
-            squares[indices[k]] += s * x * x
-
-
-def add_squares(block: Block, codes: np.ndarray, weights: np.ndarray, squares: np.ndarray) -> None:
-    """Add the weighted sums of squares of a block's columns."""
-    if isinstance(block, DenseBlock):
-        dense_squares(block.X, codes, weights, squares)
-    else:
-        sparse_squares(block.data, block.indices, block.indptr, codes, weights, squares)
+        for k in range(block.entries(i)):
+            x = float(block.value(i, k))
+            squares[block.column(i, k)] += s * x * x
 
 
 @kernel
@@ -96,29 +75,15 @@ def add_moments(
 
 
 @kernel
-def dense_ranges(X, codes, weights, start, step, largest):
-    """largest = max |x| by column, over the present rows among start, start + step, ..."""
+def add_ranges(block, codes, weights, start, step, largest):
+    """largest = max |x| by column, over the stored values of the present rows among start, start + step, ..."""
     weighted = weights.size > 0
-    for i in range(start, X.shape[0], step):
+    for i in range(start, block.rows(), step):
         if codes[i] < 0 or (weighted and not weights[i] > 0.0):
             continue
-        x = X[i]
-        for j in range(x.size):
-            largest[j] = max(largest[j], abs(x[j]))
-
-
-@kernel
-def sparse_ranges(data, indices, indptr, codes, weights, start, step, largest):
-    """The same over stored values."""
-    weighted = weights.size > 0
-    for i in range(start, indptr.size - 1, step):
-        if codes[i] < 0 or (weighted and not weights[i] > 0.0):
-            continue
-        k, stop = np.uint64(indptr[i]), np.uint64(indptr[i + 1])
-        while k < stop:
-            j = indices[k]
-            largest[j] = max(largest[j], abs(data[k]))
-            k += ONE
+        for k in range(block.entries(i)):
+            j = block.column(i, k)
+            largest[j] = max(largest[j], abs(block.value(i, k)))
 
 
 @kernel
@@ -181,10 +146,9 @@ def warm(sample: Sample) -> None:
     add_moments(block, codes, none, *moments)
     ranges = np.zeros(2, sample.dtype)
     extremes(ranges)
+    add_ranges(block, codes, none, 0, 1, ranges)
     if isinstance(block, DenseBlock):
-        dense_ranges(block.X.copy(), codes, none, 0, 1, ranges)
         scale_dense(block.X, center, np.ones(2), np.empty((2, 2)))
     else:
-        sparse_ranges(block.data, block.indices, block.indptr, codes, none, 0, 1, ranges)
         sparse_shares(block.data, block.indices, block.indptr, np.ones(2), squares, center)
         scale_sparse(block.data, block.indices, np.ones(2), np.empty(2))

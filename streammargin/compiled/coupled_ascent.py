@@ -18,6 +18,7 @@ import numpy as np
 
 from streammargin.compiled import overloads  # noqa: F401
 from streammargin.compiled.careful import carried_sum, margin_rounding
+from streammargin.compiled.classes import own_is_largest
 from streammargin.compiled.jit import kernel
 from streammargin.compiled.look import (
     ADDED,
@@ -32,28 +33,16 @@ from streammargin.compiled.look import (
     PULLED,
     ROUNDING,
     SUMMED,
-)  # fmt: skip
-from streammargin.compiled.overloads import along
+)
 from streammargin.compiled.row_norms import length_of
 from streammargin.compiled.samples import ONE, Sample, counts
 from streammargin.compiled.sleep import AWAKE, FETCHED, longer
-from streammargin.compiled.turns import in_turn
-from streammargin.rows.labels import Labels, RowNumbers
-from streammargin.rows.visits import PLACES
+from streammargin.rows.labels import RowNumbers
+from streammargin.rows.visits import PLACES, in_turn
 
 # columns of the running figures of a pass, a row of figures for each group
 GAP, SHARE, MISSED, UPDATES, VISITS, FIGURES = range(6)
 SURE = 1e-12  # a row's gap, relative to its terms, below which it is one of 0 that was rounded
-
-
-@along
-def own_is_largest(labels: Labels, first: int, row: int, z: np.ndarray) -> bool:
-    """Whether the first of the largest scores is that of the row's own class."""
-    best = 0
-    for g in range(z.size):
-        if z[g] > z[best]:
-            best = g
-    return labels.own(first + best, row)
 
 
 @kernel

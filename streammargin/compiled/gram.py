@@ -1,4 +1,4 @@
-"""Products of sparse rows with a few rows, squares of rows, and what the values of all rows add up to."""
+"""Products of sparse rows with a few rows, squares of rows, A^T A v, and what the values of all rows add up to."""
 
 from __future__ import annotations
 
@@ -17,6 +17,15 @@ def squares_of(block, start, stop, out):
     """out[i] = ||x_(start + i)||^2, without the constant column."""
     for i in range(start, stop):
         out[i - start] = block.sum_powers(i, 2.0)
+
+
+@kernel
+def gram_product(block, numbers, labels, v, product):
+    """product (d+1,) += sum_i (x_i.v) x_i over the present rows of the block; v (d+1,)."""
+    for i in range(block.rows()):
+        if labels.weight(numbers.row(i)) > 0.0:
+            block.prefetch_row(i + 2)
+            block.add(i, block.exact_dot(i, v), product)
 
 
 @kernel
@@ -61,6 +70,7 @@ def spread_rows(block, place, few):
 
 def warm(sample: Sample) -> None:
     squares_of(sample.block, 0, 2, np.zeros(2))
+    gram_product(*sample.rows, np.ones(3), np.zeros(3))
     add_moments(np.ones(2, sample.dtype), np.ones(2), np.zeros(MOMENTS))
     if sample.sparse:
         for dtype in (np.float32, np.float64):

@@ -112,9 +112,7 @@ def look(
 
 
 @kernel
-def stochastic_block(
-    block, numbers, labels, order, group, active, schedule, average, scale, v, kept, landed, carried
-):  # fmt: skip
+def stochastic_block(block, numbers, labels, order, group, active, schedule, average, scale, v, kept, landed, carried):
     """A step for every group of rows of the block, including the ends of outer iterations (section 6.3).
 
     order    permutation of the groups of `group` consecutive rows;

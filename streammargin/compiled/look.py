@@ -13,6 +13,7 @@ import numpy as np
 
 from streammargin.compiled import overloads  # noqa: F401
 from streammargin.compiled.careful import carried_sum, loss_rounding, margin_rounding
+from streammargin.compiled.classes import count_confused
 from streammargin.compiled.coupled import (
     CAP,
     CENTRE,
@@ -31,14 +32,13 @@ from streammargin.compiled.coupled import (
     add_crossed,
     add_own,
     coupled_steps,
-)  # fmt: skip
+)
 from streammargin.compiled.jit import kernel
 from streammargin.compiled.overloads import along
 from streammargin.compiled.row_norms import row_norm
 from streammargin.compiled.samples import ONE, Sample, counts, weights
 from streammargin.losses.base import (
     attained,
-    derivative,
     has,
     largest_bend,
     lifted,
@@ -279,22 +279,6 @@ def look_block(block, numbers, labels, loss, coupled, problems, point, rule, fou
                     add_crossed(block, places[2, :size], slopes[G:, :size], H.crossed[k // G])
 
 
-@along
-def count_confused(
-    numbers: RowNumbers, labels: Labels, present: np.ndarray, scores: np.ndarray, confused: np.ndarray
-) -> None:
-    """Count, per value of C, the rows whose class is not the one with the largest score (K, m)."""
-    per_trial = scores.shape[0] // confused.size
-    for trial in range(confused.size):
-        for r in range(present.size):
-            best = trial * per_trial
-            for k in range(best + 1, (trial + 1) * per_trial):
-                if scores[k, r] > scores[best, r]:
-                    best = k
-            if not labels.own(best, numbers.row(present[r])):
-                confused[trial] += 1
-
-
 @kernel
 def columns_of(columns, g):
     """The columns of a line, as `apart` has them: a kernel for any number of lines cannot be given those of all."""
@@ -358,7 +342,7 @@ def add_duals(sums, side, softness, columns, size):
 def loss_value(loss: Any, bend: float, u: float, off: float, cap: float) -> tuple[float, float]:
     """(cap phi(u), its largest increase within `off` of u); bend: bound on phi''."""
     if bend < np.inf:
-        a, value = derivative(loss, u, cap)
+        a, value, _share = reached(loss, u, cap)
         return value, off * (abs(a) + 0.5 * bend * cap * off)
     value = loss.primal(u, cap)
     return value, loss_rounding(loss, u, off, cap, value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from streammargin.compiled import overloads  # noqa: F401
+from streammargin.compiled.classes import own_is_largest
 from streammargin.compiled.jit import kernel
 from streammargin.compiled.samples import Sample, counts, weights
 from streammargin.rows.blocks import Block
@@ -31,12 +31,9 @@ def margins_block(block, numbers, labels, joint, w, smallest, mistakes, wrong, k
         if not labels.weight(row) > 0.0:
             continue
         block.prefetch_row(i + 2)
-        best = 0
         for k in range(K):
             scores[k] = block.exact_dot(i, w[k])
-            if scores[k] > scores[best]:
-                best = k
-        if K > 1 and not labels.own(best, row):
+        if K > 1 and not own_is_largest(labels, 0, row, scores):
             wrong[0] += 1
         for k in range(K):
             if not labels.cap(k, row) > 0.0:

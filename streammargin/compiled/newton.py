@@ -19,12 +19,12 @@ from numba.extending import register_jitable
 
 from streammargin.compiled import overloads  # noqa: F401
 from streammargin.compiled.careful import carried_sum, loss_rounding, margin_rounding
+from streammargin.compiled.classes import count_confused
 from streammargin.compiled.jit import kernel
 from streammargin.compiled.row_norms import row_norm
 from streammargin.compiled.samples import ONE, Sample, counts, weights
 from streammargin.losses.base import attained
 from streammargin.rows.blocks import GRAM_ROWS, Block, add_outer_products
-from streammargin.rows.labels import Labels, RowNumbers
 
 # columns of the sums, one row per problem; GAP: sum of the losses' gaps; ACTIVE: rows with a positive slope, which
 # contribute to H; SUMMED, PULLED and ROUNDING as in certificate.py; from CARRY on: compensation of the first two
@@ -186,7 +186,7 @@ def newton_sums(block, numbers, labels, loss, problems, point, centred, wanted, 
                 if softness[k] > 0.0:
                     block.add_rows(free[:count], drifts[:count], drift[k])
         if several:
-            count_wrong(numbers, labels, start, stop, scores, wrong)
+            count_confused(numbers, labels, range(start, stop), scores, wrong)
 
 
 @kernel(wide_sums=True)
@@ -234,29 +234,11 @@ def score_rows(block: Block, start: int, stop: int, w: np.ndarray, score: np.nda
         score[i - start] = block.exact_dot(i, w)
 
 
-@register_jitable
-def count_wrong(
-    numbers: RowNumbers, labels: Labels, start: int, stop: int, scores: np.ndarray, wrong: np.ndarray
-) -> None:
-    """Count, per value of C, the rows start .. stop whose class is not the one with the largest of scores (K, rows)."""
-    per_trial = scores.shape[0] // wrong.size
-    for i in range(start, stop):
-        row = numbers.row(i)
-        if labels.weight(row) > 0.0:
-            for trial in range(wrong.size):
-                best = trial * per_trial
-                for k in range(best + 1, (trial + 1) * per_trial):
-                    if scores[k, i - start] > scores[best, i - start]:
-                        best = k
-                if not labels.own(best, row):
-                    wrong[trial] += 1
-
-
 @kernel
-def row_caps(labels, k, first, margins, caps):
-    """Fill caps (m,) for the rows from `first`. An absent row gets the cap 1 and a margin where the loss is 0."""
+def row_caps(labels, margins, caps):
+    """Fill caps (m,) of line 0. An absent row gets the cap 1 and a margin where the loss is 0."""
     for i in range(caps.size):
-        caps[i] = labels.cap(k, first + i)
+        caps[i] = labels.cap(0, i)
         if not caps[i] > 0.0:
             caps[i], margins[i] = 1.0, FAR_MARGIN
 
@@ -492,7 +474,7 @@ def warm(sample: Sample) -> None:
         lowest(loss, 1.0, np.ones(2), pair[0], pair[0], pair[0], 0.0, 1.0, -1.0)
         move_centres(labels, loss, 0, 1.0, pair[0].copy(), pair[0])
         middle_centres(labels, loss, 0, 0, 1.0, pair[0].copy())
-    row_caps(labels, 0, 0, pair[0].copy(), np.zeros(2))
+    row_caps(labels, pair[0].copy(), np.zeros(2))
     add_image(block, numbers, labels, 0, pair[0], weights()[0])
     add_matrix(block, numbers, pair[0], np.zeros((3, 3)))
     signed_products(block, numbers, labels, 0, weights()[0], pair[0])

@@ -18,7 +18,7 @@ from numba.extending import intrinsic, overload, overload_method, register_jitab
 from streammargin import losses
 from streammargin.losses import base, exponentials, simplex
 from streammargin.penalties import mirror_maps as norms
-from streammargin.rows import blocks, steps
+from streammargin.rows import blocks, steps, visits
 from streammargin.rows import labels as rows
 
 # forceinline: LLVM vectorises a loop only if its calls are inlined. _nrt off: else each call counts references to
@@ -64,8 +64,10 @@ def _as_written(*functions: Callable[..., Any], **options: Any) -> None:
 _as_written(blocks.dense_dot, blocks.dense_shrunk_dot, blocks.squares, blocks.dense_exact_dot, fastmath=REORDERED)
 _as_written(blocks.add_outer_products, blocks.add_multiples, fastmath=REORDERED)
 _as_written(blocks.add_dense_scores, blocks.add_dense_pulls, fastmath=REORDERED)
+_as_written(blocks.power_sum, blocks.add_mirrored, blocks.combined_dot, blocks.grouped_dot, blocks.add_grouped, **ALONG)
 _as_written(blocks.beyond, exponentials.exp_minus, exponentials.log_one_plus, exponentials.logarithm, **ALONG)
 _as_written(simplex.own_line, simplex.feasible, simplex.middle, **ALONG)
+_as_written(visits.in_turn)  # references to what it returns are counted
 
 
 def _by_method(
@@ -84,7 +86,6 @@ def _by_method(
 _by_method(base.linear_around, "distance", lambda loss, u, most: loss.distance(u) > most, lambda loss, u, most: False)
 _by_method(base.attained, "attained", lambda loss, u, cap: loss.attained(u, cap), base.attained_one_by_one)
 _by_method(base.reached, "attained", lambda loss, u, cap: loss.attained(u, cap)[:3], base.reached_one_by_one)
-_by_method(base.derivative, "attained", lambda loss, u, cap: loss.attained(u, cap)[:2], base.derivative_by_step)
 _by_method(base.largest_bend, "curvature_bound", lambda loss: loss.curvature_bound(), lambda loss: np.inf)
 _by_method(base.lifted, "lifted", lambda loss, multiplier: loss.lifted(multiplier), lambda loss, multiplier: loss)
 _by_method(

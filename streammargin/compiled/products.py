@@ -22,16 +22,14 @@ from streammargin.compiled.coupled_products import (
     coupled_slope,
 )
 from streammargin.compiled.jit import kernel
-from streammargin.compiled.newton import narrowed
+from streammargin.compiled.newton import CHUNK, FLAT, SEARCH_STEPS, chunk_slope, narrowed
 from streammargin.compiled.samples import Sample
 from streammargin.losses.base import attained, coupled, smooth
 from streammargin.rows.blocks import Block, DenseBlock
 from streammargin.rows.labels import Labels
 
-CHUNK, LEAST = 512, 16  # most and least rows of a chunk
+LEAST = 16  # least rows of a chunk, of which CHUNK is the most
 VALUES = 1 << 16  # most values of a chunk of more rows than the least
-FLAT = 0.03  # a line search ends if the slope has fallen to this share of its initial value
-SEARCH_STEPS = 60  # most steps of a line search: more halvings of the interval would be below rounding
 
 
 def apart(loss: Any) -> tuple[Any, Any]:
@@ -161,23 +159,12 @@ def single_constants(labels, loss, k, scores, pull, bend):
     return total
 
 
-@kernel(wide_sums=True)
-def slope_of_chunk(loss, caps, margins, products, t):
-    """(First, second derivative) by t of a chunk's losses at margins + t products."""
-    first, second = 0.0, 0.0
-    for r in range(caps.size):
-        a, _value, _share, slope = attained(loss, margins[r] + t * products[r], caps[r])
-        first -= a * products[r]
-        second += slope * products[r] * products[r]
-    return first, second
-
-
 @kernel
 def single_slope(labels, loss, k, scores, along, t):
     """(First, second derivative) by t of the losses at scores + t along, both (n, lines)."""
     rows = scores.shape[0]
     first, second = 0.0, 0.0
-    caps, margins, products = np.empty(CHUNK), np.empty(CHUNK), np.empty(CHUNK)
+    caps, margins, products, none = np.empty(CHUNK), np.empty(CHUNK), np.empty(CHUNK), np.empty(0)
     for start in range(0, rows, CHUNK):
         stop = min(start + CHUNK, rows)
         count = 0
@@ -185,7 +172,7 @@ def single_slope(labels, loss, k, scores, along, t):
             caps[count], margins[count] = labels.cap(k, i), labels.margin(k, i, scores[i, 0])
             products[count] = labels.sign(k, i) * along[i, 0]
             count += caps[count] > 0.0
-        down, bend = slope_of_chunk(loss, caps[:count], margins[:count], products[:count], t)
+        down, bend = chunk_slope(loss, 0.0, caps[:count], margins[:count], none, products[:count], t)
         first += down
         second += bend
     return first, second

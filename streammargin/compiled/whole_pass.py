@@ -106,7 +106,7 @@ def softmax_block(block, numbers, labels, loss, chunk, joint, active, w, scale, 
 @kernel
 def perceptron_block(
     block, numbers, labels, chunk, joint, active, w, average, scale, nearest, figures, averaged, wrong
-):  # fmt: skip
+):
     """Find the row with the smallest margin under w, and update the figures of w and of the average.
 
     nearest  (K, d+1) the signed row a_i with the smallest a_i.w_k so far, which is figures[k, SMALLEST]; for a joint

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from streammargin.compiled.columns import dense_ranges, extremes, sparse_ranges
-from streammargin.rows.blocks import Block, DenseBlock
+from streammargin.compiled.columns import add_ranges, extremes
+from streammargin.rows.blocks import Block
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import ALL, D, Stored, Sum, of, state
 from streammargin.solvers.state import Visited
@@ -25,11 +25,7 @@ class Ranges(Visited):
         """Add one block, in any order; first: number of its first row."""
         own, step = sums.labels.cut(first, first + block.rows()), -(-problem.rows // ROWS)
         codes, weights = own.codes_of(0), own.weights
-        start = -first % step
-        if isinstance(block, DenseBlock):
-            dense_ranges(block.X, codes, weights, start, step, sums.largest)
-        else:
-            sparse_ranges(block.data, block.indices, block.indptr, codes, weights, start, step, sums.largest)
+        add_ranges(block, codes, weights, -first % step, step, sums.largest)
 
     def remark(self) -> str | None:
         """The warning for ranges that differ by more than MUCH, options in backquotes (see wording.py); or None."""

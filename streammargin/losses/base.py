@@ -102,11 +102,6 @@ def reached_one_by_one(loss: Any, u: float, cap: float) -> tuple[float, float, f
     return alpha, loss.primal(u, cap), loss.dual(alpha, cap)
 
 
-def derivative(loss: Any, u: float, cap: float) -> tuple[float, float]:
-    """(-cap phi'(u), primal) for a smooth loss."""
-    return loss.attained(u, cap)[:2] if has(loss, "attained") else derivative_by_step(loss, u, cap)
-
-
 def lifted(loss: Any, multiplier: float) -> Any:
     """The loss with the multiplier of the bound on the duals' sum; unchanged for classes."""
     return loss.lifted(multiplier) if has(loss, "lifted") else loss
@@ -125,8 +120,3 @@ def margin_shift(loss: Any, multiplier: float) -> float:
 def part_of(loss: Any, p: float, own: bool) -> float:
     """A line's part of a coupled loss's dual, for the share p of a row in it; 0 for a loss without `part`."""
     return loss.of_share(p, own) if has(loss, "of_share") else 0.0
-
-
-def derivative_by_step(loss: Any, u: float, cap: float) -> tuple[float, float]:
-    """The same for a loss without `attained`."""
-    return loss.step(0.0, u, 0.0, cap), loss.primal(u, cap)

@@ -57,7 +57,7 @@ class CrammerSingerTerms(NamedTuple):
 
     def projected(
         self, u: np.ndarray, signs: np.ndarray, centres: np.ndarray, cap: float, L: float, own: int, a: np.ndarray
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Fill a with cap p, p the projection on the simplex of the centre's p plus scores / L."""
         highest = -math.inf
         for g in range(u.size):

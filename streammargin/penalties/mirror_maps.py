@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from streammargin.errors import UsageError
-from streammargin.rows.blocks import Block
+from streammargin.rows.blocks import Block, add_grouped, add_mirrored, combined_dot, grouped_dot
 
 
 class L2(NamedTuple):
@@ -78,11 +78,11 @@ class Lp(NamedTuple):
 
     def move(self, block: Block, i: int, t: float, theta: np.ndarray, powers: np.ndarray, power_sum: float) -> float:
         """theta += t x_i, and powers accordingly; returns the new sum |theta|^q."""
-        return max(power_sum + block.add_mirrored(i, t, theta, powers, self.q), 0.0)
+        return max(power_sum + add_mirrored(block, i, t, theta, powers, self.q), 0.0)
 
     def score(self, block: Block, i: int, theta: np.ndarray, drift: np.ndarray, share: float, square: float) -> float:
         """x_i . mirror(theta + share drift), where square is (nearly) ||theta + share drift||_q^2."""
-        return block.combined_dot(i, theta, drift, share, self.q, math.sqrt(square)) if square > 0.0 else 0.0
+        return combined_dot(block, i, theta, drift, share, self.q, math.sqrt(square)) if square > 0.0 else 0.0
 
     def combined_square(self, theta: np.ndarray, drift: np.ndarray, share: float) -> float:
         """||theta + share drift||_q^2."""
@@ -144,7 +144,7 @@ class Grouped(NamedTuple):
 
     def now(self, block: Block, i: int, theta: np.ndarray, powers: np.ndarray, power_sum: float) -> float:
         """x_i.w for w = mirror(theta)."""
-        return block.grouped_dot(i, theta, powers, self.of, self.roots, self.r) / self.rest
+        return grouped_dot(block, i, theta, powers, self.of, self.roots, self.r) / self.rest
 
     def now_and_curvature(
         self, block: Block, i: int, theta: np.ndarray, powers: np.ndarray, power_sum: float
@@ -154,7 +154,7 @@ class Grouped(NamedTuple):
 
     def move(self, block: Block, i: int, t: float, theta: np.ndarray, powers: np.ndarray, power_sum: float) -> float:
         """theta += t x_i, and the squares of its groups accordingly; returns power_sum (not needed here)."""
-        block.add_grouped(i, t, theta, powers, self.of)
+        add_grouped(block, i, t, theta, powers, self.of)
         return power_sum
 
 

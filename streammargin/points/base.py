@@ -79,9 +79,7 @@ class Point(Answer, Protocol):
     def with_constants(self, constants: np.ndarray) -> Point:
         """The same weights with these constants (K,)."""
 
-    def unscaled(
-        self, center: np.ndarray | None, factor: np.ndarray | None, shift: float | np.ndarray
-    ) -> Point:  # fmt: skip
+    def unscaled(self, center: np.ndarray | None, factor: np.ndarray | None, shift: float | np.ndarray) -> Point:
         """The same for unscaled rows x, given that it is for (x - center) * factor, with `shift` added to the scores.
 
         shift: one, or one for each output. center, factor (d,): None for no scaling.

@@ -166,9 +166,7 @@ class Expansion:
     def with_constants(self, constants: np.ndarray) -> Expansion:
         return self._with(self.coef, np.asarray(constants, np.float64))
 
-    def unscaled(
-        self, center: np.ndarray | None, factor: np.ndarray | None, shift: float | np.ndarray
-    ) -> Expansion:  # fmt: skip
+    def unscaled(self, center: np.ndarray | None, factor: np.ndarray | None, shift: float | np.ndarray) -> Expansion:
         found = self._with(self.coef, self.constants + shift).support_rows()
         if factor is not None:
             found.before = found.before.scaled(center, factor)

@@ -86,9 +86,7 @@ class LinearPoint:
     def with_constants(self, constants: np.ndarray) -> LinearPoint:
         return LinearPoint.of(self.w[:, :-1], constants)
 
-    def unscaled(
-        self, center: np.ndarray | None, factor: np.ndarray | None, shift: float | np.ndarray
-    ) -> LinearPoint:  # fmt: skip
+    def unscaled(self, center: np.ndarray | None, factor: np.ndarray | None, shift: float | np.ndarray) -> LinearPoint:
         coef, constants = self.w[:, :-1], self.w[:, -1] * self.bias + shift
         if factor is not None:
             coef = coef * factor

@@ -81,9 +81,7 @@ class Mapped:
     def with_constants(self, constants: np.ndarray) -> Mapped:
         return self.weighed(self.linear.with_constants(constants))
 
-    def unscaled(
-        self, center: np.ndarray | None, factor: np.ndarray | None, shift: float | np.ndarray
-    ) -> Mapped:  # fmt: skip
+    def unscaled(self, center: np.ndarray | None, factor: np.ndarray | None, shift: float | np.ndarray) -> Mapped:
         found = self.weighed(self.linear.unscaled(None, None, shift))
         if factor is not None:
             found.before = found.before.scaled(center, factor)

@@ -68,6 +68,20 @@ def dense_shrunk_dot(x: np.ndarray, theta: np.ndarray, r: float) -> float:
     return total
 
 
+def power_sum(x: np.ndarray, bias: float, q: float) -> float:
+    """sum_j |x_j|^q over the entries of x and the constant, in float64."""
+    total = 0.0
+    if q == 2.0:
+        total = squares(x)
+    else:
+        for j in range(x.size):
+            if x[j] != 0:
+                total += abs(np.float64(x[j])) ** q
+    if bias != 0.0:
+        total += abs(bias) ** q
+    return total
+
+
 def add_outer_products(rows: np.ndarray, t: float, H: np.ndarray, first: int) -> None:
     """H[j, k] += t sum_r rows[r, j] rows[r, k] for first <= j <= k; the number of rows is a multiple of 8."""
     width = H.shape[0]
@@ -243,78 +257,24 @@ class DenseBlock(NamedTuple):
 
     def sum_powers(self, i: int, q: float) -> float:
         """sum_j |x_ij|^q, in float64."""
-        x = self.X[i]
-        total = 0.0
-        if q == 2.0:
-            total = squares(x)
-        else:
-            for j in range(x.size):
-                if x[j] != 0:
-                    total += abs(np.float64(x[j])) ** q
-        if self.bias != 0.0:
-            total += abs(self.bias) ** q
-        return total
-
-    def add_mirrored(self, i: int, t: float, theta: np.ndarray, powers: np.ndarray, q: float) -> float:
-        """theta += t x_i and powers = sign(theta) |theta|^(q-1); returns the change of sum |theta|^q."""
-        x = self.X[i]
-        d = x.size
-        change = 0.0
-        for j in range(d + 1):
-            step = t * (x[j] if j < d else self.bias)
-            if step != 0.0:
-                change -= theta[j] * powers[j]
-                theta[j] += step
-                powers[j] = np.sign(theta[j]) * abs(theta[j]) ** (q - 1.0)
-                change += theta[j] * powers[j]
-        return change
+        return power_sum(self.X[i], self.bias, q)
 
     def shrunk_dot(self, i: int, theta: np.ndarray, r: float) -> float:
         """sum_j x_ij sign(theta_j) (|theta_j| - r)_+."""
         x = self.X[i]
         return dense_shrunk_dot(x, theta, r) + self.bias * beyond(theta[x.size], r)
 
-    def grouped_dot(
-        self, i: int, theta: np.ndarray, squares: np.ndarray, of: np.ndarray, roots: np.ndarray, r: float
-    ) -> float:
-        """sum_j x_ij theta_j (1 - r roots_g / ||theta_g||)_+ with g = of_j and squares_g = ||theta_g||^2."""
-        x = self.X[i]
-        d = x.size
-        total = 0.0
-        for j in range(d + 1):
-            value = x[j] if j < d else self.bias
-            by = r * roots[of[j]]
-            square = squares[of[j]]
-            if value != 0.0 and square > by * by:
-                total += value * theta[j] * (1.0 - by / np.sqrt(square))
-        return total
-
-    def add_grouped(self, i: int, t: float, theta: np.ndarray, squares: np.ndarray, of: np.ndarray) -> None:
-        """theta += t x_i, and squares_g = ||theta_g||^2 accordingly."""
-        x = self.X[i]
-        d = x.size
-        for j in range(d + 1):
-            step = t * (x[j] if j < d else self.bias)
-            squares[of[j]] = max(squares[of[j]] + step * (2.0 * theta[j] + step), 0.0)
-            theta[j] += step
-
     def entries(self, i: int) -> int:
         """Number of stored values of row i."""
         return self.X.shape[1]
 
-    def combined_dot(
-        self, i: int, theta: np.ndarray, drift: np.ndarray, share: float, q: float, length: float
-    ) -> float:
-        """x_i . w for w = mirror(v), v = theta + share drift and ||v||_q = length, in float64."""
-        x = self.X[i]
-        d = x.size
-        total = 0.0
-        for j in range(d + 1):
-            value = x[j] if j < d else self.bias
-            if value != 0.0:
-                v = theta[j] + share * drift[j]
-                total += value * np.sign(v) * min(abs(v) / length, 1.0) ** (q - 1.0)
-        return length * total
+    def column(self, i: int, k: int) -> int:
+        """The column of stored value k of row i; after the last one comes the constant."""
+        return k
+
+    def value(self, i: int, k: int) -> float:
+        """The value there."""
+        return self.X[i, k] if k < self.X.shape[1] else self.bias
 
     def add_gram(self, rows: np.ndarray, factors: np.ndarray, few: np.ndarray, H: np.ndarray) -> None:
         """H (d+1, d+1) += sum_r factors_r x_i x_i^T over the listed rows i, upper triangle only; factors >= 0.
@@ -415,20 +375,7 @@ class CSRBlock(NamedTuple):
 
     def exact_dot(self, i: int, w: np.ndarray) -> float:
         """x_i . w, summed in float64 even if w is float32."""
-        data, indices = self.data, self.indices
-        k, stop = np.uint64(self.indptr[i]), np.uint64(self.indptr[i + 1])
-        fours = stop - (stop - k) % FOUR
-        s0 = s1 = s2 = s3 = 0.0
-        while k < fours:
-            s0 += np.float64(data[k]) * np.float64(w[indices[k]])
-            s1 += np.float64(data[k + ONE]) * np.float64(w[indices[k + ONE]])
-            s2 += np.float64(data[k + TWO]) * np.float64(w[indices[k + TWO]])
-            s3 += np.float64(data[k + THREE]) * np.float64(w[indices[k + THREE]])
-            k += FOUR
-        while k < stop:
-            s0 += np.float64(data[k]) * np.float64(w[indices[k]])
-            k += ONE
-        return (s0 + s1) + (s2 + s3) + np.float64(self.bias) * np.float64(w[self.width])
+        return self.dot_and_square(i, w)[0]  # the compiler leaves out the square
 
     def dot_and_square(self, i: int, w: np.ndarray) -> tuple[float, float]:
         """(exact_dot, ||x_i||_2^2), summed in float64, in one loop; the square may under- or overflow."""
@@ -436,7 +383,6 @@ class CSRBlock(NamedTuple):
         k, stop = np.uint64(self.indptr[i]), np.uint64(self.indptr[i + 1])
         fours = stop - (stop - k) % FOUR
         s0 = s1 = s2 = s3 = q0 = q1 = 0.0
-        # add up the score in the same order as `exact_dot`: the bits decide whether a score is exactly 0
         while k < fours:
             x0, x1 = np.float64(data[k]), np.float64(data[k + ONE])
             x2, x3 = np.float64(data[k + TWO]), np.float64(data[k + THREE])
@@ -474,29 +420,7 @@ class CSRBlock(NamedTuple):
 
     def sum_powers(self, i: int, q: float) -> float:
         """sum_j |x_ij|^q, in float64."""
-        total = 0.0
-        if q == 2.0:
-            total = squares(self.data[self.indptr[i] : self.indptr[i + 1]])
-        else:
-            for k in range(self.indptr[i], self.indptr[i + 1]):
-                total += abs(np.float64(self.data[k])) ** q
-        if self.bias != 0.0:
-            total += abs(self.bias) ** q
-        return total
-
-    def add_mirrored(self, i: int, t: float, theta: np.ndarray, powers: np.ndarray, q: float) -> float:
-        """theta += t x_i and powers = sign(theta) |theta|^(q-1); returns the change of sum |theta|^q."""
-        start, stop = self.indptr[i], self.indptr[i + 1]
-        change = 0.0
-        for k in range(start, stop + 1):
-            j = np.int64(self.indices[k]) if k < stop else np.int64(self.width)
-            step = t * (self.data[k] if k < stop else self.bias)
-            if step != 0.0:
-                change -= theta[j] * powers[j]
-                theta[j] += step
-                powers[j] = np.sign(theta[j]) * abs(theta[j]) ** (q - 1.0)
-                change += theta[j] * powers[j]
-        return change
+        return power_sum(self.data[self.indptr[i] : self.indptr[i + 1]], self.bias, q)
 
     def shrunk_dot(self, i: int, theta: np.ndarray, r: float) -> float:
         """sum_j x_ij sign(theta_j) (|theta_j| - r)_+."""
@@ -515,47 +439,17 @@ class CSRBlock(NamedTuple):
             k += ONE
         return (s0 + s1) + (s2 + s3) + self.bias * beyond(theta[self.width], r)
 
-    def grouped_dot(
-        self, i: int, theta: np.ndarray, squares: np.ndarray, of: np.ndarray, roots: np.ndarray, r: float
-    ) -> float:
-        """sum_j x_ij theta_j (1 - r roots_g / ||theta_g||)_+ with g = of_j and squares_g = ||theta_g||^2."""
-        start, stop = self.indptr[i], self.indptr[i + 1]
-        total = 0.0
-        for k in range(start, stop + 1):
-            j = np.int64(self.indices[k]) if k < stop else np.int64(self.width)
-            value = self.data[k] if k < stop else self.bias
-            by = r * roots[of[j]]
-            square = squares[of[j]]
-            if value != 0.0 and square > by * by:
-                total += value * theta[j] * (1.0 - by / np.sqrt(square))
-        return total
-
-    def add_grouped(self, i: int, t: float, theta: np.ndarray, squares: np.ndarray, of: np.ndarray) -> None:
-        """theta += t x_i, and squares_g = ||theta_g||^2 accordingly."""
-        start, stop = self.indptr[i], self.indptr[i + 1]
-        for k in range(start, stop + 1):
-            j = np.int64(self.indices[k]) if k < stop else np.int64(self.width)
-            step = t * (self.data[k] if k < stop else self.bias)
-            squares[of[j]] = max(squares[of[j]] + step * (2.0 * theta[j] + step), 0.0)
-            theta[j] += step
-
     def entries(self, i: int) -> int:
         """Number of stored values of row i."""
         return self.indptr[i + 1] - self.indptr[i]
 
-    def combined_dot(
-        self, i: int, theta: np.ndarray, drift: np.ndarray, share: float, q: float, length: float
-    ) -> float:
-        """x_i . w for w = mirror(v), v = theta + share drift and ||v||_q = length, in float64."""
-        start, stop = self.indptr[i], self.indptr[i + 1]
-        total = 0.0
-        for k in range(start, stop + 1):
-            j = np.int64(self.indices[k]) if k < stop else np.int64(self.width)
-            value = self.data[k] if k < stop else self.bias
-            if value != 0.0:
-                v = theta[j] + share * drift[j]
-                total += value * np.sign(v) * min(abs(v) / length, 1.0) ** (q - 1.0)
-        return length * total
+    def column(self, i: int, k: int) -> np.int64:
+        """The column of stored value k of row i; after the last one comes the constant."""
+        return np.int64(self.indices[self.indptr[i] + k]) if k < self.entries(i) else np.int64(self.width)
+
+    def value(self, i: int, k: int) -> float:
+        """The value there."""
+        return self.data[self.indptr[i] + k] if k < self.entries(i) else self.bias
 
     def add_gram(self, rows: np.ndarray, factors: np.ndarray, few: np.ndarray, H: np.ndarray) -> None:
         """H (d+1, d+1) += sum_r factors_r x_i x_i^T over the listed rows i, upper triangle only; factors >= 0.
@@ -656,6 +550,53 @@ class CSRBlock(NamedTuple):
 
 
 Block = DenseBlock | CSRBlock
+
+
+def add_mirrored(block: Block, i: int, t: float, theta: np.ndarray, powers: np.ndarray, q: float) -> float:
+    """theta += t x_i and powers = sign(theta) |theta|^(q-1); returns the change of sum |theta|^q."""
+    change = 0.0
+    for k in range(block.entries(i) + 1):
+        j, step = block.column(i, k), t * block.value(i, k)
+        if step != 0.0:
+            change -= theta[j] * powers[j]
+            theta[j] += step
+            powers[j] = np.sign(theta[j]) * abs(theta[j]) ** (q - 1.0)
+            change += theta[j] * powers[j]
+    return change
+
+
+def combined_dot(
+    block: Block, i: int, theta: np.ndarray, drift: np.ndarray, share: float, q: float, length: float
+) -> float:
+    """x_i . w for w = mirror(v), v = theta + share drift and ||v||_q = length, in float64."""
+    total = 0.0
+    for k in range(block.entries(i) + 1):
+        j, value = block.column(i, k), block.value(i, k)
+        if value != 0.0:
+            v = theta[j] + share * drift[j]
+            total += value * np.sign(v) * min(abs(v) / length, 1.0) ** (q - 1.0)
+    return length * total
+
+
+def grouped_dot(
+    block: Block, i: int, theta: np.ndarray, squares: np.ndarray, of: np.ndarray, roots: np.ndarray, r: float
+) -> float:
+    """sum_j x_ij theta_j (1 - r roots_g / ||theta_g||)_+ with g = of_j and squares_g = ||theta_g||^2."""
+    total = 0.0
+    for k in range(block.entries(i) + 1):
+        j, value = block.column(i, k), block.value(i, k)
+        by, square = r * roots[of[j]], squares[of[j]]
+        if value != 0.0 and square > by * by:
+            total += value * theta[j] * (1.0 - by / np.sqrt(square))
+    return total
+
+
+def add_grouped(block: Block, i: int, t: float, theta: np.ndarray, squares: np.ndarray, of: np.ndarray) -> None:
+    """theta += t x_i, and squares_g = ||theta_g||^2 accordingly."""
+    for k in range(block.entries(i) + 1):
+        j, step = block.column(i, k), t * block.value(i, k)
+        squares[of[j]] = max(squares[of[j]] + step * (2.0 * theta[j] + step), 0.0)
+        theta[j] += step
 
 
 def values_of(block: Block) -> np.ndarray:

@@ -46,6 +46,11 @@ def take_turns(visits: Sequence[Visit], start: int, stop: int, turns: int) -> Tu
     return (*visits, *(nothing,) * (PLACES - len(visits))), start, stop, turns
 
 
+def in_turn(order: np.ndarray, turn: int, turns: int) -> np.ndarray:
+    """The part of an order that belongs to turn `turn` of `turns`."""
+    return order[order.size * turn // turns : order.size * (turn + 1) // turns]
+
+
 def all_at_once(block: Block, numbers: RowNumbers, order: np.ndarray, group: int) -> Turns:
     """One visit in one turn."""
     return take_turns([visit(block, numbers, order, group)], 0, 1, 1)

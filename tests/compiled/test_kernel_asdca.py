@@ -10,7 +10,7 @@ from reference.norms import exponent
 from reference.training import binary
 from reference.words import sized
 
-from streammargin.compiled import asdca as kernel
+from streammargin.compiled import sdca as kernel
 from streammargin.compiled.duals import dual_sums
 from streammargin.compiled.sleep import LONGEST
 from streammargin.losses import terms
@@ -35,12 +35,12 @@ def run(X, form, loss, norm, order, codes, caps, weights, targets, dtype=np.floa
     pace[0, kernel.GAMMA] = 1 / present
     figures[0, kernel.MIN_MARGIN] = np.inf
     for visits in np.split(order, order.size) if sleep is None else [order]:
-        kernel.asdca_turns(
+        kernel.sdca_turns(
             all_at_once(block, numbered_from(0), visits, 1),
             Labels(codes, np.array([1 if not targets.size else 0]), caps, weights, targets),
-            loss, norm, np.array([0]), np.array([float(present)]), 0.0, alpha, momentum,
-            np.zeros((1, n), np.uint8) if sleep is None else sleep, LONGEST, np.zeros(n), theta, drift, pace,
-            np.zeros(1), 1.0, figures,
+            loss, norm, np.array([0]), alpha, np.zeros((1, n), np.uint8) if sleep is None else sleep, LONGEST,
+            np.zeros(n), theta, theta, np.zeros(1),
+            kernel.Ahead(momentum, drift, np.array([float(present)]), pace, 0.0), np.zeros(1), 1.0, figures,
         )  # fmt: skip
     last, gamma = pace[0, kernel.LAST], pace[0, kernel.GAMMA]
     return {

@@ -84,7 +84,7 @@ def test_one_visit_gives_the_gradient_the_matrix_and_the_certificate(loss, form,
     assert primal - dual == pytest.approx(total[steps.GAP] + apart @ apart / 2, rel=1e-10)
     assert total[steps.MISTAKES] == problem.mistakes(w)
     caps, found, slopes, sums = np.empty(40), np.empty(40), np.empty(40), np.ones(steps.SUMS)
-    steps.row_caps(s.labels, 0, 0, s.margins[0], caps)
+    steps.row_caps(s.labels, s.margins[0], caps)
     steps.attain(s.loss, s.softness, caps, s.alpha[0], s.margins[0], found, slopes, sums)
     assert found[s.there] == pytest.approx(a, rel=1e-6, abs=1e-8)
     assert not np.delete(found, s.there).any()
@@ -120,7 +120,7 @@ def test_the_line_search_sees_the_derivatives_of_the_merit(loss):
     steps.signed_products(s.block, numbered_from(0), s.labels, 0, p, products)
     assert products[s.there] == pytest.approx(s.problem.A @ p, rel=1e-12)
     centres, caps = s.alpha[0, s.there], np.empty(40)
-    steps.row_caps(s.labels, 0, 0, s.margins[0], caps)
+    steps.row_caps(s.labels, s.margins[0], caps)
     for t in (0.0, 0.3, 1.0):
         w = s.w[0] + t * p
         first, second = steps.chunk_slope(s.loss, s.softness, caps, s.margins[0], s.alpha[0], products, t)
@@ -202,7 +202,7 @@ def test_the_search_finds_the_lowest_point_of_a_way(loss):
     centres = s.alpha[0, s.there]
     downhill = -newton.gradient(s.problem, s.w[0], centres, s.softness)
     caps = np.empty(40)
-    steps.row_caps(s.labels, 0, 0, s.margins[0], caps)
+    steps.row_caps(s.labels, s.margins[0], caps)
     for length in (1e-4, 1.0, 300.0):  # of a way; Newton's method alone would run away from some
         p = downhill * length / np.linalg.norm(downhill)
         products = np.zeros(40)

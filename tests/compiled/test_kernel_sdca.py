@@ -68,7 +68,7 @@ def run_turns(s, turns, problems=None):
     s.figures[:, kernel.MIN_MARGIN] = np.inf
     kernel.sdca_turns(
         turns, labels(s), s.loss, s.norm, np.arange(len(s.positive)) if problems is None else problems, s.alpha,
-        s.sleep, LONGEST, s.curvature, s.theta, s.powers, s.power_sum, s.centre, s.damping, s.figures,
+        s.sleep, LONGEST, s.curvature, s.theta, s.powers, s.power_sum, None, s.centre, s.damping, s.figures,
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from reference.datasets import separable
 from reference.optimum import solve
 from reference.training import binary
 
-from streammargin.compiled import asdca, sdca
+from streammargin.compiled import sdca
 from streammargin.losses import terms
 from streammargin.penalties.mirror_maps import make_norm
 from streammargin.rows.blocks import DenseBlock
@@ -56,7 +56,7 @@ def plain(A, draws, C, p=2.0, loss=HINGE):
     powers = theta if p == 2.0 else np.zeros((1, width))
     for told in _visits(A, draws, loss, C, p):
         sleep[:] = 0  # every row that is drawn takes its step
-        sdca.sdca_turns(*told, alpha, sleep, 0, curvature, theta, powers, power_sum, np.zeros(1), 1.0, figures)
+        sdca.sdca_turns(*told, alpha, sleep, 0, curvature, theta, powers, power_sum, None, np.zeros(1), 1.0, figures)
         yield alpha[0].copy()
 
 
@@ -65,12 +65,10 @@ def accelerated(A, draws, C, p=2.0, loss=HINGE):
     n, width = A.shape[0], A.shape[1] + 1
     alpha, momentum, theta, drift = np.zeros((1, n)), np.zeros((1, n)), np.zeros((1, width)), np.zeros((1, width))
     sleep, curvature = np.zeros((1, n), np.uint8), np.zeros(n)
-    pace, figures = np.zeros((1, asdca.PACE)), np.zeros((1, asdca.FIGURES))
-    pace[0, asdca.GAMMA] = 1 / n
+    pace, figures = np.zeros((1, sdca.PACE)), np.zeros((1, sdca.FIGURES))
+    pace[0, sdca.GAMMA] = 1 / n
     for told in _visits(A, draws, loss, C, p):
         sleep[:] = 0
-        asdca.asdca_turns(
-            *told, np.array([float(n)]), 0.0, alpha, momentum, sleep, 0, curvature, theta, drift, pace, np.zeros(1),
-            1.0, figures,
-        )  # fmt: skip
-        yield np.maximum(alpha[0] + pace[0, asdca.LAST] ** 2 * momentum[0], 0.0)
+        ahead = sdca.Ahead(momentum, drift, np.array([float(n)]), pace, 0.0)
+        sdca.sdca_turns(*told, alpha, sleep, 0, curvature, theta, theta, np.zeros(1), ahead, np.zeros(1), 1.0, figures)
+        yield np.maximum(alpha[0] + pace[0, sdca.LAST] ** 2 * momentum[0], 0.0)

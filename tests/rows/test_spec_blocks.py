@@ -5,6 +5,7 @@ import pytest
 from reference.datasets import as_form, noisy
 from reference.norms import length
 
+from streammargin.rows.blocks import add_grouped, add_mirrored, grouped_dot
 from streammargin.sources.arrays import ArraySource
 
 BIAS = 1.5
@@ -75,7 +76,7 @@ def test_running_powers_equal_a_fresh_sum(block):
     rng = np.random.default_rng(2)
     for i in rng.integers(0, 20, 200):
         t = np.float64(rng.normal())
-        power_sum += block.add_mirrored(i, t, theta, powers, q)
+        power_sum += add_mirrored(block, i, t, theta, powers, q)
         alpha[i] += t
         np.testing.assert_allclose(theta, X.T @ alpha, atol=1e-12)
         np.testing.assert_allclose(powers, np.sign(theta) * np.abs(theta) ** (q - 1), rtol=1e-12)
@@ -89,7 +90,7 @@ def test_scores_of_an_elastic_net_and_of_groups_follow_every_row(block):
     rng = np.random.default_rng(3)
     for i in rng.integers(0, 20, 200):
         t = np.float64(rng.normal())
-        block.add_grouped(i, t, grouped, squares, of)
+        add_grouped(block, i, t, grouped, squares, of)
         alpha[i] += t
         theta = X.T @ alpha
         np.testing.assert_allclose(grouped, theta, atol=1e-12)
@@ -98,6 +99,6 @@ def test_scores_of_an_elastic_net_and_of_groups_follow_every_row(block):
         np.testing.assert_allclose(squares, [*lengths**2, 0, 0, 0, 0], atol=1e-10)
         kept = theta * np.maximum(1 - r * roots / np.maximum(lengths, 1e-300), 0)[of]
         for row in (0, 7, 13):
-            found = block.grouped_dot(row, grouped, squares, of, roots, r)
+            found = grouped_dot(block, row, grouped, squares, of, roots, r)
             assert found == pytest.approx(X[row] @ kept, rel=1e-8, abs=1e-8)
             assert block.shrunk_dot(row, theta, r) == pytest.approx(X[row] @ shrunk, abs=1e-11)

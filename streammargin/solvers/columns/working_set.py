@@ -154,9 +154,7 @@ def in_order(penalty: Split, chosen: np.ndarray) -> np.ndarray:
     return columns[np.argsort(penalty.of[columns], kind="stable")]
 
 
-def gather(
-    problem: Problem, state: State, gathered: Gathered, block: Block, k: int, columns: np.ndarray
-) -> Columns:  # fmt: skip
+def gather(problem: Problem, state: State, gathered: Gathered, block: Block, k: int, columns: np.ndarray) -> Columns:
     """These columns. The last gathered ones stay in the cache, as the next ones are usually a subset."""
     stored, held = values_of(block), gathered.columns
     if held is None or gathered.stored is not stored or not cache.holds(held, k, columns):

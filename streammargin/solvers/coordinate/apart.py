@@ -22,7 +22,7 @@ from streammargin.compiled.duals import dual_sums
 from streammargin.compiled.order import permutation
 from streammargin.rows.blocks import Block, nbytes
 from streammargin.rows.labels import RowNumbers, numbered_from
-from streammargin.rows.visits import Turns, all_at_once, group_of, take_turns
+from streammargin.rows.visits import all_at_once, group_of, take_turns
 from streammargin.solvers.base import PassReport, Share, Solver
 from streammargin.solvers.cache import rows as store
 from streammargin.solvers.cache.rows import Coming, RowCache
@@ -257,7 +257,8 @@ class ApartRows(Apart[ApartAscent], DualAscent[ApartAscent]):
             turns = all_at_once(slow_constant.shortened(block, constant), numbered_from(first), *order)
             sdca.sdca_turns(
                 turns, labels_of(problem, state), problem.loss, problem.norm, active, state.alpha, sleep, 0, curvature,
-                theta, theta, np.zeros(problem.count), constant.centre, constant.damping, np.zeros_like(state.figures),
+                theta, theta, np.zeros(problem.count), None, constant.centre, constant.damping,
+                np.zeros_like(state.figures),
             )  # fmt: skip
         state.moved[active] = (theta - state.theta)[active]
         state.places.squares += float(curvature.sum())
@@ -279,15 +280,6 @@ class ApartRows(Apart[ApartAscent], DualAscent[ApartAscent]):
     ) -> None:  # fmt: skip
         block = slow_constant.shortened(piece.rows, state.constant)
         self._visit(problem, state, active, all_at_once(block, RowNumbers(0, piece.ids), *order), figures)
-
-    def visit_rows(
-        self, problem: Problem, state: ApartAscent, active: np.ndarray, turns: Turns, figures: np.ndarray
-    ) -> None:
-        sdca.sdca_turns(
-            turns, labels_of(problem, state), problem.loss, problem.norm, active, state.alpha, state.sleep,
-            self.longest, state.curvature, state.theta, state.theta, np.zeros(problem.count), state.constant.centre,
-            state.constant.damping or 1.0, figures,
-        )  # fmt: skip
 
     def behind(self, problem: Problem, state: ApartAscent) -> np.ndarray:
         return np.array([slow_constant.behind(state.constant, k, theta) for k, theta in enumerate(state.theta)])

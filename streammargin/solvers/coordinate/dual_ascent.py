@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from typing import ClassVar, TypeVar
 
 import numpy as np
@@ -25,6 +24,7 @@ from streammargin.solvers.proof.objectives.base import Running
 from streammargin.solvers.proof.rounding import mean_rounding
 from streammargin.solvers.proof.sweep import Certified, CertifiedBySweep
 from streammargin.solvers.roles import Count, Float, K, N, Rows, Shared, Sum, f8, of, state, u1
+from streammargin.solvers.state import labels_of
 from streammargin.solvers.visits import Visit
 from streammargin.words import entry
 
@@ -36,6 +36,7 @@ VISITS = 2  # visits of each row while several blocks are in memory: a second vi
 PIECE = 1 << 16  # rows of a vector of length n per chunk, to avoid copies of length n
 SETTLED, SETTLING = 0.1, 200  # of the gap of all rows, that of cached ones; most visits of these after a pass
 VISIT = 2  # multiplications per value of a visited row
+Beside = tuple[np.ndarray, np.ndarray, kernel.Ahead | None]  # powers, their sums, and momentum, as in `sdca_turns`
 
 
 @state
@@ -133,15 +134,22 @@ class DualAscent(CertifiedBySweep[A]):
         group = group_of(block)
         return permutation(-(-block.rows() // group), problem.seed, state.number, first, *seeds), group
 
-    @abstractmethod
-    def visit_rows(self, problem: Problem, state: A, active: np.ndarray, turns: Turns, figures: np.ndarray) -> None:
-        """Make a step for every row of these turns, and add to figures (K, FIGURES)."""
+    def beside(self, problem: Problem, state: A) -> Beside:
+        """What the kernel takes beside theta; default: that of the penalty l2."""
+        return state.theta, np.zeros(problem.count), None
 
     def _visit(self, problem: Problem, state: A, active: np.ndarray, turns: Turns, figures: np.ndarray) -> None:
-        """`visit_rows`, and count its multiplications: rows visited plus rows updated, of mean length."""
+        """Make a step for every row of these turns, and add to figures (K, FIGURES).
+
+        Its multiplications are counted: rows visited plus rows updated, of mean length.
+        """
         counts = figures[:, kernel.UPDATES :]  # and VISITS
         before = float(counts.sum())
-        self.visit_rows(problem, state, active, turns, figures)
+        kernel.sdca_turns(
+            turns, labels_of(problem, state), problem.loss, problem.norm, active, state.alpha, state.sleep,
+            self.longest, state.curvature, state.theta, *self.beside(problem, state), state.constant.centre,
+            state.constant.damping or 1.0, figures,
+        )  # fmt: skip
         state.multiplications += self.vectors * (float(counts.sum()) - before) * problem.values / problem.rows
 
     def visit(self, problem: Problem, state: A, active: np.ndarray) -> Visit:
@@ -170,9 +178,7 @@ class DualAscent(CertifiedBySweep[A]):
         state.norms.visited += sum(block.rows() for _, block in blocks)
         state.multiplications -= multiplications(blocks, active.size)  # `_visit` counts the rows that are awake
 
-    def _visit_part(
-        self, problem: Problem, state: A, active: np.ndarray, first: int, block: Block
-    ) -> Share:  # fmt: skip
+    def _visit_part(self, problem: Problem, state: A, active: np.ndarray, first: int, block: Block) -> Share:
         """One unit of a visit of all rows in memory."""
         order = self.order_of(problem, state, block, first)
         parts = max(1, min(order[0].size, math.ceil(VISIT * active.size * values_of(block).size / UNIT)))
@@ -208,9 +214,7 @@ class DualAscent(CertifiedBySweep[A]):
             if names and mixed is not None:
                 self._visit_kept(problem, state, active, names, *mixed, np.zeros_like(state.figures))
 
-    def _kept_order(
-        self, problem: Problem, state: A, kept: active_rows.Parts, *seeds: int
-    ) -> tuple[np.ndarray, int]:  # fmt: skip
+    def _kept_order(self, problem: Problem, state: A, kept: active_rows.Parts, *seeds: int) -> tuple[np.ndarray, int]:
         """One random order for all cached pieces."""
         largest = max((state.active.rows.pieces[name].rows for name in kept), key=lambda piece: piece.rows())
         return self.order_of(problem, state, largest, *seeds)

@@ -7,14 +7,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from streammargin.compiled import asdca as kernel
+from streammargin.compiled import sdca as kernel
 from streammargin.compiled.duals import dual_sums
 from streammargin.penalties.mirror_maps import lp_norm, mirror
 from streammargin.rows.labels import RowLabels
-from streammargin.rows.visits import Turns
 from streammargin.solvers.base import PassReport
 from streammargin.solvers.coordinate import slow_constant
-from streammargin.solvers.coordinate.dual_ascent import PIECE, Ascent, DualAscent
+from streammargin.solvers.coordinate.dual_ascent import PIECE, Ascent, Beside, DualAscent
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.proof.objectives.base import Running
@@ -77,15 +76,10 @@ class Momentum(DualAscent[MomentumAscent]):
         after.sweep.largest_blur = before.sweep.largest_blur
         return self.prepare(problem, after)
 
-    def visit_rows(
-        self, problem: Problem, state: MomentumAscent, active: np.ndarray, turns: Turns, figures: np.ndarray
-    ) -> None:
+    def beside(self, problem: Problem, state: MomentumAscent) -> Beside:
         refresh = float(self.refresh * (problem.features + 1))
-        kernel.asdca_turns(
-            turns, labels_of(problem, state), problem.loss, problem.norm, active, state.steps, refresh, state.alpha,
-            state.momentum, state.sleep, self.longest, state.curvature, state.theta, state.drift, state.pace,
-            state.constant.centre, state.constant.damping, figures,
-        )  # fmt: skip
+        ahead = kernel.Ahead(state.momentum, state.drift, state.steps, state.pace, refresh)
+        return state.theta, np.zeros(problem.count), ahead
 
     def end_pass(self, problem: Problem, state: MomentumAscent, active: np.ndarray) -> PassReport:
         figures = state.figures

@@ -11,10 +11,9 @@ from streammargin.compiled import sdca as kernel
 from streammargin.compiled.duals import dual_sums, total
 from streammargin.compiled.vectors import square
 from streammargin.penalties.mirror_maps import lp_norm
-from streammargin.rows.visits import Turns
 from streammargin.solvers.base import PassReport
 from streammargin.solvers.coordinate import active_rows, slow_constant
-from streammargin.solvers.coordinate.dual_ascent import Ascent, DualAscent
+from streammargin.solvers.coordinate.dual_ascent import Ascent, Beside, DualAscent
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.objectives.base import Running
 from streammargin.solvers.roles import Float, K, Shared, W, f8, of, state, state_bytes
@@ -77,15 +76,8 @@ class Plain(DualAscent[PlainAscent]):
         """Whether the mean of two passes is certified near the end."""
         return problem.linear and not problem.hard
 
-    def visit_rows(
-        self, problem: Problem, state: PlainAscent, active: np.ndarray, turns: Turns, figures: np.ndarray
-    ) -> None:
-        powers = state.powers if problem.keeps_powers else state.theta
-        kernel.sdca_turns(
-            turns, labels_of(problem, state), problem.loss, problem.norm, active, state.alpha, state.sleep,
-            self.longest, state.curvature, state.theta, powers, state.power_sum, state.constant.centre,
-            state.constant.damping, figures,
-        )  # fmt: skip
+    def beside(self, problem: Problem, state: PlainAscent) -> Beside:
+        return state.powers if problem.keeps_powers else state.theta, state.power_sum, None
 
     def end_pass(self, problem: Problem, state: PlainAscent, active: np.ndarray) -> PassReport | float:
         if (share := self.settle(problem, state, active)) is not None:

@@ -130,8 +130,6 @@ class Machine(Steps):
     def keep_pass(self, problem: Problem, state: SmoState, kept: Kept, trials: list[int]) -> None:
         raise AssertionError("an expansion is kept by its certificate alone")
 
-    def point(
-        self, problem: Problem, state: SmoState, column: float, proven: bool, kept: Kept | None = None
-    ) -> Point:  # fmt: skip
+    def point(self, problem: Problem, state: SmoState, column: float, proven: bool, kept: Kept | None = None) -> Point:
         found = state.best_point if state.best_point.numbers.size else state.frozen  # if none was certified
         return expansion_of(problem, state, kernel_of(problem, state.measured), found)

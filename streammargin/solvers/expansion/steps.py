@@ -77,9 +77,7 @@ class Steps(Values):
             state.forms[k] = form if rows is None else form.at(rows)
         return state.forms[k]
 
-    def columns_of(
-        self, problem: Problem, state: SmoState, block: Block, numbers: np.ndarray
-    ) -> Columns:  # fmt: skip
+    def columns_of(self, problem: Problem, state: SmoState, block: Block, numbers: np.ndarray) -> Columns:
         """The cache of the columns of these rows, with these numbers."""
         if state.columns is None:
             dtype = self._dtype(problem, state)

@@ -28,7 +28,7 @@ def hull_rounding(hull: Hull) -> float:
 
 def hull_bound(
     problem: Problem, hull: Hull, k: int, share: float, vector: np.ndarray, largest: float, space: Space = EUCLIDEAN
-) -> float:  # fmt: skip
+) -> float:
     """An upper bound on the margin, rounding included, from the hull point share * vector and all earlier ones.
 
     By duality the norm of every point of the rows' convex hull bounds the margin. The stored point moves to the best

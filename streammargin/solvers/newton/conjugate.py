@@ -137,9 +137,7 @@ class Conjugate(Frozen[ConjugateState]):
         state.multiplications += work
         state.work += work
 
-    def _begin_step(
-        self, problem: Problem, state: ConjugateState, held: Held
-    ) -> Generator[float, None, bool]:  # fmt: skip
+    def _begin_step(self, problem: Problem, state: ConjugateState, held: Held) -> Generator[float, None, bool]:
         """Find the gradient, and begin conjugate gradients; returns whether a step is needed."""
         newton = state.newton
         w = problem.view(state.w, newton.group)

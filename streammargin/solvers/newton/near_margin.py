@@ -253,9 +253,7 @@ class NearMargin(CertifiedBySweep[NearState]):
             self._expect(problem, state)
             return PassReport(np.ones(problem.count), 0, kept_rows=state.rows.count)
         figures, mistakes = best_figures(problem, state.best), int(state.look.totals[:, kernel.MISTAKES].sum())
-        return PassReport(
-            gaps_of(figures), mistakes, figures, state.look.wrong.copy(), kept_rows=state.rows.count
-        )  # fmt: skip
+        return PassReport(gaps_of(figures), mistakes, figures, state.look.wrong.copy(), kept_rows=state.rows.count)
 
     @staticmethod
     def _unproven(problem: Problem, state: NearState, active: np.ndarray) -> np.ndarray:
@@ -273,9 +271,7 @@ class NearMargin(CertifiedBySweep[NearState]):
         """One unit of work on the problem of the cached rows, for problem k."""
         pieces = [state.rows.pieces[name] for name in sorted(state.rows.pieces)]
         starts = np.cumsum([0, *(kept.ids.size for kept in pieces)])
-        parts: Parts = [
-            (numbered_from(int(start)), kept.rows) for start, kept in zip(starts[:-1], pieces, strict=True)
-        ]  # fmt: skip
+        parts: Parts = [(numbered_from(int(start)), kept.rows) for start, kept in zip(starts[:-1], pieces, strict=True)]
         keys, codes, weights = (np.concatenate([kept.beside[at] for kept in pieces]) for at in (0, 2, 3))
         near, first = keys <= state.limit, draws(problem, state.number)
         stands = (problem.present - int(near.sum())) / max(1, int((~near).sum()))  # rows that a sampled row represents

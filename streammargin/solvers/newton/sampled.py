@@ -210,7 +210,7 @@ class Sampled(Frozen[SampledState]):
 
     def _chances(
         self, problem: Problem, state: SampledState, active: np.ndarray, block: Block, first: int, known: RowLabels
-    ) -> np.ndarray:  # fmt: skip
+    ) -> np.ndarray:
         """Look at these rows; returns what each adds to the Hessians of the groups, as traces."""
         rows, lines = block.rows(), problem.lines
         labels, margins = labels_for(known, problem.outputs), np.zeros((1, problem.count, rows))
@@ -230,7 +230,7 @@ class Sampled(Frozen[SampledState]):
                 bends = np.empty((stop - start, 2 * lines))
                 kernel.coupled_pulls(
                     some, problem.loss, k * lines, 0, stop - start, scores, bends, np.empty_like(scores)
-                )  # fmt: skip
+                )
                 traces[start:stop] += (bends[:, :lines] - bends[:, lines:] ** 2).sum(axis=1)
         return traces * (_squares(block) + problem.column**2)
 
@@ -384,9 +384,7 @@ class Sampled(Frozen[SampledState]):
                 return True
             first.factor, newton.made = first.factor + 1, 0
 
-    def _begin_step(
-        self, problem: Problem, state: SampledState, held: Held
-    ) -> Generator[float, None, bool]:  # fmt: skip
+    def _begin_step(self, problem: Problem, state: SampledState, held: Held) -> Generator[float, None, bool]:
         """Begin the step from the exact gradient; returns whether there is one."""
         newton, k = state.newton, state.newton.group
         image, exact = (yield from held.pull(problem, k))[1], self._gradient(problem, state, k)

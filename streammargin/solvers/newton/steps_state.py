@@ -51,9 +51,7 @@ class StepsState(Looking):
 
 def move_centres(problem: Problem, state: StepsState, k: int) -> None:
     """Set the centres to the duals at the current margins."""
-    kernel.move_centres(
-        labels_of(problem, state), problem.loss, k, state.softness[k], state.alpha[k], state.margins[k]
-    )  # fmt: skip
+    kernel.move_centres(labels_of(problem, state), problem.loss, k, state.softness[k], state.alpha[k], state.margins[k])
 
 
 def middle_centres(problem: Problem, state: StepsState, k: int, part: float) -> None:

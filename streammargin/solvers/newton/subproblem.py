@@ -116,7 +116,7 @@ class Rows:
         length = float(w @ w)
         if not length >= FALLEN * self.longest:  # also the first time
             self._multiply(w, self.margins)
-            kernel.row_caps(self.labels, 0, 0, self.margins, self.caps)
+            kernel.row_caps(self.labels, self.margins, self.caps)
             self.proximal.multiplications += self.values
             self.longest = length
         self.longest = max(self.longest, length)
@@ -203,7 +203,7 @@ def standing(rows: Rows, w: np.ndarray, offset: np.ndarray, goal: Goal) -> Stand
 
 def solve(
     problem: Problem, parts: Parts, labels: Labels, proximal: Proximal, w: np.ndarray, offset: np.ndarray, goal: Goal
-) -> bool:  # fmt: skip
+) -> bool:
     """Minimise 1/2 ||w||^2 - offset.w + the losses of rows in memory by semismooth Newton steps; one unit of them.
 
     Returns whether it is done, after one step at least; if not, the next call continues. labels: of these m rows and

@@ -27,7 +27,7 @@ from streammargin.rows.labels import RowNumbers, numbered_from
 from streammargin.solvers.base import PassReport
 from streammargin.solvers.cache import rows as store
 from streammargin.solvers.cache.rows import Kept, RowCache
-from streammargin.solvers.papers.drawn_of_kernel import DrawnOfKernel
+from streammargin.solvers.papers.drawn_of_kernel import STEPS, DrawnOfKernel, begin_again, rate_of
 from streammargin.solvers.papers.of_kernel import in_kernel
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.figures import Figures
@@ -37,7 +37,6 @@ from streammargin.solvers.state import labels_of
 from streammargin.solvers.visits import Visit
 from streammargin.words import entry
 
-STEPS = 64  # steps per visit of all rows; a step on dense rows costs as much as reading them once from memory
 BLOCK_STEPS = 256  # steps per visit of one block of several
 FULL = 4  # every fourth pass visits all blocks, the others a quarter of them
 STALE = 2.0  # log of the discount of rows outside a block, whose margins have grown since they were seen
@@ -152,14 +151,11 @@ class Adaptive(WholePass[AdaptiveState]):
         momentum = self.step == "momentum"
         R = self.largest_norm(state)
         steps_here = STEPS if state.mass.shape[1] == 1 else BLOCK_STEPS
-        terms = problem.margin.terms(problem.present)
         for k in active.tolist():
             figures, w, g = state.figures[k], problem.view(state.w, k), problem.view(state.g, k)
-            if not momentum and figures[kernel.STEPS] >= state.length[k]:
-                w[:], g[:] = 0.0, 0.0
-                figures[[kernel.STEPS, kernel.MASS_G, kernel.MASS_W]] = 0.0
-                state.length[k] *= 2
-            rate = 1.0 if momentum else math.sqrt(math.log(max(2, terms)) / state.length[k])
+            if not momentum:
+                begin_again(problem, state, k)
+            rate = rate_of(problem, state, k, self.step)
             rows = block, RowNumbers(0, ids), labels_of(problem, state), inverted
             before = float(figures[kernel.STEPS])
             steps = R, rate, momentum, random.random(steps_here), self._outside(state.mass[k], number)

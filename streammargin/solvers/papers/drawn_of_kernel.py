@@ -22,7 +22,7 @@ from streammargin.solvers.papers.of_kernel import Gram, OfKernel
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.visits import Visit
 
-STEPS = 64  # of a pass, for each group
+STEPS = 64  # of a visit of all rows, for each group; one on dense rows costs as much as reading them once from memory
 NOBODY = np.empty(0, np.int64)
 
 
@@ -36,11 +36,8 @@ class DrawnOfKernel(OfKernel):
         """Begin the steps of a pass; runs of the proven step that are over begin again, twice as long."""
         state.gram.part = 0
         for group in active.tolist():
-            figures = state.figures[group]
-            if self.step == "proven" and figures[kernel.STEPS] >= state.length[group]:
-                problem.view(state.w, group)[:] = problem.view(state.g, group)[:] = 0.0
-                figures[[kernel.STEPS, kernel.MASS_G, kernel.MASS_W]] = 0.0
-                state.length[group] *= 2
+            if self.step == "proven":
+                begin_again(problem, state, group)
 
     def run_block(self, problem: Problem, state: Any, active: np.ndarray, block: Block, first: int) -> Share:
         """One step of a group."""
@@ -77,13 +74,8 @@ class DrawnOfKernel(OfKernel):
         for at, sign in self._signs(problem, state, group, i, line):
             row[at, 2 * i], row[at, 1::2] = sign / size, sign / size * column
         a, w, g = row.reshape(-1), problem.view(state.w, group).reshape(-1), problem.view(state.g, group).reshape(-1)
-        t, momentum = figures[kernel.STEPS], self.step == "momentum"
-        beta = t / (t + 1.0) if momentum else 0.0
-        terms = problem.margin.terms(problem.present)
-        rate = 1.0 if momentum else math.sqrt(math.log(max(2, terms)) / state.length[group])
-        figures[kernel.STEPS] += 1.0
-        figures[kernel.MASS_W] += rate * (beta * (figures[kernel.MASS_G] + 1.0) + 1.0)
-        figures[kernel.MASS_G] = beta * (figures[kernel.MASS_G] + 1.0)
+        rate, momentum = rate_of(problem, state, group, self.step), self.step == "momentum"
+        beta = kernel.count_step(figures, rate, momentum)
         self.space.mix(beta, g, beta, a)
         self.space.mix(1.0, w, rate, g)
         self.space.mix(1.0, w, rate, a)
@@ -136,6 +128,21 @@ class DrawnOfKernel(OfKernel):
         each = float(np.count_nonzero(gram.coefs.any(axis=1)) * (gram.coefs.shape[1] + block.features()))
         high = min(block.rows(), low + unit_rows(each))
         return multiply_used(self.columns_of(problem, gram, block), block, low, high, gram.coefs), each
+
+
+def begin_again(problem: Problem, state: Any, group: int) -> None:
+    """Begin a run of the proven step again, twice as long, if it is over."""
+    figures = state.figures[group]
+    if figures[kernel.STEPS] >= state.length[group]:
+        problem.view(state.w, group)[:] = problem.view(state.g, group)[:] = 0.0
+        figures[[kernel.STEPS, kernel.MASS_G, kernel.MASS_W]] = 0.0
+        state.length[group] *= 2
+
+
+def rate_of(problem: Problem, state: Any, group: int, step: str) -> float:
+    """The length of a step: 1 with momentum, that of Theorem 4.1 for a proven one."""
+    terms = max(2, problem.margin.terms(problem.present))
+    return 1.0 if step == "momentum" else math.sqrt(math.log(terms) / state.length[group])
 
 
 def drawn(chances: np.ndarray, uniform: float) -> tuple[int, int]:

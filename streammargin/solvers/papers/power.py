@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from streammargin.compiled.spectral import gram_product
+from streammargin.compiled.gram import gram_product
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import numbered_from
 from streammargin.solvers.problem import Problem

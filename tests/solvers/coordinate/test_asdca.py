@@ -14,7 +14,7 @@ from reference.training import NO_SEPARATOR, binary, check_certificate
 from reference.words import loss_word
 
 import streammargin as sm
-from streammargin.compiled import asdca as kernel
+from streammargin.compiled import sdca as kernel
 from streammargin.errors import DataError, UsageError
 from streammargin.rows.blocks import DenseBlock
 from streammargin.solvers.coordinate.momentum import Momentum

@@ -10,7 +10,7 @@ from reference.conic import solve
 from reference.datasets import as_form
 
 import streammargin as sm
-from streammargin.compiled import asdca, sdca
+from streammargin.compiled import sdca
 from streammargin.compiled.sleep import AHEAD, LONGEST
 from streammargin.losses import terms
 from streammargin.penalties.mirror_maps import make_norm
@@ -78,8 +78,8 @@ def test_a_pass_equals_the_twin(form, momentum):
     labels = Labels(codes, np.array([1]), np.full((1, 2), C), np.empty(0), np.empty(0))
     alpha, momenta = np.zeros((2, 1, ROWS))
     theta, drift = np.zeros((2, 1, COLUMNS + 1))
-    centre, pace, curvature = np.zeros(1), np.zeros((1, asdca.PACE)), np.zeros(ROWS)
-    pace[0, asdca.GAMMA] = 1 / ROWS
+    centre, pace, curvature = np.zeros(1), np.zeros((1, sdca.PACE)), np.zeros(ROWS)
+    pace[0, sdca.GAMMA] = 1 / ROWS
     figures = np.zeros((1, sdca.FIGURES))
     for number in range(3):
         order = np.random.default_rng(number).permutation(ROWS)
@@ -91,19 +91,14 @@ def test_a_pass_equals_the_twin(form, momentum):
             np.array([0]),
         )
         sleep = np.zeros((1, ROWS), np.uint8)
-        if momentum:
-            asdca.asdca_turns(
-                *start, np.array([float(ROWS)]), 0.0, alpha, momenta, sleep, LONGEST, curvature, theta, drift, pace,
-                centre, damping, figures,
-            )  # fmt: skip
-        else:
-            sdca.sdca_turns(
-                *start, alpha, sleep, LONGEST, curvature, theta, theta, np.zeros(1), centre, damping, figures
-            )
+        ahead = sdca.Ahead(momenta, drift, np.array([float(ROWS)]), pace, 0.0) if momentum else None
+        sdca.sdca_turns(
+            *start, alpha, sleep, LONGEST, curvature, theta, theta, np.zeros(1), ahead, centre, damping, figures
+        )
         twin.visit(order)
         np.testing.assert_allclose(alpha[0], twin.alpha, atol=1e-9)
         assert centre[0] == pytest.approx(twin.centre, abs=1e-9)
-        image = theta[0] + pace[0, asdca.LAST] ** 2 * drift[0] if momentum else theta[0]
+        image = theta[0] + pace[0, sdca.LAST] ** 2 * drift[0] if momentum else theta[0]
         exact = np.append((y * twin.v) @ X, constant * (y @ twin.v))
         np.testing.assert_allclose(image, exact, atol=1e-9)
 

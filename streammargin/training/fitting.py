@@ -94,7 +94,7 @@ class Fitting:
         except BudgetError as error:
             raise error if auto else self._with_what_fits(error) from None
         if auto and before is not None:
-            text = f"auto took {method}, which takes more reads, as {before.raw}"
+            text = f"auto took {method}, which may take more reads, as {before.raw}"
             warn(text, "memory")
         better = not auto and str(method) != str(first_that_serves(able, self._problem))
         return Fitted(method, problem, plan, better)

@@ -275,7 +275,7 @@ class Interior(CertifiedByLook[InteriorPoints]):
     state_class = InteriorPoints
 
     def supports(self, penalty: Any, free: bool) -> bool:
-        return True  # the function of that name has looked
+        return True  # `supports` of this module has checked
 
     def reserved_bytes(self, problem: Problem) -> int:
         width = problem.features + 1
@@ -300,12 +300,12 @@ class Interior(CertifiedByLook[InteriorPoints]):
         state.multiplications += active.size * work
         for trial in active.tolist():
             group = Group.of(problem, state, trial, block, first)
-            with np.errstate(all="ignore"):  # what is no number is seen by the next step
+            with np.errstate(all="ignore"):  # the next step finds values that are no number
                 self._visit_rows(problem, state, trial, group, first)
 
     def _visit_rows(self, problem: Problem, state: InteriorPoints, trial: int, group: Group, first: int) -> None:
         ends = group.low.sum(axis=0), (group.low + group.span).sum(axis=0)
-        if not state.reads:  # of the losses the first products are made
+        if not state.reads:  # the first products are made of the losses
             state.margins[trial, first + group.at] = self._look(problem, state, group, np.clip(0.0, *ends))
             return
         own, at = slice(trial * len(group.low), (trial + 1) * len(group.low)), first + group.at

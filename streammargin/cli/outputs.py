@@ -6,6 +6,7 @@ import json
 import os
 import stat
 from collections.abc import Mapping
+from typing import BinaryIO
 
 from streammargin.errors import OutputError
 from streammargin.files import check_output, check_still_apart
@@ -84,10 +85,10 @@ def was_killed(log: str, start: Mapping[str, object]) -> bool:
     wanted = json.loads(json.dumps(to_plain(dict(start))))
     try:
         with open(log, "rb") as file:
-            first = json.loads(file.readline(LONGEST))
+            first = _first(file)
             same = all(first.get(name) == value for name, value in wanted.items())
             return same and not any(b'"event": "checkpoint"' in line or b'"event": "run_end"' in line for line in file)
-    except (OSError, ValueError, AttributeError, RecursionError):
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return False
 
 
@@ -95,6 +96,14 @@ def is_log(path: str) -> bool:
     """Whether this begins as the log of a training."""
     try:
         with open(path, "rb") as file:
-            return bool(json.loads(file.readline(LONGEST))["event"] == "run_start")
+            return bool(_first(file)["event"] == "run_start")
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return False
+
+
+def _first(file: BinaryIO) -> dict[str, object]:
+    """The first event of a log, but for warnings about options, which come before the run starts."""
+    event: dict[str, object] = {"event": "warning"}
+    while event["event"] == "warning":
+        event = json.loads(file.readline(LONGEST))
+    return event

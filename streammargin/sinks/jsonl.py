@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import json
 import os
 import stat
@@ -49,7 +50,7 @@ class JsonLines:
                 self.file.truncate(0)
                 self._write_waiting()
             return
-        line = json.dumps(to_plain(event), allow_nan=False) + "\n"
+        line = _line(event)
         self.file.write(line)
         self.file.flush()
         self._digest.update(line.encode())
@@ -77,6 +78,9 @@ class JsonLines:
                 raise UsageError(f"the log {self.path} does not belong to the resumed training; name another one")
             self.file.seek(self._size)
             self.file.truncate()
+            with open(self.path, "rb") as file:  # warnings about options are the same each time
+                told = set(itertools.takewhile(lambda line: b'"event": "warning"' in line, file))
+            self._waiting = [event for event in self._waiting or [] if _line(event).encode() not in told]
             self._write_waiting()
         else:
             self._waiting = [*events, *(self._waiting or [])]
@@ -104,3 +108,7 @@ class JsonLines:
     def close(self) -> None:
         if self.file is not sys.stdout:
             self.file.close()
+
+
+def _line(event: dict[str, Any]) -> str:
+    return json.dumps(to_plain(event), allow_nan=False) + "\n"

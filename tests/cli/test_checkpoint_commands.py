@@ -218,6 +218,19 @@ def test_another_training_takes_the_place_of_one_that_is_done_but_not_its_output
     assert "held a finished training, on other rows" in done.stderr and unchanged(folder) != before
 
 
+def test_a_log_that_begins_with_a_warning_is_the_trainings_own(tmp_path, blobs_file):
+    """With momentum a constant cannot be free, which is said before the run starts; a run that is done says it once."""
+    more = ["--loss", "squared_error", "--solver", "asdca", "--passes", "6", "--tol", "1e-12", "-q"]
+    arguments, logs = command(["train", blobs_file, *more], tmp_path), []
+    for _ in range(2):
+        done = call(*arguments)
+        assert done.returncode == 0, done.stderr
+        events = map(json.loads, (tmp_path / "log").read_text().splitlines())
+        logs.append([event for event in events if event["event"] not in ("checkpoint", "run_end")])
+    names = [event["event"] for event in logs[0]]
+    assert logs[0] == logs[1] and "run_start" in names and names[0] == "warning"
+
+
 def test_a_model_that_was_saved_again_is_no_longer_the_trainings_own(work):
     arguments, folder, _ = work
     assert call(*command(arguments, folder)).returncode == 0

@@ -51,6 +51,7 @@ def main() -> None:
     parser.add_argument("--solver", default="auto")
     parser.add_argument("--loss", default="hinge")
     parser.add_argument("--multiclass")
+    parser.add_argument("--penalty", default="l2")
     parser.add_argument("--passes", type=int, default=60, help="the most rounds (default: %(default)s)")
     given = parser.parse_args()
     print("| C | shards | rounds to 1e-3; 1e-4 | rows in one place | CPU s |")
@@ -60,7 +61,7 @@ def main() -> None:
             started = time.process_time()
             result = trained(
                 given.file, count, C=C, solver=given.solver, loss=given.loss, memory=given.memory, tol=1e-4,
-                passes=given.passes, multiclass=given.multiclass,
+                passes=given.passes, multiclass=given.multiclass, penalty=given.penalty,
             )  # fmt: skip
             seconds = time.process_time() - started
             kept = max(event.get("kept_rows") or 0 for event in result.history if event["event"] == "pass_end")

@@ -119,7 +119,8 @@ def _spooled(
     stack: contextlib.ExitStack, spool: Spool, data: object, options: Options
 ) -> tuple[object, How | None, Options]:
     """A collection as a source, with the roles of its columns if it has frames, and the options that it leaves."""
-    own = {"y": columns_of(options.y) or options.y, "sample_weight": options.sample_weight, "tasks": options.tasks}
+    labels = columns_of(options.y) or options.y
+    own: dict[str, Any] = {"y": labels, "sample_weight": options.sample_weight, "tasks": options.tasks}
     named = {name: value for name, value in own.items() if isinstance(value, (str, int)) or columns_of(value)}
     y, weight, tasks = (None if name in named else value for name, value in own.items())
     rows = partitions(data, y, weight, tasks, held_out=False)
@@ -131,7 +132,7 @@ def _spooled(
         if frames is None:
             return None
         label, weight, tasks = (given or named.get(name) for given, name in zip(rows.beside, own, strict=True))
-        table = with_roles(frames, replace(asked_of(options), y=label), weight, tasks=tasks)  # type: ignore[arg-type]
+        table = with_roles(frames, replace(asked_of(options), y=label), weight, tasks=tasks)
         return How(table.asked, table.values, table.labels, table.weight, table.tasks, columns=tuple(frames.columns))
 
     source, how = spool.write(stack, rows, roles)

@@ -115,7 +115,7 @@ class Expansion:
             return float(TIED * largest) if moved <= MOVED * largest else 0.0
 
     def _decide_narrow(self, rows: Block) -> np.ndarray:
-        """The scores by kernel values in float32, but those of rows that could change their class in float64."""
+        """The scores by kernel values in float32, but those of rows that are nearly tied."""
         found = self.decide(rows, np.float32)
         apart = np.abs(found).min(axis=1)
         if self.outputs > 1:

@@ -194,7 +194,7 @@ def test_scores_of_float32_rows_are_near_those_of_float64(form):
 
 
 @pytest.mark.parametrize("classes", [2, 4])
-def test_float32_changes_no_class(classes):
+def test_rows_that_are_nearly_tied_are_scored_in_float64(classes):
     """Rows between the classes: pairs of scores are nearer to each other than float32 moves them."""
     X, _, signs, _ = rows(300)
     X = X.astype(np.float32)

@@ -36,15 +36,17 @@ def _table(trials: list[dict[str, Any]], best: float | None, judged: str, counte
     judged: "error", "loss" or "RMSE", the unit of held-out errors; counted: "nonzeros" or "rank", the size of a point.
     """
     path = any("nonzeros" in one for one in trials)
+    errors = {"train_error": "training error", "valid_error": f"held-out {judged}"}
+    errors = {key: title for key, title in errors.items() if any(one[key] is not None for one in trials)}
     if trials:
         begin = f"{'C':>10}  {f'{counted:>8}  ' if path else ''}"
-        yield f"{begin}{'certified gap':<13}  {'training error':<14}  held-out {judged}"
+        yield "  ".join([f"{begin}{'certified gap':<13}", *(f"{title:<14}" for title in errors.values())]).rstrip()
     for one in trials:
         gap = relative(one["margin_gap"] if one["gap"] is None else one["gap"])
-        errors = [share(one["train_error"]), share(one["valid_error"])]
         mark = "  best" if one["C"] == best else ""
         nonzeros = f"{one['nonzeros']:>8}  " if path else ""
-        yield f"{one['C']:>10g}  {nonzeros}{gap:<13}  {errors[0]:<14}  {errors[1]:<14}{mark}".rstrip()
+        found = [f"{one['C']:>10g}  {nonzeros}{gap:<13}", *(f"{share(one[key]):<14}" for key in errors)]
+        yield ("  ".join(found) + mark).rstrip()
 
 
 def watched(verbose: bool, max_seconds: float | None) -> list[Console]:

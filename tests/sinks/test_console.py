@@ -145,6 +145,20 @@ def test_a_path_shows_how_many_weights_are_not_0():
     ]
 
 
+@pytest.mark.parametrize(
+    "valid, title, shown", [(0.3, "  held-out error", "  0.3000          best"), (None, "", "  best")]
+)
+def test_numbers_have_no_column_of_training_errors(valid, title, shown):
+    stream = io.StringIO()
+    one = {"C": 0.25, "rank": 3, "gap": 5e-4, "margin_gap": None, "train_error": None, "valid_error": valid}
+    end = {"event": "run_end", "status": "ok", "converged": True, "reason": "tolerance", "passes": 7, "seconds": 2.0}
+    Console(stream=stream)({**end, "trials": [one], **one, "residual": None})
+    assert stream.getvalue().splitlines()[:2] == [
+        f"         C  certified gap{title}",
+        f"      0.25  5.0e-04      {shown}",
+    ]
+
+
 def test_several_C_end_with_a_table(monkeypatch):
     Clock(monkeypatch)
     stream = io.StringIO()

@@ -203,6 +203,8 @@ class Family(Generic[S]):
         low = name.lower()
         near = [word for known in (words, self.others) for word in difflib.get_close_matches(low, known, 1)]
         alike = low if low in self.others else next(iter(near), "")
+        head, comma, fields = name.partition(",")
+        alike = f"{head}:{fields}" if comma and head in words else alike
         meant = f"did you mean `{self.option}={self.others.get(alike, alike)}`? " if alike else ""
         raise UsageError(f"unknown {self.option} {shown(name)}; {meant}the words are {', '.join(words)}")
 

@@ -83,6 +83,7 @@ def test_a_comma_ends_a_value_only_before_a_field(monkeypatch, tmp_path):
     (0, "interpolate:top=3", "interpolate has no field 'top'; interpolate has epsilon"),
     (0, "squared_error:top=3", "squared_error has no field 'top'; squared_error has no fields"),
     (0, "hindge", "unknown loss 'hindge'; did you mean loss=\"hinge\""),
+    (0, "huber,0.5", "unknown loss 'huber,0.5'; did you mean loss=\"huber:0.5\""),
     (0, "log_loss", "did you mean loss=\"logistic\""), (0, "mse", "did you mean loss=\"squared_error\""),
     (1, "elastic_net", "did you mean penalty=\"elasticnet\""), (1, "ridge", "did you mean penalty=\"l2\""),
     (1, "none", "did you mean penalty=\"l2\" with a large C=1e4"), (1, None, "did you mean penalty=\"l2\" with a"),

@@ -370,6 +370,12 @@ def test_an_error_of_the_collection_passes_unchanged(client, rows):
         sm.dask.train(client, [*in_batches(rows), dask.delayed(lambda: 1 / 0)()], **NEEDED)
 
 
+def test_a_spool_folder_that_workers_lack_is_an_error(client, rows, tmp_path):
+    with pytest.raises(sm.OutputError, match=r"a worker has no folder .*lacking to write rows to; make it, or name"):
+        sm.dask.train(client, arrays(rows), spool=str(tmp_path / "lacking"), **NEEDED)
+    assert not (tmp_path / "lacking").exists()
+
+
 def test_no_rows_at_all_are_an_error(client, rows):
     with pytest.raises(sm.DataError, match="the batches has no rows"):
         sm.dask.train(client, dask.delayed((rows[0][:0], rows[1][:0])), **NEEDED)
@@ -430,18 +436,57 @@ def test_predictions_of_files_of_unknown_chunks_and_of_nothing_else(rows, files,
             predict(3, X)
     with pytest.raises(sm.DataError, match="X has 7 features but the model was trained on 10"):  # at once
         sm.dask.predict(model, X[:, :7])
-    np.testing.assert_array_equal(
-        sm.dask.predict(model, os.path.join(os.path.dirname(files[0]), "[0-7]*.h5")).compute(scheduler="synchronous"),
-        model.predict(sorted(files)),
-    )
-    of_tasks = sm.train(rows, tasks=np.arange(3000) % 2, C=0.1, passes=1).model
-    with pytest.raises(sm.UsageError, match="this model asks for the task of each row; use its method predict on one"):
-        sm.dask.predict(of_tasks, X)
+    patterns = [os.path.join(os.path.dirname(files[0]), name) for name in ("[0-2]*.h5", "7*.h5", "[0-7]*.h5")]
+    for data in (patterns[:2], patterns[2]):
+        lazy = sm.dask.predict(model, data)
+        np.testing.assert_array_equal(lazy.compute(scheduler="synchronous"), model.predict(sorted(files)))
     ratings = sm.complete((np.array([0, 1, 1]), np.array([0, 0, 1]), np.ones(3)), C=1.0).model
     with pytest.raises(
         sm.UsageError, match="this model completes a matrix, and predicts pairs; use its method predict"
     ):
         sm.dask.predict(ratings, X)
+
+
+def test_frames_without_columns_of_the_model_are_refused_at_once(frame):
+    models = (
+        sm.train(frame, y="label", C=0.1).model,
+        sm.train((frame.drop(columns="label"), frame["label"]), C=0.1).model,
+    )
+    assert models[0].schema is not None and models[1].schema is None
+    lacking = in_frames(frame).drop(columns=["label", "c"])
+    for model, told in zip(models, ("that were asked for: c", r"of the model \(c\)"), strict=True):
+        with pytest.raises(sm.DataError, match=f"lacks 1 column .*{told}"):
+            sm.dask.predict(model, lacking)
+    lazy = sm.dask.predict(models[1], lacking, missing_columns="zero")
+    want = models[1].predict(frame.drop(columns=["label", "c"]), missing_columns="zero")
+    assert lazy.compute(scheduler="synchronous").tolist() == want.tolist()
+
+
+@pytest.mark.parametrize("kind", ["Arrays", "DataFrame", "paths"])
+def test_lazy_predictions_of_tasks(rows, frame, kind, tmp_path):
+    of_each = np.array(["north", "south", "west"])[np.arange(3000) // 7 % 3]
+    whole = frame.assign(task=of_each)
+    if kind == "Arrays":
+        model, beside = sm.train(rows, tasks=of_each, C=0.1, passes=2).model, da.from_array(of_each, chunks=500)
+        data, wrong = arrays(rows)[0], "task"
+    else:
+        model, data, beside, wrong = sm.train(whole, y="label", tasks="task", C=0.1).model, in_frames(whole), None, "no"
+        if kind == "paths":
+            data = str(tmp_path / "rows.parquet")
+            whole.to_parquet(data)
+    want = model.decision_function(rows[0], tasks=of_each)
+    lazy = sm.dask.decision_function(model, data, tasks=beside)
+    found = lazy.compute(scheduler="synchronous")
+    assert lazy.ndim == found.ndim == 1
+    np.testing.assert_array_equal(np.asarray(found), want)
+    labels = sm.dask.predict(model, data, tasks=beside)
+    np.testing.assert_array_equal(
+        np.asarray(labels.compute(scheduler="synchronous")), model.predict(rows[0], tasks=of_each)
+    )
+    with pytest.raises((sm.UsageError, sm.DataError), match=r"tasks of an Array is another|no.*; it has"):
+        sm.dask.predict(model, data, tasks=wrong).compute(scheduler="synchronous")
+    with pytest.raises(sm.UsageError, match="all rows have the same weights in this model"):
+        sm.dask.predict(sm.train(rows, C=0.1, passes=1).model, data, tasks=beside if kind == "Arrays" else "task")
 
 
 def test_pieces_that_are_not_used_for_long_are_closed(rows, tmp_path, monkeypatch):

@@ -21,40 +21,51 @@ from streammargin.sources.open import is_path, open_source
 SCORES, LABELS, PROBABILITIES = "decision_function", "predict", "predict_proba"
 
 
-def predict(model: Model, data: Any, *, missing_columns: str = ERROR, unknown: str = "error") -> Any:
+def predict(
+    model: Model, data: Any, *, tasks: Any = None, missing_columns: str = ERROR, unknown: str = "error"
+) -> Any:  # fmt: skip
     """`model.predict` of a collection, lazy: predicted labels, or numbers.
 
     data: an Array, whose chunks of rows are kept; a DataFrame, which gives a Series with its index, or a DataFrame
     if rows have several numbers; a path, a list of paths or a pattern that the workers see, which give an Array.
+    tasks: the task of each row, of a model with tasks: beside an Array another one, else the name of a column.
     """
-    return _lazily(model, data, LABELS, {"missing_columns": missing_columns, "unknown": unknown})
+    return _lazily(model, data, LABELS, tasks, {"missing_columns": missing_columns, "unknown": unknown})
 
 
-def decision_function(model: Model, data: Any, *, missing_columns: str = ERROR, unknown: str = "error") -> Any:
-    """`model.decision_function` of a collection, lazy; data as for `predict`."""
-    return _lazily(model, data, SCORES, {"missing_columns": missing_columns, "unknown": unknown})
+def decision_function(
+    model: Model, data: Any, *, tasks: Any = None, missing_columns: str = ERROR, unknown: str = "error"
+) -> Any:  # fmt: skip
+    """`model.decision_function` of a collection, lazy; arguments as for `predict`."""
+    return _lazily(model, data, SCORES, tasks, {"missing_columns": missing_columns, "unknown": unknown})
 
 
-def predict_proba(model: Model, data: Any, *, missing_columns: str = ERROR, unknown: str = "error") -> Any:
-    """`model.predict_proba` of a collection, lazy; data as for `predict`."""
-    return _lazily(model, data, PROBABILITIES, {"missing_columns": missing_columns, "unknown": unknown})
+def predict_proba(
+    model: Model, data: Any, *, tasks: Any = None, missing_columns: str = ERROR, unknown: str = "error"
+) -> Any:  # fmt: skip
+    """`model.predict_proba` of a collection, lazy; arguments as for `predict`."""
+    return _lazily(model, data, PROBABILITIES, tasks, {"missing_columns": missing_columns, "unknown": unknown})
 
 
-def _lazily(model: Model, data: Any, what: str, given: dict[str, str]) -> Any:
+def _lazily(model: Model, data: Any, what: str, tasks: Any, given: dict[str, Any]) -> Any:
     if not isinstance(model, Model):
         raise UsageError(f"the model must be one of streammargin, not {type(model).__name__}")
-    if model.of_pairs or model.tasks:
-        what = "completes a matrix, and predicts pairs" if model.of_pairs else "asks for the task of each row"
-        raise UsageError(f"this model {what}; use its method predict on one machine")
+    if model.of_pairs:
+        raise UsageError("this model completes a matrix, and predicts pairs; use its method predict on one machine")
     if what == PROBABILITIES:
         model.check_probabilities()
     like = _of_none(model, what)
     rows = not isinstance(data, Delayed) and getattr(data, "ndim", 0) == 2  # a Delayed object has any attribute
     if rows and hasattr(data, "map_blocks"):
-        if not np.isnan(data.shape[1]):
-            _found(model, np.zeros((1, data.shape[1]), data.dtype), what, given)  # refuses other columns now
-        return _of_array(model, data, what, given, like)
+        if model.asked_tasks(tasks) is not None and not hasattr(tasks, "map_blocks"):
+            raise UsageError("`tasks` of an Array is another Array, with the task of each row")
+        if not np.isnan(data.shape[1]):  # other columns are refused now
+            some = None if model.tasks is None else np.array(model.tasks[:1])
+            _found(model, np.zeros((1, data.shape[1]), data.dtype), what, given | {"tasks": some})
+        return _of_array(model, data, tasks, what, given, like)
+    given["tasks"] = model.asked_tasks(tasks)
     if rows and hasattr(data, "map_partitions"):
+        _check_columns(model, data, given)
         names = _columns(model, what, like)
         made = functools.partial(_frame, what=what, given=given, names=names)
         return data.map_partitions(made, dask.delayed(model, pure=True), meta=_framed(data._meta, like, names))
@@ -66,7 +77,7 @@ def _lazily(model: Model, data: Any, what: str, given: dict[str, str]) -> Any:
 
 def _of_none(model: Model, what: str) -> np.ndarray:
     """The prediction for no rows, which has the shape and type of any."""
-    scores = np.empty((0, model.answer.outputs))
+    scores = np.empty((0, 1 if model.tasks else model.answer.outputs))
     if what == LABELS:
         return model.labels_of(scores)
     if what == PROBABILITIES:
@@ -82,7 +93,7 @@ def _columns(model: Model, what: str, like: np.ndarray) -> list[str] | None:
     return [str(name) for name in names]
 
 
-def _found(model: Model, rows: Any, what: str, given: dict[str, str]) -> np.ndarray:
+def _found(model: Model, rows: Any, what: str, given: dict[str, Any]) -> np.ndarray:
     """The prediction for some rows, or none."""
     if hasattr(rows, "shape") and rows.shape[0] == 0:
         return _of_none(model, what)
@@ -90,20 +101,33 @@ def _found(model: Model, rows: Any, what: str, given: dict[str, str]) -> np.ndar
     return found
 
 
-def _of_array(model: Model, X: Any, what: str, given: dict[str, str], like: np.ndarray) -> Any:
+def _check_columns(model: Model, data: Any, given: dict[str, Any]) -> None:
+    """Raise DataError or UsageError if a DataFrame has not the columns of the model."""
+    import pandas as pd
+
+    row = pd.DataFrame(0.0, [0], data.columns)
+    if model.schema is None:
+        _found(model, row, SCORES, given)
+    else:
+        with model.rows_of(row, tasks=given["tasks"]):
+            pass
+
+
+def _of_array(model: Model, X: Any, tasks: Any, what: str, given: dict[str, Any], like: np.ndarray) -> Any:
     """An Array with the chunks of rows of X."""
-    if X.numblocks[1] > 1:
-        X = X.rechunk({1: -1})
-    made = functools.partial(_block, what=what, given=given)
-    shape = {"drop_axis": 1} if like.ndim == 1 else {"chunks": (X.chunks[0], (like.shape[1],))}
-    return da.map_blocks(made, X, model=dask.delayed(model, pure=True), dtype=like.dtype, meta=like, **shape)
+    parts = (X, "ij") if tasks is None else (X, "ij", tasks, "i")
+    many = {} if like.ndim == 1 else {"new_axes": {"k": like.shape[1]}}
+    made, known = functools.partial(_block, what=what, given=given), dask.delayed(model, pure=True)
+    return da.blockwise(
+        made, "ik" if many else "i", *parts, model=known, dtype=like.dtype, meta=like, concatenate=True, **many
+    )  # fmt: skip
 
 
-def _block(rows: Any, model: Model, what: str, given: dict[str, str]) -> np.ndarray:
-    return _found(model, rows, what, given)
+def _block(rows: Any, tasks: Any = None, *, model: Model, what: str, given: dict[str, Any]) -> np.ndarray:
+    return _found(model, rows, what, given | {"tasks": tasks})
 
 
-def _frame(frame: Any, model: Model, what: str, given: dict[str, str], names: list[str] | None) -> Any:
+def _frame(frame: Any, model: Model, what: str, given: dict[str, Any], names: list[str] | None) -> Any:
     return _framed(frame, _found(model, frame, what, given), names)
 
 
@@ -114,7 +138,7 @@ def _framed(frame: Any, found: np.ndarray, names: list[str] | None) -> Any:
     return pd.Series(found, frame.index) if names is None else pd.DataFrame(found, frame.index, names)
 
 
-def _of_paths(model: Model, paths: list[Any], what: str, given: dict[str, str], like: np.ndarray) -> Any:
+def _of_paths(model: Model, paths: list[Any], what: str, given: dict[str, Any], like: np.ndarray) -> Any:
     """An Array with a chunk for each file; how many rows a table has is not known before it is read."""
     known, each = dask.delayed(model, pure=True), dask.delayed(_found, pure=False)
     parts = []

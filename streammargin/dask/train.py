@@ -166,19 +166,23 @@ def _held_out(stack: contextlib.ExitStack, spool: Spool, how: How | None, option
 
 
 def files(data: object) -> object:
-    """Paths that mean the same in each process; a pattern is replaced by the files that it matches, in order."""
-    if isinstance(data, (list, tuple)) and data and all(map(is_path, data)):
-        return [os.path.abspath(part) for part in data]
-    if not is_path(data):
+    """Paths that mean the same in each process; patterns are replaced by the files that they match, in order."""
+    parts: Any = data if isinstance(data, (list, tuple)) else [data]
+    if not (parts and all(map(is_path, parts))):
         raise UsageError(
             "workers read files by themselves; give a path, a list of paths, a pattern like part-*.h5, or a collection "
             "of dask"
         )
-    path = os.path.abspath(data)
+    found = [path for part in parts for path in _matching(os.path.abspath(part))]
+    return found[0] if is_path(data) and len(found) == 1 else found
+
+
+def _matching(path: str) -> list[str]:
+    """The files that a pattern matches, in order, or this path."""
     if os.path.lexists(path) or not glob.has_magic(path):
-        return path
+        return [path]
     if not (found := sorted(glob.glob(path))):
-        raise InputMissingError(f"no file matches {data}")
+        raise InputMissingError(f"no file matches {path}")
     return found
 
 

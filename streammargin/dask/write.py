@@ -14,7 +14,7 @@ from distributed import get_worker
 
 from streammargin.dask.partitions import Groups, WithTasks
 from streammargin.dask.pieces import Written, place, written
-from streammargin.errors import DataError, StreamMarginError, UsageError
+from streammargin.errors import DataError, OutputError, StreamMarginError, UsageError
 from streammargin.sources.hdf5.from_batches import write_batches
 from streammargin.sources.hdf5.label_writers import LabelWriter
 from streammargin.sources.label_column import TASKS
@@ -129,7 +129,10 @@ def write(data: Any, part: Part, how: How | None, digest: str) -> Written | None
     how: None for batches. digest: of the piece as it was written before; "" the first time.
     """
     path = place(part.file)
-    os.makedirs(os.path.dirname(path), exist_ok=True)
+    home = os.path.dirname(path)
+    if not os.path.isdir(base := os.path.dirname(os.path.dirname(home))):
+        raise OutputError(f"a worker has no folder {base} to write rows to; make it, or name another with `spool=DIR`")
+    os.makedirs(home, exist_ok=True)
     data, tasks = data if isinstance(data, WithTasks) else (data, None)
     if how is None:
         items = _items(data, part)

@@ -71,7 +71,7 @@ class Model(Scorer):
         labelled: with labels, in the column `y` of a table, by default the one of the training; id: the column of the
         names of rows; tasks: that of their tasks, or an array. memory: bytes for reading rows in order.
         """
-        of_training, tasks = tasks is None, self._asked_tasks(tasks)
+        of_training, tasks = tasks is None, self.asked_tasks(tasks)
         schema, y = self.schema, columns_of(y) or y
         of_table = is_table(data) and (schema is not None or isinstance(data, (str, os.PathLike, list)))
         if of_table or is_matrix(data):
@@ -90,7 +90,7 @@ class Model(Scorer):
             own = TASKS if of_training and schema is not None else tasks  # as rows of a table are written
             yield Tasked(source, matched(column_of(stack, own, data, x, source), self.tasks or ()))
 
-    def _asked_tasks(self, tasks: Any) -> Any:
+    def asked_tasks(self, tasks: Any) -> Any:
         """The tasks of rows: as given, or in the column that had them in training. Raises UsageError without one."""
         if self.tasks is None:
             if tasks is not None:

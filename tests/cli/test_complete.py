@@ -251,6 +251,13 @@ def test_names_and_rows_of_factors_have_one_order():
     assert np.allclose((model.left_ @ model.right_.T)[I, J], model.predict((I, J)), atol=1e-12)
     named = sm.complete((USERS, FILMS, VALUES), C=0.5).model
     assert named.row_names_ == sorted(set(USERS.tolist())) and named.column_names_ == sorted(set(FILMS.tolist()))
+    order = np.random.default_rng(3).permutation(USERS.size)
+    mixed = sm.complete((USERS[order], FILMS[order], VALUES[order]), C=0.5).model
+    rows = [named.row_names_.index(user) for user in USERS[order]]
+    columns = [named.column_names_.index(film) for film in FILMS[order]]
+    want = (named.left_ @ named.right_.T)[rows, columns]
+    for model in (named, mixed):
+        assert np.allclose(model.decision_function((USERS[order], FILMS[order])), want, atol=1e-12)
 
 
 def test_held_out_ratings_choose_on_a_path(tmp_path, here):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sized
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
+from functools import partial
 from itertools import islice, pairwise
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -17,6 +19,44 @@ T = TypeVar("T")
 R = TypeVar("R")
 LEAF_BYTES = 4 << 20  # of rows that are one piece of work: smaller pieces cost more calls than they are worth
 _OWN = threading.local()  # busy: whether this thread does a piece of work
+
+
+class _Begun(Generic[R]):
+    """A piece of work that a thread of the pool will do, or whoever waits for it; found: what it returns."""
+
+    def __init__(self, pool: ThreadPoolExecutor, work: Callable[[], R]) -> None:
+        self._work, self.found = work, pool.submit(self._run, work)
+
+    @staticmethod
+    def _run(work: Callable[[], R]) -> R:
+        _OWN.busy = True
+        try:
+            with np.errstate(all="ignore"):  # each thread has settings of its own
+                return work()
+        finally:
+            _OWN.busy = False
+
+    def do(self) -> None:
+        """Do it now, unless another thread has begun."""
+        if self.found.cancel():
+            self.found = Future()
+            try:
+                self.found.set_result(self._run(self._work))
+            except BaseException as error:
+                self.found.set_exception(error)
+
+
+def _help(begun: Iterable[_Begun[Any]]) -> None:
+    """Do pieces until the first one is done, or none is left to begin."""
+    first, *others = begun
+    for one in (first, *others):
+        if first.found.done():
+            return
+        one.do()
+
+
+def _raise(error: Exception) -> Any:
+    raise error
 
 
 class Workers:
@@ -30,65 +70,33 @@ class Workers:
         self._pool: ThreadPoolExecutor | None = None
         self._process = 0
 
-    def each(self, work: Callable[[T], R], pieces: Sequence[T], most: int | None = None) -> Iterator[R]:
-        """work(piece) of each piece, in order; at most `most` results are there at once.
+    def each(self, work: Callable[[T], R], pieces: Iterable[T], most: int | None = None) -> Iterator[R]:
+        """work(piece) of each piece, in order; at most `most` are begun beside those handed out, else two a thread.
 
-        An error comes after the results of the pieces before it, as if there were one thread; all others have ended.
-        Pieces of a piece are done by its thread alone.
+        Threads go on while the caller has a result, which works too if it waits for one. An error comes after the
+        results of the pieces before it, as if there were one thread; all others have ended. Pieces of a piece are done
+        by its thread alone.
         """
-        if self.threads < 2 or len(pieces) < 2 or getattr(_OWN, "busy", False):
+        if self.threads < 2 or getattr(_OWN, "busy", False) or (isinstance(pieces, Sized) and len(pieces) < 2):
             yield from map(work, pieces)
             return
-        size = len(pieces) if most is None else most
-        for start in range(0, len(pieces), size):
-            yield from self._at_once(work, pieces[start : start + size])
+        left, begun, pool = iter(pieces), deque[_Begun[R]](), self._started()
 
-    def stream(self, work: Callable[[T], R], pieces: Iterable[T]) -> Iterator[R]:
-        """Like `each`, for pieces that are made one after the other: there are as many at once as threads."""
-        left = iter(pieces)
-        while True:
-            some: list[T] = []
-            error = None
+        def begin() -> None:
             try:
-                for piece in islice(left, self.threads):
-                    some.append(piece)
-            except Exception as found:  # after those of the pieces before
-                error = found
-            yield from self.each(work, some)
-            if error is not None:
-                raise error
-            if len(some) < self.threads:
-                return
+                for piece in islice(left, (most or 2 * self.threads) - len(begun)):
+                    begun.append(_Begun(pool, partial(work, piece)))
+            except Exception as error:  # after those of the pieces before
+                begun.append(_Begun(pool, partial(_raise, error)))
 
-    def _at_once(self, work: Callable[[T], R], pieces: Sequence[T]) -> Iterator[R]:
-        """work(piece) of each piece. This thread works too, and each takes the next piece when it is done with one."""
-        found: dict[int, R] = {}
-        errors: dict[int, BaseException] = {}
-        left, lock = iter(range(len(pieces))), threading.Lock()
-
-        def take() -> int | None:
-            with lock:
-                return None if errors else next(left, None)
-
-        def run() -> None:
-            _OWN.busy = True
-            try:
-                with np.errstate(all="ignore"):  # each thread has settings of its own
-                    while (number := take()) is not None:
-                        try:
-                            found[number] = work(pieces[number])
-                        except BaseException as error:
-                            errors[number] = error
-            finally:
-                _OWN.busy = False
-
-        others = [self._started().submit(run) for _ in range(min(self.threads, len(pieces)) - 1)]
-        run()
-        wait(others)
-        for number in range(len(pieces)):
-            if number in errors:
-                raise errors[number]
-            yield found.pop(number)
+        try:
+            begin()
+            while begun:
+                _help(begun)
+                yield begun.popleft().found.result()
+                begin()
+        finally:
+            wait([one.found for one in begun if not one.found.cancel()])
 
     def _started(self) -> ThreadPoolExecutor:
         if self._pool is None or self._process != os.getpid():

@@ -84,6 +84,25 @@ def test_the_first_error_is_that_of_the_first_piece_and_nothing_runs_on():
     assert len(ended) == count < 100
 
 
+def test_threads_go_on_while_a_result_is_used():
+    """A piece further on can end although the first result is still in use; abandoned pieces have ended."""
+    workers, later, ended = Workers(2), threading.Event(), []
+
+    def work(piece):
+        if piece == 2:
+            later.set()
+        ended.append(piece)
+        return piece
+
+    results = workers.each(work, iter(range(1000)))
+    assert next(results) == 0 and later.wait(60)
+    results.close()
+    count = len(ended)
+    time.sleep(0.02)
+    assert len(ended) == count <= 4
+    workers.close()
+
+
 def test_workers_are_pickled_without_threads_and_start_anew_after_a_fork():
     workers = Workers(2)
     assert list(workers.each(abs, [-1, 2, -3])) == [1, 2, 3]
@@ -158,7 +177,11 @@ def test_classes_are_solved_at_once_in_the_same_bits(monkeypatch, tmp_path):
     monkeypatch.setattr(
         Workers,
         "each",
-        lambda self, work, pieces, *most: (together.append(len(pieces)), each(self, work, pieces, *most))[1],
+        lambda self, work, pieces, *most: (
+            found := list(pieces),
+            together.append(len(found)),
+            each(self, work, found, *most),
+        )[2],
     )
     given = {"solver": "newton", "tol": 1e-8}
     one = sm.train((X, y), threads=1, **given)
@@ -202,6 +225,24 @@ def test_predictions_and_figures_are_those_of_one_thread(small, tmp_path):
     for one, other in zip(alone[:3], several[:3], strict=True):
         assert one.tobytes() == other.tobytes()
     assert alone[3] == several[3]
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_rows_that_are_not_finite_are_named_by_predict_and_evaluate(small, threads):
+    """Their scores show them, also if the column has no weight; of several errors the first row's is told."""
+    X, y = noisy(500, 8)
+    X[:, 2] = 0.0
+    model = sm.train((X, y), passes=3).model
+    assert model.coef_[0, 2] == 0.0
+    X[400, 1], X[170, 2], X[90, 0] = math.nan, -math.inf, 1e300
+    model.coef_[0, 0] = 1e300
+    for call_ in (lambda: model.predict(X, threads=threads), lambda: model.evaluate((X, y), threads=threads)):
+        with pytest.raises(sm.DataError, match="the score of row 90 overflows"):
+            call_()
+    X[90, 0] = 1.0
+    for call_ in (lambda: model.predict(X, threads=threads), lambda: model.evaluate((X, y), threads=threads)):
+        with pytest.raises(sm.DataError, match="row 170, column 2 is an infinite value"):
+            call_()
 
 
 OTHER_READS = {

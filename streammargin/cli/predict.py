@@ -65,8 +65,8 @@ def run(options: argparse.Namespace) -> int:
         opened as rows,
         closing(Workers(threads_of(ALL if options.threads is None else options.threads))) as workers,
     ):
-        scored = model.score_blocks(rows, memory, options.missing_columns, workers)
-        blocks = (Part(part.start, wanted.values(part.scores), part.ids) for part in scored)
+        scored = model.score_blocks(rows, memory, options.missing_columns, workers, wanted.values)
+        blocks = (Part(part.start, part.scores, part.ids) for part in scored)
         _write(options, write, blocks, rows.rows if isinstance(rows, Source) else None, wanted)
     return 0
 

@@ -50,11 +50,11 @@ class BlockReader:
 
     def __init__(
         self, source: Source, bounds: np.ndarray, buffers: int, resident: bool = False,
-        labels: LabelReader | None = None, workers: Workers = ALONE,
+        labels: LabelReader | None = None, workers: Workers = ALONE, checks: bool = True,
     ) -> None:  # fmt: skip
         self.source, self.bounds, self.labels, self._workers = source, bounds, labels, workers
         self.counts: ReadCounts = ReadCounts()
-        self._whole = source.whole()
+        self._whole, self._checks = source.whole(), checks
         self._kept: Block | None = None
         self._resident = resident or self._whole is not None
         self.buffer_count: int = 0 if self._whole is not None else buffers
@@ -86,7 +86,8 @@ class BlockReader:
         if not self._buffers:
             self._buffers = [self.source.allocate(self.bounds) for _ in range(self.buffer_count)]
         if self._kept is None and self._whole is not None:
-            self._kept = check_block(self.source, self._whole, 0, True, self._workers)
+            found = self._whole
+            self._kept = check_block(self.source, found, 0, True, self._workers) if self._checks else found
         if self._kept is None:
             self._kept, _ = self._fill(0, self._buffers[0])
             self.source.check_unchanged()
@@ -185,11 +186,14 @@ def _block_bytes(block: Block) -> int:
 
 
 def read_blocks(
-    source: Source, memory: int, held: int = 0, workers: Workers = ALONE
+    source: Source, memory: int, held: int = 0, workers: Workers = ALONE, checks: bool = True
 ) -> Iterator[tuple[int, int, Block]]:
-    """All rows in file order, (start, stop, block), in at most `memory` bytes, of which `held` are used already."""
+    """All rows in file order, (start, stop, block), in at most `memory` bytes, of which `held` are used already.
+
+    checks: False leaves out the check of rows that are arrays.
+    """
     from streammargin.driver.plan import make_plan
 
     plan = make_plan(source, memory, held)
-    reader = BlockReader(source, plan.bounds, plan.buffers, plan.resident, workers=workers)
+    reader = BlockReader(source, plan.bounds, plan.buffers, plan.resident, workers=workers, checks=checks)
     yield from reader.stream(np.arange(plan.blocks))

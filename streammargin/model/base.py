@@ -114,7 +114,7 @@ class Model(Scorer):
         unknown: whether a word of a table that no row of the training had is an "error", or counts as none, "zero".
         threads: how many score rows at the same time, or "all" cores; None: 1.
         """
-        out = self._of_rows(data, tasks, missing_columns, unknown, threads, lambda scores: scores)
+        out = self._of_rows(data, tasks, missing_columns, unknown, threads, np.asarray)
         return out[:, 0] if out.shape[1] == 1 and self.outputs is None else out
 
     def predict(
@@ -145,7 +145,7 @@ class Model(Scorer):
             self.rows_of(data, unknown=unknown, tasks=tasks) as rows,
             contextlib.closing(Workers(threads_of(threads))) as workers,
         ):
-            parts = (made(part.scores) for part in self.score_blocks(rows, None, missing_columns, workers))
+            parts = (part.scores for part in self.score_blocks(rows, None, missing_columns, workers, made))
             if not isinstance(rows, Source):
                 return np.concatenate(list(parts))
             out: np.ndarray | None = None

@@ -6,7 +6,7 @@ import contextlib
 import functools
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -53,7 +53,7 @@ class Tally(ABC):
         """Add what `judged` found; in the order of the rows."""
 
     @abstractmethod
-    def figures(self, rows: int, workers: Workers) -> dict[str, Any]:
+    def figures(self, rows: int) -> dict[str, Any]:
         """The figures of `Model.evaluate` for this many rows."""
 
 
@@ -103,7 +103,7 @@ class OfClasses(Tally):
 
     classes: (k,) labels; rest: the label that was told from all others, or None; loss: terms, or None; top: how many
     of the largest losses count, None for all; length: of the weights of two classes, in the norm of the penalty; most:
-    rows of each ranking in memory. kept: margins, if only the largest losses count.
+    rows of each ranking in memory; workers: who sorts them. kept: margins, if only the largest losses count.
     """
 
     classes: np.ndarray
@@ -112,6 +112,7 @@ class OfClasses(Tally):
     top: float | None
     length: float
     most: int
+    workers: Workers
     probable: Callable[[np.ndarray], np.ndarray] | None
     smallest: float = math.inf
     total: float = 0.0
@@ -121,7 +122,7 @@ class OfClasses(Tally):
     def __post_init__(self) -> None:
         k = len(self.classes)
         self.confusion = np.zeros((k, k), np.int64) if k <= MOST_CONFUSED else None
-        self.rankings: list[Ranking] = [Ranking(self.most) for _ in range(rankings(k))]
+        self.rankings: list[Ranking] = [Ranking(self.most, self.workers) for _ in range(rankings(k))]
         self.among: dict[int, int] = {n: 0 for n in AMONG if n < k}
         self.codes: Codes = Codes(self.classes, self.rest, "the evaluated rows")
         self.counts: np.ndarray = np.zeros(k, np.int64)
@@ -193,7 +194,7 @@ class OfClasses(Tally):
         for n, seen in zip(self.among, part.among, strict=True):
             self.among[n] += seen
 
-    def figures(self, rows: int, workers: Workers) -> dict[str, Any]:
+    def figures(self, rows: int) -> dict[str, Any]:
         if self.top is not None:
             self.total = largest_losses(self.loss, np.concatenate(self.kept), self.top)
         mistakes = rows - int(self.correct.sum())
@@ -202,7 +203,7 @@ class OfClasses(Tally):
         precision = _shares(self.correct, self.guessed)
         f1 = _shares(2 * self.correct, self.counts + self.guessed)
         known = there | (self.guessed > 0)  # as scikit-learn has it: classes of labels or of predictions
-        ranked = [ranking.figures(workers) for ranking in self.rankings]
+        ranked = [ranking.figures() for ranking in self.rankings]
         return {
             "rows": rows,
             "mistakes": mistakes,
@@ -288,7 +289,7 @@ class OfNumbers(Tally):
         self.mean, self.seen = self.mean + (part.mean - self.mean) * part.seen / rows, rows
         self.kept += part.kept
 
-    def figures(self, rows: int, workers: Workers) -> dict[str, Any]:
+    def figures(self, rows: int) -> dict[str, Any]:
         if self.top is not None:
             self.total = largest_losses(self.loss, np.concatenate(self.kept), self.top)
         known = 0.0 < self.spread < math.inf and self.squares < math.inf
@@ -336,8 +337,8 @@ class OfSeveral(Tally):
             tally.add(one)
         self.total, self.right = self.total + part[1], self.right + part[2]
 
-    def figures(self, rows: int, workers: Workers) -> dict[str, Any]:
-        parts = [tally.figures(rows, workers) for tally in self.each]
+    def figures(self, rows: int) -> dict[str, Any]:
+        parts = [tally.figures(rows) for tally in self.each]
         found: dict[str, Any] = {}
         for name, first in parts[0].items():
             values = [part[name] for part in parts]
@@ -365,33 +366,26 @@ def judged(
     """The figures of `Model.evaluate` on these rows; word: the loss to average; the other arguments are as there."""
     rows = 0
     ranks = _bytes_for_ranks(model, source, memory)
-    tally = _tally(model, word, ranks)
+    tally = _tally(model, word, ranks, workers)
     stored = LabelCursor(source.labels()) if isinstance(source, Source) else None
     if not isinstance(source, Source) and y is not None and not isinstance(y, str) and not columns_of(y):
         stored = LabelCursor(iter([as_array(y, "y")]))
 
-    def known(piece: Piece) -> Any:
-        """The labels of the piece as the tally takes them; in order, as labels of files are."""
-        labels = piece.labels if stored is None else stored.take(piece.high - piece.low)
-        if labels is None:
-            raise DataError(f"{source.name} has no labels; name them with `y`")
-        _check_outputs(model, source, labels)
-        return tally.known(source, piece.first + piece.low, labels)
+    def labelled(pieces: list[Piece]) -> Iterator[tuple[Piece, Any]]:
+        """The pieces with their labels as the tally takes them; in order, as labels of files are."""
+        nonlocal rows
+        for piece in pieces:
+            labels = piece.labels if stored is None else stored.take(piece.high - piece.low)
+            if labels is None:
+                raise DataError(f"{source.name} has no labels; name them with `y`")
+            _check_outputs(model, source, labels)
+            yield piece, tally.known(source, piece.first + piece.low, labels)
+            rows += piece.high - piece.low
 
     for answer, pieces in model.pieces(source, memory, missing_columns, workers, ranks - _RANKS):
-        asked, fault = [], None
-        for piece in pieces:
-            try:
-                asked.append((piece, known(piece)))
-            except DataError as error:
-                fault = error
-                break
-        for part in workers.each(functools.partial(_judged, model, tally, source, answer), asked):
+        for part in workers.each(functools.partial(_judged, model, tally, source, answer), labelled(pieces)):
             tally.add(part)
-        if fault is not None:  # after those of the rows before
-            raise fault
-        rows += pieces[-1].high - pieces[0].low
-    return tally.figures(rows, workers)
+    return tally.figures(rows)
 
 
 def _check_outputs(model: Scorer, source: AnyRows, labels: np.ndarray) -> None:
@@ -416,7 +410,7 @@ def _bytes_for_ranks(model: Scorer, source: AnyRows, memory: int | None) -> int:
     return max(_RANKS, share)
 
 
-def _tally(model: Scorer, word: Loss | None, memory: int) -> Tally:
+def _tally(model: Scorer, word: Loss | None, memory: int, workers: Workers) -> Tally:
     """An object that sums the figures, and this loss, with ranks in `memory` bytes.
 
     Raises UsageError for a loss of another kind.
@@ -435,20 +429,20 @@ def _tally(model: Scorer, word: Loss | None, memory: int) -> Tally:
             loss = word.of_one()
             expose(type(loss))
         most = rows_in(memory, len(model.outputs))
-        parts = [_tally_of_one(model, loss, top, 0.0, most) for _ in model.outputs]
+        parts = [_tally_of_one(model, loss, top, 0.0, most, workers) for _ in model.outputs]
         return OfSeveral(model.outputs, parts, joint)
     length = 0.0 if model.tasks else model.answer.length(float(model.header.get("p", 2.0)))
-    return _tally_of_one(model, loss, top, length, rows_in(memory, rankings(len(model.classes_))))
+    return _tally_of_one(model, loss, top, length, rows_in(memory, rankings(len(model.classes_))), workers)
 
 
-def _tally_of_one(model: Scorer, loss: Any, top: float | None, length: float, most: int) -> Tally:
+def _tally_of_one(model: Scorer, loss: Any, top: float | None, length: float, most: int, workers: Workers) -> Tally:
     """The figures of one label or number of a row; most: rows of a ranking in memory."""
     if model.numeric:
         return OfNumbers(loss, top)
     probable = None
     with contextlib.suppress(UsageError):
         probable = functools.partial(probabilities, model.check_probabilities())
-    return OfClasses(model.classes_, model.header.get("positive"), loss, top, length, most, probable)
+    return OfClasses(model.classes_, model.header.get("positive"), loss, top, length, most, workers, probable)
 
 
 def _judged(model: Scorer, tally: Tally, source: AnyRows, answer: Answer, asked: tuple[Piece, Any]) -> Any:

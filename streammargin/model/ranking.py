@@ -98,20 +98,20 @@ class Rest:
             items = self.runs.read(self.start, min(window, self.end - self.start))
             above = len(items) - int(np.searchsorted(items["score"][::-1], low))
             self.start += above
-            yield items[:above].copy()
+            yield items[:above] if 2 * above > len(items) else items[:above].copy()  # a part keeps what was read
             if above < len(items):
                 return
 
 
 class Ranking:
-    """Scores of rows and whether each is of the class. most: rows of them in memory.
+    """Scores of rows and whether each is of the class. most: rows of them in memory; workers: who sorts.
 
     Beyond these, they are merged and written to disk, a run at a time. FAN runs are merged into one of the next level.
     At last all that are left are merged.
     """
 
-    def __init__(self, most: int) -> None:
-        self.most = most
+    def __init__(self, most: int, workers: Workers = ALONE) -> None:
+        self.most, self._workers = most, workers
         self._held = Held()
         self._levels: list[Stored] = []
         self._above = self._wrong = 0  # rows of the class, and of the rest
@@ -128,15 +128,15 @@ class Ranking:
         if level == len(self._levels):
             self._levels.append(Stored())
         runs = self._levels[level]
-        runs.write(tied(part) for part in merged([found], self.most))
+        runs.write(self._workers.each(tied, merged([found], self.most), self._workers.threads))
         if len(runs.ends) > FAN:
             self._write(level + 1, runs)
             runs.clear()
 
-    def figures(self, workers: Workers = ALONE) -> tuple[float | None, float | None]:
+    def figures(self) -> tuple[float | None, float | None]:
         """(area under the ROC curve, average precision); None if a row of the class, or of the rest, is missing."""
         area = precision = 0.0
-        for more, shares in workers.stream(figures_of, self._parts()):
+        for more, shares in self._workers.each(figures_of, self._parts(), self._workers.threads):
             area, precision = area + more, precision + shares
         above, wrong = self._above, self._wrong
         for runs in self._levels:

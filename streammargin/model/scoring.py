@@ -20,10 +20,12 @@ from streammargin.model.columns import ERROR, checked, match, matching_bytes
 from streammargin.model.probability import METHOD, OF_ALL, able, of_labels, probabilities
 from streammargin.model.rows import AnyRows, Tasked
 from streammargin.points.base import Answer, answered
+from streammargin.points.linear import LinearPoint
 from streammargin.points.tasks import own_scores
 from streammargin.rows.blocks import Block, nbytes
 from streammargin.rows.blocks import part as rows_of
 from streammargin.sources.base import Source
+from streammargin.sources.checks import check_block
 from streammargin.sources.names import equal, held_bytes
 from streammargin.wording import warn
 from streammargin.workers import ALONE, Workers
@@ -138,25 +140,31 @@ class Scorer:
         return answer
 
     def score_blocks(
-        self, source: AnyRows, memory: int | None = None, missing_columns: str = ERROR, workers: Workers = ALONE
-    ) -> Iterator[Scored]:
+        self, source: AnyRows, memory: int | None = None, missing_columns: str = ERROR, workers: Workers = ALONE,
+        made: Callable[[np.ndarray], np.ndarray] = np.asarray,
+    ) -> Iterator[Scored]:  # fmt: skip
         """The scores over a source or a table, in order, within `memory` bytes, the model included.
 
-        None: 96 MiB besides the model and the column names. Raises DataError when the columns are not the model's,
-        UsageError for a budget that is too small.
+        None: 96 MiB besides the model and the column names. made: of the scores, what takes their place. Raises
+        DataError when the columns are not the model's, UsageError for a budget that is too small.
         """
         for answer, pieces in self.pieces(source, memory, missing_columns, workers):
-            yield from workers.each(functools.partial(self.scored, source, answer), pieces)
+
+            def scored(piece: Piece, answer: Answer = answer) -> Scored:
+                found = self.scored(source, answer, piece)
+                return found._replace(scores=made(found.scores))
+
+            yield from workers.each(scored, pieces)
 
     def pieces(
         self, source: AnyRows, memory: int | None, missing_columns: str, workers: Workers, beside: int = 0
     ) -> Iterator[tuple[Answer, list[Piece]]]:
-        """The scorer of the rows, a few pieces of them at a time; beside: further bytes of the budget."""
+        """The scorer of the rows, and the pieces of each block; beside: further bytes of the budget."""
         if not isinstance(source, Source):
             answer = self.answer if source.matched else self._answer_for(source, checked(missing_columns))
             for first, block, labels, ids, raw in source.blocks():
                 tasks = None if raw is None else numbers_of(raw, self.tasks or (), source.name, source.place, first)
-                yield from self._cut(answer, workers, first, block, (labels, ids, tasks))
+                yield answer, self._cut(answer, first, block, (labels, ids, tasks))
             return
         from streammargin.driver.prefetch import read_blocks
 
@@ -166,23 +174,20 @@ class Scorer:
             memory = held + BUDGET + (0 if names is None else matching_bytes(names, source))
         answer = self._answer_for(source, checked(missing_columns), memory, held)
         of = source.tasks if isinstance(source, Tasked) else None
-        for first, stop, block in read_blocks(source, memory, held + beside, workers):
+        checks = source.sparse or of is not None or not isinstance(answer, LinearPoint)  # else scores show faults
+        for first, stop, block in read_blocks(source, memory, held + beside, workers, checks):
             tasks = None if of is None else of[first:stop]
-            yield from self._cut(answer, workers, first, block, (None, None, tasks))
+            yield answer, self._cut(answer, first, block, (None, None, tasks))
 
-    def _cut(
-        self, answer: Answer, workers: Workers, first: int, block: Block, beside: tuple[np.ndarray | None, ...]
-    ) -> Iterator[tuple[Answer, list[Piece]]]:
+    def _cut(self, answer: Answer, first: int, block: Block, beside: tuple[np.ndarray | None, ...]) -> list[Piece]:
         """The pieces of a block, which do not depend on the number of threads; beside: labels, names and tasks."""
         each = max(8 * answer.outputs, self.classes_.dtype.itemsize)
         most = min(_PIECE_ROWS, _SCORES // each, _PIECE * block.rows() // max(1, nbytes(block)))
         ends = [*range(0, block.rows(), max(1, most)), block.rows()]
-        pieces = [
+        return [
             Piece(block, first, low, high, *(None if one is None else one[low:high] for one in beside))
             for low, high in itertools.pairwise(ends)
         ]
-        for start in range(0, len(pieces), 2 * workers.threads):
-            yield answer, pieces[start : start + 2 * workers.threads]
 
     @staticmethod
     def scored(source: AnyRows, answer: Answer, piece: Piece) -> Scored:
@@ -194,6 +199,8 @@ class Scorer:
             own_scores(answer, rows_of(piece.block, piece.low, piece.high), piece.tasks, answer.outputs, scores)
         bad = np.flatnonzero(~np.isfinite(scores).all(axis=1))
         if bad.size:
+            if isinstance(source, Source):
+                check_block(source, rows_of(piece.block, piece.low, piece.high), piece.first + piece.low)
             where, row = source.place(piece.first + piece.low + int(bad[0]))
             raise DataError(f"{where}: the score of row {row} overflows; divide the rows by a constant")
         return Scored(piece.first + piece.low, scores, piece.labels, piece.ids)

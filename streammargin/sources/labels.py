@@ -201,7 +201,7 @@ def census(
         values, inverse = distinct(chunk)
         return chunk.dtype, values, inverse, np.bincount(inverse, minlength=len(values))
 
-    for kind, values, inverse, found in workers.stream(counted, _numbered(chunks)):
+    for kind, values, inverse, found in workers.each(counted, _numbered(chunks), workers.threads):
         stop = start + len(inverse)
         if kind.kind not in "UO":
             kinds.add(kind)

@@ -8,6 +8,7 @@ from sklearn import metrics
 
 import streammargin as sm
 from streammargin.model import ranking
+from streammargin.workers import Workers
 
 
 def rows(classes, seed=0, n=600):
@@ -59,7 +60,7 @@ def test_ranks_on_disk_are_those_in_memory(monkeypatch, tmp_path, most):
     rng = np.random.default_rng(0)
     scores, positive = np.round(rng.normal(size=300_000), 2), rng.random(300_000) < 0.3
     scores[:1000] = 0.5  # many rows of one score
-    ranks = ranking.Ranking(most)
+    ranks = ranking.Ranking(most, Workers(2))
     for start in range(0, 300_000, 40_000):
         ranks.add(ranking.ranked(scores[start : start + 40_000], positive[start : start + 40_000]))
     spilled = bool(ranks._levels)

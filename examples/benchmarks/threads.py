@@ -3,8 +3,9 @@
     python -m examples.benchmarks.threads [--data FOLDER] [--most N] [--repeats 5] [--rows 600000]
 
 With `--most 2 --repeats 3` it takes some five minutes. Of each row of the table the median of the repeats is printed,
-and whether the bits of all models agree. The trainings are to a certified 1e-3 in memory. The last rows read a file out
-of core, from the page cache.
+and whether the bits of all models agree. *alone*: the share of the CPU seconds, with one thread, that threads do not
+share; it depends little on what else runs. The trainings are to a certified 1e-3 in memory. The last rows read a file
+out of core, from the page cache.
 """
 
 import argparse
@@ -18,7 +19,7 @@ import numpy as np
 
 import streammargin as sm
 from examples.benchmarks.sets import load, make
-from streammargin.workers import cores
+from streammargin.workers import Workers, cores
 
 Work = Callable[[int], bytes]  # of a number of threads; the bits that it must not change
 
@@ -60,6 +61,7 @@ def works(rows: int, mnist: str | None, folder: str) -> Iterator[tuple[str, Work
         yield "MNIST, ten classes", training((X, y))
         yield "MNIST, ten classes, logistic, ovr", training((X, y), loss="logistic", multiclass="ovr")
     budget = max(rows * 200 * 4 // 4, 32 << 20)
+    yield from ((f"{5 * rows:,} x 20, {name}", work) for name, work in of_model(made(5 * rows, 20, 2)))
     yield f"{rows:,} x 200, a quarter in memory", training(path, memory=budget)
     yield f"{rows:,} x 200, a quarter in memory, logistic", training(path, memory=budget, loss="logistic")
 
@@ -76,6 +78,32 @@ def measured(work: Work, most: int, repeats: int) -> tuple[dict[int, list[tuple[
     return seconds, len(bits) == 1
 
 
+def alone(work: Work) -> float:
+    """The share of the CPU seconds outside the pieces of work that threads would share."""
+    each, inside, deep = Workers.each, 0.0, False
+
+    def timed(self: Workers, do: Callable[..., object], pieces: object, most: int | None = None) -> object:
+        def one(piece: object) -> object:
+            nonlocal inside, deep
+            if deep:
+                return do(piece)
+            deep, begun = True, time.thread_time()
+            try:
+                return do(piece)
+            finally:
+                deep, inside = False, inside + time.thread_time() - begun
+
+        return each(self, one, pieces, most)  # type: ignore[arg-type]
+
+    begun = time.process_time()
+    Workers.each = timed  # type: ignore[assignment,method-assign]
+    try:
+        work(1)
+    finally:
+        Workers.each = each  # type: ignore[method-assign]
+    return 1.0 - inside / (time.process_time() - begun)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", metavar="FOLDER", help="where MNIST is, as distributed")
@@ -84,8 +112,8 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=600_000)
     options = parser.parse_args()
     counts = range(2, options.most + 1)
-    print("| | s | " + " | ".join(f"{n} threads" for n in counts) + " | CPU | bits |")
-    print("|" + "---|" * (len(counts) + 4))
+    print("| | s | " + " | ".join(f"{n} threads" for n in counts) + " | CPU | alone | bits |")
+    print("|" + "---|" * (len(counts) + 5))
     with tempfile.TemporaryDirectory() as folder:
         for name, work in works(options.rows, options.data, folder):
             seconds, same = measured(work, options.most, options.repeats)
@@ -93,7 +121,7 @@ def main() -> None:
                 {n: statistics.median(one[at] for one in found) for n, found in seconds.items()} for at in (0, 1)
             )
             gains = " | ".join(f"{wall[1] / wall[n]:.2f}" for n in counts)
-            last = f"{cpu[options.most] / cpu[1]:.2f} | {'same' if same else 'OTHERS'}"
+            last = f"{cpu[options.most] / cpu[1]:.2f} | {alone(work):.2f} | {'same' if same else 'OTHERS'}"
             print(f"| {name} | {wall[1]:.2f} | {gains} | {last} |", flush=True)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -22,8 +22,8 @@ from streammargin.solvers.completion.matrix import (
     short_side,
     size_of,
 )  # fmt: skip
-from streammargin.solvers.completion.room import Room, column_bytes
 from streammargin.solvers.problem import Problem
+from streammargin.solvers.roles import state_bytes
 from streammargin.wording import Message
 
 LOG = logging.getLogger("streammargin")
@@ -38,6 +38,10 @@ STEPS, AFTER_GROWTH = 100, 12  # most steps between two looks, and least after t
 OUTER = 0.2  # share of a gap that soft losses make, from which on their centres move
 EASY, LABORIOUS = 25, 80  # steps between two looks: with fewer the losses become harder, with more softer
 ARMIJO, SMALLEST = 1e-4, 1e-10
+OTHERS = 10  # vectors of a column of the factors, beside pairs of steps
+PAIRS, FEW = 10, 3  # pairs of steps of the limited-memory method
+ENOUGH, LEAST = 20, 4  # columns of the factors with which there are many pairs; that must have room
+SHARE = 0.7  # of what is left by all else
 
 
 class Factors(MatrixSolver[FactorsState]):
@@ -213,3 +217,26 @@ class Factors(MatrixSolver[FactorsState]):
         kernel.two_loops(moves, changes, state.pairs, scale, q)
         state.direction[:] = -q.reshape(state.direction.shape)
         state.slope = float(kernel.dot(state.direction.ravel(), state.slopes.ravel()))
+
+
+class Room(NamedTuple):
+    """rank: most columns of the factors; pairs: of steps; bytes: of all of it, beside the state."""
+
+    rank: int
+    pairs: int
+    bytes: int
+
+    @classmethod
+    def of(cls, problem: Problem) -> Room:
+        """The room in a problem's budget."""
+        rows = problem.size + 10 * problem.rows if problem.resident else 0
+        left = SHARE * (problem.budget - state_bytes(FactorsState, problem) - rows)
+        most = min(problem.sides)
+        pairs = PAIRS if left >= column_bytes(problem, PAIRS) * min(most, ENOUGH) else FEW
+        rank = max(min(most, LEAST), min(most, int(max(0.0, left) / column_bytes(problem, pairs))))
+        return cls(rank, pairs, rank * column_bytes(problem, pairs))
+
+
+def column_bytes(problem: Problem, pairs: int) -> int:
+    """Bytes of a column of the factors, with all vectors of its length."""
+    return 8 * sum(problem.sides) * (2 * pairs + OTHERS)

@@ -26,6 +26,7 @@ the upper bound falls like 1/t or faster (1/gamma falls with it, to `SHORTEST`).
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -39,13 +40,20 @@ from streammargin.rows.labels import RowLabels, numbered_from
 from streammargin.solvers.papers.hinge_pass import Hinge, HingePass
 from streammargin.solvers.papers.of_kernel import PowerOfKernel, in_kernel
 from streammargin.solvers.papers.power import PowerIteration
-from streammargin.solvers.papers.schedules import DECAYS
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.whole_pass import WholePass, chunk_rows
 from streammargin.solvers.roles import K, Rows, Shared, Sum, W, f8, of, state
 from streammargin.solvers.state import labels_of
 from streammargin.words import entry
 
+# divisors of lambda_0 in iteration t; beyond t = 1023 the power of two is inf, and duals are unbounded
+DECAYS: dict[str, Callable[[int], float]] = {
+    "log": math.log,
+    "sqrt": math.sqrt,
+    "linear": float,
+    "square": lambda t: float(t) ** 2,
+    "exponential": lambda t: math.ldexp(1.0, t) if t < 1024 else math.inf,
+}
 SHORTEST = 1e-8  # least 1/gamma, relative to its safe value: unbounded duals stay finite
 NOISE = 1e-10  # a smaller relative change of A^T beta is rounding, and is not used to estimate the curvature
 

@@ -114,10 +114,10 @@ def test_what_does_not_fit_into_memory_is_refused_with_the_bytes(caplog):
         sm.complete(data, solver="splitting", memory="300M", passes=1)
     i, j, values = matrices.ratings(60, 80, 2000, rank=20)
     with caplog.at_level(logging.WARNING, "streammargin"):
-        from streammargin.solvers.completion import room
+        from streammargin.solvers.completion import factors
 
         result = sm.complete((i, j, values), C=1.0, memory="3M", solver="factors", passes=500)
-    assert not result.converged or result.model.rank <= room.LEAST
+    assert not result.converged or result.model.rank <= factors.LEAST
     assert len([one for one in caplog.records if getattr(one, "code", "") == "memory"]) <= 1
 
 

@@ -6,7 +6,7 @@ import pytest
 from reference.datasets import separable
 
 import streammargin as sm
-from streammargin.solvers.papers.schedules import DECAYS
+from streammargin.solvers.papers.diagonal import DECAYS
 
 
 @pytest.mark.parametrize(

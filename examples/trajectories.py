@@ -8,7 +8,8 @@ import math
 import numpy as np
 
 from streammargin.losses import terms
-from streammargin.penalties.mirror_maps import make_norm, resolve_p
+from streammargin.penalties.lp import Lp
+from streammargin.penalties.mirror_maps import resolve_p
 from streammargin.rows.blocks import DenseBlock
 from streammargin.rows.labels import RowLabels
 from streammargin.solvers import leaves
@@ -21,7 +22,7 @@ def problem_of(X, C=math.inf, loss="hinge", norm=2, seed=0):
     """The Problem for solvers, of rows X (n, d) of two classes."""
     p = resolve_p(norm, X.shape[1])
     return Problem(
-        rows=len(X), features=X.shape[1], dtype=X.dtype, loss=terms(loss), norm=make_norm(p), p=p,
+        rows=len(X), features=X.shape[1], dtype=X.dtype, loss=terms(loss), penalty=Lp(p),
         outputs=Outputs(np.ones(1, np.int64), np.full((1, 2), C)), trials=1, tol=0.0, seed=seed, present=len(X),
     )  # fmt: skip
 

@@ -18,8 +18,6 @@ from streammargin.matching import Codes, plain
 from streammargin.options.table import FREE, Options, Where
 from streammargin.penalties import make_penalty
 from streammargin.penalties.base import Columns
-from streammargin.penalties.lp import LpSquare
-from streammargin.penalties.mirror_maps import make_norm
 from streammargin.points.base import Point
 from streammargin.rows.labels import RowLabels
 from streammargin.solvers.base import StreamSolver
@@ -170,10 +168,8 @@ class Learner:
     def _first_problem(self, target: Target, features: int, rows: int, name: str) -> Problem:
         factors = class_factors(self.options.class_weight, target, np.zeros((1, len(target.classes))), name)
         penalty = make_penalty(self.options.penalty).of_columns(Columns(features, _no_groups))
-        p = penalty.p if isinstance(penalty, LpSquare) else 2.0
         problem = Problem(
-            rows=0, features=features, dtype=np.dtype(np.float64), loss=self.loss, norm=make_norm(p), p=p,
-            penalty=penalty, trials=1,
+            rows=0, features=features, dtype=np.dtype(np.float64), loss=self.loss, penalty=penalty, trials=1,
             outputs=Outputs(target.positive.astype(np.int64), np.full((len(target.positive), 1), self.C) * factors),
             tol=self.options.eps, seed=0, present=self.options.max_rows or rows,
             lines=len(target.positive) if self.options.multiclass == "joint" else 1,

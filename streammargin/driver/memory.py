@@ -10,7 +10,6 @@ import numpy as np
 
 from streammargin.errors import UsageError
 from streammargin.losses import terms
-from streammargin.penalties.mirror_maps import L2
 from streammargin.sizes import format_size
 from streammargin.solvers.base import Method
 from streammargin.solvers.outputs import Outputs
@@ -44,6 +43,6 @@ def usual_bytes(method: Method) -> int:
     """Bytes that it keeps of each row out of core: two classes, float32 values, one value of C, the penalty l2."""
     cost = math.inf if math.isinf(method.default_C) else 1.0
     return method.row_bytes(Problem(
-        rows=1, features=1, dtype=np.dtype(np.float32), loss=terms(method.default_loss), norm=L2(2.0), p=2.0,
+        rows=1, features=1, dtype=np.dtype(np.float32), loss=terms(method.default_loss),
         outputs=Outputs(np.array([1]), np.full((1, 2), cost)), trials=1, tol=1e-3, seed=0, present=1, resident=False,
     ))  # fmt: skip

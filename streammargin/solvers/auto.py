@@ -6,7 +6,6 @@ import math
 from dataclasses import replace
 
 from streammargin.losses.base import smooth
-from streammargin.penalties.lp import Lp, LpSquare
 from streammargin.solvers.coordinate.plain import Plain
 from streammargin.solvers.newton import conjugate, sampled
 from streammargin.solvers.newton.near_margin import enough_rows_fit
@@ -39,13 +38,13 @@ def candidates(problem: Problem) -> list[str]:
     steps = ["newton"] if _few_columns(problem) else []
     if problem.joint and not problem.hard:
         steps = ["newton"] if conjugate.suits(problem) or sampled.suits(problem) else steps
-        by_rows = problem.p == 2.0 and not problem.free and isinstance(problem.penalty or Lp(2.0), LpSquare)
+        by_rows = problem.p == 2.0 and not problem.free and problem.lp
         return [*steps, "ascent" if by_rows else "pdprox"]
     if problem.path or problem.top < math.inf:  # the others take neither
         return [*steps, "pdprox"]
     if _tall_numbers(problem):
         return [*steps, "pdprox", "sdca"]
-    if problem.penalty is not None and (problem.free or not isinstance(problem.penalty, LpSquare)):
+    if problem.free or not problem.lp:
         return [*steps, "pdprox"] if problem.free or problem.penalty.norm is None else [*steps, "sdca", "pdprox"]
     if problem.hard and problem.p == 2.0 and not problem.numeric:
         return ["active-set", "asdca"]

@@ -134,11 +134,9 @@ class Method(SolverWord):
 
     def _check_hard(self, problem: Problem) -> None:
         """The hard margin: its penalty, and whether one of all classes is supported."""
-        lp = problem.penalty is None or isinstance(problem.penalty, LpSquare)
-        if not lp or problem.free:
-            other = (
-                ", with a penalised constant" if lp else f", not of `penalty={problem.penalty_word or problem.penalty}`"
-            )
+        if not problem.lp or problem.free:
+            other = f", not of `penalty={problem.penalty_word or problem.penalty}`"
+            other = ", with a penalised constant" if problem.lp else other
             hint = "give a finite C" if math.isfinite(self.default_C) else "use `penalty=l2`"
             raise Refusal(f"the hard margin, C = inf, is that of l2 and lp alone{other}", hint)
         if problem.joint and not self.joint:
@@ -190,9 +188,7 @@ class Method(SolverWord):
 
     def _check_penalty(self, problem: Problem) -> None:
         penalty = problem.penalty
-        if penalty is None:
-            return
-        if self.supports(penalty, problem.free):
+        if self.completes or self.supports(penalty, problem.free):
             return
         if self.supports(penalty, False):
             wrong = f"{self.called} needs the constant column to be penalised"

@@ -14,8 +14,8 @@ from streammargin.kernels.base import Kernel
 from streammargin.losses.base import coupled
 from streammargin.penalties.base import Penalty
 from streammargin.penalties.lines import EachLine
-from streammargin.penalties.lp import Lp
-from streammargin.penalties.mirror_maps import L2, Shrunk, lp_norm
+from streammargin.penalties.lp import Lp, LpSquare
+from streammargin.penalties.mirror_maps import L2, Shrunk, lp_norm, make_norm
 from streammargin.solvers.outputs import Outputs
 from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.proof.objectives.base import Objective
@@ -44,8 +44,7 @@ class Problem:
     path: C goes up during the training. top: of how many rows, at most, the largest losses count.
     from_weights: the training begins from given weights, not from 0.
     resident: all rows are in memory at once, as one block.
-    penalty: R(w), 1/2 ||w||_p^2 if it is None; free: the constant column is left out of it. penalty_word: its word,
-    as messages name it.
+    penalty: R(w); free: the constant column is left out of it. penalty_word: its word, as messages name it.
     kernel: of a kernel machine, whose answer is an expansion over rows; None: the answer is linear.
     sides: rows and columns of a matrix that is to be completed, of which the rows of the training are entries (i, j),
     and the penalty is its trace norm; (0, 0): there is none.
@@ -61,15 +60,13 @@ class Problem:
     features: int
     dtype: np.dtype
     loss: Any
-    norm: Any
-    p: float
     outputs: Outputs
     trials: int
     tol: float
     seed: int
     present: int
     lines: int = 1
-    penalty: Penalty | None = None
+    penalty: Penalty = field(default_factory=lambda: Lp(2.0))
     penalty_word: str = ""
     kernel: Kernel | None = None
     sides: tuple[int, int] = (0, 0)
@@ -195,11 +192,8 @@ class Problem:
             return Interpolation(lp, shared, self.largest_target, signed=True)
         if self.hard:
             return JointMargin(lp, shared, self.lines) if self.joint else HardMargin(lp, shared)
-        penalty = self.penalty or lp
-        if not self.joint:
-            return SoftMargin(penalty, shared, free=self.free, signed=self.numeric)
-        penalty = penalty if penalty.of_lines else EachLine.of(penalty)
-        return SoftMargin(penalty, False, free=self.free, signed=self.numeric)
+        penalty = self.penalty if self.penalty.of_lines or not self.joint else EachLine.of(self.penalty)
+        return SoftMargin(penalty, shared and not self.joint, free=self.free, signed=self.numeric)
 
     @property
     def margin(self) -> HardMargin:
@@ -230,6 +224,21 @@ class Problem:
         """The groups of a value of C."""
         size = self.groups // self.trials
         return slice(trial * size, (trial + 1) * size)
+
+    @property
+    def lp(self) -> bool:
+        """Whether R(w) is 1/2 ||w||_p^2."""
+        return isinstance(self.penalty, LpSquare)
+
+    @property
+    def p(self) -> float:
+        """The exponent; 2 for other penalties."""
+        return self.penalty.p if isinstance(self.penalty, LpSquare) else 2.0
+
+    @cached_property
+    def norm(self) -> Any:
+        """The penalty for the kernels of coordinate ascent."""
+        return self.penalty.norm or make_norm(2.0)
 
     @property
     def q(self) -> float:

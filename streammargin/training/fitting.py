@@ -14,7 +14,6 @@ from streammargin.driver.plan import Plan, make_plan
 from streammargin.errors import BudgetError, UsageError
 from streammargin.losses import make_loss, terms_of
 from streammargin.options.table import Options
-from streammargin.penalties.lp import LpSquare
 from streammargin.solvers import leaves
 from streammargin.solvers.auto import candidates
 from streammargin.solvers.base import Method
@@ -164,8 +163,7 @@ def plan_of(
 
 def wants_free(options: Options, task: Task, problem: Problem) -> bool:
     """Whether the constant is by default not penalised, if the solver supports that."""
-    lp = isinstance(problem.penalty, LpSquare)
-    return options.bias is None and options.column(task.costs) != 0.0 and (task.from_constant or not lp)
+    return options.bias is None and options.column(task.costs) != 0.0 and (task.from_constant or not problem.lp)
 
 
 def problem_for(method: Method, asked: Problem, task: Task, options: Options, source: Source) -> Problem:
@@ -173,7 +171,7 @@ def problem_for(method: Method, asked: Problem, task: Task, options: Options, so
     if wants_free(options, task, asked):
         able = method.supports(make_objective(source, options, True, asked.per_trial), True)
         penalty = make_objective(source, options, able, asked.per_trial)
-        asked = replace(asked, penalty=penalty, norm=penalty.norm or asked.norm, free=able)
+        asked = replace(asked, penalty=penalty, free=able)
     if not options.auto or task.numeric:
         return asked
     at_once = asked.all_scores and not asked.hard

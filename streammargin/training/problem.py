@@ -24,7 +24,6 @@ from streammargin.options.table import FREE, Options
 from streammargin.penalties import make_penalty
 from streammargin.penalties.base import Columns, Penalty
 from streammargin.penalties.lp import LpSquare
-from streammargin.penalties.mirror_maps import make_norm
 from streammargin.solvers.outputs import Outputs
 from streammargin.solvers.problem import Problem
 from streammargin.sources.arrays import as_weights
@@ -82,7 +81,6 @@ def make_problem(source: Source, task: Task, options: Options, read: Read, budge
     setup.check_caps(task.costs, factors, known.extremes, source.rows)
     per_trial = len(target.positive)
     penalty = make_objective(source, options, free=False, lines=per_trial)
-    p = penalty.p if isinstance(penalty, LpSquare) else 2.0
     by_default = options.bias is None and (options.kernel is not None or not isinstance(penalty, LpSquare))
     free = column != 0.0 and (options.bias == FREE or by_default)
     if free:
@@ -99,8 +97,6 @@ def make_problem(source: Source, task: Task, options: Options, read: Read, budge
         features=source.features,
         dtype=source.dtype,
         loss=terms_of(task.loss, joint and math.inf not in task.costs, per_trial),
-        norm=penalty.norm or make_norm(p),
-        p=p,
         outputs=Outputs(
             np.tile(target.positive, len(task.costs)).astype(np.int64),
             costs[:, None] * factors,

@@ -20,7 +20,6 @@ from streammargin.losses.ratings import RATINGS as WORDS
 from streammargin.losses.ratings import AbsoluteRatingError, RatingLoss
 from streammargin.model.ratings import LEVELS, NAMES, RatingsModel, known_loss
 from streammargin.options.table import Options
-from streammargin.penalties.mirror_maps import make_norm
 from streammargin.points.factors import Factors
 from streammargin.result import TrainResult
 from streammargin.rows.labels import RowLabels
@@ -120,7 +119,7 @@ def problem_of(source: Source, ratings: Ratings, options: Options, budget: int, 
     loss = options.loss
     assert isinstance(loss, RatingLoss)
     return Problem(
-        rows=source.rows, features=2, dtype=source.dtype, loss=loss.terms(), norm=make_norm(2.0), p=2.0,
+        rows=source.rows, features=2, dtype=source.dtype, loss=loss.terms(),
         outputs=Outputs(
             np.zeros(1, np.int64), np.full((1, 1), costs[0]), np.array(costs), np.full((1, 1), float(source.rows))
         ),

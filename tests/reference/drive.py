@@ -3,7 +3,7 @@
 import numpy as np
 
 from streammargin.losses import terms
-from streammargin.penalties.mirror_maps import make_norm
+from streammargin.penalties.lp import Lp
 from streammargin.rows.blocks import DenseBlock
 from streammargin.rows.labels import RowLabels
 from streammargin.solvers import leaves
@@ -15,7 +15,7 @@ def hard_problem(X, seed=0):
     """The hard-margin problem of two classes."""
     rows, features = X.shape
     return Problem(
-        rows=rows, features=features, dtype=X.dtype, loss=terms("hinge"), norm=make_norm(2.0), p=2.0,
+        rows=rows, features=features, dtype=X.dtype, loss=terms("hinge"),
         outputs=Outputs(np.array([1]), np.full((1, 2), np.inf)), trials=1, tol=1e-3, seed=seed, present=rows,
     )  # fmt: skip
 
@@ -23,7 +23,7 @@ def hard_problem(X, seed=0):
 def problem_of(X, dtype=np.float64, p=2.0, K=1, tol=1e-3, C=1.0):
     """The problem of the hinge loss, of K classes each against the rest."""
     return Problem(
-        rows=len(X), features=X.shape[1], dtype=np.dtype(dtype), loss=terms("hinge"), norm=make_norm(p), p=p,
+        rows=len(X), features=X.shape[1], dtype=np.dtype(dtype), loss=terms("hinge"), penalty=Lp(p),
         outputs=Outputs(np.ones(K, np.int64), np.full((K, 2), C)), trials=K, tol=tol, seed=0, present=len(X),
     )  # fmt: skip
 

@@ -5,7 +5,6 @@ from reference.drive import begin_pass, of_codes, prologue
 from scipy.special import logsumexp
 
 from streammargin.losses import terms
-from streammargin.penalties.mirror_maps import make_norm
 from streammargin.solvers.outputs import Outputs
 from streammargin.solvers.problem import Problem
 
@@ -14,7 +13,7 @@ def make_problem(X, codes, *, loss="exponential", classes=2, joint=False, tol=1e
     """The problem that `train` would make of rows X (n, d) with codes (n,), -1 for absent rows."""
     positive = np.array([1]) if classes == 2 else np.arange(classes)
     return Problem(
-        rows=X.shape[0], features=X.shape[1], dtype=X.dtype, loss=terms(loss), norm=make_norm(2.0), p=2.0,
+        rows=X.shape[0], features=X.shape[1], dtype=X.dtype, loss=terms(loss),
         outputs=Outputs(positive, np.full((len(positive), classes), np.inf)), trials=1, tol=tol, seed=0,
         present=int(np.sum(np.asarray(codes) >= 0)), lines=len(positive) if joint else 1,
     )  # fmt: skip

@@ -13,6 +13,7 @@ import streammargin as sm
 from streammargin.driver.choose import choose
 from streammargin.errors import BudgetError, UsageError
 from streammargin.penalties.elastic import ElasticNet
+from streammargin.penalties.lp import Lp
 from streammargin.penalties.norms import L1, Linf
 from streammargin.solvers.auto import candidates
 from streammargin.solvers.registry import make_solver
@@ -22,7 +23,7 @@ from streammargin.solvers.registry import make_solver
     "options, names",
     [
         ({}, ["active-set", "asdca"]),
-        ({"p": 1.5}, ["asdca"]),
+        ({"penalty": Lp(1.5)}, ["asdca"]),
         ({"caps": np.ones((1, 2))}, ["newton", "ascent", "sdca"]),
         ({"caps": np.ones((1, 2)), "features": 10_000}, ["ascent", "sdca"]),
         (
@@ -51,10 +52,10 @@ from streammargin.solvers.registry import make_solver
             },
             ["newton", "ascent", "sdca"],
         ),
-        ({"caps": np.ones((1, 2)), "p": 1.5}, ["ascent", "sdca"]),
+        ({"caps": np.ones((1, 2)), "penalty": Lp(1.5)}, ["ascent", "sdca"]),
         ({"positive": np.arange(3), "caps": np.full((3, 3), np.inf), "lines": 3}, ["dual-momentum", "adaptive"]),
         ({"numeric": True}, ["sdca"]),
-        ({"numeric": True, "p": 1.5}, ["asdca"]),
+        ({"numeric": True, "penalty": Lp(1.5)}, ["asdca"]),
         ({"caps": np.ones((1, 2)), "penalty": L1()}, ["newton", "pdprox"]),
         ({"caps": np.ones((1, 2)), "penalty": L1(), "features": 10_000}, ["pdprox"]),
         ({"caps": np.ones((1, 2)), "penalty": ElasticNet(0.5)}, ["newton", "sdca", "pdprox"]),

@@ -110,7 +110,7 @@ class Gathered:
 
 def split(problem: Problem) -> Split | None:
     """The penalty as a Split, with a free constant as its own group; None for several lines, or others than these."""
-    if problem.joint or problem.penalty is None or not has(problem.loss, "slope"):
+    if problem.joint or not has(problem.loss, "slope"):
         return None
     found = problem.penalty.pieces(problem.features + (not problem.free))
     if found is None or not found[1].thresholds.all() or found[1].cuts.any():

@@ -11,7 +11,6 @@ from streammargin.errors import Refusal, UsageError
 from streammargin.kinds import Word
 from streammargin.losses.base import called, coupled
 from streammargin.penalties.base import Penalty
-from streammargin.penalties.lp import LpSquare
 from streammargin.solvers.base import Method, PassReport, Solver, Stage, stay
 from streammargin.solvers.coordinate.apart import ApartLines, ApartRows
 from streammargin.solvers.coordinate.coupled import Coupled
@@ -92,8 +91,7 @@ class Ascent(Method):
             self._check_coupled(problem)
         if self.steps and self.order != UNIFORM:
             raise UsageError("equal steps are those of the paper: give order=uniform with steps=equal, or leave it out")
-        l2 = problem.p == 2.0 and (problem.penalty is None or isinstance(problem.penalty, LpSquare))
-        if problem.holders > 1 and not l2:
+        if problem.holders > 1 and not (problem.lp and problem.p == 2.0):
             raise Refusal("ascent needs all rows in one place, but under the penalty l2", "use `solver=newton`")
         if self.momentum == "yes" and self.order == IMPORTANCE:
             raise UsageError("momentum draws rows with equal probability: give order=uniform with it, or momentum=no")
@@ -107,7 +105,7 @@ class Ascent(Method):
         if self.momentum == "yes" or self.order != PERMUTATION:
             wrong = "for all outputs at once ascent has neither momentum nor rows drawn with replacement"
             raise Refusal(wrong, "use `solver=ascent`")
-        if problem.p != 2.0 or not (problem.penalty is None or isinstance(problem.penalty, LpSquare)):
+        if not (problem.lp and problem.p == 2.0):
             raise Refusal("for all outputs at once ascent takes the penalty l2 alone", "use `penalty=l2`")
 
     def supports(self, penalty: Penalty, free: bool) -> bool:
@@ -168,9 +166,7 @@ def check_hard_margin(problem: Problem, able: str) -> None:
 def leave(problem: Problem, state: PlainAscent, watch: Watch, report: PassReport, active: np.ndarray) -> str:
     """Switch to momentum when more than MANY further passes are predicted, after LOOK, 2 LOOK, 4 LOOK, ... passes."""
     number = state.number
-    if not isinstance(problem.objective.penalty, LpSquare):
-        return ""
-    if not problem.resident or number < LOOK // 2 or number & (number - 1) != 0:
+    if not (problem.lp and problem.resident) or number < LOOK // 2 or number & (number - 1) != 0:
         return ""
     estimate = float(report.estimate[active].max(initial=0.0))
     left = passes_left(watch.estimate, estimate, number // 2, problem.tol)

@@ -14,7 +14,6 @@ import numpy as np
 
 from streammargin.compiled import products as kernel
 from streammargin.losses.base import has, smooth
-from streammargin.penalties.lp import LpSquare
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import RowLabels, numbered_from
 from streammargin.solvers.base import PassReport, Share, matrix_work
@@ -51,9 +50,8 @@ def suits(problem: Problem) -> bool:
 
 def supports(problem: Problem) -> bool:
     """Whether the loss is smooth, under the ridge."""
-    ridge = problem.penalty is None or isinstance(problem.penalty, LpSquare)
     able = smooth(problem.loss) and (problem.all_scores if problem.joint else has(problem.loss, "slope"))
-    return ridge and problem.p == 2.0 and able and not (problem.path or problem.outputs.tasks)
+    return problem.lp and problem.p == 2.0 and able and not (problem.path or problem.outputs.tasks)
 
 
 def product(problem: Problem) -> float:

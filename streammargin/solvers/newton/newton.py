@@ -23,7 +23,6 @@ from streammargin.compiled.coupled_ascent import VISITS
 from streammargin.errors import Refusal
 from streammargin.losses.base import coupled, has, smooth
 from streammargin.penalties.base import Penalty
-from streammargin.penalties.lp import LpSquare
 from streammargin.solvers.base import Method, PassReport, Stage, matrix_work
 from streammargin.solvers.cache.rows import RowCache
 from streammargin.solvers.columns import task_interior
@@ -262,9 +261,8 @@ def goes_on(problem: Problem) -> bool:
 
 def takes_proximal(problem: Problem) -> bool:
     """Whether the penalty, a free constant, regression, a path over C or the loss requires the stage `proximal`."""
-    lp = problem.penalty is None or isinstance(problem.penalty, LpSquare)
-    plain = lp and not (problem.free or problem.numeric or problem.path or problem.joint or problem.outputs.tasks)
-    return not plain or not all(has(problem.loss, method) for method in CALLED)
+    other = problem.free or problem.numeric or problem.path or problem.joint or problem.outputs.tasks
+    return bool(other) or not (problem.lp and all(has(problem.loss, method) for method in CALLED))
 
 
 def begins_by_rows(problem: Problem) -> bool:
@@ -274,9 +272,9 @@ def begins_by_rows(problem: Problem) -> bool:
     """
     if conjugate.suits(problem) and problem.features <= COLUMNS:
         return False
-    ridge = problem.penalty is None or isinstance(problem.penalty, LpSquare)
     given = problem.from_weights or problem.path
-    return coupled(problem.loss) and problem.resident and ridge and problem.p == 2.0 and not (problem.free or given)
+    ridge = problem.lp and problem.p == 2.0
+    return coupled(problem.loss) and problem.resident and ridge and not (problem.free or given)
 
 
 def leave_rows(problem: Problem, state: CoupledAscent, watch: Watch, report: PassReport, active: np.ndarray) -> str:

@@ -9,7 +9,6 @@ from reference.datasets import noisy
 
 from streammargin.losses import terms
 from streammargin.penalties.lp import Lp
-from streammargin.penalties.mirror_maps import make_norm
 from streammargin.solvers.linear import LinearState, keep_weights
 from streammargin.solvers.outputs import Outputs
 from streammargin.solvers.problem import Problem
@@ -25,7 +24,7 @@ def problem_of(classes=1, C=1.0, joint=False, trials=1, targets=(), p=2.0):
     loss = terms("interpolate" if targets else "hinge")
     K = trials * classes
     return Problem(
-        rows=4, features=2, dtype=np.dtype(float), loss=loss, norm=make_norm(p), p=p,
+        rows=4, features=2, dtype=np.dtype(float), loss=loss, penalty=Lp(p),
         outputs=Outputs(np.arange(K), np.full((K, 2), C)), trials=trials, tol=1e-3, seed=0, present=4,
         lines=classes if joint else 1,
         numeric=bool(targets), largest_target=max(map(abs, targets), default=0.0),

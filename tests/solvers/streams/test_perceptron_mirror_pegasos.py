@@ -19,7 +19,7 @@ from streammargin.compiled import row_norms as norms
 from streammargin.compiled.order import permutation
 from streammargin.errors import UsageError
 from streammargin.losses import terms
-from streammargin.penalties.mirror_maps import make_norm
+from streammargin.penalties.lp import Lp
 from streammargin.rows.blocks import DenseBlock
 from streammargin.solvers.outputs import Outputs
 from streammargin.solvers.problem import Problem
@@ -31,7 +31,7 @@ NORMS = (2, 1.5, 1.2)
 
 def problem_of(rows, features, p=2.0, K=1):
     return Problem(
-        rows=rows, features=features, dtype=np.dtype(np.float64), loss=terms("hinge"), norm=make_norm(p), p=p,
+        rows=rows, features=features, dtype=np.dtype(np.float64), loss=terms("hinge"), penalty=Lp(p),
         outputs=Outputs(np.ones(K, np.int64), np.full((K, 2), np.inf)), trials=K, tol=1e-3, seed=0, present=rows,
     )  # fmt: skip
 

@@ -15,7 +15,7 @@ rows -----> conjugate, proximal in memory, one loss of all lines under the ridge
 from __future__ import annotations
 
 import math
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from streammargin.compiled.coupled_ascent import VISITS
 from streammargin.errors import Refusal
 from streammargin.losses.base import coupled, has, smooth
 from streammargin.penalties.base import Penalty
-from streammargin.solvers.base import Method, PassReport, Stage, matrix_work
+from streammargin.solvers.base import Method, PassReport, Solver, Stage, matrix_work
 from streammargin.solvers.cache.rows import RowCache
 from streammargin.solvers.columns import task_interior
 from streammargin.solvers.columns.prox_newton import ProximalNewton, ProxNewton
@@ -79,6 +79,7 @@ PROXIMAL, CONJUGATE = ProximalNewton(), Conjugate()
 ROWS: Coupled[CoupledAscent] = Coupled()
 F = TypeVar("F", bound=LinearState)
 ON_SAMPLE, INTERIOR = Sampled(), Interior()
+ALONE = "sampled", "interior"  # stages with needs of their own
 
 
 @state
@@ -205,23 +206,15 @@ class Newton(Method):
         later = max(STEPS.memory(problem), LAST.memory(problem))
         return later + max(ASCENT.memory(problem), MOMENTUM.memory(problem)) if first == "start" else later
 
-    def scratch(self, problem: Problem, rows: int, size: int, sparse: bool) -> int:
-        first = self.first(problem)
-        if first in ("sampled", "interior"):
-            return self.stages()[first].solver.scratch(problem, rows, size, sparse)
-        if takes_proximal(problem):
-            return PROXIMAL.scratch(problem, rows, size, sparse)
-        return NEAR.scratch(problem, rows, size, sparse)
-
-    def row_bytes(self, problem: Problem) -> int:
-        """Only stages out of core count."""
-        points = INTERIOR.row_bytes(problem) if inside(problem) else 0
-        return max(points, *(stage.row_bytes(problem) for stage in (NEAR, READS, ON_SAMPLE, PROXIMAL)))
+    def solvers(self, problem: Problem) -> list[Solver[Any]]:
+        """Those that may read rows from disk."""
+        if (first := self.first(problem)) in ALONE:
+            return [self.stages()[first].solver]
+        return [PROXIMAL] if takes_proximal(problem) else [NEAR, READS]
 
     def sum_bytes(self, problem: Problem) -> int:
-        first = self.first(problem)
-        alone = first in ("sampled", "interior")
-        return self.stages()[first].solver.sum_bytes(problem) if alone else super().sum_bytes(problem)
+        stages, first = self.stages(), self.first(problem)
+        return max(stages[name].solver.sum_bytes(problem) for name in ([first] if first in ALONE else stages))
 
     def remark(self, problem: Problem) -> str:
         if self.first(problem) == "interior":
@@ -238,12 +231,6 @@ class Newton(Method):
     def wants_memory(self, problem: Problem) -> int:
         left_out = task_interior.supports(problem) and not inside(problem)
         return INTERIOR.memory(problem) + BESIDE if left_out else 0
-
-    def all_labels(self, problem: Problem) -> bool:
-        first = self.first(problem)
-        if first in ("sampled", "interior"):
-            return self.stages()[first].solver.all_labels(problem)
-        return PROXIMAL.all_labels(problem) if takes_proximal(problem) else problem.resident
 
     def prologue_passes(self, problem: Problem) -> int:
         return PROXIMAL.prologue_passes(problem) if takes_proximal(problem) else 0
@@ -281,7 +268,7 @@ def leave_rows(problem: Problem, state: CoupledAscent, watch: Watch, report: Pas
     """Switch to steps with a Hessian when these are predicted to cost less than the passes that are left."""
     estimate = float(report.estimate[active].max(initial=0.0))
     lines, rows = problem.lines, problem.rows
-    after = after_rows(problem)
+    after = "conjugate" if conjugate.suits(problem) else "proximal"
     a_step = matrix_work(lines * (problem.features + 1), rows, lines * (problem.values / rows + 1))
     if after == "conjugate":
         if state.number < RATE:
@@ -292,11 +279,6 @@ def leave_rows(problem: Problem, state: CoupledAscent, watch: Watch, report: Pas
     most = TAKEN_JOINT * a_step / a_pass
     left = SLOWS * predicted_left(problem, watch, state.number, estimate)
     return after if state.number + left >= most else ""
-
-
-def after_rows(problem: Problem) -> str:
-    """The stage that follows steps on the duals of a row."""
-    return "conjugate" if conjugate.suits(problem) else "proximal"
 
 
 def following(solver: LinearSolver[F], problem: Problem, before: LinearState) -> F:

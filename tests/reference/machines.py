@@ -91,3 +91,22 @@ def primal(K, coef, constant, y, caps, loss, number):
     f = K @ coef + constant
     u = y * f if loss in ("hinge", "squared_hinge", "smooth_hinge") else f - y
     return 0.5 * coef @ K @ coef + float(caps @ LOSSES[loss](u, number))
+
+
+def largest_margin(K, y, free):
+    """min_i y_i (f_i + c) / ||w|| at its largest: 1 / ||w|| of the least w with y (f + c) >= 1, by the conic solver.
+
+    0.0 if nothing separates the classes.
+    """
+    values, vectors = np.linalg.eigh(K)
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    n = len(y)
+    P = sp.csc_matrix(np.diag([1.0] * n + [0.0]))
+    A = -np.column_stack([y[:, None] * root, y if free else 0.0 * y])
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    solver = clarabel.DefaultSolver(
+        P, np.zeros(n + 1), sp.csc_matrix(A), -np.ones(n), [clarabel.NonnegativeConeT(n)], settings
+    )
+    found = solver.solve().obj_val
+    return 1.0 / math.sqrt(2.0 * found) if found < math.inf else 0.0

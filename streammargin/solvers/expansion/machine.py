@@ -18,9 +18,10 @@ from streammargin.solvers.expansion.matrices import TESTED, matrix_of, negative,
 from streammargin.solvers.expansion.measured import blur, kernel_of, largest_value
 from streammargin.solvers.expansion.steps import SHARE, Steps
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.proof.best import best_figures, keep_better, keep_bounds
+from streammargin.solvers.proof.best import Best, best_figures, keep_better, keep_bounds
 from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.proof.kept import Kept
+from streammargin.solvers.roles import new
 
 TIGHTER = 0.3  # the factor of that after a certificate in vain
 SMALLEST_GOAL = 1e-15
@@ -115,6 +116,7 @@ class Machine(Steps):
             state.indefinite = negative(self._matrix(state, kernel, some))
         if state.indefinite and not state.known:
             state.known = True
+            state.best = new(Best, problem)  # nothing bounds the objective, and weights of 0 may have the least
             say_indefinite(kernel)
 
     def _matrix(self, state: SmoState, kernel: Kernel, numbers: np.ndarray) -> np.ndarray:
@@ -131,5 +133,5 @@ class Machine(Steps):
         raise AssertionError("an expansion is kept by its certificate alone")
 
     def point(self, problem: Problem, state: SmoState, column: float, proven: bool, kept: Kept | None = None) -> Point:
-        found = state.best_point if state.best_point.numbers.size else state.frozen  # if none was certified
+        found = state.best_point if state.best.known else state.frozen
         return expansion_of(problem, state, kernel_of(problem, state.measured), found)

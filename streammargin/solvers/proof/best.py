@@ -24,6 +24,11 @@ class Best:
     lower: Shared[f8] = of(GROUPS, fill=-math.inf)
     upper: Shared[f8] = of(GROUPS, fill=math.inf)
 
+    @property
+    def known(self) -> bool:
+        """Whether the figures are those of any weights; without a margin these have mistakes."""
+        return bool((np.isfinite(self.primal) | np.isfinite(self.lower) | (self.mistakes > 0)).any())
+
 
 def keep_bounds(best: Best, dual: np.ndarray, upper: np.ndarray) -> None:
     """Keep the better of the old and new bounds (groups,): dual, below the objective, and upper, above the margin."""

@@ -2,10 +2,8 @@
 
 import math
 
-import clarabel
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from conftest import write_h5
 from reference import machines
 from reference.sources import CountingSource
@@ -20,28 +18,13 @@ Y = np.where(X[:, 0] * X[:, 1] > 0.0, 1, -1)
 WORDS = ("rbf:0.3", "poly:2,gamma=0.5,coef0=1", "rbf:0.1,weight=2+linear")
 
 
-def largest_margin(K, y, free):
-    """min_i y_i (f_i + c) / ||w|| at its largest: 1 / ||w|| of the least w with y (f + c) >= 1, by the conic solver."""
-    values, vectors = np.linalg.eigh(K)
-    root = vectors * np.sqrt(np.maximum(values, 0.0))
-    n = len(y)
-    P = sp.csc_matrix(np.diag([1.0] * n + [0.0]))
-    A = -np.column_stack([y[:, None] * root, y if free else 0.0 * y])
-    settings = clarabel.DefaultSettings()
-    settings.verbose = False
-    solver = clarabel.DefaultSolver(
-        P, np.zeros(n + 1), sp.csc_matrix(A), -np.ones(n), [clarabel.NonnegativeConeT(n)], settings
-    )
-    return 1.0 / math.sqrt(2.0 * solver.solve().obj_val)
-
-
 @pytest.mark.parametrize("free", [True, False])
 @pytest.mark.parametrize("word", WORDS)
 def test_the_largest_margin_is_that_of_an_interior_point_method(word, free):
     K = machines.matrix(word.replace(",weight=2", ""), X, X)
     if "weight" in word:
         K = K + machines.matrix("rbf:0.1", X, X)
-    best = largest_margin(K, Y, free)
+    best = machines.largest_margin(K, Y, free)
     for options in ({}, {"loss": "squared_hinge"}, {"sample_weight": RANDOM.uniform(0.5, 2.0, len(Y))}):
         result = sm.train((X, Y), kernel=word, C=math.inf, bias="free" if free else None, tol=1e-5, **options)
         found = result.certificate

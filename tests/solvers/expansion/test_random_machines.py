@@ -1,4 +1,6 @@
-"""Random small kernel machines against an interior-point method: every kernel and loss, C from 1e-4 to 1e6.
+"""Random small kernel machines against an interior-point method: every kernel and loss, C from 1e-4 to 1e6, and inf.
+
+Each is saved and handed to `verify`, and trained again with a stop in the middle, to the same bits.
 
 python tests/solvers/expansion/test_random_machines.py FIRST NUMBER
 """
@@ -7,6 +9,7 @@ import collections
 import logging
 import math
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -14,10 +17,13 @@ import pytest
 import scipy.sparse as sp
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
+from conftest import write_h5
 from reference import machines
+from reference.sources import CountingSource
 
 import streammargin as sm
 from examples.tangent_kernel import Tangent
+from streammargin.verification import verify
 
 KERNELS = (
     "rbf:0.5", "rbf:3", "poly:2,gamma=0.3,coef0=1", "poly:3,gamma=0.2", "linear", "rbf:0.1,weight=2+linear",
@@ -30,7 +36,7 @@ LOSSES = (
 )  # fmt: skip
 
 
-def check(seed):
+def check(seed, folder):
     """Train the problem of this seed; AssertionError if its figures are wrong. Returns what became of it."""
     random = np.random.default_rng(seed)
     n, d = int(random.integers(5, 60)), int(random.integers(1, 6))
@@ -38,43 +44,76 @@ def check(seed):
     kernel, loss = KERNELS[random.integers(len(KERNELS))], str(random.choice(LOSSES))
     C, free = 10.0 ** random.uniform(-4.0, 6.0), bool(random.integers(2))
     numbers = np.sin(X[:, 0]) + 0.3 * random.standard_normal(n)
-    name, _, number = loss.partition(":")
-    y = np.where(numbers > np.median(numbers), 1, -1) if loss in OF_CLASSES else numbers
     weights = random.uniform(0.2, 3.0, n) if random.integers(2) else None
-    caps = C * (np.ones(n) if weights is None else weights)
     if isinstance(kernel, str):
         K = machines.matrix("rbf:0.7" if kernel == "precomputed" else kernel, X, X)
     else:
         K = kernel.gram(X, X)
     rows = K if kernel == "precomputed" else sp.csr_array(X) if random.integers(2) else X
-    result = sm.train(
-        (rows, y), kernel=kernel, loss=loss, C=C, bias=None if free else 0, sample_weight=weights, tol=1e-5, passes=200
-    )
-    found, arrays = result.certificate, result.model.answer.arrays()
-    coef = np.zeros(n)
-    coef[arrays["support"]] = arrays["dual_coef"][0]
-    of_loss = (y, caps, name, float(number) if number else None)
-    primal = machines.primal(K, coef, float(arrays["intercept"][0]), *of_loss)
-    told = f"seed {seed}: {kernel} {loss} C = {C:g}, n = {n}, free {free}: {found.primal} {found.dual} {primal}"
+    options = {"kernel": kernel, "loss": loss, "C": C, "bias": None if free else 0, "tol": 1e-5, "passes": 40}
+    lines = numbers[:, None] if random.random() < 0.7 else numbers[:, None] * [1.0, -2.0] + random.random((n, 2))
+    y = lines > np.median(lines, axis=0) if loss in OF_CLASSES else lines
+    if loss in OF_CLASSES and random.random() < 0.2:
+        options |= {"C": math.inf, "loss": None, "bias": "free" if free else None, "passes": 3}
+    elif random.random() < 0.2:
+        options["solver"] = "pdprox"
+    outside = "solver" not in options and random.random() < 0.4  # pdprox keeps all rows in memory
+    signs = np.where(y, 1.0, -1.0) if loss in OF_CLASSES else y
+    y = y.astype(int) if loss in OF_CLASSES else y
+    y = y[:, 0] if y.shape[1] == 1 else y
+
+    def train(**more):
+        given = CountingSource(rows, y, np.array([0, n // 3, n], np.int64), weights) if outside else (rows, y)
+        return sm.train(given, sample_weight=None if outside else weights, **options, **more)
+
+    result, told = train(), f"seed {seed}: {options}, n = {n}"
+    beside = {} if weights is None else {"sample_weight": weights}
+    data, saved = write_h5(folder / "rows.h5", rows, y, **beside), str(folder / "model.npz")
+    result.model.save(saved, force=True)
+    given = {} if weights is None else {"sample_weight": "sample_weight"}
+    wrong = [check for check in verify(saved, data, **given) if check.agrees is False]
+    assert not wrong, f"{told}: {wrong}"
+    left = iter(range(int(random.integers(1, 12))))
+    train(checkpoint=str(folder), should_stop=lambda: None if next(left, None) is not None else "signal")
+    again = train(checkpoint=str(folder))
+    for name, array in result.model.answer.arrays().items():
+        assert np.array_equal(again.model.answer.arrays()[name], array), f"{told}: {name} differs once stopped"
+    return judged(result, K, signs, C if weights is None else C * weights, free, told)
+
+
+def judged(result, K, signs, caps, free, told):
+    """What became of a training, whose figures are compared with those of the matrix K and the labels (n, lines)."""
+    found, arrays, n = result.certificate, result.model.answer.arrays(), len(K)
+    name, _, number = result.model.header["loss"].partition(":")
     if np.linalg.eigvalsh(K)[0] < -1e-9 * np.abs(K).max():
-        assert found.dual is None or found.dual == -math.inf or not result.converged, told
+        assert not result.converged and found.dual in (None, -math.inf), told
+        assert found.margin_upper in (None, math.inf), told
         return "has no bound"
+    if found.margin_upper is not None:
+        best = min(machines.largest_margin(K, line, free) for line in signs.T)
+        told, blur = f"{told}: {found}; the largest margin is {best}", 1e-6 * math.sqrt(np.abs(K).max())
+        assert found.margin_lower <= best + blur and found.margin_upper >= best - blur, told
+        return "converged" if result.converged else result.reason
+    primal = best = 0.0
+    for k, line in enumerate(signs.T):
+        coef = np.zeros(n)
+        coef[arrays["support"]] = arrays["dual_coef"][k]
+        of_loss = (line, np.broadcast_to(caps, n), name, float(number) if number else None)
+        primal += machines.primal(K, coef, float(arrays["intercept"][k]), *of_loss)
+        best += machines.optimum(K, *of_loss, free)
+    told = f"{told}: {found.primal} {found.dual} {primal}; the optimum is {best}"
     assert found.primal == pytest.approx(primal, rel=1e-7), told
-    best = machines.optimum(K, *of_loss, free)
     size = max(abs(best), abs(found.primal), 1e-9)
-    assert found.dual <= best + 1e-6 * size, f"{told}; the optimum is {best}"
-    assert found.primal >= best - 1e-6 * size, f"{told}; the optimum is {best}"
+    assert found.dual <= best + 1e-6 * size and found.primal >= best - 1e-6 * size, told
     if result.converged:
         assert found.primal - found.dual <= 1.001e-5 * max(abs(found.primal), abs(found.dual)) + 1e-300, told
-    else:
-        assert math.isfinite(found.primal), told
-    return "converged" if result.converged else "did not converge"
+    return "converged" if result.converged else f"did not converge ({result.reason})"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(40))
-def test_a_random_machine_is_certified_as_it_is(seed):
-    check(seed)
+def test_a_random_machine_is_certified_as_it_is(seed, tmp_path):
+    check(seed, tmp_path)
 
 
 def main():
@@ -83,12 +122,14 @@ def main():
     logging.getLogger("streammargin").setLevel(logging.ERROR)
     found = collections.Counter()
     for seed in range(first, first + number):
-        try:
-            found[check(seed)] += 1
-        except Exception as error:
-            found["is wrong"] += 1
-            print(f"{seed}: {str(error).splitlines()[0][:300]}", flush=True)
-    print(f"{number} problems: " + ", ".join(f"{count} {what}" for what, count in found.most_common()))
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                found[check(seed, Path(folder))] += 1
+            except Exception as error:
+                found["is wrong"] += 1
+                print(f"{seed}: {str(error).splitlines()[0][:500]}")
+        counts = ", ".join(f"{count} {what}" for what, count in found.most_common())
+        print(f"{found.total()} problems: {counts}", end="\r", flush=True)
 
 
 if __name__ == "__main__":

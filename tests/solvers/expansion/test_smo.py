@@ -10,6 +10,7 @@ import pytest
 import scipy.sparse as sp
 from conftest import write_h5
 from reference import machines
+from reference.sources import CountingSource
 
 import streammargin as sm
 from examples.tangent_kernel import Tangent
@@ -156,6 +157,20 @@ def test_rows_on_disk_take_part_as_far_as_they_matter(large, monkeypatch):
     assert outside.converged and outside.passes <= 12
     assert outside.certificate["primal"] >= inside.certificate["dual"]
     assert outside.certificate["dual"] <= inside.certificate["primal"]
+
+
+@pytest.mark.parametrize("kernel", ["rbf:0.3", "sigmoid:0.3,coef0=-0.5"])
+@pytest.mark.parametrize("passes", [1, 2])
+def test_certified_is_the_expansion_that_is_returned(passes, kernel, tmp_path):
+    """The first read certifies weights of 0, and later steps on some rows may have larger losses on all."""
+    random = np.random.default_rng(1)
+    X, y = random.standard_normal((40, 4)), random.integers(2, size=40)
+    result = sm.train(CountingSource(X, y, np.array([0, 20, 40])), kernel=kernel, C=100.0, passes=passes)
+    result.model.save(tmp_path / "m.npz")
+    data = write_h5(tmp_path / "a.h5", X, y)
+    assert not [check for check in verify(tmp_path / "m.npz", data) if check.agrees is False]
+    if kernel != "rbf:0.3" and passes > 1:
+        assert result.certificate.dual == -math.inf and result.model.header["support"] > 0
 
 
 @pytest.mark.parametrize("sparse", [False, True])

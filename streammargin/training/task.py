@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from streammargin.errors import UsageError
+from streammargin.kernels import make_kernel
 from streammargin.losses import is_numeric, make_loss
 from streammargin.losses.base import Loss, called, coupled, has
 from streammargin.options.table import FREE, Options, Where
@@ -84,6 +85,8 @@ def check_kernel(options: Options) -> None:
         raise UsageError(
             "`map` puts a kernel in front of a linear solver, and `kernel` is without one; give one of both"
         )
+    if options.scale != "none" and make_kernel(options.kernel).of_numbers:
+        raise UsageError("`scale` changes columns, and those of a precomputed matrix are its values; leave it out")
     for name in ("early_stop", "init"):
         if getattr(options, name) is not None:
             raise UsageError(f"`{name}` keeps weights of columns, and a kernel machine has none; leave it out")

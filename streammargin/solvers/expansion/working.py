@@ -26,6 +26,7 @@ FIRST, MORE = 2048, 512  # rows drawn for the first steps, and the least that a 
 GROWTH = 0.5  # of the support rows: as many rows a read adds, if these are more
 INNER, COARSE = 0.2, 0.05  # of the last exact gap, that of the rows in memory is to be; at first
 CROWDED = 24  # reads for which rows may leave others their room, before there are too many of them
+MAPPED = 500  # columns of a map that needs no room for support rows
 FULL = 0.9  # of the rows in memory: if more carry the expansion, there is no room for others
 
 
@@ -157,6 +158,7 @@ def _too_small(problem: Problem, support: int, rows: int) -> BudgetError:
     least = int((problem.budget + 2.0 * each * rows) / 2**20) + 1
     text = (
         f"{support} rows carry the expansion so far, and others are still to join, but the memory budget holds "
-        f"{rows} of them in all; use `memory={least}M` or more, or a smaller C"
+        f"{rows} of them in all; use `memory={least}M` or more, a smaller C, or `map=nystroem:{min(MAPPED, rows)}` in "
+        "place of `kernel`"
     )
     return BudgetError(text, least << 20)

@@ -298,6 +298,8 @@ def test_a_kernel_without_an_optimum_ends_with_finite_scores(loss, free, caplog)
         ({"kernel": "rbf:0.5,weight=0"}, "weight of rbf"),
         ({"kernel": "precomputed+linear"}, "stands alone"),
         ({"kernel": "precomputed"}, "square matrix"),
+        ({"kernel": "precomputed", "scale": "std"}, "are its values; leave it out"),
+        ({"kernel": "rbf", "gamma": 0.5}, r"there is no gamma here.*rbf:0.5"),
         ({"kernel": "rbf", "penalty": "l1"}, "penalty l2"),
         ({"kernel": "rbf", "bias": 1.0}, "constant of a kernel machine"),
         ({"kernel": "rbf", "C": math.inf, "loss": "interpolate"}, "does not apply to the regression loss interpolate"),

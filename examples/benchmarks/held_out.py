@@ -28,7 +28,7 @@ import streammargin as sm
 from examples.benchmarks.disk import bytes_read, matrices, row_bytes
 from examples.benchmarks.judge import error, objective
 from examples.benchmarks.large_sets import LARGE
-from examples.benchmarks.sets import SETS, WORK, Set, make, read, test_file
+from examples.benchmarks.sets import SETS, WORK, Set, generated, make, read, test_file
 from examples.benchmarks.sides.wabbit import bits, read_weights, write_text
 from examples.benchmarks.store import Store, machine
 from examples.benchmarks.worker import hold_threads
@@ -38,9 +38,10 @@ from streammargin.data_tools.split import split
 KEY = ("set", "at_most", "C", "side")
 WITHIN = 1e-3  # 0.1 points
 SGD_GRID = {"factor": (0.1, 1.0, 10.0), "average": (False, True)}  # alpha = factor / (C n)
-WABBIT_GRID = {"rate": (0.1, 0.5, 2.0), "power": (0.5, 1.0)}  # -l, --power_t
+WABBIT_GRID = {"rate": (0.02, 0.1, 0.2, 0.5, 2.0), "power": (0.5, 1.0)}  # -l, --power_t
 WABBIT_PASSES = (1, 2, 3, 5, 10)
-TABLE: dict[str, Set] = {**SETS, **LARGE}
+LONG = generated(3_000_000, features=65_536, sparse=True, nonzeros=400, noise=0.1)
+TABLE: dict[str, Set] = {**SETS, **LARGE, "text": Set("text-like, 3,000,000 x 65,536, 10 GB", LONG)}
 
 
 class Task:
@@ -108,8 +109,11 @@ def sgd(task: Task, factor: float, average: bool, most: int, seconds: float) -> 
                     return
 
 
-def wabbit(task: Task, folder: str, rate: float, power: float, seconds: float) -> Iterator[dict[str, Any]]:
-    """The weights of Vowpal Wabbit after each number of passes over its cache, one run each."""
+def wabbit(task: Task, folder: str, rate: float, power: float, seconds: float | None) -> Iterator[dict[str, Any]]:
+    """The weights of Vowpal Wabbit after each number of passes over its cache.
+
+    seconds: the clock, with a run for each number of passes; None: none, and one run that saves them all.
+    """
     from vowpalwabbit import Workspace
 
     base, d = os.path.join(folder, "rows"), task.X.shape[1]
@@ -117,13 +121,18 @@ def wabbit(task: Task, folder: str, rate: float, power: float, seconds: float) -
     if not os.path.exists(f"{base}.cache"):
         write_text(task.X, task.y, base)
         Workspace(f"{common} -k").finish()
+    how = f"{common} --loss_function hinge --l2 {1.0 / (task.C * len(task.y))!r} -l {rate} --power_t {power}"
+    if seconds is None:
+        Workspace(f"{how} --passes {WABBIT_PASSES[-1]} -f {base}.model --save_per_pass --predict_only_model").finish()
     for passes in WABBIT_PASSES:
-        how = f"--loss_function hinge --l2 {1.0 / (task.C * len(task.y))!r} -l {rate} --power_t {power}"
         started = time.perf_counter()
-        Workspace(f"{common} {how} --passes {passes} --predict_only_model --readable_model {base}.txt").finish()
+        if seconds is None:
+            Workspace(f"-i {base}.model.{passes} -t --quiet --readable_model {base}.txt").finish()
+        else:
+            Workspace(f"{how} --passes {passes} --predict_only_model --readable_model {base}.txt").finish()
         taken = time.perf_counter() - started
         yield {"seconds": taken, "reads": float(passes), "w": read_weights(f"{base}.txt", d)}
-        if taken > seconds:
+        if seconds is not None and taken > seconds:
             return
 
 
@@ -196,23 +205,30 @@ def table_of_objectives(path: str, C: float, options: argparse.Namespace) -> Non
     task = Task(path, C, options.memory)
     optimum = sm.train((task.X, task.y), C=C, solver=options.solver, tol=1e-4, passes=10**6, bias=0)
     points, end = ours(task, options.solver, 1e-3, options.seconds)
-    above = {"streammargin": {point["reads"]: point["objective"] for point in [*points, end]}}
+    print(f"certified {end['gap']:.1e} after {end['reads']:.1f} reads; above the optimum after as many reads:")
+
+    def tell(side: str, found: dict[float, float]) -> None:
+        above = [f"{reads:.1f}: {value / optimum.certificate['dual'] - 1.0:.1e}" for reads, value in found.items()]
+        print(f"| {side} | {', '.join(above)} |", flush=True)
+
+    tell("streammargin", {point["reads"]: point["objective"] for point in [*points, end]})
     with tempfile.TemporaryDirectory(dir=options.work) as folder:
         runs = {
             "SGDClassifier": (SGD_GRID, lambda **given: sgd(task, **given, most=options.most, seconds=math.inf)),
-            "Vowpal Wabbit": (WABBIT_GRID, lambda **given: wabbit(task, folder, **given, seconds=math.inf)),
+            "Vowpal Wabbit": (WABBIT_GRID, lambda **given: wabbit(task, folder, **given, seconds=None)),
         }
         for side, (grid, run) in runs.items():
-            found = above.setdefault(side, {})
+            least: dict[float, float] = {}
             for values in itertools.product(*grid.values()):
-                for point in run(**dict(zip(grid, values, strict=True))):
-                    if (reads := point["reads"]) in WABBIT_PASSES:
-                        reached = objective(task.X, task.y, point["w"], C, "hinge")
-                        found[reads] = min(found.get(reads, math.inf), reached)
-    print(f"certified {end['gap']:.1e} after {end['reads']:.1f} reads\n| side | reads: above the optimum |\n|---|---|")
-    for side, found in above.items():
-        told = [f"{reads:.1f}: {value / optimum.certificate['dual'] - 1.0:.1e}" for reads, value in found.items()]
-        print(f"| {side} | {', '.join(told)} |", flush=True)
+                setting = dict(zip(grid, values, strict=True))
+                found = {
+                    point["reads"]: objective(task.X, task.y, point["w"], C, "hinge")
+                    for point in run(**setting)
+                    if point["reads"] in WABBIT_PASSES
+                }
+                tell(f"{side} {setting}", found)
+                least = {reads: min(value, least.get(reads, math.inf)) for reads, value in found.items()}
+            tell(side, least)
 
 
 def line(row: dict[str, Any]) -> str:

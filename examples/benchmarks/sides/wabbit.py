@@ -10,18 +10,25 @@ from typing import Any
 from examples.benchmarks.sides import Side
 
 PASSES = (1, 2, 5, 10, 20, 50)
+STEP = 1 << 12  # rows that are written at a time
 
 
 def write_text(X: Any, y: Any, path: str) -> None:
     """Rows as Vowpal Wabbit reads them; a column is named by its number, which is its place in the weights."""
     import numpy as np
+    import pyarrow as pa
     import scipy.sparse as sp
+    from pyarrow import compute
 
-    rows = sp.csr_matrix(X)
-    with open(path, "w", encoding="ascii") as file:
-        for label, start, stop in zip(y.tolist(), rows.indptr, rows.indptr[1:], strict=False):
-            pairs = zip(rows.indices[start:stop].tolist(), rows.data[start:stop].tolist(), strict=True)
-            file.write(f"{label} | " + " ".join(f"{j}:{np.float32(value)}" for j, value in pairs) + "\n")
+    with open(path, "wb") as file:
+        for start in range(0, X.shape[0], STEP):
+            rows = sp.csr_matrix(X[start : start + STEP])
+            columns, values = (pa.array(each).cast("string") for each in (rows.indices, rows.data.astype(np.float32)))
+            pairs = compute.binary_join_element_wise(columns, values, ":")
+            lines = compute.binary_join(pa.ListArray.from_arrays(rows.indptr.astype(np.int32), pairs), " ")
+            labels = pa.array(y[start : start + STEP]).cast("string")
+            lines = compute.binary_join_element_wise(labels, lines, " | ")
+            file.write("".join(f"{line}\n" for line in lines.to_pylist()).encode("ascii"))
 
 
 def read_weights(path: str, d: int) -> Any:

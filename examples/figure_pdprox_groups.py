@@ -18,7 +18,7 @@ from matplotlib import pyplot as plt
 import streammargin as sm
 from examples import first_order as methods
 from examples import first_order_curves as curves
-from examples.figure_tools import above, arguments, below, save, verdict
+from examples.figure_tools import above, arguments, below, judge_sparsity, save, verdict
 from examples.first_order_curves import GAP_METHOD, PDPROX
 from examples.paper_data import balanced, interactions, splice_sites
 from streammargin.penalties.groups import GroupLasso, Groups
@@ -103,17 +103,6 @@ def judge_sites(value, as_there):
     )  # fmt: skip
 
 
-def judge_sparsity(found):
-    """The verdicts on section 5.4; found {lambda: {method: share of empty groups}}."""
-    for method, papers in SPARSE.items():
-        for (lam, shares), paper in zip(found.items(), papers, strict=True):
-            holds, by = below(abs(shares[method] - paper), NEAR, "difference")
-            verdict(
-                holds, f"section 5.4, hinge, lambda = {lam:g}: {paper:g} of the groups of {method} are empty",
-                f"{shares[method]:.4f} in a mean over its iterations", by,
-            )  # fmt: skip
-
-
 def main():
     """Run all methods on the four problems, draw, and compare with the paper."""
     args = arguments("figure_pdprox_groups", __doc__, 300, data="splice_donor/")
@@ -147,7 +136,7 @@ def main():
     scores = (unit(interactions(words)[0]) @ models["hinge", 1e-3].coef_[0])[place.ravel()]
     weight = PROPORTION / (np.sum(labels < 0) / np.sum(labels > 0))
     judge_sites(correlation(scores, labels), correlation(scores, labels, weight))
-    judge_sparsity(empty)
+    judge_sparsity(empty, SPARSE, NEAR, "hinge", "groups")
 
 
 if __name__ == "__main__":

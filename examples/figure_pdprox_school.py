@@ -23,7 +23,7 @@ from matplotlib import pyplot as plt
 import streammargin as sm
 from examples import first_order as methods
 from examples import first_order_curves as curves
-from examples.figure_tools import above, ahead, arguments, below, save, verdict
+from examples.figure_tools import above, ahead, arguments, below, judge_sparsity, save, verdict
 from examples.first_order_curves import GAP_METHOD, PDPROX
 from examples.paper_data import of_tasks, school
 from streammargin.penalties.outputs import ColumnSizes
@@ -180,17 +180,6 @@ def judge_errors(loss, found):
     )  # fmt: skip
 
 
-def judge_sparsity(found):
-    """The verdicts on section 5.4; found {lambda: {method: share of empty columns}}."""
-    for method, papers in SPARSE.items():
-        for (lam, shares), paper in zip(found.items(), papers, strict=True):
-            holds, by = below(abs(shares[method] - paper), SPARSE_NEAR, "difference")
-            verdict(
-                holds, f"section 5.4, l1inf, lambda = {lam:g}: {paper:g} of the columns of {method} are empty",
-                f"{shares[method]:.4f} in a mean over its iterations", by,
-            )  # fmt: skip
-
-
 def main():
     """Run all methods on the four problems, draw, and compare with the paper."""
     args = arguments("figure_pdprox_school", __doc__, 1000, data="school/")
@@ -221,7 +210,8 @@ def main():
         for lam in LAMBDAS:
             curves.judge_gap_method(f"{where}, l1inf, lambda = {lam:g}", panels[loss, lam], GAP_METHOD, PDPROX)
     curves.judge_lambdas("Figure 5, l1inf", *(panels[INSENSITIVE, lam] for lam in LAMBDAS))
-    judge_sparsity({lam: found[INSENSITIVE, lam][2] for lam in LAMBDAS})
+    shares = {lam: found[INSENSITIVE, lam][2] for lam in LAMBDAS}
+    judge_sparsity(shares, SPARSE, SPARSE_NEAR, "l1inf", "columns")
 
 
 if __name__ == "__main__":

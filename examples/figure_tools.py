@@ -97,6 +97,20 @@ def below(value, limit, what):
     return bool(value < limit), f"{what} {value:.3g}, limit {limit:g}"
 
 
+def judge_sparsity(found, papers, near, case, parts):
+    """The verdicts on section 5.4 of the Pdprox paper; found {lambda: {method: share of empty parts}}.
+
+    papers: {method: that of the paper with each lambda}; near: the largest difference.
+    """
+    for method, shares in papers.items():
+        for (lam, own), paper in zip(found.items(), shares, strict=True):
+            holds, by = below(abs(own[method] - paper), near, "difference")
+            verdict(
+                holds, f"section 5.4, {case}, lambda = {lam:g}: {paper:g} of the {parts} of {method} are empty",
+                f"{own[method]:.4f} in a mean over its iterations", by,
+            )  # fmt: skip
+
+
 def factor(better, worse):
     """worse / better, of numbers that are best at 0; nan if nothing can be said."""
     better, worse = float(better), float(worse)

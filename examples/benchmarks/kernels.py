@@ -19,8 +19,6 @@ from __future__ import annotations
 import argparse
 import functools
 import statistics
-import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -28,6 +26,7 @@ from sklearn.svm import SVC
 
 import streammargin as sm
 from examples.benchmarks.sets import WORK, load, make
+from examples.benchmarks.worker import timed
 
 PEERS: list[Any] = [SVC]
 NAMES = ["SVC", "scikit-learn-intelex"]
@@ -37,13 +36,6 @@ except ImportError:
     pass
 else:
     PEERS.append(Faster)
-
-
-def timed(work: Callable[[], Any]) -> tuple[float, Any]:
-    """CPU seconds, and what it returns."""
-    begun = time.process_time()
-    found = work()
-    return time.process_time() - begun, found
 
 
 def objective(model: SVC, X: Any, y: np.ndarray, C: float) -> float:

@@ -20,6 +20,7 @@ from sklearn.svm import LinearSVC
 
 import streammargin as sm
 from examples.benchmarks.sets import WORK, load, make, read
+from examples.benchmarks.worker import timed
 from examples.paper_data import gaussian
 from streammargin.data_tools.generate import generate
 from streammargin.solvers.registry import names
@@ -48,13 +49,6 @@ def pushed():
         return read(path)
 
 
-def timed(function):
-    """(seconds, result) of a call."""
-    start = time.perf_counter()
-    result = function()
-    return time.perf_counter() - start, result
-
-
 def ours(data, solver, options):
     """One line of the table for a solver, and its last result."""
 
@@ -64,9 +58,9 @@ def ours(data, solver, options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         sm.train(data, solver=solver, C=np.inf, passes=2)  # compiles
-        runs = [timed(run)]
+        runs = [timed(run, time.perf_counter)]
         if runs[0][1].converged:
-            runs += [timed(run) for _ in range(options.repeats - 1)]
+            runs += [timed(run, time.perf_counter) for _ in range(options.repeats - 1)]
     result = runs[-1][1]
     seconds = statistics.median(seconds for seconds, _ in runs)
     figures = result.certificate
@@ -88,7 +82,7 @@ def liblinear(data, upper, options):
             model = LinearSVC(loss="hinge", C=C, tol=tol, fit_intercept=False, max_iter=20_000)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                seconds, _ = timed(lambda model=model: model.fit(X64, y))
+                seconds, _ = timed(lambda model=model: model.fit(X64, y), time.perf_counter)
             w = model.coef_.ravel()
             margin = np.min(y * (X64 @ w)) / np.linalg.norm(w)
             if margin >= (1.0 - options.tol) * upper:
@@ -103,7 +97,8 @@ def liblinear(data, upper, options):
     model = LinearSVC(loss="hinge", C=C, tol=tol, fit_intercept=False, max_iter=20_000)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        seconds = statistics.median(timed(lambda: model.fit(X64, y))[0] for _ in range(options.repeats))
+        spent = [timed(lambda: model.fit(X64, y), time.perf_counter)[0] for _ in range(options.repeats)]
+        seconds = statistics.median(spent)
     print(f"  {'LIBLINEAR':<18} {seconds:8.3f} s   C = {C:g}, tol = {tol:g}, margin {margin:.6g}")
     return seconds
 

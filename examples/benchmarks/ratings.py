@@ -15,8 +15,6 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import os
-import time
-from collections.abc import Callable
 from typing import Any
 
 import h5py
@@ -24,6 +22,7 @@ import numpy as np
 import scipy.sparse as sp
 
 import streammargin as sm
+from examples.benchmarks.worker import timed
 from examples.paper_data import film_ratings
 
 HINGE = "hinge:levels=1,2,3,4,at=0,3,6,9"
@@ -48,13 +47,6 @@ def made(rows: int = 943, columns: int = 1682, count: int = 100_000, seed: int =
     bias = 3.5 + 0.4 * random.standard_normal(rows)[i] + 0.5 * random.standard_normal(columns)[j]
     x = bias + 0.8 * taste[i, j] + 0.5 * random.standard_normal(count)
     return i, j, np.clip(np.round(x), 1.0, 5.0)
-
-
-def timed(work: Callable[[], Any]) -> tuple[float, Any]:
-    """CPU seconds, and what it returns."""
-    begun = time.process_time()
-    found = work()
-    return time.process_time() - begun, found
 
 
 def passes(ratings: Ratings) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import time
+from collections.abc import Callable
 from typing import Any
 
 from examples.benchmarks.sets import load
@@ -27,6 +28,13 @@ def hold_threads(threads: int) -> None:
     """Let BLAS and OpenMP of every process started from here have this many threads."""
     for name in THREADS:
         os.environ[name] = str(threads)
+
+
+def timed(work: Callable[[], Any], clock: Callable[[], float] = time.process_time) -> tuple[float, Any]:
+    """Seconds, of CPU by default, and what it returns."""
+    begun = clock()
+    found = work()
+    return clock() - begun, found
 
 
 class Worker:

@@ -323,11 +323,12 @@ def test_empty_groups_are_counted_over_all_iterates(example, capsys):
     school = example("figure_pdprox_school")
     p.products = 0
     assert curves.emptiness(p, iterates(), 6, school.empty((2, 2))) == pytest.approx((1.0 + 0.5 + 0.5) / 3.0)
-    for script in (figure, school):
+    for script, near in ((figure, figure.NEAR), (school, school.SPARSE_NEAR)):
         first = script.SPARSE[figure.PDPROX][0]
-        script.judge_sparsity({
+        found = {
             1e-3: {figure.PDPROX: first, figure.GAP_METHOD: 0.8}, 1e-5: {figure.PDPROX: 0.0, figure.GAP_METHOD: 0.0}
-        })  # fmt: skip
+        }  # fmt: skip
+        script.judge_sparsity(found, script.SPARSE, near, "hinge", "groups")
         assert said(capsys) == [True, True, False, True]
 
 

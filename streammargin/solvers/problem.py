@@ -40,7 +40,7 @@ class Problem:
     each for each value of C (`Outputs.several`).
     budget: bytes for the state and the blocks; a method that may choose how much it holds keeps to a share of them.
     entries: values stored for all rows, 0 if that is not known; sparse: they come with their column indices.
-    largest_square: about the largest ||x||^2 of a row, inf if it is not known.
+    largest_square: about the largest ||x||^2 of a row, inf if it is not known. mapped: a read maps each row anew.
     path: C goes up during the training. top: of how many rows, at most, the largest losses count.
     from_weights: the training begins from given weights, not from 0.
     resident: all rows are in memory at once, as one block.
@@ -80,6 +80,7 @@ class Problem:
     budget: int = 1 << 30
     entries: int = 0
     largest_square: float = math.inf
+    mapped: bool = False
     sparse: bool = False
     absolute: float | None = None
     least_tol: float = math.inf

@@ -121,6 +121,7 @@ def make_problem(source: Source, task: Task, options: Options, read: Read, budge
         budget=spendable(budget),
         entries=source.nnz,
         largest_square=source.largest_square,
+        mapped=options.map is not None,
         sparse=source.sparse,
         largest_target=largest,
     )

@@ -254,6 +254,26 @@ def test_out_of_core_the_rows_that_move_stay_in_memory():
     assert result.converged and result.passes <= 3
 
 
+def test_out_of_core_a_read_is_worth_many_visits_of_its_rows(tmp_path, monkeypatch):
+    near = np.tile(X, (40, 1)) + 0.3 * np.random.default_rng(3).standard_normal((20_000, 6))
+    rows = near.astype(np.float32), np.tile(Y, 40)
+    options = {"map": "rff:100,gamma=0.2", "solver": "ascent", "C": 100.0, "memory": "17M", "tol": 1e-2, "passes": 8}
+    result, calls = sm.train(rows, **options), []
+    assert result.converged and result.history[0]["plan"]["blocks"] > 1
+
+    def stop():
+        calls.append(1)
+        return "signal" if len(calls) == 25 else None
+
+    folder = str(tmp_path / "checkpoint")
+    assert sm.train(rows, should_stop=stop, checkpoint=folder, **options).reason == "signal"
+    again = sm.train(rows, checkpoint=folder, **options)
+    assert again.passes == result.passes and np.array_equal(again.model.answer.arrays()["coef"],
+                                                           result.model.answer.arrays()["coef"])  # fmt: skip
+    monkeypatch.setattr("streammargin.solvers.coordinate.plain.Plain.behind_map", 1)
+    assert not sm.train(rows, **options).converged
+
+
 @pytest.mark.parametrize("options, told", BAD, ids=[str(number) for number in range(len(BAD))])
 def test_what_cannot_be_is_said_in_a_sentence(options, told):
     with pytest.raises(sm.UsageError, match=told):

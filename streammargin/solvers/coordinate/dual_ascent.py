@@ -80,6 +80,7 @@ class DualAscent(CertifiedBySweep[A]):
     several = True
     blocks_per_step = PLACES
     vectors: ClassVar[int] = 1  # vectors of length d + 1 that each row is multiplied with
+    behind_map: ClassVar[int] = 1  # times as many visits, of cached rows too, if each read maps the rows anew
     longest: ClassVar[int] = LONGEST  # passes that a row whose dual stays at a bound sleeps at most
     requires: ClassVar[tuple[str, ...]] = ("step", "primal", "dual", "settled", "gap", "feasible", "slack", "missed")
 
@@ -164,13 +165,17 @@ class DualAscent(CertifiedBySweep[A]):
         kept = active_rows.due(state.active, blocks) if budget else ()
         if budget:
             active_rows.wake(state.sleep, blocks)
-        for again in range(VISITS if budget or len(blocks) > 1 else 1):
+        for again in range(self.effort(problem) * VISITS if budget or len(blocks) > 1 else 1):
             moves = active_rows.Moves(state.alpha, state.active, blocks, kept) if budget else None  # of the last visit
             seen = state.figures if again == 0 else np.zeros_like(state.figures)  # of the first visit only
             self._take_turns(problem, state, active, blocks, kept, again, seen)
         if moves is not None:
             active_rows.keep_active(problem, state.active, blocks, kept, moves, budget)
         return None
+
+    def effort(self, problem: Problem) -> int:
+        """How many times as many visits a read is worth."""
+        return self.behind_map if problem.mapped else 1
 
     @staticmethod
     def _visited(state: A, active: np.ndarray, blocks: Blocks) -> None:
@@ -236,7 +241,8 @@ class DualAscent(CertifiedBySweep[A]):
         These rows matter most: while they still move, a read of all rows gains little.
         """
         cached, kept = state.active, list(state.active.rows.pieces)
-        if not kept or cached.settling >= SETTLING:
+        most = self.effort(problem) * SETTLING
+        if not kept or cached.settling >= most:
             return None
         if cached.settling == 0:
             active_rows.wake_rows(state.sleep, cached)
@@ -246,14 +252,14 @@ class DualAscent(CertifiedBySweep[A]):
         self._visit_kept(problem, state, active, kept, *order, found)
         if self.settled(problem, state, active, found[:, kernel.GAP]):
             self.skip_remaining(problem, state)
-        return None if cached.settling >= SETTLING else cached.settling / SETTLING
+        return None if cached.settling >= most else cached.settling / most
 
     def settled(self, problem: Problem, state: A, active: np.ndarray, gaps: np.ndarray) -> bool:
         """Whether the gaps (K,) that a visit of the cached rows met are small enough."""
         return bool((gaps <= SETTLED * state.figures[:, kernel.GAP]).all())
 
     def skip_remaining(self, problem: Problem, state: A) -> None:
-        state.active.settling = SETTLING
+        state.active.settling = self.effort(problem) * SETTLING
 
     def _measure(self, problem: Problem, state: A) -> None:
         """Compute the row norms once, from the curvatures, when all rows were visited."""

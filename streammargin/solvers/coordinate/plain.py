@@ -55,6 +55,7 @@ class Plain(DualAscent[PlainAscent]):
 
     name = "plain ascent"
     state_class: ClassVar[type[PlainAscent]] = PlainAscent
+    behind_map = 16  # mapping a row of d values to m columns takes the multiplications of (d + m) / 2 visits
 
     def kept_bytes(self, problem: Problem) -> int:
         return active_rows.cache_bytes(problem, state_bytes(PlainAscent, problem, self.dtype(problem)))

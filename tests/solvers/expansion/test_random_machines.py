@@ -53,7 +53,7 @@ def check(seed, folder):
     options = {"kernel": kernel, "loss": loss, "C": C, "bias": None if free else 0, "tol": 1e-5, "passes": 40}
     lines = numbers[:, None] if random.random() < 0.7 else numbers[:, None] * [1.0, -2.0] + random.random((n, 2))
     y = lines > np.median(lines, axis=0) if loss in OF_CLASSES else lines
-    if loss in OF_CLASSES and random.random() < 0.2:
+    if loss in OF_CLASSES and lines.shape[1] == 1 and random.random() < 0.2:
         options |= {"C": math.inf, "loss": None, "bias": "free" if free else None, "passes": 3}
     elif random.random() < 0.2:
         options["solver"] = "pdprox"

@@ -173,7 +173,18 @@ def test_rows_of_many_columns_are_worked_on_at_home_and_in_one_place(client, tex
     assert kept[0] == 0 < kept[-1]
 
 
-@pytest.mark.parametrize("together", [{}, {"loss": "logistic", "multiclass": "joint"}], ids=["hinge", "softmax"])
+def test_columns_that_matter_are_worked_on_in_one_place(client, text):
+    options = {**NEEDED, "tol": 1e-3, "C": 30.0, "penalty": "l1"}
+    found, alone = sm.dask.train(client, text, **options), sm.train(text, **options)
+    assert found.converged and alone.converged and found.passes < 12
+    bounds = [(each.certificate.dual, each.certificate.primal) for each in (found, alone)]
+    assert max(dual for dual, _ in bounds) <= min(primal for _, primal in bounds) * (1 + 1e-9)
+
+
+TOGETHER = [{}, {"loss": "logistic", "multiclass": "joint"}, {"penalty": "l1"}]
+
+
+@pytest.mark.parametrize("together", TOGETHER, ids=["hinge", "softmax", "l1"])
 def test_rows_in_one_place_outlive_a_worker_and_a_checkpoint(client, mortals, text, together, tmp_path, monkeypatch):
     options = {**NEEDED, "C": 10.0, "tol": 1e-4, **together}
     whole, passes = sm.dask.train(client, text, **options), []

@@ -315,7 +315,7 @@ def in_three(run):
 def test_three_holders_of_rows_have_the_figures_of_one(trained, way, form):
     """Of methods that add up over rows; the others need all rows in one place, and say so."""
     one = trained(way, form)
-    problem, method = replace(one.ran.problem, holders=3), one.ran.method
+    problem, method = replace(one.ran.problem, holders=3, resident=False), one.ran.method
     try:
         method.check(problem)
     except sm.errors.Refusal as refusal:
@@ -326,6 +326,8 @@ def test_three_holders_of_rows_have_the_figures_of_one(trained, way, form):
         trained(way, form, lambda run: saved_and_loaded(in_three(run), lambda run: in_three(fresh(run))))
     ) == bits(three)
     assert assert_they_agree([one, three])
+    if method.first(problem) == "columns" and one.ran.problem.resident:
+        one = trained(way, form, blocks=2)  # in memory, steps on columns come before the rows are visited
     if way[0] != "newton" and method.first(problem) == method.first(one.ran.problem):
         assert figures(three) == pytest.approx(figures(one), rel=1e-6)
 

@@ -9,19 +9,21 @@ from streammargin.compiled.column_steps import Columns
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import Labels
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.roles import Lists, Stored, b1, i4, i8, new, state
+from streammargin.solvers.roles import Axis, K, Lists, Stored, Sum, b1, i4, i8, new, of, state
+
+COUNTS = Axis(lambda problem: problem.features + 2, name="d+2")
 
 
 @state
 class ColumnCache:
     """The columns that each of K problems has in the cache, and their signed values.
 
-    sizes (d+2,): number of values in each column, the constant included, and 0; chosen (d+1,) bool: the cached columns;
-    ends (m+1,): end of the gathered part of each of them, and the end of the last; rows, values: the entries. All are
-    empty until they are known. The owner of the cache chooses the columns, and when to release them.
+    sizes: number of values in each column, the constant included, and 0; chosen (d+1,) bool: the cached columns; ends
+    (m+1,): end of the gathered part of each of them, and the end of the last; rows, values: the entries. They are empty
+    until they are known. The owner of the cache chooses the columns, and when to release them.
     """
 
-    sizes: Lists[i8]
+    sizes: Sum[i8] = of(K, COUNTS)
     chosen: Lists[b1]
     ends: Lists[i8]
     rows: Lists[i4]
@@ -42,8 +44,6 @@ def count(cache: ColumnCache, labels: Labels, block: Block, first: int) -> None:
     width = block.features() + 1
     place = np.arange(width, dtype=np.int32)
     for k, sizes in enumerate(cache.sizes):
-        if not sizes.size:
-            sizes = cache.sizes[k] = np.zeros(width + 1, np.int64)
         kernel.gather(block, first, labels, k, place, sizes, cache.rows[k][:0], cache.values[k][:0])
 
 
@@ -101,7 +101,7 @@ def fits(cache: ColumnCache, rows: int, features: int) -> bool:
 
 def _fits(cache: ColumnCache, k: int, rows: int, width: int) -> bool:
     sizes, chosen, ends, on = cache.sizes[k], cache.chosen[k], cache.ends[k], cache.rows[k]
-    if sizes.size not in (0, width + 1) or chosen.size not in (0, width if sizes.size else 0):
+    if chosen.size not in (0, width if sizes.any() else 0):
         return False
     if (sizes < 0).any() or (sizes > rows).any() or (on < 0).any() or (on >= rows).any():
         return False

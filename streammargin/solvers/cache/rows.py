@@ -13,6 +13,7 @@ from streammargin.rows.blocks import Block, CSRBlock, DenseBlock, nbytes, values
 from streammargin.solvers.base import UNIT
 
 BUFFERS = 3 << 20  # least bytes of the buffers of blocks
+EVEN_BUFFERS = 32 << 20  # bytes of these if rows lie in several places: then blocks have a fixed size
 SHARE = 0.75  # share of the budget, after vectors, for cached rows; the rest is for buffers
 LOOK = 2  # multiplications per value for the score of a row and its sum
 UNIT_ROWS, LEAST_ROWS = 512, 16  # rows of a unit: a multiple of the kernels' chunks, or at least a few

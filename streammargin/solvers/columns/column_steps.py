@@ -12,7 +12,7 @@ from streammargin.solvers.base import PassReport, Share
 from streammargin.solvers.cache import columns as cache
 from streammargin.solvers.columns import kept_columns, working_set
 from streammargin.solvers.columns.dual_pass import LAST, MEAN, zero_factor
-from streammargin.solvers.columns.kept_columns import Kept
+from streammargin.solvers.columns.kept_columns import Coming, Kept
 from streammargin.solvers.columns.primal_dual import (
     Pulled,
     Restarted,
@@ -25,7 +25,7 @@ from streammargin.solvers.columns.primal_dual import (
 from streammargin.solvers.columns.working_set import Gathered, Position, Split
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.rounding import blur
-from streammargin.solvers.roles import K, Scratch, Shared, b1, f8, of, state, state_bytes
+from streammargin.solvers.roles import K, Scratch, Shared, b1, f8, new, of, state, state_bytes
 from streammargin.solvers.state import labels_of
 from streammargin.solvers.visits import Visit
 
@@ -50,6 +50,7 @@ class OnColumns(Restarted):
     interior_tried: Shared[b1] = of(K)
     proven: Shared[b1] = of(K)
     kept: Kept
+    coming: Coming
     gathered: Gathered
     plan: Scratch[Plan | None] = None
 
@@ -58,14 +59,15 @@ class ColumnSteps(RestartedSteps[OnColumns]):
     """For penalties that are sums over columns or groups: many steps on a working set of columns per read.
 
     In memory, they are made before the rows are visited (working_set.py). If they converge slowly, an interior point
-    method replaces them once (interior.py). Out of core, for sparse rows, a read gathers the columns of the working
-    set, and the steps follow it (kept_columns.py).
+    method replaces them once (interior.py). For sparse rows out of core, or in several places, a read gathers the
+    columns of the working set. The steps follow it (kept_columns.py).
 
     A problem whose working set does not fit switches to proximal steps for good; the other problems stay here.
     """
 
     name = "steps on columns"
     state_class: ClassVar[type] = OnColumns
+    adds = ("read", "coming")
 
     def plan(self, problem: Problem) -> Plan:
         """The plan for a problem."""
@@ -74,7 +76,7 @@ class ColumnSteps(RestartedSteps[OnColumns]):
         if penalty is None or fit:
             return Plan(penalty, 0)
         # for dense rows each column has n values
-        vectors = state_bytes(OnColumns, problem) - state_bytes(Kept, problem) + super().reserved_bytes(problem)
+        vectors = state_bytes(OnColumns, problem) + super().reserved_bytes(problem)
         stored = kept_columns.capacity(problem, vectors)
         return Plan(penalty if stored else None, stored)
 
@@ -90,7 +92,8 @@ class ColumnSteps(RestartedSteps[OnColumns]):
         return super().reserved_bytes(problem) + steps + kept_columns.reserved_bytes(problem, plan.stored)
 
     def fits(self, problem: Problem, state: OnColumns) -> bool:
-        return kept_columns.fits(problem, state.kept)
+        sent = kept_columns.sent_fits(problem, state.coming, state.read.rows)
+        return sent and kept_columns.fits(problem, state.kept)
 
     def prologue_block(self, problem: Problem, state: OnColumns, block: Block, first: int) -> None:
         if self._plan(problem, state).stored:
@@ -99,7 +102,7 @@ class ColumnSteps(RestartedSteps[OnColumns]):
 
     def begin_pass(self, problem: Problem, state: OnColumns, active: np.ndarray) -> None:
         super().begin_pass(problem, state, active)
-        state.proven[:] = False
+        state.proven[:], state.coming = False, new(Coming, problem)
         penalty, stored = self._plan(problem, state)
         state.due[active] = (penalty is not None) and not stored and (state.sigma[active] > 0.0)
         if stored and state.sigma.any():
@@ -129,8 +132,8 @@ class ColumnSteps(RestartedSteps[OnColumns]):
     @staticmethod
     def gather(problem: Problem, state: OnColumns, active: np.ndarray, block: Block, first: int) -> None:
         """Keep what steps on columns need of these rows."""
-        for k in active[state.sigma[active] > 0.0]:
-            kept_columns.gather(problem, state, state.kept, k, state.w[LAST, k], block, first)
+        moving = active[state.sigma[active] > 0.0]
+        kept_columns.gather(problem, state, state.kept, state.coming, moving, state.w[LAST], block, first)
 
     @staticmethod
     def _improve(problem: Problem, penalty: Split, state: OnColumns, k: int, block: Block) -> bool:
@@ -151,6 +154,9 @@ class ColumnSteps(RestartedSteps[OnColumns]):
         return proof is not None
 
     def end_pass(self, problem: Problem, state: OnColumns, active: np.ndarray) -> PassReport | float:
+        if state.read.rows == problem.rows:
+            moving = active[state.sigma[active] > 0.0]
+            state.coming = kept_columns.receive(problem, state, state.kept, state.coming, moving)
         report = super().end_pass(problem, state, active)
         if not isinstance(report, float):
             kept_columns.release(state.kept)

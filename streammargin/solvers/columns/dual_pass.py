@@ -151,6 +151,7 @@ class DualPass(LinearSolver[P]):
     prologue: ClassVar[int] = 1
     keeps_best: ClassVar[bool] = True  # of the passes; else the answer is that of the last one
     mapped = True
+    adds: ClassVar[tuple[str, ...]] = ("read",)
 
     def dual_steps(self, problem: Problem, state: P) -> np.ndarray:
         """sigma (groups,), step size of the duals; 0: replace them by the best duals for the margins."""

@@ -13,6 +13,7 @@ from streammargin.losses.base import POSITIVE, called, has
 from streammargin.penalties.base import Penalty
 from streammargin.penalties.lp import LpSquare
 from streammargin.solvers.base import PATH, TOP, Method, PassReport, Stage
+from streammargin.solvers.columns import working_set
 from streammargin.solvers.columns.column_steps import ColumnSteps, OnColumns
 from streammargin.solvers.columns.paper_steps import PaperSteps
 from streammargin.solvers.columns.primal_dual import Restarted, RestartedSteps
@@ -95,8 +96,15 @@ class Pdprox(Method):
     def first(self, problem: Problem) -> str:
         if self.algorithm is not None:
             return "paper"
-        alone = problem.holders == 1 and self.average is None  # columns are gathered in one place
-        return "columns" if alone and COLUMNS.plan(problem).penalty is not None else "steps"
+        return "columns" if self.average is None and COLUMNS.plan(problem).penalty is not None else "steps"
+
+    def remark(self, problem: Problem) -> str:
+        if problem.holders == 1:
+            return ""
+        if self.first(problem) == "columns":
+            return "; steps on the columns that matter are made here"
+        few = problem.sparse and working_set.split(problem) is not None
+        return f"; one step a read{', as memory has no room for the columns that matter' * few}"
 
     @property
     def spreads(self) -> bool:

@@ -59,6 +59,8 @@ BEGIN = 30.0  # the first sigma, relative to that at which the first weights bec
 # columns are nearly equal; a larger one would slow the weights down
 STAY = 0.01
 ROUNDING = 1e-13  # relative rounding of f
+SETTLING = 20  # most steps of the duals between two reads, while the gap of the columns at hand is too large
+WORK = 1e10  # multiplications after which there are no more of them, some ten seconds
 MOST = 0.9  # if the wanted columns have this share of all values, all columns are gathered once
 CLOSE = 0.3  # largest violation, relative to the root, below which the duals of a smooth loss are projected
 OVER = 1.5  # relaxation factor of these projections
@@ -264,6 +266,36 @@ def minimise(
             if not fell or slope < 0.5 * enough * first:
                 break
     return chosen, following, None
+
+
+def settle(
+    problem: Problem, penalty: Split, run: State, task: Task, chosen: np.ndarray, goal: float
+) -> tuple[np.ndarray, Task]:  # fmt: skip
+    """Steps of the weights and of the duals by turns, until the gap of these columns alone is at most `goal`.
+
+    Returns the weights, and the task with the duals and the sigma that they were found with: the next read makes their
+    step. For a smooth loss sigma is infinite, and there is one turn.
+    """
+    most = run.multiplications + WORK
+    for _ in range(SETTLING):
+        chosen, following, _ = minimise(problem, penalty, run, task, chosen, few=0)
+        if math.isinf(task.sigma):
+            return chosen, task._replace(sigma=following)
+        duals, gap = _attained(problem, penalty, run, task, chosen)
+        if gap <= goal or run.multiplications > most:
+            break
+        task = task._replace(alpha=duals, sigma=following)
+    return chosen, task
+
+
+def _attained(problem: Problem, penalty: Split, run: State, task: Task, chosen: np.ndarray) -> tuple[np.ndarray, float]:
+    """(the duals (n,) after a step from those of the task, the gap of weights and duals as these columns have it)."""
+    centred, terms, _ = _model(problem, penalty, run.labels, task, chosen)
+    answers = Answers(np.empty(problem.rows), np.zeros(problem.rows), np.zeros(problem.rows))
+    losses = kernel.meet(problem.loss, centred._replace(softness=SMALLEST), task.matrix, chosen, answers)
+    kernel.meet(problem.loss, centred, task.matrix, chosen, answers)
+    bound = kernel.dual_value(problem.loss, task.below, centred.caps, answers.duals)
+    return answers.duals, losses + kernel.penalty(terms._replace(ridge=0.0), chosen) - bound
 
 
 def _model(

@@ -40,7 +40,6 @@ from streammargin.solvers.visits import Visit
 ASLEEP = 255  # a counter that no visit of a read wakes
 COPIES = 3  # of rows in one place: those that come, and all of them anew, lie beside them for a while
 LEAST_ROOM = 4 << 20  # bytes of rows in one place; with less, rounds do little
-BUFFERS = 32 << 20  # bytes of the buffers of blocks, which have a fixed size
 COARSE, ENOUGH, LEAST = 0.3, 0.1, 0.3  # own gap: this share of the gap of all, at most COARSE; at least LEAST of tol
 GAP = 0  # the column of the running figures of a pass that has the gap
 
@@ -119,7 +118,7 @@ class Apart(Solver[P]):
     def kept_bytes(self, problem: Problem) -> int:
         left = problem.budget - state_bytes(self.state_class, problem)
         everything = problem.size + active_rows.A_ROW * problem.rows
-        return min(max(LEAST_ROOM, (left - BUFFERS) // COPIES), everything)
+        return min(max(LEAST_ROOM, (left - store.EVEN_BUFFERS) // COPIES), everything)
 
     def reserved_bytes(self, problem: Problem) -> int:
         return super().reserved_bytes(problem) + COPIES * self.kept_bytes(problem)

@@ -9,11 +9,15 @@ from conftest import slow, write_h5
 from reference.datasets import as_form
 
 import streammargin as sm
+from streammargin.api import train_by
 from streammargin.driver import plan
 from streammargin.driver import run as driver
+from streammargin.driver.holders import Holders
+from streammargin.driver.prefetch import BlockReader
+from streammargin.options.table import Options
 from streammargin.solvers.cache.columns import ColumnCache
 from streammargin.solvers.columns import kept_columns
-from streammargin.solvers.columns.kept_columns import Kept
+from streammargin.solvers.columns.kept_columns import Coming, Kept
 from streammargin.training import rows as in_rows
 
 ROWS, FEATURES, EACH = 2500, 1200, 60
@@ -40,6 +44,19 @@ def small_plans(monkeypatch):
     monkeypatch.setattr(plan, "SLACK_BYTES", 0)
     monkeypatch.setattr(plan, "LEAST_BLOCK_BYTES", 1 << 15)
     monkeypatch.setattr("streammargin.solvers.cache.rows.BUFFERS", 1 << 15)
+
+
+class Three(Holders):
+    """Three holders of as many rows each."""
+
+    def __init__(self, reader):
+        own = BlockReader(reader.source, np.linspace(0, ROWS, 4).astype(np.int64), 2, labels=reader.labels)
+        own.counts = reader.counts
+        super().__init__(own, np.arange(4))
+
+
+def in_three_places(path, listeners=(), should_stop=None, **options):
+    return train_by(path, Options.of(options), listeners, should_stop, Three)
 
 
 def stopped_and_resumed(path, folder, blocks=40, **options):
@@ -110,14 +127,48 @@ def test_arrays_of_a_damaged_checkpoint_are_refused():
 
     assert fits(whole)
     for name, wrong in [
-        ("sizes", whole["sizes"][:2]), ("sizes", whole["sizes"] + 1), ("sizes", -whole["sizes"]),
-        ("sizes", np.empty(0, np.int64)), ("chosen", whole["chosen"][:2]), ("chosen", ~whole["chosen"]),
+        ("sizes", whole["sizes"] + 1), ("sizes", -whole["sizes"]), ("sizes", 0 * whole["sizes"]),
+        ("chosen", whole["chosen"][:2]), ("chosen", ~whole["chosen"]),
         ("chosen", np.empty(0, bool)), ("others", np.zeros((1, 2))), ("others", np.zeros((1, 0))),
         ("ends", np.array([3, 4, 5])), ("ends", np.array([1, 1, 5])), ("ends", np.zeros(2, np.int64)),
         ("ends", np.empty(0, np.int64)), ("rows", whole["rows"] + 2), ("rows", whole["rows"] - 1),
         ("values", whole["values"][:5]),
     ]:  # fmt: skip
         assert not fits(whole | {name: wrong}), (name, wrong)
+
+
+def test_columns_of_a_damaged_checkpoint_that_were_sent_are_refused():
+    problem, whole = SimpleNamespace(features=4), {"sizes": [2, 0, 1], "columns": [0, 3, 1]}
+
+    def fits(sizes, columns):
+        sizes, columns = np.array(sizes), np.array(columns, np.int32)
+        return kept_columns.sent_fits(problem, Coming(values=np.ones(3, np.float32), columns=columns, sizes=sizes), 3)
+
+    assert fits(**whole)
+    for name, wrong in [
+        ("sizes", [2, 1]), ("sizes", [2, 0, 2]), ("sizes", [4, -2, 1]), ("columns", [0, 3]), ("columns", [0, 4, 1]),
+        ("columns", [-1, 3, 1]),
+    ]:  # fmt: skip
+        assert not fits(**whole | {name: wrong}), (name, wrong)
+
+
+@pytest.mark.parametrize("options", [{}, {"loss": "logistic", "bias": 1.0, "C": 0.2}], ids=["hinge", "logistic"])
+def test_columns_of_rows_in_several_places_are_worked_on_in_one(text, options, tmp_path):
+    path, _ = text
+    options = {**OPTIONS, **options, "tol": 1e-3}
+    alone, three = sm.train(path, **options), in_three_places(path, **options)
+    assert alone.converged and three.converged and three.passes <= alone.passes + 3
+    assert max(alone.certificate.dual, three.certificate.dual) <= min(
+        alone.certificate.primal, three.certificate.primal
+    )
+    passes, folder = [], str(tmp_path / "stopped")
+    first = in_three_places(
+        path, [lambda event: passes.extend([event] * (event["event"] == "pass_end"))],
+        lambda: "signal" if len(passes) == 3 else None, **options, checkpoint=folder,
+    )  # fmt: skip
+    rest = in_three_places(path, checkpoint=folder, **options)
+    assert first.resumable and rest.model.coef_.tobytes() == three.model.coef_.tobytes()
+    assert rest.certificate == three.certificate
 
 
 @pytest.fixture

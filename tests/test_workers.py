@@ -19,6 +19,7 @@ import streammargin as sm
 from streammargin.options.table import Options
 from streammargin.solvers import leaves, roles
 from streammargin.solvers.newton import subproblem
+from streammargin.solvers.newton.held import Held
 from streammargin.sources.labels import census
 from streammargin.training.prepare import prepare
 from streammargin.workers import LEAF_BYTES, Workers, _quotas, cores
@@ -195,6 +196,18 @@ def test_classes_are_solved_at_once_in_the_same_bits(monkeypatch, tmp_path):
         assert two.model.coef_.tobytes() == one.model.coef_.tobytes()
         assert two.certificate == one.certificate
     assert max(together) == 3
+
+
+def test_products_of_the_hessian_are_shared_in_the_same_bits(small, monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((9_000, 150), dtype=np.float32)
+    y = X @ rng.standard_normal(150) > 5.0 * rng.standard_normal(9_000)
+    shared, visit = [], Held._visit
+    monkeypatch.setattr(Held, "_visit", lambda self, *given: shared.append(len(self.parts)) or visit(self, *given))
+    one, *more = (sm.train((X, y), solver="newton", loss="logistic", threads=threads) for threads in (1, 2, 3))
+    assert one.converged and min(shared) > 2
+    for other in more:
+        assert other.model.coef_.tobytes() == one.model.coef_.tobytes() and other.certificate == one.certificate
 
 
 @pytest.mark.parametrize("more", [{}, {"scale": "std"}, {"valid": noisy(50, 6)}], ids=str)

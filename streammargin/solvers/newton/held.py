@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from streammargin.compiled import products as kernel
 from streammargin.rows.blocks import Block, part, stored
 from streammargin.rows.labels import Labels
+from streammargin.solvers import leaves
 from streammargin.solvers.base import UNIT
 from streammargin.solvers.cache.coded import PLAIN, Coding
 from streammargin.solvers.newton.conjugate_state import VISIT
@@ -27,10 +28,14 @@ class Part(NamedTuple):
     stop: int
 
     def pieces(self, problem: Problem) -> Iterator[Part]:
-        """These rows by units of work. Each has whole chunks of the kernels, whose sums keep their bits so."""
+        """These rows by leaves, of which as many as there are copies of sums are at most a unit of work.
+
+        Each has whole chunks of the kernels.
+        """
         chunk = STRIDE * min(kernel.CHUNK, max(kernel.LEAST, kernel.VALUES // (problem.features + 1)))
         each = max(1.0, VISIT * problem.lines * stored(self.rows) / max(1, self.stop - self.start))
-        size = max(1, int(UNIT / each) // chunk) * chunk
+        most = min(UNIT / each / max(1, problem.copies), leaves.bounds(problem, self.rows, False)[1])
+        size = max(1, int(most) // chunk) * chunk
         for low in range(0, self.stop - self.start, size):
             high = min(low + size, self.stop - self.start)
             labels = self.labels._replace(first=self.labels.first - low)
@@ -40,7 +45,8 @@ class Part(NamedTuple):
 class Held(NamedTuple):
     """Rows in parts, and the labels of all; scores (m, lines), bends and along: as in compiled/products.py.
 
-    What visits the rows is a generator: it yields the multiplications of each part, and returns what it found.
+    What visits the rows is a generator: it yields the multiplications of some parts, and returns what it found. Threads
+    share these parts. Each has sums of its own, which are added in order.
     """
 
     parts: list[Part]
@@ -55,25 +61,42 @@ class Held(NamedTuple):
         """Stored values of these rows."""
         return sum(stored(part.rows) for part in self.parts)
 
-    def _work(self, rows: Block) -> float:
-        return float(VISIT * self.scores.shape[1] * stored(rows))
+    def _visit(
+        self, problem: Problem, visit: Callable[[Part, np.ndarray], float | None], sums: np.ndarray, visits: int = 1
+    ) -> Generator[float, None, float]:
+        """Call visit(part, sums) for all parts; returns the sum of the results. visits: multiplications of a value."""
+        total, most = 0.0, max(1, problem.copies)
+        for low in range(0, len(self.parts), most):
+            some = self.parts[low : low + most]
+
+            def own(part: Part, alone: bool = len(some) == 1) -> tuple[np.ndarray, float]:
+                added = sums if alone else np.zeros_like(sums)
+                return added, visit(part, added) or 0.0
+
+            for added, found in problem.workers.each(own, some):
+                total += found
+                if added is not sums:
+                    np.add(sums, added, out=sums)
+            yield float(visits * self.scores.shape[1] * sum(stored(part.rows) for part in some))
+        return total
 
     def score(self, problem: Problem, w: np.ndarray, scores: np.ndarray) -> Iterator[float]:
         """Set scores (m, lines) to those at w (lines, d+1)."""
         laid_out = laid(problem, self.coding.weights(w, problem.column))
-        for rows, _, start, stop in self.parts:
-            kernel.add_scores(rows, laid_out, scores[start:stop])
-            yield self._work(rows) / VISIT
+        yield from self._visit(
+            problem, lambda part, _: kernel.add_scores(part.rows, laid_out, scores[part.start : part.stop]), np.empty(0)
+        )
 
     def pull(self, problem: Problem, k: int) -> Generator[float, None, tuple[float, np.ndarray]]:
         """(The sum of the losses of group k, what their duals pull, (lines, d+1)); fills `bends`."""
-        image, losses = laid(problem, np.zeros((problem.lines, problem.features + 1))), 0.0
-        for rows, labels, start, stop in self.parts:
-            losses += kernel.add_gradient(
-                rows, labels, *kernel.apart(problem.loss), k * problem.lines, self.scores[start:stop],
-                self.bends[start:stop], image,
-            )  # fmt: skip
-            yield self._work(rows) / VISIT
+        image = laid(problem, np.zeros((problem.lines, problem.features + 1)))
+
+        def visit(part: Part, sums: np.ndarray) -> float:
+            here = slice(part.start, part.stop)
+            given = part.labels, *kernel.apart(problem.loss), k * problem.lines
+            return float(kernel.add_gradient(part.rows, *given, self.scores[here], self.bends[here], sums))
+
+        losses = yield from self._visit(problem, visit, image)
         return losses, self.coding.sums(laid(problem, image), problem.column)
 
     def bend(self, problem: Problem, v: np.ndarray, scores: np.ndarray) -> Generator[float, None, np.ndarray]:
@@ -81,9 +104,12 @@ class Held(NamedTuple):
         coded = self.coding.low.size > 0
         bent = laid(problem, np.zeros_like(v) if coded else ridge(problem, v))
         laid_out = laid(problem, self.coding.weights(v, problem.column))
-        for rows, _, start, stop in self.parts:
-            kernel.add_curved(rows, self.bends[start:stop], laid_out, scores[start:stop], bent)
-            yield self._work(rows)
+
+        def visit(part: Part, sums: np.ndarray) -> None:
+            here = slice(part.start, part.stop)
+            kernel.add_curved(part.rows, self.bends[here], laid_out, scores[here], sums)
+
+        yield from self._visit(problem, visit, bent, VISIT)
         bent = laid(problem, bent)
         return ridge(problem, v) + self.coding.sums(bent, problem.column) if coded else bent
 

@@ -2,8 +2,9 @@
 
     python -m examples.benchmarks.first_fit [--patience 2,0] [--kernels 8]
 
-CPU seconds of whole processes with an empty cache, on 569 x 30 rows and on text-like rows of 5,000 x 20,000. The time
-to generate the rows is excluded. patience: seconds that a kernel may run in plain Python before it is compiled (0:
+CPU seconds of whole processes with an empty cache, on 569 x 30 rows, on text-like rows of 5,000 x 20,000, on the digits
+of scikit-learn (1,797 x 64, ten classes) and on one-hot rows, 60,000 x 125 in CSR. The time to generate the rows, and
+what they import, is excluded. patience: seconds that a kernel may run in plain Python before it is compiled (0:
 compiled at once). Then the kernels that took longest to compile.
 """
 
@@ -22,6 +23,8 @@ CASES = {
     "l1": "dict(loss='logistic', penalty='l1')",
     "quantile": "dict(loss='quantile:0.9')",
     "text": "dict()",
+    "digits": "dict()",
+    "one-hot": "dict()",
 }
 FIT = """
 import collections, json, sys, time
@@ -33,10 +36,19 @@ scores = rng.standard_normal(n)
 if name == "text":
     import scipy.sparse as sp
     X = sp.csr_matrix((rng.random(60 * n), (np.repeat(np.arange(n), 60), rng.integers(0, d, 60 * n))), (n, d))
-else:
+elif name == "one-hot":
+    import scipy.sparse as sp
+    n = 60000
+    columns = np.sort(rng.integers(0, 25, (n, 5)) + 25 * np.arange(5), axis=1)
+    X = sp.csr_matrix((np.ones(5 * n, np.float32), columns.ravel(), np.arange(0, 5 * n + 1, 5)), (n, 125))
+    scores = X @ rng.standard_normal(125) + rng.standard_normal(n)
+elif name != "digits":
     X = rng.standard_normal((n, d))
     scores += X @ rng.standard_normal(d)
 y = scores if name == "quantile" else np.where(scores > 0, 1, -1)
+if name == "digits":
+    from sklearn.datasets import load_digits
+    X, y = load_digits(return_X_y=True)
 before = time.process_time()
 import streammargin as sm
 from numba.core import event

@@ -19,7 +19,7 @@ from streammargin.solvers.state import State
 
 FIRST, ROOTS = np.array([0, 1, 3, 6]), np.array([0.8, 1.1, 0.0])
 SOFTNESS, RIDGE = 0.7, 0.05
-ONE_PROBLEM = SimpleNamespace(count=1, dtype=np.dtype(np.float64))
+ONE_PROBLEM = SimpleNamespace(count=1, features=7, dtype=np.dtype(np.float64))
 
 
 def problem(form="csr", loss="hinge"):

@@ -329,7 +329,7 @@ def test_the_other_commands_run(tmp_path, name, arguments, said):
 def test_threads_are_measured_beside_one_another():
     said = command("threads", "--rows", 3000, "--repeats", 1, "--most", 2).splitlines()
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in said[2:]]
-    assert len(rows) == 8 and {row[-1] for row in rows} == {"same"}
+    assert len(rows) == 11 and {row[-1] for row in rows} == {"same"}
     assert all(float(cell) > 0.0 for row in rows for cell in row[2:4])
 
 

@@ -13,7 +13,8 @@ import os
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from unittest import mock
 
 import numpy as np
 
@@ -82,7 +83,9 @@ def alone(work: Work) -> float:
     """The share of the CPU seconds outside the pieces of work that threads would share."""
     each, inside, deep = Workers.each, 0.0, False
 
-    def timed(self: Workers, do: Callable[..., object], pieces: object, most: int | None = None) -> object:
+    def timed(
+        self: Workers, do: Callable[..., object], pieces: Iterable[object], most: int | None = None
+    ) -> Iterator[object]:  # fmt: skip
         def one(piece: object) -> object:
             nonlocal inside, deep
             if deep:
@@ -93,14 +96,11 @@ def alone(work: Work) -> float:
             finally:
                 deep, inside = False, inside + time.thread_time() - begun
 
-        return each(self, one, pieces, most)  # type: ignore[arg-type]
+        return each(self, one, pieces, most)
 
     begun = time.process_time()
-    Workers.each = timed  # type: ignore[assignment,method-assign]
-    try:
+    with mock.patch.object(Workers, "each", timed):
         work(1)
-    finally:
-        Workers.each = each  # type: ignore[method-assign]
     return 1.0 - inside / (time.process_time() - begun)
 
 

@@ -42,10 +42,31 @@ class Exact(NamedTuple):
         return (primal - dual) / size if size > 0.0 else 0.0
 
 
-def exact(form: Form, loss: object, free: bool, f: np.ndarray, b: np.ndarray, blur: float, wanted: float) -> Exact:
+class Left(NamedTuple):
+    """Rows without a coefficient that a certificate leaves out, as they have no loss at scale 1 and this constant.
+
+    form: theirs; f: their scores, each of which may be wrong by `wander`.
+    """
+
+    form: Form
+    f: np.ndarray
+    wander: float
+    constant: float
+
+    def clear(self, scale: float, constant: float) -> bool:
+        """Whether none of them can have a loss at this scale and constant."""
+        scores = scale * self.f
+        error = scale * self.wander + 8.0 * EPS * (np.abs(scores) + abs(constant) + np.abs(self.form.t))
+        return bool(np.all(self.form.slack(scores, np.zeros(scores.size), constant) > error))
+
+
+def exact(
+    form: Form, loss: object, free: bool, f: np.ndarray, b: np.ndarray, blur: float, wanted: float, left: Left
+) -> Exact:
     """Exact figures of the coefficients b (n,) with scores f = K b, each of which may be wrong by at most `blur`.
 
-    A scale is sought if the gap at scale 1 is above `wanted`.
+    A scale is sought if the gap at scale 1 is above `wanted`. left: all other rows; if one may have a loss at the best
+    scale and constant, these are 1 and the constant at which none has.
     """
     square, mass = math.fsum(b * f), math.fsum(np.abs(b))
     gains, size = form.gains(b)
@@ -70,6 +91,8 @@ def exact(form: Form, loss: object, free: bool, f: np.ndarray, b: np.ndarray, bl
         _, scale = golden(lambda one: best_constant(one)[0], LEAST, MOST, SCALES)
         other, at_other = best_constant(scale)
         primal, constant, scale = (other, at_other, scale) if other < primal else (primal, constant, 1.0)
+    if not left.clear(scale, constant):
+        scale, constant = 1.0, left.constant
     off = scale * blur + 4.0 * EPS * (scale * float(np.abs(f).max(initial=0.0)) + abs(constant))
     losses, slip, missed = smo.losses_at(loss, f, scale, constant, form.sign, form.target, form.caps, off)
     primal = float(losses) + 0.5 * scale * scale * square

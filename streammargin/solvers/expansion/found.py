@@ -34,13 +34,14 @@ class Found:
 class SmoState(State):
     """alpha: the coefficients; scores: K alpha, as far as they are known, without the constant.
 
-    frozen: the expansion that is certified next; best: that
-    of the best figures. rows: copies of support rows; out of core of all rows that steps are made on, and of those that
-    a read has found for them. goal: the estimated gap that a pass aims at; gaps: estimated; constants: the last ones.
-    idle: groups that no step helps any more. hidden: those whose gap is rounding, as the last certificate has found.
-    part: rows of the block that are done; joined: rows that the last read added; crowded: reads for which rows had to
-    leave; begun: rounds of this pass; rounds: of all; ended: whether the read is over; known: whether it was said that
-    the kernel is indefinite.
+    frozen: the expansion that is certified next; best: that of the best figures. rows: copies of support rows; out of
+    core of all rows that steps are made on, and of those that a read has found for them. goal: the estimated gap that a
+    pass aims at; gaps: estimated; constants: the last ones. idle: groups that no step helps any more. hidden: those
+    whose gap is rounding, as the last certificate has found. spare: how far from any loss the rows are that a
+    certificate leaves out; travel: the sum of all steps on coefficients, on which the error of scores depends. part:
+    rows of the block that are done; joined: rows that the last read added; crowded: reads for which rows had to leave;
+    begun: rounds of this pass; rounds: of all; ended: whether the read is over; known: whether it was said that the
+    kernel is indefinite.
     """
 
     alpha: Rows[f8]
@@ -56,6 +57,8 @@ class SmoState(State):
     idle: Shared[b1] = of(GROUPS)
     hidden: Shared[b1] = of(GROUPS)
     constants: Shared[f8] = of(K)
+    spare: Shared[f8] = of(K)
+    travel: Shared[f8] = of(K)
     wrong: Shared[i8] = of(TRIALS)
     seen: Count = 0
     joined: int = 0

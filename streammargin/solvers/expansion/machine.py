@@ -10,19 +10,23 @@ from streammargin.errors import DataError
 from streammargin.kernels.base import Kernel
 from streammargin.points.base import Point
 from streammargin.points.expansion import TILE, Expansion
-from streammargin.rows.blocks import Block, alone, part
-from streammargin.solvers.expansion.certificate import Exact, exact, exact_margin
+from streammargin.rows.blocks import Block, alone, part, taken
+from streammargin.solvers.expansion.certificate import Exact, Left, exact, exact_margin
 from streammargin.solvers.expansion.form import form_of
 from streammargin.solvers.expansion.found import Found, SmoState, expansion_of, merged, rows_of, set_found
 from streammargin.solvers.expansion.matrices import TESTED, matrix_of, negative, say_indefinite
-from streammargin.solvers.expansion.measured import blur, kernel_of, largest_value
+from streammargin.solvers.expansion.measured import blur, given, kernel_of, largest_value
+from streammargin.solvers.expansion.rounds import constant_of
 from streammargin.solvers.expansion.steps import SHARE, Steps
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.best import Best, best_figures, keep_better, keep_bounds
 from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.proof.kept import Kept
+from streammargin.solvers.proof.rounding import EPS
 from streammargin.solvers.roles import new
 
+SINGLE = 1.05 * 2.0**-24  # the rounding of an operation in float32, and what adds to it in float64
+CLEAR = 1.25  # times the error of a score, a row is from any loss, for a certificate to leave it out
 TIGHTER = 0.3  # the factor of that after a certificate in vain
 SMALLEST_GOAL = 1e-15
 
@@ -33,6 +37,32 @@ class Machine(Steps):
     def begin_certificate(self, problem: Problem, state: SmoState, active: np.ndarray) -> None:
         state.expansion = None
         self.frozen(problem, state)  # all leaves of a block have the same
+        if not problem.resident or problem.hard:
+            return
+        numbers, coef = state.frozen.numbers, state.frozen.coef
+        if np.count_nonzero(state.alpha) > np.count_nonzero(coef) or np.any(state.alpha[:, numbers] != coef):
+            state.travel[:] = math.inf  # scores belong to later steps
+        for k in range(problem.count):
+            form, f = form_of(problem, state.labels, k), state.scores[k]
+            state.constants[k], worst = constant_of(form, problem.free, f, state.alpha[k])
+            size = float(np.abs(f).max() + abs(state.constants[k]) + np.abs(form.t).max())
+            state.spare[k] = CLEAR * self._wander(problem, state, k) + worst + 16.0 * EPS * size
+
+    def _wander(self, problem: Problem, state: SmoState, k: int) -> float:
+        """A bound on the error of scores that rounds have moved, by columns of float32 at the least."""
+        return float(state.travel[k]) * blur(problem, state.measured, 8, SINGLE)
+
+    def _clear(self, problem: Problem, state: SmoState, rows: slice) -> np.ndarray:
+        """Which of these rows a certificate leaves out: they have no coefficient, and surely no loss."""
+        labels = state.labels.of(rows)
+        kernel = given(problem)
+        bounded = not kernel.of_numbers and all(type(one).blur is not Kernel.blur for one in kernel.parts)
+        found = np.full(rows.stop - rows.start, bounded and problem.resident and not problem.hard)
+        for k in range(problem.count) if found.any() else ():
+            b = state.alpha[k, rows]
+            slack = form_of(problem, labels, k).slack(state.scores[k, rows], b, float(state.constants[k]))
+            found &= (b == 0.0) & (slack > state.spare[k])
+        return found
 
     def frozen(self, problem: Problem, state: SmoState) -> Expansion:
         """The expansion to be certified, without constants."""
@@ -41,15 +71,17 @@ class Machine(Steps):
         return state.expansion
 
     def certify_block(self, problem: Problem, state: SmoState, block: Block, first: int) -> None:
-        self.decide(problem, state, block, first, 0, block.rows())
+        rows = slice(first, first + block.rows())
+        self.decide(problem, state, block, first, np.flatnonzero(~self._clear(problem, state, rows)))
 
-    def decide(self, problem: Problem, state: SmoState, block: Block, first: int, start: int, stop: int) -> None:
-        """The scores of some rows of a block, by the frozen expansion."""
+    def decide(self, problem: Problem, state: SmoState, block: Block, first: int, rows: np.ndarray) -> None:
+        """The scores of these rows of a block, by the frozen expansion."""
         expansion = self.frozen(problem, state)
-        for low in range(start, stop, TILE):
-            high = min(stop, low + TILE)
-            rows = alone(part(block, low, high))._replace(bias=0.0)
-            state.scores[:, first + low : first + high] = expansion.decide(rows).T
+        for low in range(0, rows.size, TILE):
+            some = rows[low : low + TILE]
+            whole = some[-1] + 1 - some[0] == some.size
+            own = alone(part(block, some[0], some[-1] + 1)) if whole else taken(block, some)
+            state.scores[:, first + some] = expansion.decide(own._replace(bias=0.0)).T
 
     def end_certificate(self, problem: Problem, state: SmoState) -> tuple[list[Figures], np.ndarray]:
         self.judge(problem, state)
@@ -64,19 +96,19 @@ class Machine(Steps):
             )
         self._test_definite(problem, state)
         unit, found = blur(problem, state.measured, frozen.numbers.size), []
-        coef = frozen.coef.copy()
+        coef, clear = frozen.coef.copy(), self._clear(problem, state, slice(0, problem.rows))
         for k in range(count):
             b = np.zeros(problem.rows)
             b[frozen.numbers] = frozen.coef[k]
             off = unit * math.fsum(np.abs(frozen.coef[k]))
-            form = form_of(problem, state.labels, k)
-            found.append(
-                exact_margin(
-                    form, problem.free, state.scores[k], b, off, math.sqrt(largest_value(problem, state.measured))
-                )
-                if problem.hard
-                else exact(form, problem.loss, problem.free, state.scores[k], b, off, SHARE * problem.tol)
-            )
+            form, f = form_of(problem, state.labels, k), state.scores[k]
+            if problem.hard:
+                longest = math.sqrt(largest_value(problem, state.measured))
+                found.append(exact_margin(form, problem.free, f, b, off, longest))
+            else:
+                left = Left(form.at(clear), f[clear], self._wander(problem, state, k), float(state.constants[k]))
+                own = form.at(~clear), problem.loss, problem.free, f[~clear], b[~clear]
+                found.append(exact(*own, off, SHARE * problem.tol, left))
             coef[k] *= found[k].scale
         dual, upper = np.array([[one.dual, one.upper] for one in found]).T
         if problem.hard:

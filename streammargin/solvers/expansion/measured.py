@@ -103,13 +103,13 @@ def largest_value(problem: Problem, measured: Measured) -> float:
     return value
 
 
-def blur(problem: Problem, measured: Measured, terms: int) -> float:
-    """A bound on the rounding error of a score, for coefficients whose sizes add up to 1."""
+def blur(problem: Problem, measured: Measured, terms: int, eps: float = EPS) -> float:
+    """A bound on the rounding error of a score, for coefficients whose sizes add up to 1; eps: of an operation."""
     value = largest_value(problem, measured)
     kernel = kernel_of(problem, measured)
     entries = int(measured.entries[0]) if kernel.by_products else problem.features
     of_value = kernel.blur(measured.longest, value, entries)
-    return EPS * (of_value + value * (terms + 8.0))
+    return eps * (of_value + value * (terms + 8.0))
 
 
 def mean_norm(problem: Problem, measured: Measured) -> float:

@@ -106,6 +106,7 @@ class PrimalDual(Smo):
                 for now, added in ((state.alpha[k], state.toward[k]), (state.scores[k], state.toward_scores[k])):
                     now[:] = (now + tau * added) / (1.0 + tau)
                 state.constant[k] += tau * math.fsum(state.toward[k]) if problem.free else 0.0
+                state.travel[k] = math.inf  # nothing bounds the error of scores that products have moved
                 state.gaps[k] = self._estimate(problem, state, k, self._form(problem, state, k, None))
         self.freeze(problem, state)
         return PassReport(state.gaps.copy(), self.mistakes(problem, state, active))

@@ -51,6 +51,7 @@ class Steps(Values):
         f, b = state.scores[k, every], state.alpha[k, every]  # views of all rows, copies of some
         random = np.random.default_rng((problem.seed, k, state.rounds))
         recent = state.held.recent[k]
+        before = b.copy()
         now = make_round(
             form, problem.loss, problem.free, state.columns, f, b, state.goal[k], state.rounds, recent, random
         )
@@ -58,6 +59,7 @@ class Steps(Values):
             state.scores[k, rows], state.alpha[k, rows] = f, b
         state.begun += 1
         state.rounds += 1
+        state.travel[k] += float(np.abs(b - before).sum())
         state.gaps[k], state.violations[k] = now.gap, now.violation
         state.multiplications += now.multiplications
         value = largest_value(problem, state.measured)

@@ -38,7 +38,7 @@ class Working(Machine):
         work = 2.0 * max(1.0, values_of(block).size / block.rows()) * max(1, state.frozen.numbers.size)
         stop = min(block.rows(), state.part + unit_rows(work / 2.0))
         if state.number > 1:
-            self.decide(problem, state, block, first, state.part, stop)
+            self.decide(problem, state, block, first, np.arange(state.part, stop))
             state.multiplications += work * (stop - state.part)
         if stop < block.rows():
             state.part = stop

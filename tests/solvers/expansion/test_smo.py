@@ -16,6 +16,8 @@ import streammargin as sm
 from examples.tangent_kernel import Tangent
 from streammargin.errors import DataError, UsageError
 from streammargin.points.expansion import Expansion
+from streammargin.solvers.expansion.certificate import Left, exact
+from streammargin.solvers.expansion.form import Form
 from streammargin.verification import verify
 
 KERNELS = ("rbf:0.5", "poly:2,gamma=0.3,coef0=1", "linear", "rbf:0.1+linear")
@@ -400,3 +402,41 @@ def test_verify_recomputes_the_figures_from_the_support_rows(tmp_path):
     damaged["dual_coef"] = 1.001 * damaged["dual_coef"]
     np.savez(model, **damaged)
     assert not all(check.agrees is not False for check in verify(model, path))
+
+
+def test_rows_that_a_certificate_leaves_out_surely_have_no_loss(monkeypatch):
+    """Its figures are those of exact scores of all rows, though scores of these are wrong by as much as is allowed."""
+    X, _, signs, _ = rows(300)
+    K, left_out = machines.matrix("rbf:0.5", X, X), []
+    honest = Left.clear
+
+    def spoilt(self, scale, constant):
+        left_out.append(self.f.size)
+        self.f[:] += self.wander * np.resize([1.0, -1.0], self.f.size)
+        return honest(self, scale, constant)
+
+    monkeypatch.setattr(Left, "clear", spoilt)
+    for C in (0.1, 1.0, 100.0):
+        result = sm.train((X, signs), kernel="rbf:0.5", C=C)
+        coef, constant = expanded(result, 300)
+        u = signs * (K @ coef + constant)
+        primal = 0.5 * coef @ K @ coef + C * np.maximum(0.0, 1.0 - u).sum()
+        assert result.certificate.primal == pytest.approx(primal, rel=1e-12)
+        assert result.certificate.mistakes == np.count_nonzero(u < 0.0)
+    assert max(left_out) > 100
+
+
+def test_a_row_left_out_that_may_have_a_loss_holds_the_constant():
+    """At the best scale and constant it may have one, so these are 1 and those at which it has none."""
+    X, _, signs, _ = rows(60)
+    K = machines.matrix("rbf:0.5", X, X)
+    found = sm.train((X, signs), kernel="rbf:0.5", tol=1e-8)
+    coef, constant = expanded(found, 60)
+    problem = Form(signs, 0.0 * signs, np.ones(60), 1.0 * signs, np.minimum(0.0, signs), np.maximum(0.0, signs),
+                   np.zeros(60), 0.0, 0.0, False)  # fmt: skip
+    f, clear = K @ coef, np.flatnonzero(coef == 0.0)
+    used = np.flatnonzero(coef)
+    for wander, at in ((0.0, constant), (1e3, constant - 0.25)):
+        left = Left(problem.at(clear), f[clear], wander, at)
+        some = exact(problem.at(used), sm.losses.Hinge().terms(), True, f[used], coef[used], 1e-12, 1.0, left)
+        assert (some.scale, some.constant) == (1.0, pytest.approx(at, abs=1e-6))

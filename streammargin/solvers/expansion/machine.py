@@ -13,8 +13,8 @@ from streammargin.points.expansion import TILE, Expansion
 from streammargin.rows.blocks import Block, alone, part, taken
 from streammargin.solvers.expansion.certificate import Exact, Left, exact, exact_margin
 from streammargin.solvers.expansion.form import form_of
-from streammargin.solvers.expansion.found import Found, SmoState, expansion_of, merged, rows_of, set_found
-from streammargin.solvers.expansion.matrices import TESTED, matrix_of, negative, say_indefinite
+from streammargin.solvers.expansion.found import Found, SmoState, expansion_of, merged, set_found
+from streammargin.solvers.expansion.matrices import say_indefinite
 from streammargin.solvers.expansion.measured import blur, given, kernel_of, largest_value
 from streammargin.solvers.expansion.rounds import constant_of
 from streammargin.solvers.expansion.steps import SHARE, Steps
@@ -94,7 +94,10 @@ class Machine(Steps):
             raise DataError(
                 f"the kernel {kernel_of(problem, state.measured)} has a value that is not finite; use `scale=std`"
             )
-        self._test_definite(problem, state)
+        if state.indefinite and not state.known:
+            state.known = True
+            state.best = new(Best, problem)  # nothing bounds the objective, and weights of 0 may have the least
+            say_indefinite(kernel_of(problem, state.measured))
         unit, found = blur(problem, state.measured, frozen.numbers.size), []
         coef, clear = frozen.coef.copy(), self._clear(problem, state, slice(0, problem.rows))
         for k in range(count):
@@ -139,27 +142,6 @@ class Machine(Steps):
             scores = np.stack([found[k].scale * state.scores[k] + found[k].constant for k in lines])
             taken = problem.outputs.positive[lines.start : lines.stop][np.argmax(scores, axis=0)]
             state.wrong[trial] = int(np.count_nonzero((taken != codes) & there))
-
-    def _test_definite(self, problem: Problem, state: SmoState) -> None:
-        """Whether the matrix of some support rows has an eigenvalue below 0; it is said once."""
-        kernel, numbers = kernel_of(problem, state.measured), state.frozen.numbers
-        if not kernel.definite and not state.indefinite and numbers.size:
-            some = numbers[:: -(-numbers.size // TESTED)]
-            state.indefinite = negative(self._matrix(state, kernel, some))
-        if state.indefinite and not state.known:
-            state.known = True
-            state.best = new(Best, problem)  # nothing bounds the objective, and weights of 0 may have the least
-            say_indefinite(kernel)
-
-    def _matrix(self, state: SmoState, kernel: Kernel, numbers: np.ndarray) -> np.ndarray:
-        """The values (m, m) of these rows, in float64."""
-        if state.block is not None:
-            return matrix_of(kernel, numbers, 0, state.block)
-        if kernel.of_numbers:
-            return np.eye(1)
-        rows = rows_of(state, kernel, numbers)
-        assert rows is not None
-        return matrix_of(kernel, np.arange(numbers.size), 0, rows)
 
     def keep_pass(self, problem: Problem, state: SmoState, kept: Kept, trials: list[int]) -> None:
         raise AssertionError("an expansion is kept by its certificate alone")

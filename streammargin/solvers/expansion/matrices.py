@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 
 import numpy as np
 
@@ -10,29 +11,46 @@ from streammargin.errors import DataError
 from streammargin.kernels.base import Kernel
 from streammargin.points.gram import Few
 from streammargin.rows.blocks import Block, DenseBlock, taken
+from streammargin.solvers.problem import Problem
 from streammargin.wording import Message
 
 LOG = logging.getLogger("streammargin")
 
 TILE = 1024
-TESTED = 800  # rows whose matrix is tested
+TESTED = 2000  # most rows whose matrix is tested, if the budget allows it
+OF_BUDGET = 128.0  # bytes of the budget for each value of that matrix
 NEGATIVE = 1e-7  # the least eigenvalue allowed, relative to the largest
+POWERS = 8  # of a matrix, to find the largest
 SYMMETRIC = 1e-5  # the largest difference allowed, relative to the largest value
 
 
+def tested(numbers: np.ndarray, problem: Problem) -> np.ndarray:
+    """All of these rows (m,), if a test of their matrix is cheap, else some from everywhere among them."""
+    most = max(1, min(TESTED, int(math.sqrt(problem.budget / OF_BUDGET))))
+    return numbers[:: max(1, -(-numbers.size // most))]
+
+
 def negative(matrix: np.ndarray) -> bool:
-    """Whether a symmetric matrix has an eigenvalue below 0, beyond rounding."""
-    values = np.linalg.eigvalsh(0.5 * (matrix + matrix.T))
-    return bool(values[0] < -NEGATIVE * max(float(values[-1]), 1e-300))
+    """Whether a symmetric matrix has an eigenvalue below 0, beyond rounding; it is written over."""
+    matrix += matrix.T
+    x = np.random.default_rng(0).standard_normal(len(matrix))
+    for _ in range(POWERS):
+        x = matrix @ (x / max(float(np.linalg.norm(x)), 1e-300))
+    matrix[np.diag_indices_from(matrix)] += NEGATIVE * float(np.linalg.norm(x)) + 1e-300
+    try:
+        np.linalg.cholesky(matrix)
+    except np.linalg.LinAlgError:
+        return True
+    return False
 
 
-def matrix_of(kernel: Kernel, positions: np.ndarray, first: int, block: Block) -> np.ndarray:
-    """The values (m, m) in float64 of the rows at these positions of a block, whose first row has this number."""
+def matrix_of(kernel: Kernel, positions: np.ndarray, numbers: np.ndarray, block: Block) -> np.ndarray:
+    """The values (m, m) in float64 of the rows at these positions of a block, which have these numbers."""
     if kernel.of_numbers:
         assert isinstance(block, DenseBlock)
-        return np.asarray(block.X[np.ix_(positions, first + positions)], np.float64)
+        return np.asarray(block.X[np.ix_(positions, numbers)], np.float64)
     rows, out = taken(block, positions), np.empty((positions.size, positions.size))
-    Few(kernel, positions, rows).values(rows, 0, positions.size, out)
+    Few(kernel, numbers, rows).values(rows, 0, positions.size, out)
     return out
 
 
@@ -41,6 +59,15 @@ def say_indefinite(kernel: Kernel) -> None:
     text = (
         f"the kernel {kernel} is not positive semidefinite on these rows, so nothing can be certified; the training "
         "ends when steps no longer help"
+    )
+    LOG.warning(Message(text), extra={"code": "kernel"})
+
+
+def say_sampled(kernel: Kernel, some: int, rows: int) -> None:
+    """Warn of what the bounds of a certificate rest on."""
+    text = (
+        f"the kernel {kernel} is not known to be positive semidefinite, and the matrix of {some} of {rows} rows was "
+        "tested; bounds hold if that of all has no eigenvalue below 0"
     )
     LOG.warning(Message(text), extra={"code": "kernel"})
 

@@ -13,7 +13,8 @@ from streammargin.solvers.base import Share
 from streammargin.solvers.cache.rows import Kept as KeptRows
 from streammargin.solvers.expansion.columns import Columns
 from streammargin.solvers.expansion.form import Form, form_of
-from streammargin.solvers.expansion.found import SUPPORT, SmoState, rows_of, set_found
+from streammargin.solvers.expansion.found import SUPPORT, WORKING, SmoState, rows_of, set_found
+from streammargin.solvers.expansion.matrices import matrix_of, negative, say_sampled, tested
 from streammargin.solvers.expansion.measured import given, kernel_of, largest_value
 from streammargin.solvers.expansion.memory import Memory
 from streammargin.solvers.expansion.rounds import make_round
@@ -112,6 +113,23 @@ class Steps(Values):
         set_found(state.frozen, numbers, state.alpha[:, numbers], np.zeros(problem.count))
         state.expansion = None
         self._keep_rows(problem, state, kernel)
+        self._test_definite(problem, state, kernel)
+
+    def _test_definite(self, problem: Problem, state: SmoState, kernel: Kernel) -> None:
+        """Whether the matrix of the support rows has an eigenvalue below 0; what was tested is said, if not all."""
+        numbers, kept = state.frozen.numbers, state.rows.pieces.get(WORKING)
+        if kernel.definite or state.indefinite or not numbers.size:
+            return
+        some = tested(numbers, problem) if state.block is not None or kept is not None else numbers[:0]
+        if state.block is not None:
+            state.indefinite = negative(matrix_of(kernel, some, some, state.block))
+        elif kept is not None:
+            order = np.argsort(kept.ids)
+            at = order[np.searchsorted(kept.ids[order], some)]
+            state.indefinite = negative(matrix_of(kernel, at, some, kept.rows))
+        if some.size < numbers.size and not (state.indefinite or state.sampled):
+            state.sampled = True
+            say_sampled(kernel, some.size, numbers.size)
 
     def balance(self, problem: Problem, state: SmoState) -> None:
         """Make the coefficients of each line add up to 0 again, beside a free constant."""

@@ -31,7 +31,14 @@ from streammargin.rows.labels import numbered_from
 from streammargin.solvers.base import PassReport, Share
 from streammargin.solvers.cache.rows import Kept, RowCache
 from streammargin.solvers.expansion.columns import Columns, Held
-from streammargin.solvers.expansion.matrices import TESTED, check_all_symmetric, matrix_of, negative, say_indefinite
+from streammargin.solvers.expansion.matrices import (
+    check_all_symmetric,
+    matrix_of,
+    negative,
+    say_indefinite,
+    say_sampled,
+    tested,
+)
 from streammargin.solvers.expansion.measured import (
     Measured,
     blur,
@@ -254,8 +261,10 @@ class OfKernel(WholePass[Any]):
             check_all_symmetric(block.X)
         gram.tested = True
         if not kernel.definite:
-            some = np.arange(0, block.rows(), -(-block.rows() // TESTED))
-            gram.indefinite |= negative(matrix_of(kernel, some, first, block))
+            some = tested(np.arange(block.rows()), problem)
+            gram.indefinite |= negative(matrix_of(kernel, some, first + some, block))
+            if some.size < problem.rows and not gram.indefinite:
+                say_sampled(kernel, some.size, problem.rows)
         if gram.indefinite:
             say_indefinite(kernel)
 

@@ -16,6 +16,7 @@ import streammargin as sm
 from examples.tangent_kernel import Tangent
 from streammargin.errors import DataError, UsageError
 from streammargin.points.expansion import Expansion
+from streammargin.solvers.expansion import matrices
 from streammargin.solvers.expansion.certificate import Left, exact
 from streammargin.solvers.expansion.form import Form
 from streammargin.verification import verify
@@ -277,6 +278,34 @@ def test_a_kernel_that_is_not_definite_certifies_nothing_and_ends(kernel, caplog
     assert not result.converged and result.certificate["gap"] in (None, math.inf) and result.passes < 10
     assert "not positive semidefinite" in caplog.text
     assert np.isfinite(result.model.decision_function(X)).all()
+
+
+def test_a_matrix_on_disk_that_is_not_definite_is_found(caplog):
+    _, _, signs, _ = rows(60)
+    K = np.eye(60) - 0.5  # each step on two coefficients has a curvature above 0
+    result = sm.train(CountingSource(K, signs, np.array([0, 20, 40, 60])), kernel="precomputed", C=1.0)
+    assert not result.converged and result.certificate.dual == -math.inf
+    assert "not positive semidefinite" in caplog.text
+
+
+def test_what_was_tested_is_said_if_it_is_not_all(monkeypatch, caplog):
+    X, _, signs, _ = rows(60)
+    K = machines.matrix("rbf:0.5", X, X)
+    every = sm.train((K, signs), kernel="precomputed")
+    assert every.converged and not caplog.text
+    monkeypatch.setattr(matrices, "TESTED", 10)
+    some = sm.train((K, signs), kernel="precomputed")
+    support = some.model.header["support"]
+    assert some.converged and f"of {support} rows was tested; bounds hold if that of all" in caplog.text
+    assert len(caplog.records) == 1 and int(re.findall(r"matrix of (\d+)", caplog.text)[0]) <= 10 < support
+
+
+@pytest.mark.parametrize("least", [1e-5, 0.0, -1e-9, -1e-5, -1.0])
+def test_an_eigenvalue_below_0_is_found(least):
+    random = np.random.default_rng(3)
+    basis = np.linalg.qr(random.standard_normal((50, 50)))[0]
+    values = np.append(random.uniform(1.0, 2.0, 48), [10.0, 10.0 * least])
+    assert matrices.negative(basis * values @ basis.T) is (least < -1e-7)
 
 
 @pytest.mark.parametrize("loss", ["squared_hinge", "squared_error"])

@@ -57,7 +57,7 @@ from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.kept import Kept as BestPass
 from streammargin.solvers.proof.rounding import EPS, mean_rounding
 from streammargin.solvers.proof.whole_pass import WholePass
-from streammargin.solvers.roles import Role, Scratch, W, entries, new, state, state_bytes, walk
+from streammargin.solvers.roles import Role, Scratch, W, entries, state, state_bytes, walk
 from streammargin.solvers.space import OF_KERNEL, Space
 from streammargin.solvers.state import labels_of
 from streammargin.solvers.visits import Visit
@@ -67,7 +67,7 @@ ROWS = "rows"  # the piece of cached rows
 
 @state
 class Gram:
-    """A method's kernel, and its values. rows: all rows, if they are in memory.
+    """A method's kernel, and its values. rows: all rows, if they are in memory. held: which columns are.
 
     part: rows of the block that are done; seen: of all rows; tested: whether it is known if the kernel is indefinite.
     coefs (n, vectors): of the current product. units: the unit matrix, a sparse row for each row.
@@ -75,6 +75,7 @@ class Gram:
 
     measured: Measured
     rows: RowCache
+    held: Held
     part: int = 0
     seen: int = 0
     tested: bool = False
@@ -250,7 +251,7 @@ class OfKernel(WholePass[Any]):
             gram.rows.pieces[ROWS] = Kept(numbers, own)
             slots = self._memory(problem).slots(problem.rows, 8)
             kernel = kernel_of(problem, gram.measured)
-            gram.columns = Columns(new(Held, problem), kernel, own, numbers, slots, np.float64)
+            gram.columns = Columns(gram.held, kernel, own, numbers, slots, np.float64)
         return gram.columns
 
     def _test(self, problem: Problem, gram: Gram, block: Block, first: int) -> None:

@@ -265,6 +265,7 @@ def test_steps_go_on_to_the_same_bits(method, multiclass, tmp_path):
     sm.train(data, passes=4, checkpoint=str(tmp_path / "c"), **options)
     again = sm.train(data, passes=9, checkpoint=str(tmp_path / "c"), **options)
     assert np.array_equal(again.model.answer.coef, straight.model.answer.coef)
+    assert again.certificate == straight.certificate
 
 
 def test_columns_that_are_given_up_are_computed_again():

@@ -96,9 +96,10 @@ def primal(K, coef, constant, y, caps, loss, number):
 def largest_margin(K, y, free):
     """min_i y_i (f_i + c) / ||w|| at its largest: 1 / ||w|| of the least w with y (f + c) >= 1, by the conic solver.
 
-    0.0 if nothing separates the classes.
+    0.0 if nothing separates the classes. Values are scaled to 1, as the solver finds no weights of millions.
     """
-    values, vectors = np.linalg.eigh(K)
+    size = float(np.abs(K).max())
+    values, vectors = np.linalg.eigh(K / size)
     root = vectors * np.sqrt(np.maximum(values, 0.0))
     n = len(y)
     P = sp.csc_matrix(np.diag([1.0] * n + [0.0]))
@@ -109,4 +110,4 @@ def largest_margin(K, y, free):
         P, np.zeros(n + 1), sp.csc_matrix(A), -np.ones(n), [clarabel.NonnegativeConeT(n)], settings
     )
     found = solver.solve().obj_val
-    return 1.0 / math.sqrt(2.0 * found) if found < math.inf else 0.0
+    return math.sqrt(0.5 * size / found) if found < math.inf else 0.0

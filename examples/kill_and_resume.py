@@ -1,14 +1,15 @@
 """Kills trainings at random moments, resumes them, and compares every bit with trainings that were never killed.
 
-    python examples/kill_and_resume.py [--kills 300] [--seed 0] [--solver NAME] [--outputs] [--tasks] [--threads 1,2,3]
+    python examples/kill_and_resume.py [--kills 300] [--seed 0] [--solver NAME] [--outputs] [--tasks] [--kernels]
+        [--threads 1,2,3]
 
 Covers every solver; dense and CSR rows; two and three classes, regression and several outputs (`--outputs`: these
-alone); tasks and ratings (`--tasks`: these alone); several C and paths over C; rows in memory and out of core; --scale;
-and a centred bias. Each training runs in its own process. SIGKILL ends it at start-up, between blocks, in a checkpoint,
-or before or after a change of stage. Checkpoints may take half of the time here. Short phases, such as a certificate,
-are targeted. The training is restarted until it finishes, each time with one of `--threads`, at random. Then the
-weights, the model's header and the log are compared, except checkpoints, times, memory and bytes read. Exit code 1 if
-anything differs.
+alone); tasks and ratings (`--tasks`: these alone); kernels and maps (`--kernels`: these alone); several C and paths
+over C; rows in memory and out of core; --scale; and a centred bias. Each training runs in its own process. SIGKILL ends
+it at start-up, between blocks, in a checkpoint, or before or after a change of stage. Checkpoints may take half of the
+time here. Short phases, such as a certificate, are targeted. The training is restarted until it finishes, each time
+with one of `--threads`, at random. Then the weights, the model's header and the log are compared, except checkpoints,
+times, memory and bytes read. Exit code 1 if anything differs.
 """
 
 import argparse
@@ -40,20 +41,20 @@ CLOCKS = {
     "rss_bytes",
 }  # fmt: skip
 ROWS, FEATURES = 24_000, 40
-RATINGS = "ratings.csv"
+RATINGS, FEW = "ratings.csv", "few"
 PHASES = [None, None, None, "scaling", "prologue", "certificate", "bias"]  # to be killed in; None: at any moment
 OF_OUTPUTS = [None, None, None, None, "certificate"]  # the same for several outputs and tasks, without the others
 
 
-def write_rows(path, sparse, classes):
+def write_rows(path, sparse, classes, rows=ROWS):
     """Rows that hyperplanes separate, labels y, and numbers `target`; 8 MB, or 2 MB sparse."""
     rng = np.random.default_rng(classes)
     centers = 2.5 * rng.standard_normal((classes, FEATURES))
-    y = rng.integers(0, classes, ROWS)
-    X = centers[y] + rng.standard_normal((ROWS, FEATURES))
+    y = rng.integers(0, classes, rows)
+    X = centers[y] + rng.standard_normal((rows, FEATURES))
     with h5py.File(path, "w") as file:
         file["y"], file["target"] = y, X @ centers[0] + y
-        file["task"] = rng.integers(0, 5, ROWS)
+        file["task"] = rng.integers(0, 5, rows)
         file["targets"] = X @ rng.standard_normal((FEATURES, 4)) + y[:, None]
         if not sparse:
             file["X"] = X
@@ -71,6 +72,8 @@ def written(folder):
         for classes in (2, 3):
             data[sparse, classes] = str(folder / f"{'csr' if sparse else 'dense'}{classes}.h5")
             write_rows(data[sparse, classes], sparse, classes)
+    data[FEW] = str(folder / "few.h5")
+    write_rows(data[FEW], False, 3, 2_000)
     data[RATINGS] = str(folder / RATINGS)
     write_ratings(data[RATINGS])
     return data
@@ -121,6 +124,26 @@ def of_tasks(data):
             yield [data[sparse, 3], "--tol", "1e-12", "--passes", "12", "--memory", memory, *options]
     for name, loss in (("factors", "absolute_error"), ("splitting", "squared_error"), ("completion", "hinge:1,2,3,4")):
         yield [data[RATINGS], "--tol", "1e-12", "--passes", "70", "--solver", name, "--loss", loss, "-c", "2"]
+
+
+def of_kernels(data):
+    """Arguments of `train` for kernel machines by each method, and for linear solvers behind a map."""
+    rbf, hard = ["--kernel", "rbf", "--tol", "1e-6", "--passes", "12"], ["--C", "inf"]
+    for memory in ("1G", "40M"):
+        yield [data[False, 3], *rbf, "--C", "0.1,1", "--valid", data[FEW], "--memory", memory]
+    for key, memory in (((False, 2), "1G"), ((False, 3), "24M"), ((True, 2), "24M")):
+        yield [data[key], *rbf, *hard, "--bias", "free", "--memory", memory]
+    for solver in ("dual-momentum", "adaptive"):
+        yield [data[FEW], *rbf, *hard, "--solver", solver, "--multiclass", "joint"]
+    for solver in ("inertial-diagonal", "batch-perceptron", "adaptive"):
+        yield [data[FEW], *rbf, *hard, "--solver", solver, "--memory", "27M"]
+    yield [data[FEW], *rbf, "--solver", "pdprox", "--y", "target", "--loss", "huber"]
+    for word, solver, key in (("nystroem:60", "ascent", (False, 3)), ("rff:60", "newton", (False, 2)),
+                              ("nystroem:60,kernel=poly:2", "newton", (True, 3))):  # fmt: skip
+        given = {"map": word, "solver": solver, "tol": 1e-12}
+        for memory in ("1G", f"{least_memory(data[key], **given)}M"):
+            yield [data[key], "--map", word, "--solver", solver, "--tol", "1e-12", "--passes", "8", "--memory", memory,
+                   "--scale", "std"]  # fmt: skip
 
 
 def ways(data):
@@ -256,18 +279,19 @@ def run():
     parser.add_argument("--solver", choices=sorted(set(names()) - {"auto"}), help="this one alone")
     parser.add_argument("--outputs", action="store_true", help="trainings for several outputs alone")
     parser.add_argument("--tasks", action="store_true", help="trainings with tasks, and of ratings, alone")
+    parser.add_argument("--kernels", action="store_true", help="trainings with a kernel, or a map, alone")
     parser.add_argument("--threads", type=lambda text: text.split(","), default=["1"], metavar="N,...")
     options = parser.parse_args()
     moments = random.Random(options.seed)
     # also for the processes that are started later: checkpoints are many, and few columns are enough for a sample
     checkpoint.SHARE, sampled.WIDE = 0.5, 0
-    chosen = [options.outputs and of_several_outputs, options.tasks and of_tasks]
+    chosen = [options.outputs and of_several_outputs, options.tasks and of_tasks, options.kernels and of_kernels]
     phases, counts = OF_OUTPUTS if any(chosen) else PHASES, Counter()
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
         cases = []
         data = written(root)
-        groups = list(filter(None, chosen)) or [ways, of_several_outputs, of_tasks]
+        groups = list(filter(None, chosen)) or [ways, of_several_outputs, of_tasks, of_kernels]
         every = [way for group in groups for way in group(data)]
         for number, way in enumerate(way for way in every if options.solver in (None, *way)):
             folder = root / f"straight{number}"

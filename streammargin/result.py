@@ -154,6 +154,8 @@ def advice(result: TrainResult) -> str:
     near = f"{'far from' if far else 'near'} the tolerance {tol:g}"
     if tol == 0.0:
         near = "and a gap of exactly 0 is rarely reached"
+    if stalled and asked.get("kernel") and known.startswith("no gap"):  # an indefinite one
+        return f"{stopped}, and no step helps any more; use a kernel that is positive semidefinite, as `kernel=rbf`"
     if stalled:
         cause = "no step helps any more" if far else "rounding hides the rest of the gap"
         return f"{stopped}, {near}, and {cause}; {hints} `tol`"

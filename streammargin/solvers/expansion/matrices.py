@@ -51,6 +51,9 @@ def matrix_of(kernel: Kernel, positions: np.ndarray, numbers: np.ndarray, block:
         return np.asarray(block.X[np.ix_(positions, numbers)], np.float64)
     rows, out = taken(block, positions), np.empty((positions.size, positions.size))
     Few(kernel, numbers, rows).values(rows, 0, positions.size, out)
+    apart = float(np.abs(out - out.T).max(initial=0.0))
+    if apart > SYMMETRIC * float(np.abs(out).max(initial=0.0)):
+        raise DataError(f"the kernel {kernel} is not symmetric: K(x, z) and K(z, x) of two rows differ by {apart:.3g}")
     return out
 
 

@@ -10,7 +10,7 @@ from streammargin.compiled import gram as sums
 from streammargin.errors import DataError, UsageError
 from streammargin.kernels.base import Kernel
 from streammargin.points import gram
-from streammargin.rows.blocks import Block, CSRBlock, DenseBlock, values_of
+from streammargin.rows.blocks import Block, CSRBlock, DenseBlock, part, values_of
 from streammargin.solvers.expansion.matrices import check_symmetric
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.rounding import EPS
@@ -76,8 +76,16 @@ def _most_entries(block: Block) -> int:
 
 def squares_of(problem: Problem, measured: Measured, block: Block, first: int) -> np.ndarray:
     """K(x, x) of the rows of a block of a second read, of which the largest is kept."""
-    own = gram.diagonal(kernel_of(problem, measured), block, first)
-    measured.largest[0] = max(measured.largest[0], float(np.abs(own).max(initial=0.0)))
+    kernel = kernel_of(problem, measured)
+    if not (kernel.by_products or kernel.of_numbers):
+        few = gram.plain(part(block, 0, min(2, block.rows())))
+        if (shape := np.shape(kernel.gram(few, few[:1]))) != (few.shape[0], 1):
+            raise UsageError(
+                f"the kernel {kernel} gives values of the shape {shape} for {few.shape[0]} and 1 rows; its method gram "
+                "must give a line for each row of X, and a column for each of Z"
+            )
+    own = gram.diagonal(kernel, block, first)
+    measured.largest[0] = np.maximum(measured.largest[0], np.abs(own).max(initial=0.0))  # keeps NaN
     return own
 
 
@@ -110,6 +118,15 @@ def blur(problem: Problem, measured: Measured, terms: int, eps: float = EPS) -> 
     entries = int(measured.entries[0]) if kernel.by_products else problem.features
     of_value = kernel.blur(measured.longest, value, entries)
     return eps * (of_value + value * (terms + 8.0))
+
+
+def check_values(problem: Problem, measured: Measured) -> None:
+    """DataError if values overflow, or may have no correct digit."""
+    if blur(problem, measured, 0) > largest_value(problem, measured):
+        raise DataError(
+            f"values of the kernel {kernel_of(problem, measured)} on these rows may be rounding alone; "
+            "use `scale=std`, or a smaller gamma"
+        )
 
 
 def mean_norm(problem: Problem, measured: Measured) -> float:

@@ -15,7 +15,7 @@ from streammargin.solvers.expansion.columns import Columns
 from streammargin.solvers.expansion.form import Form, form_of
 from streammargin.solvers.expansion.found import SUPPORT, WORKING, SmoState, rows_of, set_found
 from streammargin.solvers.expansion.matrices import matrix_of, negative, say_sampled, tested
-from streammargin.solvers.expansion.measured import given, kernel_of, largest_value
+from streammargin.solvers.expansion.measured import check_values, given, kernel_of, largest_value
 from streammargin.solvers.expansion.memory import Memory
 from streammargin.solvers.expansion.rounds import make_round
 from streammargin.solvers.expansion.values import Values
@@ -31,7 +31,7 @@ class Steps(Values):
 
     def begin_pass(self, problem: Problem, state: SmoState, active: np.ndarray) -> None:
         if state.number == 1:
-            largest_value(problem, state.measured)
+            check_values(problem, state.measured)
         state.begun = state.part = state.seen = 0
         state.ended = state.skipping = False
         if problem.resident:
@@ -118,15 +118,15 @@ class Steps(Values):
     def _test_definite(self, problem: Problem, state: SmoState, kernel: Kernel) -> None:
         """Whether the matrix of the support rows has an eigenvalue below 0; what was tested is said, if not all."""
         numbers, kept = state.frozen.numbers, state.rows.pieces.get(WORKING)
-        if kernel.definite or state.indefinite or not numbers.size:
+        if kernel.definite or not numbers.size:
             return
         some = tested(numbers, problem) if state.block is not None or kept is not None else numbers[:0]
         if state.block is not None:
-            state.indefinite = negative(matrix_of(kernel, some, some, state.block))
+            state.indefinite |= negative(matrix_of(kernel, some, some, state.block))
         elif kept is not None:
             order = np.argsort(kept.ids)
             at = order[np.searchsorted(kept.ids[order], some)]
-            state.indefinite = negative(matrix_of(kernel, at, some, kept.rows))
+            state.indefinite |= negative(matrix_of(kernel, at, some, kept.rows))
         if some.size < numbers.size and not (state.indefinite or state.sampled):
             state.sampled = True
             say_sampled(kernel, some.size, numbers.size)

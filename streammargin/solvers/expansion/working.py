@@ -154,11 +154,10 @@ class Working(Machine):
 
 def _too_small(problem: Problem, support: int, rows: int) -> BudgetError:
     """The error for support rows that leave too little room for others. rows: that the budget holds."""
-    each = Memory.of(problem).bytes / max(1, Memory.of(problem).rows)
-    least = int((problem.budget + 2.0 * each * rows) / 2**20) + 1
+    more = int(2.0 * Memory.of(problem).bytes / 2**20) + 1
     text = (
         f"{support} rows carry the expansion so far, and others are still to join, but the memory budget holds "
-        f"{rows} of them in all; use `memory={least}M` or more, a smaller C, or `map=nystroem:{min(MAPPED, rows)}` in "
-        "place of `kernel`"
+        f"{rows} of them in all; raise `memory` by {more}M or more, use a smaller C, or "
+        f"`map=nystroem:{min(MAPPED, rows)}` in place of `kernel`"
     )
-    return BudgetError(text, least << 20)
+    return BudgetError(text, problem.budget + (more << 20))

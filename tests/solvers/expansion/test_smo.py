@@ -193,7 +193,7 @@ def test_rows_of_a_chunked_file_stay_in_memory_beside_as_many_columns_as_fit(spa
 
 def test_more_support_rows_than_the_budget_holds_is_said(large, monkeypatch):
     path, _, _ = large
-    with pytest.raises(UsageError, match=r"rows carry the expansion so far.*`?memory=") as refused:
+    with pytest.raises(UsageError, match=r"rows carry the expansion so far.*raise memory by \d+M") as refused:
         sm.train(path, kernel="rbf:5", C=10.0, memory="28M")
     support, held = map(int, re.findall(r"\d+(?= rows carry)|(?<=holds )\d+", str(refused.value)))
     assert 0 < support <= held  # of more nobody knows
@@ -271,12 +271,27 @@ def test_scaled_rows_are_those_of_scaled_columns():
     assert np.allclose(one.model.decision_function(X), other.model.decision_function(scaled), atol=1e-3)
 
 
+@pytest.mark.parametrize(
+    "gram, message",
+    [
+        (lambda X, Z: X @ X.T, r"shape \(2, 2\) for 2 and 1 rows; its"),
+        (lambda X, Z: X @ Z.T + X[:, :1], "not symmetric: K"),
+        (lambda X, Z: X @ Z.T * np.nan, "values of nan"),
+    ],
+)
+def test_a_wrong_kernel_of_your_own_is_one_sentence(gram, message):
+    X, _, signs, _ = rows()
+    kernel = type("Wrong", (sm.kernels.Kernel,), {"__doc__": "wrong", "gram": staticmethod(gram)})()
+    with pytest.raises((UsageError, DataError), match=message):
+        sm.train((X, signs), kernel=kernel)
+
+
 @pytest.mark.parametrize("kernel", ["sigmoid:1,coef0=-1", "sigmoid", "sigmoid:0.1,coef0=-1"])
 def test_a_kernel_that_is_not_definite_certifies_nothing_and_ends(kernel, caplog):
     X, _, signs, _ = rows(100)
     result = sm.train((X, signs), kernel=kernel, C=10.0)
     assert not result.converged and result.certificate["gap"] in (None, math.inf) and result.passes < 10
-    assert "not positive semidefinite" in caplog.text
+    assert "not positive semidefinite" in caplog.text and "helps any more; use a kernel that is" in caplog.text
     assert np.isfinite(result.model.decision_function(X)).all()
 
 
@@ -360,6 +375,8 @@ def test_bad_values_are_one_sentence():
         sm.train((1e30 * X, signs), kernel="poly:3,gamma=1")
     with pytest.raises(DataError, match="is NaN"):
         sm.train((np.where(X[2, 1] == X, np.nan, X), signs), kernel="rbf")
+    with pytest.raises(DataError, match="rounding alone"):
+        sm.train((X, signs), kernel="rbf:1e20")
     with pytest.raises(UsageError, match="dense matrix"):
         sm.train((sp.csr_array(X @ X.T), signs), kernel="precomputed")
 

@@ -87,6 +87,7 @@ class Job:
             "C": costs if len(costs) > 1 else costs[0] if self.options.path is None else str(self.options.path),
             "bias": MIDWAY if self.options.midway else FREE if self.problem.free else self.problem.column,
             "p": self.problem.p,
+            "multiclass": None if self.problem.numeric else "joint" if self.problem.all_scores else "ovr",
         }
 
     def run_start(self) -> dict[str, object]:

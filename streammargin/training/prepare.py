@@ -43,16 +43,14 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
     stored = stack.enter_context(opened(data, x=options.x, y=options.y, sample_weight=options.sample_weight))
     watched: list[WatchedSource] = []
     source = stored if remote else watch(stored, options, watched)
-    if remote:
-        _check_remote(source)
+    if remote and source.whole() is not None:
+        raise UsageError(f"{source.name} is in the memory of this process, and others cannot read it; give paths")
     tasks = None if options.tasks is None else _tasks_of(stack, stored, data, options, task, workers)
     read = read_labels(source, task, options, budget, tasks, workers)
     working = after_steps(source, options)
     asking = Asking(working, read, options, budget, remote)
     with asking.with_hints():
         asked = asking.problem(task, options)
-    if not task.numeric:
-        options = replace(options, multiclass="joint" if asked.all_scores else "ovr")
 
     # what is beside the solver's state, in bytes
     target, labels = read.target, read.labels.settled()
@@ -116,12 +114,6 @@ def _tasks_of(
         if getattr(options, name) is not None:
             raise UsageError(f"`{name}` is for one set of weights, and `tasks` has one for each task; leave out one")
     return learn(column_of(stack, options.tasks, data, options.x, source), options.tasks, workers)
-
-
-def _check_remote(source: Source) -> None:
-    """UsageError for what other processes cannot read."""
-    if source.whole() is not None:
-        raise UsageError(f"{source.name} is in the memory of this process, and others cannot read it; give paths")
 
 
 def _of_sparse(fitting: Fitting, slim: Source, method: Method, problem: Problem) -> tuple[Problem, Plan] | None:

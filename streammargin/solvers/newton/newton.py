@@ -50,7 +50,7 @@ START = 6  # passes of coordinate ascent before Newton steps that do not start f
 COLUMNS = 200  # with more columns a step is so expensive that passes of ascent come first even with a sample
 TAKEN_JOINT = 8  # assumed number of steps for all lines together
 TAKEN = 15  # assumed number of Newton steps without a sample
-SAMPLED = 3, 8  # the same with a sample, for dense rows; for sparse rows or a smooth loss
+SAMPLED_DENSE, SAMPLED_OTHERS = 3, 8  # the same with a sample: of dense rows; of sparse rows or with a smooth loss
 PASS_WORK = 7  # cost of a value in a pass of ascent, in multiplications of a matrix product, as it waits for memory
 A_VISIT = 10  # overhead of a row's visit, in values, for losses whose duals stay at bounds
 A_LINE = 10, 100  # the same of a line, for losses of all lines together: with kinks, and smooth
@@ -446,11 +446,13 @@ def enter_ascent(problem: Problem, before: StepsState, watch: Watch) -> Momentum
 
 
 def newton_is_cheaper(problem: Problem, watch: Watch, number: int, estimate: float) -> bool:
-    """Whether coordinate ascent is predicted to take more passes than Newton steps would cost."""
-    taken = SAMPLED[problem.sparse or smooth(problem.loss)] if sample.samples(problem) else TAKEN
+    """Whether ascent is predicted to take more passes in all than Newton steps cost: their number x a step / a pass."""
+    steps = TAKEN
+    if sample.samples(problem):
+        steps = SAMPLED_OTHERS if problem.sparse or smooth(problem.loss) else SAMPLED_DENSE
     visit = A_VISIT if problem.loss.settled(0.0, 1.0) else A_SEARCH
-    most = min(MOST, taken * work_of_step(problem) / (PASS_WORK * (problem.values + visit * problem.rows)))
-    return number + predicted_left(problem, watch, number, estimate) >= most
+    cost = steps * work_of_step(problem) / (PASS_WORK * (problem.values + visit * problem.rows))
+    return number + predicted_left(problem, watch, number, estimate) >= min(MOST, cost)
 
 
 def predicted_left(problem: Problem, watch: Watch, number: int, estimate: float) -> float:

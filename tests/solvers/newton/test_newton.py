@@ -229,8 +229,8 @@ def stages_of_passes(monkeypatch):
 @pytest.mark.parametrize("loss, classes", [("hinge", 2), ("hinge", 3), ("logistic", 2), ("squared_hinge", 3)])
 def test_ascent_starts_it_and_goes_on_with_momentum(rows, most, left, way, loss, classes, monkeypatch, tmp_path):
     """Where no sample can start it, or columns are many: until it took as long as steps, or is known to take longer."""
-    monkeypatch.setattr(newton, "TAKEN", most)
-    monkeypatch.setattr(newton, "SAMPLED", (most, most))
+    for name in ("TAKEN", "SAMPLED_DENSE", "SAMPLED_OTHERS"):
+        monkeypatch.setattr(newton, name, most)
     monkeypatch.setattr(newton, "COLUMNS", 19)
     monkeypatch.setattr(newton, "A_SEARCH", newton.A_VISIT)
     monkeypatch.setattr(newton, "passes_left", lambda *given: left)

@@ -121,56 +121,54 @@ class Reads(LinearSolver[ReadsState]):
         return report
 
     def _step(self, problem: Problem, state: ReadsState, k: int) -> None:
-        """Make one Newton step of problem k, or take back a part of the last one if it was too long.
+        """Set the weights of the next read: where a step from here leads, or one from where the last step began.
 
-        The softness goes back with it, all the way.
+        The last step is made again with a larger share of the softness if it followed the path of minima too far. It is
+        shortened, with all of the softness, if the slope at its end is too steep.
         """
-        w, step, begun, H = state.w[k], state.last_step[k], state.begun, state.H[k]
+        w, step, begun = state.w[k], state.last_step[k], state.begun
         gradient = w - state.look.image[k]
-        slope = float(gradient @ step)
-        ahead = direction(H.copy(), gradient)
-        moved = self._moved(state, k, ahead)
+        newton = direction(state.H[k].copy(), gradient)
+        slope, gap = float(gradient @ step), float(state.look.totals[k, kernel.GAP])
+        # how far the Newton step changes the margins of rows with a slope, relative to the width of the softened part
+        moved = math.sqrt(max(0.0, curvature(state.H[k], newton)) / (EVEN * gap)) if gap > 0.0 else math.inf
         follows = state.left[k] < 1.0 and bool(begun.drift[k].any())  # then the step depends on what is left
-        if follows and moved > 1.0:  # the softness fell too far
-            self._leave(state, k, math.sqrt(state.left[k]))
-            state.fall[k] = max(state.fall[k], min(state.left[k], STAYS))
-        elif not follows and slope > OVERSHOT * state.descent[k]:
+        if not follows and slope > OVERSHOT * state.descent[k]:
             self._leave(state, k, 1.0)
             self._shorten(state, k, slope)
             return
+        if follows and moved > 1.0:
+            self._leave(state, k, math.sqrt(state.left[k]))
+            state.fall[k] = max(state.fall[k], min(state.left[k], STAYS))
         else:
-            begun.w[k], begun.softness[k], begun.gradient[k], begun.newton[k] = w, state.softness[k], gradient, ahead
-            begun.active[k] = state.look.totals[k, kernel.ACTIVE]
-            if begun.H.size:
-                begun.H[k] = H
-            near = may_soften(-0.5 * float(gradient @ ahead), float(state.look.totals[k, kernel.GAP]))
-            begun.drift[k] = state.drift[k] if near else 0.0
-            share = max(moved, self._aim(problem, state, k))
-            # with fewer rows than columns the quadratic model is accurate only nearby
-            self._leave(state, k, share if near or share * begun.active[k] >= w.size else 1.0)
-            state.fall[k] = max(LEAST_FALL, state.fall[k] ** 2)
+            self._begin(problem, state, k, gradient, newton, moved)
         state.multiplications += matrix_work(w.size, float(begun.active[k]), problem.values / problem.rows)
         step[:] = self._direction(state, k)
         state.descent[k] = -float(begun.gradient[k] @ step)
         w[:] = begun.w[k] + step
 
-    @staticmethod
-    def _moved(state: ReadsState, k: int, ahead: np.ndarray) -> float:
-        """How far a step changes the margins of rows with a slope, relative to the width of the softened part."""
-        gap = float(state.look.totals[k, kernel.GAP])
-        return math.sqrt(max(0.0, curvature(state.H[k], ahead)) / (EVEN * gap)) if gap > 0.0 else math.inf
+    def _begin(
+        self, problem: Problem, state: ReadsState, k: int, gradient: np.ndarray, newton: np.ndarray, moved: float
+    ) -> None:
+        """Begin a step at w. It leaves so much of the softness that its gap, which falls with the square, meets tol."""
+        w, begun, totals = state.w[k], state.begun, state.look.totals[k]
+        gap, goal = float(totals[kernel.GAP]), problem.tol * float(abs(state.best.primal[k]))
+        begun.w[k], begun.softness[k], begun.gradient[k], begun.newton[k] = w, state.softness[k], gradient, newton
+        begun.active[k] = totals[kernel.ACTIVE]
+        if begun.H.size:
+            begun.H[k] = state.H[k]
+        near = may_soften(-0.5 * float(gradient @ newton), gap)
+        begun.drift[k] = state.drift[k] if near else 0.0
+        share = max(moved, share_of_softness(gap, goal, float(state.fall[k])))
+        # with fewer rows than columns the quadratic model is accurate only nearby
+        self._leave(state, k, share if near or share * begun.active[k] >= w.size else 1.0)
+        state.fall[k] = max(LEAST_FALL, state.fall[k] ** 2)
 
     @staticmethod
     def _leave(state: ReadsState, k: int, share: float) -> None:
         """Set the softness to a share of that where the step begins."""
         state.left[k] = share if share <= STAYS else 1.0
         state.softness[k] = state.left[k] * state.begun.softness[k]
-
-    @staticmethod
-    def _aim(problem: Problem, state: ReadsState, k: int) -> float:
-        """The least share of the softness that a step may leave; the gap falls with its square."""
-        gap, goal = float(state.look.totals[k, kernel.GAP]), problem.tol * float(abs(state.best.primal[k]))
-        return share_of_softness(gap, goal, float(state.fall[k]))
 
     @staticmethod
     def _direction(state: ReadsState, k: int) -> np.ndarray:

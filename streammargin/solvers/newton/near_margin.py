@@ -190,15 +190,8 @@ class NearMargin(CertifiedBySweep[NearState]):
         self, problem: Problem, state: NearState, active: np.ndarray, block: Block, first: int
     ) -> tuple[np.ndarray, np.ndarray]:
         """Add the sums of these rows at the current weights; returns their keys (m,) and duals (K, m)."""
-        labels = labels_of(problem, state)
-        keys, duals = np.full(block.rows(), ALL_NEAR, np.float32), np.zeros((problem.count, block.rows()))
-        margins = np.full(duals.shape, math.inf)
-        low, high = np.searchsorted(state.known, [first, first + block.rows()])
-        # what is not cached was looked at before, or is far from the margin
-        known = state.all_lossy or state.number > 1 + (not problem.from_weights)
-        for k in range(problem.count):
-            kernel.middle_centres(labels, problem.loss, k, first, math.nan if known else 1.0, duals[k])
-            duals[k, state.known[low:high] - first] = state.duals[k, low:high]
+        labels, duals = labels_of(problem, state), self._centres(problem, state, first, block.rows())
+        keys, margins = np.full(block.rows(), ALL_NEAR, np.float32), np.full(duals.shape, math.inf)
 
         def add(own: NearState, rows: Block, number: int) -> None:
             kernel.newton_sums(
@@ -212,6 +205,19 @@ class NearMargin(CertifiedBySweep[NearState]):
         if state.all_lossy and few_lossy(problem, state.lossy):
             keys[lossy] = 0.0
         return keys, duals
+
+    @staticmethod
+    def _centres(problem: Problem, state: NearState, first: int, rows: int) -> np.ndarray:
+        """Where the duals (K, m) of rows step from: known ones, else the midpoints, or nan for a step that is crisp."""
+        centres = np.zeros((problem.count, rows))
+        # what is not cached was looked at before, or is far from the margin
+        crisp = state.all_lossy or state.number > 1 + (not problem.from_weights)
+        for k, own in enumerate(centres):
+            part = math.nan if crisp else 1.0
+            kernel.middle_centres(labels_of(problem, state), problem.loss, k, first, part, own)
+        low, high = np.searchsorted(state.known, [first, first + rows])
+        centres[:, state.known[low:high] - first] = state.duals[:, low:high]
+        return centres
 
     def _wanted(self, problem: Problem, state: NearState, rows: np.ndarray, keys: np.ndarray) -> np.ndarray:
         """Which of these rows are near the margin, or in the sample."""

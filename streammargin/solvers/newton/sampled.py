@@ -29,7 +29,7 @@ from streammargin.solvers.cache.coded import PLAIN, CodedRows, Coding
 from streammargin.solvers.cache.rows import Kept
 from streammargin.solvers.newton import truncated
 from streammargin.solvers.newton.conjugate import supports
-from streammargin.solvers.newton.conjugate_state import ADVANCES, BEGINS, ENDS, SCORES, VISIT, factored
+from streammargin.solvers.newton.conjugate_state import ADVANCES, BEGINS, SCORES, VISIT, factored
 from streammargin.solvers.newton.frozen import Frozen
 from streammargin.solvers.newton.held import Held, Part, ridge
 from streammargin.solvers.newton.near_margin import draws, hashed, some_blocks
@@ -299,35 +299,40 @@ class Sampled(Frozen[SampledState]):
         return ridge(problem, problem.view(state.w, k)) - pull
 
     def _steps(self, problem: Problem, state: SampledState, k: int) -> Iterator[float]:
-        """The step of group k, or its start."""
-        newton, starts, w = state.newton, draws(problem, state.number), problem.view(state.w, k)
+        """The step of group k, or its start; the turn says where a checkpoint has left it."""
+        newton, w = state.newton, problem.view(state.w, k)
         if not newton.begun:
             self._begin(problem, state, k)
-        under_way = newton.turn in (ADVANCES, ENDS)
-        held = self._first(problem, state) if starts and under_way else self._held(problem, state)
-        work = held.values * problem.lines
-        if newton.turn == SCORES:
-            if w.any():
-                yield from held.score(problem, w, held.scores)
-            newton.turn = BEGINS
-        while True:
-            if newton.turn == BEGINS:
-                begin = self._begin_start(problem, state) if starts else self._begin_step(problem, state, held)
-                if not (yield from begin):
-                    return
-                held = self._first(problem, state) if starts else held
-                visits = truncated.precondition(problem, newton, held)
-                truncated.begin(newton, held)
-                state.multiplications += work * (1.0 + visits)
-                yield work * visits
-            if newton.turn == ADVANCES:
-                yield from truncated.advance(problem, newton, held)
-                state.multiplications += VISIT * work
-            if newton.turn == ENDS and not starts:
-                yield from self._end_step(problem, state, held)
-                return
-            if newton.turn == ENDS:
+        if draws(problem, state.number):
+            while newton.turn == ADVANCES or (yield from self._begin_start(problem, state)):
+                held = self._first(problem, state)
+                yield from self._advance(problem, state, held)
                 truncated.finish(problem, newton, held, w, float(np.vdot(ridge(problem, w), newton.step)))
+            return
+        held = self._held(problem, state)
+        if newton.turn == SCORES and w.any():
+            yield from held.score(problem, w, held.scores)
+        if newton.turn in (SCORES, BEGINS):
+            newton.turn = BEGINS
+            if not (yield from self._begin_step(problem, state, held)):
+                return
+        yield from self._advance(problem, state, held)
+        yield from self._end_step(problem, state, held)
+
+    @staticmethod
+    def _precondition(problem: Problem, state: SampledState, held: Held) -> Iterator[float]:
+        """Begin conjugate gradients for the step from a gradient, which was found in a visit of the rows."""
+        visits = truncated.precondition(problem, state.newton, held)
+        truncated.begin(state.newton, held)
+        state.multiplications += held.values * problem.lines * (1.0 + visits)
+        yield held.values * problem.lines * visits
+
+    @staticmethod
+    def _advance(problem: Problem, state: SampledState, held: Held) -> Iterator[float]:
+        """Go on with conjugate gradients until they end."""
+        while state.newton.turn == ADVANCES:
+            yield from truncated.advance(problem, state.newton, held)
+            state.multiplications += VISIT * held.values * problem.lines
 
     def _begin(self, problem: Problem, state: SampledState, k: int) -> None:
         """Make room for the numbers of the sample's rows."""
@@ -376,11 +381,13 @@ class Sampled(Frozen[SampledState]):
                 if judged > first.judged or first.factor == len(FACTORS):
                     w[:] = first.chosen
                     return False
-            losses, image = yield from self._first(problem, state).pull(problem, newton.group)
+            held = self._first(problem, state)
+            losses, image = yield from held.pull(problem, newton.group)
             newton.gradient[:] = ridged - image
             away = 0.5 * float(np.vdot(newton.gradient, newton.gradient))
             if STARTED * (losses + square) < away < math.inf and newton.made < MOST_STARTS:
                 newton.enough, newton.reached = START_LOOSE * math.sqrt(2.0 * away), 0.0
+                yield from self._precondition(problem, state, held)
                 return True
             first.factor, newton.made = first.factor + 1, 0
 
@@ -398,6 +405,7 @@ class Sampled(Frozen[SampledState]):
         loose = min(LOOSE, max(TIGHT, OF_GAP * math.sqrt(0.5 * square / height)))
         newton.enough = loose * math.sqrt(float(np.vdot(newton.gradient, newton.gradient)))
         newton.reached = AIM * math.sqrt(2.0 * problem.tol * height)
+        yield from self._precondition(problem, state, held)
         return True
 
     @staticmethod

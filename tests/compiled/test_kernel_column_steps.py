@@ -11,8 +11,7 @@ from streammargin.compiled import column_steps as kernel
 from streammargin.rows.blocks import CSRBlock, DenseBlock
 from streammargin.rows.labels import Labels, RowLabels
 from streammargin.solvers.cache import columns as cache
-from streammargin.solvers.columns.working_set import Gathered, gather
-from streammargin.solvers.columns.working_set import _sweep_model as sweep_model
+from streammargin.solvers.columns.working_set import Gathered, Inner, gather
 from streammargin.solvers.outputs import Outputs
 from streammargin.solvers.roles import new
 from streammargin.solvers.state import State
@@ -124,10 +123,14 @@ def test_steps_fall_to_where_no_group_can_move(loss, few):
     height = kernel.meet(*given, w, answers) + kernel.penalty(penalty, w)
     values = [value(given, A, penalty, w)]
     assert height == pytest.approx(values[0], rel=1e-12)
-    for _ in range(40):
-        _, _, height, _, _ = sweep_model(given[0], 10.0, *given[1:], penalty, np.arange(3), w, answers, height)
+    f = Inner.__new__(Inner)  # without a training
+    f.problem, f.run = SimpleNamespace(loss=given[0], seed=0), SimpleNamespace(number=0, multiplications=0.0)
+    f.centred, f.matrix, f.terms, f.w, f.answers = *given[1:], penalty, w, answers
+    f.most, f.height, f.sizes = 10.0, height, f.matrix.ends - f.matrix.starts
+    for turn in range(40):
+        f.sweep(turn)
         values.append(value(given, A, penalty, w))
-        _, fell, height = kernel.newton(*given, penalty, w, answers, few, 1e-10, 50)
+        _, fell, f.height = kernel.newton(*given, penalty, w, answers, few, 1e-10, 50)
         values.append(value(given, A, penalty, w))
         assert fell == (values[-1] < values[-2]) or abs(values[-1] - values[-2]) < 1e-12 * abs(values[-1])
     assert np.all(np.diff(values) <= 1e-12 * abs(values[0])) and values[-1] < 0.95 * values[0]

@@ -71,7 +71,7 @@ class ColumnSteps(RestartedSteps[OnColumns]):
 
     def plan(self, problem: Problem) -> Plan:
         """The plan for a problem."""
-        fit = working_set.all_fit(problem)
+        fit = problem.resident and working_set.reserved_bytes(problem) <= problem.budget // 2  # all columns, too
         penalty = None if problem.top < math.inf or not (fit or problem.sparse) else working_set.split(problem)
         if penalty is None or fit:
             return Plan(penalty, 0)

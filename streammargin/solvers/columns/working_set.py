@@ -11,13 +11,13 @@ For a smooth loss it is infinite at first, and one step may suffice. The working
 nonzero or whose |A_j.alpha| is near its threshold.
 
 With a smooth loss and l1, duals prove little while one column exceeds its threshold, as all duals would have to shrink.
-Near the end they are projected column by column (`_pulled_in`).
+Near the end they are projected column by column (`Inner.proof`).
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,7 +26,6 @@ from streammargin.compiled.column_steps import Answers, Centred, Columns, Terms
 from streammargin.compiled.order import permutation
 from streammargin.losses.base import has, largest_bend
 from streammargin.rows.blocks import Block, values_of
-from streammargin.rows.labels import RowLabels
 from streammargin.solvers.base import matrix_work
 from streammargin.solvers.cache import columns as cache
 from streammargin.solvers.cache.columns import ColumnCache
@@ -126,11 +125,6 @@ def split(problem: Problem) -> Split | None:
     return Split(of, roots, square)
 
 
-def all_fit(problem: Problem) -> bool:
-    """Whether the rows are in memory, and all their columns would fit too."""
-    return problem.resident and reserved_bytes(problem) <= problem.budget // 2
-
-
 def reserved_bytes(problem: Problem) -> int:
     """Bytes of all columns, and of the temporary vectors."""
     width = problem.features + 1
@@ -217,6 +211,101 @@ def approach(
     return w, found[1]
 
 
+class Inner:
+    """The minimum of f over the columns of a task (compiled/column_steps.py), and where the steps to it are.
+
+    w (m,): the weights, updated in place; answers: of the rows at w; height: f(w); most: the largest possible slope.
+    """
+
+    def __init__(self, problem: Problem, penalty: Split, run: State, task: Task, w: np.ndarray) -> None:
+        k, columns, matrix, below, alpha, sigma = task
+        self.problem, self.run, self.matrix, self.w, self.height = problem, run, matrix, w, math.inf
+        self.sizes, softness = matrix.ends - matrix.starts, 1.0 / sigma
+        groups, counts = np.unique(penalty.of[columns], return_counts=True)
+        caps = run.labels.caps_of(k, problem.outputs.caps[k])
+        self.most = sigma if softness > 0.0 else largest_bend(problem.loss) * float(caps.max())
+        penalised = penalty.roots[penalty.of[columns]] > 0.0  # a free constant does not count in ||w||
+        lengths = float(np.sum(w[penalised] ** 2)), float(np.sum(alpha**2))
+        ridge = softness * lengths[1] / lengths[0] if lengths[0] > 0.0 else 0.0
+        bend = max(self.most, float(problem.outputs.costs[k])) * kernel.mean_square(matrix)
+        ridge, squares = STAY * min(ridge, bend), np.where(penalised, penalty.square, 0.0)
+        self.terms = Terms(np.append(0, np.cumsum(counts)), penalty.roots[groups], squares, ridge, w.copy())
+        self.centred = Centred(softness, below, caps, alpha)
+        self.answers = Answers(np.empty(problem.rows), np.zeros(problem.rows), np.zeros(problem.rows))
+
+    @property
+    def moving(self) -> int:
+        """The number of values in the columns of nonzero weights."""
+        return int(self.sizes[self.w != 0.0].sum())
+
+    def attain(self) -> float:
+        """Update the answers to w; returns f(w)."""
+        losses = kernel.meet(self.problem.loss, self.centred, self.matrix, self.w, self.answers)
+        return losses + kernel.penalty(self.terms, self.w)
+
+    def sweep(self, turn: int) -> tuple[float, float, bool]:
+        """Coordinate descent sweeps on the quadratic model of f, and a line search to their result.
+
+        Groups that the first sweep leaves at 0 are skipped afterwards (Yuan, Ho and Lin 2012). Returns (violation sum
+        and largest violation of the first sweep, whether progress was slow); turn: number of the round.
+        """
+        w, before, groups = self.w, self.w.copy(), self.terms.roots.size
+        order, bends = permutation(groups, self.problem.seed, self.run.number * ROUNDS + turn), np.full(groups, -1.0)
+        model = self.most, bends, self.matrix, self.terms
+        first, worst = kernel.sweep(*model, order, w, self.answers)
+        order = order[np.add.reduceat(w != 0.0, self.terms.first[:-1])[order] > 0]
+        violation, begun, sweeps = math.inf, 0.0, 0
+        for _ in range(1 if self.centred.softness > 0.0 else SWEEPS):  # for nonsmooth losses the model is soon wrong
+            sweeps += 1
+            violation, _ = kernel.sweep(*model, order, w, self.answers)
+            begun = begun or violation
+            if violation <= SWEPT * begun:
+                break
+        slow, direction, share = violation > SWEPT * begun, w - before, 1.0
+        for _ in range(kernel.TRIES):
+            w[:] = before + share * direction
+            height = self.attain()
+            if height <= self.height + ROUNDING * abs(self.height):
+                break
+            share *= kernel.BACK
+        else:
+            w[:] = before
+            height, slow = self.attain(), True
+        self.height = height
+        # per column its gradient and update, and the new margins
+        self.run.multiplications += 2.0 * int(self.sizes.sum()) + (2.0 * sweeps + 1.0) * self.moving
+        return first, worst, slow
+
+    def newton(self, few: int) -> tuple[float, bool]:
+        """A Newton step on the nonzero weights; returns (norm of the gradient, whether f fell)."""
+        moving, count = self.moving, int(np.count_nonzero(self.w))
+        equations = matrix_work(count, self.problem.rows, moving / self.problem.rows)
+        self.run.multiplications += 2.0 * moving + (equations if count <= few else 2.0 * GRADIENTS * moving)
+        slope, fell, self.height = kernel.newton(
+            self.problem.loss, self.centred, self.matrix, self.terms, self.w, self.answers, few, INEXACT, GRADIENTS
+        )
+        return slope, fell
+
+    def proof(self) -> np.ndarray | None:
+        """Duals that prove the weights to the tolerance, as far as these columns tell, or None.
+
+        Scaling all duals until every column is feasible would need far more accuracy. Instead they are projected on the
+        constraints of the few violated columns. Projections lower the dual objective; once it is too low, they stop.
+        """
+        self.run.multiplications += LOOK * float(self.sizes.sum())
+        loss, caps, duals = self.problem.loss, self.centred.caps, self.answers.duals.copy()
+        columns = self.matrix, self.terms.roots, OVER, np.full(self.sizes.size, -1.0)
+        least = (1.0 - SURE * self.problem.tol) * self.height
+        for _ in range(LOOKS):
+            largest = kernel.pull_in(loss, caps, *columns, duals, self.answers.slopes, LOOK)
+            bound = kernel.dual_value(loss, self.centred.targets, caps, duals)
+            if bound < least:
+                return None
+            if bound >= least * max(1.0, largest):
+                return duals
+        return None
+
+
 def minimise(
     problem: Problem, penalty: Split, run: State, task: Task, chosen: np.ndarray, *, few: int, enough: float = ENOUGH,
     prove: bool = False,
@@ -227,42 +316,26 @@ def minimise(
     a Newton system is factored; enough: share of the first violation at which steps end; prove: also stop if duals
     are found that seem to prove the weights.
     """
-    sigma, matrix, sizes = task.sigma, task.matrix, task.matrix.ends - task.matrix.starts
-    centred, terms, most = _model(problem, penalty, run.labels, task, chosen)
-    softness, groups = centred.softness, terms.roots.size
-    answers = Answers(np.empty(problem.rows), np.zeros(problem.rows), np.zeros(problem.rows))
-    height = kernel.meet(problem.loss, centred, matrix, chosen, answers) + kernel.penalty(terms, chosen)
-    run.multiplications += float(sizes[chosen != 0.0].sum())
-    prove = prove and softness == 0.0 and penalty.square == 0.0 and groups == sizes.size
-    prove = prove and has(problem.loss, "feasible")
-    first, following = 0.0, max(NEARER * most, SMALLEST)
+    f, sigma = Inner(problem, penalty, run, task, chosen), task.sigma
+    f.height = f.attain()
+    run.multiplications += float(f.moving)
+    soft = f.centred.softness > 0.0
+    alone = f.terms.roots.size == f.sizes.size  # each column is a group
+    prove = prove and not soft and penalty.square == 0.0 and alone and has(problem.loss, "feasible")
+    first, following = 0.0, max(NEARER * f.most, SMALLEST)
     for turn in range(ROUNDS):
-        order = permutation(groups, problem.seed, run.number * ROUNDS + turn)
-        violation, worst, height, slow, sweeps = _sweep_model(
-            problem.loss, most, centred, matrix, terms, order, chosen, answers, height
-        )
+        violation, worst, slow = f.sweep(turn)
         first = first or violation
-        moving = int(sizes[chosen != 0.0].sum())
-        # per column its gradient and update, and the new margins
-        run.multiplications += 2.0 * int(sizes.sum()) + (2.0 * sweeps + 1.0) * moving
-        if prove and worst <= CLOSE:
-            run.multiplications += LOOK * float(sizes.sum())
-            proof = _pulled_in(problem, centred, matrix, terms.roots, answers, height)
-            if proof is not None:
-                return chosen, sigma, proof
-        exact = softness == 0.0 and worst <= LAST * problem.tol
+        if prove and worst <= CLOSE and (proof := f.proof()) is not None:
+            return chosen, sigma, proof
+        exact = not soft and worst <= LAST * problem.tol
         if exact or (violation <= enough * first and turn > 0):
             grown = FASTER if turn <= QUICK else FURTHER
             following = grown * sigma if turn <= EASY and sigma < LARGEST else sigma
-            if exact or softness > 0.0 or moving > LIGHT * problem.values:
+            if exact or soft or f.moving > LIGHT * problem.values:
                 break
-        for _ in range(1 if softness > 0.0 else NEWTON * slow):
-            moving, count = int(sizes[chosen != 0.0].sum()), int(np.count_nonzero(chosen))
-            equations = matrix_work(count, problem.rows, moving / problem.rows)
-            run.multiplications += 2.0 * moving + (equations if count <= few else 2.0 * GRADIENTS * moving)
-            slope, fell, height = kernel.newton(
-                problem.loss, centred, matrix, terms, chosen, answers, few, INEXACT, GRADIENTS
-            )
+        for _ in range(1 if soft else NEWTON * slow):
+            slope, fell = f.newton(few)
             if not fell or slope < 0.5 * enough * first:
                 break
     return chosen, following, None
@@ -290,81 +363,12 @@ def settle(
 
 def _attained(problem: Problem, penalty: Split, run: State, task: Task, chosen: np.ndarray) -> tuple[np.ndarray, float]:
     """(the duals (n,) after a step from those of the task, the gap of weights and duals as these columns have it)."""
-    centred, terms, _ = _model(problem, penalty, run.labels, task, chosen)
-    answers = Answers(np.empty(problem.rows), np.zeros(problem.rows), np.zeros(problem.rows))
-    losses = kernel.meet(problem.loss, centred._replace(softness=SMALLEST), task.matrix, chosen, answers)
-    kernel.meet(problem.loss, centred, task.matrix, chosen, answers)
-    bound = kernel.dual_value(problem.loss, task.below, centred.caps, answers.duals)
-    return answers.duals, losses + kernel.penalty(terms._replace(ridge=0.0), chosen) - bound
-
-
-def _model(
-    problem: Problem, penalty: Split, labels: RowLabels, task: Task, chosen: np.ndarray
-) -> tuple[Centred, Terms, float]:
-    """(terms of f with rows, terms without rows, largest possible slope)."""
-    k, columns, matrix, below, alpha, sigma = task
-    groups, counts = np.unique(penalty.of[columns], return_counts=True)
-    softness, caps = 1.0 / sigma, labels.caps_of(k, problem.outputs.caps[k])
-    most = sigma if softness > 0.0 else largest_bend(problem.loss) * float(caps.max())
-    penalised = penalty.roots[penalty.of[columns]] > 0.0  # a free constant does not count in ||w||
-    lengths = float(np.sum(chosen[penalised] ** 2)), float(np.sum(alpha**2))
-    ridge = softness * lengths[1] / lengths[0] if lengths[0] > 0.0 else 0.0
-    bend = max(most, float(problem.outputs.costs[k])) * kernel.mean_square(matrix)
-    ridge = STAY * min(ridge, bend)
-    squares = np.where(penalised, penalty.square, 0.0)
-    terms = Terms(np.append(0, np.cumsum(counts)), penalty.roots[groups], squares, ridge, chosen.copy())
-    return Centred(softness, below, caps, alpha), terms, most
-
-
-def _pulled_in(
-    problem: Problem, centred: Centred, matrix: Columns, roots: np.ndarray, answers: Answers, height: float
-) -> np.ndarray | None:
-    """Duals that prove the weights to the tolerance, as far as these columns tell, or None; height: f at the weights.
-
-    Scaling all duals until every column is feasible would need far more accuracy. Instead they are projected on the
-    constraints of the few violated columns. The projections lower the dual objective; once it is too low, they stop.
-    """
-    duals = answers.duals.copy()
-    bends, least = np.full(roots.size, -1.0), (1.0 - SURE * problem.tol) * height
-    for _ in range(LOOKS):
-        largest = kernel.pull_in(problem.loss, centred.caps, matrix, roots, OVER, bends, duals, answers.slopes, LOOK)
-        bound = kernel.dual_value(problem.loss, centred.targets, centred.caps, duals)
-        if bound < least:
-            return None
-        if bound >= least * max(1.0, largest):
-            return duals
-    return None
-
-
-def _sweep_model(
-    loss: Any, most: float, centred: Centred, matrix: Columns, terms: Terms, order: np.ndarray, w: np.ndarray,
-    answers: Answers, height: float,
-) -> tuple[float, float, float, bool, int]:  # fmt: skip
-    """Coordinate descent sweeps on the quadratic model of f, and a line search to their result.
-
-    Groups that the first sweep leaves at 0 are skipped afterwards (Yuan, Ho and Lin 2012). height: f at w. Returns
-    (violation sum and largest violation of the first sweep, new f, whether progress was slow, further sweeps).
-    """
-    before, bends = w.copy(), np.full(order.size, -1.0)
-    first, worst = kernel.sweep(most, bends, matrix, terms, order, w, answers)
-    order = order[np.add.reduceat(w != 0.0, terms.first[:-1])[order] > 0]
-    violation, begun, sweeps = math.inf, 0.0, 0
-    for _ in range(1 if centred.softness > 0.0 else SWEEPS):  # for nonsmooth losses the model is soon wrong
-        sweeps += 1
-        violation, _ = kernel.sweep(most, bends, matrix, terms, order, w, answers)
-        begun = begun or violation
-        if violation <= SWEPT * begun:
-            break
-    slow = violation > SWEPT * begun
-    direction, share = w - before, 1.0
-    for _ in range(kernel.TRIES):
-        w[:] = before + share * direction
-        new = kernel.meet(loss, centred, matrix, w, answers) + kernel.penalty(terms, w)
-        if new <= height + ROUNDING * abs(height):
-            return first, worst, new, slow, sweeps
-        share *= kernel.BACK
-    w[:] = before
-    return first, worst, kernel.meet(loss, centred, matrix, w, answers) + kernel.penalty(terms, w), True, sweeps
+    f = Inner(problem, penalty, run, task, chosen)
+    step, f.terms, f.centred = f.centred, f.terms._replace(ridge=0.0), f.centred._replace(softness=SMALLEST)
+    primal, f.centred = f.attain(), step
+    f.attain()
+    bound = kernel.dual_value(problem.loss, task.below, f.centred.caps, f.answers.duals)
+    return f.answers.duals, primal - bound
 
 
 def first_sigma(problem: Problem, k: int, zero_factor: float) -> float:

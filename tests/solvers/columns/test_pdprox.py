@@ -200,16 +200,16 @@ def test_duals_that_are_pulled_in_prove_weights_before_their_own_do(loss, consta
     X *= np.random.default_rng(1).random(X.shape) < 0.1
     data = as_form(X, "csr", np.float64), X[:, 0] + y if loss == "squared_error" else y
     ways = {"loss": loss, "penalty": "l1", "solver": "pdprox", "C": 1.0, **CONSTANTS[constant]}
-    found, pulled_in = [], column_steps._pulled_in
+    found, proof = [], column_steps.Inner.proof
 
-    def watched(*given):
-        found.append(pulled_in(*given))
+    def watched(inner):
+        found.append(proof(inner))
         return found[-1]
 
-    monkeypatch.setattr(column_steps, "_pulled_in", watched)
+    monkeypatch.setattr(column_steps.Inner, "proof", watched)
     result = sm.train(data, tol=1e-4, **ways).certificate
     assert found and found[-1] is not None and result.gap <= 1e-4
-    monkeypatch.setattr(column_steps, "_pulled_in", lambda *given: None)
+    monkeypatch.setattr(column_steps.Inner, "proof", lambda inner: None)
     sure = sm.train(data, tol=1e-9, **ways).certificate
     assert result.dual <= sure.primal * (1.0 + 1e-9) and result.primal >= sure.dual * (1.0 - 1e-9)
 

@@ -65,11 +65,6 @@ def add_run(parser: argparse._ActionsContainer) -> None:
     parser.add_argument("-v", "--verbose", action="store_true", help="print every pass and certificate")
 
 
-def default_output(data: str) -> str:
-    """DATA's stem + .model.npz in the current directory."""
-    return os.path.splitext(os.path.basename(os.path.normpath(data)))[0] + ".model.npz"
-
-
 class _Signals:
     """The first SIGINT, SIGTERM or SIGHUP asks the run to stop; another one a second later ends the process at once."""
 
@@ -181,7 +176,8 @@ def run(
     problem = check(asked)  # what cannot be is refused before anything is touched
     if options.require_convergence and options.early_stop is not None:
         raise UsageError("`early_stop` ends a training before it has converged; leave out --require-convergence or it")
-    output = options.output or default_output(options.data[0])
+    stem = os.path.splitext(os.path.basename(os.path.normpath(options.data[0])))[0]
+    output = options.output or f"{stem}.model.npz"
     log = None if options.log_json == "-" else options.log_json
     asked_for = None if options.checkpoint is None else asked_digest(problem, options.data)
     named = read_by(asked)

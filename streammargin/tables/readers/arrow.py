@@ -274,15 +274,11 @@ def of_parquet(path: str, room: Room = USUAL, groups: slice = ALL) -> Reader:
     from pyarrow import parquet
 
     with damage(path), parquet.ParquetFile(path) as whole:
-        schema, sizes = whole.schema_arrow, sizes_of_groups(whole.metadata)
+        schema = whole.schema_arrow
+        sizes = [whole.metadata.row_group(group).num_rows for group in range(whole.num_row_groups)]
 
     def opened(columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
         with parquet.ParquetFile(path, buffer_size=BUFFER) as file:
             yield from of_groups(file, columns, rows, room, groups)
 
     return Batches(path, schema, opened, room, [path], count=sum(sizes[groups]), first=sum(sizes[: groups.start or 0]))
-
-
-def sizes_of_groups(metadata: Any) -> list[int]:
-    """The rows of each row group of a Parquet file."""
-    return [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]

@@ -2,10 +2,11 @@
 
     python -m examples.benchmarks.first_fit [--patience 2,0] [--kernels 8]
 
-CPU seconds of whole processes with an empty cache, on 569 x 30 rows, on text-like rows of 5,000 x 20,000, on the digits
-of scikit-learn (1,797 x 64, ten classes) and on one-hot rows, 60,000 x 125 in CSR. The time to generate the rows, and
-what they import, is excluded. patience: seconds that a kernel may run in plain Python before it is compiled (0:
-compiled at once). Then the kernels that took longest to compile.
+It prints CPU seconds of whole processes with an empty cache, without those that generate the rows. These are 569 x 30
+rows, and text-like rows of 5,000 x 20,000. Then come the digits of scikit-learn (1,797 x 64, ten classes), and one-hot
+rows, 60,000 x 125 in CSR. Last are the kernels that took longest to compile.
+
+patience: seconds that a kernel may run in plain Python before it is compiled; 0: compiled at once.
 """
 
 from __future__ import annotations

@@ -26,9 +26,9 @@ def predict(
 ) -> Any:  # fmt: skip
     """`model.predict` of a collection, lazy: predicted labels, or numbers.
 
-    data: an Array, whose chunks of rows are kept; a DataFrame, which gives a Series with its index, or a DataFrame
-    if rows have several numbers; a path, a list of paths or a pattern that the workers see, which give an Array.
-    tasks: the task of each row, of a model with tasks: beside an Array another one, else the name of a column.
+    data: an Array, whose chunks of rows are kept. A DataFrame gives a Series with its index, or a DataFrame if rows
+    have several numbers. A path, a list of paths or a pattern that the workers see gives an Array.
+    tasks: of a model with tasks, the task of each row: an Array beside an Array, else the name of a column.
     """
     return _lazily(model, data, LABELS, tasks, {"missing_columns": missing_columns, "unknown": unknown})
 

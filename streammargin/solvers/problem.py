@@ -33,27 +33,24 @@ class Problem:
     figure, and is what is proven and what stops. One against the rest has a group of one line, a binary problem, for
     each class and value of C. The groups of a value of C follow each other; all have the same number of lines.
 
-    Labels and weights of rows are not here: whoever has some rows has these of them (`RowLabels`).
+    Labels and weights are kept where the rows are (`RowLabels`).
+
+    entries: values stored for all rows, 0 if unknown. sparse: they come with their column indices.
+    largest_square: about the largest ||x||^2 of a row, inf if unknown. mapped: each read maps the rows anew.
     outputs: the lines, with their classes and costs. trials: the number of values of C.
-    present: rows that are not absent (class among those trained on, weight above 0).
-    numeric: rows have numbers in place of classes, and all codes are 0. Several numbers or labels of a row have a line
-    each for each value of C (`Outputs.several`).
-    budget: bytes for the state and the blocks; a method that may choose how much it holds keeps to a share of them.
-    entries: values stored for all rows, 0 if that is not known; sparse: they come with their column indices.
-    largest_square: about the largest ||x||^2 of a row, inf if it is not known. mapped: a read maps each row anew.
-    path: C goes up during the training. top: of how many rows, at most, the largest losses count.
-    from_weights: the training begins from given weights, not from 0.
-    resident: all rows are in memory at once, as one block.
-    penalty: R(w); free: the constant column is left out of it. penalty_word: its word, as messages name it.
+    lines: of a group. Above 1 they are the classes of one problem and share a margin, (x.U_c - x.U_c') / ||U||.
+    present: the number of rows of positive weight whose class is trained on.
+    numeric: rows have numbers, and all codes are 0. Several numbers of a row have a line each (`Outputs.several`).
+    penalty: R(w). free: it leaves the constant column out. penalty_word: its word in messages.
     kernel: of a kernel machine, whose answer is an expansion over rows; None: the answer is linear.
-    sides: rows and columns of a matrix that is to be completed, of which the rows of the training are entries (i, j),
-    and the penalty is its trace norm; (0, 0): there is none.
-    lines: of a group; above 1 they are the classes of one problem, which share a margin, (x.U_c - x.U_c') / ||U||.
-    absolute: the bound on the mean gap, if that was asked for; tol is then the relative gap that solvers aim at.
-    least_tol: the smallest tolerance that the training had before it was resumed; its arithmetic stays fit for that.
-    column: the value of the constant column, 0 for none. holders: of how many holders the rows are, in as many places.
-    copies: how many copies of a solver's sums there is room for; with fewer than two, blocks are not split into leaves
-    (leaves.py). workers: the threads that visit leaves.
+    sides: rows and columns of a matrix to be completed, whose entries are the rows; (0, 0): there is none.
+    tol: the relative gap that solvers aim at. absolute: the bound on the mean gap, if one was asked for.
+    least_tol: the smallest tolerance before the training was resumed; the arithmetic stays fit for it.
+    path: C goes up during the training. top: the number of rows, at most, whose losses count: the largest.
+    from_weights: the training begins from given weights. column: the value of the constant column, 0 for none.
+    resident: all rows are in memory, as one block. holders: the number of places where rows lie.
+    budget: bytes for state and blocks. workers: the threads that visit leaves.
+    copies: of a solver's sums, for which there is room. With fewer than two no block is split (leaves.py).
     """
 
     rows: int
@@ -105,7 +102,7 @@ class Problem:
         return figures.gap * max(abs(figures.primal), abs(figures.dual)) / self._weight(group)
 
     def _weight(self, group: int) -> float:
-        """C sum_i s_i of a group: of all its tasks, or that of the line with the least, so that no gap is too small."""
+        """C sum_i s_i of a group: of all its tasks, or the least of a line, so that no gap is too small."""
         lines = range(group * self.lines, (group + 1) * self.lines)
         weights = [self.outputs.weight(line) for line in lines]
         return math.fsum(weights) if self.outputs.tasks else min(weights)

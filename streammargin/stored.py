@@ -6,7 +6,6 @@ were never written, if no fill value stands for them.
 
 from __future__ import annotations
 
-import errno
 import os
 from array import array
 from collections.abc import Callable
@@ -26,8 +25,8 @@ def open_hdf5(path: str, hint: str = "copy or convert it again", **how: Any) -> 
     """
     try:
         return h5py.File(path, "r", **how)
-    except PermissionError as error:
-        raise InputMissingError(f"{path} cannot be read ({os.strerror(errno.EACCES)})") from error
+    except (PermissionError, FileNotFoundError) as error:
+        raise InputMissingError(f"{path} cannot be read ({short_reason(error)})") from error
     except (OSError, RuntimeError, KeyError, ValueError) as error:
         if "unable to lock" in str(error):
             raise ReadWriteError(f"{path} is being written by another program; wait until it is closed") from error

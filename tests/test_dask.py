@@ -200,6 +200,15 @@ def test_what_workers_do_not_serve_is_refused(client, files, options, message):
         sm.dask.train(client, files, **{**NEEDED, **options})
 
 
+def test_a_file_that_workers_do_not_see_is_named(client, files, tmp_path, monkeypatch):
+    """It is there until the first of them is asked."""
+    path, ask = tmp_path / "rows.h5", on_cluster.Cluster._ask
+    shutil.copy(files[0], path)
+    monkeypatch.setattr(on_cluster.Cluster, "_ask", lambda *given: (path.unlink(missing_ok=True), ask(*given)))
+    with pytest.raises(sm.InputMissingError, match=r"a worker says: .*rows\.h5 cannot be read .*so all must see them"):
+        sm.dask.train(client, path, **NEEDED)
+
+
 def test_hessians_of_text_are_refused(client, tmp_path):
     X = sp.random_array((300, 5000), density=0.01, format="csr", rng=np.random.default_rng(1), dtype=np.float32)
     path = write_h5(tmp_path / "text.h5", sp.csr_matrix(X), np.arange(300) % 2)

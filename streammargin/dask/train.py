@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from distributed import Client
-from distributed.comm import parse_address, parse_host_port
+from distributed.comm import get_address_host
 
 from streammargin.api import checked, train_by
 from streammargin.dask.cluster import Cluster
@@ -194,11 +194,12 @@ def connected(scheduler: str) -> Iterator[Client]:
         if os.path.isfile(scheduler):
             with open(scheduler, encoding="utf-8") as file:
                 address = json.load(file)["address"]
-        parse_host_port(parse_address(address)[1])  # a client takes a minute to refuse a malformed one
+        get_address_host(address)  # a client takes a minute to refuse a malformed one
         client = Client(address, set_as_default=False)
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:  # a TimeoutError is an OSError
         raise ReadWriteError(
-            f"no dask scheduler answers at {scheduler} ({type(error).__name__}); start one with: dask scheduler"
+            f"no dask scheduler answers at {scheduler} ({type(error).__name__}); start one with: dask scheduler, and "
+            "give the address that it prints, tcp://HOST:PORT, or its scheduler file"
         ) from error
     with client:
         yield client

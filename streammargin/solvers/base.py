@@ -238,7 +238,7 @@ class Method(SolverWord):
     def check_spread(self, of_kernel: bool) -> None:
         """Raise a Refusal if all rows must be in one place; of_kernel: for a kernel machine."""
         if not self.spreads:
-            hint = "train on one machine" if of_kernel else "use `solver=newton`"
+            hint = "train on one machine" if of_kernel else "use `solver=auto`"
             raise Refusal(f"{self.called} needs all rows in one place", hint)
 
     @property

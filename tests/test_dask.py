@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 from itertools import pairwise
 
 import numpy as np
@@ -17,6 +18,7 @@ import streammargin as sm
 
 pytest.importorskip("distributed")
 
+import dask
 from clusters import NEEDED, bits, killing, on_one_worker
 from distributed import Client, LocalCluster
 
@@ -207,6 +209,13 @@ def test_a_file_that_workers_do_not_see_is_named(client, files, tmp_path, monkey
     monkeypatch.setattr(on_cluster.Cluster, "_ask", lambda *given: (path.unlink(missing_ok=True), ask(*given)))
     with pytest.raises(sm.InputMissingError, match=r"a worker says: .*rows\.h5 cannot be read .*so all must see them"):
         sm.dask.train(client, path, **NEEDED)
+
+
+def test_an_error_leaves_no_task_to_the_workers(client, rows):
+    parts = [dask.delayed(rows), dask.delayed(divmod)(1, 0), dask.delayed(time.sleep)(2.0)]
+    with pytest.raises(ZeroDivisionError):
+        sm.dask.train(client, parts, **NEEDED)
+    assert not [key for key, task in client.futures.items() if task.status == "pending"]
 
 
 def test_hessians_of_text_are_refused(client, tmp_path):

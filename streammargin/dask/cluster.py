@@ -8,6 +8,7 @@ their sums are added, do not depend on the workers. So the bits do not either.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import uuid
 import warnings
@@ -20,7 +21,7 @@ from distributed import Client
 
 from streammargin.dask.rounds import Round
 from streammargin.dask.spool import Spool
-from streammargin.dask.worker import Tree, climb, work
+from streammargin.dask.worker import Numbers, Tree, climb, work
 from streammargin.driver import plan
 from streammargin.driver.holders import Holders, Parts, Visits
 from streammargin.driver.prefetch import BlockReader, ReadCounts
@@ -57,7 +58,7 @@ class Cluster(Holders):
         """All rows, and what they add to the state of each visit; None a few times a second before."""
         if order.size:
             tree: Tree = {}
-            rows: dict[int, list[roles.OfRows]] = {}
+            rows: Numbers = {}
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", "Sending large graph")  # weights of many lines
                 yield from self._round(problem, visits, tree, rows)
@@ -73,37 +74,34 @@ class Cluster(Holders):
         first, stop = self.blocks[self.ends[shard : shard + 2]].tolist()
         return [roles.rows_of(state, first, stop) for _, state in visits]
 
-    def _round(
-        self, problem: Problem, visits: Visits, tree: Tree, rows: dict[int, list[roles.OfRows]]
-    ) -> Generator[None]:  # fmt: skip
+    def _round(self, problem: Problem, visits: Visits, tree: Tree, rows: Numbers) -> Generator[None]:
         """Ask all workers, and put the sums that they answer into the tree, and the numbers of rows into `rows`."""
-        task = _Task(problem, visits, self.reader, self.blocks, self.ends)
-        most = ReadCounts()
-        round_ = Round(self.client)
-        todo = list(range(len(self.ends) - 1))
-        while todo or round_.asked:
-            if todo and (workers := round_.workers()):
-                for address, shards in self._shared_out(todo, workers):
-                    self._ask(round_, address, shards, task)
-                todo = []
-            for shards, answer in round_.answers():
-                if isinstance(answer, StreamMarginError):
-                    raise _of_worker(answer)
-                if isinstance(answer, Exception):
-                    todo += shards
-                    round_.failed(answer, f"read {self.reader.source.name}")
-                elif answer.lacking or not answer.known:
-                    todo += shards
-                    self.spool.lost(answer.address, answer.lacking)
-                    self._knows = set() if not answer.known else self._knows
-                else:
-                    self.spool.found(answer.address, self._needed(shards))
-                    rows |= answer.rows
-                    for node, parts in answer.sums.items():
-                        climb(tree, task.shards, node, parts, visits)
-                    most = _together(self.reader.counts, answer.counts, most)
-            if todo or round_.asked:
-                yield None
+        task, most = _Task(problem, visits, self), ReadCounts()
+        todo = list(range(task.shards))
+        with contextlib.closing(Round(self.client)) as round_:
+            while todo or round_.asked:
+                if todo and (workers := round_.workers()):
+                    for address, shards in self._shared_out(todo, workers):
+                        self._ask(round_, address, shards, task)
+                    todo = []
+                for shards, answer in round_.answers():
+                    if isinstance(answer, StreamMarginError):
+                        raise _of_worker(answer)
+                    if isinstance(answer, Exception):
+                        todo += shards
+                        round_.failed(answer, f"read {self.reader.source.name}")
+                    elif answer.lacking or not answer.known:
+                        todo += shards
+                        self.spool.lost(answer.address, answer.lacking)
+                        self._knows = set() if not answer.known else self._knows
+                    else:
+                        self.spool.found(answer.address, self._needed(shards))
+                        rows |= answer.rows
+                        for node, parts in answer.sums.items():
+                            climb(tree, task.shards, node, parts, visits)
+                        most = _together(self.reader.counts, answer.counts, most)
+                if todo or round_.asked:
+                    yield None
         self.reader.counts.read_seconds += most.read_seconds
         self.reader.counts.wait_seconds += most.wait_seconds
 
@@ -151,13 +149,11 @@ def _together(total: ReadCounts, found: ReadCounts, most: ReadCounts) -> ReadCou
 class _Task:
     """The arguments that all tasks of a round have in common."""
 
-    def __init__(
-        self, problem: Problem, visits: Visits, reader: BlockReader, blocks: np.ndarray, ends: np.ndarray
-    ) -> None:
-        buffers = min(max(2, reader.buffer_count), 1 + plan.AHEAD)
-        self.recipe: bytes = cloudpickle.dumps((__version__, reader.source, blocks, buffers, reader.labels, ends))
+    def __init__(self, problem: Problem, visits: Visits, of: Cluster) -> None:
+        buffers, reader = min(max(2, of.reader.buffer_count), 1 + plan.AHEAD), of.reader
+        self.recipe = cloudpickle.dumps((__version__, reader.source, of.blocks, buffers, reader.labels, of.ends))
         self.token = hashlib.blake2b(self.recipe, digest_size=16).hexdigest()
-        self.shards = len(ends) - 1
+        self.shards = len(of.ends) - 1
         self.visits = visits
         needed = [(visit, roles.sent(state, visit.sums)) for visit, state in visits]
         self.order: bytes = cloudpickle.dumps((problem, needed))

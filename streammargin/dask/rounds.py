@@ -20,10 +20,7 @@ FAILURES = 20  # of tasks in one round, before it ends
 
 
 class Round:
-    """The tasks of a round, each with what it was asked for.
-
-    When it goes, it forgets tasks without an answer, and cancels them.
-    """
+    """The tasks of a round, each with what it was asked for."""
 
     def __init__(self, client: Client) -> None:
         self.client = client
@@ -33,6 +30,12 @@ class Round:
         self._last = self._peopled = time.monotonic()  # when the last answer came, and when there was a worker
         self._doubted: set[Any] = set()  # keys of tasks that the scheduler did not know a while ago
         self._failures = 0
+
+    def close(self) -> None:
+        """Cancel tasks without an answer. Their callbacks would keep them until the client ends."""
+        for future in self.asked:
+            future.release()
+        time.sleep(MOMENT if self.asked else 0.0)  # a process that ends before that was done prints tracebacks
 
     def workers(self) -> list[str]:
         """The addresses of the workers, in the order of their names, which a worker keeps that starts anew."""

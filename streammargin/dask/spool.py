@@ -143,22 +143,22 @@ class Spool:
         """The results of this function for each partition, by any workers."""
         found: dict[int, Any] = {}
         todo, kept = list(range(len(parts))), list(map(_shared, given))
-        round_ = Round(self.client)
-        while todo or round_.asked:
-            workers = round_.workers()
-            if todo and workers:
-                tasks = [_task(function, rows.parts[k], parts[k], *kept) for k in todo]
-                for future, k in zip(self.client.compute(tasks), todo, strict=True):
-                    round_.put(future, k)
-                todo = []
-            for k, answer in round_.answers():
-                if isinstance(answer, LOST):
-                    round_.failed(answer, f"computed {rows.name}")
-                    todo.append(k)
-                elif isinstance(answer, Exception):  # of the rows, or of the collection
-                    raise answer
-                else:
-                    found[k] = answer
+        with contextlib.closing(Round(self.client)) as round_:
+            while todo or round_.asked:
+                workers = round_.workers()
+                if todo and workers:
+                    tasks = [_task(function, rows.parts[k], parts[k], *kept) for k in todo]
+                    for future, k in zip(self.client.compute(tasks), todo, strict=True):
+                        round_.put(future, k)
+                    todo = []
+                for k, answer in round_.answers():
+                    if isinstance(answer, LOST):
+                        round_.failed(answer, f"computed {rows.name}")
+                        todo.append(k)
+                    elif isinstance(answer, Exception):  # of the rows, or of the collection
+                        raise answer
+                    else:
+                        found[k] = answer
         return [found[k] for k in range(len(parts))]
 
 

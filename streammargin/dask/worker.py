@@ -27,6 +27,7 @@ OPENED = 4  # readers that a worker keeps open: of the rows, stored and scaled, 
 
 Node = tuple[int, int]  # of the tree: its level, 0 for a shard, and its number there
 Tree = dict[Node, Parts]  # sums of some nodes, none of which is below another
+Numbers = dict[int, list[roles.OfRows]]  # of the rows of each shard, by visit
 
 
 class Answer(NamedTuple):
@@ -39,7 +40,7 @@ class Answer(NamedTuple):
     sums: Tree
     counts: ReadCounts
     address: str
-    rows: dict[int, list[roles.OfRows]]
+    rows: Numbers
     known: bool = True
     lacking: Sequence[str] = ()
 
@@ -96,7 +97,7 @@ def _open(token: str, recipe: bytes | None) -> _Opened | None:
 class _Shards(Holders):
     """Shards of a worker. rows: of each and of each visit, the numbers of its rows; they stay as they came."""
 
-    def __init__(self, opened: _Opened, rows: dict[int, list[roles.OfRows]]) -> None:
+    def __init__(self, opened: _Opened, rows: Numbers) -> None:
         super().__init__(opened.reader, opened.ends)
         self.rows = rows
 

@@ -13,6 +13,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import HealthCheck, settings
 from numba.core import event
+from threadpoolctl import threadpool_limits
 
 from streammargin.cli.main import main
 from streammargin.driver import plan
@@ -23,6 +24,11 @@ settings.register_profile("any machine", deadline=None, suppress_health_check=[H
 settings.load_profile("any machine")  # by default hypothesis fails what takes a fifth of a second
 
 os.environ.setdefault("STREAMMARGIN_PATIENCE", "0")  # kernels are compiled at once: tests compare bits
+
+# each worker has its share of the processors: threads of BLAS that wait for one another would take all of them
+SHARE = (os.cpu_count() or 1) // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+THREADS = os.environ.setdefault("OPENBLAS_NUM_THREADS", str(max(1, SHARE)))
+threadpool_limits(int(THREADS), user_api="blas")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell has it for what it starts in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)  # the commands that tests interrupt inherit it

@@ -73,9 +73,7 @@ def write_npy(path: str, blocks: Iterator[Part], rows: int | None, wanted: Wante
     kind = np.dtype(wanted.dtype)
 
     def header(count: int) -> None:
-        told = {
-            "descr": np.lib.format.dtype_to_descr(kind), "fortran_order": False, "shape": (count, *wanted.tail),
-        }  # fmt: skip
+        told = {"descr": np.lib.format.dtype_to_descr(kind), "fortran_order": False, "shape": (count, *wanted.tail)}
         np.lib.format.write_array_header_1_0(file, told)  # has room for a larger number of rows
 
     with open(path, "wb") as file:

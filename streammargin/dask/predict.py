@@ -21,9 +21,7 @@ from streammargin.sources.open import is_path, open_source
 SCORES, LABELS, PROBABILITIES = "decision_function", "predict", "predict_proba"
 
 
-def predict(
-    model: Model, data: Any, *, tasks: Any = None, missing_columns: str = ERROR, unknown: str = "error"
-) -> Any:  # fmt: skip
+def predict(model: Model, data: Any, *, tasks: Any = None, missing_columns: str = ERROR, unknown: str = "error") -> Any:
     """`model.predict` of a collection, lazy: predicted labels, or numbers.
 
     data: an Array, whose chunks of rows are kept. A DataFrame gives a Series with its index, or a DataFrame if rows

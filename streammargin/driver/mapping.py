@@ -69,9 +69,7 @@ class Mapping(Step):
         return MappedSource(source, self.fitted)
 
     @staticmethod
-    def add(
-        problem: Problem, sums: Drawn, drawn: np.ndarray, block: Block, first: int
-    ) -> None:  # fmt: skip
+    def add(problem: Problem, sums: Drawn, drawn: np.ndarray, block: Block, first: int) -> None:
         block = alone(block)
         squares = np.empty(block.rows())
         sums_of.squares_of(block._replace(bias=0.0), 0, block.rows(), squares)

@@ -28,9 +28,7 @@ def save(run: Run) -> tuple[dict[str, Any], Arrays]:
     """
     p = run.progress
     numbers, arrays = save_states(run)
-    plain: dict[str, Any] = {
-        "numbers": numbers, "history": run.history.save(), "counts": asdict(run.reader.counts)
-    }  # fmt: skip
+    plain: dict[str, Any] = {"numbers": numbers, "history": run.history.save(), "counts": asdict(run.reader.counts)}
     arrays |= {"bounds": run.bounds}
     progress = {field.name: getattr(p, field.name) for field in fields(p)} | {"spent": run.spent()}
     arrays |= {f"progress/{name}": value for name, value in progress.items() if isinstance(value, np.ndarray)}

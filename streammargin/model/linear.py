@@ -66,9 +66,7 @@ class LinearModel(Model):
         return found
 
 
-def model_of(
-    answer: Answer, classes: np.ndarray, header: dict[str, Any], names: np.ndarray | None = None
-) -> Model:  # fmt: skip
+def model_of(answer: Answer, classes: np.ndarray, header: dict[str, Any], names: np.ndarray | None = None) -> Model:
     """The model of an answer: a LinearModel, with coef_ and intercept_, for a linear one."""
     if isinstance(answer, LinearPoint):
         coef, intercept = answer.arrays().values()

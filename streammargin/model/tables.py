@@ -120,9 +120,7 @@ class MatrixRows(Ordered):
 
     matched: bool = False
 
-    def __init__(
-        self, data: Any, features: int, how: How, ids: bool = False, tasks: np.ndarray | None = None
-    ) -> None:  # fmt: skip
+    def __init__(self, data: Any, features: int, how: How, ids: bool = False, tasks: np.ndarray | None = None) -> None:
         from streammargin.tables.matrices.open import fingerprint, open_matrix
 
         paths = paths_of(data)

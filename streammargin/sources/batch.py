@@ -99,9 +99,7 @@ class Narrowing:
             return
         largest = max(float(values.max()), -float(values.min()))
         if largest > float(np.finfo(self.dtype).max):
-            raise DataError(
-                f"{self.path}: the value {largest:g} is too large for {self.dtype}; use `dtype=float64`"
-            )  # fmt: skip
+            raise DataError(f"{self.path}: the value {largest:g} is too large for {self.dtype}; use `dtype=float64`")
         if self.said:
             return
         kept = values.astype(self.dtype)

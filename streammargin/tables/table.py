@@ -112,9 +112,7 @@ def _lacks(reader: Reader, name: str, option: str) -> UsageError:
     return UsageError(f"{reader.name} has no column {short(name)} for `{option}`; it has {has}")
 
 
-def _say_roles(
-    reader: Reader, asked: Asked, labels: tuple[str, ...], values: tuple[str, ...], labelled: bool
-) -> None:  # fmt: skip
+def _say_roles(reader: Reader, asked: Asked, labels: tuple[str, ...], values: tuple[str, ...], labelled: bool) -> None:
     """Say which column is the label, and what was probably not meant as it is read."""
     if len(labels) == 1 and not reader.typed:
         place = reader.columns.index(labels[0])

@@ -122,9 +122,7 @@ class Job:
         early = options.early_stop
         sweeps = 1 + options.midway * (1 + self.problem.compared) + (early is not None)
         limits = Limits(options.eps, options.passes, options.max_seconds, sweeps, early)
-        reader = BlockReader(
-            self.working, plan.bounds, plan.buffers, plan.resident, self.labels, self.problem.workers
-        )  # fmt: skip
+        reader = BlockReader(self.working, plan.bounds, plan.buffers, plan.resident, self.labels, self.problem.workers)
         readers = [(0, reader)]
         readers += [(0, step.reader) for step in self.steps.values()]
         if self.validator is not None:

@@ -104,9 +104,7 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
     )  # fmt: skip
 
 
-def _tasks_of(
-    stack: ExitStack, source: Source, data: object, options: Options, task: Task, workers: Workers
-) -> Tasks:  # fmt: skip
+def _tasks_of(stack: ExitStack, source: Source, data: object, options: Options, task: Task, workers: Workers) -> Tasks:
     """The tasks of the rows. UsageError for options that these do not have."""
     if math.inf in task.costs:
         raise UsageError("rows of tasks are trained at a finite C, by `solver=newton`; give one, as `C=1`")

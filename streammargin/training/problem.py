@@ -169,9 +169,7 @@ def _classes(options: Options, labels: SlicedLabels, workers: Workers) -> tuple[
     return target, labels, known
 
 
-def _several(
-    options: Options, labels: SlicedLabels, outputs: list[str]
-) -> tuple[Target, SlicedLabels, Survey]:  # fmt: skip
+def _several(options: Options, labels: SlicedLabels, outputs: list[str]) -> tuple[Target, SlicedLabels, Survey]:
     """Several labels of a row, each 0 or 1, of which each is a problem of its own."""
     given = next((name for name in ("positive", "classes") if getattr(options, name) is not None), None)
     if given is not None or options.multiclass == "joint":

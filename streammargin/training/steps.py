@@ -37,9 +37,7 @@ def bytes_of_steps(source: Source, options: Options) -> int:
     return scale + Mapping.nbytes(map, source)
 
 
-def make_steps(
-    source: Source, options: Options, labels: LabelReader, memory: int, present: int
-) -> dict[str, Step]:  # fmt: skip
+def make_steps(source: Source, options: Options, labels: LabelReader, memory: int, present: int) -> dict[str, Step]:
     """The steps by the phases in which they are learned; memory: bytes for each read of them."""
     steps: dict[str, Step] = {}
     stored = source.dtype

@@ -102,9 +102,7 @@ class MatrixSolver(Solver[S]):
         values, found = state.labels.targets[at], np.empty(len(pairs))
         rows, loss = problem.sides[0], tuple(problem.loss)
         factors, softness = (state.best_factors, state.shown) if proven else (state.factors, state.softness)
-        kernel.duals_at(
-            pairs, values, factors, rows, loss, state.centres, first, softness, before, state.sums, found
-        )  # fmt: skip
+        kernel.duals_at(pairs, values, factors, rows, loss, state.centres, first, softness, before, state.sums, found)
         state.seen += len(pairs)
         return found
 
@@ -255,9 +253,7 @@ class MatrixSolver(Solver[S]):
     def keep_pass(self, problem: Problem, state: S, kept: Kept, trials: list[int]) -> None:
         raise AssertionError("factors are kept by their certificate alone")
 
-    def point(
-        self, problem: Problem, state: S, column: float, proven: bool, kept: Kept | None = None
-    ) -> Factors:  # fmt: skip
+    def point(self, problem: Problem, state: S, column: float, proven: bool, kept: Kept | None = None) -> Factors:
         certified = math.isfinite(state.best.primal[0])
         found = factors_of(problem, state.best_factors if certified else state.factors)
         found.proof = (state.kinks, state.duals) if state.settled else None

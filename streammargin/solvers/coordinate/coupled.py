@@ -123,9 +123,7 @@ class Coupled(LinearSolver[C]):
             if again + 1 >= VISITS and enough:
                 break
 
-    def _visit_part(
-        self, problem: Problem, state: C, active: np.ndarray, first: int, block: Block
-    ) -> Share:  # fmt: skip
+    def _visit_part(self, problem: Problem, state: C, active: np.ndarray, first: int, block: Block) -> Share:
         """One unit of a visit of all rows in memory."""
         now = self._visit_of(problem, state, block, first, 0)
         work = 2.0 * active.size * problem.lines * values_of(block).size
@@ -141,9 +139,7 @@ class Coupled(LinearSolver[C]):
         return visit(block, numbered_from(first), order, group)
 
     @staticmethod
-    def _visit(
-        problem: Problem, state: C, active: np.ndarray, turns: Turns, figures: np.ndarray
-    ) -> None:  # fmt: skip
+    def _visit(problem: Problem, state: C, active: np.ndarray, turns: Turns, figures: np.ndarray) -> None:
         """Make the steps of these turns, and count their multiplications."""
         counts = figures[:, kernel.UPDATES :]  # and VISITS
         before = float(counts.sum())

@@ -37,9 +37,7 @@ class Column:
     its values. width: None, or if `wide` allows it the number of columns of a dataset or array (n, width).
     """
 
-    def __init__(
-        self, node: Any, name: str, files: Sequence[str], categories: Any = None, wide: bool = False
-    ) -> None:  # fmt: skip
+    def __init__(self, node: Any, name: str, files: Sequence[str], categories: Any = None, wide: bool = False) -> None:
         self.name = name
         self.files: list[str] = list(files)
         self.categories = None if categories is None else _all(categories, name)

@@ -148,12 +148,12 @@ def test_a_disk_that_is_full_at_the_names_leaves_nothing(tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_many_names_are_held_once(tmp_path):
     """The memory for a wide table does not grow with its rows: no copy of the names for each piece."""
-    width, cell, peaks = 500, "0.25" + "0" * 95, []
-    for rows in (1, 400, 1200):  # pieces of 80 rows; the first one imports what is needed
+    width, peaks = 10_000, []
+    for rows in (80, 400, 1200):  # pieces of 80 rows; the first one imports what is needed
         with open(tmp_path / "in.csv", "w") as file:
             file.write(",".join(f"feature number {k}" for k in range(width)) + "\n")
             for _ in range(rows):
-                file.write(",".join([cell] * width) + "\n")
+                file.write(",".join(["0.25"] * width) + "\n")
         tracemalloc.start()
         convert(str(tmp_path / "in.csv"), str(tmp_path / "out.h5"), label=False, force=True)
         peaks.append(tracemalloc.get_traced_memory()[1])

@@ -37,8 +37,8 @@ class SmoState(State):
     frozen: the expansion that is certified next; best: that of the best figures. rows: copies of support rows; out of
     core of all rows that steps are made on, and of those that a read has found for them. goal: the estimated gap that a
     pass aims at; gaps: estimated; constants: the last ones. idle: groups that no step helps any more. hidden: those
-    whose gap is rounding, as the last certificate has found. spare: how far from any loss the rows are that a
-    certificate leaves out; travel: the sum of all steps on coefficients, on which the error of scores depends. part:
+    whose gap is rounding, as the last certificate has found. spare: the least distance from any loss of rows that a
+    certificate leaves out; travel: the sum of all steps on coefficients, which bounds the error of scores. part:
     rows of the block that are done; joined: rows that the last read added; crowded: reads for which rows had to leave;
     begun: rounds of this pass; rounds: of all; ended: whether the read is over; known: whether it was said that the
     kernel is indefinite; sampled: that it was tested on some rows.

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from conftest import write_h5
+from conftest import slow, write_h5
 
 import streammargin as sm
 from streammargin.model.io import load_model
@@ -282,7 +282,7 @@ def test_weights_of_rows_and_several_columns_of_labels(client, rows):
     assert found.certificate.primal == pytest.approx(alone.certificate.primal, rel=2e-4)
 
 
-@pytest.mark.parametrize("kind", ["Parquet", "DataFrame", "Series", "Arrays"])
+@pytest.mark.parametrize("kind", ["Parquet", slow("DataFrame"), slow("Series"), "Arrays"])
 def test_tasks_of_collections_are_columns_or_lie_beside_the_rows(client, rows, frame, kind, tmp_path, monkeypatch):
     of_each = np.array(["north", "south", "west"])[np.arange(3000) // 7 % 3]
     whole, given = frame.assign(task=of_each), {"tasks": "task", "penalty": "l21", "C": 0.1, **NEEDED}

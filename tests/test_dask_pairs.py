@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from conftest import write_h5
+from conftest import slow, write_h5
 
 import streammargin as sm
 
@@ -56,23 +56,25 @@ def files(tmp_path_factory):
 
 PAIRS = [
     ("two", {"penalty": GROUPS, "loss": "logistic", "C": 0.1}),
-    ("two", {"solver": "pdprox", "penalty": "l1", "C": 0.1}),
     ("two", {"loss": "hinge:top=100", "C": 0.1}),
     ("two", {"C": "path:3", "penalty": "l1", "loss": "logistic", "valid": "two"}),
-    ("three", {"multiclass": "joint", "C": 0.1}),
     ("three", {"multiclass": "joint", "loss": "logistic", "C": 0.1, "scale": "maxabs"}),
     ("three", {"solver": "pdprox", "class_weight": "balanced", "C": [0.01, 0.1], "valid": "three"}),
-    ("three", {"multiclass": "joint", "penalty": "l1", "C": 0.1, "valid": "three", "early_stop": 2}),
     ("sparse", {"map": "nystroem:40", "scale": "std"}),
     ("three", {"map": "rff:30", "multiclass": "joint", "loss": "logistic", "valid": "three"}),
     ("tasks", {"tasks": "task", "penalty": "l21", "C": 0.1, "valid": "tasks"}),
     ("number", {"loss": "quantile:0.3"}),
     ("numbers", {"loss": "l2_error"}),
-    ("numbers", {"loss": "epsilon_insensitive", "solver": "pdprox", "C": 0.1}),
     ("labels", {"loss": "squared_hinge"}),
-    ("apart", {"C": np.inf, "solver": "diagonal", "passes": 6}),
     ("apart", {"C": np.inf, "solver": "inertial-diagonal", "passes": 6}),
     ("apart", {"C": np.inf, "solver": "batch-perceptron", "passes": 6}),
+]
+OWN = [  # kernels of their own
+    ("two", {"solver": "pdprox", "penalty": "l1", "C": 0.1}),
+    ("three", {"multiclass": "joint", "C": 0.1}),
+    ("three", {"multiclass": "joint", "penalty": "l1", "C": 0.1, "valid": "three", "early_stop": 2}),
+    ("numbers", {"loss": "epsilon_insensitive", "solver": "pdprox", "C": 0.1}),
+    ("apart", {"C": np.inf, "solver": "diagonal", "passes": 6}),
 ]
 
 
@@ -80,7 +82,7 @@ def named(pair):
     return ", ".join([pair[0], *(f"{name}={value}" for name, value in pair[1].items() if value is not GROUPS)])
 
 
-@pytest.mark.parametrize("pair", PAIRS, ids=map(named, PAIRS))
+@pytest.mark.parametrize("pair", [*PAIRS, *map(slow, OWN)], ids=map(named, PAIRS + OWN))
 def test_a_cluster_finds_what_one_machine_finds(client, files, pair, tmp_path):
     """Both prove their answers, and no proof contradicts the other."""
     name, options = pair
@@ -108,7 +110,7 @@ KEPT = [
 ]
 
 
-@pytest.mark.parametrize("pair", KEPT, ids=map(named, KEPT))
+@pytest.mark.parametrize("pair", [KEPT[0], *map(slow, KEPT[1:])], ids=map(named, KEPT))
 def test_numbers_of_rows_outlive_a_worker_and_a_checkpoint(client, mortals, files, pair, tmp_path, monkeypatch):
     """They come with each task, and go back with its answer, so no worker keeps any; nor what a map has learned."""
     name, options = pair
@@ -151,12 +153,11 @@ TEXT = [
     {"loss": "squared_hinge", "scale": "maxabs"},
     {"loss": "logistic", "multiclass": "ovr", "C": [1.0, 30.0], "class_weight": "balanced"},
     {"loss": "logistic", "multiclass": "joint", "C": [1.0, 30.0], "class_weight": "balanced"},
-    {"multiclass": "joint", "scale": "maxabs"},
-    {"loss": "l2_error", "y": "numbers"},
 ]
+OWN_TEXT = [{"multiclass": "joint", "scale": "maxabs"}, {"loss": "l2_error", "y": "numbers"}]
 
 
-@pytest.mark.parametrize("options", TEXT, ids=map(str, TEXT))
+@pytest.mark.parametrize("options", [*TEXT, *map(slow, OWN_TEXT)], ids=map(str, TEXT + OWN_TEXT))
 def test_rows_of_many_columns_are_worked_on_at_home_and_in_one_place(client, text, options, tmp_path):
     options = {**NEEDED, "tol": 1e-3, "C": 10.0, **options}
     if isinstance(options["C"], list):
@@ -184,7 +185,7 @@ def test_columns_that_matter_are_worked_on_in_one_place(client, text):
 TOGETHER = [{}, {"loss": "logistic", "multiclass": "joint"}, {"penalty": "l1"}]
 
 
-@pytest.mark.parametrize("together", TOGETHER, ids=["hinge", "softmax", "l1"])
+@pytest.mark.parametrize("together", [TOGETHER[0], *map(slow, TOGETHER[1:])], ids=["hinge", "softmax", "l1"])
 def test_rows_in_one_place_outlive_a_worker_and_a_checkpoint(client, mortals, text, together, tmp_path, monkeypatch):
     options = {**NEEDED, "C": 10.0, "tol": 1e-4, **together}
     whole, passes = sm.dask.train(client, text, **options), []

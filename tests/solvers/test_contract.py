@@ -287,6 +287,22 @@ def fresh(run):
     return driver.Run(shared, run.problem, run.costs, run.method)
 
 
+class Apart(Holders):
+    """Numbers of rows are arrays of their own, as workers of a cluster are sent them, and come back afterwards."""
+
+    def parts(self, visits, number):
+        return [roles.with_rows(part, {path: rows.copy() for path, rows in roles.rows_of(part).items()})
+                for part in super().parts(visits, number)]  # fmt: skip
+
+    def visit(self, problem, visits, order):
+        for number, (count, parts) in zip(order.tolist(), super().visit(problem, visits, order), strict=True):
+            for (_, state), part in zip(visits, parts, strict=True):
+                changed = roles.rows_of(part)
+                for path, rows in roles.rows_of(state, *self.bounds[number : number + 2].tolist()).items():
+                    rows[...] = changed[path]
+            yield count, parts
+
+
 def in_three(run):
     """A run that has not begun, of the same problem, whose rows are in three places."""
 
@@ -297,7 +313,7 @@ def in_three(run):
         bounds = np.array([*(start for some in inner for start in some), rows])
         own = BlockReader(reader.source, bounds, reader.buffer_count, labels=reader.labels)
         own.counts = reader.counts
-        return Holders(own, np.searchsorted(bounds, ends))
+        return Apart(own, np.searchsorted(bounds, ends))
 
     readers = [
         run.reader,

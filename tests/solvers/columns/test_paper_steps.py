@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from conftest import write_h5
+from conftest import slow, write_h5
 from reference import words
 from reference.datasets import as_form, noisy
 
@@ -289,7 +289,7 @@ def lines_of_the_paper(algorithm, loss, Y, passes, scale=1.0, prox=short_columns
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 @pytest.mark.parametrize("loss", [*TWO, "l2_error", "hinge"])
-@pytest.mark.parametrize("form", ["dense", "csr"])
+@pytest.mark.parametrize("form", ["dense", slow("csr")])
 def test_every_iterate_of_one_W_is_that_of_the_paper(algorithm, loss, form):
     """Losses of each output and of all; two duals a row if the paper has two, with the c of its appendix A."""
     codes = np.argmax(OUTPUTS, axis=1)

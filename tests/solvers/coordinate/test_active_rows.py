@@ -146,6 +146,7 @@ def test_rows_kept_make_room_for_held_out_rows(small_plans):
     assert trained(X, y, 0.5, tol=0.1, valid=held_out)[0].certificate["valid_error"] < 0.5
 
 
+@pytest.mark.slow
 def test_cached_rows_settle_before_the_next_read(small_plans, monkeypatch):
     """At a large C the rows that matter most need many visits, of which a read of all rows makes two."""
     X, y = text()

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from conftest import write_h5
+from conftest import slow, write_h5
 from reference import machines
 from reference.sources import CountingSource
 
@@ -86,7 +86,7 @@ def test_a_tolerance_below_rounding_stalls(memory):
     assert 0.0 < one < 1e-6 and other < 1.5 * one
 
 
-@pytest.mark.parametrize("bias", ["free", None])
+@pytest.mark.parametrize("bias", ["free", slow(None)])
 def test_that_nothing_separates_is_proven(bias):
     rows, y = np.vstack([X, X[:1]]), np.append(Y, -Y[0])
     result = sm.train((rows, y), kernel="rbf:0.3", C=math.inf, bias=bias)
@@ -134,7 +134,7 @@ def test_precomputed_values_and_a_users_kernel_are_verified(tmp_path):
     assert not [check for check in verify(model, data) if check.agrees is False]
 
 
-@pytest.mark.parametrize("bias", [0, "free"])
+@pytest.mark.parametrize("bias", [slow(0), "free"])
 @pytest.mark.parametrize("word", ["linear", "rbf:0.3+poly:2", "rbf:1e-8", "poly:3", "sigmoid:2,coef0=3", "rbf:0.5"])
 def test_margins_that_rounding_blurs_are_verified(word, bias, tmp_path):
     """Rows that nothing separates have huge coefficients, and long rows values that cancel."""

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from conftest import slow
 from reference.datasets import WEIGHTINGS, as_form, noisy
 from reference.optimum import solve
 from reference.training import binary, check_certificate
@@ -182,7 +183,7 @@ def wholes(monkeypatch):
     return best
 
 
-@pytest.mark.parametrize("form", ["dense", "csr"])
+@pytest.mark.parametrize("form", ["dense", slow("csr")])
 @pytest.mark.parametrize("bias", [0, 1.0, "free"])
 @pytest.mark.parametrize("C", [0.01, 1.0, 100.0])
 def test_the_softmax_meets_steps_with_a_hessian(C, bias, form, steps, wholes):

@@ -84,7 +84,7 @@ def hostile():
 
 
 @pytest.mark.parametrize("C", [1e-6, 1.0, 100.0, 1e8])
-@pytest.mark.parametrize("loss", losses.ALL)
+@pytest.mark.parametrize("loss", [*losses.NAMES, slow("generalized_hinge")])
 @pytest.mark.parametrize("case", hostile())
 def test_hostile_data_end_with_a_proof(case, loss, C):
     X, y = hostile()[case]
@@ -193,7 +193,7 @@ def test_each_read_is_its_own_certificate(loss, most):
     assert certified == list(range(2, result.passes + 1))  # the first pass takes a sample to start from
 
 
-@pytest.mark.parametrize("loss", ["hinge", "logistic"])
+@pytest.mark.parametrize("loss", ["hinge", slow("logistic")])
 def test_stopped_after_any_pass_in_memory_it_goes_on_with_the_same_bits(loss, monkeypatch, tmp_path):
     monkeypatch.setattr(steps, "WORK", 1.0)  # one step a pass
     X, y = overlapping(2000, 10)

@@ -131,6 +131,7 @@ def test_text_labels_are_sent_to_each_worker_once(client, files, monkeypatch):
     assert bits(sm.dask.train(client, files, **NEEDED)) == bits(large)
 
 
+@pytest.mark.slow
 def test_an_order_has_no_hessian(client, tmp_path, monkeypatch):
     """The one where the last step began is of who decides; no worker needs it."""
     random, sizes = np.random.default_rng(3), []

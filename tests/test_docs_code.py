@@ -22,6 +22,7 @@ def folder(tmp_path, monkeypatch):
     return inside, pages.commands(tmp_path / "bin")
 
 
+@pytest.mark.slow
 def test_the_tutorial_runs(folder, capsys):
     scope = pages.run(DOCS / "tutorial.md", *folder)
     assert scope["done"].converged and os.path.exists("strict.npz")

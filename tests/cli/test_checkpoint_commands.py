@@ -192,6 +192,7 @@ def unchanged(folder):
     return {name: (folder / name).read_bytes() for name in names if (folder / name).exists()}
 
 
+@pytest.mark.slow
 def test_another_training_takes_the_place_of_one_that_is_done_but_not_its_outputs(work, tmp_path_factory):
     arguments, folder, _ = work
     data, other = folder / "data.h5", tmp_path_factory.mktemp("other") / "data.h5"
@@ -218,12 +219,13 @@ def test_another_training_takes_the_place_of_one_that_is_done_but_not_its_output
     assert "held a finished training, on other rows" in done.stderr and unchanged(folder) != before
 
 
+@pytest.mark.slow
 def test_a_log_that_begins_with_a_warning_is_the_trainings_own(tmp_path, blobs_file):
     """With momentum a constant cannot be free, which is said before the run starts; a run that is done says it once."""
     more = ["--loss", "squared_error", "--solver", "asdca", "--passes", "6", "--tol", "1e-12", "-q"]
     arguments, logs = command(["train", blobs_file, *more], tmp_path), []
     for _ in range(2):
-        done = call(*arguments, env={**os.environ, "STREAMMARGIN_PATIENCE": "1000"})  # no other test needs its kernels
+        done = call(*arguments)
         assert done.returncode == 0, done.stderr
         events = map(json.loads, (tmp_path / "log").read_text().splitlines())
         logs.append([event for event in events if event["event"] not in ("checkpoint", "run_end")])

@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from conftest import slow
 from reference import matrices
 
 import streammargin as sm
@@ -22,7 +23,7 @@ def matrix_of(model, i, j):
     return (model.left_ @ model.right_.T)[np.ix_(rows, columns)]
 
 
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("loss", [*LOSSES[:2], slow(LOSSES[2])])
 def test_the_optimum_is_that_of_an_interior_point_method(loss):
     i, j, values = matrices.ratings()
     best = matrices.optimum((25, 35), i, j, values, loss, 0.3)

@@ -6,36 +6,57 @@ the Hessian is one matrix a line, minus one sum of outer products for all lines.
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
+from numba.extending import register_jitable
 
 from streammargin.compiled import overloads  # noqa: F401
-from streammargin.compiled.jit import kernel
 from streammargin.losses.base import part_of
-from streammargin.rows.blocks import GRAM_ROWS, add_outer_products
+from streammargin.rows.blocks import GRAM_ROWS, Block, add_outer_products
 
-# columns per row of weights; the last two once per chunk
-CAP, MARGIN, SIGN, TARGET, CENTRE, SIZE, OFF, A, KEPT, SHARE, LENGTH, FACTOR, COLUMNS = range(13)
 # of the rows of a line's own class: PART: sum of cap of_share(p) over all rows (losses/__init__.py); MASS: sum of cap;
 # LONG: sum of cap ||x_i||
 PART, MASS, LONG, PARTS = range(4)
 
 
-@kernel
-def coupled_steps(loss, curvature, softness, kept, twice, columns, size, slopes):
+class Columns(NamedTuple):
+    """Quantities of a chunk's rows, (lines, CHUNK) each.
+
+    off: bound on the rounding error of the margin; kept: the dual that is stored; shares: what the dual objective gets.
+    """
+
+    caps: np.ndarray
+    margins: np.ndarray
+    signs: np.ndarray
+    targets: np.ndarray
+    centres: np.ndarray
+    sizes: np.ndarray
+    off: np.ndarray
+    a: np.ndarray
+    kept: np.ndarray
+    shares: np.ndarray
+
+
+@register_jitable
+def coupled_steps(
+    loss: Any, curvature: float, softness: float, kept: bool, twice: bool, columns: Columns, size: int,
+    slopes: np.ndarray | None,
+) -> tuple[float, float, float]:  # fmt: skip
     """LOSSES, ROUNDING and GAP of the rows of a chunk, and their duals; a row's share is stored in the first column.
 
-    kept: whether the column CENTRE has the centres; else they are the loss's own. twice: the column A has a second step
+    kept: whether the column `centres` has them; else they are the loss's own. twice: `a` has a second step
     from where the first one led. slopes (2 lines, CHUNK) out: straight and crossed of each line; or None.
     """
     primal, slipped, gap = 0.0, 0.0, 0.0
-    lines = columns.shape[1]
+    lines = columns.caps.shape[0]
     margins, signs, off, middle, a = np.empty(lines), np.empty(lines), np.empty(lines), np.empty(lines), np.empty(lines)
     straight, crossed, first = np.empty(lines), np.empty(lines), np.empty(lines)
     for r in range(size):
-        cap = columns[CAP, 0, r]
+        cap = columns.caps[0, r]
         for g in range(lines):
-            margins[g], signs[g], off[g] = columns[MARGIN, g, r], columns[SIGN, g, r], columns[OFF, g, r]
-            middle[g] = columns[CENTRE, g, r]
+            margins[g], signs[g], off[g] = columns.margins[g, r], columns.signs[g, r], columns.off[g, r]
+            middle[g] = columns.centres[g, r]
         if not kept:
             loss.coupled_middle(signs, cap, middle)
         L = curvature + softness / cap
@@ -48,9 +69,9 @@ def coupled_steps(loss, curvature, softness, kept, twice, columns, size, slopes)
             value, share, slip = loss.coupled_step(margins, signs, off, first, cap, L, a)
         met = 0.0
         for g in range(lines):
-            columns[A, g, r], columns[KEPT, g, r], columns[CENTRE, g, r] = a[g], first[g], middle[g]
+            columns.a[g, r], columns.kept[g, r], columns.centres[g, r] = a[g], first[g], middle[g]
             met += a[g] * margins[g]
-        columns[SHARE, 0, r] = share
+        columns.shares[0, r] = share
         if L > 0.0:
             gap += max(0.0, value - share + met)
         if slopes is not None:
@@ -60,8 +81,8 @@ def coupled_steps(loss, curvature, softness, kept, twice, columns, size, slopes)
     return primal, slipped, gap
 
 
-@kernel
-def add_crossed(block, rows, crossed, H):
+@register_jitable
+def add_crossed(block: Block, rows: np.ndarray, crossed: np.ndarray, H: np.ndarray) -> None:
     """H (L (d+1), L (d+1)) += sum_r (c_r x x_r) (c_r x x_r)^T, upper triangle, over the listed rows; crossed (L, m)."""
     lines = crossed.shape[0]
     width = H.shape[0] // lines
@@ -84,22 +105,25 @@ def add_crossed(block, rows, crossed, H):
             count = 0
 
 
-@kernel
-def add_own(block, loss, rows, columns, listed, factors, own, parts):
-    """own (d+1,) += sum of cap x_i over the rows of this line's own class, and `parts` of a chunk.
+@register_jitable
+def add_own(
+    block: Block, loss: Any, g: int, rows: np.ndarray, columns: Columns, listed: np.ndarray, factors: np.ndarray,
+    own: np.ndarray, parts: np.ndarray,
+) -> None:  # fmt: skip
+    """own (d+1,) += sum of cap x_i over the rows of the own class of line g, and `parts` of a chunk.
 
-    rows: of the chunk; columns (COLUMNS, CHUNK): of the line; listed, factors: scratch.
+    rows: of the chunk; listed, factors: scratch.
     """
     count, part, mass, long = 0, 0.0, 0.0, 0.0
     for r in range(rows.size):
-        cap, mine = columns[CAP, r], columns[SIGN, r] > 0.0
-        share = columns[A, r] / cap
+        cap, mine = columns.caps[g, r], columns.signs[g, r] > 0.0
+        share = columns.a[g, r] / cap
         part += cap * part_of(loss, 1.0 - share if mine else share, mine)
         if mine:
             listed[count], factors[count] = rows[r], cap
             count += 1
             mass += cap
-            long += cap * columns[SIZE, r]
+            long += cap * columns.sizes[g, r]
     block.add_rows(listed[:count], factors[:count], own)
     parts[PART] += part
     parts[MASS] += mass

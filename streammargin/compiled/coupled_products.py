@@ -6,7 +6,10 @@ The second derivatives by the scores of a row are diag(straight) - crossed cross
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numba.extending import register_jitable
 
 from streammargin.compiled import overloads  # noqa: F401
 from streammargin.compiled.jit import kernel
@@ -45,8 +48,8 @@ def coupled_pulls(labels, loss, k, start, stop, scores, bends, R):
     return total
 
 
-@kernel
-def bend_scores(bends, Z, R):
+@register_jitable
+def bend_scores(bends: np.ndarray, Z: np.ndarray, R: np.ndarray) -> None:
     """Set R to the products of the scores Z (m, lines) of some rows and their second derivatives."""
     lines = Z.shape[1]
     for r in range(Z.shape[0]):
@@ -57,8 +60,10 @@ def bend_scores(bends, Z, R):
             R[r, g] = bends[r, g] * Z[r, g] - bends[r, lines + g] * met
 
 
-@kernel
-def coupled_slope(labels, loss, k, scores, along, t):
+@register_jitable
+def coupled_slope(
+    labels: Labels, loss: Any, k: int, scores: np.ndarray, along: np.ndarray, t: float
+) -> tuple[float, float]:
     """(First, second derivative) by t of the losses at scores + t along, both (n, lines)."""
     lines = scores.shape[1]
     u, signs, none, a = np.empty(lines), np.empty(lines), np.zeros(lines), np.empty(lines)
@@ -81,8 +86,10 @@ def coupled_slope(labels, loss, k, scores, along, t):
     return first, second
 
 
-@kernel
-def coupled_constants(labels, loss, k, scores, pull, bend):
+@register_jitable
+def coupled_constants(
+    labels: Labels, loss: Any, k: int, scores: np.ndarray, pull: np.ndarray, bend: np.ndarray
+) -> float:
     """`add_constants` of products.py."""
     lines = scores.shape[1]
     u, signs, none, a = np.empty(lines), np.empty(lines), np.zeros(lines), np.empty(lines)

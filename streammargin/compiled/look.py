@@ -10,31 +10,14 @@ from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
+from numba.extending import register_jitable
 
 from streammargin.compiled import overloads  # noqa: F401
 from streammargin.compiled.careful import carried_sum, loss_rounding, margin_rounding
 from streammargin.compiled.classes import count_confused
-from streammargin.compiled.coupled import (
-    CAP,
-    CENTRE,
-    COLUMNS,
-    FACTOR,
-    KEPT,
-    LENGTH,
-    MARGIN,
-    OFF,
-    PARTS,
-    SHARE,
-    SIGN,
-    SIZE,
-    TARGET,
-    A,
-    add_crossed,
-    add_own,
-    coupled_steps,
-)
+from streammargin.compiled.coupled import PARTS, Columns, add_crossed, add_own, coupled_steps
 from streammargin.compiled.jit import kernel
-from streammargin.compiled.overloads import along
+from streammargin.compiled.overloads import REORDERED, along
 from streammargin.compiled.row_norms import row_norm
 from streammargin.compiled.samples import ONE, Sample, counts, weights
 from streammargin.losses.base import (
@@ -126,15 +109,19 @@ class Curvature(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Temporary arrays for a chunk: columns (COLUMNS, lines, CHUNK), places (2 + lines, CHUNK), and others.
+    """Temporary arrays for a chunk, whose rows are numbers within the block.
 
-    lines: rows of weights that a loss couples. apart: a view of each column of the first line. The compiler cannot tell
-    that parts of one array do not overlap. Others: scores (V, K, CHUNK), few (GRAM_ROWS, d+1), part (d+1,).
+    columns: (lines, CHUNK) each; lines: rows of weights that a loss couples, or 1. present (CHUNK,): the chunk's rows,
+    and their lengths; mine (lines, CHUNK): those that a line has; listed, factors (CHUNK,): rows that are added up.
+    scores (V, K, CHUNK), few (GRAM_ROWS, d+1), part (d+1,).
     """
 
-    columns: np.ndarray
-    apart: tuple[np.ndarray, ...]
-    places: np.ndarray
+    columns: Columns
+    present: np.ndarray
+    lengths: np.ndarray
+    mine: np.ndarray
+    listed: np.ndarray
+    factors: np.ndarray
     scores: np.ndarray
     few: np.ndarray
     part: np.ndarray
@@ -153,9 +140,9 @@ def look(
     V, K, width = point.w.shape
     single, coupled = (None, loss) if has(loss, "coupled_step") else (loss, None)
     lines = 1 if coupled is None else K // found.confused.shape[1]
-    columns = np.zeros((COLUMNS, lines, CHUNK))
     scratch = Scratch(
-        columns, tuple(columns[:, 0]), np.empty((2 + lines, CHUNK), np.int64),
+        Columns(*np.zeros((len(Columns._fields), lines, CHUNK))), np.empty(CHUNK, np.int64), np.empty(CHUNK),
+        np.empty((lines, CHUNK), np.int64), np.empty(CHUNK, np.int64), np.empty(CHUNK),
         np.empty((V, K, CHUNK)), np.zeros((GRAM_ROWS, width)), np.empty(width),
     )  # fmt: skip
     slopes = None if H is None else np.empty((2 * lines, CHUNK))
@@ -178,150 +165,174 @@ def sum_losses(
 @kernel
 def look_block(block, numbers, labels, loss, coupled, problems, point, rule, found, H, slopes, scratch):
     """`look` with its scratch arrays; parts for arguments that are None are not compiled."""
-    w, multiplier, blur = point
-    centres, alpha, curvatures, softness, twice, total, steepest, midway = rule
-    losses, duals, pull, confused, seen, own, parts = found
-    columns, apart, places, scores, few, part = scratch
-    present, listed, lengths, factors = places[0], places[1], apart[LENGTH], apart[FACTOR]
-    V, K, width = w.shape
-    G = columns.shape[1]
-    several = confused.shape[1] < K
+    lines, width = scratch.mine.shape[0], point.w.shape[2]
     stop = 0
     while stop < block.rows():
-        start, m, values = stop, 0, 0
         # with H chunks are whole: adding rows to it is what costs, and costs as much for one row as for GRAM_ROWS
-        while stop < block.rows() and stop - start < CHUNK and (values < VALUES or H is not None):
-            if labels.weight(numbers.row(stop)) > 0.0:
-                present[m], lengths[m] = stop, row_norm(block, stop, 2.0)
-                m += 1
-                values += block.entries(stop)
-            stop += 1
-        for v in range(V):
-            for at in range(K if several else problems.size):
-                k = at if several else problems[at]
-                line = w[v, k]
-                for r in range(m):
-                    block.prefetch_row(present[r] + 2)
-                    scores[v, k, r] = block.exact_dot(present[r], line)
-            if several:
-                count_confused(numbers, labels, present[:m], scores[v], confused[v])
-        for at in range(0, problems.size, G):
+        m, values, stop = _next_chunk(block, numbers, labels, stop, VALUES if H is None else np.inf, scratch)
+        _score_chunk(block, numbers, labels, problems, point.w, found.confused, m, scratch)
+        # sum a chunk separately, which rounds less, if d + 1 additions are less work than its rows
+        at_once = values >= width
+        for at in range(0, problems.size, lines):
             k = problems[at]
-            for v in range(V - 1, -1, -1):  # backwards: the columns of the first weights are used below
-                for g in range(G):
-                    views = apart
-                    if coupled is not None:
-                        views = columns_of(columns, g)
-                    size, mistakes = gather(
-                        block, numbers, labels, k + g, g, scores[v, k + g, :m],
-                        margin_shift(loss, multiplier[v, k + g]), blur[v, k + g], centres, midway, lengths, views,
-                        places,
+            size = _judge_chunk(
+                block, numbers, labels, loss, coupled, k, m, point, rule, found, slopes, scratch
+            )  # fmt: skip
+            for g in range(lines):
+                _keep_duals(numbers, k + g, g, size, rule, scratch)
+                _pull_rows(block, k + g, g, size, at_once, rule.softness[k + g], found, scratch)
+                if coupled is not None and found.class_sums.shape[0] > 0:
+                    add_own(
+                        block, coupled, g, scratch.mine[g, :size], scratch.columns, scratch.listed, scratch.factors,
+                        found.class_sums[k + g], found.parts[k + g],
                     )  # fmt: skip
-                    losses[v, k + g, MISTAKES] += mistakes
-                    if seen.shape[2] > 0:
-                        for r in range(m):
-                            row = numbers.row(present[r])
-                            seen[v, k + g, row] = labels.margin(k + g, row, scores[v, k + g, r])
-                primal, slipped, gap = 0.0, 0.0, 0.0
-                if loss is not None:
-                    above = lifted(loss, multiplier[v, k])
-                    bends = None if slopes is None else slopes[0]
-                    primal, slipped, gap = single_steps(
-                        loss, above, curvatures[k], softness[k], twice, v == 0, apart, size, bends
-                    )
-                if coupled is not None:
-                    primal, slipped, gap = coupled_steps(
-                        coupled, curvatures[k], softness[k], centres.shape[1] > 0, twice, columns, size, slopes
-                    )
-                sums = losses[v, k]
-                sums[LOSSES], sums[LOSS_CARRY] = carried_sum(sums[LOSSES], sums[LOSS_CARRY], primal)
-                sums[ROUNDING] += slipped
-                sums[GAP] += gap
-            for g in range(G):
-                views = apart
-                if coupled is not None:
-                    views = columns_of(columns, g)
-                mine, signs, a, kept = places[2 + g], views[SIGN], views[A], views[KEPT]
-                for r in range(size):
-                    row = numbers.row(mine[r])
-                    if alpha.shape[1] > 0:
-                        alpha[k + g, row] = kept[r]
-                    if total.shape[1] > 0:
-                        total[k + g, row] += a[r]
-                for side in range(pull.shape[1]):
-                    only = side if pull.shape[1] > 1 else ALL
-                    count = 0
-                    for r in range(size):
-                        factor = signs[r] * a[r]
-                        listed[count], factors[count] = mine[r], factor
-                        count += factor != 0.0 and (only == ALL or (factor < 0.0) == (only == 1))
-                    add_duals(duals[k + g, side], only, softness[k], views, size)
-                    # sum a chunk separately, which rounds less, if d + 1 additions are less work than its rows
-                    at_once = values >= width
-                    pulls = part if at_once else pull[k + g, side]
-                    if at_once:
-                        part[:] = 0.0
-                    block.add_rows(listed[:count], factors[:count], pulls)
-                    for j in range(width if at_once else 0):
-                        pull[k + g, side, j] += part[j]
-                    duals[k + g, side, ADDED] += 1 if at_once else count
-                if coupled is not None and own.shape[0] > 0:
-                    add_own(block, coupled, mine[:size], columns[:, g], listed, factors, own[k + g], parts[k + g])
             if H is not None:
-                for g in range(G):
-                    count = 0
-                    for r in range(size):
-                        slope = steepest * columns[CAP, g, r] if steepest > 0.0 else slopes[g, r]
-                        listed[count], slopes[g, count] = places[2 + g, r], slope
-                        count += slope > 0.0
-                    block.add_gram(listed[:count], slopes[g, :count], few, H.lines[k + g])
-                if coupled is not None and steepest == 0.0:
-                    add_crossed(block, places[2, :size], slopes[G:, :size], H.crossed[k // G])
+                _bend_chunk(block, coupled, k, size, rule.steepest, H, slopes, scratch)
 
 
-@kernel
-def columns_of(columns, g):
-    """The columns of a line, as `apart` has them: a kernel for any number of lines cannot be given those of all."""
-    caps, margins, signs, targets = columns[CAP, g], columns[MARGIN, g], columns[SIGN, g], columns[TARGET, g]
-    middle, sizes, off, a = columns[CENTRE, g], columns[SIZE, g], columns[OFF, g], columns[A, g]
-    kept, shares, lengths, factors = columns[KEPT, g], columns[SHARE, g], columns[LENGTH, g], columns[FACTOR, g]
-    return caps, margins, signs, targets, middle, sizes, off, a, kept, shares, lengths, factors
+@register_jitable
+def _next_chunk(block, numbers, labels, start, most, scratch):
+    """Collect the rows from `start` that have a weight: (their number, their values, where the next chunk starts).
+
+    most: number of values after which a chunk ends
+    """
+    m, values, stop = 0, 0, start
+    while stop < block.rows() and stop - start < CHUNK and values < most:
+        if labels.weight(numbers.row(stop)) > 0.0:
+            scratch.present[m], scratch.lengths[m] = stop, row_norm(block, stop, 2.0)
+            m += 1
+            values += block.entries(stop)
+        stop += 1
+    return m, values, stop
 
 
-@along
-def gather(
-    block: Block, numbers: RowNumbers, labels: Labels, k: int, g: int, scores: np.ndarray, multiplier: float,
-    blur: float, centres: np.ndarray, midway: float, lengths: np.ndarray, columns: np.ndarray, places: np.ndarray,
-) -> tuple[int, int]:  # fmt: skip
-    """Fill row g of the columns for the rows present in problem k; returns (their number, mistakes)."""
-    present, mine, off = places[0], places[2 + g], columns[OFF]
-    caps, margins, signs, targets = columns[CAP], columns[MARGIN], columns[SIGN], columns[TARGET]
-    sizes, middle = columns[SIZE], columns[CENTRE]
-    size = mistakes = 0
+@register_jitable
+def _score_chunk(block, numbers, labels, problems, w, confused, m, scratch):
+    """Scores of the chunk's m rows by the problems, or by all classes, whose confused rows are counted."""
+    present, scores = scratch.present[:m], scratch.scores
+    several = confused.shape[1] < w.shape[1]
+    for v in range(w.shape[0]):
+        for at in range(w.shape[1] if several else problems.size):
+            k = at if several else problems[at]
+            line = w[v, k]
+            for r in range(m):
+                block.prefetch_row(present[r] + 2)
+                scores[v, k, r] = block.exact_dot(present[r], line)
+        if several:
+            count_confused(numbers, labels, present, scores[v], confused[v])
+
+
+@register_jitable
+def _judge_chunk(block, numbers, labels, loss, coupled, k, m, point, rule, found, slopes, scratch):
+    """Add the losses of problem k at all weights, and take the duals' step at the first; returns the rows it has.
+
+    A coupled loss does it for the lines from k on. The first weights are last: their columns are used afterwards.
+    """
+    columns, size = scratch.columns, 0
+    for v in range(point.w.shape[0] - 1, -1, -1):
+        for g in range(scratch.mine.shape[0]):
+            scores, shift = scratch.scores[v, k + g, :m], margin_shift(loss, point.multiplier[v, k + g])
+            size = _gather(
+                block, numbers, labels, k + g, g, scores, shift, point.blur[v, k + g], rule, found.losses[v, k + g],
+                found.margins[v], scratch,
+            )  # fmt: skip
+        primal, slipped, gap = 0.0, 0.0, 0.0
+        curvature, softness = rule.curvatures[k], rule.softness[k]
+        if loss is not None:
+            above, bends = lifted(loss, point.multiplier[v, k]), None if slopes is None else slopes[0]
+            primal, slipped, gap = _single_steps(
+                loss, above, curvature, softness, rule.twice, v == 0, columns, size, bends
+            )
+        if coupled is not None:
+            kept = rule.centres.shape[1] > 0
+            primal, slipped, gap = coupled_steps(coupled, curvature, softness, kept, rule.twice, columns, size, slopes)
+        sums = found.losses[v, k]
+        sums[LOSSES], sums[LOSS_CARRY] = carried_sum(sums[LOSSES], sums[LOSS_CARRY], primal)
+        sums[ROUNDING] += slipped
+        sums[GAP] += gap
+    return size
+
+
+@register_jitable
+def _gather(block, numbers, labels, k, g, scores, shift, blur, rule, sums, margins, scratch):
+    """Fill line g of the columns with the rows that problem k has, and count its mistakes; returns their number."""
+    c, mine, size, mistakes = scratch.columns, scratch.mine, 0, 0
     for r in range(scores.size):
-        i, length = present[r], lengths[r]
+        i, length = scratch.present[r], scratch.lengths[r]
         row = numbers.row(i)
         cap = labels.cap(k, row)
         margin = labels.margin(k, row, scores[r])
         # always written, and counted if present: faster than a branch
-        mine[size], caps[size], sizes[size] = i, cap, length
-        margins[size], signs[size], targets[size] = margin + multiplier, labels.sign(k, row), labels.target(k, row)
-        off[size] = margin_rounding(block.entries(i) + 1, length, blur)
-        if centres.shape[1] > 0:
-            middle[size] = centres[k, row]
-        elif midway != 0.0:
-            middle[size] = midway * cap
+        mine[g, size], c.caps[g, size], c.sizes[g, size], c.margins[g, size] = i, cap, length, margin + shift
+        c.signs[g, size], c.targets[g, size] = labels.sign(k, row), labels.target(k, row)
+        c.off[g, size] = margin_rounding(block.entries(i) + 1, length, blur)
+        if rule.centres.shape[1] > 0:
+            c.centres[g, size] = rule.centres[k, row]
+        elif rule.midway != 0.0:
+            c.centres[g, size] = rule.midway * cap
         if cap > 0.0:
             size += 1
             mistakes += labels.wrong(k, row, margin)
-    return size, mistakes
+        if margins.shape[1] > 0:
+            margins[k, row] = margin
+    sums[MISTAKES] += mistakes
+    return size
 
 
-@kernel(wide_sums=True)
-def add_duals(sums, side, softness, columns, size):
+@register_jitable
+def _keep_duals(numbers, k, g, size, rule, scratch):
+    """Store the duals of the chunk's rows, and add them to the total, if these are wanted."""
+    for r in range(size):
+        row = numbers.row(scratch.mine[g, r])
+        if rule.alpha.shape[1] > 0:
+            rule.alpha[k, row] = scratch.columns.kept[g, r]
+        if rule.total.shape[1] > 0:
+            rule.total[k, row] += scratch.columns.a[g, r]
+
+
+@register_jitable
+def _pull_rows(block, k, g, size, at_once, softness, found, scratch):
+    """Add the duals of the chunk's rows to the sums of problem k, and the combination of these rows to its pull."""
+    mine, signs, a = scratch.mine[g], scratch.columns.signs[g], scratch.columns.a[g]
+    listed, factors, apart, pull = scratch.listed, scratch.factors, scratch.part, found.pull
+    for side in range(pull.shape[1]):
+        only = side if pull.shape[1] > 1 else ALL
+        count = 0
+        for r in range(size):
+            factor = signs[r] * a[r]
+            listed[count], factors[count] = mine[r], factor
+            count += factor != 0.0 and (only == ALL or (factor < 0.0) == (only == 1))
+        _add_duals(found.duals[k, side], only, softness, scratch.columns, g, size)
+        pulls = apart if at_once else pull[k, side]
+        if at_once:
+            apart[:] = 0.0
+        block.add_rows(listed[:count], factors[:count], pulls)
+        for j in range(apart.size if at_once else 0):
+            pull[k, side, j] += apart[j]
+        found.duals[k, side, ADDED] += 1 if at_once else count
+
+
+@register_jitable
+def _bend_chunk(block, coupled, k, size, steepest, H, slopes, scratch):
+    """Add the second derivatives of the chunk's rows to the matrices of problem k, or of the lines from k on."""
+    listed = scratch.listed
+    for g in range(scratch.mine.shape[0]):
+        count = 0
+        for r in range(size):
+            slope = steepest * scratch.columns.caps[g, r] if steepest > 0.0 else slopes[g, r]
+            listed[count], slopes[g, count] = scratch.mine[g, r], slope
+            count += slope > 0.0
+        block.add_gram(listed[:count], slopes[g, :count], scratch.few, H.lines[k + g])
+    if coupled is not None and steepest == 0.0:
+        lines = scratch.mine.shape[0]
+        add_crossed(block, scratch.mine[0, :size], slopes[lines:, :size], H.crossed[k // lines])
+
+
+@register_jitable(fastmath=REORDERED)
+def _add_duals(sums, side, softness, columns, g, size):
     """Add a chunk's duals to the sums: those that increase the constant (side 0), decrease it (1), or ALL."""
-    caps, signs, targets, centres = columns[CAP], columns[SIGN], columns[TARGET], columns[CENTRE]
-    sizes, a, kept, shares = columns[SIZE], columns[A], columns[KEPT], columns[SHARE]
+    caps, signs, targets, centres = columns.caps[g], columns.signs[g], columns.targets[g], columns.centres[g]
+    sizes, a, kept, shares = columns.sizes[g], columns.a[g], columns.kept[g], columns.shares[g]
     dual, mass, summed, pulled, moved = 0.0, 0.0, 0.0, 0.0, 0.0
     for r in range(size):
         if side == ALL or (signs[r] * a[r] < 0.0) == (side == 1):
@@ -348,14 +359,14 @@ def loss_value(loss: Any, bend: float, u: float, off: float, cap: float) -> tupl
     return value, loss_rounding(loss, u, off, cap, value)
 
 
-@kernel(wide_sums=True)
-def single_steps(plain, loss, curvature, softness, twice, wanted, columns, size, slopes):
+@register_jitable(fastmath=REORDERED)
+def _single_steps(plain, loss, curvature, softness, twice, wanted, columns, size, slopes):
     """LOSSES, ROUNDING and GAP of the rows of a chunk, whose duals are found if wanted; slopes (size,) out, or None.
 
     loss: makes the steps, and is what margins cost; plain: the same without a multiplier, whose dual counts.
     """
-    caps, margins, centres, off = columns[CAP], columns[MARGIN], columns[CENTRE], columns[OFF]
-    a, kept, shares = columns[A], columns[KEPT], columns[SHARE]
+    caps, margins, centres, off = columns.caps[0], columns.margins[0], columns.centres[0], columns.off[0]
+    a, kept, shares = columns.a[0], columns.kept[0], columns.shares[0]
     bend, primal, slipped, gap = largest_bend(loss), 0.0, 0.0, 0.0
     if not wanted:
         for r in range(size):

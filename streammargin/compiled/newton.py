@@ -21,6 +21,7 @@ from streammargin.compiled import overloads  # noqa: F401
 from streammargin.compiled.careful import carried_sum, loss_rounding, margin_rounding
 from streammargin.compiled.classes import count_confused
 from streammargin.compiled.jit import kernel
+from streammargin.compiled.overloads import REORDERED
 from streammargin.compiled.row_norms import row_norm
 from streammargin.compiled.samples import ONE, Sample, counts, weights
 from streammargin.losses.base import attained
@@ -82,13 +83,32 @@ class Wanted(NamedTuple):
 class Totals(NamedTuple):
     """Sums that a block adds to: image (K, d+1), A^T a; sums (K, SUMS).
 
-    wrong (trials,): rows whose class is not the one with the largest score, of several classes. Problem k belongs to
+    confused (trials,): rows whose class is not the one with the largest score, of several classes. Problem k belongs to
     the value of C number k // (K // trials).
     """
 
     image: np.ndarray
     sums: np.ndarray
-    wrong: np.ndarray
+    confused: np.ndarray
+
+
+class Chunk(NamedTuple):
+    """Quantities of a chunk's rows, of which a problem has the first few; (CHUNK,) each.
+
+    present: numbers within the block. listed: rows that are added up. off: bounds on rounding errors of the margins.
+    """
+
+    present: np.ndarray
+    listed: np.ndarray
+    margins: np.ndarray
+    signs: np.ndarray
+    caps: np.ndarray
+    centres: np.ndarray
+    sizes: np.ndarray
+    off: np.ndarray
+    a: np.ndarray
+    slopes: np.ndarray
+    drifts: np.ndarray
 
 
 @kernel
@@ -97,100 +117,137 @@ def newton_sums(block, numbers, labels, loss, problems, point, centred, wanted, 
 
     problems: indices k of the active ones; point, centred, wanted, totals: as in the classes of these names.
     """
-    w, blur, norms = point
-    alpha, softness, crisp, move, base = centred
-    margins, keys, H, drift = wanted
-    image, sums, wrong = totals
-    rows = block.rows()
-    several = w.shape[0] > wrong.size
-    scores = np.empty((w.shape[0] if several else 1, CHUNK))
-    size_of = np.empty(CHUNK)
-    present, margin, signs = np.empty(CHUNK, np.int64), np.empty(CHUNK), np.empty(CHUNK)
-    caps, centres, sizes, off = np.empty(CHUNK), np.zeros(CHUNK), np.empty(CHUNK), np.empty(CHUNK)
-    a, slopes, drifts = np.empty(CHUNK), np.empty(CHUNK), np.empty(CHUNK)
-    pulling, free = np.empty(CHUNK, np.int64), np.empty(CHUNK, np.int64)
-    few = np.zeros((GRAM_ROWS, w.shape[1]))
-    for start in range(0, rows, CHUNK):
-        stop = min(start + CHUNK, rows)
-        for i in range(start, stop):
-            row = numbers.row(i)
-            size = norms[row] if norms.size > 0 else 0.0
-            if not size > 0.0:
-                size = np.sqrt(block.sum_powers(i, 2.0))  # as row_norm, in the usual case
-                if not (size > 0.0 and np.isfinite(size)):
-                    size = row_norm(block, i, 2.0)
-                if norms.size > 0:
-                    norms[row] = size
-            size_of[i - start] = size
-        for k in range(w.shape[0] if several else 0):
-            score_rows(block, start, stop, w[k], scores[k])
+    K, several = point.w.shape[0], point.w.shape[0] > totals.confused.size
+    scores, lengths = np.empty((K if several else 1, CHUNK)), np.empty(CHUNK)
+    few = np.zeros((GRAM_ROWS, point.w.shape[1]))
+    chunk = Chunk(
+        np.empty(CHUNK, np.int64), np.empty(CHUNK, np.int64), np.empty(CHUNK), np.empty(CHUNK), np.empty(CHUNK),
+        np.zeros(CHUNK), np.empty(CHUNK), np.empty(CHUNK), np.empty(CHUNK), np.empty(CHUNK), np.empty(CHUNK),
+    )  # fmt: skip
+    for start in range(0, block.rows(), CHUNK):
+        stop = min(start + CHUNK, block.rows())
+        _measure_rows(block, numbers, start, stop, point.norms, lengths)
+        for k in range(K if several else 0):
+            score_rows(block, start, stop, point.w[k], scores[k])
+        # first all scores, then all losses, then sums of rows, so that rows are independent
         for k in problems:
-            # first all scores, then all losses, then sums of rows, so that rows are independent; lists are always
-            # written, and counted if wanted, which is faster than a branch
-            score = scores[k if several else 0]
+            score, softness = scores[k if several else 0], centred.softness[k]
             if not several:
-                score_rows(block, start, stop, w[k], score)
-            m = mistakes = 0
-            for i in range(start, stop):
-                row = numbers.row(i)
-                cap = labels.cap(k, row)
-                u = labels.margin(k, row, score[i - start])
-                present[m], caps[m], margin[m], signs[m] = i, cap, u, labels.sign(k, row)
-                if alpha.shape[1] > 0:
-                    centres[m] = alpha[k, row - base]
-                sizes[m] = size_of[i - start]
-                off[m] = margin_rounding(block.entries(i) + 1, size_of[i - start], blur[k])
-                if cap > 0.0:
-                    m += 1
-                    mistakes += labels.wrong(k, row, u)
-                    if margins.size > 0:
-                        margins[k, row - base] = u
-            if alpha.shape[1] == 0 and softness[k] > 0.0:
-                for r in range(m):
-                    centres[r] = middle(loss, caps[r])
-            for r in range(m if crisp.size > 0 else 0):
-                if np.isnan(centres[r]):
-                    centres[r] = loss.step(middle(loss, caps[r]), margin[r], crisp[k] / caps[r], caps[r])
-            primal, dual, gap, summed, pulled, slipped = chunk_terms(
-                loss, softness[k], caps[:m], margin[:m], centres[:m], sizes[:m], off[:m], a[:m], slopes[:m]
+                score_rows(block, start, stop, point.w[k], score)
+            m = _gather(
+                block, numbers, labels, k, start, stop, score, lengths, point.blur[k], centred, wanted, totals, chunk
             )
-            sums[k, PRIMAL], sums[k, CARRY] = carried_sum(sums[k, PRIMAL], sums[k, CARRY], primal)
-            sums[k, DUAL], sums[k, CARRY + 1] = carried_sum(sums[k, DUAL], sums[k, CARRY + 1], dual)
-            sums[k, GAP] += gap
-            sums[k, MISTAKES] += mistakes
-            sums[k, SUMMED] += summed
-            sums[k, PULLED] += pulled
-            sums[k, ROUNDING] += slipped
-            if move:
-                for r in range(m):
-                    alpha[k, numbers.row(present[r]) - base] = a[r]
-            if keys.size > 0:
-                for r in range(m):
-                    at = numbers.row(present[r]) - base
-                    away = loss.distance(margin[r])
-                    key = away / (1.0 + away)
-                    keys[at] = min(keys[at], key) if k != problems[0] else key
-            pulls = count = 0
-            for r in range(m):
-                i, dual, slope = present[r], a[r], slopes[r]
-                pull = signs[r] * dual
-                pulling[pulls], a[pulls] = i, pull
-                pulls += pull != 0.0
-                free[count], slopes[count] = i, slope
-                drifts[count] = signs[r] * (dual - centres[r]) * slope * (softness[k] / caps[r])
-                count += slope > 0.0
-            sums[k, ACTIVE] += count
-            block.add_rows(pulling[:pulls], a[:pulls], image[k])
-            if H.shape[0] > 0:
-                block.add_gram(free[:count], slopes[:count], few, H[k])
-                if softness[k] > 0.0:
-                    block.add_rows(free[:count], drifts[:count], drift[k])
+            _set_centres(loss, k, m, centred, chunk)
+            _add_terms(loss, softness, m, chunk, totals.sums[k])
+            _keep_rows(loss, numbers, k, m, k != problems[0], centred, wanted, chunk)
+            _pull_rows(block, k, m, softness, few, wanted, totals, chunk)
         if several:
-            count_confused(numbers, labels, range(start, stop), scores, wrong)
+            count_confused(numbers, labels, range(start, stop), scores, totals.confused)
 
 
-@kernel(wide_sums=True)
-def chunk_terms(loss, softness, caps, margins, centres, sizes, off, a, slopes):
+@register_jitable
+def _measure_rows(block, numbers, start, stop, norms, lengths):
+    """Fill the lengths of the rows start .. stop, from `norms` if they are kept there."""
+    for i in range(start, stop):
+        row = numbers.row(i)
+        size = norms[row] if norms.size > 0 else 0.0
+        if not size > 0.0:
+            size = np.sqrt(block.sum_powers(i, 2.0))  # as row_norm, in the usual case
+            if not (size > 0.0 and np.isfinite(size)):
+                size = row_norm(block, i, 2.0)
+            if norms.size > 0:
+                norms[row] = size
+        lengths[i - start] = size
+
+
+@register_jitable
+def _gather(block, numbers, labels, k, start, stop, score, lengths, blur, centred, wanted, totals, chunk):
+    """Fill the chunk with the rows that problem k has, and count its mistakes; returns their number."""
+    m = mistakes = 0
+    for i in range(start, stop):
+        row = numbers.row(i)
+        cap = labels.cap(k, row)
+        u = labels.margin(k, row, score[i - start])
+        # lists are always written, and counted if wanted, which is faster than a branch
+        chunk.present[m], chunk.caps[m], chunk.margins[m], chunk.signs[m] = i, cap, u, labels.sign(k, row)
+        if centred.alpha.shape[1] > 0:
+            chunk.centres[m] = centred.alpha[k, row - centred.base]
+        chunk.sizes[m] = lengths[i - start]
+        chunk.off[m] = margin_rounding(block.entries(i) + 1, lengths[i - start], blur)
+        if cap > 0.0:
+            m += 1
+            mistakes += labels.wrong(k, row, u)
+            if wanted.margins.size > 0:
+                wanted.margins[k, row - centred.base] = u
+    totals.sums[k, MISTAKES] += mistakes
+    return m
+
+
+@register_jitable
+def _set_centres(loss, k, m, centred, chunk):
+    """Compute the centres that are not stored: the midpoints of the feasible intervals, or steps from these."""
+    centres, caps = chunk.centres, chunk.caps
+    if centred.alpha.shape[1] == 0 and centred.softness[k] > 0.0:
+        for r in range(m):
+            centres[r] = middle(loss, caps[r])
+    for r in range(m if centred.crisp.size > 0 else 0):
+        if np.isnan(centres[r]):
+            centres[r] = loss.step(middle(loss, caps[r]), chunk.margins[r], centred.crisp[k] / caps[r], caps[r])
+
+
+@register_jitable
+def _add_terms(loss, softness, m, chunk, sums):
+    """Fill the duals and slopes of the chunk's rows, and add their terms to the sums of a problem."""
+    primal, dual, gap, summed, pulled, slipped = _chunk_terms(
+        loss, softness, chunk.caps[:m], chunk.margins[:m], chunk.centres[:m], chunk.sizes[:m], chunk.off[:m],
+        chunk.a[:m], chunk.slopes[:m],
+    )  # fmt: skip
+    sums[PRIMAL], sums[CARRY] = carried_sum(sums[PRIMAL], sums[CARRY], primal)
+    sums[DUAL], sums[CARRY + 1] = carried_sum(sums[DUAL], sums[CARRY + 1], dual)
+    sums[GAP] += gap
+    sums[SUMMED] += summed
+    sums[PULLED] += pulled
+    sums[ROUNDING] += slipped
+
+
+@register_jitable
+def _keep_rows(loss, numbers, k, m, again, centred, wanted, chunk):
+    """Store the duals and keys of the chunk's rows, if these are wanted; again: a problem before has set the keys."""
+    alpha, _softness, _crisp, move, base = centred
+    if move:
+        for r in range(m):
+            alpha[k, numbers.row(chunk.present[r]) - base] = chunk.a[r]
+    if wanted.keys.size > 0:
+        for r in range(m):
+            at = numbers.row(chunk.present[r]) - base
+            away = loss.distance(chunk.margins[r])
+            key = away / (1.0 + away)
+            wanted.keys[at] = min(wanted.keys[at], key) if again else key
+
+
+@register_jitable
+def _pull_rows(block, k, m, softness, few, wanted, totals, chunk):
+    """Add the chunk's rows to the image of the duals and, if wanted, to the Hessian and the drift of problem k."""
+    listed, a, slopes, drifts = chunk.listed, chunk.a, chunk.slopes, chunk.drifts
+    pulls = count = 0
+    for r in range(m):
+        i, dual, slope = chunk.present[r], a[r], slopes[r]
+        pull = chunk.signs[r] * dual
+        listed[pulls], a[pulls] = i, pull
+        pulls += pull != 0.0
+        chunk.present[count], slopes[count] = i, slope
+        drifts[count] = chunk.signs[r] * (dual - chunk.centres[r]) * slope * (softness / chunk.caps[r])
+        count += slope > 0.0
+    totals.sums[k, ACTIVE] += count
+    block.add_rows(listed[:pulls], a[:pulls], totals.image[k])
+    if wanted.H.shape[0] > 0:
+        block.add_gram(chunk.present[:count], slopes[:count], few, wanted.H[k])
+        if softness > 0.0:
+            block.add_rows(chunk.present[:count], drifts[:count], wanted.drift[k])
+
+
+@register_jitable(fastmath=REORDERED)
+def _chunk_terms(loss, softness, caps, margins, centres, sizes, off, a, slopes):
     """Fill a_i and slopes for the rows of a chunk; returns its sums PRIMAL, DUAL, GAP, SUMMED, PULLED, ROUNDING.
 
     sizes: row norms; off: bounds on the rounding errors of the margins; all (m,).
@@ -254,7 +311,7 @@ def attain(loss, softness, caps, alpha, margins, a, slopes, sums):
     for low in range(0, caps.size, CHUNK):
         high = min(low + CHUNK, caps.size)
         off = none[: high - low]
-        primal, dual, gap, _, _, _ = chunk_terms(
+        primal, dual, gap, _, _, _ = _chunk_terms(
             loss, softness, caps[low:high], margins[low:high], alpha[low:high], off, off, a[low:high], slopes[low:high]
         )
         sums[PRIMAL] += primal
@@ -348,8 +405,10 @@ def narrowed(low: float, high: float, t: float, first: int, second: float) -> tu
     return low, high, t
 
 
-@kernel(wide_sums=True)
-def chunk_slope(loss, softness, caps, margins, centres, along, t):
+@register_jitable(fastmath=REORDERED)
+def chunk_slope(
+    loss: Any, softness: float, caps: np.ndarray, margins: np.ndarray, centres: np.ndarray, along: np.ndarray, t: float
+) -> tuple[float, float]:
     """First and second derivative of sum_i M_i at margins + t along, over the rows of a chunk; all (m,)."""
     first, second = 0.0, 0.0
     if softness == 0.0:
@@ -468,7 +527,7 @@ def warm(sample: Sample) -> None:
             Wanted(pair.copy(), np.zeros(2, np.float32), np.zeros((1, 3, 3)), weights()),
             Totals(weights(), np.zeros((1, SUMS)), counts()),
         )  # fmt: skip
-        chunk_terms(loss, 1.0, np.ones(2), pair[0], pair[0], pair[0], pair[0], np.zeros(2), np.zeros(2))
+        _chunk_terms(loss, 1.0, np.ones(2), pair[0], pair[0], pair[0], pair[0], np.zeros(2), np.zeros(2))
         chunk_slope(loss, 1.0, np.ones(2), pair[0], pair[0], pair[0], 1.0)
         attain(loss, 1.0, np.ones(2), pair[0], pair[0], np.zeros(2), np.zeros(2), np.zeros(SUMS))
         lowest(loss, 1.0, np.ones(2), pair[0], pair[0], pair[0], 0.0, 1.0, -1.0)

@@ -12,6 +12,7 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+from numba.extending import register_jitable
 
 from streammargin.compiled import overloads  # noqa: F401
 from streammargin.compiled.coupled_products import (
@@ -23,6 +24,7 @@ from streammargin.compiled.coupled_products import (
 )
 from streammargin.compiled.jit import kernel
 from streammargin.compiled.newton import CHUNK, FLAT, SEARCH_STEPS, chunk_slope, narrowed
+from streammargin.compiled.overloads import REORDERED
 from streammargin.compiled.samples import Sample
 from streammargin.losses.base import attained, coupled, smooth
 from streammargin.rows.blocks import Block, DenseBlock
@@ -37,8 +39,8 @@ def apart(loss: Any) -> tuple[Any, Any]:
     return (None, loss) if coupled(loss) else (loss, None)
 
 
-@kernel
-def chunk_of(width):
+@register_jitable
+def _chunk_of(width):
     """How many rows of this many values are in a chunk."""
     return min(CHUNK, max(LEAST, VALUES // width))
 
@@ -46,14 +48,14 @@ def chunk_of(width):
 @kernel
 def add_scores(block, w, scores):
     """Set scores (n, lines) to those of all rows at w."""
-    size = chunk_of(block.features() + 1)
+    size = _chunk_of(block.features() + 1)
     for start in range(0, block.rows(), size):
         stop = min(start + size, block.rows())
         block.scores_of(start, stop, w, scores[start:stop])
 
 
-@kernel(wide_sums=True)
-def single_terms(loss, caps, margins, a, slopes):
+@register_jitable(fastmath=REORDERED)
+def _single_terms(loss, caps, margins, a, slopes):
     """Fill the duals and slopes of a chunk; returns the sum of its losses."""
     total = 0.0
     for r in range(caps.size):
@@ -62,8 +64,8 @@ def single_terms(loss, caps, margins, a, slopes):
     return total
 
 
-@kernel
-def single_pulls(labels, loss, k, start, stop, scores, bends, R):
+@register_jitable
+def _single_pulls(labels, loss, k, start, stop, scores, bends, R):
     """Fill `bends` of the rows start .. stop, and R with what their duals pull; returns the sum of their losses."""
     size = stop - start
     caps, margins, signs, a, slopes = np.empty(size), np.empty(size), np.empty(size), np.empty(size), np.empty(size)
@@ -72,7 +74,7 @@ def single_pulls(labels, loss, k, start, stop, scores, bends, R):
         caps[count], signs[count] = labels.cap(k, i), labels.sign(k, i)
         margins[count] = labels.margin(k, i, scores[i, 0])
         count += caps[count] > 0.0
-    total = single_terms(loss, caps[:count], margins[:count], a[:count], slopes[:count])
+    total = _single_terms(loss, caps[:count], margins[:count], a[:count], slopes[:count])
     count = 0
     for i in range(start, stop):
         present = labels.cap(k, i) > 0.0
@@ -88,12 +90,12 @@ def add_gradient(block, labels, loss, joint, k, scores, bends, image):
 
     loss, joint: as `apart` returns them. k: the first line of the group.
     """
-    lines, size = scores.shape[1], chunk_of(block.features() + 1)
+    lines, size = scores.shape[1], _chunk_of(block.features() + 1)
     R, total = np.empty((size, lines)), 0.0
     for start in range(0, block.rows(), size):
         stop = min(start + size, block.rows())
         if loss is not None:
-            total += single_pulls(labels, loss, k, start, stop, scores, bends, R)
+            total += _single_pulls(labels, loss, k, start, stop, scores, bends, R)
         if joint is not None:
             total += coupled_pulls(labels, joint, k, start, stop, scores, bends, R)
         block.add_pulls(start, stop, R, image)
@@ -103,7 +105,7 @@ def add_gradient(block, labels, loss, joint, k, scores, bends, image):
 @kernel
 def add_curved(block, bends, v, scores, image):
     """Add A^T (second derivatives) A v to image, and set scores (n, lines) to those of v."""
-    lines, size = scores.shape[1], chunk_of(block.features() + 1)
+    lines, size = scores.shape[1], _chunk_of(block.features() + 1)
     R = np.empty((size, lines))
     for start in range(0, block.rows(), size):
         stop = min(start + size, block.rows())
@@ -141,12 +143,12 @@ def add_constants(labels, loss, joint, k, scores, pull, bend):
     if joint is not None:
         total = coupled_constants(labels, joint, k, scores, pull, bend)
     if loss is not None:
-        total = single_constants(labels, loss, k, scores, pull, bend)
+        total = _single_constants(labels, loss, k, scores, pull, bend)
     return total
 
 
-@kernel
-def single_constants(labels, loss, k, scores, pull, bend):
+@register_jitable
+def _single_constants(labels, loss, k, scores, pull, bend):
     """The same for a loss of a single margin."""
     total = 0.0
     for i in range(scores.shape[0]):
@@ -159,8 +161,8 @@ def single_constants(labels, loss, k, scores, pull, bend):
     return total
 
 
-@kernel
-def single_slope(labels, loss, k, scores, along, t):
+@register_jitable
+def _single_slope(labels, loss, k, scores, along, t):
     """(First, second derivative) by t of the losses at scores + t along, both (n, lines)."""
     rows = scores.shape[0]
     first, second = 0.0, 0.0
@@ -190,7 +192,7 @@ def lowest_along(labels, loss, joint, k, scores, along, slope, square, down):
         if joint is not None:
             first, second = coupled_slope(labels, joint, k, scores, along, t)
         if loss is not None:
-            first, second = single_slope(labels, loss, k, scores, along, t)
+            first, second = _single_slope(labels, loss, k, scores, along, t)
         first += slope + square * t
         if abs(first) <= FLAT * abs(down):
             break

@@ -9,8 +9,10 @@ on the duals u).
 from __future__ import annotations
 
 import numpy as np
+from numba.extending import register_jitable
 
 from streammargin.compiled.jit import kernel
+from streammargin.compiled.overloads import REORDERED
 from streammargin.compiled.samples import Sample
 from streammargin.rows.blocks import DenseBlock
 
@@ -19,14 +21,14 @@ from streammargin.rows.blocks import DenseBlock
 SOFT, LOSSES, LINEAR, SQUARE, ATTAINED, FREE, SIZE, SUMS = 0, 1, 2, 3, 4, 5, 6, 7
 
 
-@kernel
-def clipped(value, low, high):
+@register_jitable
+def _clipped(value, low, high):
     """The nearest number of [low, high]."""
     return min(max(value, low), high)
 
 
-@kernel
-def term_of(t, value, levels, at, low, high):
+@register_jitable
+def _term_of(t, value, levels, at, low, high):
     """(z, low, high) of term t of an entry with this value."""
     if levels.size == 0:
         return value, low, high
@@ -57,18 +59,18 @@ def duals_at(pairs, values, factors, rows, loss, centres, first, softness, befor
         x = product(factors, int(pairs[e, 0]), rows + int(pairs[e, 1]))
         total = 0.0
         for t in range(max(1, levels.size)):
-            z, least, most = term_of(t, values[e], levels, at, low, high)
+            z, least, most = _term_of(t, values[e], levels, at, low, high)
             d, centre = x - z, 0.0
             if centres.size > 0:
                 centre = centres[t, first + e]
                 if before >= 0.0:
-                    centre = clipped((d + before * centre) / (bend + before), least, most)
+                    centre = _clipped((d + before * centre) / (bend + before), least, most)
                     centres[t, first + e] = centre
-            u = clipped((d + softness * centre) / (bend + softness), least, most)
+            u = _clipped((d + softness * centre) / (bend + softness), least, most)
             got = u * d - 0.5 * bend * u * u
             sums[SOFT] += got - 0.5 * softness * (u - centre) * (u - centre)
             sums[ATTAINED] += got
-            best = clipped(d / bend, least, most) if bend > 0.0 else (most if d > 0.0 else least)
+            best = _clipped(d / bend, least, most) if bend > 0.0 else (most if d > 0.0 else least)
             sums[LOSSES] += best * d - 0.5 * bend * best * best
             sums[LINEAR] += u * z
             sums[SQUARE] += 0.5 * bend * u * u
@@ -129,41 +131,41 @@ def split(pairs, values, matrix, other, loss, size, centres, first, sums):
         v, m = other[i, j], matrix[i, j]
         target = 2.0 * v - m
         if levels.size == 0:
-            u = clipped((target - values[e]) / (bend + size), low, high)
+            u = _clipped((target - values[e]) / (bend + size), low, high)
             w = target - size * u
             if centres.size > 0:
                 centres[0, first + e] = u
         else:
-            w = hinge_prox(target, values[e], levels, at, size)
+            w = _hinge_prox(target, values[e], levels, at, size)
             left = (target - w) / size
             for t in range(levels.size):
-                z, least, most = term_of(t, values[e], levels, at, low, high)
+                z, least, most = _term_of(t, values[e], levels, at, low, high)
                 left -= least if z >= w else most
             for t in range(levels.size):
-                z, least, most = term_of(t, values[e], levels, at, low, high)
+                z, least, most = _term_of(t, values[e], levels, at, low, high)
                 u = least if z >= w else most
                 if z == w:
-                    more = clipped(left, 0.0, most - least)
+                    more = _clipped(left, 0.0, most - least)
                     u, left = u + more, left - more
-                centres[t, first + e] = clipped(u, least, most)
+                centres[t, first + e] = _clipped(u, least, most)
         sums[SOFT] += (w - v) * (w - v)
         other[i, j] = w - v + m
 
 
-@kernel
-def hinge_prox(target, value, levels, at, size):
+@register_jitable
+def _hinge_prox(target, value, levels, at, size):
     """argmin over x of size (the sum of the hinges at x) + (x - target)^2 / 2."""
     slope = 0.0
     for t in range(levels.size):
-        z, _, _ = term_of(t, value, levels, at, 0.0, 0.0)
+        z, _, _ = _term_of(t, value, levels, at, 0.0, 0.0)
         under, over = 0.0, 0.0  # slopes of the sum on both sides of z
         for r in range(levels.size):
-            other, least, most = term_of(r, value, levels, at, 0.0, 0.0)
+            other, least, most = _term_of(r, value, levels, at, 0.0, 0.0)
             under += most if other < z else least
             over += most if other <= z else least
         if size * under <= target - z <= size * over:
             return z
-        _, least, most = term_of(t, value, levels, at, 0.0, 0.0)
+        _, least, most = _term_of(t, value, levels, at, 0.0, 0.0)
         slope += most if target > z + size * over else least
     return target - size * slope
 
@@ -177,8 +179,8 @@ def dot(a, b):
     return total
 
 
-@kernel(wide_sums=True)
-def add_times(factor, a, out):
+@register_jitable(fastmath=REORDERED)
+def _add_times(factor, a, out):
     """out += factor a."""
     for k in range(a.size):
         out[k] += factor * a[k]
@@ -191,13 +193,13 @@ def two_loops(moves, changes, known, scale, q):
     shares = np.zeros(last)
     for k in range(last - 1, last - known - 1, -1):
         shares[k] = dot(moves[k], q) / dot(moves[k], changes[k])
-        add_times(-shares[k], changes[k], q)
+        _add_times(-shares[k], changes[k], q)
     if known > 0:
         scale = dot(moves[last - 1], changes[last - 1]) / dot(changes[last - 1], changes[last - 1])
     for k in range(q.size):
         q[k] *= scale
     for k in range(last - known, last):
-        add_times(shares[k] - dot(changes[k], q) / dot(moves[k], changes[k]), moves[k], q)
+        _add_times(shares[k] - dot(changes[k], q) / dot(moves[k], changes[k]), moves[k], q)
 
 
 def warm(sample: Sample) -> None:

@@ -163,15 +163,12 @@ class NearMargin(CertifiedBySweep[NearState]):
         state.duals = np.concatenate([np.empty((0, problem.count)), *duals])[order].T.copy()
 
     def run_block(self, problem: Problem, state: NearState, active: np.ndarray, block: Block, first: int) -> None:
-        rows = block.rows()
-        if draws(problem, state.number):
-            keys, duals = np.full(rows, ALL_NEAR, np.float32), np.zeros((problem.count, rows))
-        else:
-            keys, duals = self._look(problem, state, active, block, first)
-        state.look.seen += rows
-        numbers = np.arange(first, first + rows)
+        numbers = np.arange(first, first + block.rows())
+        keys, duals = self._look(problem, state, active, block, first)
+        state.look.seen += numbers.size
         wanted = self._wanted(problem, state, numbers, keys) & state.labels.present(numbers)
-        if state.held + wanted.sum() * (nbytes(block) / rows + row_beside(problem)) > cache_bytes(problem):
+        each = nbytes(block) / numbers.size + row_beside(problem)
+        if state.held + wanted.sum() * each > cache_bytes(problem):
             self._drop(problem, state)
             wanted &= self._wanted(problem, state, numbers, keys)
         if wanted.any():
@@ -189,9 +186,15 @@ class NearMargin(CertifiedBySweep[NearState]):
     def _look(
         self, problem: Problem, state: NearState, active: np.ndarray, block: Block, first: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Add the sums of these rows at the current weights; returns their keys (m,) and duals (K, m)."""
-        labels, duals = labels_of(problem, state), self._centres(problem, state, first, block.rows())
-        keys, margins = np.full(block.rows(), ALL_NEAR, np.float32), np.full(duals.shape, math.inf)
+        """Add the sums of these rows at the current weights; returns their keys (m,) and duals (K, m).
+
+        The first sample has no weights yet: no row counts as near, and duals are 0.
+        """
+        keys = np.full(block.rows(), ALL_NEAR, np.float32)
+        if draws(problem, state.number):
+            return keys, np.zeros((problem.count, keys.size))
+        labels, duals = labels_of(problem, state), self._centres(problem, state, first, keys.size)
+        margins = np.full(duals.shape, math.inf)
 
         def add(own: NearState, rows: Block, number: int) -> None:
             kernel.newton_sums(
@@ -233,17 +236,21 @@ class NearMargin(CertifiedBySweep[NearState]):
         """Lower the limit until the rows near the margin fit, with some reserve."""
         if not state.rows.count:
             return
+        least = self._first_beyond(problem, state)
+        if least < math.inf:
+            state.limit = float(np.nextafter(np.float32(least), np.float32(-1.0)))
+        state.rows.retain(lambda kept: self._wanted(problem, state, kept.ids, kept.beside[0]))
+        state.held = sum(bytes_of(problem, kept) for kept in state.rows.pieces.values())
+
+    def _first_beyond(self, problem: Problem, state: NearState) -> float:
+        """The least key that does not fit beside the sample; inf if all fit."""
         ids, sizes = state.rows.ids(), state.rows.sizes(row_beside(problem))
         each = np.repeat(list(sizes.values()), [kept.ids.size for kept in state.rows.pieces.values()])
         drawn, keys = self._sampled(problem, state, ids), state.rows.beside(0)
         # early in a pass keep a larger reserve for rows to come, as every drop copies the cache
         filled = FULL * max(EARLY, state.look.seen / problem.rows)
         free = filled * cache_bytes(problem) - float(each[drawn].sum())
-        least = store.threshold(keys[~drawn], each[~drawn], free)
-        if least < math.inf:
-            state.limit = float(np.nextafter(np.float32(least), np.float32(-1.0)))
-        state.rows.retain(lambda kept: self._wanted(problem, state, kept.ids, kept.beside[0]))
-        state.held = sum(bytes_of(problem, kept) for kept in state.rows.pieces.values())
+        return store.threshold(keys[~drawn], each[~drawn], free)
 
     def end_pass(self, problem: Problem, state: NearState, active: np.ndarray) -> PassReport | float:
         first = draws(problem, state.number)

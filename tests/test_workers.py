@@ -17,6 +17,7 @@ from reference.datasets import noisy, separable
 
 import streammargin as sm
 from streammargin.options.table import Options
+from streammargin.sizes import parse_size
 from streammargin.solvers import leaves, roles
 from streammargin.solvers.newton import subproblem
 from streammargin.solvers.newton.held import Held
@@ -225,6 +226,18 @@ def test_the_copies_of_sums_are_taken_off_the_budget_once(small, more, monkeypat
     assert copied > 0 and whole.problem.copies == 0
     assert job.problem.budget == whole.problem.budget - copied
     assert job.plan.memory_bytes == whole.plan.memory_bytes + copied
+
+
+@pytest.mark.parametrize(("memory", "resident"), [("20M", False), ("60M", True)])
+def test_rows_in_memory_leave_room_for_copies_of_large_sums(small, tmp_path, memory, resident):
+    """On disk the rest of the budget is for rows that are kept, and copies may take a sixteenth of it."""
+    path = tmp_path / "rows.h5"
+    sm.write_hdf5([noisy(8_000, 400)], path)
+    with ExitStack() as stack:
+        job = prepare(stack, path, Options(solver="newton", loss="logistic", memory=memory), math.inf)
+        least = parse_size(memory) // (leaves.SHARE * job.method.sum_bytes(job.problem))
+    assert job.problem.resident == resident
+    assert job.problem.copies > least if resident else job.problem.copies == 0
 
 
 def test_predictions_and_figures_are_those_of_one_thread(small, tmp_path):

@@ -21,17 +21,17 @@ from streammargin.solvers.visits import Visit
 from streammargin.workers import LEAF_BYTES
 
 LEAVES = 16  # most leaves of a block, and copies of the sums: each of them costs a few calls
-SHARE = 16  # copies of the sums take one byte of so many of the budget
+SHARE = 16  # copies of the sums may take one byte of so many of the budget, if rows that fit do not leave more
 FEW = 16  # values of a row whose second derivatives cost about as much as its score
 MERGED = 256  # rows of a leaf that have as many values as its sums have numbers: adding sums costs little beside them
 
 
-def copies(size: int, budget: int) -> int:
-    """How many copies of sums of `size` bytes are kept: for all threads there may be, if that is a small share.
+def copies(size: int, room: int) -> int:
+    """How many copies of sums of `size` bytes are kept in so many bytes: for all threads there may be, if they fit.
 
     It does not depend on the number of threads, so plans and bits do not either. 0: the sums are too large.
     """
-    found = min(budget // (SHARE * max(1, size)), LEAVES)
+    found = min(room // max(1, size), LEAVES)
     return found if found > 1 else 0
 
 

@@ -117,8 +117,8 @@ class Fitting:
             raise BudgetError(f"{error.raw}{numbers_of_rows(method, problem, self.able)}", error.least) from None
         if not leaves.may_split(found[0], found[1].block_rows):
             return found
-        size = method.sum_bytes(found[0])
-        if copies := leaves.copies(size, self.budget):
+        size, free = method.sum_bytes(found[0]), self.budget - found[1].memory_bytes if found[0].resident else 0
+        if copies := leaves.copies(size, max(free, self.budget // leaves.SHARE)):
             with suppress(BudgetError):  # without copies blocks are not split
                 fewer = replace(problem, copies=copies, budget=max(0, problem.budget - copies * size))
                 split = plan_of(self.rows, method, fewer, self.labels, self.budget, used + copies * size)

@@ -233,8 +233,7 @@ def _judge_chunk(block, numbers, labels, loss, coupled, k, m, point, rule, found
         for g in range(scratch.mine.shape[0]):
             scores, shift = scratch.scores[v, k + g, :m], margin_shift(loss, point.multiplier[v, k + g])
             size = _gather(
-                block, numbers, labels, k + g, g, scores, shift, point.blur[v, k + g], rule, found.losses[v, k + g],
-                found.margins[v], scratch,
+                block, numbers, labels, k + g, g, v, scores, shift, point.blur[v, k + g], rule, found, scratch
             )  # fmt: skip
         primal, slipped, gap = 0.0, 0.0, 0.0
         curvature, softness = rule.curvatures[k], rule.softness[k]
@@ -254,7 +253,7 @@ def _judge_chunk(block, numbers, labels, loss, coupled, k, m, point, rule, found
 
 
 @register_jitable
-def _gather(block, numbers, labels, k, g, scores, shift, blur, rule, sums, margins, scratch):
+def _gather(block, numbers, labels, k, g, v, scores, shift, blur, rule, found, scratch):
     """Fill line g of the columns with the rows that problem k has, and count its mistakes; returns their number."""
     c, mine, size, mistakes = scratch.columns, scratch.mine, 0, 0
     for r in range(scores.size):
@@ -273,9 +272,9 @@ def _gather(block, numbers, labels, k, g, scores, shift, blur, rule, sums, margi
         if cap > 0.0:
             size += 1
             mistakes += labels.wrong(k, row, margin)
-        if margins.shape[1] > 0:
-            margins[k, row] = margin
-    sums[MISTAKES] += mistakes
+        if found.margins.shape[2] > 0:
+            found.margins[v, k, row] = margin
+    found.losses[v, k, MISTAKES] += mistakes
     return size
 
 

@@ -45,9 +45,8 @@ def coupled_steps(
 ) -> tuple[float, float, float]:  # fmt: skip
     """LOSSES, ROUNDING and GAP of the rows of a chunk, and their duals; a row's share is stored in the first column.
 
-    kept: whether the column `centres` is set; else the loss has its own. twice: `a` has a second step, from where the
-    first one led.
-    slopes (2 lines, CHUNK) out: straight and crossed of each line; or None.
+    kept: whether the column `centres` is set; else the loss has its own. twice: the column `a` gets a second step.
+    Out: slopes (2 lines, CHUNK), straight and crossed of each line; or None.
     """
     primal, slipped, gap = 0.0, 0.0, 0.0
     lines = columns.caps.shape[0]

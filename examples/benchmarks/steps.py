@@ -10,6 +10,7 @@ thread; compile time excluded. Medians of pairs: the products, and right after t
 """
 
 import argparse
+import logging
 import os
 import statistics
 import tempfile
@@ -50,6 +51,7 @@ def main():
     parser.add_argument("--rows", type=int, help="at most so many rows, for a trial")
     parser.add_argument("--solvers", default=",".join(WHOLE_PASS))
     options = parser.parse_args()
+    logging.disable()  # trainings that stop before their tolerance say so
     for kind, shape in KINDS.items():
         with tempfile.TemporaryDirectory() as folder:
             generate(os.path.join(folder, "data.h5"), **shape)

@@ -149,6 +149,15 @@ def respond(loss: Any, centred: Centred, i: int, answers: Answers) -> float:
     return loss.dual(a, cap) - a * margin - 0.5 * softness * (a - centre) * (a - centre)
 
 
+@register_jitable
+def _respond_all(loss, centred, answers, total):
+    """Update duals and slopes from the margins; returns total + sum_i M_i."""
+    for i in range(answers.margins.size):
+        if centred.caps[i] > 0.0:
+            total += respond(loss, centred, i, answers)
+    return total
+
+
 @kernel
 def meet(loss, centred, columns, w, answers):
     """Update margins, duals and slopes for w; returns sum_i M_i."""
@@ -160,11 +169,7 @@ def meet(loss, centred, columns, w, answers):
         if w[j] != 0.0:
             for e in range(starts[j], ends[j]):
                 margins[rows[e]] += values[e] * w[j]
-    total = 0.0
-    for i in range(margins.size):
-        if centred.caps[i] > 0.0:
-            total += respond(loss, centred, i, answers)
-    return total
+    return _respond_all(loss, centred, answers, 0.0)
 
 
 @register_jitable
@@ -203,6 +208,64 @@ def _bend(low, high, columns, slopes, least):
     return bend
 
 
+@register_jitable
+def _pull(columns, j, duals):
+    """A_j . a."""
+    starts, ends, rows, values = columns
+    total = 0.0
+    for e in range(starts[j], ends[j]):
+        total += values[e] * duals[rows[e]]
+    return total
+
+
+@register_jitable
+def _gradient(g, columns, terms, w, duals, gradient):
+    """Fill in the smooth part's gradient of group g; returns how far 0 is from all subgradients, and own curvature."""
+    first, roots, squares, ridge, centre = terms
+    low, high = first[g], first[g + 1]
+    root, size = roots[g], length(w, low, high)
+    own, violation = 0.0, 0.0
+    for j in range(low, high):
+        gradient[j - low] = squares[j] * w[j] + ridge * (w[j] - centre[j]) - _pull(columns, j, duals)
+        own = max(own, squares[j] + ridge)
+        along = gradient[j - low] + (root * w[j] / size if size > 0.0 else 0.0)
+        violation += along * along
+    return np.sqrt(violation) - (root if size == 0.0 else 0.0), own
+
+
+@register_jitable
+def _step(low, high, root, bend, w, gradient, change, columns, answers):
+    """Change the weights low .. high by the proximal step of this curvature, and their duals from those of `change`."""
+    starts, ends, rows, values = columns
+    duals, slopes = answers.duals, answers.slopes
+    reached = 0.0
+    for j in range(low, high):
+        moved = w[j] - gradient[j - low] / bend
+        reached += moved * moved
+    factor = max(0.0, 1.0 - root / (bend * np.sqrt(reached))) if reached > 0.0 else 0.0
+    for j in range(low, high):
+        step = factor * (w[j] - gradient[j - low] / bend) - w[j]
+        by = step - change[j - low]
+        change[j - low] = step
+        if by != 0.0:
+            for e in range(starts[j], ends[j]):
+                duals[rows[e]] -= slopes[rows[e]] * values[e] * by
+
+
+@register_jitable
+def _bent_by(low, high, columns, terms, w, duals, gradient, change):
+    """The squared length of a step, and its product with the change of the gradient."""
+    _, _, squares, ridge, centre = terms
+    before, after, square = 0.0, 0.0, 0.0
+    for j in range(low, high):
+        step = change[j - low]
+        new = w[j] + step
+        before += gradient[j - low] * step
+        after += (squares[j] * new + ridge * (new - centre[j]) - _pull(columns, j, duals)) * step
+        square += step * step
+    return square, after - before
+
+
 @kernel
 def sweep(most, bends, columns, terms, order, w, answers):
     """A proximal step on the quadratic model of f for each group in this order, with a curvature that ensures descent.
@@ -211,33 +274,19 @@ def sweep(most, bends, columns, terms, order, w, answers):
     most: largest possible slope. Returns the sum of the violations found, and the largest one relative to its root,
     over groups with a root > 0.
     """
-    starts, ends, rows, values = columns
-    first, roots, squares, ridge, centre = terms
-    duals, slopes = answers.duals, answers.slopes
+    first, roots = terms.first, terms.roots
     widest = 0
     for g in range(roots.size):
         widest = max(widest, first[g + 1] - first[g])
-    gradient, moved, change = np.empty(widest), np.empty(widest), np.empty(widest)
+    gradient, change = np.empty(widest), np.empty(widest)
     total, worst = 0.0, 0.0
     for g in order:
-        low, high = first[g], first[g + 1]
-        root, size = roots[g], length(w, low, high)
-        own, violation = 0.0, 0.0
-        for j in range(low, high):
-            pulled = 0.0
-            for e in range(starts[j], ends[j]):
-                pulled += values[e] * duals[rows[e]]
-            gradient[j - low] = squares[j] * w[j] + ridge * (w[j] - centre[j]) - pulled
-            own = max(own, squares[j] + ridge)
-            along = gradient[j - low] + (root * w[j] / size if size > 0.0 else 0.0)
-            violation += along * along
-        violation = np.sqrt(violation)
-        if size == 0.0:
-            violation -= root
+        low, high, root = first[g], first[g + 1], roots[g]
+        violation, own = _gradient(g, columns, terms, w, answers.duals, gradient)
         if not violation > 0.0:
             continue
         if bends[g] < 0.0:
-            bends[g] = _bend(low, high, columns, slopes, LEAST * most)
+            bends[g] = _bend(low, high, columns, answers.slopes, LEAST * most)
         if bends[g] == 0.0:
             continue
         bend = bends[g] + own
@@ -246,33 +295,13 @@ def sweep(most, bends, columns, terms, order, w, answers):
             worst = max(worst, violation / root)
         change[: high - low] = 0.0
         for _ in range(TRIES):
-            reached = 0.0
-            for j in range(low, high):
-                moved[j - low] = w[j] - gradient[j - low] / bend
-                reached += moved[j - low] * moved[j - low]
-            factor = max(0.0, 1.0 - root / (bend * np.sqrt(reached))) if reached > 0.0 else 0.0
-            before, after, square = 0.0, 0.0, 0.0
-            for j in range(low, high):
-                step = factor * moved[j - low] - w[j]
-                by = step - change[j - low]
-                change[j - low] = step
-                if by != 0.0:
-                    for e in range(starts[j], ends[j]):
-                        duals[rows[e]] -= slopes[rows[e]] * values[e] * by
+            _step(low, high, root, bend, w, gradient, change, columns, answers)
             if high - low == 1:  # for one column the step is the exact minimum of the model
                 break
-            for j in range(low, high):
-                step = change[j - low]
-                pulled = 0.0
-                for e in range(starts[j], ends[j]):
-                    pulled += values[e] * duals[rows[e]]
-                new = w[j] + step
-                before += gradient[j - low] * step
-                after += (squares[j] * new + ridge * (new - centre[j]) - pulled) * step
-                square += step * step
-            if after - before <= 1.0001 * bend * square:  # enough curvature along the step for descent
+            square, bent = _bent_by(low, high, columns, terms, w, answers.duals, gradient, change)
+            if bent <= 1.0001 * bend * square:  # enough curvature along the step for descent
                 break
-            bend *= min(10.0, max(2.0, (after - before) / (bend * square)))
+            bend *= min(10.0, max(2.0, bent / (bend * square)))
         for j in range(low, high):
             w[j] += change[j - low]
     return total, worst
@@ -293,9 +322,7 @@ def pull_in(loss, caps, columns, roots, over, bends, duals, slopes, sweeps):
     for _ in range(sweeps):
         largest = 0.0
         for j in range(roots.size):
-            pulled = 0.0
-            for e in range(starts[j], ends[j]):
-                pulled += values[e] * duals[rows[e]]
+            pulled = _pull(columns, j, duals)
             if roots[j] > 0.0:
                 largest = max(largest, abs(pulled) / roots[j])
             if abs(pulled) <= roots[j]:
@@ -429,6 +456,68 @@ def _by_gradients(starts, rows, values, n, group, added, leaning, down, toleranc
     return p
 
 
+@register_jitable
+def _face(first, roots, w):
+    """The columns that a Newton step changes, their groups, and the norm of each group's weights."""
+    face, group, count = np.empty(w.size, np.int64), np.empty(w.size, np.int64), 0
+    sizes = np.zeros(roots.size)
+    for g in range(roots.size):
+        sizes[g] = length(w, first[g], first[g + 1])
+        if sizes[g] > 0.0 or roots[g] == 0.0:
+            for j in range(first[g], first[g + 1]):
+                face[count], group[count] = j, g
+                count += 1
+    return face[:count], group[:count], sizes
+
+
+@register_jitable
+def _bent_columns(face, columns, slopes):
+    """The columns of the face, times the roots of the slopes: starts (m+1,), rows, and values other than 0."""
+    starts, ends, rows, values = columns
+    stiff, stored = np.empty(slopes.size), 1
+    for i in range(slopes.size):
+        stiff[i] = np.sqrt(slopes[i])
+    for j in face:
+        stored += ends[j] - starts[j]
+    from_, on, bent, kept = np.zeros(face.size + 1, np.int64), np.empty(stored, np.int32), np.empty(stored), 0
+    for q in range(face.size):
+        for e in range(starts[face[q]], ends[face[q]]):
+            i = rows[e]
+            on[kept], bent[kept] = i, stiff[i] * values[e]
+            kept += stiff[i] > 0.0  # always written, and counted if wanted: faster than a branch
+        from_[q + 1] = kept
+    return from_, on, bent
+
+
+@register_jitable
+def _downhill(face, group, sizes, columns, terms, w, duals):
+    """Minus the gradient on the face; the curvature that the terms add to the diagonal, and the one that they lack."""
+    first, roots, squares, ridge, centre = terms
+    down, added, leaning = np.empty(face.size), np.empty(face.size), np.zeros(face.size)
+    for q in range(face.size):
+        j, g = face[q], group[q]
+        pressed = roots[g] / sizes[g] if sizes[g] > 0.0 else 0.0
+        down[q] = _pull(columns, j, duals) - squares[j] * w[j] - ridge * (w[j] - centre[j]) - pressed * w[j]
+        added[q] = squares[j] + ridge
+        if first[g + 1] - first[g] > 1 and sizes[g] > 0.0:  # the norm of a group has curvature too
+            added[q] += pressed
+            leaning[q] = np.sqrt(pressed) * (w[j] / sizes[g])
+    return down, added, leaning
+
+
+@register_jitable
+def _made_regular(from_, bent, added):
+    """Add to the diagonal what keeps the matrix regular if columns are equal."""
+    largest = 0.0
+    for q in range(added.size):
+        curved = 0.0
+        for e in range(from_[q], from_[q + 1]):
+            curved += bent[e] * bent[e]
+        largest = max(largest, curved + added[q])
+    for q in range(added.size):
+        added[q] += 1e-9 * largest + 1e-300
+
+
 @kernel
 def newton(loss, centred, columns, terms, w, answers, few, tolerance, most):
     """A Newton step on the nonzero weights; weights that would change sign become 0.
@@ -436,70 +525,29 @@ def newton(loss, centred, columns, terms, w, answers, few, tolerance, most):
     Up to `few` columns the system is factored; otherwise at most `most` conjugate gradient steps are made. Returns
     (norm of the gradient, whether f decreased, f).
     """
-    starts, ends, rows, values = columns
-    first, roots, squares, ridge, centre = terms
-    duals, slopes = answers.duals, answers.slopes
-    width = w.size
-    sizes, group = np.zeros(roots.size), np.empty(width, np.int64)
-    face, count, stored = np.empty(width, np.int64), 0, 0
-    for g in range(roots.size):
-        sizes[g] = length(w, first[g], first[g + 1])
-        if sizes[g] > 0.0 or roots[g] == 0.0:
-            for j in range(first[g], first[g + 1]):
-                face[count], group[count] = j, g
-                stored += ends[j] - starts[j]
-                count += 1
-    from_, on, bent = np.zeros(count + 1, np.int64), np.empty(stored + 1, np.int32), np.empty(stored + 1)
-    down, added, leaning = np.empty(count), np.empty(count), np.zeros(count)
-    most_bent, kept = 0.0, 0
-    stiff = np.empty(slopes.size)
-    for i in range(slopes.size):
-        stiff[i] = np.sqrt(slopes[i])
-    for q in range(count):
-        j, g = face[q], group[q]
-        pulled, curved = 0.0, 0.0
-        for e in range(starts[j], ends[j]):
-            i = rows[e]
-            pulled += values[e] * duals[i]
-            bend = stiff[i] * values[e]
-            on[kept], bent[kept] = i, bend  # always written, and counted if wanted: faster than a branch
-            curved += bend * bend
-            kept += stiff[i] > 0.0
-        from_[q + 1] = kept
-        pressed = roots[g] / sizes[g] if sizes[g] > 0.0 else 0.0
-        down[q] = pulled - squares[j] * w[j] - ridge * (w[j] - centre[j]) - pressed * w[j]
-        added[q] = squares[j] + ridge
-        if first[g + 1] - first[g] > 1 and sizes[g] > 0.0:  # the norm of a group has curvature too
-            added[q] += pressed
-            leaning[q] = np.sqrt(pressed) * (w[j] / sizes[g])
-        most_bent = max(most_bent, curved + added[q])
-    slope = length(down, 0, count)
-    value = penalty(terms, w)
-    for i in range(duals.size):
-        if centred.caps[i] > 0.0:
-            value += respond(loss, centred, i, answers)
+    first, roots = terms.first, terms.roots
+    face, group, sizes = _face(first, roots, w)
+    from_, on, bent = _bent_columns(face, columns, answers.slopes)
+    down, added, leaning = _downhill(face, group, sizes, columns, terms, w, answers.duals)
+    slope = length(down, 0, down.size)
+    value = _respond_all(loss, centred, answers, penalty(terms, w))
     if not slope > 0.0:
         return 0.0, False, value
-    for q in range(count):
-        added[q] += 1e-9 * most_bent + 1e-300  # keeps the matrix regular if columns are equal
-    system = (from_, on, bent, duals.size, group[:count], added, leaning, down)
-    p = _factored(*system) if count <= few else _by_gradients(*system, tolerance, most)
-    old, share = np.empty(width), 1.0
-    for j in range(width):
-        old[j] = w[j]
+    _made_regular(from_, bent, added)
+    system = (from_, on, bent, answers.duals.size, group, added, leaning, down)
+    p = _factored(*system) if down.size <= few else _by_gradients(*system, tolerance, most)
+    old, share = w.copy(), 1.0
     for _ in range(TRIES):
-        for q in range(count):
+        for q in range(p.size):
             j, g = face[q], group[q]
             w[j] = old[j] + share * p[q]
             if first[g + 1] - first[g] == 1 and roots[g] > 0.0 and w[j] * old[j] < 0.0:
                 w[j] = 0.0
-        new = meet(loss, centred, columns, w, answers)
-        new += penalty(terms, w)
+        new = meet(loss, centred, columns, w, answers) + penalty(terms, w)
         if new < value:
             return slope, True, new
         share *= BACK
-    for j in range(width):
-        w[j] = old[j]
+    w[:] = old
     meet(loss, centred, columns, w, answers)
     return slope, False, value
 

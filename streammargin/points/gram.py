@@ -11,6 +11,7 @@ from streammargin.kernels.base import Kernel
 from streammargin.rows.blocks import Block, CSRBlock, DenseBlock, part
 
 TILE = 512  # rows of a block at a time: their values for as many rows stay in a cache
+FULL = 1 / 8  # share of nonzeros above which sparse rows are multiplied as dense ones
 
 
 class Few:
@@ -67,14 +68,20 @@ class Few:
 
     def _products(self, block: Block, start: int, stop: int) -> np.ndarray:
         """x.z (m, s) of these rows of the block."""
+        size = stop - start
         if isinstance(block, DenseBlock):
             X = block.X[start:stop]
-            X = X if self._used.size == X.shape[1] else X[:, self._used]
-            found: np.ndarray = X.astype(self.dtype, copy=False) @ self._turned
-            return found
-        out = np.empty((stop - start, self.count), self.dtype)
-        gram.sparse_products(block, start, stop, self._place, self._turned, out)
-        return out
+            left = X if self._used.size == X.shape[1] else X[:, self._used]
+        elif block.indptr[stop] - block.indptr[start] > FULL * size * self._used.size:
+            turned = np.zeros((self._used.size + 1, size), self.dtype)  # its last line is of columns without a place
+            gram.spread_rows(part(block, start, stop), self._place, turned)
+            left = turned[:-1].T
+        else:
+            out = np.empty((size, self.count), self.dtype)
+            gram.sparse_products(block, start, stop, self._place, self._turned, out)
+            return out
+        found: np.ndarray = left.astype(self.dtype, copy=False) @ self._turned
+        return found
 
 
 def plain(block: Block) -> Any:

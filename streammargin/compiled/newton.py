@@ -28,7 +28,8 @@ from streammargin.losses.base import attained
 from streammargin.rows.blocks import GRAM_ROWS, Block, add_outer_products
 
 # columns of the sums, one row per problem; GAP: sum of the losses' gaps; ACTIVE: rows with a positive slope, which
-# contribute to H; SUMMED, PULLED and ROUNDING as in certificate.py; from CARRY on: compensation of the first two
+# contribute to H; SUMMED, PULLED and ROUNDING as in certificate.py; from CARRY on: compensation of the first two. A new
+# column goes before CARRY
 PRIMAL, DUAL, GAP, MISTAKES, ACTIVE, SUMMED, PULLED, ROUNDING, CARRY = range(9)
 SUMS = CARRY + 2
 CARRIED = ((PRIMAL, CARRY), (DUAL, CARRY + 1))

@@ -1,6 +1,8 @@
 """When a loss with a kink is softened less, and by how much: one rule for all of Newton's methods.
 
 A softened loss lies below the loss. At its minimum the gap is what the softening costs, which falls with its square.
+After a proximal step of rows in memory the softness falls by `next_softness`. A read of all rows, and a proximal step
+of several reads, leave `share_of_softness`, at least `next_fall`. Methods begin with a softness of their own.
 """
 
 from __future__ import annotations
@@ -24,6 +26,11 @@ def may_soften(away: float, gap: float) -> bool:
 def next_softness(softness: float, steps: int | None = None) -> float:
     """The softness of the next proximal step, after one of so many Newton steps; None: of any number."""
     return softness / (4.0 if steps is not None and steps <= QUICK else 2.0)
+
+
+def next_fall(fall: float) -> float:
+    """The least share that a read may leave, after one that might leave the share `fall`."""
+    return max(LEAST_FALL, fall**2)
 
 
 def share_of_softness(gap: float, goal: float, least: float) -> float:

@@ -161,6 +161,22 @@ def test_a_field_is_listed_with_what_it_is():
     ]
 
 
+def test_sums_that_a_pass_does_not_add_to_are_known():
+    """`adds` names the sums of a pass. Threads share any other one, so one that a pass adds to would be wrong."""
+    known = {"row_norms", "values", "squares", "product", "margins", "kept"}
+    solvers = [stage.solver for word in names()[1:] for stage in make_solver(word).stages().values()]
+    for solver in [solver for solver in solvers if solver.adds]:
+        sums = {entry.name for entry in entries(solver.kind_of_state()) if sums_of(entry)}
+        assert sums - set(solver.adds) <= known, solver.name
+
+
+def sums_of(entry):
+    """Whether a field is an array of sums, or a part that has one."""
+    if entry.kind == "part":
+        return any(sums_of(one) for one in entries(entry.type))
+    return entry.kind == "array" and entry.role is Role.SUM
+
+
 def test_methods_that_rows_in_several_places_suit_are_told():
     lines = re.findall(r"^\| ([\w, -]+) \| (any number|one)", section("Rows in several places"), re.MULTILINE)
     told = {name: places == "any number" for named, places in lines for name in named.split(", ")}

@@ -11,7 +11,7 @@ from streammargin.penalties.mirror_maps import lp_norm
 from streammargin.solvers.base import PassReport
 from streammargin.solvers.linear import LinearState, keep_weights
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.proof.best import best_figures, gaps_of, keep_bounds
+from streammargin.solvers.proof.best import Best, best_figures, gaps_of, keep_bounds
 from streammargin.solvers.proof.objectives.base import Candidate
 from streammargin.solvers.proof.rounding import EPS, TERM, mean_rounding, norm_rounding
 from streammargin.solvers.roles import TRIALS, Count, K, Shared, Sum, f8, i8, of, state
@@ -21,7 +21,10 @@ CHUNK_ROUNDING = kernel.CHUNK * EPS + TERM  # rounding of sums over chunks, rela
 
 @state
 class Look:
-    """Sums over the rows at frozen weights: image = A^T a, totals as in compiled/newton.py, seen: number of rows."""
+    """Sums over the rows at frozen weights: image = A^T a, totals as in compiled/newton.py, seen: number of rows.
+
+    `newton_sums` of compiled/newton.py fills them. Those of compiled/look.py are `LookSums` (proof/sums.py).
+    """
 
     image: Sum[f8]
     totals: Sum[f8] = of(K, kernel.SUMS, carried=kernel.CARRIED)
@@ -66,10 +69,14 @@ def begin_look(problem: Problem, state: Looking, active: np.ndarray) -> None:
 
 def look_report(problem: Problem, state: Looking, active: np.ndarray) -> PassReport:
     """The figures that a look proves; none if it was interrupted."""
-    look = state.look
-    if look.seen == problem.rows:
-        prove(problem, state, state.bound, look, state.w, active)
-    figures = best_figures(problem, state.best)
+    if state.look.seen == problem.rows:
+        prove(problem, state, state.bound, state.look, state.w, active)
+    return report_of(problem, state.best, state.look)
+
+
+def report_of(problem: Problem, best: Best, look: Look) -> PassReport:
+    """The best figures proven so far, and the mistakes of a look."""
+    figures = best_figures(problem, best)
     wrong = look.wrong.copy() if look.seen == problem.rows else None
     return PassReport(gaps_of(figures), int(look.totals[:, kernel.MISTAKES].sum()), figures, wrong)
 

@@ -23,7 +23,7 @@ from streammargin.solvers import leaves
 from streammargin.solvers.base import PassReport
 from streammargin.solvers.cache import rows as store
 from streammargin.solvers.cache.rows import Coming, Kept, RowCache
-from streammargin.solvers.newton.bound import Bound, Look, prove
+from streammargin.solvers.newton.bound import Bound, Look, prove, report_of
 from streammargin.solvers.newton.subproblem import Goal, Parts, Proximal, solve
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.best import best_figures, gaps_of
@@ -265,8 +265,9 @@ class NearMargin(CertifiedBySweep[NearState]):
         if first:
             self._expect(problem, state)
             return PassReport(np.ones(problem.count), 0, kept_rows=state.rows.count)
-        figures, mistakes = best_figures(problem, state.best), int(state.look.totals[:, kernel.MISTAKES].sum())
-        return PassReport(gaps_of(figures), mistakes, figures, state.look.wrong.copy(), kept_rows=state.rows.count)
+        report = report_of(problem, state.best, state.look)
+        report.kept_rows = state.rows.count
+        return report
 
     @staticmethod
     def _unproven(problem: Problem, state: NearState, active: np.ndarray) -> np.ndarray:

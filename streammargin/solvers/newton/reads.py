@@ -27,7 +27,7 @@ from streammargin.solvers.newton.subproblem import direction
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.rounding import blur
 from streammargin.solvers.roles import K, Kept, Shared, Sum, W, f8, i8, of, state
-from streammargin.solvers.softness import LEAST_FALL, may_soften, share_of_softness
+from streammargin.solvers.softness import LEAST_FALL, may_soften, next_fall, share_of_softness
 from streammargin.solvers.state import labels_of
 from streammargin.solvers.visits import Visit
 
@@ -162,7 +162,7 @@ class Reads(LinearSolver[ReadsState]):
         share = max(moved, share_of_softness(gap, goal, float(state.fall[k])))
         # with fewer rows than columns the quadratic model is accurate only nearby
         self._leave(state, k, share if near or share * begun.active[k] >= w.size else 1.0)
-        state.fall[k] = max(LEAST_FALL, state.fall[k] ** 2)
+        state.fall[k] = next_fall(float(state.fall[k]))
 
     @staticmethod
     def _leave(state: ReadsState, k: int, share: float) -> None:

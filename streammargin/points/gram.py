@@ -11,7 +11,8 @@ from streammargin.kernels.base import Kernel
 from streammargin.rows.blocks import Block, CSRBlock, DenseBlock, part
 
 TILE = 512  # rows of a block at a time: their values for as many rows stay in a cache
-FULL = 1 / 8  # share of nonzeros above which sparse rows are multiplied as dense ones
+# sparse rows with a larger share of nonzeros, and at most so many columns, are multiplied as dense ones
+FULL, WIDEST = 1 / 8, 1024
 
 
 class Few:
@@ -68,12 +69,12 @@ class Few:
 
     def _products(self, block: Block, start: int, stop: int) -> np.ndarray:
         """x.z (m, s) of these rows of the block."""
-        size = stop - start
+        size, width = stop - start, self._used.size
         if isinstance(block, DenseBlock):
             X = block.X[start:stop]
-            left = X if self._used.size == X.shape[1] else X[:, self._used]
-        elif block.indptr[stop] - block.indptr[start] > FULL * size * self._used.size:
-            turned = np.zeros((self._used.size + 1, size), self.dtype)  # its last line is of columns without a place
+            left = X if width == X.shape[1] else X[:, self._used]
+        elif width <= WIDEST and block.indptr[stop] - block.indptr[start] > FULL * size * width:
+            turned = np.zeros((width + 1, size), self.dtype)  # its last line is of columns without a place
             gram.spread_rows(part(block, start, stop), self._place, turned)
             left = turned[:-1].T
         else:

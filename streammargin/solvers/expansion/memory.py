@@ -9,7 +9,7 @@ from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import state_bytes
 
 OF_FORM = 7 * 8  # bytes of a row, in one line
-TILES = 4 * 1024 * 256 * 8  # bytes of values of a tile, and of copies of them
+TILES = 4 * 1024 * 256 * 8  # bytes of a tile of rows, of its values, and of copies of these
 LEAST = 256  # columns of all rows that are held at least, for rows in memory
 SHARE = 0.6  # of the budget, for rows on disk: rows in memory and their columns; the rest is for reading
 MOST_COLUMNS = 4096  # columns of the rows in memory, for rows on disk

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from typing import ClassVar, NamedTuple
 
@@ -24,9 +23,8 @@ from streammargin.solvers.completion.matrix import (
 )  # fmt: skip
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import state_bytes
-from streammargin.wording import Message
+from streammargin.wording import warn
 
-LOG = logging.getLogger("streammargin")
 GROW, STEP = "grow", "step"
 BEYOND = 0.3  # directions with a singular value above 1 + BEYOND gap are added
 AMOUNT, FIRST = 0.3, 0.1  # of the mean singular value, or of the ratings' size, that a direction begins with
@@ -118,7 +116,7 @@ class Factors(MatrixSolver[FactorsState]):
             f"the matrix needs factors of more than {rank} columns, and the memory is full; use `memory={more}M` or "
             "more, or a smaller `C`"
         )
-        LOG.warning(Message(text), extra={"code": "memory"})
+        warn(text, "memory")
         return True
 
     def choose(self, problem: Problem, state: FactorsState, vectors: np.ndarray, values: np.ndarray) -> None:

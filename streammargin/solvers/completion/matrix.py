@@ -9,7 +9,6 @@ Both figures are of one look. A last one is at the factors of the answer, and ke
 
 from __future__ import annotations
 
-import logging
 import math
 from abc import abstractmethod
 from typing import ClassVar, NamedTuple, TypeVar
@@ -32,9 +31,8 @@ from streammargin.solvers.proof.kept import Kept
 from streammargin.solvers.proof.rounding import EPS
 from streammargin.solvers.roles import entries
 from streammargin.solvers.visits import Visit
-from streammargin.wording import Message
+from streammargin.wording import warn
 
-LOG = logging.getLogger("streammargin")
 LOOK = "look"  # a task of a pass
 DIRECTIONS = 12  # singular vectors that a look finds
 KINK = 32  # bytes of an entry that is kept, and copied as others follow
@@ -84,10 +82,10 @@ class MatrixSolver(Solver[S]):
         return visit._replace(name=state.task, leaves=False, lines=rank, cost=4.0 * rank + 50.0, order=in_order)
 
     def begin_pass(self, problem: Problem, state: S, active: np.ndarray) -> None:
-        self.clear(state, state.task == LOOK)
+        self.clear(problem, state, state.task == LOOK)
 
-    def clear(self, state: S, look: bool) -> None:
-        """Begin a read."""
+    def clear(self, problem: Problem, state: S, look: bool = True) -> None:
+        """Begin a read; look: one that certifies."""
         state.sums[:], state.seen = 0.0, 0
         state.line, state.places, state.values = -1.0, np.empty(0, np.int64), np.empty(0)
         state.kinks, state.duals, state.settled, state.lost = np.empty(0, np.int64), np.empty(0), False, False
@@ -201,7 +199,7 @@ class MatrixSolver(Solver[S]):
     def begin_certificate(self, problem: Problem, state: S, active: np.ndarray) -> None:
         if not math.isfinite(state.best.primal[0]):
             state.best_factors = state.factors.copy()
-        self.clear(state, True)
+        self.clear(problem, state)
 
     def certify_block(self, problem: Problem, state: S, block: Block, first: int) -> None:
         pairs = pairs_of(block)
@@ -223,7 +221,7 @@ class MatrixSolver(Solver[S]):
             text = (
                 f"the duals of more than {count} entries do not fit into the memory, so verify cannot recompute the gap"
             )
-            LOG.warning(Message(text), extra={"code": "proof"})
+            warn(text, "proof")
             return
         state.kinks = np.append(state.kinks, places[kinks, 0] * problem.sides[1] + places[kinks, 1])
         state.duals = np.append(state.duals, duals[kinks])
@@ -234,10 +232,7 @@ class MatrixSolver(Solver[S]):
         return best_figures(problem, state.best), np.zeros(problem.trials, np.int64)
 
     def prologue_visit(self, problem: Problem, state: S, index: int) -> Visit:
-        return Visit("prologue", self.look_block, leaves=False, lines=1, begin=self.begin_prologue, order=in_order)
-
-    def begin_prologue(self, problem: Problem, state: S) -> None:
-        self.clear(state, True)
+        return Visit("prologue", self.look_block, leaves=False, lines=1, begin=self.clear, order=in_order)
 
     def zero_factor(self, problem: Problem, state: S) -> float:
         self.close_line(state)

@@ -60,15 +60,13 @@ def spectrum(gram: np.ndarray, count: int) -> Spectrum:
 
 def _ritz(gram: np.ndarray, count: int, trace: float) -> tuple[np.ndarray, np.ndarray]:
     """The largest eigenvalues, descending, about, and their vectors."""
-    m = len(gram)
+    m, values, vectors = len(gram), np.empty(0), np.empty(0)
     if m > SMALL and count < m // 4:
         try:
             values, vectors = eigsh(gram, count, which="LA", v0=np.sqrt(gram.diagonal() / trace + 1.0 / m), tol=1e-9)
         except ArpackError as error:
-            values, vectors = getattr(error, "eigenvalues", np.empty(0)), getattr(error, "eigenvectors", np.empty(0))
-            if not values.size:
-                values, vectors = eigh(gram, subset_by_index=[m - count, m - 1])
-    else:
+            values, vectors = getattr(error, "eigenvalues", values), getattr(error, "eigenvectors", vectors)
+    if not values.size:
         values, vectors = eigh(gram, subset_by_index=[m - count, m - 1])
     order = np.argsort(-values)
     return np.maximum(values[order], 0.0), np.ascontiguousarray(vectors[:, order])

@@ -12,16 +12,7 @@ from streammargin.compiled import ratings as kernel
 from streammargin.rows.blocks import Block
 from streammargin.solvers.base import Share
 from streammargin.solvers.completion.found import SplittingState
-from streammargin.solvers.completion.matrix import (
-    LOOK,
-    MatrixSolver,
-    Seen,
-    cost_of,
-    factors_of,
-    pairs_of,
-    short_side,
-    size_of,
-)  # fmt: skip
+from streammargin.solvers.completion.matrix import LOOK, MatrixSolver, Seen, cost_of, pairs_of, short_side, size_of
 from streammargin.solvers.problem import Problem
 
 STEP = "step"
@@ -120,14 +111,12 @@ class Splitting(MatrixSolver[SplittingState]):
 
     def factored(self, problem: Problem, state: SplittingState, values: np.ndarray, vectors: np.ndarray) -> np.ndarray:
         """The factors of V."""
-        side, rows = short_side(problem), problem.sides[0]
+        side = short_side(problem)
         V = state.other if side == 0 else state.other.T
         kept = values > NOISE * values.max(initial=0.0)
         roots, vectors = np.sqrt(values[kept]), vectors[:, kept]
         own, opposite = vectors * roots, V.T @ (vectors / roots)
-        found = factors_of(problem, np.vstack([own, opposite] if side == 0 else [opposite, own]))
-        assert len(found.left) == rows
-        return np.vstack([found.left, found.right])
+        return np.vstack([own, opposite] if side == 0 else [opposite, own])
 
 
 TILE = 256  # rows of a matrix at a time

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 
 import numpy as np
@@ -12,9 +11,7 @@ from streammargin.kernels.base import Kernel
 from streammargin.points.gram import Few
 from streammargin.rows.blocks import Block, DenseBlock, taken
 from streammargin.solvers.problem import Problem
-from streammargin.wording import Message
-
-LOG = logging.getLogger("streammargin")
+from streammargin.wording import warn
 
 TILE = 1024
 TESTED = 2000  # most rows whose matrix is tested, if the budget allows it
@@ -63,7 +60,7 @@ def say_indefinite(kernel: Kernel) -> None:
         f"the kernel {kernel} is not positive semidefinite on these rows, so nothing can be certified; the training "
         "ends when steps no longer help"
     )
-    LOG.warning(Message(text), extra={"code": "kernel"})
+    warn(text, "kernel")
 
 
 def say_sampled(kernel: Kernel, some: int, rows: int) -> None:
@@ -72,7 +69,7 @@ def say_sampled(kernel: Kernel, some: int, rows: int) -> None:
         f"the kernel {kernel} is not known to be positive semidefinite, and the matrix of {some} of {rows} rows was "
         "tested; bounds hold if that of all has no eigenvalue below 0"
     )
-    LOG.warning(Message(text), extra={"code": "kernel"})
+    warn(text, "kernel")
 
 
 def check_symmetric(square: np.ndarray, first: int) -> None:

@@ -43,30 +43,15 @@ def weighed(objective: Objective, w: np.ndarray, losses: np.ndarray) -> Candidat
 
 
 def bounded(objective: Objective, weights: Candidate, theta: np.ndarray, total: Sums) -> Bounds:
-    """The bounds from weights, and from feasible duals with A^T alpha and sums as of `balanced`."""
+    """The bounds from weights, and from feasible duals with A^T alpha and sums as of `balanced_group`."""
     return Bounds(weights, objective.bounds(theta, total)[0], theta, total)
-
-
-def balanced(
-    objective: Objective, pull: np.ndarray, duals: np.ndarray, present: int, passes: int = 1, budget: float = math.inf,
-    largest_duals: tuple[float, float] = (1.0, 1.0),
-) -> tuple[np.ndarray, Sums]:  # fmt: skip
-    """(A^T alpha (d+1,), its sums) of one line once they are feasible, from pull (S, d+1) and duals (S, DUAL_SUMS).
-
-    present: rows. passes: the duals are the mean of this many, whose sums were added up; the dual objective is concave.
-    budget: bound on the sum of the duals, each divided by the entry of `largest_duals` for its sign.
-    """
-    theta, total = objective.balanced(pull / passes, _sides(duals, present, passes, largest_duals))
-    if total.mass > budget:
-        theta, total = budget / total.mass * theta, total.part(budget / total.mass)
-    return theta, total
 
 
 def balanced_lines(
     objective: Objective, pull: np.ndarray, duals: np.ndarray, own: np.ndarray, parts: np.ndarray, present: int,
     passes: int = 1,
 ) -> tuple[np.ndarray, Sums]:  # fmt: skip
-    """The same of several lines, from pull (lines, S, d+1) and duals (lines, S, DUAL_SUMS).
+    """`balanced_group` of several lines, from pull (lines, S, d+1) and duals (lines, S, DUAL_SUMS); present: rows.
 
     own, parts: of compiled/coupled.py, for a loss whose duals add up to 0 over the lines, with free constants; else
     (0, ...). Without them each line is balanced by itself.
@@ -108,12 +93,19 @@ def balanced_group(
     problem: Problem, k: int, sums: OfDuals, passes: int = 1, budget: float = math.inf,
     largest_duals: tuple[float, float] = (1.0, 1.0),
 ) -> tuple[np.ndarray, Sums]:  # fmt: skip
-    """`balanced` or `balanced_lines` of group k; only a group of one line may have a budget."""
+    """(A^T alpha (d+1,) or (lines, d+1), its sums) of group k once its duals are feasible.
+
+    passes: the duals are the mean of this many, whose sums were added up; the dual objective is concave. budget: bound
+    on the sum of the duals of a single line, each divided by the entry of `largest_duals` for its sign.
+    """
     pull, duals = problem.of_group(sums.pull, k), problem.of_group(sums.duals, k)
-    if problem.lines == 1:
-        return balanced(problem.objective, pull, duals, problem.present, passes, budget, largest_duals)
-    own, parts = (problem.view(each, k) if each.size else each for each in (sums.own, sums.parts))
-    return balanced_lines(problem.objective, pull, duals, own, parts, problem.present, passes)
+    if problem.lines > 1:
+        own, parts = (problem.view(each, k) if each.size else each for each in (sums.own, sums.parts))
+        return balanced_lines(problem.objective, pull, duals, own, parts, problem.present, passes)
+    theta, total = problem.objective.balanced(pull / passes, _sides(duals, problem.present, passes, largest_duals))
+    if total.mass > budget:
+        theta, total = budget / total.mass * theta, total.part(budget / total.mass)
+    return theta, total
 
 
 def _sides(duals: np.ndarray, present: int, passes: int, largest_duals: tuple[float, float]) -> list[Sums]:

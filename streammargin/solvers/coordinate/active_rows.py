@@ -70,15 +70,6 @@ def due(active: ActiveRows, blocks: Blocks) -> Parts:
     return now
 
 
-def wake(sleep: np.ndarray, blocks: Blocks) -> None:
-    """Wake the rows of these blocks: sleeping rows skip visits within a read, but not a whole read.
-
-    sleep (K, n) uint8.
-    """
-    for first, block in blocks:
-        sleep[:, first : first + block.rows()] &= AWAKE
-
-
 def wake_rows(sleep: np.ndarray, active: ActiveRows) -> None:
     """Wake the cached rows. sleep (K, n) uint8."""
     for kept in active.rows.pieces.values():
@@ -113,7 +104,9 @@ def keep_active(problem: Problem, active: ActiveRows, blocks: Blocks, parts: Par
         of_each = np.repeat(sizes + [each[name] for name in parts], [moved.size for moved in made])
         others = sum(each[name] * kept.ids.size for name, kept in pieces.items() if name not in parts)
         own = max(FULL * budget - others, FULL * budget * len(parts) / PARTS)
-        active.least = _limit(np.concatenate(made), of_each, int(own))
+        moved = np.concatenate(made)
+        moving = np.flatnonzero(moved)  # most duals stay at a bound
+        active.least = max(0.0, -cache.threshold(-moved[moving], of_each[moving], int(own)))
     wanted = [np.flatnonzero(moved > active.least) for moved in made]
     staying = dict(zip(parts, wanted[len(blocks) :], strict=True))
     held = dict.fromkeys(NAMES, 0.0)
@@ -135,12 +128,6 @@ def _forget_kept(rows: RowCache, blocks: Blocks, made: list[np.ndarray]) -> None
     kept = rows.ids()
     for (first, block), moved in zip(blocks, made, strict=False):
         moved[kept[(kept >= first) & (kept < first + block.rows())] - first] = 0.0
-
-
-def _limit(moved: np.ndarray, each: np.ndarray, budget: int) -> float:
-    """The largest change of a row that does not fit, 0 if all rows with a change fit."""
-    moving = np.flatnonzero(moved)  # most duals stay at a bound
-    return max(0.0, -cache.threshold(-moved[moving], each[moving], budget))
 
 
 def _beside(problem: Problem) -> int:

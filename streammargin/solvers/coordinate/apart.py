@@ -12,7 +12,7 @@ concave, and is raised most, at least, by gamma = clip((gained - v.moved) / ||mo
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -127,11 +127,8 @@ class Apart(Solver[P]):
         # weights; duals before and after, caps and moves of a block, sleep and curvatures of its shard; sizes and order
         return problem.count * (8 * (problem.features + 1) + 60 * rows) + 80 * rows
 
-    def visit(self, problem: Problem, state: P, active: np.ndarray) -> Visit:
-        return Visit(
-            "pass", self.run_block, (active,), leaves=False, lines=problem.lines * active.size, begin=self.begin_pass,
-            end=self.end_pass, at_once=self.skip_remaining,
-        )  # fmt: skip
+    def visit(self, problem: Problem, state: Any, active: np.ndarray) -> Visit:
+        return super().visit(problem, state, active)._replace(each=self.run_block, together=False, leaves=False)
 
     def begin_pass(self, problem: Problem, state: P, active: np.ndarray) -> None:
         self.begin_certificate(problem, state, active)

@@ -24,7 +24,7 @@ from streammargin.solvers.proof.bounds import balanced_lines, bounded, weighed
 from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.proof.objectives.base import Running
 from streammargin.solvers.proof.rounding import blur
-from streammargin.solvers.roles import GROUPS, Axis, Float, K, N, Rows, Shared, Sum, f8, i8, of, state, u1
+from streammargin.solvers.roles import GROUPS, Axis, Float, K, N, Rows, Shared, Sum, clear, f8, i8, of, state, u1
 from streammargin.solvers.state import labels_of
 from streammargin.solvers.visits import Visit
 
@@ -74,7 +74,6 @@ class Coupled(LinearSolver[C]):
     """A step for all duals of one row after the other, in random order, under the ridge."""
 
     name = "coupled ascent"
-    numeric = True
     couples = ("coupled_step", "coupled_dual", "coupled_feasible")
     blocks_per_step = PLACES
     state_class: ClassVar[type[CoupledAscent]] = CoupledAscent
@@ -181,8 +180,7 @@ class Coupled(LinearSolver[C]):
     def begin_certificate(self, problem: Problem, state: C, active: np.ndarray) -> None:
         for group in problem.done(active):
             self._lines(problem, state.W, group)[:] = problem.view(state.best_w, group)
-        for array in (state.sweep.losses, state.sweep.duals, state.sweep.image, state.sweep.wrong):
-            array[...] = 0
+        clear(state.sweep)
         state.sweep.blur = blur(np.ascontiguousarray(state.W.T if problem.sparse else state.W))
 
     def certify_block(self, problem: Problem, state: C, block: Block, first: int) -> None:

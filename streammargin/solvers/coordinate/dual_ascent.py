@@ -9,7 +9,7 @@ import numpy as np
 
 from streammargin.compiled import sdca as kernel
 from streammargin.compiled.order import permutation
-from streammargin.compiled.sleep import LONGEST
+from streammargin.compiled.sleep import AWAKE, LONGEST
 from streammargin.errors import DataError
 from streammargin.kinds import YesNo
 from streammargin.rows.blocks import Block, values_of
@@ -76,8 +76,6 @@ class DualAscent(CertifiedBySweep[A]):
     """A step for one row after the other, in random order."""
 
     precise: bool = entry(False, YesNo(), "whether all arithmetic is in float64, whatever the rows are")
-    numeric = True
-    several = True
     blocks_per_step = PLACES
     vectors: ClassVar[int] = 1  # vectors of length d + 1 that each row is multiplied with
     behind_map: ClassVar[int] = 1  # times as many visits, of cached rows too, if each read maps the rows anew
@@ -163,8 +161,8 @@ class DualAscent(CertifiedBySweep[A]):
         self._visited(state, active, blocks)
         budget = self.kept_bytes(problem)
         kept = active_rows.due(state.active, blocks) if budget else ()
-        if budget:
-            active_rows.wake(state.sleep, blocks)
+        for first, block in blocks if budget else ():  # sleeping rows skip visits within a read, but not a whole read
+            state.sleep[:, first : first + block.rows()] &= AWAKE
         for again in range(self.effort(problem) * VISITS if budget or len(blocks) > 1 else 1):
             moves = active_rows.Moves(state.alpha, state.active, blocks, kept) if budget else None  # of the last visit
             seen = state.figures if again == 0 else np.zeros_like(state.figures)  # of the first visit only
@@ -260,6 +258,9 @@ class DualAscent(CertifiedBySweep[A]):
 
     def skip_remaining(self, problem: Problem, state: A) -> None:
         state.active.settling = self.effort(problem) * SETTLING
+
+    def duals(self, problem: Problem, state: A) -> tuple[np.ndarray, np.ndarray]:
+        return state.alpha, state.sleep
 
     def _measure(self, problem: Problem, state: A) -> None:
         """Compute the row norms once, from the curvatures, when all rows were visited."""

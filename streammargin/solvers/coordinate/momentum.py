@@ -158,10 +158,6 @@ class Momentum(DualAscent[MomentumAscent]):
             self._average(problem, state, k, -1.0)
         return answer
 
-    def duals(self, problem: Problem, state: MomentumAscent) -> tuple[np.ndarray, np.ndarray]:
-        # the averaged sequence, during a certificate
-        return state.alpha, state.sleep
-
     def rebuilt(self, problem: Problem, state: MomentumAscent, k: int, theta: np.ndarray) -> None:
         state.theta[k] = theta - state.pace[k, kernel.LAST] ** 2 * state.drift[k]
         state.pace[k, kernel.READ] = math.inf

@@ -131,9 +131,6 @@ class Plain(DualAscent[PlainAscent]):
             frozen *= 0.5
         return frozen
 
-    def duals(self, problem: Problem, state: PlainAscent) -> tuple[np.ndarray, np.ndarray]:
-        return state.alpha, state.sleep
-
     def rebuilt(self, problem: Problem, state: PlainAscent, k: int, theta: np.ndarray) -> None:
         # continue from the exact A^T alpha, so that rounding does not accumulate over certificates
         state.theta[k] = theta

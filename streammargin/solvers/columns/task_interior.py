@@ -267,15 +267,9 @@ class Interior(CertifiedByLook[InteriorPoints]):
     """Interior points for the tasks of a value of C together: a read is an iteration, and certifies where it is."""
 
     name = "interior points of newton"
-    numeric = True
-    of_tasks = True
     mapped = True
     adds = ("look",)
-    requires = ("step", "primal", "dual", "feasible")
     state_class = InteriorPoints
-
-    def supports(self, penalty: Any, free: bool) -> bool:
-        return True  # `supports` of this module has checked
 
     def reserved_bytes(self, problem: Problem) -> int:
         width = problem.features + 1

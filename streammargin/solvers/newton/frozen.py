@@ -20,10 +20,6 @@ B = TypeVar("B", bound=ByProducts)
 class Frozen(CertifiedByLook[B]):
     """Base class: the sums of a read are those that certify the weights, and no more."""
 
-    numeric = True
-    requires = ("slope", "curvature_bound")
-    couples = ("coupled_step", "coupled_slopes", "curvature_bound")
-
     @staticmethod
     def look(
         problem: Problem, state: B, labels: Labels, active: np.ndarray, block: Block, numbers: RowNumbers,

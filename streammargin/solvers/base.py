@@ -71,11 +71,6 @@ UNIT = 1e9  # multiplications of a unit, half a second: a request to stop waits 
 PATH, TOP = "`C=path:K`", "the field top of a loss"
 
 
-def extras(problem: Problem) -> list[str]:
-    """Which of these a problem needs."""
-    return [*([PATH] if problem.path else []), *([TOP] if problem.top < math.inf else [])]
-
-
 class Method(SolverWord):
     """The class of a word of `solver`: what it supports. It is one solver, or several that follow one another.
 
@@ -128,8 +123,8 @@ class Method(SolverWord):
         self._check_loss(problem)
         if problem.holders > 1:
             self.check_spread(problem.kernel is not None)
-        for extra in extras(problem):
-            if extra not in self.takes:
+        for extra, asked in ((PATH, problem.path), (TOP, problem.top < math.inf)):
+            if asked and extra not in self.takes:
                 raise Refusal(f"{self.called} does not support {extra}", "leave it out")
 
     def _check_hard(self, problem: Problem) -> None:

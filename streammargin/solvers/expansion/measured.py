@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from streammargin.compiled import gram as sums
@@ -127,16 +125,6 @@ def check_values(problem: Problem, measured: Measured) -> None:
             f"values of the kernel {kernel_of(problem, measured)} on these rows may be rounding alone; "
             "use `scale=std`, or a smaller gamma"
         )
-
-
-def mean_norm(problem: Problem, measured: Measured) -> float:
-    """The mean length of a row in the space of the kernel, about."""
-    rows, _, squares, _ = measured.moments.tolist()
-    kernel = kernel_of(problem, measured)
-    if not kernel.by_products:
-        return math.sqrt(float(measured.largest[0]))
-    mean = np.array([squares / rows]) if rows else np.zeros(1)
-    return math.sqrt(max(0.0, float(kernel.of_products(mean.copy(), mean, mean)[0]))) if rows else 0.0
 
 
 def smallest_margin(problem: Problem, mean: float, rounding: float) -> float:

@@ -35,11 +35,8 @@ class Steps(Values):
         state.begun = state.part = state.seen = 0
         state.ended = state.skipping = False
         if problem.resident:
-            self._aim(problem, state)
-
-    def _aim(self, problem: Problem, state: SmoState) -> None:
-        state.goal = np.minimum(state.goal, SHARE * problem.tol)
-        state.gaps[:], state.idle[:] = math.inf, state.hidden
+            state.goal = np.minimum(state.goal, SHARE * problem.tol)
+            state.gaps[:], state.idle[:] = math.inf, state.hidden
 
     def round(self, problem: Problem, state: SmoState, active: np.ndarray, rows: np.ndarray | None) -> Share:
         """A round of the line that is farthest from its goal, on these rows, None: all; the share that is done."""

@@ -16,7 +16,6 @@ from streammargin.solvers.expansion.measured import (
     given,
     kernel_of,
     largest_value,
-    mean_norm,
     measure,
     smallest_margin,
     squares_of,
@@ -62,7 +61,13 @@ class Values(Solver[SmoState]):
         return np.dtype(np.float64 if wide or not kernel.by_products else np.float32)
 
     def mean_norm(self, problem: Problem, state: SmoState) -> float:
-        return mean_norm(problem, state.measured)
+        """The mean length of a row in the space of the kernel, about."""
+        rows, _, squares, _ = state.measured.moments.tolist()
+        kernel = kernel_of(problem, state.measured)
+        if not kernel.by_products:
+            return math.sqrt(float(state.measured.largest[0]))
+        mean = np.array([squares / rows]) if rows else np.zeros(1)
+        return math.sqrt(max(0.0, float(kernel.of_products(mean.copy(), mean, mean)[0]))) if rows else 0.0
 
     def smallest_margin(self, problem: Problem, state: SmoState) -> float:
         return smallest_margin(problem, self.mean_norm(problem, state), self.rounding(problem, state))

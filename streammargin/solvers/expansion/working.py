@@ -126,8 +126,8 @@ class Working(Machine):
     def _join(self, problem: Problem, state: SmoState, active: np.ndarray) -> None:
         """The rows that were found join those in memory; if these are too many, rows without coefficients leave."""
         state.ended, state.begun = True, 0
-        state.joined = state.rows.ids_of(NEW).size
         new, most = state.rows.ids_of(NEW).size, Memory.of(problem).rows
+        state.joined = new
         kept = state.rows.pieces.get(WORKING)
         if kept is not None and kept.ids.size + new > most:
             used = state.alpha[:, kept.ids].any(axis=0) | np.isin(kept.ids, state.best_point.numbers)

@@ -7,7 +7,6 @@ import math
 import numpy as np
 
 from streammargin.compiled import primal as kernel
-from streammargin.compiled import row_norms as norms
 from streammargin.penalties.mirror_maps import lp_norm
 from streammargin.rows.steps import MirrorDescent
 from streammargin.solvers.problem import Problem
@@ -35,7 +34,7 @@ class Mirror(HardPrimal):
         return Visit("prologue", self.measure, leaves=False, lines=problem.count)
 
     def rule(self, problem: Problem, state: HardSteps) -> MirrorDescent:
-        largest = float(state.row_norms[norms.LARGEST]) / self.base(state)
+        largest = self.longest(state) / self.base(state)
         return MirrorDescent((problem.p - 1.0) / largest / largest if largest > 0.0 else 0.0)
 
     def begin_certificate(self, problem: Problem, state: HardSteps, active: np.ndarray) -> None:

@@ -92,19 +92,13 @@ def make_problem(source: Source, task: Task, options: Options, read: Read, budge
     if tasks:
         factors, mass = (spread(np.broadcast_to(each, mass.shape)) for each in (factors, mass))
     factors, mass = (np.tile(each, (costs.size // len(each), 1)) for each in (factors, mass))
+    positive = np.tile(target.positive, len(task.costs)).astype(np.int64)
     return Problem(
         rows=source.rows,
         features=source.features,
         dtype=source.dtype,
         loss=terms_of(task.loss, joint and math.inf not in task.costs, per_trial),
-        outputs=Outputs(
-            np.tile(target.positive, len(task.costs)).astype(np.int64),
-            costs[:, None] * factors,
-            costs,
-            mass,
-            labels.outputs > 1,
-            tasks,
-        ),
+        outputs=Outputs(positive, costs[:, None] * factors, costs, mass, labels.outputs > 1, tasks),
         penalty=penalty,
         penalty_word=_named(penalty, options),
         kernel=None if options.kernel is None else make_kernel(options.kernel),

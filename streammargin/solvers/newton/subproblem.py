@@ -66,21 +66,6 @@ def step_work(values: int, width: int) -> float:
 class Rows:
     """m rows in memory in one problem: margins, duals a, slopes, and their sums."""
 
-    problem: Problem
-    parts: Parts
-    labels: Labels
-    proximal: Proximal
-    count: int
-    values: int
-    margins: np.ndarray
-    products: np.ndarray
-    caps: np.ndarray
-    a: np.ndarray
-    slopes: np.ndarray
-    image: np.ndarray
-    totals: np.ndarray
-    longest: float
-
     def __init__(self, problem: Problem, parts: Parts, labels: Labels, proximal: Proximal, width: int) -> None:
         self.problem, self.parts, self.labels, self.proximal = problem, parts, labels, proximal
         self.count, self.values = labels.rows(), sum(stored(block) for _, block in parts)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 
-from streammargin.penalties.base import Penalty
-from streammargin.solvers.base import PATH, Method, PassReport, Stage
+from streammargin.solvers.base import PassReport, Stage
 from streammargin.solvers.completion.factors import Factors
 from streammargin.solvers.completion.found import FactorsState, MatrixState, SplittingState
+from streammargin.solvers.completion.matrix import Completing
 from streammargin.solvers.completion.splitting import Splitting
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import entries, new
@@ -18,7 +16,7 @@ HIGH = 6  # shares of the shorter side; a rank above one of them is high
 FACTORS, SPLITTING = Factors(), Splitting()
 
 
-class Completion(Method):
+class Completion(Completing):
     """Completion of a matrix: `factors`, and `splitting` once the rank is above a sixth of the shorter side.
 
     It stays with the factors if dense matrices do not fit into the memory.
@@ -27,26 +25,13 @@ class Completion(Method):
     """
 
     name = "completion"
-    completes: ClassVar[bool] = True
-    numeric: ClassVar[bool] = True
-    requires: ClassVar[tuple[str, ...]] = ("rated",)
-    takes: ClassVar[tuple[str, ...]] = (PATH,)
 
     def stages(self) -> dict[str, Stage]:
         return {"factors": Stage(FACTORS, leave=leave), "splitting": Stage(SPLITTING, enter=follow)}
 
-    def supports(self, penalty: Penalty, free: bool) -> bool:
-        return False  # the trace norm of the matrix alone
-
     def memory(self, problem: Problem) -> int:
         most = FACTORS.memory(problem)
         return max(most, SPLITTING.memory(problem)) if fits(problem) else most
-
-    def prologue_passes(self, problem: Problem) -> int:
-        return FACTORS.prologue_passes(problem)
-
-    def look_work(self, problem: Problem) -> float:
-        return FACTORS.look_work(problem)
 
 
 def fits(problem: Problem) -> bool:

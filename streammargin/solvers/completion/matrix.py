@@ -20,7 +20,7 @@ from streammargin.errors import DataError
 from streammargin.penalties.base import Penalty
 from streammargin.points.factors import Factors
 from streammargin.rows.blocks import Block, DenseBlock
-from streammargin.solvers.base import PATH, PassReport, Solver
+from streammargin.solvers.base import PATH, Method, PassReport, Solver
 from streammargin.solvers.completion.found import MatrixState, terms
 from streammargin.solvers.completion.proof import kinks_of
 from streammargin.solvers.completion.spectral import Spectrum, spectrum
@@ -49,17 +49,28 @@ class Seen(NamedTuple):
     outer: float
 
 
-class MatrixSolver(Solver[S]):
-    """Completes a matrix from some entries, under the trace norm."""
+class Completing(Method):
+    """What all words that complete a matrix from some entries support: the trace norm."""
 
     completes: ClassVar[bool] = True
     numeric: ClassVar[bool] = True
-    mapped: ClassVar[bool] = True
     requires: ClassVar[tuple[str, ...]] = ("rated",)
     takes: ClassVar[tuple[str, ...]] = (PATH,)
 
     def supports(self, penalty: Penalty, free: bool) -> bool:
         return False  # the trace norm of the matrix alone
+
+    def look_work(self, problem: Problem) -> float:
+        return 200.0 * problem.loss.terms
+
+    def prologue_passes(self, problem: Problem) -> int:
+        return int(problem.path)
+
+
+class MatrixSolver(Completing, Solver[S]):
+    """One solver of them, which certifies its factors."""
+
+    mapped: ClassVar[bool] = True
 
     @property
     def spreads(self) -> bool:
@@ -67,12 +78,6 @@ class MatrixSolver(Solver[S]):
 
     def all_labels(self, problem: Problem) -> bool:
         return False
-
-    def look_work(self, problem: Problem) -> float:
-        return 200.0 * problem.loss.terms
-
-    def prologue_passes(self, problem: Problem) -> int:
-        return int(problem.path)
 
     # a read of the entries
 

@@ -65,12 +65,10 @@ class Matcher:
     does not match one to one.
     """
 
-    classes: list[Any]
-    error: type[StreamMarginError]
-    name: str
-
     def __init__(self, classes: Iterable[Any], name: str, error: type[StreamMarginError] = DataError) -> None:
-        self.classes, self.name, self.error = [plain(label) for label in classes], name, error
+        self.classes: list[Any] = [plain(label) for label in classes]
+        self.name: str = name
+        self.error: type[StreamMarginError] = error
         self._codes = {label: code for code, label in enumerate(self.classes)}
         self._spelt: dict[float, list[str]] = {}  # the texts among the classes that spell a number
         for label in self.classes:

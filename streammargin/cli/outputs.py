@@ -23,12 +23,10 @@ class Outputs:
     checkpoint when the training goes on (JsonLines.go_on).
     """
 
-    force: bool
-    model: str
-
     def __init__(self, model: str, log: str | None, asked: str | None, force: bool) -> None:
         """Raise OutputError, before anything is read, if the training may not write."""
-        self.model, self.force = model, force
+        self.model: str = model
+        self.force: bool = force
         self._own = None if asked is None or force else job_of_model(model)
         check_output(model, force or str(self._own).startswith(f"{asked}-"))
         self._there = [] if self._own is None else [model]  # outputs that are there, and may be the training's own

@@ -37,16 +37,13 @@ SMALL = 1 << 16  # bytes of a recipe that each task carries
 class Cluster(Holders):
     """The workers of a client as one holder of all rows of a reader; spool: the pieces of collections among these."""
 
-    bounds: np.ndarray
-    ends: np.ndarray
-    reader: BlockReader
-
     def __init__(self, client: Client, spool: Spool, reader: BlockReader) -> None:
-        self.client, self.spool, self.reader = client, spool, reader
-        self.bounds = np.array([0, reader.source.rows])
+        self.client, self.spool = client, spool
+        self.reader: BlockReader = reader
+        self.bounds: np.ndarray = np.array([0, reader.source.rows])
         blocks = reader.source.bounds(plan.EVEN_BYTES)
         count = len(blocks) - 1
-        self.ends = np.append(np.arange(0, count, SHARD), count)
+        self.ends: np.ndarray = np.append(np.arange(0, count, SHARD), count)
         self.blocks = blocks
         self._pieces = [
             spool.files_of(*(reader.source.place(row)[0] for row in (first, stop - 1)))

@@ -32,19 +32,16 @@ class Checkpoint:
     final state was loaded; replaced: whether this training replaced it.
     """
 
-    finished: bool
-    written: bool
-    folder: str
-    seconds: float
-    ended: bool
-    replaced: bool
-
     def __init__(self, folder: str, seconds: float) -> None:
         """Create the directory and lock it, or raise OutputError."""
-        self._slots, self.seconds = Slots(folder), seconds
-        self.folder = self._slots.folder
+        self._slots = Slots(folder)
+        self.folder: str = self._slots.folder
+        self.seconds: float = seconds
         self.identity: dict[str, Any] = {}
-        self.written = self.ended = self.finished = self.replaced = False
+        self.written: bool = False
+        self.ended: bool = False
+        self.finished: bool = False
+        self.replaced: bool = False
         self._serial = 0  # of the newest slot
         self._next = SLOTS[0]
         self._marks: list[Any] = []  # of the slot that was loaded

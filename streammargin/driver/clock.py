@@ -15,11 +15,9 @@ GRACE = 1.0  # seconds beyond the limit for the certificate after the last pass:
 class Clock:
     """longest: seconds of the longest read of each phase so far, without compiling."""
 
-    limits: Limits
-    started: float
-
     def __init__(self, limits: Limits, counts: ReadCounts) -> None:
-        self.limits, self.started = limits, time.perf_counter()
+        self.limits: Limits = limits
+        self.started: float = time.perf_counter()
         self.longest: dict[str, float] = {}
         self.set_off(counts)
 

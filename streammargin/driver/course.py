@@ -77,20 +77,16 @@ class Course(Shared):
     Without states and progress the run is at its beginning.
     """
 
-    problem: Problem
-    active: np.ndarray
-    costs: Sequence[float]
-    shared: Shared
-    method: Method
-    stages: dict[str, Stage]
-
     def __init__(
         self, shared: Shared, problem: Problem, costs: Sequence[float], method: Method,
         states: dict[str, Any] | None = None, progress: Progress | None = None,
     ) -> None:  # fmt: skip
         super().__init__(**vars(shared))
-        self.shared, self.problem, self.costs = shared, problem, costs
-        self.method, self.stages = method, method.stages()
+        self.shared: Shared = shared
+        self.problem: Problem = problem
+        self.costs: Sequence[float] = costs
+        self.method: Method = method
+        self.stages: dict[str, Stage] = method.stages()
         self.gain: Gain = Gain()
         self.reading: Reading | None = None  # of the current read, once it is needed
         self.doubted: list[int] = []  # indices into `watched`: to be read and compared before the training goes on
@@ -104,7 +100,7 @@ class Course(Shared):
             self.early = EarlyStop(problem, self.limits.early_stop, self.states["early"])
         if progress is None:
             self.learn_next(None)
-        self.active = self.progress.active
+        self.active: np.ndarray = self.progress.active
 
     def _own_states(self) -> dict[str, Any]:
         """The states of a run at its beginning, by name."""

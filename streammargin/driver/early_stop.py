@@ -14,12 +14,10 @@ class EarlyStop:
     patience: the passes in a row without a smaller error that end the training.
     """
 
-    patience: int
-
-    kept: Kept
-
     def __init__(self, problem: Problem, patience: int, kept: Kept) -> None:
-        self.patience, self.kept, self._each = patience, kept, problem.groups // problem.trials
+        self.patience: int = patience
+        self.kept: Kept = kept
+        self._each = problem.groups // problem.trials
 
     @property
     def keeps(self) -> bool:

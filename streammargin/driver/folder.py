@@ -20,11 +20,9 @@ HEADER: dict[str, type] = {"serial": int, "least_tol": float, "identity": dict, 
 class Slots:
     """The slots of a directory, by name."""
 
-    folder: str
-
     def __init__(self, folder: str) -> None:
         """Create the directory and lock it. OutputError if that fails or another process holds the lock."""
-        self.folder = os.path.abspath(folder)
+        self.folder: str = os.path.abspath(folder)
         try:
             os.makedirs(self.folder, exist_ok=True)
             self._lock = os.open(self.path(LOCK), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)

@@ -24,11 +24,9 @@ def _now() -> float:
 class Gain:
     """The smallest gap and objective so far, and when they last fell. Only warnings depend on it."""
 
-    gap: float
-    primal: float
-
     def __init__(self) -> None:
-        self.gap = self.primal = math.inf
+        self.gap: float = math.inf
+        self.primal: float = math.inf
         self._fell = self._told = _now()
         self._passes = 0  # since then
 

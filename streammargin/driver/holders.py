@@ -25,11 +25,9 @@ class Holders:
     ends: the number of blocks of the reader that end with those of each holder, from 0.
     """
 
-    bounds: np.ndarray
-
     def __init__(self, reader: BlockReader, ends: np.ndarray) -> None:
         self.reader, self.ends = reader, ends
-        self.bounds = reader.bounds[ends]
+        self.bounds: np.ndarray = reader.bounds[ends]
 
     def parts(self, visits: Visits, number: int) -> Parts:
         """The states of a holder, before its rows are visited."""

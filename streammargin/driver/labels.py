@@ -69,13 +69,11 @@ class LabelReader(ABC):
 class KeptLabels(LabelReader):
     """Labels in memory."""
 
-    held_bytes: int
-    known: RowLabels
-    row_bytes: int
-    rows: int
-
     def __init__(self, known: RowLabels) -> None:
-        self.known, self.rows, self.held_bytes, self.row_bytes = known, len(known.codes), known.nbytes, 0
+        self.known: RowLabels = known
+        self.rows: int = len(known.codes)
+        self.held_bytes: int = known.nbytes
+        self.row_bytes: int = 0
         self.outputs: int = max(array.shape[1] if array.ndim > 1 else 1 for array in (known.codes, known.targets))
 
     def in_memory(self) -> RowLabels:
@@ -237,11 +235,9 @@ def truths(labels: np.ndarray) -> np.ndarray:
 class Coder:
     """Labels (m,) as codes (m,) int16, by the classes (k,), sorted, and their codes; UNKNOWN for others."""
 
-    classes: np.ndarray
-    codes: np.ndarray
-
     def __init__(self, classes: np.ndarray, codes: np.ndarray) -> None:
-        self.classes, self.codes = classes, np.append(codes, UNKNOWN).astype(np.int16)
+        self.classes: np.ndarray = classes
+        self.codes: np.ndarray = np.append(codes, UNKNOWN).astype(np.int16)
         self._known = dict(zip(classes.tolist(), codes.tolist(), strict=True))
         self._low, self._table = 0, np.empty(0, np.int16)
         if classes.dtype.kind in "biuf" and np.all(classes == np.trunc(classes)):

@@ -51,10 +51,6 @@ class Learner:
     mistakes : int, rows that were misclassified before they were learned from
     """
 
-    batches: int
-    rows: int
-    mistakes: int
-
     def __init__(self, options: Options) -> None:
         options.check_place(
             Where.STREAM,
@@ -82,7 +78,9 @@ class Learner:
         self.loss: Any = terms(self.solver.default_loss if options.loss is None else options.loss)
         self.C = options.costs[0] if options.costs else self.solver.default_C
         self.column: float = options.column([self.C])
-        self.batches = self.rows = self.mistakes = 0
+        self.batches: int = 0
+        self.rows: int = 0
+        self.mistakes: int = 0
         self.target: Target | None = None
         self._known: Codes | None = None
         self.names: np.ndarray | None = None  # column names of the first batch

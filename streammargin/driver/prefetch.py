@@ -44,15 +44,14 @@ class BlockReader:
     A resident reader (one block that holds everything) reads once and then hands out the same block.
     """
 
-    bounds: np.ndarray
-    labels: LabelReader | None
-    source: Source
-
     def __init__(
         self, source: Source, bounds: np.ndarray, buffers: int, resident: bool = False,
         labels: LabelReader | None = None, workers: Workers = ALONE, checks: bool = True,
     ) -> None:  # fmt: skip
-        self.source, self.bounds, self.labels, self._workers = source, bounds, labels, workers
+        self.source: Source = source
+        self.bounds: np.ndarray = bounds
+        self.labels: LabelReader | None = labels
+        self._workers = workers
         self.counts: ReadCounts = ReadCounts()
         self._whole, self._checks = source.whole(), checks
         self._kept: Block | None = None

@@ -55,15 +55,13 @@ class Scaling(Step):
     center, factor (d,) float64 are 0 and 1 until `finish` sets them in place. Sources that hold them see the change.
     """
 
-    kind: str
-    center: np.ndarray
-    factor: np.ndarray
     kind_of_sums = Moments
 
     def __init__(self, source: Source, kind: str, labels: LabelReader, memory: int) -> None:
         super().__init__(source, labels, memory)
-        self.kind = kind
-        self.center, self.factor = np.zeros(source.features), np.ones(source.features)
+        self.kind: str = kind
+        self.center: np.ndarray = np.zeros(source.features)
+        self.factor: np.ndarray = np.ones(source.features)
 
     @staticmethod
     def nbytes(features: int) -> int:

@@ -23,10 +23,9 @@ class Step(ABC):
 
     kind_of_sums: ClassVar[type]
     leaves: ClassVar[bool] = True
-    source: Source
 
     def __init__(self, source: Source, labels: LabelReader, memory: int) -> None:
-        self.source = source
+        self.source: Source = source
         least = least_budget(source, row_bytes=labels.row_bytes)
         plan = make_plan(source, max(memory, least), 0, row_bytes=labels.row_bytes)
         self.reader: BlockReader = BlockReader(source, plan.bounds, plan.buffers, plan.resident, labels)

@@ -97,14 +97,12 @@ class Validator(ABC):
 class ClassValidator(Validator):
     """The share of misclassified rows; positive (K,): the class of sign +1; counted: the rows that count."""
 
-    positive: np.ndarray
-    trials: int
-
     def __init__(
         self, source: Source, labels: LabelReader, counted: int, positive: np.ndarray, trials: int, budget: int
     ) -> None:
         super().__init__(source, len(positive), labels, budget, counted)
-        self.positive, self.trials = positive, trials
+        self.positive: np.ndarray = positive
+        self.trials: int = trials
 
     def _judge(self, sums: Errors, labels: RowLabels, scores: np.ndarray) -> None:
         codes, per_trial = labels.codes, len(self.positive) // self.trials

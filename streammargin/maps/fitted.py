@@ -22,12 +22,10 @@ class Fitted:
     dtype: of mapped rows; they are computed in float64.
     """
 
-    map: Map
-    dtype: np.dtype
-    learned: Arrays
-
     def __init__(self, map: Map, dtype: Any, learned: Arrays | None = None) -> None:
-        self.map, self.dtype, self.learned = map, np.dtype(dtype), {} if learned is None else learned
+        self.map: Map = map
+        self.dtype: np.dtype = np.dtype(dtype)
+        self.learned: Arrays = {} if learned is None else learned
 
     def fill(self, block: Block, out: np.ndarray) -> None:
         """out (m, width) = the mapped rows of a block."""

@@ -65,12 +65,11 @@ class Scorer:
     classes_: np.ndarray
     feature_names_in_: np.ndarray | None
     header: dict[str, Any]
-    _answer: Answer
 
     def __init__(
         self, answer: Answer, classes: np.ndarray, header: dict[str, Any], names: np.ndarray | None = None
     ) -> None:
-        self._answer = answer
+        self._answer: Answer = answer
         self._keep(classes, header, names)
 
     def _keep(self, classes: np.ndarray, header: dict[str, Any], names: np.ndarray | None) -> None:

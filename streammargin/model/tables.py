@@ -78,11 +78,6 @@ class TableRows(Ordered):
     Raises DataError if the table lacks columns. memory: bytes for reading; None: the usual ones.
     """
 
-    features: int
-    name: str
-    asked: Asked
-    id: str
-    schema: Schema
     matched: bool = True
 
     def __init__(
@@ -93,9 +88,11 @@ class TableRows(Ordered):
         label = next(iter(schema.labels), None) if y is None or isinstance(y, tuple) else y
         expected = Expected(label, y is not None, known)
         self.reader: Any = open_table(data, Layout(expected=expected), room=USUAL if memory is None else Room(memory))
-        self.name, self.features = self.reader.name, schema.features
+        self.name: str = self.reader.name
+        self.features: int = schema.features
         labels = () if y is None else tuple(map(str, apart(y, self.reader)))
-        self.schema, self.asked = matched(self.reader, schema, labels, id, tasks), asked
+        self.schema: Schema = matched(self.reader, schema, labels, id, tasks)
+        self.asked: Asked = asked
         self._beside = Beside(labels, id=id, tasks=tasks)
 
     def blocks(self) -> Iterator[Rows]:

@@ -61,8 +61,6 @@ class Console:
     logged: whether the run writes a log, to which messages may refer.
     """
 
-    logged: bool
-
     def __init__(
         self, verbosity: int = 0, stream: TextIO | None = None, max_seconds: float | None = None, logged: bool = False
     ) -> None:
@@ -70,7 +68,7 @@ class Console:
         self.verbosity = verbosity
         self.bar: bool = self.stream.isatty() and os.environ.get("TERM") != "dumb"
         self.color: bool = self.bar and "NO_COLOR" not in os.environ
-        self.logged = logged
+        self.logged: bool = logged
         self._last = self._started = time.monotonic()
         self._open = False
         self._gap = ""

@@ -175,9 +175,6 @@ class ArraySource(Source):
     checked when they are first used, as for files. The arrays are never written.
     """
 
-    features: int
-    rows: int
-
     def __init__(self, X: Any, y: Any = None, sample_weight: Any = None, name: str = "X") -> None:
         self.name = name
         self._names = frame_names(X, name)
@@ -185,7 +182,8 @@ class ArraySource(Source):
         self.sparse: bool = hasattr(X, "tocsr")
         if getattr(X, "ndim", 2) != 2:
             raise DataError(f"{name} has {X.ndim} dimension(s); rows must be a 2-dimensional array, one row each")
-        self.rows, self.features = (int(size) for size in X.shape)
+        self.rows: int = int(X.shape[0])
+        self.features: int = int(X.shape[1])
         check_filled(name, self.rows, self.features)
         self.dtype: np.dtype = value_dtype(X.dtype, name)
         self._block: Block = self._sparse(X) if self.sparse else self._dense(X)

@@ -54,12 +54,6 @@ class ShardedSource(Source):
     Raises DataError when widths or layouts disagree; `feature_names` raises it when column names do.
     """
 
-    nnz: int
-    rows: int
-    dtype: np.dtype
-    features: int
-    sparse: bool
-
     def __init__(self, sources: Sequence[Source]) -> None:
         first = sources[0]
         for other in sources[1:]:
@@ -76,8 +70,11 @@ class ShardedSource(Source):
         self.sources: list[Source] = list(sources)
         self.name: str = f"{first.name} and {len(sources) - 1} more" if len(sources) > 1 else first.name
         self.starts: np.ndarray = np.cumsum([0] + [s.rows for s in sources])
-        self.rows, self.nnz = int(self.starts[-1]), sum(s.nnz for s in sources)
-        self.features, self.dtype, self.sparse = first.features, first.dtype, first.sparse
+        self.rows: int = int(self.starts[-1])
+        self.nnz: int = sum(s.nnz for s in sources)
+        self.features: int = first.features
+        self.dtype: np.dtype = first.dtype
+        self.sparse: bool = first.sparse
 
     def bounds(self, max_bytes: int) -> np.ndarray:
         bounds = self._bounds(max_bytes)

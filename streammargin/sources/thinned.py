@@ -42,12 +42,11 @@ def thinned(source: Source, budget: int) -> Source:
 class Thinned(ArraySource):
     """The rows of another source of arrays as CSR, with its labels and weights."""
 
-    nnz: int
-    sparse: bool
-
     def __init__(self, source: ArraySource, block: CSRBlock) -> None:
         vars(self).update(vars(source))
-        self._block, self.sparse, self.nnz = block, True, block.data.size
+        self._block = block
+        self.sparse: bool = True
+        self.nnz: int = block.data.size
 
     def held_bytes(self) -> int:
         assert isinstance(self._block, CSRBlock)

@@ -22,17 +22,14 @@ class _Forwarded:
 class View(Source):
     """Forwards everything to the wrapped source; subclasses override parts."""
 
-    features: int
-    name: str
-    nnz: int
-    rows: int
-    dtype: np.dtype
-    sparse: bool
-
     def __init__(self, source: Source) -> None:
         self.source = source
-        self.name, self.rows, self.features, self.nnz = source.name, source.rows, source.features, source.nnz
-        self.dtype, self.sparse = source.dtype, source.sparse
+        self.name: str = source.name
+        self.rows: int = source.rows
+        self.features: int = source.features
+        self.nnz: int = source.nnz
+        self.dtype: np.dtype = source.dtype
+        self.sparse: bool = source.sparse
 
     whole: Any = _Forwarded()
     bounds: Any = _Forwarded()

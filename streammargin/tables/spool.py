@@ -53,14 +53,12 @@ class Spoolable(ABC):
 class SpooledSource(View):
     """The rows of a spool under the name of what it was made of, with the schema that made them."""
 
-    name: str
-    table_schema: Schema | None
-
     def __init__(self, path: str, rows: Spoolable, y: Any = None, weight: Any = None) -> None:
         super().__init__(open_file(path, None, y, weight))
-        self.name, self._rows = rows.name, rows
+        self.name: str = rows.name
+        self._rows = rows
         plain = self.schema()
-        self.table_schema = None if plain is None else Schema.from_plain(plain)
+        self.table_schema: Schema | None = None if plain is None else Schema.from_plain(plain)
 
     def __reduce__(self) -> Any:
         return View, (self.source,)  # other processes need no more

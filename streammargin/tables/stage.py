@@ -30,16 +30,13 @@ class Staged(Reader):
     Each batch is an Arrow stream of its own, as text has no types: a column may hold numbers here and words there.
     """
 
-    path: str
-    reader: Reader
-    columns: list[str]
-    name: str
-    named: bool
-    typed: bool
-
     def __init__(self, reader: Reader, path: str) -> None:
-        self.reader, self.path = reader, path
-        self.name, self.columns, self.named, self.typed = reader.name, reader.columns, reader.named, reader.typed
+        self.reader: Reader = reader
+        self.path: str = path
+        self.name: str = reader.name
+        self.columns: list[str] = reader.columns
+        self.named: bool = reader.named
+        self.typed: bool = reader.typed
         self.gaps: Sequence[str] = reader.gaps
         self._again = False  # whether the latest batch is from the file
         self._columns: list[str] = []  # that are written, once all rows are

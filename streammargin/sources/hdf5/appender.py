@@ -14,18 +14,15 @@ TEXT_BYTES = 64  # of a text: the object, and what HDF5 makes of it
 class Appender:
     """A dataset of unknown length: written in whole chunks, or contiguous if it stays shorter than one chunk."""
 
-    length: int
-    dtype: np.dtype
-    group: Any
-    name: str
-
     def __init__(self, group: h5py.Group, name: str, dtype: Any, width: int | None = None) -> None:
-        self.group, self.name, self.dtype = group, name, np.dtype(dtype)
+        self.group: Any = group
+        self.name: str = name
+        self.dtype: np.dtype = np.dtype(dtype)
         self.tail: tuple[int, ...] = () if width is None else (width,)
         item = TEXT_BYTES if self.dtype.hasobject else self.dtype.itemsize
         row_bytes = max(1, item * (1 if width is None else width))
         self.chunk: int = max(1, CHUNK_BYTES // row_bytes)
-        self.length = 0
+        self.length: int = 0
         self._dataset: h5py.Dataset | None = None
         self._buffer: np.ndarray | None = None  # rows that are no whole chunk yet
         self._held = 0

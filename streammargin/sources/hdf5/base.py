@@ -29,13 +29,11 @@ _NO_COMPRESSION = (h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHER32)
 class HDF5Source(Source):
     """An HDF5 file with labels; subclasses read the rows, which are stored under the name x."""
 
-    file: Any
-    name: str
-    path: str
-    x: str
-
-    def __init__(self, file: h5py.File, path: str, y: Any, sample_weight: Any) -> None:
-        self.file, self.path, self.name = file, path, path
+    def __init__(self, file: h5py.File, path: str, x: str, y: Any, sample_weight: Any) -> None:
+        self.file: Any = file
+        self.path: str = path
+        self.name: str = path
+        self.x: str = x
         self._y: Any = y
         self._outputs: list[str] | None = None
         if not _is_name(y):

@@ -34,14 +34,12 @@ class Chunks:
     Reading raises OSError for a damaged chunk, DataError for one at an impossible offset.
     """
 
-    dataset: Any
-    name: str
-    stored: np.dtype
-
     def __init__(
         self, dataset: h5py.Dataset, stored: np.dtype, name: str, alike: bool = True, keep: bool = False
     ) -> None:
-        self.dataset, self.stored, self.name = dataset, stored, name
+        self.dataset: Any = dataset
+        self.stored: np.dtype = stored
+        self.name: str = name
         self.shape: tuple[int, ...] = (*dataset.shape, 1)[:2]
         self.chunk: tuple[int, ...] = (*dataset.chunks, 1)[:2]
         self.across: int = -(-self.shape[1] // self.chunk[1])

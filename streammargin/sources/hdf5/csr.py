@@ -28,8 +28,7 @@ class CSRHDF5Source(HDF5Source):
     sparse = True
 
     def __init__(self, file: h5py.File, path: str, x: str, y: Any, sample_weight: Any) -> None:
-        super().__init__(file, path, y, sample_weight)
-        self.x = x
+        super().__init__(file, path, x, y, sample_weight)
         home = look_up(file, x, path, self._files)
         group = {part: look_up(home, part, path, self._files) for part in ("data", "indices", "indptr", "shape")}
         for part in ("data", "indices", "indptr"):

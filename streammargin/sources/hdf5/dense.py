@@ -19,18 +19,15 @@ from streammargin.sources.hdf5.reader import RowReader, stored_dtype
 class DenseHDF5Source(HDF5Source):
     """Dataset X (n, d) of floats or integers; other types than float32/64 are converted block by block."""
 
-    features: int
-    rows: int
-
     sparse = False
 
     def __init__(self, file: h5py.File, path: str, x: str, y: Any, sample_weight: Any) -> None:
-        super().__init__(file, path, y, sample_weight)
-        self.x = x
+        super().__init__(file, path, x, y, sample_weight)
         dataset = look_up(file, x, path, self._files)
         if dataset.shape is None or dataset.ndim != 2:
             raise DataError(f"{path}: {x} has the shape {dataset.shape}; rows must be a 2-dimensional dataset")
-        self.rows, self.features = (int(size) for size in dataset.shape)
+        self.rows: int = int(dataset.shape[0])
+        self.features: int = int(dataset.shape[1])
         self.nnz: int = self.rows * self.features
         check_filled(path, self.rows, self.features)
         self.dtype: np.dtype = value_dtype(stored_dtype(dataset, f"{path}: {x}"), f"{path}: {x}")

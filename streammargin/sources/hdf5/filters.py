@@ -140,8 +140,6 @@ class Unpacker:
     change theirs for each new dataset. HDF5's own do not: ValueError if their parameters are damaged.
     """
 
-    faithful: bool
-
     def __init__(self, dataset: h5py.Dataset, stored: np.dtype) -> None:
         _registered()
         self._source, self._stored, self._shape = dataset, stored, dataset.chunks
@@ -153,8 +151,8 @@ class Unpacker:
         # in memory only; open files need different names
         self._file = h5py.File(f"chunks {id(self)}", "w", driver="core", backing_store=False)
         self._targets: dict[int, h5py.h5d.DatasetID] = {}
+        self.faithful: bool = False
         if not self._known():
-            self.faithful = False
             return
         try:
             made = self._target(0).get_create_plist()

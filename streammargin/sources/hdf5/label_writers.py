@@ -25,12 +25,10 @@ class LabelWriter:
     width: of numbers (n, width), else None.
     """
 
-    group: Any
-    name: str
-    width: int | None
-
     def __init__(self, group: h5py.Group, name: str, width: int | None = None) -> None:
-        self.group, self.name, self.width = group, name, width
+        self.group: Any = group
+        self.name: str = name
+        self.width: int | None = width
         self._inner: Appender | None = None
         self._among_text = _AmongText()
 

@@ -136,12 +136,11 @@ class ColumnSlices:
     It may hold a chunk for the next use. This is freed, and files are closed, once nobody has the object any more.
     """
 
-    column: Column
-    made: OfValues
-
     def __init__(self, column: Column, made: OfValues = np.asarray, again: Any = None) -> None:
         """again: a function and its arguments that make the same in another process."""
-        self.column, self.made, self._again = column, made, again
+        self.column: Column = column
+        self.made: OfValues = made
+        self._again = again
         stack = contextlib.ExitStack()
         self.close: Callable[[], Any] = weakref.finalize(self, stack.close)
         self._read: Read = _reading(column.data, column.name, stack)

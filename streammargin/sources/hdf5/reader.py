@@ -51,15 +51,13 @@ class RowReader:
     in messages. Raises DataError if values were never written.
     """
 
-    dataset: Any
-    dtype: np.dtype
-    path: str
-
     def __init__(
         self, dataset: h5py.Dataset, dtype: np.dtype, path: str, raw: bool = False, keep: bool = False,
         place: Callable[[int], str] = "row {}".format,
     ) -> None:  # fmt: skip
-        self.dataset, self.dtype, self.path = dataset, np.dtype(dtype), path
+        self.dataset: Any = dataset
+        self.dtype: np.dtype = np.dtype(dtype)
+        self.path: str = path
         self.name: str = dataset.name.lstrip("/")
         self.stored: np.dtype = self.dtype if raw else dataset.dtype
         self.length: int = int(dataset.shape[0])

@@ -19,15 +19,12 @@ Read = Callable[[int, int], np.ndarray]  # start, stop -> these entries
 class Field:
     """One column (n,) of a table; the categories of its codes are in `uns`."""
 
-    name: str
-    table: Any
-    dtype: np.dtype
-    ndim: int
-    shape: tuple[int, ...]
-
     def __init__(self, table: h5py.Dataset, name: str) -> None:
-        self.table, self.name = table, name
-        self.shape, self.ndim, self.dtype = table.shape, table.ndim, table.dtype[name]
+        self.table: Any = table
+        self.name: str = name
+        self.shape: tuple[int, ...] = table.shape
+        self.ndim: int = table.ndim
+        self.dtype: np.dtype = table.dtype[name]
 
     def reading(self, path: str, stack: contextlib.ExitStack) -> Read:
         """A function (start, stop) -> entries; the stack closes what it opens."""

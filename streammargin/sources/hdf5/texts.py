@@ -38,10 +38,9 @@ def utf8(values: np.ndarray, name: str, start: int) -> np.ndarray:
 class TextReader:
     """Entries start..stop of a 1-dimensional dataset of strings. Raises DataError if one is damaged."""
 
-    name: str
-
     def __init__(self, dataset: h5py.Dataset, path: str, name: str) -> None:
-        self.name, self._heap = name, Heap(dataset.file)
+        self.name: str = name
+        self._heap = Heap(dataset.file)
         self._reader = RowReader(dataset, np.dtype((np.void, _REFERENCE.itemsize)), path, raw=True, keep=True)
         if not self._reader.located:
             self._reader.close()

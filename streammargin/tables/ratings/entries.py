@@ -54,7 +54,6 @@ class Entries:
     which are looked for first. shape: of a matrix, whose rows have no names. names: those that were read.
     """
 
-    name: str
     shape: tuple[int, int] | None = None
     names: Sequence[str] = ()
 
@@ -74,7 +73,7 @@ class Entries:
         self.data, self.columns, self.y, self.memory, self.wanted = data, columns, y, memory, values
         self.like = like if columns is None else ()
         self.paths = _paths(data)
-        self.name = ", ".join(self.paths) if self.paths else "the ratings"
+        self.name: str = ", ".join(self.paths) if self.paths else "the ratings"
         if hasattr(data, "tocoo"):
             self.shape = int(data.shape[0]), int(data.shape[1])
 

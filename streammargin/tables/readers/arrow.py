@@ -50,17 +50,16 @@ class Batches(Reader):
     the file.
     """
 
-    columns: list[Any]
-    name: str
-    room: Room
-
     def __init__(
         self, name: str, schema: pa.Schema, opened: Callable[[Sequence[str], int], Iterator[Any]], room: Room,
         paths: Sequence[str] = (), once: bool = False, count: int | None = None, first: int = 0,
     ) -> None:  # fmt: skip
-        self.room, self.once, self.count, self._first = room, once, count, first
+        self.room: Room = room
+        self.once, self.count, self._first = once, count, first
         self.types = {field.name: field.type for field in schema}
-        self.name, self.columns, self._opened, self._paths = name, list(schema.names), opened, list(paths)
+        self.name: str = name
+        self.columns: list[Any] = list(schema.names)
+        self._opened, self._paths = opened, list(paths)
         check_different(name, self.columns)
 
     def batches(self, columns: Sequence[str], words: frozenset[str]) -> Iterator[pa.RecordBatch]:

@@ -14,14 +14,12 @@ from streammargin.tables.readers.base import Reader
 class Chain(Reader):
     """The rows of several readers, which must have the same columns, in any order. Raises DataError."""
 
-    columns: list[str]
-    named: bool
-    readers: Sequence[Reader]
-    typed: bool
-
     def __init__(self, readers: Sequence[Reader]) -> None:
         first = readers[0]
-        self.readers, self.columns, self.named, self.typed = readers, first.columns, first.named, first.typed
+        self.readers: Sequence[Reader] = readers
+        self.columns: list[str] = first.columns
+        self.named: bool = first.named
+        self.typed: bool = first.typed
         self.gaps: Sequence[str] = first.gaps
         self.name: str = f"{first.name} and {len(readers) - 1} more"
         self._at, self._rows = first, 0  # the reader of the latest batch, and the rows before its first

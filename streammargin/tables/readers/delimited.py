@@ -36,22 +36,19 @@ class Delimited(Reader):
     columns: of the first line. text: if it is open already, as it can be read once only. Raises DataError.
     """
 
-    gaps: list[str]
-    typed: bool
-    path: str
-    columns: list[str]
-    named: bool
-    separator: str
-    once: bool
-
-    typed, gaps = False, GAPS
+    gaps: list[str] = GAPS
+    typed: bool = False
 
     def __init__(self, path: str, separator: str, columns: list[str], header: bool, room: Room,
                  text: Text | None = None) -> None:  # fmt: skip
         self.room = room
-        self.name = self.path = path
-        self.separator, self.columns, self.named = separator, columns, header
-        self._text, self.once = text, text is not None
+        self.path: str = path
+        self.name = path
+        self.separator: str = separator
+        self.columns: list[str] = columns
+        self.named: bool = header
+        self.once: bool = text is not None
+        self._text = text
         self._rows = self._line = self._here = 0  # rows before the latest piece, its first line, its rows
         self._piece = b""
         self._places: dict[int, str] = {}  # of rows of the latest piece

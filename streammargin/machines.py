@@ -36,8 +36,7 @@ def value(word: str, products: np.ndarray, left: np.ndarray, right: np.ndarray) 
         "rbf": lambda: np.exp(-gamma * np.maximum(left + right - 2.0 * products, 0.0)),
         "poly": lambda: scaled**degree, "sigmoid": lambda: np.tanh(scaled), "linear": lambda: products,
     }  # fmt: skip
-    found: np.ndarray = weight * values[name]()
-    return found
+    return weight * values[name]()
 
 
 def rounding(word: str, longest: float, columns: int, terms: int) -> float:
@@ -78,8 +77,7 @@ class MappedRows(Rows):
 
     def mapped(self, X: Any) -> np.ndarray:
         """The mapped rows (m, width) float64."""
-        found: np.ndarray = self.fitted.rows(self.scaled(X)).astype(np.float64)
-        return found
+        return self.fitted.rows(self.scaled(X)).astype(np.float64)
 
 
 class Values:

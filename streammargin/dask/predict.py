@@ -64,7 +64,7 @@ def _lazily(model: Model, data: Any, what: str, tasks: Any, given: dict[str, Any
     given["tasks"] = model.asked_tasks(tasks)
     if rows and hasattr(data, "map_partitions"):
         _check_columns(model, data, given)
-        names = _columns(model, what, like)
+        names = _columns(model, like)
         made = functools.partial(_frame, what=what, given=given, names=names)
         return data.map_partitions(made, dask.delayed(model, pure=True), meta=_framed(data._meta, like, names))
     if is_path(data) or (isinstance(data, (list, tuple)) and data and all(map(is_path, data))):
@@ -83,7 +83,7 @@ def _of_none(model: Model, what: str) -> np.ndarray:
     return scores[:, 0] if scores.shape[1] == 1 and model.outputs is None else scores
 
 
-def _columns(model: Model, what: str, like: np.ndarray) -> list[str] | None:
+def _columns(model: Model, like: np.ndarray) -> list[str] | None:
     """The names of the columns if rows have several numbers; None for one."""
     if like.ndim == 1:
         return None
@@ -95,8 +95,7 @@ def _found(model: Model, rows: Any, what: str, given: dict[str, Any]) -> np.ndar
     """The prediction for some rows, or none."""
     if hasattr(rows, "shape") and rows.shape[0] == 0:
         return _of_none(model, what)
-    found: np.ndarray = getattr(model, what)(rows, **given)
-    return found
+    return getattr(model, what)(rows, **given)
 
 
 def _check_columns(model: Model, data: Any, given: dict[str, Any]) -> None:

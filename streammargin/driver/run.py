@@ -135,8 +135,7 @@ class Run(Course):
         for visit, state in reading.visits:
             if visit.prepare is not None:
                 block = reading.reader.whole()._replace(bias=self.problem.column)
-                share: Share = visit.prepare(self.problem, state, *visit.arguments, block)
-                return share
+                return visit.prepare(self.problem, state, *visit.arguments, block)
         return None
 
     def _carry_out(self, reading: Reading, group: Sequence[Labelled]) -> Share:

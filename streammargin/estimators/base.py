@@ -159,8 +159,7 @@ class Estimator(BaseEstimator):
 
     def predict(self, X: Any) -> np.ndarray:
         """Labels or numbers (n,), or (n, outputs), of the rows of X."""
-        model = self._scorer(X)
-        return model.predict(self._rows(X, reset=False))
+        return self._scorer(X).predict(self._rows(X, reset=False))
 
     @abstractmethod
     def _model(self) -> Model:

@@ -74,8 +74,7 @@ class Classifier(Scored, ClassifierMixin, Estimator):
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores (n,), or (n, k) for several classes or outputs, float64."""
-        model = self._scorer(X)
-        return model.decision_function(self._rows(X, reset=False))
+        return self._scorer(X).decision_function(self._rows(X, reset=False))
 
 
 class MarginClassifier(Classifier):
@@ -174,8 +173,7 @@ class MarginClassifier(Classifier):
         divided by the row's sum. With several outputs, (n, outputs): each label's own, of being 1. Calibrate the scores
         of other losses with scikit-learn's CalibratedClassifierCV.
         """
-        model = self._scorer(X)
-        return model.predict_proba(self._rows(X, reset=False))
+        return self._scorer(X).predict_proba(self._rows(X, reset=False))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

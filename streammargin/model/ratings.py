@@ -73,8 +73,7 @@ class RatingsModel(Model):
     def rated(self, scores: np.ndarray) -> np.ndarray:
         """Predicted ratings (m,) of values of the matrix: these, or levels for the hinge."""
         levels = self.levels
-        found: np.ndarray = self.loss.rated(scores, float(levels[-1]) if levels.size else math.inf)
-        return found
+        return self.loss.rated(scores, float(levels[-1]) if levels.size else math.inf)
 
     def _coders(self) -> tuple[Names, Names]:
         if self._names is None:
@@ -106,14 +105,12 @@ class RatingsModel(Model):
         that had no rating there.
         """
         self._refuse(others)
-        parts = [part.ratings for part in self.pairs(data, columns)]
-        return np.concatenate(parts) if parts else np.empty(0)
+        return np.concatenate([np.empty(0), *(part.ratings for part in self.pairs(data, columns))])
 
     def decision_function(self, data: Any, columns: Any = None, **others: Any) -> np.ndarray:
         """Values of the matrix (n,) at pairs; as `predict`, but not rounded to levels."""
         self._refuse(others)
-        parts = [part.scores for part in self.pairs(data, columns)]
-        return np.concatenate(parts) if parts else np.empty(0)
+        return np.concatenate([np.empty(0), *(part.scores for part in self.pairs(data, columns))])
 
     def evaluate(self, data: Any, *, columns: Any = None, y: Any = None, memory: str | int | None = None,
                  **others: Any) -> dict[str, Any]:  # fmt: skip
@@ -161,19 +158,16 @@ class RatingsModel(Model):
 
 def nearest(levels: np.ndarray, ratings: np.ndarray) -> np.ndarray:
     """The level (m,) nearest to each rating."""
-    found: np.ndarray = levels[np.searchsorted((levels[1:] + levels[:-1]) / 2.0, ratings)]
-    return found
+    return levels[np.searchsorted((levels[1:] + levels[:-1]) / 2.0, ratings)]
 
 
 def losses_of(loss: Any, scores: np.ndarray, values: np.ndarray) -> np.ndarray:
     """The loss (m,) of each entry."""
     if loss.levels.size:
         signs = np.where(values[:, None] > loss.levels, 1.0, -1.0)
-        hinges: np.ndarray = np.maximum(0.0, 1.0 - signs * (scores[:, None] - loss.at)).sum(axis=1)
-        return hinges
+        return np.maximum(0.0, 1.0 - signs * (scores[:, None] - loss.at)).sum(axis=1)
     apart = scores - values
-    found: np.ndarray = 0.5 * apart * apart if loss.bend > 0.0 else np.abs(apart)
-    return found
+    return 0.5 * apart * apart if loss.bend > 0.0 else np.abs(apart)
 
 
 def known_loss(loss: Any, levels: np.ndarray) -> Any:

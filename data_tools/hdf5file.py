@@ -83,8 +83,5 @@ def _csc_group(file: h5py.File, x: str, path: str, how: How, held: int) -> tuple
         readers[name].read(start, place[name], found)
         return found
 
-    return (
-        parts["data"].dtype,
-        columns,
-        by_columns(take, lengths["data"], rows, columns, path, how.memory, how.near, held),
-    )
+    found = by_columns(take, lengths["data"], rows, columns, path, how.memory, how.near, held)
+    return parts["data"].dtype, columns, found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from streammargin.errors import DataError
 from streammargin.wording import one_line, warn
@@ -30,11 +31,11 @@ class Expected:
 ANYTHING = Expected()
 
 
-def is_number(field: str) -> bool:
-    """Whether Python parses a field as a number."""
+def is_number(field: Any) -> bool:
+    """Whether Python parses a field, or takes another value, as a number."""
     try:
         float(field)
-    except ValueError:
+    except (TypeError, ValueError):
         return False
     return True
 

@@ -11,7 +11,6 @@ import os
 import re
 import zlib
 from collections.abc import Callable, Iterator
-from types import TracebackType
 from typing import Any
 
 from streammargin.errors import DataError, InputMissingError
@@ -111,9 +110,7 @@ class Text:
     def __enter__(self) -> Text:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         self._open.close()
 
     def peek(self, lines: int) -> bytes:

@@ -32,7 +32,7 @@ _DAMAGE = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError)
 def read(text: Text, how: How) -> Matrix:
     """The rows of the matrix, with labels of the archive or of another file."""
     path = text.name
-    archive = how.opened.enter_context(Archive(path))
+    archive = Archive(path, how.opened)
     x = how.x or "X"
     if archive.has("format") or not archive.has(x):
         if archive.has("header"):
@@ -107,23 +107,15 @@ class Member(NamedTuple):
 
 
 class Archive:
-    """The arrays of an NPZ file by name."""
+    """The arrays of an NPZ file by name; the stack closes it."""
 
-    def __init__(self, path: str) -> None:
-        self.path = path
+    def __init__(self, path: str, opened: contextlib.ExitStack) -> None:
+        self.path, self._opened = path, opened
         try:
-            self._zip = zipfile.ZipFile(path)
+            self._zip = opened.enter_context(zipfile.ZipFile(path))
         except (*_DAMAGE, ValueError, NotImplementedError) as error:
             raise DataError(f"{path} is not an NPZ file ({str(error)[:80]}); write it again") from error
-        self._opened = contextlib.ExitStack()
         self._members: dict[str, Member] = {}
-
-    def __enter__(self) -> Archive:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self._opened.close()  # before the archive: each stream keeps its file open
-        self._zip.close()
 
     def arrays(self) -> list[str]:
         """The names of the arrays."""

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streammargin.errors import DataError
+from streammargin.tables.header import is_number
 from streammargin.tables.readers.base import Reader
 from streammargin.wording import one_line, shown
 
@@ -33,7 +34,7 @@ class Check:
         try:
             numbers = np.asarray(values, np.float64)
         except (TypeError, ValueError):
-            bad, told = next((k, one) for k, one in enumerate(values.tolist()) if not _is_number(one))
+            bad, told = next((k, one) for k, one in enumerate(values.tolist()) if not is_number(one))
             where = self._place(first + bad)
             raise DataError(f"{self.name}, {where}: the rating is {shown(told)}, not a number") from None
         wrong = np.flatnonzero(~np.isfinite(numbers))
@@ -74,11 +75,3 @@ class Check:
 
     def _place(self, entry: int) -> str:
         return f"entry {entry}" if self.reader is None else self.reader.place(entry)
-
-
-def _is_number(value: Any) -> bool:
-    try:
-        float(value)
-    except (TypeError, ValueError):
-        return False
-    return True

@@ -77,10 +77,6 @@ class Entries:
         if hasattr(data, "tocoo"):
             self.shape = int(data.shape[0]), int(data.shape[1])
 
-    def files(self) -> list[str]:
-        """The files that are read."""
-        return self.paths
-
     def parts(self, stack: ExitStack) -> Iterator[Part]:
         """The entries in order. Raises DataError, InputMissingError, UsageError."""
         if self.shape is not None:

@@ -67,7 +67,7 @@ class PairFile(View):
 
     def __init__(self, source: Source, entries: Entries) -> None:
         super().__init__(source)
-        self.name, self._given = entries.name, entries.files()
+        self.name, self._given = entries.name, entries.paths
 
     def files(self) -> list[str]:
         return [*self._given, *self.source.files()]
@@ -144,12 +144,12 @@ def rated(stack: ExitStack, entries: Entries, budget: int, near: str | None = No
     if not raw.spilt:
         found = _ordered(np.concatenate(list(raw.parts())), long, entries, names)
         source: Source = PairSource(_pairs(found, dtype), found["value"].copy(), name=entries.name)
-        return Ratings(source, *names, levels, entries.files(), entries.names)
+        return Ratings(source, *names, levels, entries.paths, entries.names)
     path = os.path.join(folder, "sorted.h5")
     _write(path, raw, long, sides[long], dtype, entries, names, budget)
     source = PairFile(open_file(path, None, None, None), entries)
     stack.callback(source.close)
-    return Ratings(source, *names, levels, entries.files(), entries.names)
+    return Ratings(source, *names, levels, entries.paths, entries.names)
 
 
 def _pairs(part: np.ndarray, dtype: np.dtype) -> np.ndarray:

@@ -12,7 +12,7 @@ import numpy as np
 
 from streammargin.cli.options import add_lacking, add_lines, named
 from streammargin.data_tools import hdf5file
-from streammargin.data_tools.formats import FORMATS, HDF5, TABLES, check_options, format_for
+from streammargin.data_tools.formats import FORMATS, HDF5, check_options, format_for
 from streammargin.errors import InputMissingError, UsageError
 from streammargin.files import check_apart, check_output
 from streammargin.options.table import Options, read_by
@@ -20,6 +20,7 @@ from streammargin.ordered import STANDARD_INPUT, files_of
 from streammargin.sizes import parse_size
 from streammargin.sources.names import equal
 from streammargin.sources.open import files_read
+from streammargin.tables.formats import TABLES
 from streammargin.tables.matrices.base import How, Matrix
 from streammargin.tables.matrices.open import open_matrix
 

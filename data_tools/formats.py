@@ -16,7 +16,6 @@ from streammargin.tables.formats import (
     PARQUET,
     STREAM,
     SVMLIGHT,
-    TABLES,
     format_of,
     is_pipe,
     start_of,
@@ -34,7 +33,6 @@ USED = {
 }
 OTHERS = ("y",)  # of other files of numbers
 DEFAULTS: dict[str, Any] = {"label": True, "zero_based": False, "unknown": "error"}
-__all__ = ["FORMATS", "HDF5", "MATRICES", "TABLES", "check_options", "format_for"]
 
 
 def format_for(path: str, named: str | None, separator: str | None) -> str:

@@ -123,10 +123,9 @@ def add_table(parser: argparse.ArgumentParser) -> dict[str, argparse._ArgumentGr
     """Add the options of a training under headings; returns the groups by heading."""
     groups: dict[str, argparse._ArgumentGroup] = {}
     for line in options_for(Where.SHELL):
-        heading = line.theme
-        if heading not in groups:
-            groups[heading] = parser.add_argument_group(heading)
-        _add_line(groups[heading], line)
+        if line.theme not in groups:
+            groups[line.theme] = parser.add_argument_group(line.theme)
+        _add_line(groups[line.theme], line)
     return groups
 
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 
-from streammargin.wording import Message, printable
-
-LOG = logging.getLogger("streammargin")
+from streammargin.wording import LOG, Message, printable
 
 
 def shell_text(record: logging.LogRecord) -> str:

@@ -17,8 +17,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "data", nargs="+", metavar="DATA", help="the HDF5 file that it learned from; several are shards"
     )
-    add_lines(parser, ("x", "y"))
-    add_lines(parser, ("columns", "tasks"))
+    add_lines(parser, ("x", "y", "columns", "tasks"))
     parser.add_argument(
         "--sample-weight", type=name, metavar="NAME", help="dataset of weights (default as in training)"
     )

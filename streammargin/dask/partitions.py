@@ -133,15 +133,11 @@ def _of_array(name: str, X: Any, y: Any, weight: Any, tasks: Any) -> Partitions:
     if X.numblocks[1] > 1:
         X = X.rechunk({1: -1})
     columns = [_beside(X, each, what) for each, what in ((y, "y"), (weight, "sample_weight")) if each is not None]
-    batches = [dask.delayed(_batch, pure=False)(*batch) for batch in zip(X.to_delayed().ravel(), *columns, strict=True)]
+    batches = [dask.delayed(batch, pure=False) for batch in zip(X.to_delayed().ravel(), *columns, strict=True)]
     if tasks is not None:
         join: Callable[..., Any] = dask.delayed(WithTasks, pure=False)
         batches = [join(*pair) for pair in zip(batches, _beside(X, tasks, "tasks"), strict=True)]
     return Partitions(name, batches, batches=True)
-
-
-def _batch(*parts: Any) -> tuple[Any, ...]:
-    return parts
 
 
 def _beside(X: Any, column: Any, what: str) -> list[Any]:

@@ -88,12 +88,11 @@ def train_on(
             if options.x is not None:
                 raise UsageError("`x` names a dataset of HDF5, and these rows have none; leave it out")
             data, how, options = _spooled(stack, spool, data, options)
-        else:
-            if options.spool is None and (is_table(data) or is_matrix(data)):
-                raise UsageError(
-                    "workers read HDF5 and Parquet; give `spool=DIR` on a file system that all of them share: the rows "
-                    "are written there once"
-                )
+        elif options.spool is None and (is_table(data) or is_matrix(data)):
+            raise UsageError(
+                "workers read HDF5 and Parquet; give `spool=DIR` on a file system that all of them share: the rows "
+                "are written there once"
+            )
         if options.valid is not None and is_path(options.valid):
             options = replace(options, valid=os.path.abspath(options.valid))
         if how is not None and is_table(options.valid) and not is_parquet(options.valid):

@@ -96,7 +96,9 @@ class Path:
         self.table.append(self._row(outcome))
         self.early = self.early or outcome.reason == "early_stop"
         if self._is_best(outcome):
-            self.best, self.kept = self.number, _copy(outcome)
+            point = outcome.point.copy()
+            zeros = None if outcome.zeros is None else point.zeros
+            self.best, self.kept = self.number, replace(outcome, point=point, zeros=zeros)
         self.number += 1
 
     def _row(self, outcome: Outcome) -> dict[str, Any]:
@@ -164,9 +166,3 @@ class Path:
         converged = np.array([self.at(row["C"]).reached(k, one) for k, one in enumerate(figures)])
         kept = None if row["pass"] is None else np.array([row["pass"]], np.int64)
         return Outcome("tolerance", converged, row["passes"], point, figures, wrong, errors, kept=kept, zeros=zeros)
-
-
-def _copy(outcome: Outcome) -> Outcome:
-    """The outcome with arrays of its own: the training reuses its arrays."""
-    point = outcome.point.copy()
-    return replace(outcome, point=point, zeros=None if outcome.zeros is None else point.zeros)

@@ -81,10 +81,9 @@ class JsonLines:
             with open(self.path, "rb") as file:  # warnings about options are the same each time
                 told = set(itertools.takewhile(lambda line: b'"event": "warning"' in line, file))
             self._waiting = [event for event in self._waiting or [] if _line(event).encode() not in told]
-            self._write_waiting()
         else:
             self._waiting = [*events, *(self._waiting or [])]
-            self._write_waiting()
+        self._write_waiting()
 
     def start_over(self) -> None:
         """Replace the log of another training, once this one begins."""

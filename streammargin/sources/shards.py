@@ -177,7 +177,7 @@ class ShardedSource(Source):
         return kinds.pop() if len(kinds) == 1 else ""
 
     def labels_as(self, made: OfValues) -> Slices:
-        return self._joined([source.labels_as(made) for source in self.sources])
+        return Joined([source.labels_as(made) for source in self.sources], self.starts)
 
     def schema(self) -> dict[str, Any] | None:
         first, *others = (source.schema() for source in self.sources)
@@ -192,14 +192,11 @@ class ShardedSource(Source):
 
     def sample_weight(self) -> Slices | None:
         weights = [source.sample_weight() for source in self.sources]
-        return None if all(w is None for w in weights) else self._joined(weights)
+        return None if all(w is None for w in weights) else Joined(weights, self.starts)
 
     def numbers(self, name: str, what: tuple[str, str]) -> Slices:
         check_inside(f"{what[1]}NAME", name)
-        return self._joined([source.numbers(name, what) for source in self.sources])
-
-    def _joined(self, columns: Sequence[Slices | None]) -> Slices:
-        return Joined(columns, self.starts)
+        return Joined([source.numbers(name, what) for source in self.sources], self.starts)
 
     def queries(self) -> Slices | None:
         found = [source.queries() for source in self.sources]
@@ -208,7 +205,7 @@ class ShardedSource(Source):
         lacking = [source.name for source, each in zip(self.sources, found, strict=True) if each is None]
         if lacking:
             raise DataError(f"{lacking[0]} has no qid, and another shard has; give all shards one, or none")
-        return self._joined(found)
+        return Joined(found, self.starts)
 
     def task_column(self) -> Source | None:
         found = [source.task_column() for source in self.sources]

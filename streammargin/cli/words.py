@@ -52,17 +52,13 @@ def run(options: argparse.Namespace) -> int:
 
 def _listing(classes: Mapping[str, type[Any]]) -> list[str]:
     """The text on each word: one line, or two if the word and its fields are long."""
-    words = {name: _with_fields(cls) for name, cls in classes.items()}
-    width = max(len(word) for word in words.values() if len(word) <= LONG)
+    words = list(map(_with_fields, classes.values()))
+    helps = ((inspect.getdoc(cls) or "").partition("\n")[0] for cls in classes.values())  # empty under python -OO
+    width = max(len(word) for word in words if len(word) <= LONG)
     return [
-        f"{words[name]:<{width}}" + f"\n{'':<{width}}" * (len(words[name]) > width) + f"  {_first_line(cls)}"
-        for name, cls in classes.items()
+        f"{word:<{width}}" + f"\n{'':<{width}}" * (len(word) > width) + f"  {help}"
+        for word, help in zip(words, helps, strict=True)
     ]
-
-
-def _first_line(cls: type[Any]) -> str:
-    """The first line of a docstring; empty under python -OO."""
-    return (inspect.getdoc(cls) or "").partition("\n")[0]
 
 
 def _with_fields(cls: type[Any]) -> str:

@@ -46,9 +46,5 @@ def choose(
                 too_large.append(error)
         if before is None and isinstance(too_large[-1], BudgetError):
             before = too_large[-1]
-    raise min(too_large, key=_least, default=refusal or UsageError("there is no solver to try"))
-
-
-def _least(error: UsageError) -> float:
-    """The least budget that it names, in bytes."""
-    return error.least if isinstance(error, BudgetError) else math.inf
+    none_fits = refusal or UsageError("there is no solver to try")
+    raise min(too_large, key=lambda error: getattr(error, "least", math.inf), default=none_fits)

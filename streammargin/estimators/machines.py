@@ -30,13 +30,6 @@ class KernelMachine(Estimator):
         intercept("add a free constant"),
     )  # fmt: skip
     kernel: Any
-    support_: np.ndarray
-    support_vectors_: Any
-    dual_coef_: np.ndarray
-    intercept_: np.ndarray
-    n_support_: np.ndarray
-    n_iter_: int
-    _fitted: Model
 
     def _options(self) -> dict[str, Any]:
         return {**super()._options(), "kernel": self.kernel}
@@ -45,11 +38,13 @@ class KernelMachine(Estimator):
         """The attributes of the expansion."""
         answer = result.model.answer
         assert isinstance(answer, Expansion)
-        self._fitted = result.model
-        self.support_, self.dual_coef_, self.intercept_ = answer.numbers, answer.coef, answer.constants
+        self._fitted: Model = result.model
+        self.support_: np.ndarray = answer.numbers
+        self.dual_coef_: np.ndarray = answer.coef
+        self.intercept_: np.ndarray = answer.constants
         rows = plain(answer.rows)
-        self.support_vectors_ = sp.csr_matrix(rows) if isinstance(answer.rows, CSRBlock) else rows
-        self.n_support_ = np.array([self.support_.size])
+        self.support_vectors_: Any = sp.csr_matrix(rows) if isinstance(answer.rows, CSRBlock) else rows
+        self.n_support_: np.ndarray = np.array([self.support_.size])
 
     def _model(self) -> Any:
         check_is_fitted(self)

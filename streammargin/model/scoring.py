@@ -62,10 +62,6 @@ class Piece(NamedTuple):
 class Scorer:
     """An answer with its labels: what scores rows, and says what scores mean. Its attributes are those of `Model`."""
 
-    classes_: np.ndarray
-    feature_names_in_: np.ndarray | None
-    header: dict[str, Any]
-
     def __init__(
         self, answer: Answer, classes: np.ndarray, header: dict[str, Any], names: np.ndarray | None = None
     ) -> None:
@@ -73,7 +69,9 @@ class Scorer:
         self._keep(classes, header, names)
 
     def _keep(self, classes: np.ndarray, header: dict[str, Any], names: np.ndarray | None) -> None:
-        self.classes_, self.header, self.feature_names_in_ = np.asarray(classes), header, names
+        self.classes_: np.ndarray = np.asarray(classes)
+        self.header: dict[str, Any] = header
+        self.feature_names_in_: np.ndarray | None = names
         self.problem: dict[str, np.ndarray] = {}
         self._said: set[str] = set()  # warnings logged so far; each is logged once
 

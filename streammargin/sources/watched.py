@@ -23,9 +23,6 @@ class WatchedSource(View):
     file when the source was opened, empty for arrays.
     """
 
-    seen: np.ndarray
-    sums: np.ndarray
-
     def __init__(self, source: Source) -> None:
         super().__init__(source)
         self.files_then: list[list[int] | None] = [_status(path) for path in source.files()]
@@ -34,7 +31,8 @@ class WatchedSource(View):
 
     def _set(self, ends: np.ndarray) -> None:
         self.ends = ends
-        self.sums, self.seen = np.zeros(len(ends) - 1, np.int64), np.zeros(len(ends) - 1, bool)
+        self.sums: np.ndarray = np.zeros(len(ends) - 1, np.int64)
+        self.seen: np.ndarray = np.zeros(len(ends) - 1, bool)
 
     def cut(self, bounds: np.ndarray) -> None:
         """Split the ranges at these bounds too, and forget all sums."""

@@ -59,13 +59,6 @@ class HDF5Source(Source):
         self._named[name, what] = column
         return column
 
-    def check_labels(self) -> None:
-        """Raise DataError if labels are missing or have another length."""
-        if _is_name(self._y):
-            self._column(self._y or "y")
-        elif np.ndim(self._y) not in (1, 2) or len(self._y) != self.rows:
-            raise DataError(f"y has shape {np.shape(self._y)} but {self.path} has {self.rows} rows; they must agree")
-
     def has_labels(self) -> bool:
         with decoding(self.path):
             return self._y is not None or has_link(self.file, "y")
@@ -74,7 +67,8 @@ class HDF5Source(Source):
         if _is_name(self._y):
             yield from self._column(self._y or "y").chunks(chunk)
             return
-        self.check_labels()
+        if np.ndim(self._y) not in (1, 2) or len(self._y) != self.rows:
+            raise DataError(f"y has shape {np.shape(self._y)} but {self.path} has {self.rows} rows; they must agree")
         chunk = max(1, chunk // max(1, len(self._outputs or ())))
         for start in range(0, self.rows, chunk):
             part = np.asarray(self._y[start : start + chunk])

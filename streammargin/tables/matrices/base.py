@@ -120,7 +120,6 @@ def tasks_in_memory(given: Any, name: str) -> np.ndarray:
         raise UsageError(f"{name} have no columns beside their numbers; give `tasks` as a FILE.npy")
     check_input(given)
     try:
-        found: np.ndarray = np.load(given, mmap_mode="r", allow_pickle=False)
+        return np.load(given, mmap_mode="r", allow_pickle=False)
     except ValueError as error:
         raise DataError(f"{given} is not an array of numbers or text; write it with numpy.save") from error
-    return found

@@ -81,10 +81,9 @@ class Member(NamedTuple):
     def read(self, size: int) -> bytes:
         """The next bytes."""
         try:
-            found: bytes = self.stream.read(size)
+            return self.stream.read(size)
         except _DAMAGE as error:
             raise DataError(f"{self.path} is damaged: {self.name} ({str(error)[:80]}); write it again") from error
-        return found
 
     def take(self, count: int) -> np.ndarray:
         """The next entries. Raises DataError if the file ends before."""

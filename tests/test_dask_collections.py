@@ -260,7 +260,7 @@ def test_parquet_is_read_by_the_workers(client, frame, kind, tmp_path, monkeypat
         assert ran.returncode == 0, ran.stderr
         assert {path.name for path in tmp_path.iterdir()} == {"m.npz", "rows.parquet"}
     frame.assign(a=frame.a.where(frame.index != 2999)).to_parquet(tmp_path / "gap.parquet", row_group_size=250)
-    with pytest.raises(sm.DataError, match=r"the files, .*row 2999, column a: the value is missing"):
+    with pytest.raises(sm.DataError, match=r"the file, .*row 2999, column a: the value is missing"):
         sm.dask.train(client, tmp_path / "gap.parquet", **NEEDED)
 
 

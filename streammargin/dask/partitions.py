@@ -96,7 +96,9 @@ def partitions(data: Any, y: Any, weight: Any, tasks: Any, held_out: bool) -> Pa
             raise UsageError(
                 "labels, weights and tasks of Parquet are columns; name them with `y`, `sample_weight` and `tasks`"
             )
-        return _of_parquet(f"{which}files", data if isinstance(data, list) else [data])
+        paths = data if isinstance(data, list) else [data]
+        kind = "list of files" if len(paths) > 1 else "folder" if os.path.isdir(paths[0]) else "file"
+        return _of_parquet(f"{which}{kind}", paths)
     if isinstance(data, tuple):
         if len(data) != 2 or y is not None:
             raise UsageError("rows of dask are X, or the pair (X, y); give the labels once, and weights apart")

@@ -12,7 +12,7 @@ import numpy as np
 
 from streammargin.driver.labels import NO_ROWS, LabelReader
 from streammargin.driver.stopwatch import Stopwatch
-from streammargin.rows.blocks import Block, DenseBlock, part
+from streammargin.rows.blocks import Block, nbytes, part
 from streammargin.rows.labels import RowLabels
 from streammargin.sources.base import Buffer, Source
 from streammargin.sources.checks import check_block
@@ -103,7 +103,7 @@ class BlockReader:
         block = check_block(self.source, self.source.read(start, stop, buffer), start)
         labels = self._labels(start, stop)
         self.counts.read_seconds += watch.computing()
-        self.counts.bytes_read += _block_bytes(block)
+        self.counts.bytes_read += nbytes(block)
         return block, labels
 
     def _labels(self, start: int, stop: int) -> RowLabels:
@@ -176,12 +176,6 @@ class BlockReader:
             free.put(None)
             thread.join()
         self.source.check_unchanged()
-
-
-def _block_bytes(block: Block) -> int:
-    if isinstance(block, DenseBlock):
-        return block.X.nbytes
-    return block.data.nbytes + block.indices.nbytes + block.indptr.nbytes
 
 
 def read_blocks(

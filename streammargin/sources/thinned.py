@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from streammargin.rows.blocks import CSRBlock, DenseBlock
+from streammargin.rows.blocks import CSRBlock, DenseBlock, nbytes
 from streammargin.sources.arrays import ArraySource
 from streammargin.sources.base import Source
 
@@ -49,6 +49,4 @@ class Thinned(ArraySource):
         self.nnz: int = block.data.size
 
     def held_bytes(self) -> int:
-        assert isinstance(self._block, CSRBlock)
-        data, indices, indptr = self._block[:3]
-        return data.nbytes + indices.nbytes + indptr.nbytes
+        return nbytes(self._block)

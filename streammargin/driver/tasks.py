@@ -103,21 +103,18 @@ def _check_names(names: Sequence[Any], name: str) -> None:
 def matched(column: Source, names: Sequence[Any], workers: Workers = ALONE) -> Slices:
     """The numbers of the tasks of other rows among `names`. DataError for those that are none of them."""
     values, codes = _census(column, workers)
-    found = np.array(Codes(names, None, column.name).of(values), np.int16)
-    _check_known(values, found, names, column.name)
-    return recoded(column, values, codes, found)
+    return recoded(column, values, codes, _among(names, values, column.name))
 
 
 def numbers_of(raw: np.ndarray, names: Sequence[Any], name: str, origin: Origin, start: int) -> np.ndarray:
     """The same of some rows (m,), the first of which is row `start`."""
     values, inverse = distinct(class_values(raw, name, shifted(origin, start), NOUN))
     _check_names(values.tolist(), name)
+    return _among(names, values, name)[inverse]
+
+
+def _among(names: Sequence[Any], values: np.ndarray, name: str) -> np.ndarray:
     found = np.array(Codes(names, None, name).of(values), np.int16)
-    _check_known(values, found, names, name)
-    return found[inverse]
-
-
-def _check_known(values: np.ndarray, found: np.ndarray, names: Sequence[Any], name: str) -> None:
     unknown = [one_line(str(value)) for value in values[found < 0].tolist()]
     if unknown:
         more = f" and {len(unknown) - LISTED} more" if len(unknown) > LISTED else ""
@@ -127,3 +124,4 @@ def _check_known(values: np.ndarray, found: np.ndarray, names: Sequence[Any], na
         raise DataError(
             f"{name}: {what} no weights in the model, which was trained on {told}; drop their rows, or train with them"
         )
+    return found

@@ -109,7 +109,8 @@ class Archive:
     """The arrays of an NPZ file by name; the stack closes it."""
 
     def __init__(self, path: str, opened: contextlib.ExitStack) -> None:
-        self.path, self._opened = path, opened
+        self.path: str = path
+        self._opened = opened
         try:
             self._zip = opened.enter_context(zipfile.ZipFile(path))
         except (*_DAMAGE, ValueError, NotImplementedError) as error:

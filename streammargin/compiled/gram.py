@@ -61,11 +61,11 @@ def sparse_products(block, start, stop, place, few, out):
 
 
 @kernel
-def spread_rows(block, place, few):
-    """few[place[j], r] = z_rj for the rows z of a sparse block; a place of -1 is the last line."""
+def spread_rows(block, place, out):
+    """out[r, place[j]] = z_rj for the rows z of a sparse block; a place of -1 is the last column."""
     for r in range(block.rows()):
         for k in range(block.indptr[r], block.indptr[r + 1]):
-            few[place[block.indices[k]], r] = block.data[k]
+            out[r, place[block.indices[k]]] = block.data[k]
 
 
 def warm(sample: Sample) -> None:

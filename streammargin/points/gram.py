@@ -39,8 +39,7 @@ class Few:
         self._used = np.unique(rows.indices[rows.indptr[0] : rows.indptr[-1]])
         self._place = np.full(rows.width, -1, np.int32)
         self._place[self._used] = np.arange(self._used.size)
-        self._turned = np.zeros((self._used.size, rows.rows()), self.dtype)
-        gram.spread_rows(rows, self._place, self._turned)
+        self._turned = np.ascontiguousarray(self._spread(rows).T)
 
     @property
     def count(self) -> int:
@@ -74,15 +73,19 @@ class Few:
             X = block.X[start:stop]
             left = X if width == X.shape[1] else X[:, self._used]
         elif width <= WIDEST and block.indptr[stop] - block.indptr[start] > FULL * size * width:
-            turned = np.zeros((width + 1, size), self.dtype)  # its last line is of columns without a place
-            gram.spread_rows(part(block, start, stop), self._place, turned)
-            left = turned[:-1].T
+            left = self._spread(part(block, start, stop))
         else:
             out = np.empty((size, self.count), self.dtype)
             gram.sparse_products(block, start, stop, self._place, self._turned, out)
             return out
         found: np.ndarray = left.astype(self.dtype, copy=False) @ self._turned
         return found
+
+    def _spread(self, rows: Block) -> np.ndarray:
+        """These sparse rows as an array of the columns in use."""
+        found = np.zeros((rows.rows(), self._used.size + 1), self.dtype)  # the last one is of columns without a place
+        gram.spread_rows(rows, self._place, found)
+        return found[:, :-1]
 
 
 def plain(block: Block) -> Any:

@@ -28,11 +28,6 @@ class Outputs(NamedTuple):
         """The same at `factor` times each C."""
         return self._replace(costs=self.costs * factor, caps=self.caps * factor)
 
-    def only(self, line: int) -> Outputs:
-        """The same with this line alone."""
-        one = slice(line, line + 1)
-        return Outputs(self.positive[one], self.caps[one], self.costs[one], self.mass[one], self.several, self.tasks)
-
     def tasks_of(self, codes: np.ndarray) -> np.ndarray:
         """The tasks (m,) of rows of these classes; -1 for absent rows."""
         return codes // (self.caps.shape[1] // self.tasks)

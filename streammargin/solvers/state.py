@@ -65,8 +65,3 @@ def line_of(labels: Labels, k: int) -> Labels:
         codes=labels.codes[k * labels.codes_a_line :], targets=labels.targets[k * labels.targets_a_line :],
         positive=labels.positive[one], caps=labels.caps[one],
     )  # fmt: skip
-
-
-def labels_of_one(problem: Problem, state: State, k: int) -> Labels:
-    """The labels for line k only."""
-    return line_of(labels_of(problem, state), k)

@@ -23,7 +23,7 @@ from streammargin.solvers.newton.steps_state import LOOK, SAMPLE, SOFTNESS, STEP
 from streammargin.solvers.newton.subproblem import Goal, Proximal, solve, step_work
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.rounding import blur
-from streammargin.solvers.state import labels_of, labels_of_one
+from streammargin.solvers.state import labels_of, line_of
 from streammargin.solvers.visits import Visit
 
 LIKELY = 0.9  # of tol: the gap that steps in memory aim at, so that the look proves tol
@@ -119,11 +119,9 @@ class Steps(LinearSolver[StepsState]):
 
     def _steps(self, problem: Problem, state: StepsState, k: int, block: Block, most: int) -> float:
         """One unit of the steps of problem k, until a look is likely to prove the weights, or `most` steps are made."""
-        now, w = state.proximal(k, state.alpha[k]), state.w[k]
-        done = solve(
-            problem, leaves.parts(problem, block), labels_of_one(problem, state, k), now, w, np.zeros_like(w),
-            Goal(share=LIKELY * problem.tol, most=most, to_prove=True),
-        )  # fmt: skip
+        now, w, labels = state.proximal(k, state.alpha[k]), state.w[k], line_of(labels_of(problem, state), k)
+        goal = Goal(share=LIKELY * problem.tol, most=most, to_prove=True)
+        done = solve(problem, leaves.parts(problem, block), labels, now, w, np.zeros_like(w), goal)
         now.made = 0 if done else now.made
         state.keep(k, now)
         state.step[k] = LOOK if done else STEP

@@ -278,6 +278,5 @@ def _save(result: TrainResult, outputs: Outputs, read: Sequence[str]) -> str:
                 if not os.path.lexists(free):
                     raise  # else another run took the name while this one wrote
     if free != output:
-        text = f"{output} was taken during the training; the model is written to {free}"
-        warn(text, "output")
+        warn(f"{output} was taken during the training; the model is written to {free}", "output")
     return free

@@ -186,12 +186,12 @@ class ArraySource(Source):
         self.features: int = int(X.shape[1])
         check_filled(name, self.rows, self.features)
         self.dtype: np.dtype = value_dtype(X.dtype, name)
-        self._block: Block = self._sparse(X) if self.sparse else self._dense(X)
+        self._block: Block = (
+            self._sparse(X) if self.sparse else DenseBlock(writable_view(np.ascontiguousarray(X, self.dtype)), 0.0)
+        )
         self.nnz: int = int(self._block.data.size) if isinstance(self._block, CSRBlock) else self.rows * self.features
-        self._y: np.ndarray | None = None
-        self._outputs: list[str] | None = None
-        if y is not None:
-            self._y, self._outputs = labels_of_rows(y)
+        labels: tuple[np.ndarray | None, list[str] | None] = (None, None) if y is None else labels_of_rows(y)
+        self._y, self._outputs = labels
         called = getattr(y, "name", None)  # of a series of pandas or polars
         self._label_name = called if isinstance(called, str) and called else None
         if self._y is not None and self._y.ndim == 2 and self._y.shape[1] == 0:
@@ -199,10 +199,6 @@ class ArraySource(Source):
         if self._y is not None and (self._y.ndim not in (1, 2) or len(self._y) != self.rows):
             raise DataError(f"y has shape {self._y.shape} but {name} has {self.rows} rows; give one label for each row")
         self._weight = None if sample_weight is None else as_weights(sample_weight, self.rows, name)
-
-    def _dense(self, X: np.ndarray) -> DenseBlock:
-        X = np.ascontiguousarray(X, dtype=self.dtype)
-        return DenseBlock(writable_view(np.asarray(X)), 0.0)
 
     def _sparse(self, X: Any) -> CSRBlock:
         if self.features >= 2**31:

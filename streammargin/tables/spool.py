@@ -82,8 +82,7 @@ def spooled(
         else:  # two tables in different folders may have one name
             path = os.path.normpath(os.path.join(folder, os.path.basename(os.path.normpath(rows.name)) + suffix))
             if is_kept(rows.key(), path):
-                text = f"{rows.name}: rows are read from {path}, as nothing has changed since it was written"
-                note(text)
+                note(f"{rows.name}: rows are read from {path}, as nothing has changed since it was written")
             else:
                 rows.write(path, True)
         pa.default_memory_pool().release_unused()  # the budget is the training's now

@@ -205,8 +205,7 @@ def as_trained(
     left_out = [name for name in reader.columns if name not in {*values, *labels}]
     if left_out:
         hint = "; if one is the label, name it with `y`" if labelled and not labels else ""
-        text = f"{reader.name}: left out, as the model was not trained on it: {all_of(left_out)}{hint}"
-        warn(text)
+        warn(f"{reader.name}: left out, as the model was not trained on it: {all_of(left_out)}{hint}")
     _say_roles(reader, asked, labels, values, labelled)
     return Table(reader, asked, values, labels), own_schema
 

@@ -59,9 +59,8 @@ def kind_of(type_: pa.DataType) -> str:
         type_ = type_.value_type
     if pa.types.is_null(type_):
         return ""
-    if pa.types.is_boolean(type_) or pa.types.is_integer(type_) or pa.types.is_floating(type_):
-        return "number"
-    if pa.types.is_decimal(type_):
+    numeric = (pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
+    if any(holds(type_) for holds in numeric):
         return "number"
     if pa.types.is_string(type_) or pa.types.is_large_string(type_):
         return "words"

@@ -34,10 +34,8 @@ class HDF5Source(Source):
         self.path: str = path
         self.name: str = path
         self.x: str = x
-        self._y: Any = y
-        self._outputs: list[str] | None = None
-        if not _is_name(y):
-            self._y, self._outputs = labels_of_rows(y)
+        labels: tuple[Any, list[str] | None] = (y, None) if _is_name(y) else labels_of_rows(y)
+        self._y, self._outputs = labels
         self._weight = sample_weight
         self._others: list[Any] = []
         self._named: dict[tuple[str, tuple[str, str]], Column] = {}

@@ -141,14 +141,14 @@ def rated(stack: ExitStack, entries: Entries, budget: int, near: str | None = No
     dtype = np.dtype(np.float32 if max(sides) < FLOAT32 else np.float64)
     names = (rows.listed, columns.listed)
     levels = np.empty(0) if raw.many else raw.levels
-    if not raw.spilt:
+    if raw.spilt:
+        path = os.path.join(folder, "sorted.h5")
+        _write(path, raw, long, sides[long], dtype, entries, names, budget)
+        source: Source = PairFile(open_file(path, None, None, None), entries)
+        stack.callback(source.close)
+    else:
         found = _ordered(np.concatenate(list(raw.parts())), long, entries, names)
-        source: Source = PairSource(_pairs(found, dtype), found["value"].copy(), name=entries.name)
-        return Ratings(source, *names, levels, entries.paths, entries.names)
-    path = os.path.join(folder, "sorted.h5")
-    _write(path, raw, long, sides[long], dtype, entries, names, budget)
-    source = PairFile(open_file(path, None, None, None), entries)
-    stack.callback(source.close)
+        source = PairSource(_pairs(found, dtype), found["value"].copy(), name=entries.name)
     return Ratings(source, *names, levels, entries.paths, entries.names)
 
 

@@ -134,6 +134,13 @@ class Penalty(PenaltyWord):
         """argmin over w of R(w) + sum_j (w_j - v_j)^2 / (2 steps_j), a new array; steps (m,) > 0 as of `even`."""
 
 
+class ByEntry(Penalty):
+    """A penalty whose `prox` takes a step of its own for each entry."""
+
+    def even(self, steps: np.ndarray) -> np.ndarray:
+        return steps
+
+
 class Gauged(Penalty):
     """R* is a function of one number, the gauge: gauge(theta + e) <= gauge(theta) + stretch(m) ||e||_2."""
 

@@ -11,7 +11,7 @@ from abc import abstractmethod
 import numpy as np
 
 from streammargin.kinds import Number
-from streammargin.penalties.base import TINY, Columns, Penalty, shrink
+from streammargin.penalties.base import TINY, ByEntry, Columns, Penalty, shrink
 from streammargin.penalties.mirror_maps import lp_norm
 from streammargin.words import entry
 
@@ -21,7 +21,7 @@ EPS = float(np.finfo(np.float64).eps)
 HALVINGS = 40  # of the stretch in which the best part of the duals lies
 
 
-class Domain(Penalty):
+class Domain(ByEntry):
     """R(w) within a set, inf outside of it. word: the penalty as it was asked for."""
 
     word: Penalty
@@ -105,9 +105,6 @@ class Boxed(Domain):
         pulled = np.where(theta > 0.0, self.high > 0.0, self.low < 0.0) * np.abs(theta)
         return self.r / max(float(pulled.max(initial=0.0)), TINY)
 
-    def even(self, steps: np.ndarray) -> np.ndarray:
-        return steps
-
     def inside(self, w: np.ndarray) -> np.ndarray:
         return np.clip(w, self.low, self.high)
 
@@ -143,9 +140,6 @@ class Ball(Domain):
         moved = w.copy()
         moved[: w.size - self.others] *= self.radius / size * (1.0 - (w.size + 4.0) * EPS)  # not beyond by rounding
         return moved
-
-    def even(self, steps: np.ndarray) -> np.ndarray:
-        return steps
 
     def prox(self, v: np.ndarray, steps: np.ndarray) -> np.ndarray:
         # w_j = v_j / (1 + steps_j (1 + more)), where `more` is the multiplier of ||w|| <= radius. Newton steps on

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from streammargin.penalties.base import RATIO, Columns, Penalty, Pieces, Square, shrink, single
+from streammargin.penalties.base import RATIO, ByEntry, Columns, Penalty, Pieces, Square, shrink, single
 from streammargin.penalties.domains import Bounded
 from streammargin.penalties.mirror_maps import Shrunk, lp_norm
 from streammargin.penalties.norms import L1
 from streammargin.words import entry
 
 
-class ElasticNet(Bounded, Square):
+class ElasticNet(ByEntry, Bounded, Square):
     """r ||w||_1 + (1 - r)/2 ||w||^2, r the l1_ratio: weights become 0, and columns that go together share theirs.
 
     The fields low and high keep each weight between two numbers, low <= w_j <= high, but not that of the constant.
@@ -45,9 +45,6 @@ class ElasticNet(Bounded, Square):
 
     def mirror(self, theta: np.ndarray) -> np.ndarray:
         return shrink(theta.astype(np.float64), self.l1_ratio) / (1.0 - self.l1_ratio)
-
-    def even(self, steps: np.ndarray) -> np.ndarray:
-        return steps
 
     def prox(self, v: np.ndarray, steps: np.ndarray) -> np.ndarray:
         return shrink(v, steps * self.l1_ratio) / (1.0 + steps * (1.0 - self.l1_ratio))

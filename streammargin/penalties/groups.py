@@ -14,7 +14,7 @@ import numpy as np
 
 from streammargin.errors import UsageError
 from streammargin.kinds import Column
-from streammargin.penalties.base import RATIO, Columns, Norm, Penalty, PenaltyWord, Pieces, Square
+from streammargin.penalties.base import RATIO, ByEntry, Columns, Norm, Penalty, PenaltyWord, Pieces, Square
 from streammargin.penalties.mirror_maps import Grouped as KernelGroups
 from streammargin.penalties.mirror_maps import lp_norm
 from streammargin.penalties.outputs import ExclusiveColumns
@@ -77,10 +77,6 @@ class Groups:
     def starts(self) -> np.ndarray:
         """The bounds (count + 1,) of the groups among columns sorted by group."""
         return np.concatenate([[0], np.cumsum(self.sizes)])
-
-    def downwards(self, sizes: np.ndarray) -> np.ndarray:
-        """The columns (m,) sorted by group, and by decreasing `sizes` within a group."""
-        return np.lexsort((-sizes, self.of))
 
     def pieces(self, threshold: float, ridge: float, cut: float = 0.0) -> tuple[np.ndarray, Pieces]:
         """`Penalty.pieces` with the thresholds threshold sqrt(d_g), this ridge and this cut."""
@@ -156,7 +152,7 @@ class GroupNet(Grouped, Square):
         return self.groups.pieces(self.r, 1.0 - self.r)
 
 
-class ExclusiveLasso(Grouped, Square):
+class ExclusiveLasso(ByEntry, Grouped, Square):
     """R(w) = 1/2 sum over groups of ||w_g||_1^2, R*(theta) = 1/2 sum of ||theta_g||_inf^2."""
 
     name = "exclusive"
@@ -170,14 +166,11 @@ class ExclusiveLasso(Grouped, Square):
         np.maximum.at(largest, self.groups.of, np.abs(theta))
         return lp_norm(largest, 2.0)
 
-    def even(self, steps: np.ndarray) -> np.ndarray:
-        return steps
-
     def prox(self, v: np.ndarray, steps: np.ndarray) -> np.ndarray:
         # |w_j| = (|v_j| - steps_j s)_+ with s = ||w_g||_1. s is the largest of all s_k = sum |v_j| / (1 + sum steps_j),
         # summed over the k columns with the largest |v_j| / steps_j
         sizes, groups = np.abs(v), self.groups
-        order = groups.downwards(sizes / steps)
+        order = np.lexsort((-sizes / steps, groups.of))  # by group, the largest first
         of = groups.of[order]
         summed, stepped = (np.concatenate([[0.0], np.cumsum(part[order])]) for part in (sizes, steps))
         first = groups.starts[of]
@@ -196,8 +189,7 @@ class Group(PenaltyWord):
     def of_columns(self, columns: Columns) -> Penalty:
         groups = Groups(columns.groups(self.groups))
         if self.power is not None:
-            found: Penalty = powered(GroupLasso(groups), self.power, self.l1_ratio)
-            return found
+            return powered(GroupLasso(groups), self.power, self.l1_ratio)
         return GroupLasso(groups) if self.l1_ratio == 1.0 else GroupNet(groups, self.l1_ratio)
 
 

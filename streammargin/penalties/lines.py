@@ -43,10 +43,6 @@ class EachLine(Penalty):
         return True
 
     @property
-    def nbytes(self) -> int:
-        return self.each.nbytes
-
-    @property
     def proximal(self) -> bool:
         return self.each.proximal
 

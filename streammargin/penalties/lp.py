@@ -9,13 +9,13 @@ import numpy as np
 
 from streammargin.errors import UsageError
 from streammargin.kinds import exponent
-from streammargin.penalties.base import Columns, Penalty, Pieces, Square, single
+from streammargin.penalties.base import ByEntry, Columns, Penalty, Pieces, Square, single
 from streammargin.penalties.domains import HIGH, Ball, Bounded
 from streammargin.penalties.mirror_maps import lp_norm, make_norm, mirror, resolve_p
 from streammargin.words import entry
 
 
-class LpSquare(Square):
+class LpSquare(ByEntry, Square):
     """1/2 ||w||_p^2, R*(theta) = 1/2 ||theta||_q^2; a prox for p = 2 only."""
 
     p: ClassVar[Any]
@@ -45,9 +45,6 @@ class LpSquare(Square):
     @property
     def proximal(self) -> bool:
         return self.p == 2.0
-
-    def even(self, steps: np.ndarray) -> np.ndarray:
-        return steps
 
     def prox(self, v: np.ndarray, steps: np.ndarray) -> np.ndarray:
         assert self.proximal, "no closed form"

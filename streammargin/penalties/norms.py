@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from streammargin.penalties.base import Columns, Norm, Penalty, Pieces, shrink, single
+from streammargin.penalties.base import ByEntry, Columns, Norm, Penalty, Pieces, shrink, single
 from streammargin.penalties.domains import Bounded
 from streammargin.penalties.mirror_maps import lp_norm
 from streammargin.penalties.powers import POWER, powered
 
 
-class L1(Bounded, Norm):
+class L1(ByEntry, Bounded, Norm):
     """sum |w_j|: many weights become 0.
 
     The fields low and high keep each weight between two numbers, low <= w_j <= high, but not that of the constant.
@@ -30,9 +30,6 @@ class L1(Bounded, Norm):
     def gauge(self, theta: np.ndarray) -> float:
         return float(np.abs(theta).max(initial=0.0))
 
-    def even(self, steps: np.ndarray) -> np.ndarray:
-        return steps
-
     def prox(self, v: np.ndarray, steps: np.ndarray) -> np.ndarray:
         return shrink(v, steps)
 
@@ -47,8 +44,7 @@ class L2Norm(Norm):
     power: float | None = POWER
 
     def of_columns(self, columns: Columns) -> Penalty:
-        found: Penalty = self if self.power is None else powered(L2Norm(), self.power)
-        return found
+        return self if self.power is None else powered(L2Norm(), self.power)
 
     def value(self, w: np.ndarray) -> float:
         return lp_norm(w, 2.0)
@@ -61,15 +57,14 @@ class L2Norm(Norm):
         return v * max(0.0, 1.0 - steps[0] / size) if size > 0.0 else v.copy()
 
 
-class Linf(Norm):
+class Linf(ByEntry, Norm):
     """max |w_j|: many weights take the same size."""
 
     name = "linf"
     power: float | None = POWER
 
     def of_columns(self, columns: Columns) -> Penalty:
-        found: Penalty = self if self.power is None else powered(Linf(), self.power)
-        return found
+        return self if self.power is None else powered(Linf(), self.power)
 
     def value(self, w: np.ndarray) -> float:
         return float(np.abs(w).max(initial=0.0))
@@ -79,9 +74,6 @@ class Linf(Norm):
 
     def stretch(self, size: int) -> float:
         return float(np.sqrt(size))
-
-    def even(self, steps: np.ndarray) -> np.ndarray:
-        return steps
 
     def prox(self, v: np.ndarray, steps: np.ndarray) -> np.ndarray:
         # sizes are clipped at h with sum (|v_j| - h)_+ / steps_j = 1; h is the largest h_k from the k largest sizes

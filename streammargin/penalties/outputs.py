@@ -7,10 +7,11 @@ values, leaves few directions in which all outputs lie (Fazel, Hindi and Boyd 20
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import numpy as np
 
-from streammargin.penalties.base import RATIO, Columns, Norm, Penalty, PenaltyWord, Pieces, Square
+from streammargin.penalties.base import RATIO, ByEntry, Columns, Norm, Penalty, PenaltyWord, Pieces, Square
 from streammargin.penalties.elastic import ElasticNet
 from streammargin.penalties.lines import EachLine
 from streammargin.penalties.lp import L2
@@ -69,7 +70,7 @@ class ColumnLengths(OfLines, Norm):
         return order, Pieces(np.arange(m + 1) * lines, np.ones(m), np.zeros(m), np.zeros(m))
 
 
-class ColumnSizes(OfLines, Norm):
+class ColumnSizes(ByEntry, OfLines, Norm):
     """R(W) = sum over the columns of their largest entry."""
 
     name = "l1inf"
@@ -85,9 +86,6 @@ class ColumnSizes(OfLines, Norm):
 
     def longest(self, theta: np.ndarray, blur: float) -> float:
         return self.gauge(theta) + blur * math.sqrt(len(theta))  # that of a column of an error, not of all of it
-
-    def even(self, steps: np.ndarray) -> np.ndarray:
-        return steps
 
     def prox(self, v: np.ndarray, steps: np.ndarray) -> np.ndarray:
         # as of linf, column by column: clipped at the largest height from the k largest sizes
@@ -108,14 +106,11 @@ class SingularValues(OfLines, Norm):
     def gauge(self, theta: np.ndarray) -> float:
         return spectral_bound(theta)
 
-    def even(self, steps: np.ndarray) -> np.ndarray:
-        return np.full(steps.shape, steps.min(initial=math.inf))
-
     def prox(self, v: np.ndarray, steps: np.ndarray) -> np.ndarray:
         return thresholded(v, float(steps.min(initial=math.inf)))
 
 
-class ExclusiveColumns(OfLines, Square):
+class ExclusiveColumns(ByEntry, OfLines, Square):
     """R(W) = 1/2 sum over the columns of ||W_j||_1^2, R*(T) = 1/2 sum of ||T_j||_inf^2."""
 
     name = "exclusive"
@@ -125,9 +120,6 @@ class ExclusiveColumns(OfLines, Square):
 
     def gauge(self, theta: np.ndarray) -> float:
         return lp_norm(np.abs(theta).max(axis=0, initial=0.0), 2.0)
-
-    def even(self, steps: np.ndarray) -> np.ndarray:
-        return steps
 
     def prox(self, v: np.ndarray, steps: np.ndarray) -> np.ndarray:
         # as of ExclusiveLasso, column by column
@@ -195,8 +187,10 @@ def net(base: Norm, r: float) -> Penalty:
 
 
 class Joining(PenaltyWord):
-    """A word of a norm that joins outputs."""
+    """A word of a norm that joins outputs: `joined` of several, `alone` of a single one."""
 
+    joined: ClassVar[type[Norm]]
+    alone: ClassVar[type[Norm]] = L1
     l1_ratio: float = entry(1.0, RATIO, RATIO_HELP)
     power: float | None = POWER
 
@@ -204,10 +198,11 @@ class Joining(PenaltyWord):
     def of_lines(self) -> bool:
         return True
 
-    def made(self, norm: Norm) -> Penalty:
-        """The penalty with this norm."""
-        found: Penalty = net(norm, self.l1_ratio) if self.power is None else powered(norm, self.power, self.l1_ratio)
-        return found
+    def of_columns(self, columns: Columns) -> Penalty:
+        norm = (self.alone if columns.lines == 1 else self.joined)()
+        if self.power is not None:
+            return powered(norm, self.power, self.l1_ratio)
+        return ElasticNet(self.l1_ratio).of_columns(columns) if isinstance(norm, L1) else net(norm, self.l1_ratio)
 
 
 class L21(Joining):
@@ -216,10 +211,7 @@ class L21(Joining):
     With one output it is elasticnet, and l1 at an l1_ratio of 1.
     """
 
-    def of_columns(self, columns: Columns) -> Penalty:
-        if columns.lines == 1 and self.power is None:
-            return ElasticNet(self.l1_ratio).of_columns(columns)
-        return self.made(L1() if columns.lines == 1 else ColumnLengths())
+    joined = ColumnLengths
 
 
 class L1inf(Joining):
@@ -228,10 +220,7 @@ class L1inf(Joining):
     With one output it is elasticnet, and l1 at an l1_ratio of 1.
     """
 
-    def of_columns(self, columns: Columns) -> Penalty:
-        if columns.lines == 1 and self.power is None:
-            return ElasticNet(self.l1_ratio).of_columns(columns)
-        return self.made(L1() if columns.lines == 1 else ColumnSizes())
+    joined = ColumnSizes
 
 
 class Trace(Joining):
@@ -240,8 +229,8 @@ class Trace(Joining):
     With one output it is the length of w, l2norm at an l1_ratio of 1.
     """
 
-    def of_columns(self, columns: Columns) -> Penalty:
-        return self.made(L2Norm() if columns.lines == 1 else SingularValues())
+    joined = SingularValues
+    alone = L2Norm
 
 
 PENALTIES = (L21, L1inf, Trace)

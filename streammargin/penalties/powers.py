@@ -10,7 +10,7 @@ import numpy as np
 
 from streammargin.errors import UsageError
 from streammargin.kinds import Number
-from streammargin.penalties.base import Gauged, Norm
+from streammargin.penalties.base import Gauged, Norm, Penalty
 from streammargin.penalties.singular import EPS
 from streammargin.words import entry
 
@@ -63,10 +63,6 @@ class PowerOfNorm(Power):
         return self.base.of_lines
 
     @property
-    def nbytes(self) -> int:
-        return self.base.nbytes
-
-    @property
     def groups(self) -> Any:
         """The groups of the norm, which a model has for `verify`; None if it has none."""
         return getattr(self.base, "groups", None)
@@ -102,10 +98,8 @@ class PowerOfNorm(Power):
         return self.base.prox(v, high * steps) if high > 0.0 else v.copy()
 
 
-def powered(norm: Norm, p: float | None, l1_ratio: float = 1.0) -> Any:
-    """The norm, or its power; None: the norm itself. Raises UsageError beside a share of the ridge."""
-    if p is None:
-        return norm
+def powered(norm: Norm, p: float, l1_ratio: float = 1.0) -> Penalty:
+    """The power of a norm. Raises UsageError beside a share of the ridge."""
     if l1_ratio != 1.0:
         raise UsageError("the field power of a penalty is of its norm alone; leave l1_ratio out")
     return PowerOfNorm(norm, p)

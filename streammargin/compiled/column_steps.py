@@ -547,7 +547,8 @@ def newton(loss, centred, columns, terms, w, answers, few, tolerance, most):
         if new < value:
             return slope, True, new
         share *= BACK
-    w[:] = old
+    for j in range(w.size):
+        w[j] = old[j]
     meet(loss, centred, columns, w, answers)
     return slope, False, value
 

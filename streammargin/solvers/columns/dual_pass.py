@@ -148,6 +148,7 @@ class DualPass(LinearSolver[P]):
     """
 
     average: bool | None = entry(None, YesNo(), "show the mean of the iterates; no: the last one; none: the better one")
+    prologue: ClassVar[int] = 1
     keeps_best: ClassVar[bool] = True  # of the passes; else the answer is that of the last one
     mapped = True
     adds: ClassVar[tuple[str, ...]] = ("read",)

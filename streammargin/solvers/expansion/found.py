@@ -41,7 +41,7 @@ class SmoState(State):
     certificate leaves out; travel: the sum of all steps on coefficients, which bounds the error of scores. part:
     rows of the block that are done; joined: rows that the last read added; crowded: reads for which rows had to leave;
     begun: rounds of this pass; rounds: of all; ended: whether the read is over; known: whether it was said that the
-    kernel is indefinite; sampled: that it was tested on some rows.
+    kernel is indefinite; tested: rows of the matrix that was tested for it.
     """
 
     alpha: Rows[f8]
@@ -70,7 +70,7 @@ class SmoState(State):
     skipping: bool = False
     indefinite: bool = False
     known: bool = False
-    sampled: bool = False
+    tested: int = 0
     block: Scratch[Block | None] = None
     columns: Scratch[Columns | None] = None
     forms: Scratch[dict[int, Form] | None] = None

@@ -21,10 +21,16 @@ POWERS = 8  # of a matrix, to find the largest
 SYMMETRIC = 1e-5  # the largest difference allowed, relative to the largest value
 
 
-def tested(numbers: np.ndarray, problem: Problem) -> np.ndarray:
-    """All of these rows (m,), if a test of their matrix is cheap, else some from everywhere among them."""
+def tested(first: np.ndarray, rows: np.ndarray, problem: Problem) -> np.ndarray:
+    """All rows (m,), if a test of their matrix is cheap; else some from everywhere, at best all of `first`."""
     most = max(1, min(TESTED, int(math.sqrt(problem.budget / OF_BUDGET))))
-    return numbers[:: max(1, -(-numbers.size // most))]
+    first = _spread(first, most)
+    return np.union1d(first, _spread(np.setdiff1d(rows, first), most - first.size))
+
+
+def _spread(rows: np.ndarray, most: int) -> np.ndarray:
+    """These rows, or so many from everywhere among them."""
+    return rows if rows.size <= most else rows[np.arange(most) * rows.size // most]
 
 
 def negative(matrix: np.ndarray) -> bool:
@@ -72,25 +78,29 @@ def say_sampled(kernel: Kernel, some: int, rows: int) -> None:
     warn(text, "kernel")
 
 
-def check_symmetric(square: np.ndarray, first: int) -> None:
-    """DataError if the square of a precomputed matrix that begins at the row `first` is not symmetric."""
-    _check_alike(square, square.T, first, first, float(np.abs(square).max(initial=0.0)))
-
-
 def check_all_symmetric(X: np.ndarray) -> None:
-    """The same of a whole matrix, a square at a time."""
+    """DataError if a precomputed matrix is not symmetric; it is read a square at a time."""
     size = max((float(np.abs(X[low : low + TILE]).max(initial=0.0)) for low in range(0, len(X), TILE)), default=0.0)
     for low in range(0, len(X), TILE):
         for left in range(0, low + TILE, TILE):
             one, other = X[low : low + TILE, left : left + TILE], X[left : left + TILE, low : low + TILE].T
-            _check_alike(one, other, low, left, size)
+            apart = np.abs(one - other)
+            if float(apart.max(initial=0.0)) > SYMMETRIC * size:
+                i, j = np.unravel_index(int(np.argmax(apart)), apart.shape)
+                raise DataError(
+                    f"the precomputed matrix is not symmetric: row {low + int(i)}, column {left + int(j)} is "
+                    f"{one[i, j]:.6g}, and the other way round it is {other[i, j]:.6g}; give K(X, X)"
+                )
 
 
-def _check_alike(one: np.ndarray, other: np.ndarray, row: int, column: int, size: float) -> None:
-    apart = np.abs(one - other)
-    if float(apart.max(initial=0.0)) > SYMMETRIC * size:
-        i, j = np.unravel_index(int(np.argmax(apart)), apart.shape)
-        raise DataError(
-            f"the precomputed matrix is not symmetric: row {row + int(i)}, column {column + int(j)} is "
-            f"{one[i, j]:.6g}, and the other way round it is {other[i, j]:.6g}; give K(X, X)"
-        )
+def add_skew(X: np.ndarray, first: int, skew: np.ndarray) -> None:
+    """Add rows (m, n) of a precomputed matrix K, from row `first` on, to skew (3,): x'Ky, y'Kx, its largest value.
+
+    x and y are random, so that the first two differ if K is not symmetric, almost surely.
+    """
+    both = np.random.default_rng(0).standard_normal((X.shape[1], 2))
+    size = max(1, TILE * TILE // X.shape[1])
+    for low in range(0, len(X), size):
+        rows = np.asarray(X[low : low + size], np.float64)
+        skew[:2] += np.sum(both[first + low : first + low + len(rows), ::-1] * (rows @ both), axis=0)
+        skew[2] = max(skew[2], float(np.abs(rows).max()))

@@ -9,7 +9,7 @@ from streammargin.errors import DataError, UsageError
 from streammargin.kernels.base import Kernel
 from streammargin.points import gram
 from streammargin.rows.blocks import Block, CSRBlock, DenseBlock, part, values_of
-from streammargin.solvers.expansion.matrices import check_symmetric
+from streammargin.solvers.expansion.matrices import SYMMETRIC, add_skew
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.rounding import EPS
 from streammargin.solvers.roles import Shared, f8, i8, of, state
@@ -20,11 +20,15 @@ NEARLY = 1e-7  # of the mean length of a row: a hard margin below this is given 
 
 @state
 class Measured:
-    """moments: of compiled/gram.py; largest: K(x, x) of any row; entries: the most nonzero ones of a row."""
+    """moments: of compiled/gram.py; largest: K(x, x) of any row; entries: the most nonzero ones of a row.
+
+    skew: of a precomputed matrix, see `add_skew`.
+    """
 
     moments: Shared[f8] = of(sums.MOMENTS)
     largest: Shared[f8] = of(1)
     entries: Shared[i8] = of(1)
+    skew: Shared[f8] = of(3)
 
     @property
     def longest(self) -> float:
@@ -55,7 +59,7 @@ def measure(problem: Problem, measured: Measured, block: Block, first: int) -> N
     """Add a block of the first read."""
     if given(problem).of_numbers:
         assert isinstance(block, DenseBlock)
-        check_symmetric(block.X[:, first : first + block.rows()], first)
+        add_skew(block.X, first, measured.skew)
         return
     measured.entries[0] = max(measured.entries[0], _most_entries(block))
     squares, values = np.empty(block.rows()), values_of(block)
@@ -118,8 +122,16 @@ def blur(problem: Problem, measured: Measured, terms: int, eps: float = EPS) -> 
     return eps * (of_value + value * (terms + 8.0))
 
 
+def check_skew(problem: Problem, measured: Measured) -> None:
+    """DataError if a precomputed matrix on disk is not symmetric; one in memory is compared value by value."""
+    x, y, value = measured.skew.tolist()
+    if not problem.resident and abs(x - y) > SYMMETRIC * value * problem.rows:
+        raise DataError("the precomputed matrix is not symmetric; give K(X, X), where K(x, z) and K(z, x) are equal")
+
+
 def check_values(problem: Problem, measured: Measured) -> None:
-    """DataError if values overflow, or may have no correct digit."""
+    """DataError if values overflow, may have no correct digit, or are not symmetric."""
+    check_skew(problem, measured)
     if blur(problem, measured, 0) > largest_value(problem, measured):
         raise DataError(
             f"values of the kernel {kernel_of(problem, measured)} on these rows may be rounding alone; "

@@ -113,20 +113,24 @@ class Steps(Values):
         self._test_definite(problem, state, kernel)
 
     def _test_definite(self, problem: Problem, state: SmoState, kernel: Kernel) -> None:
-        """Whether the matrix of the support rows has an eigenvalue below 0; what was tested is said, if not all."""
-        numbers, kept = state.frozen.numbers, state.rows.pieces.get(WORKING)
-        if kernel.definite or not numbers.size:
+        """Whether the matrix of the rows has an eigenvalue below 0; what was tested is said, if not all."""
+        support, kept = state.frozen.numbers, state.rows.pieces.get(WORKING)
+        present = np.flatnonzero(state.labels.present(slice(0, problem.rows)))
+        if kernel.definite or state.tested == present.size or not support.size:
             return
-        some = tested(numbers, problem) if state.block is not None or kept is not None else numbers[:0]
         if state.block is not None:
+            some = tested(support, present, problem)
             state.indefinite |= negative(matrix_of(kernel, some, some, state.block))
         elif kept is not None:
             order = np.argsort(kept.ids)
+            some = tested(support, kept.ids[order], problem)
             at = order[np.searchsorted(kept.ids[order], some)]
             state.indefinite |= negative(matrix_of(kernel, at, some, kept.rows))
-        if some.size < numbers.size and not (state.indefinite or state.sampled):
-            state.sampled = True
-            say_sampled(kernel, some.size, numbers.size)
+        else:
+            return
+        if some.size < present.size and not (state.indefinite or state.tested):
+            say_sampled(kernel, some.size, present.size)
+        state.tested = some.size
 
     def balance(self, problem: Problem, state: SmoState) -> None:
         """Make the coefficients of each line add up to 0 again, beside a free constant."""

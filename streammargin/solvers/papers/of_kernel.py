@@ -43,6 +43,7 @@ from streammargin.solvers.expansion.measured import (
     Measured,
     blur,
     check_rows,
+    check_skew,
     given,
     kernel_of,
     largest_value,
@@ -170,6 +171,7 @@ class OfKernel(WholePass[Any]):
             wrong = f"{self.called} gives each row a coefficient, so all rows must be in memory at once"
             raise UsageError(f"{wrong}; give more `memory`, or use `solver=smo`")
         if state.number == 1:
+            check_skew(problem, state.gram.measured)
             largest_value(problem, state.gram.measured)
         super().begin_pass(problem, state, active)
         self.sum_rows(problem, state, active)
@@ -262,7 +264,8 @@ class OfKernel(WholePass[Any]):
             check_all_symmetric(block.X)
         gram.tested = True
         if not kernel.definite:
-            some = tested(np.arange(block.rows()), problem)
+            every = np.arange(block.rows())
+            some = tested(every, every, problem)
             gram.indefinite |= negative(matrix_of(kernel, some, first + some, block))
             if some.size < problem.rows and not gram.indefinite:
                 say_sampled(kernel, some.size, problem.rows)

@@ -316,9 +316,34 @@ def test_what_was_tested_is_said_if_it_is_not_all(monkeypatch, caplog):
     assert every.converged and not caplog.text
     monkeypatch.setattr(matrices, "TESTED", 10)
     some = sm.train((K, signs), kernel="precomputed")
-    support = some.model.header["support"]
-    assert some.converged and f"of {support} rows was tested; bounds hold if that of all" in caplog.text
-    assert len(caplog.records) == 1 and int(re.findall(r"matrix of (\d+)", caplog.text)[0]) <= 10 < support
+    assert some.converged and "the matrix of 10 of 60 rows was tested; bounds hold if that of all" in caplog.text
+    assert len(caplog.records) == 1 and some.model.header["support"] > 10
+
+
+@pytest.mark.parametrize("C", [1.0, math.inf])
+@pytest.mark.parametrize("disk", [False, True])
+@pytest.mark.parametrize("bias", [0, None])
+def test_an_eigenvalue_below_0_is_found_beyond_the_support_rows(C, disk, bias, caplog):
+    v = np.append(1.0, 3.0 + 0.01 * np.arange(19))
+    v = np.append(v, -v)
+    K = np.outer(v, v)
+    K[[1, 2, 21, 22], [2, 1, 22, 21]] = 30.0  # of rows that are far from the margin
+    data = CountingSource(K, np.sign(v), np.array([0, 20, 40])) if disk else (K, np.sign(v))
+    result = sm.train(data, kernel="precomputed", C=C, bias=bias)
+    assert not result.converged and result.certificate["gap"] in (None, math.inf)
+    assert "not positive semidefinite" in caplog.text
+
+
+@pytest.mark.parametrize("solver", ["smo", "dual-momentum"])
+def test_a_matrix_on_disk_that_is_not_symmetric_is_refused(solver):
+    X, _, signs, _ = rows(120)
+    K = machines.matrix("rbf:0.5", X, X)
+    C = math.inf if solver == "dual-momentum" else 1.0
+    blocks = np.array([0, 40, 80, 120])
+    sm.train(CountingSource(K, signs, blocks), kernel="precomputed", C=C, solver=solver, passes=2)
+    K[3, 90] += 0.5  # beside the squares of blocks
+    with pytest.raises(DataError, match="precomputed matrix is not symmetric; give"):
+        sm.train(CountingSource(K, signs, blocks), kernel="precomputed", C=C, solver=solver, passes=2)
 
 
 @pytest.mark.parametrize("least", [1e-5, 0.0, -1e-9, -1e-5, -1.0])

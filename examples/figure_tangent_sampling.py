@@ -2,15 +2,15 @@
 
     python -m examples.figure_tangent_sampling DATA_DIR [--out FIGURE.png] [--passes 10000] [--seeds 3]
 
-MNIST, ten classes: the first 10,000 rows (the paper has all 60,000) and the 10,000 test rows. Features are those of a
-network with one hidden layer of 128 units at its random start, 100,480 of them, through their kernel
+MNIST, ten classes: the first 10,000 rows, where the paper has all 60,000, and the 10,000 test rows. Features are those
+of a network with one hidden layer of 128 units at its random start, 100,480 of them, through their kernel
 (examples/tangent_kernel.py). K is divided by its largest value K(x, x). The 90,000 pairs of a row and a wrong class are
 never written. Curves: Algorithm 2 with momentum and step 1, Algorithm 2 with the proven step, and the batch perceptron
 (its average), with one Gram column an iteration each. Left: the margin. Right: the test error, of which the paper
-claims nothing. Means over the seeds of the network.
+claims nothing. Means over three seeds of the network; the widths 64 and 32 have one seed each.
 
-The paper names no number of iterations. Margins and bounds are those of the pairs; 1 - margin / bound is the gap.
-Beside it, a seed each of the widths 64 and 32.
+The paper names no number of iterations. After 10,000 the gap, 1 - margin / bound over all pairs, is still 45% or more.
+So the statements hold on the way to the largest margin, not at it.
 """
 
 from typing import NamedTuple
@@ -102,13 +102,15 @@ def judge(found, rows):
     ratios = lacks["proven step"] / lacks["batch perceptron"]
     holds, by = above(float(ratios.min()), CLEAR, "factor of what lacks of it, the least of the seeds")
     verdict(holds, "Figure 3, the proven step is slower than the batch perceptron", told[first], by)
-    least = [max(one[m] for m in METHODS) for one in ends[first]]
-    bound = [one["bound"] for one in ends[first]]
-    holds, by = above(min(least), ROUNDING, "margin")
+    least = {width: [max(one[m] for m in METHODS) for one in of] for width, of in ends.items()}
+    gaps = {width: [1.0 - a / one["bound"] for a, one in zip(least[width], of, strict=True)]
+            for width, of in ends.items()}  # fmt: skip
+    reached = "; ".join(f"width {width}: {', '.join(f'{gap:.0%}' for gap in of)}" for width, of in gaps.items())
+    holds, by = above(min(least[first]), ROUNDING, "margin")
     verdict(
         holds, "Figure 3, the features separate the ten classes: the largest margin is above 0",
-        f"certified are {min(least):.5f} or more and {max(bound):.5f} or less over {len(least)} seeds, gaps of "
-        f"{min(1 - a / b for a, b in zip(least, bound, strict=True)):.0%} or more", by,
+        f"certified are {min(least[first]):.5f} or more and {max(one['bound'] for one in ends[first]):.5f} or less; "
+        f"gaps after {found[first][0].passes} iterations on {rows} rows, one for each seed: {reached}", by,
     )  # fmt: skip
     asked = max(one.columns / (len(METHODS) * one.passes) for of in found.values() for one in of)
     holds, by = below(asked - 1.0, 1e-9, "columns above one")

@@ -13,7 +13,7 @@ from examples import figure_kernel_digits as digits
 from examples import figure_kernel_noise as noise
 from examples import figure_tangent_epochs as epochs
 from examples import figure_tangent_sampling as sampling
-from examples import paper_data
+from examples import figure_tools, paper_data
 from examples.tangent_kernel import Tangent
 
 DATA = os.path.join(os.path.dirname(__file__), "..", "..", "..", "shared", "data")
@@ -130,6 +130,9 @@ def test_samplings_that_contradict_the_paper_are_not_confirmed(capsys):
     good = [runs_of_sampling(0.09, 0.08, 0.01)] * 2
     sampling.judge(dict.fromkeys(sampling.WIDTHS, good), 100)
     assert said(capsys) == [True] * 5
+    told = figure_tools.VERDICTS[-3].numbers
+    gaps = "; ".join(f"width {width}: 10%, 10%" for width in (128, 64, 32))
+    assert told.endswith(f"after 10 iterations on 100 rows, one for each seed: {gaps}")
     bad = [*good, runs_of_sampling(0.07, 0.08, 0.079, columns=31)]
     sampling.judge(dict.fromkeys(sampling.WIDTHS, bad), 100)
     assert said(capsys) == [False, False, True, False, False]

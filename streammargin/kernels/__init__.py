@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from streammargin.errors import UsageError
 from streammargin.kernels.base import Kernel, KernelSum, OfProducts
 from streammargin.words import Family, called, classes_in
 
@@ -25,11 +26,13 @@ class Kernels(Family[Kernel]):
 
     def of(self, value: object) -> Kernel:
         """The checked kernel of a word, a sum of words, or an object. Raises UsageError."""
-        if isinstance(value, str):
-            words = re.split(r"\+(?=[^\d])", value)
-            made = [super(Kernels, self).of(word) for word in words]
-            return made[0] if len(made) == 1 else KernelSum(*made).checked()
-        return super().of(value)
+        words = re.split(r"\+(?=[^\d])", value) if isinstance(value, str) else [value]
+        made = [super(Kernels, self).of(one) for one in (value.parts if isinstance(value, KernelSum) else words)]
+        if len(made) == 1:
+            return made[0]
+        if any(one.of_numbers for one in made):
+            raise UsageError("`kernel=precomputed` stands alone: add the other kernel to the matrix")
+        return KernelSum(*made)
 
 
 KERNELS: dict[str, type[Kernel]] = {cls.name: cls for cls in classes_in(__name__, __path__, "KERNELS")}

@@ -8,7 +8,6 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from streammargin.errors import UsageError
 from streammargin.kinds import Number
 from streammargin.words import Thing, entry
 
@@ -62,7 +61,7 @@ class Kernel(Thing, ABC):
         return value * (features + 16.0)
 
     def __add__(self, other: Kernel) -> KernelSum:
-        return KernelSum(*self.parts, *other.parts)
+        return KernelSum(self, other) if isinstance(other, Kernel) else NotImplemented
 
 
 class OfProducts(Kernel):
@@ -89,25 +88,35 @@ class OfProducts(Kernel):
 
 
 class KernelSum(Kernel):
-    """The sum of several kernels, each with its weight."""
+    """The sum of several kernels, each with its weight; k1__gamma is the gamma of the first, as in scikit-learn."""
 
-    def __init__(self, *parts: Kernel) -> None:
-        self._parts = parts
-        self.weight: float = 1.0
+    name = "a sum of kernels"
+    weight = property(lambda self: 1.0)  # each part has its own
+
+    def __init__(self, first: Kernel, *others: Kernel) -> None:
+        self._parts = tuple(part for one in (first, *others) for part in one.parts)
+
+    @classmethod
+    def entries(cls) -> list[Any]:
+        return []
 
     @property
     def parts(self) -> tuple[Kernel, ...]:
         return self._parts
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        return {}  # each part has its own
+        numbered = enumerate(self._parts, 1)
+        return {f"k{at}__{name}": value for at, part in numbered for name, value in part.get_params().items()}
+
+    def replace(self, **fields: Any) -> KernelSum:
+        made = {f"k{at}": part.replace() for at, part in enumerate(self._parts, 1)}
+        for name, value in fields.items():
+            at, _, field = name.partition("__")
+            setattr(made[at], field, value)
+        return KernelSum(*made.values())
 
     def __sklearn_clone__(self) -> KernelSum:
-        return KernelSum(*(part.replace() for part in self._parts))
-
-    @property
-    def of_numbers(self) -> bool:  # type: ignore[override]
-        return any(part.of_numbers for part in self._parts)
+        return self.replace()
 
     @property
     def definite(self) -> bool:  # type: ignore[override]
@@ -139,15 +148,11 @@ class KernelSum(Kernel):
         each = sum(part.blur(largest, value, features) for part in self._parts)
         return each + len(self._parts) * value
 
-    def checked(self) -> KernelSum:
-        if len(self._parts) < 2:
-            raise UsageError("a sum of kernels has at least two parts")
-        if self.of_numbers:
-            raise UsageError("`kernel=precomputed` stands alone: add the other kernel to the matrix")
-        return KernelSum(*(part.checked() for part in self._parts))
-
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and self._parts == other._parts
 
     def __str__(self) -> str:
         return "+".join(map(str, self._parts))
+
+    def __repr__(self) -> str:
+        return " + ".join(map(repr, self._parts))

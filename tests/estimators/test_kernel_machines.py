@@ -66,11 +66,45 @@ def test_fields_of_the_kernel_are_parameters():
     assert made.get_params()["kernel__gamma"] == 0.5
     other = clone(made).set_params(kernel__gamma=2.0)
     assert str(other.kernel) == "rbf:2,weight=1" and made.kernel == "rbf:0.5"
-    both = sm.KernelMarginClassifier(kernel=sm.kernels.Rbf(0.5) + sm.kernels.Linear(weight=0.1))
-    assert clone(both).kernel == both.kernel and clone(both).kernel is not both.kernel
-    assert "kernel__weight" not in both.get_params() and clone(both.fit(X, y)).fit(X, y).score(X, y) > 0.6
     search = GridSearchCV(made, {"kernel__gamma": [0.1, 1.0], "C": [1.0, 10.0]}, cv=2).fit(X, y)
     assert search.best_score_ > 0.6
+
+
+def test_fields_of_the_parts_of_a_sum_are_parameters():
+    X, numbers = rows(90)
+    y = numbers > 0.0
+    shared = sm.kernels.Rbf(0.5) + sm.kernels.Linear(weight=0.1)
+    both = sm.KernelMarginClassifier(kernel=shared)
+    assert clone(both).kernel == shared and clone(both).kernel.parts[0] is not shared.parts[0]
+    own = {name: value for name, value in both.get_params().items() if name.startswith("kernel__")}
+    assert own == {"kernel__k1__gamma": 0.5, "kernel__k1__weight": 1.0, "kernel__k2__weight": 0.1}
+    search = GridSearchCV(both, {"kernel__k1__gamma": [1e-4, 1.0], "kernel__k2__weight": [0.1]}, cv=2).fit(X, y)
+    assert search.best_params_["kernel__k1__gamma"] == 1.0 and search.best_estimator_.kernel.parts[0].gamma == 1.0
+    plain = [sm.KernelMarginClassifier(kernel=f"rbf:{gamma}+linear:weight=0.1") for gamma in (1e-4, 1.0)]
+    scores = [GridSearchCV(one, {}, cv=2).fit(X, y).best_score_ for one in plain]
+    assert scores == search.cv_results_["mean_test_score"].tolist() and scores[0] < scores[1]
+    assert plain[0].set_params(kernel__k2__weight=2.0).kernel == sm.kernels.Rbf(1e-4) + sm.kernels.Linear(weight=2.0)
+    assert shared == sm.kernels.Rbf(0.5) + sm.kernels.Linear(weight=0.1), "it is shared"
+    for name in ("weight", "k3__gamma", "k2__gamma"):
+        with pytest.raises(ValueError, match=f"a sum of kernels has no field {name}; it has .'k1__gamma'"):
+            both.set_params(**{f"kernel__{name}": 3})
+
+
+def test_a_sum_is_shown_and_checked_by_its_parts():
+    k = sm.kernels
+    both = k.Rbf(0.1) + k.Poly(2, weight=3.0)
+    assert eval(repr(both), {"Rbf": k.Rbf, "Poly": k.Poly}) == both
+    assert "kernel=Rbf(" in repr(sm.KernelMarginClassifier(kernel=both))
+    assert k.KernelSum(both, k.Linear()) == both + k.Linear() != both
+    data = np.eye(2), [0, 1]
+    assert sm.train(data, kernel=k.KernelSum(k.Rbf(1.0))).model.header["kernel"] == "rbf:1,weight=1"
+    wrong = k.Rbf("x") + k.Linear(), k.KernelSum(k.Linear(), k.Precomputed())
+    for kernel, why in zip(wrong, ("or the word scale, not 'x'; rbf has gamma", "stands alone"), strict=True):
+        with pytest.raises(sm.UsageError, match=why) as found:
+            sm.train(data, kernel=kernel)
+        assert "sum" not in str(found.value)
+    with pytest.raises(AttributeError, match="weight"):  # each part has its own
+        both.weight = 2.0
 
 
 def test_sparse_rows_precomputed_values_and_files(tmp_path):

@@ -112,8 +112,21 @@ def report(error: Exception, debug: bool, program: str) -> int:
         say(f"{program}: error: {short_reason(error)}")
         return 74
     elif not debug:
-        say(f"{program}: unexpected {type(error).__name__}: {error} (--debug shows where)")
+        say(f"{program}: {_raiser(error)} {type(error).__name__}: {error} (--debug shows where)")
     return 1
+
+
+def _raiser(error: Exception) -> str:
+    """The begin of a sentence, which names the method of a word of others that raised it."""
+    from streammargin.words import Thing
+
+    found, at = "unexpected", error.__traceback__
+    while at is not None:
+        frame, at = at.tb_frame, at.tb_next
+        thing = frame.f_locals.get("self")
+        if isinstance(thing, Thing) and not frame.f_globals["__name__"].startswith("streammargin."):
+            found = f"error: {frame.f_code.co_name} of {thing} raises"
+    return found
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from reference.datasets import separable
 import streammargin as sm
 from streammargin.cli.main import main
 from streammargin.data_tools.generate import generate
+from streammargin.kernels import KERNELS
 
 
 @pytest.fixture
@@ -232,6 +233,21 @@ def test_unexpected_errors_are_one_sentence_without_debug(tmp_path, monkeypatch,
     assert "unexpected ZeroDivisionError: oh" in error and "Traceback" not in error
     assert main(["info", "x", "--debug"]) == 1
     assert "Traceback" in capsys.readouterr().err
+
+
+def test_an_error_of_a_kernel_of_yours_names_it(tmp_path, monkeypatch, capsys, blobs):
+    class Broken(sm.kernels.Kernel):
+        def gram(self, X, Z):
+            return {}["oh"]
+
+    monkeypatch.setitem(KERNELS, "broken", Broken)
+    file = write_h5(tmp_path / "rows.h5", *blobs)
+    for words in (["--kernel", "linear+broken"], ["--map", "nystroem:3,kernel=broken"]):
+        assert main(["train", file, *words]) == 1
+        last = capsys.readouterr().err.splitlines()[-1]
+        assert last == "streammargin: error: gram of broken:weight=1 raises KeyError: 'oh' (--debug shows where)"
+    with pytest.raises(KeyError):
+        sm.train(blobs, kernel=Broken())
 
 
 def test_shards_are_one_data_set(tmp_path, blobs):

@@ -132,7 +132,7 @@ def test_samplings_that_contradict_the_paper_are_not_confirmed(capsys):
     assert said(capsys) == [True] * 5
     told = figure_tools.VERDICTS[-3].numbers
     gaps = "; ".join(f"width {width}: 10%, 10%" for width in (128, 64, 32))
-    assert told.endswith(f"after 10 iterations on 100 rows, one for each seed: {gaps}")
+    assert told.endswith(f"after 10 iterations on 100 rows, of 60000 in the paper, one for each seed: {gaps}")
     bad = [*good, runs_of_sampling(0.07, 0.08, 0.079, columns=31)]
     sampling.judge(dict.fromkeys(sampling.WIDTHS, bad), 100)
     assert said(capsys) == [False, False, True, False, False]

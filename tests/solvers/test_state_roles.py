@@ -8,13 +8,17 @@ import importlib
 import inspect
 import re
 import textwrap
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from reference.drive import problem_of
+import pytest
+from reference.drive import problem_of, terms
 
 import streammargin.solvers
+from streammargin.errors import UsageError
+from streammargin.kernels import make_kernel
 from streammargin.rows.labels import RowLabels
 from streammargin.solvers.base import Method
 from streammargin.solvers.expansion.primal_dual import PrimalDual
@@ -177,12 +181,52 @@ def sums_of(entry):
     return entry.kind == "array" and entry.role is Role.SUM
 
 
+def several_places(name):
+    """(whether rows may be in several places, the fields with which they may not, whether a kernel forbids it)."""
+    method = make_solver(name)
+    if not method.spreads:
+        return False, set(), False
+    entries = [(line.name, line.metadata["kind"]) for line in method.entries()]
+    fields = {f"{field}={value}" for field, kind in entries for value in getattr(kind, "choices", None) or ()}
+    with_kernel = method.of(replace(problem_of(np.zeros((9, 2))), kernel=make_kernel("rbf")))
+    refused = {field for field in fields if not make_solver(f"{name}:{field}").spreads}
+    return True, refused, with_kernel.kernels and not with_kernel.spreads
+
+
 def test_methods_that_rows_in_several_places_suit_are_told():
-    lines = re.findall(r"^\| ([\w, -]+) \| (any number|one)", section("Rows in several places"), re.MULTILINE)
-    told = {name: places == "any number" for named, places in lines for name in named.split(", ")}
-    found = {name: make_solver(name).spreads for name in names()[1:]}
-    assert {name: told.pop(name) for name in [*told] if name in found} == found
-    assert set(told) <= {"sdca", "asdca", "prox-newton"}  # words for some of these
+    lines = re.findall(r"^\| ([\w, -]+) \| ((any number|one).*) \|$", section("Rows in several places"), re.MULTILINE)
+    told = {
+        name: (places == "any number", set(re.findall(r"`(\w+=\w+)`", text)), text.endswith("of a kernel machine one"))
+        for named, text, places in lines for name in named.split(", ")
+    }  # fmt: skip
+    assert told == {name: several_places(name) for name in {*names()[1:], *told}}
+    assert {"sdca", "asdca", "prox-newton"} <= set(told)  # words for some of these
+
+
+RIDGE = problem_of(np.zeros((9, 2)))
+NOWHERE = {
+    "lp": problem_of(np.zeros((9, 2)), p=1.5),
+    "lp of a hard margin": problem_of(np.zeros((9, 2)), p=1.5, C=np.inf),
+    "interpolate": replace(problem_of(np.zeros((9, 2)), C=np.inf), loss=terms("interpolate"), numeric=True),
+    "a kernel": replace(RIDGE, kernel=make_kernel("rbf")),
+}
+
+
+@pytest.mark.parametrize("what", ["ridge", *NOWHERE])
+def test_some_problems_have_a_method_for_rows_in_one_place_alone(what):
+    one = NOWHERE.get(what, RIDGE)
+    assert methods_of(one)
+    assert bool(methods_of(replace(one, holders=2))) == (what == "ridge")
+
+
+def methods_of(problem):
+    """The names of the methods that support it."""
+    found = []
+    for name in names()[1:]:
+        with suppress(UsageError):
+            make_solver(name).of(problem).check(problem)
+            found.append(name)
+    return found
 
 
 def test_who_reads_an_array_of_rows_is_a_visit_or_a_map():

@@ -92,7 +92,8 @@ class Ascent(Method):
         if self.steps and self.order != UNIFORM:
             raise UsageError("equal steps are those of the paper: give order=uniform with steps=equal, or leave it out")
         if problem.holders > 1 and not (problem.lp and problem.p == 2.0):
-            raise Refusal("ascent needs all rows in one place, but under the penalty l2", "use `solver=newton`")
+            hint = "train on one machine" if problem.lp else "use `solver=auto`"
+            raise Refusal("ascent needs all rows in one place, but under the penalty l2", hint)
         if self.momentum == "yes" and self.order == IMPORTANCE:
             raise UsageError("momentum draws rows with equal probability: give order=uniform with it, or momentum=no")
         if problem.hard and self.undecided:

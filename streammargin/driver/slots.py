@@ -12,6 +12,7 @@ import hashlib
 import json
 import math
 import os
+import re
 import stat
 from io import BufferedReader
 from typing import Any
@@ -21,7 +22,8 @@ import numpy as np
 from streammargin.files import check_still_apart
 
 FAMILY = b"streammargin checkpoint "
-MAGIC = FAMILY + b"10\n"  # a new number wherever a resumed training would end in other bits
+FORMAT = 10  # a new number wherever a resumed training would end in other bits
+MAGIC = FAMILY + b"%d\n" % FORMAT
 DIGEST = 32
 LARGEST = 1 << 48  # extent of an array's dimension
 TYPES = {"<f8", "<f4", "<i8", "<i4", "<i2", "<u4", "|u1", "|i1", "|b1"}
@@ -118,8 +120,11 @@ def _header(file: BufferedReader) -> tuple[bytes, dict[str, Any], list[Entry]]:
     """(all bytes up to the end of the header, plain values, arrays that follow). Raises ValueError."""
     start = file.read(len(MAGIC) + 8)
     length = int.from_bytes(start[len(MAGIC) :], "little")
+    form = re.match(FAMILY + rb"(\d+)\n", start)
+    if form and int(form[1]) != FORMAT:
+        raise ValueError(f"its format is {int(form[1])}, of another version of streammargin; this one reads {FORMAT}")
     if start[: len(MAGIC)] != MAGIC or length > os.fstat(file.fileno()).st_size:
-        raise ValueError("it is cut short, or not a checkpoint of this version")
+        raise ValueError("it is cut short, or not a checkpoint")
     header = file.read(length)
     try:
         content = json.loads(header)

@@ -378,6 +378,16 @@ def test_every_cut_and_every_flip_is_noticed(tmp_path):
                 read_slot(path)
 
 
+@pytest.mark.parametrize("number", [1, 9, 11, 100])
+def test_a_slot_of_another_format_is_refused_by_its_number(number, tmp_path):
+    train("sdca", str(tmp_path), should_stop=stop_after(10))
+    for path in tmp_path.glob("slot-?"):
+        path.write_bytes(path.read_bytes().replace(b" 10\n", b" %d\n" % number, 1))
+    wrong = rf"slot-a is refused: its format is {number}, .* of streammargin; this one reads 10; delete .* to start"
+    with pytest.raises(sm.DataError, match=wrong):
+        train("sdca", str(tmp_path))
+
+
 def longer(array):
     return np.concatenate([array, array[-1:]])
 

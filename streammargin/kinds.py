@@ -212,9 +212,10 @@ class Threads(Kind):
     def check(self, what: str, value: object) -> int | str:
         if isinstance(value, str) and value == ALL:
             return ALL
-        if not isinstance(value, numbers.Integral) or int(value) not in range(1, MOST_THREADS + 1):
+        given = int(value) if isinstance(value, numbers.Integral) and not isinstance(value, bool) else 0
+        if not 1 <= given <= MOST_THREADS:
             raise UsageError(f"{what} must be a whole number from 1 to {MOST_THREADS}, or {ALL}, not {shown(value)}")
-        return int(value)
+        return given
 
 
 def threads_of(value: object) -> int:

@@ -20,7 +20,7 @@ from streammargin.driver.events import History
 from streammargin.errors import DataError, UsageError
 from streammargin.estimators.held_out import held_out
 from streammargin.kernels import FAMILY as KERNELS
-from streammargin.kinds import Kind
+from streammargin.kinds import MOST_THREADS, Kind
 from streammargin.losses import FAMILY as LOSSES
 from streammargin.maps import FAMILY as MAPS
 from streammargin.model.base import Model
@@ -282,8 +282,10 @@ class Estimator(BaseEstimator):
         """The number of threads, as joblib takes n_jobs: None: 1, unless its context has another; -1: all cores."""
         from joblib import effective_n_jobs
 
-        if self.n_jobs is not None and (not isinstance(self.n_jobs, (int, np.integer)) or self.n_jobs == 0):
-            raise UsageError(f"n_jobs must be None, a positive number, or -1 for all cores, not {self.n_jobs!r}")
+        whole = isinstance(self.n_jobs, (int, np.integer)) and not isinstance(self.n_jobs, bool)
+        if self.n_jobs is not None and (not whole or self.n_jobs == 0 or self.n_jobs > MOST_THREADS):
+            most = f"a number from 1 to {MOST_THREADS}"
+            raise UsageError(f"n_jobs must be None, {most}, or -1 for all cores, not {self.n_jobs!r}")
         return cores() if self.n_jobs == -1 else int(effective_n_jobs(self.n_jobs))
 
     def _split(self, data: Any, sample_weight: Any, seed: int) -> tuple[Any, Any, Any]:

@@ -167,12 +167,19 @@ def check_hard_margin(problem: Problem, able: str) -> None:
 def leave(problem: Problem, state: PlainAscent, watch: Watch, report: PassReport, active: np.ndarray) -> str:
     """Switch to momentum when more than MANY further passes are predicted, after LOOK, 2 LOOK, 4 LOOK, ... passes."""
     number = state.number
-    if not (problem.lp and problem.resident) or number < LOOK // 2 or number & (number - 1) != 0:
+    if not (problem.lp and problem.resident) or number < LOOK // 2:
         return ""
-    estimate = float(report.estimate[active].max(initial=0.0))
+    left = predicted_left(problem, watch, number, float(report.estimate[active].max(initial=0.0)))
+    return "momentum" if number >= LOOK and left > MANY else ""
+
+
+def predicted_left(problem: Problem, watch: Watch, number: int, estimate: float) -> float:
+    """How many passes are left by the fall of the gap estimate; 0 but for passes 1, 2, 4, 8, ..."""
+    if number & (number - 1) != 0:
+        return 0.0
     left = passes_left(watch.estimate, estimate, number // 2, problem.tol)
     watch.estimate = estimate
-    return "momentum" if number >= LOOK and left > MANY else ""
+    return left
 
 
 def passes_left(before: float, now: float, passes: int, tol: float) -> float:

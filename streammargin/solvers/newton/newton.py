@@ -28,7 +28,8 @@ from streammargin.solvers.cache.rows import RowCache
 from streammargin.solvers.columns import task_interior
 from streammargin.solvers.columns.prox_newton import ProximalNewton, ProxNewton
 from streammargin.solvers.columns.task_interior import Interior, InteriorPoints
-from streammargin.solvers.coordinate.ascent import passes_left
+from streammargin.solvers.coordinate.ascent import Watch as Estimated
+from streammargin.solvers.coordinate.ascent import predicted_left
 from streammargin.solvers.coordinate.coupled import Coupled, CoupledAscent
 from streammargin.solvers.coordinate.dual_ascent import Ascent, DualAscent
 from streammargin.solvers.coordinate.momentum import Momentum, MomentumAscent
@@ -96,7 +97,7 @@ class Stall:
 
 
 @state
-class Watch:
+class Watch(Estimated):
     """estimate: gap estimate of coordinate ascent at the last prediction; returned: from `reads` to `near`."""
 
     estimate: float = math.inf
@@ -453,15 +454,6 @@ def newton_is_cheaper(problem: Problem, watch: Watch, number: int, estimate: flo
     visit = A_VISIT if problem.loss.settled(0.0, 1.0) else A_SEARCH
     cost = steps * work_of_step(problem) / (PASS_WORK * (problem.values + visit * problem.rows))
     return number + predicted_left(problem, watch, number, estimate) >= min(MOST, cost)
-
-
-def predicted_left(problem: Problem, watch: Watch, number: int, estimate: float) -> float:
-    """How many passes are left by the fall of the gap estimate; 0 but for passes 1, 2, 4, 8, ..."""
-    if number & (number - 1) != 0:
-        return 0.0
-    left = passes_left(watch.estimate, estimate, number // 2, problem.tol)
-    watch.estimate = estimate
-    return left
 
 
 def passes_without_progress(problem: Problem, best: Best, stall: Stall, active: np.ndarray) -> int:

@@ -17,6 +17,7 @@ from reference.words import loss_word
 import streammargin as sm
 from streammargin.driver.run import PHASES
 from streammargin.errors import UsageError
+from streammargin.solvers.coordinate import ascent
 from streammargin.solvers.newton import conjugate, newton, steps
 
 TOL = 1e-5
@@ -233,7 +234,7 @@ def test_ascent_starts_it_and_goes_on_with_momentum(rows, most, left, way, loss,
         monkeypatch.setattr(newton, name, most)
     monkeypatch.setattr(newton, "COLUMNS", 19)
     monkeypatch.setattr(newton, "A_SEARCH", newton.A_VISIT)
-    monkeypatch.setattr(newton, "passes_left", lambda *given: left)
+    monkeypatch.setattr(ascent, "passes_left", lambda *given: left)
     phases = stages_of_passes(monkeypatch)
     X, y = overlapping(rows, 20)
     y = np.where((X[:, 0] > 1) & (classes == 3), 2, y)
@@ -261,7 +262,7 @@ def test_steps_come_sooner_where_duals_never_rest(monkeypatch):
     for loss in ("squared_hinge", "logistic"):
         with pytest.MonkeyPatch.context() as patch:
             phases[loss] = stages_of_passes(patch)
-            patch.setattr(newton, "passes_left", lambda *given: 0.0)
+            patch.setattr(ascent, "passes_left", lambda *given: 0.0)
             assert train(X, y, loss=loss, C=100.0, tol=1e-9).converged
     assert phases["squared_hinge"].count("momentum") > 2 * phases["logistic"].count("momentum")
 

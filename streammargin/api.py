@@ -179,7 +179,7 @@ def _called(
     """`train_by`, once the functions that were given are checked."""
     if should_stop is not None and not callable(should_stop):
         raise UsageError(f"should_stop must be a function, not {shown(should_stop)}")
-    told: list[Listener] = [*checked(listeners), *watched(verbose, options.max_seconds)]
+    told: list[Listener] = [*checked(listeners), *watched(verbose, options.max_seconds, options.workers)]
     return train_by(data, options, told, should_stop, None, given)
 
 

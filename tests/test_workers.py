@@ -16,6 +16,7 @@ from conftest import call, write_h5
 from reference.datasets import noisy, separable
 
 import streammargin as sm
+from streammargin.cli.main import main
 from streammargin.options.table import Options
 from streammargin.sizes import parse_size
 from streammargin.solvers import leaves, roles
@@ -233,9 +234,25 @@ def test_rows_in_memory_leave_room_for_copies_of_large_sums(small, tmp_path, mem
     sm.write_hdf5([noisy(8_000, 400)], path)
     with ExitStack() as stack:
         job = prepare(stack, path, Options(solver="newton", loss="logistic", memory=memory), math.inf)
+        assert job.run_start()["plan"]["most_threads"] == max(1, job.problem.copies)
         least = parse_size(memory) // (leaves.SHARE * job.method.sum_bytes(job.problem))
     assert job.problem.resident == resident
     assert job.problem.copies > least if resident else job.problem.copies == 0
+
+
+@pytest.mark.parametrize("split", [True, False])
+def test_the_plan_says_how_many_threads_have_room_for_their_sums(split, tmp_path, monkeypatch, capsys):
+    """Of rows that are worth splitting; the others take no copies."""
+    if split:
+        monkeypatch.setattr(leaves, "LEAF_BYTES", 64)
+        monkeypatch.setattr(leaves, "MERGED", 1)
+    sm.write_hdf5([noisy(8_000, 400)], tmp_path / "rows.h5")
+    given = {"solver": "newton", "loss": "logistic", "memory": "20M", "threads": 3, "passes": 1}
+    sm.train(tmp_path / "rows.h5", verbose=True, **given)
+    words = [f"--{name}={value}" for name, value in given.items()]
+    assert main(["train", str(tmp_path / "rows.h5"), "-o", str(tmp_path / "it.npz"), *words]) == 0
+    said = capsys.readouterr().err.count(" MiB planned, with room for sums of 1 of 3 threads\n")
+    assert said == (2 if split else 0)
 
 
 def test_predictions_and_figures_are_those_of_one_thread(small, tmp_path):

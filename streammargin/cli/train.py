@@ -22,7 +22,7 @@ from streammargin.cli.outputs import Outputs
 from streammargin.cli.remarks import Remarks, say, shell_text
 from streammargin.errors import OutputError, ReadWriteError, StreamMarginError, UsageError
 from streammargin.files import check_apart
-from streammargin.kinds import ALL
+from streammargin.kinds import ALL, threads_of
 from streammargin.options.asked import asked_digest
 from streammargin.options.table import Options, Where, options_for, read_by
 from streammargin.ordered import files_of, is_ordered, is_parquet
@@ -193,7 +193,8 @@ def run(
     check_apart(made, read)
     verbosity = -1 if options.quiet else 1 if options.verbose else 0
     lines = JsonLines(options.log_json, kept=options.checkpoint is not None) if options.log_json else None
-    console = Console(verbosity, max_seconds=options.max_seconds, logged=lines is not None)
+    threads = 1 if options.dask else threads_of(asked["threads"])
+    console = Console(verbosity, max_seconds=options.max_seconds, logged=lines is not None, threads=threads)
     sinks = _Sinks(console, lines, outputs)
     try:
         save = functools.partial(_save, outputs=outputs, read=read)

@@ -267,7 +267,8 @@ class Estimator(BaseEstimator):
         if task.numeric != self.of_numbers:
             kind, other = ("numbers", "MarginClassifier") if self.of_numbers else ("classes", "MarginRegressor")
             raise UsageError(f"{type(self).__name__} needs a loss for {kind}; use {other} with loss {options.loss}")
-        result = train_rows(data, options, History(watched(self.verbose, options.max_seconds)), None)
+        history = History(watched(self.verbose, options.max_seconds, options.workers))
+        result = train_rows(data, options, history, None)
         self.n_features_in_: int = result.model.answer.features
         self.n_iter_: int = result.passes
         self.certificate_: Certificate = result.certificate

@@ -49,26 +49,28 @@ def _table(trials: list[dict[str, Any]], best: float | None, judged: str, counte
         yield ("  ".join(found) + mark).rstrip()
 
 
-def watched(verbose: bool, max_seconds: float | None) -> list[Console]:
+def watched(verbose: bool, max_seconds: float | None, threads: int = 1) -> list[Console]:
     """The listener that shows a training on stderr, if verbose."""
-    return [Console(max_seconds=max_seconds)] if verbose else []
+    return [Console(max_seconds=max_seconds, threads=threads)] if verbose else []
 
 
 class Console:
     """Shows pass, rows/s, MB/s, share of time waiting on the disk, estimated (~) and certified gap, and time left.
 
     verbosity: -1 warnings only, 0 progress and summary, 1 also every pass and certificate.
-    logged: whether the run writes a log, to which messages may refer.
+    logged: whether the run writes a log, to which messages may refer. threads: how many the run was given.
     """
 
     def __init__(
-        self, verbosity: int = 0, stream: TextIO | None = None, max_seconds: float | None = None, logged: bool = False
-    ) -> None:
+        self, verbosity: int = 0, stream: TextIO | None = None, max_seconds: float | None = None, logged: bool = False,
+        threads: int = 1,
+    ) -> None:  # fmt: skip
         self.stream: TextIO = stream or sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # pythonw has none
         self.verbosity = verbosity
         self.bar: bool = self.stream.isatty() and os.environ.get("TERM") != "dumb"
         self.color: bool = self.bar and "NO_COLOR" not in os.environ
         self.logged: bool = logged
+        self.threads: int = threads
         self._last = self._started = time.monotonic()
         self._open = False
         self._gap = ""
@@ -117,7 +119,9 @@ class Console:
         size = f"{data['rows']} rows, {data['features']} features, {data['nnz']} values"
         if "sides" in data:
             size, self._error = "{} ratings of {} rows and {} columns".format(data["rows"], *data["sides"]), "RMSE"
-        self._line(f"{data['path']}: {size}; {blocks}, {plan['memory_bytes'] / 2**20:.0f} MiB planned")
+        most = plan.get("most_threads") or self.threads
+        few = f", with room for sums of {most} of {self.threads} threads" if most < self.threads else ""
+        self._line(f"{data['path']}: {size}; {blocks}, {plan['memory_bytes'] / 2**20:.0f} MiB planned{few}")
         if event.get("solver"):
             self._line(f"auto chose {event['solver']}")
 

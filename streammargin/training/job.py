@@ -32,6 +32,7 @@ from streammargin.points.linear import LinearPoint
 from streammargin.points.mapped import Mapped
 from streammargin.result import Certificate, TrainResult
 from streammargin.solvers.base import Method
+from streammargin.solvers.leaves import may_split
 from streammargin.solvers.problem import Problem
 from streammargin.sources.base import Source
 from streammargin.sources.label_column import ATTRIBUTE
@@ -103,7 +104,7 @@ class Job:
             "plan": {
                 "block_rows": plan.block_rows, "blocks": plan.blocks, "memory_bytes": plan.memory_bytes,
                 "kept_bytes": 0 if plan.resident else self.method.kept_bytes(self.problem),
-                "most_threads": max(1, self.problem.copies),
+                "most_threads": max(1, self.problem.copies) if may_split(self.problem, plan.block_rows) else None,
             },
             "solver": self.why,
         }  # fmt: skip

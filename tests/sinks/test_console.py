@@ -46,6 +46,20 @@ def test_a_time_beyond_reason_is_left_out(monkeypatch):
     assert shown(100, None, monkeypatch).endswith("estimated gap ~2.5e-01")
 
 
+@pytest.mark.parametrize("most, threads, said", [
+    (3, 8, ", with room for sums of 3 of 8 threads"), (1, 2, ", with room for sums of 1 of 2 threads"),
+    (3, 3, ""), (16, 8, ""), (None, 8, ""), (1, 1, ""),
+])  # fmt: skip
+def test_the_plan_says_if_sums_have_room_for_fewer_threads(most, threads, said):
+    event, stream = start(), io.StringIO()
+    event["plan"]["most_threads"] = most
+    Console(stream=stream, threads=threads)(event)
+    assert (
+        stream.getvalue()
+        == f"a.h5: 1000 rows, 8 features, 8000 values; 4 blocks of up to 250 rows, 1 MiB planned{said}\n"
+    )
+
+
 class Clock:
     """Stands for the clock of the console."""
 

@@ -390,6 +390,13 @@ def test_a_client_is_a_client(files):
         sm.dask.train("tcp://127.0.0.1:8786", files)
 
 
+def test_a_worker_that_ends_collects_no_garbage():
+    """On a busy machine that took longer than the four seconds, after which a Nanny kills with a warning."""
+    asked = "atexit.register(lambda: print(gc.get_freeze_count() > 0)); import streammargin.dask.worker"
+    ran = subprocess.run([sys.executable, "-c", f"import atexit, gc; {asked}"], capture_output=True)
+    assert ran.stdout == b"True\n"
+
+
 @pytest.mark.parametrize("shards", [1, 2, 3, 5, 8, 13])
 def test_sums_are_added_in_one_order_whoever_adds_them(shards, monkeypatch):
     """The nodes of the tree are added up alike, in whatever order shards and sums of several of them come."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import os
 import shutil
 import threading
@@ -22,6 +24,8 @@ from streammargin.solvers import roles
 from streammargin.solvers.problem import Problem
 from streammargin.version import __version__
 from streammargin.workers import Workers
+
+atexit.register(gc.freeze)  # else the collector takes .4 s of CPU at the end, and a Nanny kills after 4 s
 
 OPENED = 4  # readers that a worker keeps open: of the rows, stored and scaled, and of held-out rows
 

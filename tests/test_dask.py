@@ -190,9 +190,9 @@ def test_a_file_that_changes_meanwhile_is_an_error(client, files, tmp_path):
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"solver": "sdca"}, "sdca needs all rows in one place; use solver="),
+        ({"solver": "sdca"}, "sdca changes its weights with each row, so one process reads them all; use solver="),
         ({"solver": "ascent", "penalty": "lp:1.5"}, "ascent needs all rows in one place, but under the penalty l2"),
-        ({"solver": "perceptron", "C": np.inf}, "perceptron needs all rows in one place"),
+        ({"solver": "perceptron", "C": np.inf}, "perceptron changes its weights with each row, so"),
         ({"kernel": "rbf"}, "smo needs all rows in one place; train on one machine"),
         ({"memory": "12M"}, "a memory budget of 12M is too small"),
         ({"max_iter": 5}, "there is no max_iter here; give passes"),

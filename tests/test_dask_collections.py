@@ -348,7 +348,7 @@ def test_rows_that_do_not_fit_are_refused(client, rows, data, options, message):
 @pytest.mark.parametrize(
     "options, error, message",
     [
-        ({"solver": "sdca"}, sm.UsageError, "sdca needs all rows in one place; use solver="),
+        ({"solver": "sdca"}, sm.UsageError, "sdca changes its weights with each row, so"),
         ({"kernel": "rbf"}, sm.UsageError, "smo needs all rows in one place; train on one machine"),
         ({"early_stop": 3}, sm.UsageError, "early_stop scores every pass on held-out data; give valid="),
         ({"x": "X"}, sm.UsageError, "x names a dataset of HDF5, and these rows have none; leave it out"),

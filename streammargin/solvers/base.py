@@ -31,6 +31,8 @@ from streammargin.solvers.state import State
 from streammargin.solvers.visits import Visit
 from streammargin.solvers.word import SolverWord
 
+BY_ROW = "changes its weights with each row, so one process reads them all"
+
 
 @dataclass
 class PassReport:
@@ -91,6 +93,7 @@ class Method(SolverWord):
     of_tasks: ClassVar[bool] = False  # supports rows of several tasks
     kernels: ClassVar[bool] = False  # trains kernel machines
     completes: ClassVar[bool] = False  # completes matrices
+    whole: ClassVar[str] = "needs all rows in one place"  # why rows cannot be split over holders, if they cannot
     blocks_per_step: ClassVar[int] = 1  # blocks that a step of a pass gets at once, if the memory allows it
 
     def check(self, problem: Problem) -> None:
@@ -231,10 +234,10 @@ class Method(SolverWord):
         return next(iter(self.stages()))
 
     def check_spread(self, of_kernel: bool) -> None:
-        """Raise a Refusal if all rows must be in one place; of_kernel: for a kernel machine."""
+        """Raise a Refusal if rows cannot be split over holders; of_kernel: for a kernel machine."""
         if not self.spreads:
             hint = "train on one machine" if of_kernel else "use `solver=auto`"
-            raise Refusal(f"{self.called} needs all rows in one place", hint)
+            raise Refusal(f"{self.called} {self.whole}", hint)
 
     @property
     def spreads(self) -> bool:
@@ -456,6 +459,8 @@ class Solver(Method, Generic[S]):
 
 class StreamSolver(Solver[S]):
     """A method that keeps nothing per row, and so can learn from a stream."""
+
+    whole: ClassVar[str] = BY_ROW
 
     @abstractmethod
     def stream_block(self, problem: Problem, state: S, block: Block) -> int:

@@ -11,7 +11,7 @@ from streammargin.errors import Refusal, UsageError
 from streammargin.kinds import Word
 from streammargin.losses.base import called, coupled
 from streammargin.penalties.base import Penalty
-from streammargin.solvers.base import Method, PassReport, Solver, Stage, stay
+from streammargin.solvers.base import BY_ROW, Method, PassReport, Solver, Stage, stay
 from streammargin.solvers.coordinate.apart import ApartLines, ApartRows
 from streammargin.solvers.coordinate.coupled import Coupled
 from streammargin.solvers.coordinate.drawn import IMPORTANCE, UNIFORM, DrawnMomentum, DrawnPlain
@@ -52,6 +52,7 @@ class Ascent(Method):
     """
 
     name = "ascent"
+    whole: ClassVar[str] = BY_ROW
     momentum: str = entry(
         "auto", Word(("auto", "yes", "no")), "no: never, the word sdca; yes: from the first pass on, the word asdca; "
         "auto: for rows in memory, from when that takes fewer passes", kw_only=True,

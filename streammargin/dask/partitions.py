@@ -148,10 +148,10 @@ def _beside(X: Any, column: Any, what: str) -> list[Any]:
 
     known = not any(np.isnan(X.chunks[0]))
     if not dask.is_dask_collection(column):
-        if not known or len(column) != len(X):
-            rows = len(X) if known else "an unknown number of"
-            raise UsageError(f"`{what}` has {len(column)} entries for {rows} rows; give an Array with chunks like X")
-        column = da.from_array(np.asarray(column), chunks=(X.chunks[0], *np.shape(column)[1:]))
+        shape, rows = np.shape(column), len(X) if known else "an unknown number of"
+        if shape[:1] != (rows,):
+            raise UsageError(f"`{what}` has shape {shape} but X has {rows} rows; give an Array with chunks like X")
+        column = da.from_array(np.asarray(column), chunks=(X.chunks[0], *shape[1:]))
     if hasattr(column, "to_dask_array"):
         column = column.to_dask_array()
     if column.ndim > 1 and column.numblocks[1] > 1:

@@ -23,7 +23,7 @@ from clusters import NEEDED, bits, killing, on_one_worker
 from distributed import Client, LocalCluster
 
 from streammargin.dask import cluster as on_cluster
-from streammargin.dask import partitions, pieces
+from streammargin.dask import partitions, pieces, spool
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning"),
@@ -384,6 +384,21 @@ def test_a_spool_folder_that_workers_lack_is_an_error(client, rows, tmp_path):
     with pytest.raises(sm.OutputError, match=r"a worker has no folder .*lacking to write rows to; make it, or name"):
         sm.dask.train(client, arrays(rows), spool=str(tmp_path / "lacking"), **NEEDED)
     assert not (tmp_path / "lacking").exists()
+
+
+def test_what_only_a_worker_lacks_is_said_to_be_lacking_there(client, frame, tmp_path, monkeypatch):
+    def lacking():
+        import no_such_package
+
+        return no_such_package
+
+    with pytest.raises(sm.UsageError, match="a worker says: No module named 'no_such_package'; install the same"):
+        sm.dask.train(client, [dask.delayed(lacking)()], **NEEDED)
+    path, each = tmp_path / "rows.parquet", spool.Spool._each
+    frame.to_parquet(path)
+    monkeypatch.setattr(spool.Spool, "_each", lambda *given: (path.unlink(missing_ok=True), each(*given))[1])
+    with pytest.raises(sm.InputMissingError, match=r"a worker says: .*rows\.parquet.* so all must see them there"):
+        sm.dask.train(client, str(path), **NEEDED)
 
 
 def test_no_rows_at_all_are_an_error(client, rows):

@@ -20,12 +20,12 @@ import numpy as np
 from distributed import Client
 
 from streammargin.dask.rounds import Round
-from streammargin.dask.spool import Spool
+from streammargin.dask.spool import Spool, of_worker
 from streammargin.dask.worker import Numbers, Tree, climb, work
 from streammargin.driver import plan
 from streammargin.driver.holders import Holders, Parts, Visits
 from streammargin.driver.prefetch import BlockReader, ReadCounts
-from streammargin.errors import InputMissingError, StreamMarginError
+from streammargin.errors import StreamMarginError
 from streammargin.solvers import roles
 from streammargin.solvers.problem import Problem
 from streammargin.version import __version__
@@ -83,7 +83,7 @@ class Cluster(Holders):
                     todo = []
                 for shards, answer in round_.answers():
                     if isinstance(answer, StreamMarginError):
-                        raise _of_worker(answer)
+                        raise of_worker(answer)
                     if isinstance(answer, Exception):
                         todo += shards
                         round_.failed(answer, f"read {self.reader.source.name}")
@@ -154,10 +154,3 @@ class _Task:
         self.visits = visits
         needed = [(visit, roles.sent(state, visit.sums)) for visit, state in visits]
         self.order: bytes = cloudpickle.dumps((problem, needed))
-
-
-def _of_worker(error: StreamMarginError) -> StreamMarginError:
-    """The error of a worker, for the user."""
-    if isinstance(error, InputMissingError):
-        return InputMissingError(f"a worker says: {error.raw}; each reads the files itself, so all must see them there")
-    return error

@@ -20,7 +20,7 @@ from streammargin.dask.pieces import Piece, Written
 from streammargin.dask.rounds import Round
 from streammargin.dask.worker import remove
 from streammargin.dask.write import How, Part, Tallies, peeked, reader_of, tallied, write
-from streammargin.errors import DataError
+from streammargin.errors import DataError, InputMissingError, UsageError
 from streammargin.files import temporary_folder
 from streammargin.sources.schema import Column, Schema
 from streammargin.sources.shards import ShardedSource
@@ -156,10 +156,19 @@ class Spool:
                         round_.failed(answer, f"computed {rows.name}")
                         todo.append(k)
                     elif isinstance(answer, Exception):  # of the rows, or of the collection
-                        raise answer
+                        raise of_worker(answer)
                     else:
                         found[k] = answer
         return [found[k] for k in range(len(parts))]
+
+
+def of_worker(error: Exception) -> Exception:
+    """The error of a worker, for the user: what it lacks is said to be lacking there."""
+    if isinstance(error, InputMissingError):
+        return InputMissingError(f"a worker says: {error.raw}; each reads the files itself, so all must see them there")
+    if isinstance(error, ImportError):
+        return UsageError(f"a worker says: {error}; install the same packages everywhere")
+    return error
 
 
 def _shared(value: Any) -> Any:
@@ -192,7 +201,8 @@ class _Frames(Reader):
         """To name a row: of a partition at a time, in this process."""
         first = 0
         for part, data in zip(self.spool._named(self.rows), self.rows.parts, strict=True):
-            reader = reader_of(self.spool.client.compute(data).result(), part)
+            [found] = self.spool._each(lambda data, _: data, self.rows._replace(parts=[data]), [part])
+            reader = reader_of(found, part)
             self._at = part.number, first
             for batch in () if reader is None else reader.batches(columns, words):
                 yield batch

@@ -57,7 +57,7 @@ def train(
 
     Raises
     ------
-    UsageError, DataError, InputMissingError; errors of the collection pass unchanged
+    UsageError, DataError, InputMissingError; errors of the collection pass unchanged, but that a package is lacking
     ReadWriteError : the scheduler has ended, no worker is left, or tasks end without an answer
     """
     if not isinstance(client, Client):

@@ -106,6 +106,21 @@ def test_a_collection_gives_the_bits_of_files_of_its_partitions(client, rows, fr
         assert bits(found) == bits(sm.dask.train(client, files, **NEEDED))
 
 
+def test_a_worker_is_asked_for_partitions_that_follow_each_other(client, monkeypatch):
+    """Else its shards alternate with those of others: it sends a sum for each, and partitions are computed twice."""
+    asked, compute = [], client.compute
+
+    def computed(tasks, **given):
+        asked.append((len(tasks), given["workers"]))
+        return compute(tasks, **given)
+
+    monkeypatch.setattr(client, "compute", computed)
+    numbers, mine = partitions.Partitions("the batches", [dask.delayed(k) for k in range(9)]), spool.Spool(client, None)
+    assert mine._each(lambda data, part: data, numbers, mine._named(numbers)) == list(range(9))
+    assert [count for count, _ in asked] == [5, 4]
+    assert {address for _, [address] in asked} == set(client.scheduler_info()["workers"])
+
+
 def test_pieces_are_removed_at_the_end(client, rows, tmp_path):
     def left():
         folders = client.run(lambda dask_worker: dask_worker.local_directory).values()

@@ -11,6 +11,7 @@ from concurrent.futures import CancelledError
 from typing import Any
 
 import dask
+import numpy as np
 import pyarrow as pa
 from distributed import Client, Future, KilledWorker
 from distributed.comm import CommClosedError
@@ -140,16 +141,21 @@ class Spool:
         return pieces
 
     def _each(self, function: Callable[..., Any], rows: Partitions, parts: list[Part], *given: Any) -> list[Any]:
-        """The results of this function for each partition, by any workers."""
+        """The results of this function for each partition. A worker is asked for partitions that follow each other.
+
+        So its shards follow each other, too: it sends few sums, and hardly any shard has rows of two workers.
+        """
         found: dict[int, Any] = {}
         todo, kept = list(range(len(parts))), list(map(_shared, given))
         with contextlib.closing(Round(self.client)) as round_:
             while todo or round_.asked:
                 workers = round_.workers()
                 if todo and workers:
-                    tasks = [_task(function, rows.parts[k], parts[k], *kept) for k in todo]
-                    for future, k in zip(self.client.compute(tasks), todo, strict=True):
-                        round_.put(future, k)
+                    for address, some in zip(workers, np.array_split(todo, len(workers)), strict=True):
+                        tasks = [_task(function, rows.parts[k], parts[k], *kept) for k in some]
+                        futures = self.client.compute(tasks, workers=[address], allow_other_workers=True)
+                        for future, k in zip(futures, some.tolist(), strict=True):
+                            round_.put(future, k)
                     todo = []
                 for k, answer in round_.answers():
                     if isinstance(answer, LOST):

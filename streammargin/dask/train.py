@@ -49,10 +49,11 @@ def train(
         Its workers open the files themselves, and read a block at a time, within `memory` each.
     data : path, list of paths, pattern such as "/shared/part-*.h5", or a collection of dask
         Files of rows that all workers see under the same path. They are shards of one data set. Of Parquet, and of a
-        collection, each worker reads or computes its partitions once. It writes their rows to its local directory, or
-        to `spool`, a folder that all workers share. Collections are a DataFrame (`y`: the column of the labels, or a
-        Series); the pair (X, y) of Arrays or of a DataFrame and a Series; a Bag of frames or of batches (X, y) or
-        (X, y, sample_weight); and a list of Delayed ones. `valid` may be a collection as well.
+        collection, each worker reads or computes partitions that follow each other. It writes their rows to its local
+        directory, or to `spool`, a folder that all workers share. If a shard has rows of two workers, some partitions
+        are computed twice: they must have the same rows each time. Collections are a DataFrame (`y`: the column of the
+        labels, or a Series); the pair (X, y) of Arrays or of a DataFrame and a Series; a Bag of frames or of batches
+        (X, y) or (X, y, sample_weight); and a list of Delayed ones. `valid` may be a collection as well.
     verbose, listeners, should_stop, **options : as for `streammargin.train`
 
     Raises

@@ -25,7 +25,7 @@ from streammargin.training.problem import Read, make_objective, make_problem
 from streammargin.training.task import Task, make_task
 from streammargin.wording import warn
 
-SHARDED = 23  # two bits less than the bytes of a shard have, of rows that several processes read
+SHARDED = 26  # bits of the bytes of a shard, of rows that several processes read
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class Fitting:
         """The plan, with copies of the sums for threads if these leave room. BudgetError for a budget too small."""
         remote = problem.holders > 1
         each = method.sum_bytes(problem) if problem.copies or remote else 0
-        levels = max(2, problem.size.bit_length() - SHARDED) if remote else 0  # of sums that wait for others
+        levels = 2 * max(1, problem.size.bit_length() - SHARDED) if remote else 0  # sums of shards in a row that wait
         used = self.own + levels * each
         if problem.copies:  # of an earlier plan
             problem = replace(problem, copies=0, budget=problem.budget + problem.copies * each)

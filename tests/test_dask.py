@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import threading
@@ -383,6 +384,19 @@ def test_no_scheduler_is_a_sentence(files, tmp_path, here, scheduler):
     ran = here("train", *files, "--dask", scheduler, "-o", tmp_path / "model.npz", cwd=tmp_path)
     assert ran.returncode == 74 and f"no dask scheduler answers at {scheduler}" in ran.stderr
     assert "Traceback" not in ran.stderr
+
+
+@pytest.mark.parametrize("answer", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"", None], ids=["http", "silent", "a worker"])
+def test_what_is_no_scheduler_is_a_sentence_within_the_limit_of_dask(client, files, tmp_path, here, answer):
+    """A client of dask takes the answer of HTTP for a size, and waits for ever where nobody answers."""
+    with socket.create_server(("127.0.0.1", 0)) as server, dask.config.set({"distributed.comm.timeouts.connect": "1s"}):
+        place = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+        if answer is None:
+            place = next(iter(client.run(os.getpid)))
+        elif answer:
+            threading.Thread(target=lambda: server.accept()[0].sendall(answer), daemon=True).start()
+        ran = here("train", *files, "--dask", place, "-o", tmp_path / "model.npz", cwd=tmp_path)
+    assert ran.returncode == 74 and f"no dask scheduler answers at {place}" in ran.stderr
 
 
 def test_a_client_is_a_client(files):

@@ -220,14 +220,16 @@ def _train(
 ) -> int:  # fmt: skip
     from streammargin.api import train_by
 
-    with _Signals() as signals:
+    with contextlib.ExitStack() as stack:
         data = options.data[0] if len(options.data) == 1 else options.data
+        if options.dask is not None:
+            cluster = _clusters(options.debug)
+            client = stack.enter_context(cluster.connected(options.dask))  # there is nothing to save yet
+        signals = stack.enter_context(_Signals())
         if options.dask is None:
             result = train_by(data, problem, [sinks], signals.should_stop, None, given)
         else:
-            cluster = _clusters(options.debug)
-            with cluster.connected(options.dask) as client:
-                result = cluster.train_on(client, data, problem, [sinks], signals.should_stop)
+            result = cluster.train_on(client, data, problem, [sinks], signals.should_stop)
         output = save(result)
         code = 0
         if output != sinks.outputs.model:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import functools
 import glob
@@ -11,7 +12,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from distributed import Client
+import dask
+from dask.utils import parse_timedelta
+from distributed import Client, Security, rpc
 from distributed.comm import get_address_host
 
 from streammargin.api import checked, train_by
@@ -194,12 +197,23 @@ def connected(scheduler: str) -> Iterator[Client]:
         if os.path.isfile(scheduler):
             with open(scheduler, encoding="utf-8") as file:
                 address = json.load(file)["address"]
-        get_address_host(address)  # a client takes a minute to refuse a malformed one
+        asyncio.run(_reach(address))
         client = Client(address, set_as_default=False)
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:  # a TimeoutError is an OSError
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, MemoryError) as error:  # a TimeoutError, too
         raise ReadWriteError(
             f"no dask scheduler answers at {scheduler} ({type(error).__name__}); start one with: dask scheduler, and "
             "give the address that it prints, tcp://HOST:PORT, or its scheduler file"
         ) from error
     with client:
         yield client
+
+
+async def _reach(address: str) -> None:
+    """Raise an error within dask's limit of time unless a scheduler answers: a client waits twice, or without end.
+
+    The answers of HTTP are sizes to dask, and it has a MemoryError for them.
+    """
+    get_address_host(address)
+    limit = parse_timedelta(dask.config.get("distributed.comm.timeouts.connect"))
+    async with rpc(address, timeout=limit, connection_args=Security().get_connection_args("client")) as found:
+        await asyncio.wait_for(found.identity(n_workers=0), limit)  # of a scheduler: workers have no workers

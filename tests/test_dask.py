@@ -377,6 +377,14 @@ def test_the_command_trains_on_a_scheduler(client, files, tmp_path, here):
     assert sm.load_model(model).coef_.tobytes() == found.model.coef_.tobytes()
 
 
+def test_the_command_takes_a_pattern(client, files, tmp_path, here):
+    given = ["--dask", client.scheduler.address, "--memory", "64M", "-q", "-o", tmp_path / "m.npz", "--passes", "1"]
+    ran = here("train", str(files[0]).replace("part-0", "part-*"), *given, cwd=tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    ran = here("train", "nope-*.h5", *given, "--force", cwd=tmp_path)
+    assert ran.returncode == 66 and "no file matches nope-*.h5" in ran.stderr
+
+
 @pytest.mark.parametrize("scheduler", ["nonsense://127.0.0.1:1", "words", "part-1.h5", "list.json"])
 def test_no_scheduler_is_a_sentence(files, tmp_path, here, scheduler):
     (tmp_path / "list.json").write_text("[]")

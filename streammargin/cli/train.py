@@ -169,13 +169,15 @@ def run(
     from streammargin.driver.slots import written_by
     from streammargin.sinks.console import Console
     from streammargin.sinks.jsonl import JsonLines
-    from streammargin.sources.open import check_rows, files_read
+    from streammargin.sources.open import check_rows, files_read, matching
 
     asked = {line.name: getattr(options, line.name) for line in options_for(Where.SHELL)}
     asked["threads"] = ALL if options.threads is None else options.threads
     problem = check(asked)  # what cannot be is refused before anything is touched
     if options.require_convergence and options.early_stop is not None:
         raise UsageError("`early_stop` ends a training before it has converged; leave out --require-convergence or it")
+    if options.dask is not None:
+        options.data = [path for part in options.data for path in matching(part)]
     stem = os.path.splitext(os.path.basename(os.path.normpath(options.data[0])))[0]
     output = options.output or f"{stem}.model.npz"
     log = None if options.log_json == "-" else options.log_json

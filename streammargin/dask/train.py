@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import glob
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -31,7 +30,7 @@ from streammargin.result import TrainResult
 from streammargin.sinks.console import watched
 from streammargin.solvers.registry import make_solver
 from streammargin.sources.label_column import TASKS
-from streammargin.sources.open import is_path
+from streammargin.sources.open import is_path, matching
 from streammargin.tables.asked import ERROR
 from streammargin.tables.readers.base import Reader
 from streammargin.tables.table import matched, with_roles
@@ -176,17 +175,8 @@ def files(data: object) -> object:
             "workers read files by themselves; give a path, a list of paths, a pattern like part-*.h5, or a collection "
             "of dask"
         )
-    found = [path for part in parts for path in _matching(os.path.abspath(part))]
+    found = [path for part in parts for path in matching(os.path.abspath(part))]
     return found[0] if is_path(data) and len(found) == 1 else found
-
-
-def _matching(path: str) -> list[str]:
-    """The files that a pattern matches, in order, or this path."""
-    if os.path.lexists(path) or not glob.has_magic(path):
-        return [path]
-    if not (found := sorted(glob.glob(path))):
-        raise InputMissingError(f"no file matches {path}")
-    return found
 
 
 @contextlib.contextmanager

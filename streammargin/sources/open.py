@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import importlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
@@ -128,6 +129,15 @@ def is_stream(data: object) -> TypeGuard[Iterable[object]]:
 def is_path(data: object) -> TypeGuard[Path]:
     """Whether this is a str or os.PathLike."""
     return isinstance(data, (str, os.PathLike))
+
+
+def matching(path: str) -> list[str]:
+    """The files that a pattern matches, in order, or this path. Raises InputMissingError."""
+    if os.path.lexists(path) or not glob.has_magic(path):
+        return [path]
+    if not (found := sorted(glob.glob(path))):
+        raise InputMissingError(f"no file matches {path}")
+    return found
 
 
 def is_shards(data: object) -> TypeGuard[Sequence[Path]]:

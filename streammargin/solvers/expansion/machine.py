@@ -39,14 +39,18 @@ class Machine(Steps):
         self.frozen(problem, state)  # all leaves of a block have the same
         if not problem.resident or problem.hard:
             return
-        numbers, coef = state.frozen.numbers, state.frozen.coef
-        if np.count_nonzero(state.alpha) > np.count_nonzero(coef) or np.any(state.alpha[:, numbers] != coef):
+        if self.moved(state):
             state.travel[:] = math.inf  # scores belong to later steps
         for k in range(problem.count):
             form, f = form_of(problem, state.labels, k), state.scores[k]
             state.constants[k], worst = constant_of(form, problem.free, f, state.alpha[k])
             size = float(np.abs(f).max() + abs(state.constants[k]) + np.abs(form.t).max())
             state.spare[k] = CLEAR * self._wander(problem, state, k) + worst + 16.0 * EPS * size
+
+    def moved(self, state: SmoState) -> bool:
+        """Whether steps have moved the coefficients since they were frozen."""
+        numbers, coef = state.frozen.numbers, state.frozen.coef
+        return bool(np.count_nonzero(state.alpha) > np.count_nonzero(coef) or np.any(state.alpha[:, numbers] != coef))
 
     def _wander(self, problem: Problem, state: SmoState, k: int) -> float:
         """A bound on the error of scores that rounds have moved, by columns of float32 at the least."""

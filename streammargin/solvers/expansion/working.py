@@ -98,12 +98,13 @@ class Working(Machine):
             self._join(problem, state, active)
         if whole and not state.skipping and self._steps(problem, state, active):
             return min(0.99, state.begun / (state.begun + 20.0))
+        moved = self.moved(state)
         if whole:
             self.freeze(problem, state)
         figures = best_figures(problem, state.best)
         certificate = figures if state.number > 1 or whole else None
         ended = state.idle & (state.hidden | (state.joined == 0))
-        still = whole and bool(ended[active].all())
+        still = whole and not moved and bool(ended[active].all())
         wrong = state.wrong.copy() if problem.compared else None
         return PassReport(gaps_of(figures), self.mistakes(problem, state, active), certificate, wrong, still=still)
 

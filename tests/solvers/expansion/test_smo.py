@@ -182,6 +182,15 @@ def test_certified_is_the_expansion_that_is_returned(passes, kernel, tmp_path):
         assert result.certificate.dual == -math.inf and result.model.header["support"] > 0
 
 
+def test_a_read_that_moved_coefficients_is_not_the_last():
+    """Steps on rows in memory may end at the optimum of all rows, and the read has certified the steps before."""
+    random = np.random.default_rng(5)
+    X = random.standard_normal((150, 3))
+    signs = np.where(np.sin(2.0 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.3 * random.standard_normal(150) > 0.0, 1, -1)
+    source = CountingSource(X[50:], signs[50:], np.array([0, 40, 70, 100]))
+    assert sm.train(source, C=0.05, kernel="rbf:0.5", tol=1e-3).converged
+
+
 @pytest.mark.parametrize("sparse", [False, True])
 def test_rows_of_a_chunked_file_stay_in_memory_beside_as_many_columns_as_fit(sparse, tmp_path):
     """Room for columns is what the rows and what reading them takes leave over, to the byte."""

@@ -136,8 +136,10 @@ class Path:
         if (best := self.kept) is None:
             return plain, {}
         wrong = None if best.wrong is None else best.wrong.tolist()
-        plain |= {"kind": kind_of(best.point), "figures": list(map(asdict, best.figures or [])), "wrong": wrong}
-        return plain, best.point.arrays() | ({} if best.zeros is None else {"zeros": best.zeros})
+        arrays = best.point.arrays() | ({} if best.zeros is None else {"zeros": best.zeros})
+        words = {name: str(arrays.pop(name)) for name in list(arrays) if arrays[name].dtype.kind == "U"}
+        figures = list(map(asdict, best.figures or []))
+        return plain | {"kind": kind_of(best.point), "figures": figures, "wrong": wrong, "words": words}, arrays
 
     def restore(self, plain: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
         """The inverse of `save`. ValueError if the saved path does not fit this one."""
@@ -153,7 +155,8 @@ class Path:
 
     def _restored(self, plain: dict[str, Any], arrays: dict[str, np.ndarray]) -> Outcome:
         row, kind, problem = self.table[self.best], KINDS[plain["kind"]], self.problem
-        point, figures = kind.restored(arrays), figures_of(plain["figures"])
+        words = {name: np.array(word) for name, word in plain["words"].items()}
+        point, figures = kind.restored({**arrays, **words}), figures_of(plain["figures"])
         wrong = None if plain["wrong"] is None else np.array(plain["wrong"], np.int64)
         if (point.outputs, point.features, len(figures)) != (problem.count, problem.features, problem.groups):
             raise ValueError("the best weights of its path have another shape")

@@ -38,7 +38,7 @@ def write_slot(path: str, plain: dict[str, Any], arrays: Arrays) -> None:
     part = os.path.join(os.path.dirname(path), PART)
     with contextlib.suppress(FileNotFoundError):
         os.unlink(part)  # left by a killed process; unlinking a link keeps its target
-    arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    arrays = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     listed = [[name, array.dtype.str, array.shape] for name, array in arrays.items()]
     header = json.dumps({"plain": plain, "arrays": listed}).encode()
     digest = hashlib.blake2b(digest_size=DIGEST)

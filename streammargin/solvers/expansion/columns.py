@@ -19,7 +19,7 @@ ROWS = 1024  # most rows of a round
 class Held:
     """Which columns the slots hold. rows, batch: of each slot the row, -1 for none, and the batch that computed it;
     used: the round of its last use. batches (2, ...): number and row of each column of batches with columns in slots.
-    recent: rows of the last round of each line, -1 for none.
+    recent: rows of the last round of each line, -1 for none. bytes: of a value, 0 before there are any.
 
     The last bits of a column depend on its batch, a product of matrices. So whole batches are computed again.
     """
@@ -30,6 +30,7 @@ class Held:
     batches: Shared[i8] = of(2, 0, grows=True)
     recent: Shared[i8] = of(K, ROWS // 2, fill=NONE)
     made: int = 0
+    bytes: int = 0
 
 
 class Columns:
@@ -40,6 +41,7 @@ class Columns:
 
     def __init__(self, held: Held, kernel: Kernel, block: Block, numbers: np.ndarray, slots: int, dtype: Any) -> None:
         self.held, self.kernel, self.block, self.numbers = held, kernel, block, numbers
+        held.bytes = np.dtype(dtype).itemsize
         slots = max(held.rows.size, min(slots, numbers.size))
         more = slots - held.rows.size
         held.rows = np.append(held.rows, np.full(more, NONE))

@@ -12,6 +12,7 @@ from streammargin.points.base import Point
 from streammargin.points.expansion import TILE, Expansion
 from streammargin.rows.blocks import Block, alone, part, taken
 from streammargin.solvers.expansion.certificate import Exact, Left, exact, exact_margin
+from streammargin.solvers.expansion.columns import Held
 from streammargin.solvers.expansion.form import form_of
 from streammargin.solvers.expansion.found import Found, SmoState, expansion_of, merged, set_found
 from streammargin.solvers.expansion.matrices import say_indefinite
@@ -146,6 +147,23 @@ class Machine(Steps):
             scores = np.stack([found[k].scale * state.scores[k] + found[k].constant for k in lines])
             taken = problem.outputs.positive[lines.start : lines.stop][np.argmax(scores, axis=0)]
             state.wrong[trial] = int(np.count_nonzero((taken != codes) & there))
+
+    def zero_factor(self, problem: Problem, state: SmoState) -> float:
+        return 0.0  # not even a small C has the weights 0
+
+    def raise_costs(self, problem: Problem, state: SmoState, factor: float) -> None:
+        """Coefficients and scores grow with C: those at their bounds stay there."""
+        state.best, state.forms, state.expansion = new(Best, problem), None, None
+        state.hidden[:], state.goal[:], state.crowded = False, 1.0, 0
+        state.scores *= factor
+        state.travel *= factor
+        for k, b in enumerate(state.alpha):
+            form = form_of(problem, state.labels, k)
+            np.clip(factor * b, form.low, form.high, out=b)
+        self.balance(problem, state)
+        state.frozen.coef = state.alpha[:, state.frozen.numbers]
+        if state.held.bytes and state.held.bytes != self._dtype(problem, state).itemsize:
+            state.held, state.columns = new(Held, problem), None
 
     def keep_pass(self, problem: Problem, state: SmoState, kept: Kept, trials: list[int]) -> None:
         raise AssertionError("an expansion is kept by its certificate alone")

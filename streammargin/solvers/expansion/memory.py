@@ -31,16 +31,17 @@ class Memory(NamedTuple):
     def of(cls, problem: Problem, state: int | None = None) -> Memory:
         """The plan for rows in memory, or on disk; state: bytes of the state, default: that of smo."""
         rows, row = problem.rows, row_bytes(problem)
+        kept = (row + 8 * problem.count) if problem.path else 0.0  # of a row of the best expansion of a path
         left = problem.budget - (state_bytes(SmoState, problem) if state is None else state)
         fixed = min(TILES, 32 * rows * 256) + 24 * min(rows, 256) * problem.features
         if problem.resident:
-            beside = fixed + OF_FORM * problem.count * rows + row * rows
+            beside = fixed + OF_FORM * problem.count * rows + (row + kept) * rows
             loaded = problem.size + (8 * (rows + 2) if problem.sparse else 0)
             columns = min(8 * rows * rows, left - beside - loaded)
             columns = max(columns, 4 * rows * min(rows, LEAST))
             return cls(int(beside + columns), int(columns), 0)
         most = int(SHARE * left) - fixed
-        each = COPIES * row + OF_FORM * problem.count + 16 * problem.count
+        each = COPIES * row + kept + OF_FORM * problem.count + 16 * problem.count
         held = min(MOST_COLUMNS, rows)
         count = int(max(0, most) / (each + 4.0 * held))
         if count < held:  # all of their columns fit

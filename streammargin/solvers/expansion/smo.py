@@ -11,7 +11,7 @@ from streammargin.losses.base import called, has
 from streammargin.penalties.base import Penalty
 from streammargin.penalties.lp import LpSquare
 from streammargin.rows.blocks import Block, DenseBlock
-from streammargin.solvers.base import PassReport, Share
+from streammargin.solvers.base import PATH, PassReport, Share
 from streammargin.solvers.expansion.columns import Columns
 from streammargin.solvers.expansion.found import SmoState
 from streammargin.solvers.expansion.matrices import check_all_symmetric
@@ -34,6 +34,7 @@ class Smo(Working):
     numeric: ClassVar[bool] = True
     several: ClassVar[bool] = True
     kernels: ClassVar[bool] = True
+    takes: ClassVar[tuple[str, ...]] = (PATH,)
     any_p: ClassVar[bool] = False
 
     def check(self, problem: Problem) -> None:

@@ -385,7 +385,7 @@ def test_what_no_cluster_can_do_is_refused_before_a_partition_is_computed(client
 def test_batches_that_differ_are_an_error_with_a_remedy_for_batches(client, kind):
     others = np.ones((3, 4), np.float32) if kind == "width" else np.ones((3, 3))
     parts = [dask.delayed((X, np.arange(3) % 2)) for X in (np.ones((3, 3), np.float32), others)]
-    message = {"width": "has 4 columns but .* 3; give all as many columns", "kind": "dense float64 but .*of one kind"}
+    message = {"width": "has 4 columns but .* 3; give all as many columns", "kind": "dense float64 but .*to one kind"}
     with pytest.raises(sm.DataError, match=message[kind]):
         sm.dask.train(client, parts, **NEEDED)
 

@@ -64,7 +64,7 @@ class ShardedSource(Source):
                 )
             if other.sparse != first.sparse or other.dtype != first.dtype:
                 kinds = [f"{'sparse' if s.sparse else 'dense'} {s.dtype}" for s in (other, first)]
-                raise DataError(f"{other.name} is {kinds[0]} but {first.name} is {kinds[1]}; make all of one kind")
+                raise DataError(f"{other.name} is {kinds[0]} but {first.name} is {kinds[1]}; convert all to one kind")
         self.sources: list[Source] = list(sources)
         self.name: str = f"{first.name} and {len(sources) - 1} more" if len(sources) > 1 else first.name
         self.starts: np.ndarray = np.cumsum([0] + [s.rows for s in sources])

@@ -69,6 +69,33 @@ def test_the_core_trains_without_a_fenced_folder(folder, tmp_path):
     assert gone or folder in ("dask", "tables")  # which have no words
 
 
+TESTS = Path(__file__).parent
+CORE = [  # tests of trainings, rows, models and events that need no fenced folder
+    "rows", "model/test_model_files.py", "driver/test_stopping_and_events.py", "driver/test_path.py",
+    "solvers/coordinate/test_ascent.py", "solvers/newton/test_newton_shards.py", "sinks",
+    "solvers/test_contract.py::test_three_holders_of_rows_have_the_figures_of_one",
+]  # fmt: skip
+RUN = """
+import sys, pytest, streammargin
+print(streammargin.__file__)
+sys.exit(pytest.main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("folder", FENCED)
+def test_the_tests_of_the_core_pass_without_a_fenced_folder(folder, tmp_path):
+    package = without(folder, tmp_path / "streammargin")
+    root = TESTS.parent
+    asked = ["-c", root / "pyproject.toml", "--rootdir", root, "-n", "0", "-q", "-p", "no:cacheprovider"]
+    ran = subprocess.run(
+        [sys.executable, "-c", RUN, *asked, *(TESTS / name for name in CORE)], capture_output=True, text=True,
+        cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stdout[-5000:] + ran.stderr
+    assert ran.stdout.splitlines()[0] == str(package / "__init__.py") and not (package / folder).exists()
+
+
 FILES = """
 import logging, os, sys
 import numpy as np

@@ -206,4 +206,5 @@ async def _reach(address: str) -> None:
     get_address_host(address)
     limit = parse_timedelta(dask.config.get("distributed.comm.timeouts.connect"))
     async with rpc(address, timeout=limit, connection_args=Security().get_connection_args("client")) as found:
-        await asyncio.wait_for(found.identity(n_workers=0), limit)  # of a scheduler: workers have no workers
+        if "workers" not in await asyncio.wait_for(found.identity(), limit):
+            raise ValueError("a worker of dask")

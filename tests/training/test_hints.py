@@ -131,7 +131,7 @@ def test_what_a_refusal_advises_works(data):
         (
             "two classes",
             {"kernel": "rbf", "C": "path:3", "valid": DATA["two classes"]},
-            "smo does not support .*; give a finite C in place of a path$",
+            'no default first C; name its ends, as in C="path:3,low=0.01,high=10"$',
         ),
         (
             "two classes",

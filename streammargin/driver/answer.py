@@ -13,7 +13,6 @@ from streammargin.driver.progress import Progress
 from streammargin.points.base import Point
 from streammargin.solvers.base import Solver
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.proof import kept
 from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.proof.kept import Kept
 
@@ -78,7 +77,7 @@ class Answer(NamedTuple):
 
     def figures_kept(self, best: Kept) -> tuple[list[Figures], np.ndarray | None]:
         """Exact figures of the best passes, and how many rows have their largest score for a wrong class."""
-        return kept.figures(self.problem, best, self.state.best), best.wrong.copy()
+        return self.solver.figures_kept(self.problem, self.state, best), best.wrong.copy()
 
     def _with_midway(self, figures: list[Figures], midway: np.ndarray) -> tuple[list[Figures], np.ndarray | None]:
         """Figures of the weights, and wrong rows, with mistakes counted with the bias.

@@ -24,6 +24,7 @@ from streammargin.points.base import Point
 from streammargin.rows.blocks import Block, stored
 from streammargin.rows.labels import RowLabels
 from streammargin.solvers.problem import Problem
+from streammargin.solvers.proof import kept as proof
 from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.proof.kept import Kept
 from streammargin.solvers.roles import Names, keeps_per_row, new, row_bytes, state_bytes, sum_bytes
@@ -443,6 +444,18 @@ class Solver(Method, Generic[S]):
 
         kept: an earlier pass, whose weights are taken instead.
         """
+
+    def latest(self, problem: Problem, state: S) -> Point:
+        """The point of the pass that has just ended; default: the current one."""
+        return self.point(problem, state, problem.column, False)
+
+    def last_read(self, problem: Problem, state: S, kept: Kept) -> Visit:
+        """The read that adds up, in the sums of `kept`, the figures of the pass that is kept."""
+        return Visit("last read", proof.add, lines=problem.count)
+
+    def figures_kept(self, problem: Problem, state: S, kept: Kept) -> list[Figures]:
+        """Exact figures of all groups after that read, with the best bounds of the training."""
+        return proof.figures(problem, kept, state.best)
 
     def mean_norm(self, problem: Problem, state: S) -> float:
         """The mean row norm ||a_i||_q, for the hard margin; 0 until it is known."""

@@ -46,7 +46,8 @@ class Problem:
     sides: rows and columns of a matrix to be completed, whose entries are the rows; (0, 0): there is none.
     tol: the relative gap that solvers aim at. absolute: the bound on the mean gap, if one was asked for.
     least_tol: the smallest tolerance before the training was resumed; the arithmetic stays fit for it.
-    path: C goes up during the training. top: the number of rows, at most, whose losses count: the largest.
+    path: C goes up during the training. keeps_pass: early stopping keeps one of the passes.
+    top: the number of rows, at most, whose losses count: the largest.
     from_weights: the training begins from given weights. column: the value of the constant column, 0 for none.
     resident: all rows are in memory, as one block. holders: the number of places where rows lie.
     budget: bytes for state and blocks. workers: the threads that visit leaves.
@@ -70,6 +71,7 @@ class Problem:
     free: bool = False
     resident: bool = True
     path: bool = False
+    keeps_pass: bool = False
     from_weights: bool = False
     top: float = math.inf
     numeric: bool = False

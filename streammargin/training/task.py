@@ -87,9 +87,8 @@ def check_kernel(options: Options) -> None:
         )
     if options.scale != "none" and make_kernel(options.kernel).of_numbers:
         raise UsageError("`scale` changes columns, and those of a precomputed matrix are its values; leave it out")
-    for name in ("early_stop", "init"):
-        if getattr(options, name) is not None:
-            raise UsageError(f"`{name}` keeps weights of columns, and a kernel machine has none; leave it out")
+    if options.init is not None:
+        raise UsageError("`init` keeps weights of columns, and a kernel machine has none; leave it out")
 
 
 def check_tolerance(options: Options, costs: Sequence[float]) -> None:
@@ -112,7 +111,8 @@ def check_early_stop(options: Options, loss: Loss, hard: bool) -> None:
         raise UsageError(
             "`early_stop` certifies the sum of all losses, but with top the largest count alone; leave one of them out"
         )
-    lacking = [] if hard or coupled(loss.terms()) else [one for one in NEEDED if not has(loss.terms(), one)]
+    free = hard or options.kernel is not None or coupled(loss.terms())
+    lacking = [] if free else [one for one in NEEDED if not has(loss.terms(), one)]
     if lacking:
         raise UsageError(
             f"`early_stop` needs the method {lacking[0]}, which the loss {called(loss.terms())} lacks; leave it out"

@@ -7,12 +7,11 @@ import numpy as np
 from streammargin.driver.course import Course, Reading
 from streammargin.driver.phases.base import Phase, held_out_errors
 from streammargin.driver.progress import CERTIFICATE, LAST_READ, SCORES
-from streammargin.solvers.proof import kept
-from streammargin.solvers.visits import Visit
+from streammargin.solvers.proof.kept import Kept
 
 
 def _scores(c: Course) -> Reading:
-    return held_out_errors(c, c.answer.point(proven=False))
+    return held_out_errors(c, c.solver.latest(c.problem, c.state))
 
 
 def _end_scores(c: Course) -> None:
@@ -58,12 +57,12 @@ def _go_on(c: Course) -> None:
 
 
 def _last_read(c: Course) -> Reading:
-    return Reading(c.reader, [(Visit("last read", kept.add, lines=c.problem.count), c.states["early"])])
+    return Reading(c.reader, [(c.solver.last_read(c.problem, c.state, c.states["early"]), c.states["early"])])
 
 
 def _end_last(c: Course) -> None:
     """Publish the certificates of the best passes."""
-    best: kept.Kept = c.states["early"]
+    best: Kept = c.states["early"]
     best.certified = True
     figures, wrong = c.answer.figures_kept(best)
     for trial in range(c.problem.trials):

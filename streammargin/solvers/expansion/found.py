@@ -34,7 +34,8 @@ class Found:
 class SmoState(State):
     """alpha: the coefficients; scores: K alpha, as far as they are known, without the constant.
 
-    frozen: the expansion that is certified next; best: that of the best figures. rows: copies of support rows; out of
+    frozen: the expansion that is certified next; best_point: that of the best figures; kept_point: that of the pass
+    with the least held-out error. rows: copies of support rows; out of
     core of all rows that steps are made on, and of those that a read has found for them. goal: the estimated gap that a
     pass aims at; gaps: estimated; constants: the last ones. idle: groups that no step helps any more. hidden: those
     whose gap is rounding, as the last certificate has found. spare: the least distance from any loss of rows that a
@@ -49,6 +50,7 @@ class SmoState(State):
     measured: Measured
     frozen: Found
     best_point: Found
+    kept_point: Found
     held: Held
     rows: RowCache
     goal: Shared[f8] = of(GROUPS, fill=1.0)
@@ -80,6 +82,18 @@ class SmoState(State):
 def set_found(found: Found, numbers: np.ndarray, coef: np.ndarray, constants: np.ndarray) -> None:
     """Another expansion in the same place."""
     found.numbers, found.coef, found.constants = numbers, np.ascontiguousarray(coef), constants
+
+
+def found_in(coefs: np.ndarray, constants: np.ndarray) -> Found:
+    """The expansion with these coefficients (K, n) of all rows."""
+    numbers = np.flatnonzero(coefs.any(axis=0))
+    return Found(numbers=numbers, coef=np.ascontiguousarray(coefs[:, numbers]), constants=constants)
+
+
+def inside(problem: Problem, found: Found) -> bool:
+    """Whether a loaded expansion is one over the rows."""
+    numbers = found.numbers
+    return found.coef.shape[1] == numbers.size and bool(np.all((numbers >= 0) & (numbers < problem.rows)))
 
 
 def rows_of(state: SmoState, kernel: Kernel, numbers: np.ndarray) -> Block | None:

@@ -14,7 +14,8 @@ from streammargin.rows.blocks import Block, alone, part, taken
 from streammargin.solvers.expansion.certificate import Exact, Left, exact, exact_margin
 from streammargin.solvers.expansion.columns import Held
 from streammargin.solvers.expansion.form import form_of
-from streammargin.solvers.expansion.found import Found, SmoState, expansion_of, merged, set_found
+from streammargin.solvers.expansion.found import WORKING, Found, SmoState, expansion_of, merged, set_found
+from streammargin.solvers.expansion.kept import figures, keep, last_read
 from streammargin.solvers.expansion.matrices import say_indefinite
 from streammargin.solvers.expansion.measured import blur, given, kernel_of, largest_value
 from streammargin.solvers.expansion.rounds import constant_of
@@ -25,6 +26,7 @@ from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.proof.kept import Kept
 from streammargin.solvers.proof.rounding import EPS
 from streammargin.solvers.roles import new
+from streammargin.solvers.visits import Visit
 
 SINGLE = 1.05 * 2.0**-24  # the rounding of an operation in float32, and what adds to it in float64
 CLEAR = 1.25  # times the error of a score, a row is from any loss, for a certificate to leave it out
@@ -72,7 +74,7 @@ class Machine(Steps):
     def frozen(self, problem: Problem, state: SmoState) -> Expansion:
         """The expansion to be certified, without constants."""
         if state.expansion is None:
-            state.expansion = expansion_of(problem, state, kernel_of(problem, state.measured), state.frozen)
+            state.expansion = self._expansion(problem, state, state.frozen)
         return state.expansion
 
     def certify_block(self, problem: Problem, state: SmoState, block: Block, first: int) -> None:
@@ -154,6 +156,7 @@ class Machine(Steps):
     def raise_costs(self, problem: Problem, state: SmoState, factor: float) -> None:
         """Coefficients and scores grow with C: those at their bounds stay there."""
         state.best, state.forms, state.expansion = new(Best, problem), None, None
+        state.kept_point = new(Found, problem)
         state.hidden[:], state.goal[:], state.crowded = False, 1.0, 0
         state.scores *= factor
         state.travel *= factor
@@ -165,9 +168,43 @@ class Machine(Steps):
         if state.held.bytes and state.held.bytes != self._dtype(problem, state).itemsize:
             state.held, state.columns = new(Held, problem), None
 
+    # the pass that early stopping keeps
+
+    def _latest(self, problem: Problem, state: SmoState) -> Found:
+        """The frozen expansion, with the constants that are best for the rows in memory."""
+        frozen, labels = state.frozen, state.labels
+        rows = np.arange(problem.rows) if problem.resident else np.sort(state.rows.ids_of(WORKING))
+        coef, constants = frozen.coef.copy(), np.zeros(problem.count)
+        for k in range(problem.count):
+            form, f, b = form_of(problem, labels, k).at(rows), state.scores[k, rows], state.alpha[k, rows]
+            if problem.hard:
+                found = exact_margin(form, problem.free, f, b, 0.0, 0.0)
+            else:
+                left = Left(form.at(rows[:0]), f[:0], 0.0, 0.0)
+                found = exact(form, problem.loss, problem.free, f, b, 0.0, math.inf, left)
+            coef[k], constants[k] = found.scale * coef[k], found.constant
+        return Found(numbers=frozen.numbers, coef=coef, constants=constants)
+
+    def latest(self, problem: Problem, state: SmoState) -> Point:
+        return self._expansion(problem, state, self._latest(problem, state))
+
     def keep_pass(self, problem: Problem, state: SmoState, kept: Kept, trials: list[int]) -> None:
-        raise AssertionError("an expansion is kept by its certificate alone")
+        keep(problem, state.kept_point, self._latest(problem, state), trials)
+        self._keep_rows(problem, state, kernel_of(problem, state.measured))
+
+    def last_read(self, problem: Problem, state: SmoState, kept: Kept) -> Visit:
+        point = self._expansion(problem, state, state.kept_point)
+        return last_read(problem, point, self._unit(problem, state))
+
+    def figures_kept(self, problem: Problem, state: SmoState, kept: Kept) -> list[Figures]:
+        return figures(problem, kept, state.kept_point, self._unit(problem, state), state.best)
+
+    def _unit(self, problem: Problem, state: SmoState) -> float:
+        return 2.0 * blur(problem, state.measured, state.kept_point.numbers.size)
 
     def point(self, problem: Problem, state: SmoState, column: float, proven: bool, kept: Kept | None = None) -> Point:
-        found = state.best_point if state.best.known else state.frozen
+        best = state.best_point if state.best.known else state.frozen
+        return self._expansion(problem, state, best if kept is None else state.kept_point)
+
+    def _expansion(self, problem: Problem, state: SmoState, found: Found) -> Expansion:
         return expansion_of(problem, state, kernel_of(problem, state.measured), found)

@@ -32,6 +32,7 @@ class Memory(NamedTuple):
         """The plan for rows in memory, or on disk; state: bytes of the state, default: that of smo."""
         rows, row = problem.rows, row_bytes(problem)
         kept = (row + 8 * problem.count) if problem.path else 0.0  # of a row of the best expansion of a path
+        kept += kept_bytes(problem)
         left = problem.budget - (state_bytes(SmoState, problem) if state is None else state)
         fixed = min(TILES, 32 * rows * 256) + 24 * min(rows, 256) * problem.features
         if problem.resident:
@@ -49,6 +50,11 @@ class Memory(NamedTuple):
         count = max(min(rows, LEAST), min(rows, count))
         columns = 4 * count * min(count, MOST_COLUMNS)
         return cls(int(fixed + each * count + columns), columns, count)
+
+
+def kept_bytes(problem: Problem) -> int:
+    """Bytes of a row in the expansion that early stopping keeps, in that of the last pass, and in one of both."""
+    return 8 * (4 * problem.count + 3) if problem.keeps_pass else 0
 
 
 def row_bytes(problem: Problem) -> float:

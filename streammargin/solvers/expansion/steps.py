@@ -138,12 +138,13 @@ class Steps(Values):
             _balance(form_of(problem, state.labels, k), state.alpha[k])
 
     def _keep_rows(self, problem: Problem, state: SmoState, kernel: Kernel) -> None:
-        """Copies of the rows of both expansions; out of core those of steps are copies already."""
+        """Copies of the rows of all expansions; out of core those of steps are copies already."""
         if problem.resident and not kernel.of_numbers:
-            both = np.union1d(state.frozen.numbers, state.best_point.numbers)
-            rows = rows_of(state, kernel, both)
-            if rows is not None and both.size:
-                state.rows.pieces[SUPPORT] = KeptRows(both, rows)
+            points = (state.frozen, state.best_point, state.kept_point)
+            used = np.unique(np.concatenate([one.numbers for one in points]))
+            rows = rows_of(state, kernel, used)
+            if rows is not None and used.size:
+                state.rows.pieces[SUPPORT] = KeptRows(used, rows)
 
 
 def _balance(form: Form, b: np.ndarray) -> None:

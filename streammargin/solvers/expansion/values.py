@@ -10,7 +10,7 @@ import numpy as np
 from streammargin.rows.blocks import Block
 from streammargin.solvers.base import Solver
 from streammargin.solvers.expansion.columns import NONE
-from streammargin.solvers.expansion.found import SmoState
+from streammargin.solvers.expansion.found import SmoState, inside
 from streammargin.solvers.expansion.measured import (
     blur,
     given,
@@ -89,10 +89,6 @@ class Values(Solver[SmoState]):
     def fits(self, problem: Problem, state: SmoState) -> bool:
         held = state.held
         slots = {held.rows.shape, held.batch.shape, held.used.shape}
-        inside = all(np.all((one >= NONE) & (one < problem.rows)) for one in (held.rows, held.batches[1], held.recent))
-        points = (state.frozen, state.best_point)
-        known = all(
-            one.coef.shape[1] == one.numbers.size and np.all((one.numbers >= 0) & (one.numbers < problem.rows))
-            for one in points
-        )
-        return len(slots) == 1 and inside and known
+        cached = all(np.all((one >= NONE) & (one < problem.rows)) for one in (held.rows, held.batches[1], held.recent))
+        known = all(inside(problem, one) for one in (state.frozen, state.best_point, state.kept_point))
+        return len(slots) == 1 and cached and known

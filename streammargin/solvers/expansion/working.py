@@ -131,7 +131,8 @@ class Working(Machine):
         state.joined = new
         kept = state.rows.pieces.get(WORKING)
         if kept is not None and kept.ids.size + new > most:
-            used = state.alpha[:, kept.ids].any(axis=0) | np.isin(kept.ids, state.best_point.numbers)
+            points = np.union1d(state.best_point.numbers, state.kept_point.numbers)
+            used = state.alpha[:, kept.ids].any(axis=0) | np.isin(kept.ids, points)
             state.crowded += 1
             if used.sum() > FULL * most or state.crowded > CROWDED:
                 raise _too_small(problem, int(used.sum()), most)

@@ -31,6 +31,8 @@ from streammargin.rows.labels import numbered_from
 from streammargin.solvers.base import PassReport, Share
 from streammargin.solvers.cache.rows import Kept, RowCache
 from streammargin.solvers.expansion.columns import Columns, Held
+from streammargin.solvers.expansion.found import Found, found_in, inside
+from streammargin.solvers.expansion.kept import figures, keep, last_read
 from streammargin.solvers.expansion.matrices import (
     check_all_symmetric,
     matrix_of,
@@ -51,10 +53,11 @@ from streammargin.solvers.expansion.measured import (
     smallest_margin,
     squares_of,
 )
-from streammargin.solvers.expansion.memory import Memory
+from streammargin.solvers.expansion.memory import Memory, kept_bytes
 from streammargin.solvers.expansion.products import fill, multiply, multiply_stored, unit_rows
 from streammargin.solvers.papers.power import PowerIteration
 from streammargin.solvers.problem import Problem
+from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.proof.kept import Kept as BestPass
 from streammargin.solvers.proof.rounding import EPS, mean_rounding
 from streammargin.solvers.proof.whole_pass import WholePass
@@ -69,6 +72,7 @@ ROWS = "rows"  # the piece of cached rows
 @state
 class Gram:
     """A method's kernel, and its values. rows: all rows, if they are in memory. held: which columns are.
+    kept: the pass with the least held-out error.
 
     part: rows of the block that are done; seen: of all rows; tested: whether it is known if the kernel is indefinite.
     coefs (n, vectors): of the current product. units: the unit matrix, a sparse row for each row.
@@ -77,6 +81,7 @@ class Gram:
     measured: Measured
     rows: RowCache
     held: Held
+    kept: Found
     part: int = 0
     seen: int = 0
     tested: bool = False
@@ -135,7 +140,8 @@ class OfKernel(WholePass[Any]):
         vectors = 4 * 8 * problem.count * problem.width  # copies of coefficients and of scores
         columns = 0 if given(problem).of_numbers else self._memory(problem).bytes
         beside = problem.size if self._lacks_rows(problem) else 0  # a plan with all rows in memory takes less
-        return super().reserved_bytes(problem) + vectors + columns + beside
+        kept = problem.rows * kept_bytes(problem) if given(problem).of_numbers else 0  # else they are with the columns
+        return super().reserved_bytes(problem) + vectors + columns + kept + beside
 
     def _lacks_rows(self, problem: Problem) -> bool:
         """Whether rows are on disk that a coefficient may need."""
@@ -327,17 +333,36 @@ class OfKernel(WholePass[Any]):
     # what is found
 
     def point(self, problem: Problem, state: Any, column: float, proven: bool, kept: BestPass | None = None) -> Any:
-        coefs = (self.certified(problem, state) if proven else self.weights(problem, state))[:, 0::2]
-        kernel, numbers = kernel_of(problem, state.gram.measured), np.flatnonzero(coefs.any(axis=0))
+        w = self.certified(problem, state) if proven else self.weights(problem, state)
+        return self._expansion(problem, state, self._found(problem, w) if kept is None else state.gram.kept)
+
+    def _found(self, problem: Problem, w: np.ndarray) -> Found:
+        return found_in(w[:, 0::2], np.zeros(problem.count))
+
+    def _expansion(self, problem: Problem, state: Any, found: Found) -> Expansion:
+        kernel, numbers, coef = kernel_of(problem, state.gram.measured), found.numbers, found.coef
         all_rows = state.gram.rows.pieces.get(ROWS)
         if kernel.of_numbers:
             rows: Block = DenseBlock(np.empty((numbers.size, 0)), 0.0)
         elif all_rows is None:
-            numbers, rows = numbers[:0], DenseBlock(np.empty((0, problem.features)), 0.0)
+            numbers, coef, rows = numbers[:0], coef[:, :0], DenseBlock(np.empty((0, problem.features)), 0.0)
         else:
             rows = taken(all_rows.rows, numbers)
-        coef = np.ascontiguousarray(coefs[:, numbers])
-        return Expansion(kernel, coef, np.zeros(problem.count), numbers, rows, Before(problem.features))
+        return Expansion(kernel, coef, found.constants, numbers, rows, Before(problem.features))
+
+    # the pass that early stopping keeps
+
+    def keep_pass(self, problem: Problem, state: Any, kept: BestPass, trials: list[int]) -> None:
+        keep(problem, state.gram.kept, self._found(problem, self.weights(problem, state)), trials)
+
+    def last_read(self, problem: Problem, state: Any, kept: BestPass) -> Visit:
+        return last_read(problem, self._expansion(problem, state, state.gram.kept), self._unit(problem, state))
+
+    def figures_kept(self, problem: Problem, state: Any, kept: BestPass) -> list[Figures]:
+        return figures(problem, kept, state.gram.kept, self._unit(problem, state), state.best)
+
+    def fits(self, problem: Problem, state: Any) -> bool:
+        return super().fits(problem, state) and inside(problem, state.gram.kept)
 
 
 class FromZero(OfKernel):

@@ -19,7 +19,7 @@ from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.proof.objectives.base import Candidate, Sums
 from streammargin.solvers.proof.rounding import blur, norm_rounding, score_rounding
 from streammargin.solvers.proof.sums import EXACT
-from streammargin.solvers.roles import ALL, TRIALS, K, Shared, Sum, b1, f8, i8, of, state
+from streammargin.solvers.roles import ALL, TRIALS, K, Shared, Sum, W, b1, f8, i8, of, state
 from streammargin.solvers.state import Visited, labels_for
 
 NEEDED = ("slack", "primal", "feasible", "dual", "step")  # methods of a loss that the sums need
@@ -28,14 +28,14 @@ NEEDED = ("slack", "primal", "feasible", "dual", "step")  # methods of a loss th
 @state
 class Kept(Visited):
     """For each value of C: the weights w with the smallest held-out error so far, that error, and their pass, 0 for
-    none yet.
+    none yet. A kernel machine has its expansion in its own state, beside the rows.
 
     in_vain: passes in a row without a smaller error. counted: the values of C that the current pass changes.
     certified: whether the sums of these weights are complete. They are those of compiled/certificate.py, or for a hard
     margin those of compiled/margins.py and compiled/row_norms.py. losses: of a loss of all scores (compiled/look.py).
     """
 
-    w: Shared[f8]
+    w: Shared[f8] = of(K, W.where(lambda problem: problem.kernel is None))
     errors: Shared[f8] = of(TRIALS, fill=math.inf)
     passes: Shared[i8] = of(TRIALS)
     in_vain: Shared[i8] = of(TRIALS)

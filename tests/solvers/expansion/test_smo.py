@@ -393,14 +393,12 @@ def test_a_kernel_without_an_optimum_ends_with_finite_scores(loss, free, caplog)
         ({"kernel": "rbf", "loss": "logistic"}, "dual_form"),
         ({"kernel": "rbf", "solver": "newton"}, "solver"),
         ({"solver": "smo"}, "kernel"),
-        ({"kernel": "rbf", "early_stop": 3, "valid": rows()[::2]}, "early_stop"),
+        ({"kernel": "rbf", "init": "model.npz"}, "init keeps weights of columns"),
         ({"kernel": 3}, "must be a word"),
     ],
 )  # fmt: skip
 def test_what_is_refused(options, message):
     X, _, signs, _ = rows()
-    if "valid" in options:
-        options = {**options, "valid": (X, signs)}
     with pytest.raises(UsageError, match=message):
         sm.train((X, signs), **options)
 

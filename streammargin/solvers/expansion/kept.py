@@ -1,0 +1,116 @@
+"""The expansion of the pass with the smallest held-out error, and its exact figures from one more read."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from streammargin.compiled import certificate, smo
+from streammargin.compiled.margins import sum_margins
+from streammargin.points.expansion import TILE, Expansion
+from streammargin.rows.blocks import Block, CSRBlock, alone, part
+from streammargin.rows.labels import RowLabels, numbered_from
+from streammargin.solvers.expansion.form import form_of
+from streammargin.solvers.expansion.found import Found, merged, set_found
+from streammargin.solvers.problem import Problem
+from streammargin.solvers.proof.best import Best
+from streammargin.solvers.proof.figures import Figures
+from streammargin.solvers.proof.kept import Kept
+from streammargin.solvers.proof.objectives.base import Candidate
+from streammargin.solvers.proof.rounding import EPS, TERM
+from streammargin.solvers.state import labels_for
+from streammargin.solvers.visits import Visit
+
+
+def keep(problem: Problem, found: Found, now: Found, trials: list[int]) -> None:
+    """Replace the lines of these values of C by those of `now`."""
+    lines = np.isin(np.arange(problem.count) // problem.per_trial, trials)
+    set_found(found, *merged(found, now, lines))
+
+
+def last_read(problem: Problem, point: Expansion, unit: float) -> Visit:
+    """The read of the point that is kept; unit: see `figures`."""
+    off = unit * np.abs(point.coef).sum(axis=1) + 4.0 * EPS * np.abs(point.constants)
+    free = point.with_constants(np.zeros(point.outputs))
+    return Visit("last read", _add, (free, point.constants, off), lines=problem.count)
+
+
+def _add(
+    problem: Problem, kept: Kept, free: Expansion, constants: np.ndarray, off: np.ndarray, block: Block, first: int
+) -> None:
+    """Add one block, in any order. free: the point without its constants; off (K,): how wrong a score may be."""
+    for low in range(0, block.rows(), TILE):
+        high = min(block.rows(), low + TILE)
+        f = np.ascontiguousarray(free.decide(alone(part(block, low, high))._replace(bias=0.0)).T)
+        start, stop = np.searchsorted(free.numbers, [first + low, first + high])
+        at = free.numbers[start:stop] - (first + low)
+        kept.sums[:, certificate.DUAL] += (free.coef[:, start:stop] * f[:, at]).sum(axis=1)  # coef.K coef
+        if problem.hard:
+            _add_margins(problem, kept, f + constants[:, None], first + low)
+        else:
+            _add_losses(problem, kept, f, constants, off, kept.labels.cut(first + low, first + high))
+
+
+def _add_margins(problem: Problem, kept: Kept, scores: np.ndarray, first: int) -> None:
+    """The margins of rows with these scores (K, m), which are weights of the unit matrix."""
+    K, m = scores.shape
+    rows = CSRBlock(np.ones(m), np.arange(m, dtype=np.uint32), np.arange(m + 1), m, 0.0), numbered_from(first)
+    weights, labels = np.concatenate([scores, np.zeros((K, 1))], axis=1), labels_for(kept.labels, problem.outputs)
+    sum_margins(*rows, labels, problem.joint, weights, kept.smallest, kept.mistakes, kept.wrong)
+
+
+def _add_losses(
+    problem: Problem, kept: Kept, f: np.ndarray, constants: np.ndarray, off: np.ndarray, labels: RowLabels
+) -> None:
+    """The losses of rows with these labels and scores f (K, m) without the constants."""
+    for k, sums in enumerate(kept.sums):
+        form = form_of(problem, labels, k)
+        at = problem.loss, f[k], 1.0, constants[k], form.sign, form.target, form.caps, off[k]
+        losses, slip, missed = smo.losses_at(*at)
+        sums[certificate.PRIMAL] += losses
+        sums[certificate.ROUNDING] += slip + EPS * abs(sums[certificate.PRIMAL])
+        sums[certificate.MISTAKES] += missed
+    if problem.compared:
+        scores = (f + constants[:, None]).reshape(problem.trials, problem.per_trial, -1)
+        positive = problem.outputs.positive.reshape(problem.trials, -1)
+        predicted = np.take_along_axis(positive, np.argmax(scores, axis=1), axis=1)
+        there = labels.present(slice(0, f.shape[1]))
+        kept.wrong += np.count_nonzero((predicted != labels.codes) & there, axis=1)
+
+
+def figures(problem: Problem, kept: Kept, found: Found, unit: float, best: Best) -> list[Figures]:
+    """Exact figures of all groups, once all blocks are added, with the best bounds of the training.
+
+    unit: a bound on the error of a score, and of a squared length, for coefficients whose sizes add up to 1.
+    """
+    masses = np.abs(found.coef).sum(axis=1)
+    squares, blurs = kept.sums[:, certificate.DUAL], unit * masses * masses
+    if problem.hard:
+        off = unit * masses + 4.0 * EPS * np.abs(found.constants)
+        candidates = _margins(problem, kept, off, squares, blurs)
+    else:
+        each = zip(kept.sums, squares.tolist(), blurs.tolist(), strict=True)
+        candidates = [_objective(sums, square, error) for sums, square, error in each]
+    bounds = zip(candidates, best.dual.tolist(), best.upper.tolist(), strict=True)
+    return [problem.objective.figures(*each) for each in bounds]
+
+
+def _objective(sums: np.ndarray, square: float, error: float) -> Candidate:
+    primal = float(sums[certificate.PRIMAL]) + 0.5 * square
+    rounding = float(sums[certificate.ROUNDING]) + TERM * abs(primal) + 0.5 * error
+    return Candidate(primal, -math.inf, int(sums[certificate.MISTAKES]), rounding)
+
+
+def _margins(problem: Problem, kept: Kept, off: np.ndarray, squares: np.ndarray, blurs: np.ndarray) -> list[Candidate]:
+    """The margins of groups, rounded down; off, squares, blurs (K,): errors of scores, and lengths with theirs."""
+    off, squares, blurs = (problem.by_group(each) for each in (off, squares, blurs))
+    smallest = problem.by_group(kept.smallest).min(axis=1)
+    sure = smallest - (1.0 + problem.joint) * off.max(axis=1) - 4.0 * EPS * np.abs(smallest)
+    square, error = squares.sum(axis=1), blurs.sum(axis=1)
+    lengths = np.sqrt(np.maximum(square + np.where(sure > 0.0, error, -error), 0.0))
+    lower = np.full(problem.groups, -math.inf)
+    np.divide(sure, lengths, out=lower, where=lengths > 0.0)
+    lower -= 4.0 * EPS * np.abs(lower)
+    mistakes = (kept.wrong if problem.joint else kept.mistakes).tolist()
+    return [Candidate(math.inf, *known) for known in zip(lower.tolist(), mistakes, strict=True)]

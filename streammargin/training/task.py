@@ -111,8 +111,8 @@ def check_early_stop(options: Options, loss: Loss, hard: bool) -> None:
         raise UsageError(
             "`early_stop` certifies the sum of all losses, but with top the largest count alone; leave one of them out"
         )
-    free = hard or options.kernel is not None or coupled(loss.terms())
-    lacking = [] if free else [one for one in NEEDED if not has(loss.terms(), one)]
+    other_sums = hard or options.kernel is not None or coupled(loss.terms())
+    lacking = [] if other_sums else [one for one in NEEDED if not has(loss.terms(), one)]
     if lacking:
         raise UsageError(
             f"`early_stop` needs the method {lacking[0]}, which the loss {called(loss.terms())} lacks; leave it out"

@@ -129,7 +129,7 @@ class Number(Kind):
     def number(self, what: str, value: object) -> float:
         """The value if it is no word. Raises UsageError."""
         try:
-            if isinstance(value, str) or not isinstance(value, (SupportsFloat, SupportsIndex)):
+            if isinstance(value, str) or _is_bool(value) or not isinstance(value, (SupportsFloat, SupportsIndex)):
                 raise TypeError
             given = float(value)
             if not self.fits(given):
@@ -190,7 +190,7 @@ class Whole(Kind):
             raise UsageError(f"{text!r} is not a whole number") from None
 
     def check(self, what: str, value: object) -> int:
-        if not isinstance(value, numbers.Integral) or value < self.least:
+        if not isinstance(value, numbers.Integral) or _is_bool(value) or value < self.least:
             raise UsageError(f"{what} must be a whole number and at least {self.least}, not {shown(value)}")
         return int(value)
 
@@ -212,7 +212,7 @@ class Threads(Kind):
     def check(self, what: str, value: object) -> int | str:
         if isinstance(value, str) and value == ALL:
             return ALL
-        given = int(value) if isinstance(value, numbers.Integral) and not isinstance(value, bool) else 0
+        given = int(value) if isinstance(value, numbers.Integral) and not _is_bool(value) else 0
         if not 1 <= given <= MOST_THREADS:
             raise UsageError(f"{what} must be a whole number from 1 to {MOST_THREADS}, or {ALL}, not {shown(value)}")
         return given
@@ -233,7 +233,7 @@ class YesNo(Kind):
     def check(self, what: str, value: object) -> bool:
         if isinstance(value, str) and value in self.choices:
             return value == "yes"
-        if type(value).__name__ not in ("bool", "bool_"):  # NumPy's, without importing it
+        if not _is_bool(value):
             raise UsageError(f"{what} must be yes or no, in Python True or False, not {shown(value)}")
         return bool(value)
 
@@ -330,6 +330,10 @@ class Factors(Kind):
             if not 0.0 < Number().number(what, factor) < math.inf:
                 raise UsageError(f"the class weight of {shown(label)} must be a positive number, not {shown(factor)}")
         return value
+
+
+def _is_bool(value: object) -> bool:
+    return type(value).__name__ in ("bool", "bool_")  # NumPy's, without importing it
 
 
 def _is_label(value: object) -> bool:

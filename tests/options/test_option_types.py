@@ -18,6 +18,7 @@ WRONG = [
     {"class_weight": 5}, {"solver": sm.solvers.Homotopic("never")},
     {"solver": sm.solvers.Homotopic(stochastic=math.nan)},
     {"solver": sm.solvers.Diagonal("5")}, {"solver": sm.solvers.Diagonal(decay=b"log")}, {"seed": "x"}, {"seed": 1.5},
+    {"passes": True}, {"C": np.True_}, {"bias": True}, {"max_seconds": True},
 ]  # fmt: skip
 STREAMED = [
     {"classes": [1, -1, None]}, {"seed": "x"}, {"memory": "junk"}, {"loss": sm.losses.SmoothHinge("x")},

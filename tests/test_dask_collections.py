@@ -3,6 +3,7 @@
 import os
 from itertools import pairwise
 
+import h5py
 import numpy as np
 import pytest
 from conftest import slow, write_h5
@@ -538,3 +539,26 @@ def test_pieces_that_are_not_used_for_long_are_closed(rows, tmp_path, monkeypatc
         assert piece.labels_as(np.asarray)[3:5].tolist() == [3, 4]
     if before:
         assert len(os.listdir("/proc/self/fd")) <= before + 8
+
+
+def test_the_digest_of_a_piece_is_that_of_its_values(tmp_path, rows, monkeypatch):
+    """The bytes of a file have times if h5py is older than 3.15."""
+    monkeypatch.setattr(pieces, "PART", 1000)
+    path = write_h5(tmp_path / "a.h5", rows[0], np.arange(3000))
+    with h5py.File(path) as whole, h5py.File(tmp_path / "b.h5", "w", libver="latest") as copy:
+        for name in reversed(whole):
+            whole.copy(name, copy)
+    digests = [pieces.digest_of(path), pieces.digest_of(str(tmp_path / "b.h5"))]
+    assert digests[0] == digests[1]
+
+    def label(file):
+        file["y"][2999] = 7
+
+    def value(file):
+        file["X"][2999, 9] += 1.0
+
+    for change in (label, value, lambda file: file.attrs.update(made=1)):
+        with h5py.File(path, "r+") as file:
+            change(file)
+        digests.append(pieces.digest_of(path))
+    assert len(set(digests)) == 4

@@ -24,6 +24,7 @@ from streammargin.sources.label_column import TASKS
 from streammargin.sources.view import View
 
 OPEN = 64  # pieces that a process has open at a time
+PART = 1 << 20  # bytes of a piece that are read at a time for its digest
 
 
 class Written(NamedTuple):
@@ -69,10 +70,29 @@ def _shape(dataset: h5py.Dataset, home: h5py.Group, name: str) -> None:
     home.create_dataset(name, dataset.shape, dataset.dtype, chunks=dataset.chunks)
 
 
+def digest_of(path: str) -> str:
+    """The digest of all values and attributes of a file, whose bytes may have times, too."""
+    found = hashlib.blake2b(digest_size=16)
+
+    def add(name: str, node: Any) -> None:
+        attributes = [(key, np.asarray(value).tolist()) for key, value in sorted(node.attrs.items())]
+        found.update(repr((name, attributes)).encode())
+        if isinstance(node, h5py.Dataset):
+            found.update(repr((node.shape, node.dtype)).encode())
+            step = max(1, PART * len(node) // max(1, node.nbytes))
+            for first in range(0, len(node), step):
+                values = node[first : first + step]
+                found.update(repr(values.tolist()).encode() if values.dtype.hasobject else values)
+
+    with h5py.File(path, "r") as file:
+        add("", file)
+        file.visititems(add)
+    return found.hexdigest()
+
+
 def written(path: str) -> Written:
     """The facts of a piece that was just written here."""
-    with open(path, "rb") as file:
-        digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+    digest = digest_of(path)
     with open_file(path, None, None, None) as source:
         facts = (source.rows, source.features, source.nnz, source.dtype, source.sparse)
     return Written(get_worker().address, source.rows, facts, digest, husk(path))

@@ -62,7 +62,7 @@ class Rows:
     def scaled(self, X: Any) -> Any:
         """The rows (m, d), an array or a csr_array."""
         if self.factor.size and sp.issparse(X):
-            X = X @ sp.diags_array(self.factor)
+            X = X @ sp.diags(self.factor)
         elif self.factor.size:
             X = (X - self.center) * self.factor
         return sp.csr_array(X) if sp.issparse(X) else X

@@ -221,8 +221,8 @@ def test_an_error_leaves_no_task_to_the_workers(client, rows):
 
 
 def test_hessians_of_text_are_refused(client, tmp_path):
-    X = sp.random_array((300, 5000), density=0.01, format="csr", rng=np.random.default_rng(1), dtype=np.float32)
-    path = write_h5(tmp_path / "text.h5", sp.csr_matrix(X), np.arange(300) % 2)
+    X = sp.random(300, 5000, density=0.01, format="csr", random_state=1, dtype=np.float32)
+    path = write_h5(tmp_path / "text.h5", X, np.arange(300) % 2)
     with pytest.raises(sm.UsageError, match='5001 x 5001 numbers, and 4000 is the most; use solver="ascent"'):
         sm.dask.train(client, path, solver="newton", **NEEDED)
 

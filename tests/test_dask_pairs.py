@@ -135,7 +135,7 @@ def test_numbers_of_rows_outlive_a_worker_and_a_checkpoint(client, mortals, file
 def text(tmp_path_factory):
     """Shards of sparse rows of more columns than a Hessian has room for, of three classes."""
     random, folder = np.random.default_rng(3), tmp_path_factory.mktemp("text")
-    X = sp.random_array((900, 5000), density=0.004, format="csr", rng=random, dtype=np.float32)
+    X = sp.random(900, 5000, density=0.004, format="csr", random_state=random, dtype=np.float32)
     scores = X @ random.standard_normal((5000, 3)) + 0.05 * random.standard_normal((900, 3))
     return [
         write_h5(

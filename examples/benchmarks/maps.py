@@ -1,6 +1,6 @@
 """Linear solvers behind a map: reads of a file to a certified 1e-3, and accuracies beside scikit-learn's Nystroem.
 
-    OPENBLAS_NUM_THREADS=1 python -m examples.benchmarks.maps FOLDER [--sets mnist35,covtype20k] [--costs 1,10,100]
+    python -m examples.benchmarks.maps FOLDER [--sets mnist35,covtype20k] [--costs 1,10,100]
         [--losses hinge,logistic] [--solvers ascent,newton] [--memory 10%] | --accuracies [--columns 500,1500]
 
 Each training has rows on disk and one thread. Reads are the bytes that it read, divided by those of the rows: the
@@ -22,6 +22,8 @@ import logging
 import os
 import warnings
 from typing import Any
+
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 import numpy as np
 from sklearn.cluster import kmeans_plusplus

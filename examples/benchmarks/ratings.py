@@ -1,6 +1,6 @@
 """Ratings: passes and CPU seconds to a certified gap, and errors and seconds beside soft-impute and implicit.
 
-    OPENBLAS_NUM_THREADS=1 python -m examples.benchmarks.ratings [passes|errors|large FILE.h5]
+    python -m examples.benchmarks.ratings [passes|errors|large FILE.h5]
 
 Passes are of 100,000 ratings from 1 to 5 that are made: a matrix of rank 10, of 943 users and 1,682 films, with noise.
 A power law says how many ratings each has. lambda is that of the mean loss, C = 1 / (lambda n). Errors are of
@@ -16,6 +16,8 @@ import argparse
 import importlib.util
 import os
 from typing import Any
+
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 import h5py
 import numpy as np

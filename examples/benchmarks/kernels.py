@@ -7,11 +7,12 @@ The kernel is rbf with gamma = scale. Ours is trained to a certified 1e-3, SVC w
 judged by the same objective in float64: the gap of an answer is its distance to our dual bound, relative to itself.
 Medians of the CPU seconds, in turns. scikit-learn-intelex is a third if it is installed.
 
---digits: instead, the ten digits of all 60,000 rows of MNIST, one against the rest, to a certified 1e-2 within 2 GB,
-and the errors of 10,000 held-out rows. The peers train one class against one other, so they have no common objective.
+--digits: instead, the ten digits of all 60,000 rows of MNIST, one against the rest, to a certified 1e-2 within 2 GB.
+The errors are those of 10,000 held-out rows. The peers train one class against one other, so they have no common
+objective.
 
---predict: instead, how many values of the kernel a second of CPU time allows in `decision_function` of the training's
-rows, for machines of the first 6,000 rows, as float32 and float64.
+--predict: instead, values of the kernel a CPU second in `decision_function` of all rows. The machines are those of
+the first 6,000 rows, as float32 and float64.
 
 --disk: instead, reads to a certified 1e-2 and 1e-3 of rows that lie on disk. Memory holds the rows that matter, and the
 columns of a tenth of the support vectors.

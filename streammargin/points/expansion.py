@@ -133,9 +133,9 @@ class Expansion:
         for low in range(0, self.numbers.size, SUPPORT):
             high = min(self.numbers.size, low + SUPPORT)
             few = Few(self.kernel, self.numbers[low:high], part(self.rows, low, high), dtype)
-            values = np.empty((rows.rows(), high - low), dtype)
-            few.values(rows, 0, rows.rows(), values)
-            found += values @ self.coef[:, low:high].T
+            coef = self.coef[:, low:high].T
+            for start, values in few.tiles(rows, 0, rows.rows()):
+                found[start : start + len(values)] += values @ coef
         return found
 
     def length(self, p: float) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -36,8 +37,9 @@ class Few:
             self._place = self._used.astype(np.int32)
             self._turned = np.ascontiguousarray(rows.X.T, self.dtype)
             return
-        self._used = np.unique(rows.indices[rows.indptr[0] : rows.indptr[-1]])
         self._place = np.full(rows.width, -1, np.int32)
+        self._place[rows.indices[rows.indptr[0] : rows.indptr[-1]]] = 0
+        self._used = np.flatnonzero(self._place == 0)
         self._place[self._used] = np.arange(self._used.size)
         self._turned = np.ascontiguousarray(self._spread(rows).T)
 
@@ -48,9 +50,13 @@ class Few:
 
     def values(self, block: Block, start: int, stop: int, out: np.ndarray) -> None:
         """out (m, s) = the values of the rows start .. stop of the block against these."""
+        for low, values in self.tiles(block, start, stop):
+            out[low - start : low - start + len(values)] = values
+
+    def tiles(self, block: Block, start: int, stop: int) -> Iterator[tuple[int, np.ndarray]]:
+        """Some rows of start .. stop at a time: the first of them, and their values (t, s)."""
         for low in range(start, stop, TILE):
-            high = min(low + TILE, stop)
-            out[low - start : high - start] = self._tile(block, low, high)
+            yield low, self._tile(block, low, min(low + TILE, stop))
 
     def _tile(self, block: Block, start: int, stop: int) -> np.ndarray:
         kernel = self.kernel

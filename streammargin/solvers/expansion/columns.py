@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from streammargin.kernels.base import Kernel
-from streammargin.points.gram import TILE, Few
+from streammargin.points.gram import Few
 from streammargin.rows.blocks import Block, taken
 from streammargin.solvers.roles import K, Shared, i8, of, state
 
@@ -64,11 +64,8 @@ class Columns:
     def _compute(self, rows: np.ndarray, which: np.ndarray, slots: np.ndarray) -> None:
         """Compute the columns of these rows, and keep those at the positions `which` in these slots."""
         few, whole = self.few(rows), which.size == rows.size and bool(np.all(np.diff(which) == 1))
-        for low in range(0, self.numbers.size, TILE):
-            high = min(self.numbers.size, low + TILE)
-            tile = np.empty((high - low, rows.size), self.values.dtype)
-            few.values(self.block, low, high, tile)
-            self.values[slots, low:high] = tile.T if whole else tile.T[which]
+        for low, values in few.tiles(self.block, 0, self.numbers.size):
+            self.values[slots, low : low + len(values)] = values.T if whole else values.T[which]
 
     def few(self, rows: np.ndarray) -> Few:
         """These rows, ready for products."""

@@ -1,6 +1,7 @@
 """Trainings on collections of dask: each worker writes the rows of its partitions once; and lazy predictions."""
 
 import os
+import time
 from itertools import pairwise
 
 import h5py
@@ -134,6 +135,15 @@ def test_pieces_are_removed_at_the_end(client, rows, tmp_path):
     sm.dask.train(client, arrays(rows), spool=str(tmp_path), listeners=[lambda event: seen.append(len(left()))],
                   **NEEDED)  # fmt: skip
     assert min(seen) == 5 and not left()
+    bad = [*in_batches(rows), dask.delayed((np.full((3, 4), np.nan), np.arange(3) % 2))]
+    for folder in (None, str(tmp_path)):
+        with pytest.raises(sm.DataError, match="is nan"):
+            sm.dask.train(client, bad, spool=folder, **NEEDED)
+        for _ in range(100):  # no one waits for workers to remove theirs
+            if not left() and not os.listdir(tmp_path):
+                break
+            time.sleep(0.1)
+        assert not left() and not os.listdir(tmp_path)
 
 
 @pytest.mark.parametrize("shared", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["of workers", "shared"])

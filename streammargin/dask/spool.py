@@ -46,9 +46,7 @@ class Spool:
         self._gone: set[str] = set()  # files that are no longer in the shared folder
 
     def close(self) -> None:
-        """Remove the pieces."""
-        if not self._parts:
-            return
+        """Remove the pieces, and what was written before an error."""
         if self.shared:
             shutil.rmtree(self.folder, ignore_errors=True)
         with contextlib.suppress(Exception):  # the cluster may be ending, and with it what its workers have

@@ -11,12 +11,13 @@ from streammargin.kernels.base import Kernel
 from streammargin.points.gram import Few
 from streammargin.rows.blocks import Block, DenseBlock, taken
 from streammargin.solvers.problem import Problem
+from streammargin.solvers.proof.rounding import EPS
 from streammargin.wording import warn
 
 TILE = 1024
 TESTED = 2000  # most rows whose matrix is tested, if the budget allows it
 OF_BUDGET = 128.0  # bytes of the budget for each value of that matrix
-NEGATIVE = 1e-7  # the least eigenvalue allowed, relative to the largest
+NEGATIVE = 1e-7  # the least eigenvalue allowed, relative to the largest of the centred matrix
 POWERS = 8  # of a matrix, to find the largest
 SYMMETRIC = 1e-5  # the largest difference allowed, relative to the largest value
 
@@ -33,13 +34,24 @@ def _spread(rows: np.ndarray, most: int) -> np.ndarray:
     return rows if rows.size <= most else rows[np.arange(most) * rows.size // most]
 
 
-def negative(matrix: np.ndarray) -> bool:
-    """Whether a symmetric matrix has an eigenvalue below 0, beyond rounding; it is written over."""
+def indefinite(kernel: Kernel, positions: np.ndarray, numbers: np.ndarray, block: Block) -> bool:
+    """Whether the matrix of these rows, as `matrix_of` takes them, has an eigenvalue below 0, beyond rounding."""
+    matrix = matrix_of(kernel, positions, numbers, block)
+    stored = block.X.dtype if isinstance(block, DenseBlock) and kernel.of_numbers else matrix.dtype
+    return negative(matrix, float(np.finfo(stored).eps) if stored.kind == "f" else EPS)
+
+
+def negative(matrix: np.ndarray, eps: float = EPS) -> bool:
+    """`indefinite` of a matrix (m, m), which is written over; eps: the relative rounding of its values."""
+    m = len(matrix)
+    rounding = float(np.abs(matrix).max(initial=0.0)) * (4.0 * m * EPS + 2.0 * math.sqrt(m) * eps)
     matrix += matrix.T
-    x = np.random.default_rng(0).standard_normal(len(matrix))
+    centred = matrix - matrix.mean(axis=0)  # else a large number added to K would raise its largest eigenvalue alone
+    centred -= centred.mean(axis=1)[:, None]
+    x = np.random.default_rng(0).standard_normal(m)
     for _ in range(POWERS):
-        x = matrix @ (x / max(float(np.linalg.norm(x)), 1e-300))
-    matrix[np.diag_indices_from(matrix)] += NEGATIVE * float(np.linalg.norm(x)) + 1e-300
+        x = centred @ (x / max(float(np.linalg.norm(x)), 1e-300))
+    matrix[np.diag_indices_from(matrix)] += NEGATIVE * float(np.linalg.norm(x)) + 2.0 * rounding + 1e-300
     try:
         np.linalg.cholesky(matrix)
     except np.linalg.LinAlgError:

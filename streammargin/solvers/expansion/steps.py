@@ -14,7 +14,7 @@ from streammargin.solvers.cache.rows import Kept as KeptRows
 from streammargin.solvers.expansion.columns import Columns
 from streammargin.solvers.expansion.form import Form, form_of
 from streammargin.solvers.expansion.found import SUPPORT, WORKING, SmoState, rows_of, set_found
-from streammargin.solvers.expansion.matrices import matrix_of, negative, say_sampled, tested
+from streammargin.solvers.expansion.matrices import indefinite, say_sampled, tested
 from streammargin.solvers.expansion.measured import check_values, given, kernel_of, largest_value
 from streammargin.solvers.expansion.memory import Memory
 from streammargin.solvers.expansion.rounds import make_round
@@ -120,12 +120,12 @@ class Steps(Values):
             return
         if state.block is not None:
             some = tested(support, present, problem)
-            state.indefinite |= negative(matrix_of(kernel, some, some, state.block))
+            state.indefinite |= indefinite(kernel, some, some, state.block)
         elif kept is not None:
             order = np.argsort(kept.ids)
             some = tested(support, kept.ids[order], problem)
             at = order[np.searchsorted(kept.ids[order], some)]
-            state.indefinite |= negative(matrix_of(kernel, at, some, kept.rows))
+            state.indefinite |= indefinite(kernel, at, some, kept.rows)
         else:
             return
         if some.size < present.size and not (state.indefinite or state.tested):

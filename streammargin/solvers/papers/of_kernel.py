@@ -35,8 +35,7 @@ from streammargin.solvers.expansion.found import Found, found_in, inside
 from streammargin.solvers.expansion.kept import figures, keep, last_read
 from streammargin.solvers.expansion.matrices import (
     check_all_symmetric,
-    matrix_of,
-    negative,
+    indefinite,
     say_indefinite,
     say_sampled,
     tested,
@@ -272,7 +271,7 @@ class OfKernel(WholePass[Any]):
         if not kernel.definite:
             every = np.arange(block.rows())
             some = tested(every, every, problem)
-            gram.indefinite |= negative(matrix_of(kernel, some, first + some, block))
+            gram.indefinite |= indefinite(kernel, some, first + some, block)
             if some.size < problem.rows and not gram.indefinite:
                 say_sampled(kernel, some.size, problem.rows)
         if gram.indefinite:

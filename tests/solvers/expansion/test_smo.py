@@ -363,6 +363,31 @@ def test_an_eigenvalue_below_0_is_found(least):
     assert matrices.negative(basis * values @ basis.T) is (least < -1e-7)
 
 
+@pytest.mark.parametrize("C", [0.001, 1.0, 100.0, math.inf])
+@pytest.mark.parametrize("bias", [0, None])
+def test_a_number_added_to_a_matrix_hides_no_eigenvalue(C, bias, caplog):
+    random = np.random.default_rng(3)
+    half, signs = random.integers(-1, 2, (60, 60)), np.where(random.random(60) > 0.5, 1, -1)
+    result = sm.train((half + half.T + 1e9, signs), kernel="precomputed", C=C, bias=bias, passes=20)
+    assert not result.converged and result.reason == "passes" and "not positive semidefinite" in caplog.text
+    assert result.certificate.dual == -math.inf or result.certificate.margin_upper == math.inf
+
+
+def test_a_number_added_to_a_kernel_hides_no_eigenvalue(caplog):
+    X = np.random.default_rng(0).standard_normal((100, 3))
+    result = sm.train((X, X[:, 0] > 0.0), kernel="sigmoid:0.4+poly:1,gamma=1e-12,coef0=1e9", passes=20)
+    assert not result.converged and "not positive semidefinite" in caplog.text
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("added", [0.0, 8.0, 1000.0])
+def test_rounding_of_a_stored_matrix_is_no_eigenvalue_below_0(dtype, added, caplog):
+    X, _, signs, _ = rows(100)
+    K = machines.matrix("rbf:0.01", X, X) + added
+    result = sm.train((K.astype(dtype), signs), kernel="precomputed", tol=0.1, passes=50)
+    assert result.certificate.dual > 0.0 and "semidefinite" not in caplog.text
+
+
 @pytest.mark.parametrize("loss", ["squared_hinge", "squared_error"])
 @pytest.mark.parametrize("free", [True, False])
 def test_a_kernel_without_an_optimum_ends_with_finite_scores(loss, free, caplog):

@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 
+from streammargin.errors import UsageError
 from streammargin.estimators.base import Estimator, intercept, own
 from streammargin.estimators.classifier import Classifier
 from streammargin.estimators.regressors import Regressor
@@ -32,6 +33,8 @@ class KernelMachine(Estimator):
     kernel: Any
 
     def _options(self) -> dict[str, Any]:
+        if self.kernel is None:
+            raise UsageError("`kernel` is None; give one, as kernel='rbf', or use an estimator of linear models")
         return {**super()._options(), "kernel": self.kernel}
 
     def _keep(self, result: TrainResult) -> None:

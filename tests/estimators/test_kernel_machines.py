@@ -38,6 +38,12 @@ def test_scikit_learn_suite(estimator, check):
     check(estimator)
 
 
+@pytest.mark.parametrize("estimator", [sm.KernelMarginClassifier, sm.KernelMarginRegressor])
+def test_no_kernel_is_refused(estimator):
+    with pytest.raises(sm.UsageError, match="kernel is None; give one, as kernel="):
+        estimator(kernel=None).fit(np.eye(4), [0, 1, 0, 1])
+
+
 def test_the_classifier_is_SVC():
     X, numbers = rows()
     y = np.where(numbers > 0.0, "up", "down")

@@ -118,6 +118,8 @@ class Expansion(Rows):
         self.rows: Any = values.astype(np.float64)
         if indptr.size:
             self.rows = sp.csr_array((values.astype(np.float64), arrays["indices"].astype(np.int64), indptr), shape)
+        if self.rows.shape != shape or self.coef.shape[1:] != shape[:1]:
+            raise ValueError("its support rows and coefficients do not fit each other")
         self.squares = np.asarray((self.rows * self.rows).sum(axis=1)).ravel()
         self.longest = 0.0  # ||x||^2 of the rows that were scored
         own = self._scores(self.rows)
@@ -166,7 +168,7 @@ class Expansion(Rows):
 def margins(machine: Expansion | Values, joint: bool, smallest: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(margins (K,) of rows whose smallest scores are these, bounds on their rounding); joint: of all lines together.
 
-    The bound is nan if rounding hides the length of w.
+    The bound is inf for a margin below 0, as its figure need only be below it; nan if rounding hides the length of w.
     """
     masses, squares = np.abs(machine.coef).sum(axis=1), 2.0 * np.maximum(machine.penalties, 0.0)
     unit = 4.0 * machine.unit
@@ -177,7 +179,7 @@ def margins(machine: Expansion | Values, joint: bool, smallest: np.ndarray) -> t
         found = np.where(squares > 0.0, smallest / np.sqrt(squares), -np.inf)
         sure = smallest - off
         least = sure / np.sqrt(np.where(sure > 0.0, squares + error, squares - error))
-    return found, np.where(squares > error, found - least, np.nan)
+    return found, np.where(smallest < 0.0, np.where(squares > error, np.inf, np.nan), found - least)
 
 
 def machine_of(arrays: dict[str, np.ndarray], known: Callable[[str], Any]) -> Expansion | Values | None:

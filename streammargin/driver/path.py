@@ -71,7 +71,7 @@ class Path:
         """
         first = factor * self.unit if self.low is None else self.low
         if not 0.0 < first < FARTHEST:
-            when = "every C (no column separates rows)" if first > 0.0 else "no C > 0 with this penalty"
+            when = "every C (no column separates rows)" if first > 0.0 else "no C > 0 here"
             raise UsageError(
                 f"w = 0 is optimal at {when}, so the path has no default first C; name its ends, as in "
                 f"`C=path:{self.count},low=0.01,high=10`"

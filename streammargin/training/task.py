@@ -56,13 +56,13 @@ def make_task(options: Options) -> Task:
             )
         place = Where.INTERPOLATION if loss.only_hard else Where.NUMBERS
         options.check_place(place, f"does not apply to the regression loss {loss.name}; leave it out")
+    if options.kernel is not None:
+        check_kernel(options)
     if options.midway and (costs != [math.inf] or numeric or options.multiclass == "joint"):
         raise UsageError(
             "the midway bias is for the hard margin of single classes; use `C=inf` without `multiclass=joint`, or give "
             "the bias as a number"
         )
-    if options.kernel is not None:
-        check_kernel(options)
     if options.map is not None and options.init is not None:
         raise UsageError("`init` begins from weights of columns, and those of a map are new; leave it out")
     check_tolerance(options, costs)

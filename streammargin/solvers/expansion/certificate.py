@@ -37,7 +37,7 @@ class Exact(NamedTuple):
         """The relative gap, or that of the margin."""
         if self.upper < math.inf:
             return 1.0 - self.candidate.lower / self.upper if self.upper > 0.0 else math.inf
-        primal, dual = self.candidate.primal, self.dual
+        primal, dual = self.candidate.primal + self.candidate.rounding, self.dual
         size = max(abs(primal), abs(dual))
         return (primal - dual) / size if size > 0.0 else 0.0
 
@@ -70,15 +70,22 @@ def exact(
     """
     square, mass = math.fsum(b * f), math.fsum(np.abs(b))
     gains, size = form.gains(b)
-    drift = abs(math.fsum(b)) if free else 0.0
+    drift, largest = abs(math.fsum(b)) if free else 0.0, float(np.abs(f).max(initial=0.0))
     start, worst = constant_of(form, free, f, b)
-    error = 0.5 * mass * blur + TERM * (size + mass * float(np.abs(f).max(initial=0.0)))
+    error = 0.5 * mass * blur + TERM * (size + mass * largest)
     error += drift * (abs(start) + worst + 1.0)
     dual = gains - 0.5 * square - error
 
+    def judged(scale: float, constant: float) -> Candidate:
+        off = scale * blur + 4.0 * EPS * (scale * largest + abs(constant))
+        losses, slip, missed = smo.losses_at(loss, f, scale, constant, form.sign, form.target, form.caps, off)
+        primal = float(losses) + 0.5 * scale * scale * square
+        rounding = float(slip) + TERM * primal + 0.5 * scale * scale * mass * blur
+        return Candidate(primal, -math.inf, int(missed), rounding)
+
     def at(scale: float, constant: float) -> float:
-        losses = smo.losses_at(loss, f, scale, constant, form.sign, form.target, form.caps, 0.0)[0]
-        return float(losses) + 0.5 * scale * scale * square
+        found = judged(scale, constant)
+        return found.primal + found.rounding  # a larger scale may cost less than rounding of rows that it clears
 
     def best_constant(scale: float) -> tuple[float, float]:
         return least(lambda constant: at(scale, constant), start, max(worst, 1e-9), CONSTANTS) if free else (
@@ -93,12 +100,9 @@ def exact(
         primal, constant, scale = (other, at_other, scale) if other < primal else (primal, constant, 1.0)
     if not left.clear(scale, constant):
         scale, constant = 1.0, left.constant
-    off = scale * blur + 4.0 * EPS * (scale * float(np.abs(f).max(initial=0.0)) + abs(constant))
-    losses, slip, missed = smo.losses_at(loss, f, scale, constant, form.sign, form.target, form.caps, off)
-    primal = float(losses) + 0.5 * scale * scale * square
-    rounding = float(slip) + TERM * primal + 0.5 * scale * scale * mass * blur
-    hidden = error / max(abs(primal), abs(dual), 1e-300)
-    return Exact(Candidate(primal, -math.inf, int(missed), rounding), dual, scale, constant, hidden=hidden)
+    found = judged(scale, constant)
+    hidden = (error + found.rounding) / max(abs(found.primal), abs(dual), 1e-300)
+    return Exact(found, dual, scale, constant, hidden=hidden)
 
 
 def exact_margin(form: Form, free: bool, f: np.ndarray, b: np.ndarray, blur: float, largest: float) -> Exact:
@@ -107,6 +111,8 @@ def exact_margin(form: Form, free: bool, f: np.ndarray, b: np.ndarray, blur: flo
     The largest margin is half the distance of the hulls of both classes, and b / sum |b| is the difference of a point
     of each; without a constant, it is the distance of the hull of y x from 0.
     """
+    size = math.ldexp(0.5, math.frexp(float(np.abs(b).max(initial=0.0)))[1])
+    b, f, blur = b / size, f / size, blur / size  # without rounding; squares of huge coefficients would overflow
     square, mass, there = math.fsum(b * f), math.fsum(np.abs(b)), form.caps > 0.0
     margins = form.sign * f
     near = [float(np.min(margins, where=there & (form.sign == side), initial=math.inf)) for side in (1.0, -1.0)]
@@ -116,13 +122,13 @@ def exact_margin(form: Form, free: bool, f: np.ndarray, b: np.ndarray, blur: flo
     low, high = (math.sqrt(max(square + by * mass * blur, 0.0)) for by in (-1.0, 1.0))
     sure = (slack - off) * (1.0 - 4.0 * EPS if slack > off else 1.0 + 4.0 * EPS)
     length = high if sure > 0.0 else low
-    lower = sure / length if length > 0.0 else -math.inf
+    lower = sure / length if length > 0.0 else -largest if mass > 0.0 else -math.inf  # no margin is below -largest
     # no constant is larger than the longest row, as each class has a row on its side
     drift = abs(math.fsum(b)) * largest if free else 0.0
     upper = (high + drift) / mass * (1.0 + 8.0 * EPS) if mass > 0.0 else math.inf
     missed = int(np.count_nonzero((margins + form.sign * constant <= off) & there))
     scale = 1.0 / slack if slack > 0.0 else 1.0
-    found = Exact(Candidate(math.inf, lower, missed, 0.0), -math.inf, scale, scale * constant, upper)
+    found = Exact(Candidate(math.inf, lower, missed, 0.0), -math.inf, scale / size, scale * constant, upper)
     without = 1.0 - slack * mass / square if square > 0.0 else math.inf
     return found._replace(hidden=max(0.0, found.gap - without))
 

@@ -18,6 +18,7 @@ from streammargin.solvers.expansion.form import Form
 
 NEW = 128  # most rows of a round whose columns are computed
 SHARE = 0.1  # of the violation of all rows, to which a round brings that of its own
+LARGEST = 1e100  # sum of the coefficients of a hard margin, which grow without end if nothing separates the rows
 STEPS = 64  # most steps of a round, for each of its rows
 
 
@@ -73,8 +74,9 @@ def make_round(
     """
     constant, worst = constant_of(form, free, f, b)
     gap = estimate(form, loss, f, b, constant)
-    if gap <= goal or worst <= 0.0:
-        return Now(gap, worst, left=worst > 0.0)
+    grown = form.hard and float(np.abs(b).sum()) > LARGEST
+    if gap <= goal or worst <= 0.0 or grown:
+        return Now(gap, worst, left=worst > 0.0 and not grown)
     rows, new = chosen(columns, _ways(form, free, f, b), recent, random)
     if new.size:
         columns.take_in(new, rows, now)

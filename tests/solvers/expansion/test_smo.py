@@ -415,6 +415,7 @@ def test_a_kernel_without_an_optimum_ends_with_finite_scores(loss, free, caplog)
         ({"kernel": "rbf", "bias": 1.0}, "constant of a kernel machine"),
         ({"kernel": "rbf", "C": math.inf, "loss": "interpolate"}, "does not apply to the regression loss interpolate"),
         ({"kernel": "rbf", "C": math.inf, "bias": "midway"}, "constant of a kernel machine"),
+        ({"kernel": "rbf", "bias": "midway"}, "leave out bias, or give bias=0"),
         ({"kernel": "rbf", "loss": "logistic"}, "dual_form"),
         ({"kernel": "rbf", "solver": "newton"}, "solver"),
         ({"solver": "smo"}, "kernel"),
@@ -511,6 +512,27 @@ def test_verify_recomputes_the_figures_from_the_support_rows(tmp_path):
     damaged["dual_coef"] = 1.001 * damaged["dual_coef"]
     np.savez(model, **damaged)
     assert not all(check.agrees is not False for check in verify(model, path))
+    damaged["dual_coef"] = damaged["dual_coef"][:, 1:]
+    np.savez(model, **damaged)
+    with pytest.raises(sm.DataError, match="do not fit each other"):
+        verify(model, path)
+
+
+@pytest.mark.parametrize("free", [True, False])
+@pytest.mark.parametrize("C", [1e6, 1e8])
+def test_rounding_of_losses_is_weighed_in_the_choice_of_a_scale(free, C):
+    """Rows at the edge of a loss may have C times the rounding of a score; a scale of 1 + 1e-5 clears them."""
+    random = np.random.default_rng(0)
+    X, y = random.standard_normal((150, 3)), random.integers(0, 2, 150)
+    result = sm.train((X, y), kernel="rbf:50", C=C, bias="free" if free else 0, passes=200)
+    assert result.converged and result.certificate.mistakes == 0
+    K = machines.matrix("rbf:50", X, X)
+    answer = result.model.answer
+    b = np.zeros(150)
+    b[answer.numbers] = answer.coef[0]
+    losses = np.maximum(0.0, 1.0 - np.where(y == 1, 1.0, -1.0) * (K @ b + answer.constants[0]))
+    found = 0.5 * b @ K @ b + C * losses.sum()
+    assert result.certificate.dual <= found <= result.certificate.dual * (1.0 + 1.2e-3)
 
 
 def test_rows_that_a_certificate_leaves_out_surely_have_no_loss(monkeypatch):

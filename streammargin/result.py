@@ -174,17 +174,19 @@ def separated(result: TrainResult) -> str:
 def no_margin(result: TrainResult) -> str:
     """The warning for rows without a separator, options in backquotes (see wording.py)."""
     upper = min(one["margin_upper"] for one in result.certificate.per_class or [])
+    bias, kernel = result.model.header["bias"], result.model.header["kernel"]
     finite = "train with a finite `C` and `solver=auto`"
-    has_column = result.model.header["bias"] or result.model.header["kernel"]  # kernels take no such column
-    hint = finite if has_column else f"add a constant column, `bias=1`, or {finite}"
+    hint = finite if bias or kernel else f"add a constant column, `bias=1`, or {finite}"  # kernels take no such column
+    through = "" if bias == "free" else " through the origin"
     if result.reason == "not_separable":
-        return (
-            f"no hyperplane through the origin separates the rows: the bound on its margin, {upper:.3g}, is 0 up to "
-            f"rounding; {hint}"
-        )
+        bound = f"the bound on its margin, {upper:.3g}, is 0 up to rounding"
+        return f"no hyperplane{through} separates the rows: {bound}; {hint}"
+    found = f"no separator was found, and none{through} has a margin above {upper:.3g}"
+    if kernel:
+        return f"{found}; rounding hides a smaller margin of a kernel; {hint}"
     return (
-        f"no separator was found, and none through the origin has a margin above {upper:.3g}, which is below "
-        f"{result.run_end['smallest_margin']:.3g}, `tol` times the mean row norm; lower `tol`, or {hint}"
+        f"{found}, which is below {result.run_end['smallest_margin']:.3g}, `tol` times the mean row norm; lower `tol`, "
+        f"or {hint}"
     )
 
 

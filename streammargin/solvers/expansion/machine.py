@@ -15,6 +15,7 @@ from streammargin.solvers.expansion.certificate import Exact, Left, exact, exact
 from streammargin.solvers.expansion.columns import Held
 from streammargin.solvers.expansion.form import form_of
 from streammargin.solvers.expansion.found import WORKING, Found, SmoState, expansion_of, merged, set_found
+from streammargin.solvers.expansion.inseparable import inseparable
 from streammargin.solvers.expansion.kept import figures, keep, last_read
 from streammargin.solvers.expansion.matrices import say_indefinite
 from streammargin.solvers.expansion.measured import blur, given, kernel_of, largest_value
@@ -114,7 +115,9 @@ class Machine(Steps):
             form, f = form_of(problem, state.labels, k), state.scores[k]
             if problem.hard:
                 longest = math.sqrt(largest_value(problem, state.measured))
-                found.append(exact_margin(form, problem.free, f, b, off, longest))
+                one = exact_margin(form, problem.free, f, b, off, longest)
+                none = one.candidate.lower <= 0.0 and self._inseparable(problem, state, k)
+                found.append(one._replace(upper=0.0) if none else one)
             else:
                 left = Left(form.at(clear), f[clear], self._wander(problem, state, k), float(state.constants[k]))
                 own = form.at(~clear), problem.loss, problem.free, f[~clear], b[~clear]
@@ -136,6 +139,11 @@ class Machine(Steps):
         state.constants = constants
         self._count_wrong(problem, state, found)
         self._keep_rows(problem, state, kernel_of(problem, state.measured))
+
+    def _inseparable(self, problem: Problem, state: SmoState, k: int) -> bool:
+        """Whether support rows of line k prove that it has no margin."""
+        own = self.frozen(problem, state)
+        return inseparable(own.kernel, own.rows, np.sign(own.coef[k]).astype(int))
 
     def _count_wrong(self, problem: Problem, state: SmoState, found: list[Exact]) -> None:
         """Rows whose largest score is of a wrong class, for each value of C."""

@@ -70,10 +70,8 @@ class Values(Solver[SmoState]):
         return math.sqrt(max(0.0, float(kernel.of_products(mean.copy(), mean, mean)[0]))) if rows else 0.0
 
     def smallest_margin(self, problem: Problem, state: SmoState) -> float:
-        return smallest_margin(problem, self.mean_norm(problem, state), self.rounding(problem, state))
-
-    def rounding(self, problem: Problem, state: SmoState) -> float:
-        return 2.0 * math.sqrt(blur(problem, state.measured, state.frozen.numbers.size))
+        hidden = 2.0 * math.sqrt(blur(problem, state.measured, state.frozen.numbers.size))  # by rounding
+        return smallest_margin(problem, self.mean_norm(problem, state), hidden)
 
     # memory
 

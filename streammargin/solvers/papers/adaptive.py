@@ -249,8 +249,8 @@ class Adaptive(WholePass[AdaptiveState]):
         mistakes = problem.by_group(margins.mistakes).sum(axis=1)
         smallest = problem.by_group(margins.smallest).min(axis=1)
         report = self.report(problem, state, margins.frozen.copy(), smallest, state.best.upper, mistakes, wrong)
-        assert report.certificate is not None
-        return report.certificate, wrong
+        assert report.certificate is not None and report.wrong is not None
+        return report.certificate, report.wrong  # of a kernel they were counted anew
 
 
 def _row_bytes(problem: Problem) -> int:

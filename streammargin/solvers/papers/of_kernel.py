@@ -32,6 +32,7 @@ from streammargin.solvers.base import PassReport, Share
 from streammargin.solvers.cache.rows import Kept, RowCache
 from streammargin.solvers.expansion.columns import Columns, Held
 from streammargin.solvers.expansion.found import Found, found_in, inside
+from streammargin.solvers.expansion.inseparable import empty, inseparable
 from streammargin.solvers.expansion.kept import figures, keep, last_read
 from streammargin.solvers.expansion.matrices import (
     check_all_symmetric,
@@ -65,6 +66,7 @@ from streammargin.solvers.space import OF_KERNEL, Space
 from streammargin.solvers.state import labels_of
 from streammargin.solvers.visits import Visit
 
+UNDERFLOWN = 1e-170  # the length of a row that is not 0, though its K(x, x) is
 ROWS = "rows"  # the piece of cached rows
 
 
@@ -166,6 +168,8 @@ class OfKernel(WholePass[Any]):
         squares = squares_of(problem, state.gram.measured, block, first)
         state.gram.indefinite |= bool(squares.min(initial=0.0) < 0.0)
         lengths = np.sqrt(np.abs(squares))
+        if not given(problem).of_numbers:
+            lengths[(squares == 0.0) & ~empty(block)] = UNDERFLOWN
         rows = DenseBlock(lengths[:, None], 0.0)
         norms.row_norms(rows, numbered_from(first), labels_of(problem, state), 2.0, state.row_norms)
 
@@ -311,13 +315,21 @@ class OfKernel(WholePass[Any]):
         off = unit * (2.0 if problem.joint else 1.0) * masses.max(axis=1) + 4.0 * EPS * np.abs(smallest)
         sure, squares, blurs = smallest - off, self.sizes(problem, w) ** 2, unit * (masses * masses).sum(axis=1)
         lengths = np.sqrt(np.maximum(squares + np.where(sure > 0.0, blurs, -blurs), 0.0))
-        found = np.full(problem.groups, -math.inf)
+        found = np.where(masses.any(axis=1), -self._longest(problem, state), -math.inf)  # no margin is below that
         np.divide(sure, lengths, out=found, where=lengths > 0.0)
         return found - 4.0 * EPS * np.abs(found)
 
     def rounded_up(self, problem: Problem, state: Any, upper: np.ndarray) -> np.ndarray:
         if state.gram.indefinite:  # then no mean of rows bounds a margin
             return np.full(upper.shape, math.inf)
+        found = self._blurred(problem, state, upper)
+        for group in range(problem.groups) if state.number == 1 else ():
+            if self._inseparable(problem, state, group):
+                found[group] = 0.0
+        return found
+
+    def _blurred(self, problem: Problem, state: Any, upper: np.ndarray) -> np.ndarray:
+        """Norms (groups,) of means of rows, plus their rounding bounds."""
         unit = self._unit(problem, state) * (4.0 if problem.joint else 1.0)  # of a joint margin rows have two lines
         found: np.ndarray = np.sqrt(upper**2 + unit)
         return found + mean_rounding(self.terms(problem, state), self._longest(problem, state))
@@ -326,8 +338,24 @@ class OfKernel(WholePass[Any]):
         """A bound on the error of a score, and of a squared length, for coefficients whose sizes add up to 1."""
         return 2.0 * blur(problem, state.gram.measured, problem.rows)
 
+    def _inseparable(self, problem: Problem, state: Any, group: int) -> bool:
+        """Whether two rows of a group prove that it has no margin, once a product has brought the rows."""
+        all_rows = state.gram.rows.pieces.get(ROWS)
+        if all_rows is None:
+            return False
+        line = group * problem.lines
+        codes = state.labels.codes_of(line).astype(int)
+        sides = codes + 1 if problem.joint else np.where(codes == problem.outputs.positive[line], 1, -1)
+        sides[state.labels.caps_of(line, problem.outputs.caps[line]) <= 0.0] = 0
+        return inseparable(kernel_of(problem, state.gram.measured), all_rows.rows, sides)
+
+    def rounding(self, problem: Problem, state: Any) -> float:
+        return 0.0
+
     def smallest_margin(self, problem: Problem, state: Any) -> float:
-        return smallest_margin(problem, self.mean_norm(problem, state), self.rounding(problem, state))
+        hidden = float(self._blurred(problem, state, np.zeros(1))[0])  # by rounding
+        hidden += self._longest(problem, state) * self.hull_rounding(state)
+        return smallest_margin(problem, self.mean_norm(problem, state), hidden)
 
     # what is found
 

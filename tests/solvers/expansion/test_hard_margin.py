@@ -4,12 +4,16 @@ import math
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from conftest import slow, write_h5
 from reference import machines
 from reference.sources import CountingSource
 
 import streammargin as sm
+from streammargin.kernels import known_kernel
 from streammargin.result import advice
+from streammargin.rows.blocks import CSRBlock, DenseBlock, part
+from streammargin.solvers.expansion.inseparable import inseparable
 from streammargin.verification import verify
 
 RANDOM = np.random.default_rng(0)
@@ -86,13 +90,46 @@ def test_a_tolerance_below_rounding_stalls(memory):
     assert 0.0 < one < 1e-6 and other < 1.5 * one
 
 
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
 @pytest.mark.parametrize("bias", ["free", slow(None)])
-def test_that_nothing_separates_is_proven(bias):
+def test_that_nothing_separates_is_proven(bias, form):
     rows, y = np.vstack([X, X[:1]]), np.append(Y, -Y[0])
-    result = sm.train((rows, y), kernel="rbf:0.3", C=math.inf, bias=bias)
+    result = sm.train((form(rows), y), kernel="rbf:0.3", C=math.inf, bias=bias)
     assert result.reason == "not_separable" and not result.converged
-    assert 0.0 <= result.certificate.margin_upper < 1e-5 and result.certificate.mistakes >= 1
+    assert result.certificate.margin_upper == 0.0 and result.certificate.mistakes >= 1
+    assert ("through the origin" in advice(result)) == (bias is None)
     assert "with a finite `C`" in advice(result) and "bias" not in advice(result)  # kernels take no constant column
+
+
+NARROW = np.array([[-1.0, 1.0], [-0.5, 1.0], [0.5, -1.0], [1.0, -1.0], [1.0, 1.0], [-1.0, -1.0]]) * [1.0, 2.0**-24]
+SIDES = np.array([1, 1, 0, 0, 1, 0])
+NARROW_SETS = (("linear", NARROW, SIDES), ("rbf:0.5", [[0.0, 0.0], [1e-7, 0.0]], [0, 1]))
+
+
+@pytest.mark.parametrize("bias", [None, "free"])
+@pytest.mark.parametrize("word, rows, y", NARROW_SETS)
+def test_a_margin_that_rounding_hides_is_not_called_none(word, rows, y, bias):
+    """The rows are separable, as a linear solver proves, or as they differ."""
+    result = sm.train((np.array(rows), np.array(y)), kernel=word, C=math.inf, bias=bias)
+    assert result.reason == "small_margin" and not result.converged
+    assert -3.0 < result.certificate.margin_lower <= 2.0**-24 <= result.certificate.margin_upper < 1e-6
+    assert "rounding hides" in advice(result) and "lower" not in advice(result)
+    linear = sm.train((NARROW, SIDES), C=math.inf, tol=1e-6)
+    assert linear.converged and linear.certificate.margin_lower == pytest.approx(2.0**-24, rel=1e-3)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("form", ["dense", "csr"])
+def test_equal_rows_are_found(form, dtype):
+    rows = np.vstack([np.arange(7500).reshape(-1, 3), [[0, 1, 2]]]).astype(dtype)
+    S, kernel, sides = sp.csr_array(rows), sm.kernels.Rbf(1.0), np.append(np.ones(2500, int), -1)
+    sparse = CSRBlock(S.data, S.indices.astype(np.uint32), S.indptr.astype(np.int64), 3, 0.0)
+    block = DenseBlock(rows, 0.0) if form == "dense" else sparse
+    assert inseparable(kernel, block, sides)
+    for others in (np.ones(2501, int), np.r_[0, sides[1:]], np.r_[-1, sides[1:]]):
+        assert not inseparable(kernel, block, others)
+    assert not inseparable(kernel, part(block, 1, 2501), sides[1:])
+    assert not inseparable(known_kernel("precomputed"), block, sides)
 
 
 def test_several_classes_and_verification(tmp_path):

@@ -110,6 +110,39 @@ def judged(result, K, signs, caps, free, told):
     return "converged" if result.converged else f"did not converge ({result.reason})"
 
 
+METHODS = (
+    "smo", "dual-momentum", "batch-perceptron", "adaptive", "adaptive:step=proven", "diagonal", "inertial-diagonal",
+    "normalized-gd", "gd",
+)  # fmt: skip
+OF_MARGINS = ("linear", "rbf:0.5", "poly:2,coef0=1", "rbf:0.1+linear", "rbf:1e-8")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_figures_of_random_hard_margins_are_verified(method, tmp_path):
+    """Rows that are equal, 0 or nearly equal, of up to four classes; after a few passes or many."""
+    for seed in range(16):
+        random = np.random.default_rng(seed)
+        n, classes = int(random.integers(3, 30)), int(random.integers(2, 5))
+        X = np.round(random.standard_normal((n, 2)), int(random.integers(0, 3)))
+        X[random.random(n) < 0.1] = 0.0
+        X = X * 1e-6 + 1.0 if random.random() < 0.3 else X
+        y = random.integers(0, classes, n)
+        y[:2] = 0, 1
+        word, rows = OF_MARGINS[seed % len(OF_MARGINS)], sp.csr_array(X) if random.random() < 0.5 else X
+        options = {"kernel": word, "C": math.inf, "passes": int(random.choice([1, 3, 40, 300]))}
+        if method in ("adaptive", "dual-momentum", "gd") and classes > 2 and random.random() < 0.4:
+            options["multiclass"] = "joint"
+        if method == "smo" and random.random() < 0.5:
+            options["bias"] = "free"
+        result, told = sm.train((rows, y), solver=method, **options), f"seed {seed}: {options}"
+        data, saved = write_h5(tmp_path / "rows.h5", rows, y), str(tmp_path / "model.npz")
+        result.model.save(saved, force=True)
+        assert not [check for check in verify(saved, data) if check.agrees is False], told
+        if result.reason == "not_separable":
+            equal = (X[:, None] == X).all(axis=2) & (y[:, None] != y)
+            assert equal.any() or (word == "linear" and not X.any(axis=1).all()), told
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [*range(40), 100244])
 def test_a_random_machine_is_certified_as_it_is(seed, tmp_path):

@@ -183,8 +183,21 @@ def test_that_nothing_separates():
     rows, y = np.vstack([X, X[:1]]), np.append(Y, -Y[0])
     result = sm.train((rows, y), kernel="rbf:0.3", solver="batch-perceptron")
     assert result.reason in ("small_margin", "not_separable") and not result.converged
-    result = sm.train((rows[[0, -1]], y[[0, -1]]), kernel="rbf:0.3", solver="dual-momentum")
-    assert result.reason == "not_separable" and result.certificate.margin_upper < 1e-6
+    for form in (np.asarray, sp.csr_array):
+        result = sm.train((form(rows[[0, -1]]), y[[0, -1]]), kernel="rbf:0.3", solver="dual-momentum")
+        assert result.reason == "not_separable" and result.certificate.margin_upper == 0.0
+    options = {"solver": "adaptive", "C": math.inf, "multiclass": "joint"}
+    result = sm.train((rows[[0, -1, 1]], np.array([0, 1, 2])), kernel="rbf:0.3", **options)
+    assert result.reason == "not_separable" and result.certificate.margin_upper == 0.0
+
+
+def test_a_margin_that_rounding_hides_is_not_called_none():
+    """Rows 1e-7 apart differ. K(x, x) of 1e-200 is 0 in floating point, though not in truth."""
+    for rows, y, word in ([[[0.0], [1e-7]], [0, 1], "rbf:0.5"], [[[1e-200], [1.0], [-1.0]], [1, 1, 0], "linear"]):
+        for method in ("batch-perceptron", "dual-momentum", "diagonal"):
+            result = sm.train((np.array(rows), np.array(y)), kernel=word, solver=method, passes=200)
+            assert result.reason in ("passes", "small_margin") and not result.converged
+            assert -2.0 < result.certificate.margin_lower <= 1e-200 < result.certificate.margin_upper < 1e-3
 
 
 @pytest.mark.parametrize(

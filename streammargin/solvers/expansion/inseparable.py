@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from streammargin.kernels.base import Kernel
-from streammargin.rows.blocks import Block, CSRBlock, DenseBlock, alone, part, taken
+from streammargin.rows.blocks import Block, CSRBlock, DenseBlock, alone, part, taken, values_of
 
 TILE = 1024  # rows whose hashes are computed at a time
 MULTIPLIERS = np.array([0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9], np.uint64)  # odd numbers without a pattern
@@ -31,7 +31,7 @@ def inseparable(kernel: Kernel, rows: Block, sides: np.ndarray) -> bool:
 def empty(rows: Block) -> np.ndarray:
     """Which rows (m,) are all 0. If K(x, x) of another row is 0, it has underflowed."""
     if isinstance(rows, CSRBlock):
-        return np.diff(rows.indptr) == 0
+        return np.diff(np.append(0, np.cumsum(rows.data != 0.0))[rows.indptr]) == 0
     found: np.ndarray = ~np.any(rows.X, axis=1)
     return found
 
@@ -39,7 +39,7 @@ def empty(rows: Block) -> np.ndarray:
 def hashes_of(rows: Block) -> np.ndarray:
     """A number (m,) uint64 for each row; equal rows have equal ones."""
     rows = alone(rows)
-    values = rows.X if isinstance(rows, DenseBlock) else rows.data
+    values = values_of(rows) + 0.0  # -0.0 is 0.0
     bits = values.view(np.uint32 if values.dtype.itemsize == 4 else np.uint64).astype(np.uint64)
     if isinstance(rows, DenseBlock):
         return bits @ _mixed(np.arange(rows.X.shape[1]))
@@ -58,6 +58,5 @@ def _mixed(columns: np.ndarray) -> np.ndarray:
 def _equal(two: Block) -> bool:
     if isinstance(two, DenseBlock):
         return bool(np.array_equal(two.X[0], two.X[1]))
-    middle = int(two.indptr[1])
-    pairs = ((one[:middle], one[middle:]) for one in (two.indices, two.data))
-    return all(np.array_equal(*pair) for pair in pairs)
+    there, second = two.data != 0.0, np.arange(two.data.size) >= two.indptr[1]
+    return all(np.array_equal(one[there & ~second], one[there & second]) for one in (two.indices, two.data))

@@ -135,7 +135,7 @@ def check_values(problem: Problem, measured: Measured) -> None:
     if blur(problem, measured, 0) > largest_value(problem, measured):
         raise DataError(
             f"values of the kernel {kernel_of(problem, measured)} on these rows may be rounding alone; "
-            "use `scale=std`, or another gamma"
+            "subtract the mean of a column that is far from 0, use `scale=std`, or another gamma"
         )
 
 

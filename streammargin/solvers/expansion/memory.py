@@ -25,7 +25,7 @@ class Memory(NamedTuple):
 
     def slots(self, rows: int, itemsize: int) -> int:
         """How many columns of so many rows there is room for."""
-        return max(1, min(rows, self.columns // max(1, rows * itemsize)))
+        return max(1, min(rows, max(2, self.columns // max(1, rows * itemsize))))
 
     @classmethod
     def of(cls, problem: Problem, state: int | None = None) -> Memory:

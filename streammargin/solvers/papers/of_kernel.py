@@ -45,10 +45,9 @@ from streammargin.solvers.expansion.measured import (
     Measured,
     blur,
     check_rows,
-    check_skew,
+    check_values,
     given,
     kernel_of,
-    largest_value,
     measure,
     smallest_margin,
     squares_of,
@@ -180,8 +179,7 @@ class OfKernel(WholePass[Any]):
             wrong = f"{self.called} gives each row a coefficient, so all rows must be in memory at once"
             raise UsageError(f"{wrong}; give more `memory`, or use `solver=smo`")
         if state.number == 1:
-            check_skew(problem, state.gram.measured)
-            largest_value(problem, state.gram.measured)
+            check_values(problem, state.gram.measured)
         super().begin_pass(problem, state, active)
         self.sum_rows(problem, state, active)
 

@@ -13,7 +13,7 @@ import streammargin as sm
 from streammargin.kernels import known_kernel
 from streammargin.result import advice
 from streammargin.rows.blocks import CSRBlock, DenseBlock, part
-from streammargin.solvers.expansion.inseparable import inseparable
+from streammargin.solvers.expansion.inseparable import empty, inseparable
 from streammargin.verification import verify
 
 RANDOM = np.random.default_rng(0)
@@ -121,10 +121,14 @@ def test_a_margin_that_rounding_hides_is_not_called_none(word, rows, y, bias):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("form", ["dense", "csr"])
 def test_equal_rows_are_found(form, dtype):
-    rows = np.vstack([np.arange(7500).reshape(-1, 3), [[0, 1, 2]]]).astype(dtype)
-    S, kernel, sides = sp.csr_array(rows), sm.kernels.Rbf(1.0), np.append(np.ones(2500, int), -1)
-    sparse = CSRBlock(S.data, S.indices.astype(np.uint32), S.indptr.astype(np.int64), 3, 0.0)
+    """The first and the last of several tiles; the zero of the last is stored, and negative."""
+    rows = np.vstack([np.arange(7500).reshape(-1, 3), [[-0.0, 1.0, 2.0]]]).astype(dtype)
+    S, kernel, sides = sp.csr_array(rows[:-1]), sm.kernels.Rbf(1.0), np.append(np.ones(2500, int), -1)
+    entries = np.append(S.data, rows[-1]), np.append(S.indices, np.arange(3)).astype(np.uint32)
+    sparse = CSRBlock(*entries, np.append(S.indptr, S.nnz + 3).astype(np.int64), 3, 0.0)
     block = DenseBlock(rows, 0.0) if form == "dense" else sparse
+    zeros = DenseBlock(0.0 * rows, 0.0) if form == "dense" else sparse._replace(data=0.0 * sparse.data)
+    assert empty(zeros).all() and not empty(block).any()
     assert inseparable(kernel, block, sides)
     for others in (np.ones(2501, int), np.r_[0, sides[1:]], np.r_[-1, sides[1:]]):
         assert not inseparable(kernel, block, others)

@@ -206,6 +206,14 @@ def test_rows_of_a_chunked_file_stay_in_memory_beside_as_many_columns_as_fit(spa
     assert planned["blocks"] == 1 and planned["memory_bytes"] > 55 << 20
 
 
+@pytest.mark.parametrize("n", [2, 3])
+def test_a_few_rows_of_a_source_that_is_read_are_enough(n):
+    X, y = np.array([[0.0, 1.0], [1.0, 2.0], [3.0, 0.0]])[:n], np.array([0.5, 1.0, -1.0])[:n]
+    source = CountingSource(X, y, np.array([0, 1, n]), None)
+    result = sm.train(source, kernel="rbf:0.5", loss="squared_error", C=10.0, tol=1e-6)
+    assert result.converged and result.certificate.gap <= 1e-6
+
+
 def test_more_support_rows_than_the_budget_holds_is_said(large, monkeypatch):
     path, _, _ = large
     with pytest.raises(UsageError, match=r"rows carry the expansion so far.*raise memory by \d+M") as refused:
@@ -439,6 +447,9 @@ def test_bad_values_are_one_sentence():
         sm.train((1e30 * X, signs), kernel="poly:3,gamma=1")
     with pytest.raises(DataError, match="is NaN"):
         sm.train((np.where(X[2, 1] == X, np.nan, X), signs), kernel="rbf")
+    for method in ("smo", "diagonal", "adaptive"):
+        with pytest.raises(DataError, match="may be rounding alone; subtract the mean"):
+            sm.train((X + 1e9, signs), kernel="rbf:0.5", C=math.inf, solver=method)
     with pytest.raises(DataError, match="rounding alone"):
         sm.train((X, signs), kernel="rbf:1e20")
     with pytest.raises(UsageError, match="dense matrix"):

@@ -10,7 +10,7 @@ import numpy as np
 
 from streammargin.compiled import smo
 from streammargin.solvers.expansion.form import Form
-from streammargin.solvers.expansion.rounds import constant_of
+from streammargin.solvers.expansion.rounds import LARGEST, constant_of
 from streammargin.solvers.proof.objectives.base import Candidate
 from streammargin.solvers.proof.rounding import EPS, TERM
 
@@ -127,7 +127,7 @@ def exact_margin(form: Form, free: bool, f: np.ndarray, b: np.ndarray, blur: flo
     drift = abs(math.fsum(b)) * largest if free else 0.0
     upper = (high + drift) / mass * (1.0 + 8.0 * EPS) if mass > 0.0 else math.inf
     missed = int(np.count_nonzero((margins + form.sign * constant <= off) & there))
-    scale = 1.0 / slack if slack > 0.0 else 1.0
+    scale = 1.0 / slack if slack > 0.0 else min(size, LARGEST)
     found = Exact(Candidate(math.inf, lower, missed, 0.0), -math.inf, scale / size, scale * constant, upper)
     without = 1.0 - slack * mass / square if square > 0.0 else math.inf
     return found._replace(hidden=max(0.0, found.gap - without))

@@ -22,7 +22,7 @@ LEAST, MOST = 0.5, 1.5  # scales
 class Exact(NamedTuple):
     """A line's candidate, scale * f + constant, and the lower bound of its coefficients.
 
-    upper: a bound on all margins, of a hard margin. hidden: the part of the gap that is a bound on rounding errors.
+    upper: a bound on all margins, of a hard margin. hidden: the part of the gap that is rounding, whatever steps do.
     """
 
     candidate: Candidate
@@ -101,7 +101,7 @@ def exact(
     if not left.clear(scale, constant):
         scale, constant = 1.0, left.constant
     found = judged(scale, constant)
-    hidden = (error + found.rounding) / max(abs(found.primal), abs(dual), 1e-300)
+    hidden = error / max(abs(found.primal), abs(dual), 1e-300)  # steps may lessen the rounding of losses
     return Exact(found, dual, scale, constant, hidden=hidden)
 
 

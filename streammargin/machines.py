@@ -168,7 +168,8 @@ class Expansion(Rows):
 def margins(machine: Expansion | Values, joint: bool, smallest: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(margins (K,) of rows whose smallest scores are these, bounds on their rounding); joint: of all lines together.
 
-    The bound is inf for a margin below 0, as its figure need only be below it; nan if rounding hides the length of w.
+    If w makes mistakes, the bound is -inf: the figure need only be below the margin. It is nan if rounding hides the
+    length of w; of a margin above 0 it is then the margin.
     """
     masses, squares = np.abs(machine.coef).sum(axis=1), 2.0 * np.maximum(machine.penalties, 0.0)
     unit = 4.0 * machine.unit
@@ -179,7 +180,8 @@ def margins(machine: Expansion | Values, joint: bool, smallest: np.ndarray) -> t
         found = np.where(squares > 0.0, smallest / np.sqrt(squares), -np.inf)
         sure = smallest - off
         least = sure / np.sqrt(np.where(sure > 0.0, squares + error, squares - error))
-    return found, np.where(smallest < 0.0, np.where(squares > error, np.inf, np.nan), found - least)
+    blur = np.where(np.isnan(least), found, found - least)
+    return found, np.where(smallest < 0.0, np.where(squares > error, -np.inf, np.nan), blur)
 
 
 def machine_of(arrays: dict[str, np.ndarray], known: Callable[[str], Any]) -> Expansion | Values | None:

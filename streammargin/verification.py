@@ -282,9 +282,9 @@ class Sums:
 def compare(name: str, certified: Any, found: float, blur: float = 0.0) -> Check:
     """Whether two figures agree: up to EXACT times the larger one plus `blur`, of which `margins` says more."""
     known, found = float(certified), float(found)  # "inf" is one too
-    near, unsure = EXACT * max(abs(known), abs(found), LEAST), math.isnan(blur) and known <= max(0.0, found) < math.inf
-    agrees = abs(known - found) <= near + blur < math.inf if blur < math.inf else known <= min(0.0, found + near)
-    return Check(name, known, found, None if unsure else bool(known == found or agrees))
+    near = EXACT * max(abs(known), abs(found), LEAST)
+    agrees = known <= min(0.0, found + near) if blur == -math.inf else abs(known - found) <= near + blur < math.inf
+    return Check(name, known, found, None if math.isnan(blur) and known <= 0.0 else bool(known == found or agrees))
 
 
 def check_all(saved: Saved, sums: Sums) -> Iterator[Check]:

@@ -72,10 +72,14 @@ class Columns:
         values = None if self.kernel.of_numbers else taken(self.block, rows)
         return Few(self.kernel, self.numbers[rows], values, self.values.dtype)
 
-    def take_in(self, rows: np.ndarray, staying: np.ndarray, now: int) -> None:
-        """Compute the columns of these rows, which no slot holds; those of the rows `staying` are not given up."""
-        held = self.held
+    def take_in(self, rows: np.ndarray, staying: np.ndarray, now: int, old: int = NONE) -> None:
+        """Compute the columns of these rows, which no slot holds; those of the rows `staying` are not given up.
+
+        old: columns not used since that round give up their slots before empty ones, which take new memory, are used.
+        """
+        held, empty = self.held, self.held.rows < 0
         used = held.used.copy()
+        used[empty] = old if np.count_nonzero(~empty) > ROWS else NONE
         used[self.slot_of[staying]] = np.iinfo(np.int64).max
         slots = np.argsort(used, kind="stable")[: rows.size]
         gone = held.rows[slots]

@@ -136,7 +136,6 @@ class Machine(Steps):
         # rounding alone is above the tolerance, and steps have little left to do
         state.hidden = np.array([one.hidden > problem.tol and SHARE * one.gap <= one.hidden for one in found])
         state.goal = np.where(missed, np.maximum(TIGHTER * state.goal, SMALLEST_GOAL), state.goal)
-        state.constants = constants
         self._count_wrong(problem, state, found)
         self._keep_rows(problem, state, kernel_of(problem, state.measured))
 

@@ -79,7 +79,7 @@ def make_round(
         return Now(gap, worst, left=worst > 0.0 and not grown)
     rows, new = chosen(columns, _ways(form, free, f, b), recent, random)
     if new.size:
-        columns.take_in(new, rows, now)
+        columns.take_in(new, rows, now, now // 2)
         rows = np.concatenate([new, rows])
     recent[: rows.size], recent[rows.size :] = rows[: recent.size], NONE
     slots, own = columns.of(rows, now), form.at(rows)

@@ -17,14 +17,14 @@ from streammargin.solvers.expansion.found import NEW, WORKING, SmoState
 from streammargin.solvers.expansion.machine import Machine
 from streammargin.solvers.expansion.memory import Memory
 from streammargin.solvers.expansion.products import unit_rows
+from streammargin.solvers.expansion.rounds import constant_of
 from streammargin.solvers.expansion.steps import SHARE
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.best import best_figures, gaps_of
 from streammargin.solvers.roles import new as fresh
 
 FIRST, MORE = 2048, 512  # rows drawn for the first steps, and the least that a later read adds
-GROWTH = 0.5  # of the support rows: as many rows a read adds, if these are more
-INNER, COARSE = 0.2, 0.05  # of the last exact gap, that of the rows in memory is to be; at first
+INNER = 0.05  # of the last exact gap, at most 1: the gap at which steps on the rows in memory end
 CROWDED = 24  # reads for which rows may leave others their room, before there are too many of them
 MAPPED = 500  # columns of a map that needs no room for support rows
 FULL = 0.9  # of the rows in memory: if more carry the expansion, there is no room for others
@@ -87,7 +87,7 @@ class Working(Machine):
         most, support = Memory.of(problem).rows, state.frozen.numbers.size
         if state.number == 1:
             return min(FIRST, most)
-        return max(1, min(max(MORE, int(GROWTH * support)), max(most - support, 0) // 2))
+        return max(1, min(max(MORE, support), max(most - support, 0) // 2))
 
     def end_read(self, problem: Problem, state: SmoState, active: np.ndarray) -> PassReport | float:
         """Judge the read, let the new rows join, and make steps on the rows in memory, a round a call."""
@@ -101,6 +101,7 @@ class Working(Machine):
         moved = self.moved(state)
         if whole:
             self.freeze(problem, state)
+            self._set_constants(problem, state)
         figures = best_figures(problem, state.best)
         certificate = figures if state.number > 1 or whole else None
         ended = state.idle & (state.hidden | (state.joined == 0))
@@ -115,6 +116,17 @@ class Working(Machine):
             return False
         self.columns_of(problem, state, kept.rows, kept.ids)
         return self.round(problem, state, active, kept.ids) is not None
+
+    def _set_constants(self, problem: Problem, state: SmoState) -> None:
+        """Take the constants that suit the rows in memory: at these every other row that steps need is a violator.
+
+        The constant with the least losses is no such one: it may satisfy all other rows and none of those in memory.
+        """
+        rows = state.rows.ids_of(WORKING)
+        labels = state.labels.of(rows)
+        for k in range(problem.count):
+            f, b = state.scores[k, rows], state.alpha[k, rows]
+            state.constants[k] = constant_of(form_of(problem, labels, k), problem.free, f, b)[0]
 
     def _slack(self, problem: Problem, state: SmoState, rows: np.ndarray) -> np.ndarray:
         """How far each of these rows is from violating its optimum in any line."""
@@ -144,9 +156,9 @@ class Working(Machine):
             state.rows.pieces[WORKING] = add(state.rows.pieces.get(WORKING), coming)
         state.held, state.columns, state.forms = fresh(Held, problem), None, None
         gaps = gaps_of(best_figures(problem, state.best)).tolist()
-        goals = [min(COARSE, max(INNER * gap, SHARE * problem.tol)) for gap in gaps]
+        goals = [max(INNER * min(1.0, gap), SHARE * problem.tol) for gap in gaps]
         if state.number == 1:
-            state.goal = np.full(problem.groups, COARSE)
+            state.goal = np.full(problem.groups, INNER)
         elif new:
             state.goal = np.array(goals)
         else:  # the rows in memory are all that matter; `judge` has tightened the goals of gaps that were missed

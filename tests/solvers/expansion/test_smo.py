@@ -168,6 +168,19 @@ def test_rows_on_disk_take_part_as_far_as_they_matter(large, monkeypatch):
     assert outside.certificate["dual"] <= inside.certificate["primal"]
 
 
+def test_a_row_on_disk_that_the_best_constant_hides_joins_those_in_memory(tmp_path):
+    random = np.random.default_rng(191)
+    classes = np.repeat([1, 0], [1200, 1300])
+    rows = 0.2 * random.standard_normal((2500, 500)) + np.where(classes == 1, 2.0, -2.0)[:, None]
+    classes[0] = 0  # the only row on the wrong side
+    order = random.permutation(2500)
+    path = write_h5(tmp_path / "rows.h5", rows[order], classes[order])
+    found = sm.train(path, kernel="linear", C=0.1, memory="40M", passes=12)
+    inside = sm.train((rows, classes), kernel="linear", C=0.1, tol=1e-5)
+    assert found.converged and found.certificate["dual"] <= inside.certificate["primal"]
+    assert found.certificate["primal"] == pytest.approx(inside.certificate["primal"], rel=1e-3)
+
+
 @pytest.mark.parametrize("kernel", ["rbf:0.3", "sigmoid:0.3,coef0=-0.5"])
 @pytest.mark.parametrize("passes", [1, 2])
 def test_certified_is_the_expansion_that_is_returned(passes, kernel, tmp_path):

@@ -15,7 +15,7 @@ from streammargin.driver.outcome import Outcome
 from streammargin.driver.path import Path
 from streammargin.driver.plan import Plan, least_budget, make_plan
 from streammargin.driver.prefetch import BlockReader
-from streammargin.points.base import Point, answered, score
+from streammargin.points.base import Point, answered, exact, score
 from streammargin.points.tasks import own_scores
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import RowLabels
@@ -82,7 +82,7 @@ class Validator(ABC):
         if tasks:
             own_scores(point, block, problem.outputs.tasks_of(labels.codes), tasks, scores)
         else:
-            score(point, block, 0, scores, problem.workers)
+            score(exact(point), block, 0, scores, problem.workers)
         self._judge(sums, labels, scores)
 
     @abstractmethod

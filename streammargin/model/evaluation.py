@@ -22,7 +22,7 @@ from streammargin.model.ranking import Ranking, ranked, rows_in
 from streammargin.model.rows import AnyRows
 from streammargin.model.scoring import BUDGET, Piece, Scorer
 from streammargin.ordered import columns_of
-from streammargin.points.base import Answer, answered
+from streammargin.points.base import Answer, answered, exact
 from streammargin.sources.arrays import as_array
 from streammargin.sources.base import Source
 from streammargin.sources.labels import LabelCursor, class_values, distinct, number_rows, number_values, shifted
@@ -383,7 +383,7 @@ def judged(
             rows += piece.high - piece.low
 
     for answer, pieces in model.pieces(source, memory, missing_columns, workers, ranks - _RANKS):
-        for part in workers.each(functools.partial(_judged, model, tally, source, answer), labelled(pieces)):
+        for part in workers.each(functools.partial(_judged, model, tally, source, exact(answer)), labelled(pieces)):
             tally.add(part)
     return tally.figures(rows)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -51,6 +51,19 @@ class Answer(Protocol):
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Its arrays by name; `restored` is the inverse."""
+
+
+@runtime_checkable
+class Rounded(Protocol):
+    """An answer that may predict by float32."""
+
+    def exactly(self) -> Answer:
+        """The same, whose scores are by float64 alone."""
+
+
+def exact(answer: Answer) -> Answer:
+    """The same with the scores that figures are made of, which `verify` computes again."""
+    return answer.exactly() if isinstance(answer, Rounded) else answer
 
 
 class Point(Answer, Protocol):

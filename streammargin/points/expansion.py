@@ -106,6 +106,12 @@ class Expansion:
             self._tied = self._probed() if single else 0.0
         return self._tied > 0.0
 
+    def exactly(self) -> Expansion:
+        """The same, whose scores are by kernel values in float64 alone."""
+        found = self._with(self.coef, self.constants)
+        found._tied = 0.0
+        return found
+
     def _probed(self) -> float:
         """Which scores are tied, by the largest of some support rows; 0 if float32 moves them too far."""
         some = taken(self.rows, np.arange(0, self.numbers.size, -(-self.numbers.size // PROBED)))

@@ -542,6 +542,59 @@ def test_verify_recomputes_the_figures_from_the_support_rows(tmp_path):
         verify(model, path)
 
 
+WIDE, NUMBERS, _, _ = rows(60)
+SINGLE = WIDE.astype(np.float32)
+HELD_OUT = [
+    *[("rbf", loss, SINGLE) for loss in ("squared_error", "huber", "quantile", "absolute_error")],
+    *[(kernel, "epsilon_insensitive:0.1", SINGLE) for kernel in ("linear", "poly:2,coef0=1", "rbf:0.3+linear")],
+    ("rbf", "huber", sp.csr_array(np.where(SINGLE > 0, SINGLE, np.float32(0)))),
+]
+
+
+@pytest.mark.parametrize("kernel, loss, X", HELD_OUT)
+def test_verify_finds_the_held_out_loss_of_float32_rows(kernel, loss, X, tmp_path):
+    """It was that of predictions, with kernel values in float32: 3e-7 of it beside what `verify` found."""
+    data, held_out, model = (str(tmp_path / name) for name in ("data.h5", "valid.h5", "model.npz"))
+    for path, some in ((data, slice(0, 60)), (held_out, slice(0, 20))):
+        sm.write_hdf5([(X[some], NUMBERS[some])], path)
+    result = sm.train(data, kernel=kernel, loss=loss, valid=held_out)
+    result.model.save(model)
+    assert result.model.answer.narrow and all(check.agrees is not False for check in verify(model, data, held_out))
+    error = result.certificate.valid_error
+    assert result.model.evaluate(held_out)["loss"] == pytest.approx(error, rel=1e-12)
+    result.model.header["certificate"]["valid_error"] = error * (1.0 + 1e-8)
+    result.model.save(model, force=True)
+    assert [check.name for check in verify(model, data, held_out) if check.agrees is False] == ["valid error"]
+    result.model.header["certificate"]["valid_error"] = error
+    result.model.answer.coef[0, 0] *= 1.0 + 1e-4
+    result.model.save(model, force=True)
+    assert "valid error" in [check.name for check in verify(model, data, held_out) if check.agrees is False]
+
+
+def test_verify_finds_the_held_out_mistakes_of_float32_rows(tmp_path):
+    """Support rows do not show how far float32 moves rows between the classes that are a thousand times as long."""
+    random = np.random.default_rng(0)
+    X = random.standard_normal((200, 5)).astype(np.float32)
+    y = (X[:, 0] + 0.5 * random.standard_normal(200) > 0).astype(int)
+    model = sm.train((X, y), kernel="linear").model
+    far = (1e3 * random.standard_normal((4000, 5))).astype(np.float32)
+    classes = model.predict(far.astype(np.float64))
+    count = min(np.count_nonzero(classes), np.count_nonzero(classes == 0))
+    left, right = far[classes == 1][:count].copy(), far[classes == 0][:count].copy()
+    for _ in range(20):  # bisection between rows of different classes
+        middle = (left + right) / np.float32(2)
+        first = model.predict(middle.astype(np.float64))[:, None] == 1
+        left, right = np.where(first, middle, left), np.where(first, right, middle)
+    assert model.answer.narrow and (model.predict(left) != 1).any()
+    data, held_out, path = (str(tmp_path / name) for name in ("data.h5", "valid.h5", "model.npz"))
+    sm.write_hdf5([(X, y)], data)
+    sm.write_hdf5([(left, np.ones(count, int))], held_out)
+    result = sm.train(data, kernel="linear", valid=held_out)
+    result.model.save(path)
+    assert all(check.agrees is not False for check in verify(path, data, held_out))
+    assert result.certificate.valid_error == result.model.evaluate(held_out)["mistakes"] / count == 0.0
+
+
 @pytest.mark.parametrize("free", [True, False])
 @pytest.mark.parametrize("C", [1e6, 1e8])
 def test_rounding_of_losses_is_weighed_in_the_choice_of_a_scale(free, C):

@@ -193,7 +193,8 @@ class Problem:
         if self.hard:
             return JointMargin(lp, shared, self.lines) if self.joint else HardMargin(lp, shared)
         penalty = self.penalty if self.penalty.of_lines or not self.joint else EachLine.of(self.penalty)
-        return SoftMargin(penalty, shared and not self.joint, free=self.free, signed=self.numeric)
+        alone, blurred = shared and not self.joint, self.kernel is not None
+        return SoftMargin(penalty, alone, free=self.free, signed=self.numeric, blurred=blurred)
 
     @property
     def margin(self) -> HardMargin:

@@ -37,7 +37,7 @@ class Exact(NamedTuple):
         """The relative gap, or that of the margin."""
         if self.upper < math.inf:
             return 1.0 - self.candidate.lower / self.upper if self.upper > 0.0 else math.inf
-        primal, dual = self.candidate.primal + self.candidate.rounding, self.dual
+        primal, dual = self.candidate.primal, self.dual - self.candidate.rounding
         size = max(abs(primal), abs(dual))
         return (primal - dual) / size if size > 0.0 else 0.0
 

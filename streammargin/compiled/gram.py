@@ -8,8 +8,9 @@ from streammargin.compiled import overloads  # noqa: F401
 from streammargin.compiled.jit import kernel
 from streammargin.compiled.samples import Sample
 
-# columns of the sums over all rows: their number, their values, the squares of these, and the largest ||x||^2
-ROWS, VALUES, SQUARES, LONGEST, MOMENTS = 0, 1, 2, 3, 4
+# columns of the sums over all present rows: their weights, their values and the squares of these, times the weights,
+# and the largest ||x||^2
+MASS, VALUES, SQUARES, LONGEST, MOMENTS = 0, 1, 2, 3, 4
 
 
 @kernel
@@ -29,16 +30,28 @@ def gram_product(block, numbers, labels, v, product):
 
 
 @kernel
-def add_moments(values, squares, moments):
-    """Add rows with these values, one after the other (m,), and these squares (rows,) to `moments`."""
-    total = 0.0
-    for k in range(values.size):
-        total += values[k]
-    moments[ROWS] += squares.size
-    moments[VALUES] += total
-    for i in range(squares.size):
-        moments[SQUARES] += squares[i]
-        moments[LONGEST] = max(moments[LONGEST], squares[i])
+def add_moments(block, codes, weights, moments):
+    """Add the present rows of a block without a constant column to `moments`, each with its weight, in order."""
+    weighted = weights.size > 0
+    for i in range(block.rows()):
+        s = weights[i] if weighted else 1.0
+        if codes[i] < 0 or not s > 0.0:
+            continue
+        total = moments[VALUES]  # on and on, so that it is the same however rows are cut into blocks
+        for k in range(block.entries(i)):
+            total += s * np.float64(block.value(i, k))
+        square = block.sum_powers(i, 2.0)
+        moments[MASS] += s
+        moments[VALUES] = total
+        moments[SQUARES] += s * square
+        moments[LONGEST] = max(moments[LONGEST], square)
+
+
+def variance_of(moments: np.ndarray, features: int) -> float:
+    """The variance of all values of the present rows, of this many columns; 0 without rows."""
+    mass, total, squares, _ = moments.tolist()
+    count = mass * features
+    return float(max(0.0, squares / count - (total / count) ** 2)) if count > 0.0 else 0.0
 
 
 @kernel
@@ -71,7 +84,7 @@ def spread_rows(block, place, out):
 def warm(sample: Sample) -> None:
     squares_of(sample.block, 0, 2, np.zeros(2))
     gram_product(*sample.rows, np.ones(3), np.zeros(3))
-    add_moments(np.ones(2, sample.dtype), np.ones(2), np.zeros(MOMENTS))
+    add_moments(sample.block, sample.labels.codes, sample.labels.weights, np.zeros(MOMENTS))
     if sample.sparse:
         for dtype in (np.float32, np.float64):
             few, place = np.zeros((2, 2), dtype), np.arange(2, dtype=np.int32)

@@ -24,7 +24,7 @@ from streammargin.sources.mapped import MappedSource
 
 @state
 class Drawn(Visited):
-    """moments: of compiled/gram.py, over all rows; seen: rows so far.
+    """moments: of compiled/gram.py, over the present rows; seen: rows so far.
 
     The drawn rows one after the other: their values, and of sparse rows the columns of these; sizes: values of each.
     """
@@ -71,9 +71,8 @@ class Mapping(Step):
     @staticmethod
     def add(problem: Problem, sums: Drawn, drawn: np.ndarray, block: Block, first: int) -> None:
         block = alone(block)
-        squares = np.empty(block.rows())
-        sums_of.squares_of(block._replace(bias=0.0), 0, block.rows(), squares)
-        sums_of.add_moments(values_of(block).reshape(-1), squares, sums.moments)
+        own = sums.labels.cut(first, first + block.rows())
+        sums_of.add_moments(block._replace(bias=0.0), own.codes_of(0), own.weights, sums.moments)
         start = sums.origin + first
         low, high = np.searchsorted(drawn, [start, start + block.rows()])
         rows = taken(block, drawn[low:high] - start)
@@ -88,11 +87,9 @@ class Mapping(Step):
         if sums.seen < self.source.rows:  # the training ended in this read
             return
         source = self.source
-        rows, total, squares, _ = sums.moments.tolist()
-        count = max(1.0, rows * source.features)
-        if not np.isfinite(squares):
+        if not np.isfinite(sums.moments).all():
             raise UsageError(f"{source.name}: squares of values overflow in the map; use `scale=std`")
-        self.fitted.map = self._asked.resolved(source.features, max(0.0, squares / count - (total / count) ** 2))
+        self.fitted.map = self._asked.resolved(source.features, sums_of.variance_of(sums.moments, source.features))
         self.fitted.learned = self.fitted.map.learn(Seen(source.features, self._sample(sums), self._seed))
 
     def _sample(self, sums: Drawn) -> Any:

@@ -50,7 +50,7 @@ class Kernel(Thing, ABC):
         return self.weight * np.concatenate([np.empty(0), *some])
 
     def resolved(self: S, features: int, variance: float) -> S:
-        """The same with numbers in place of words such as `scale`; variance: of all values of all rows."""
+        """The same with numbers in place of words such as `scale`; variance: of present values, weighted."""
         return self
 
     def blur(self, largest: float, value: float, features: int) -> float:

@@ -47,7 +47,7 @@ class Map(Thing, ABC):
         return math.inf
 
     def resolved(self: S, features: int, variance: float) -> S:
-        """The same with numbers in place of words such as `scale`; variance: of all values of all rows."""
+        """The same with numbers in place of words such as `scale`; variance: of present values, weighted."""
         return self
 
     @abstractmethod

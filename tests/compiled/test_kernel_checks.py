@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 from reference.datasets import as_form, noisy
 
-from streammargin.compiled import block_checks, columns
+from streammargin.compiled import block_checks, columns, gram
 from streammargin.compiled.duals import total
 from streammargin.compiled.order import permutation
 from streammargin.compiled.predict import decide_block
@@ -143,6 +143,34 @@ def test_column_statistics(form, dtype, weighted):
     np.testing.assert_allclose(mean, expected, rtol=1e-12)
     np.testing.assert_allclose(spread, (stored * (rows - mean) ** 2).sum(axis=0), rtol=1e-8)
     np.testing.assert_allclose(mass, [*(stored.sum(axis=0) if form == "csr" else np.zeros(5)), share.sum()], rtol=1e-12)
+
+
+@pytest.mark.parametrize("form", ["dense", "csr"])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_moments_of_all_values(form, dtype, weighted):
+    """Of present rows alone, each with its weight, to the same bits in any blocks."""
+    rng = np.random.default_rng(5)
+    X = (rng.standard_normal((40, 5)) * (rng.random((40, 5)) < 0.7)).astype(dtype)
+    codes, weights = rng.integers(-1, 2, 40).astype(np.int16), rng.choice([0.0, 1.0, 2.5], 40)
+    share = (weights if weighted else np.ones(40)) * (codes >= 0)
+    X[share == 0.0] *= 1e3
+    found = []
+    for bounds in ([0, 40], [0, 7, 8, 40]):
+        moments = np.zeros(gram.MOMENTS)
+        for low, high in pairwise(bounds):
+            block = ArraySource(as_form(X[low:high], form, dtype)).whole()
+            gram.add_moments(block, codes[low:high], weights[low:high] if weighted else np.empty(0), moments)
+        found.append(moments)
+    np.testing.assert_array_equal(*found)
+    rows = X.astype(float)
+    squares = (rows**2).sum(axis=1)
+    wanted = [share.sum(), share @ rows.sum(axis=1), share @ squares, squares[share > 0.0].max()]
+    np.testing.assert_allclose(found[0], wanted, rtol=1e-10)
+    mean = np.average(rows, axis=0, weights=share).mean()
+    variance = np.average((rows - mean) ** 2, axis=0, weights=share).mean()
+    np.testing.assert_allclose(gram.variance_of(found[0], 5), variance, rtol=1e-10)
+    assert gram.variance_of(np.zeros(gram.MOMENTS), 5) == 0.0
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -32,7 +32,8 @@ class Found:
 
 @state
 class SmoState(State):
-    """alpha: the coefficients; scores: K alpha, as far as they are known, without the constant.
+    """alpha: the coefficients; scores: K alpha, as far as they are known, without the constant; those
+    of absent rows are 0.
 
     frozen: the expansion that is certified next. best_point: that of the best figures. kept_point: that of the pass
     with the least held-out error. rows: copies of support rows. Out of core they are of all rows that steps are made

@@ -89,7 +89,8 @@ class Machine(Steps):
             some = rows[low : low + TILE]
             whole = some[-1] + 1 - some[0] == some.size
             own = alone(part(block, some[0], some[-1] + 1)) if whole else taken(block, some)
-            state.scores[:, first + some] = expansion.decide(own._replace(bias=0.0)).T
+            there = state.labels.present(first + some)
+            state.scores[:, first + some] = np.where(there, expansion.decide(own._replace(bias=0.0)).T, 0.0)
 
     def end_certificate(self, problem: Problem, state: SmoState) -> tuple[list[Figures], np.ndarray]:
         self.judge(problem, state)

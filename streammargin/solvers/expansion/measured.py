@@ -8,7 +8,8 @@ from streammargin.compiled import gram as sums
 from streammargin.errors import DataError, UsageError
 from streammargin.kernels.base import Kernel
 from streammargin.points import gram
-from streammargin.rows.blocks import Block, CSRBlock, DenseBlock, part, values_of
+from streammargin.rows.blocks import Block, CSRBlock, DenseBlock, part
+from streammargin.rows.labels import RowLabels
 from streammargin.solvers.expansion.matrices import SYMMETRIC, add_skew
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.rounding import EPS
@@ -22,7 +23,7 @@ NEARLY = 1e-7  # of the mean length of a row: a hard margin below this is given 
 class Measured:
     """moments: of compiled/gram.py; largest: K(x, x) of any row; entries: the most nonzero ones of a row.
 
-    skew: of a precomputed matrix, see `add_skew`.
+    All three are of present rows; the moments weigh them. skew: of a precomputed matrix, see `add_skew`.
     """
 
     moments: Shared[f8] = of(sums.MOMENTS)
@@ -32,7 +33,7 @@ class Measured:
 
     @property
     def longest(self) -> float:
-        """The largest ||x||^2 of a row."""
+        """The largest ||x||^2 of a present row."""
         return float(self.moments[sums.LONGEST])
 
 
@@ -55,29 +56,29 @@ def check_rows(problem: Problem) -> None:
         )
 
 
-def measure(problem: Problem, measured: Measured, block: Block, first: int) -> None:
-    """Add a block of the first read."""
+def measure(problem: Problem, measured: Measured, labels: RowLabels, block: Block, first: int) -> None:
+    """Add a block of the first read; labels: of all rows."""
     if given(problem).of_numbers:
         assert isinstance(block, DenseBlock)
         add_skew(block.X, first, measured.skew)
         return
-    measured.entries[0] = max(measured.entries[0], _most_entries(block))
-    squares, values = np.empty(block.rows()), values_of(block)
-    sums.squares_of(block._replace(bias=0.0), 0, block.rows(), squares)
-    values = values[block.indptr[0] : block.indptr[-1]] if isinstance(block, CSRBlock) else values.reshape(-1)
-    sums.add_moments(values, squares, measured.moments)
+    own = labels.cut(first, first + block.rows())
+    there = own.present(slice(0, block.rows()))
+    measured.entries[0] = max(measured.entries[0], _most_entries(block, there))
+    sums.add_moments(block._replace(bias=0.0), own.codes_of(0), own.weights, measured.moments)
 
 
-def _most_entries(block: Block) -> int:
-    """The most entries of a row that are not 0: products with others are exact."""
+def _most_entries(block: Block, there: np.ndarray) -> int:
+    """The most entries of a row that is there (m,) bool that are not 0: products with others are exact."""
     if isinstance(block, CSRBlock):
-        return int(np.diff(block.indptr).max(initial=0))
-    tiles = (block.X[low : low + 1024] for low in range(0, block.rows(), 1024))
-    return max((int(np.count_nonzero(tile, axis=1).max()) for tile in tiles), default=0)
+        return int(np.diff(block.indptr).max(initial=0, where=there))
+    tiles = (slice(low, low + 1024) for low in range(0, block.rows(), 1024))
+    most = (np.count_nonzero(block.X[tile], axis=1).max(initial=0, where=there[tile]) for tile in tiles)
+    return max(map(int, most), default=0)
 
 
-def squares_of(problem: Problem, measured: Measured, block: Block, first: int) -> np.ndarray:
-    """K(x, x) of the rows of a block of a second read, of which the largest is kept."""
+def squares_of(problem: Problem, measured: Measured, labels: RowLabels, block: Block, first: int) -> np.ndarray:
+    """K(x, x) of the rows of a block of a second read, of which the largest is kept; 0 for absent rows."""
     kernel = kernel_of(problem, measured)
     if not (kernel.by_products or kernel.of_numbers):
         few = gram.plain(part(block, 0, min(2, block.rows())))
@@ -86,16 +87,15 @@ def squares_of(problem: Problem, measured: Measured, block: Block, first: int) -
                 f"the kernel {kernel} gives values of the shape {shape} for {few.shape[0]} and 1 rows; its method gram "
                 "must give a line for each row of X, and a column for each of Z"
             )
-    own = gram.diagonal(kernel, block, first)
+    there = labels.present(slice(first, first + block.rows()))
+    own = np.where(there, gram.diagonal(kernel, block, first), 0.0)
     measured.largest[0] = np.maximum(measured.largest[0], np.abs(own).max(initial=0.0))  # keeps NaN
     return own
 
 
 def kernel_of(problem: Problem, measured: Measured) -> Kernel:
     """The kernel with numbers in place of words; known after the first read."""
-    rows, total, squares, _ = measured.moments.tolist()
-    count = max(1.0, rows * problem.features)
-    return given(problem).resolved(problem.features, max(0.0, squares / count - (total / count) ** 2))
+    return given(problem).resolved(problem.features, sums.variance_of(measured.moments, problem.features))
 
 
 def largest_value(problem: Problem, measured: Measured) -> float:

@@ -53,7 +53,9 @@ class Steps(Values):
         now = make_round(
             form, problem.loss, problem.free, state.columns, f, b, state.goal[k], state.rounds, recent, random
         )
-        if rows is not None:
+        if rows is None:
+            f[~state.labels.present(slice(0, problem.rows))] = 0.0
+        else:
             state.scores[k, rows], state.alpha[k, rows] = f, b
         state.begun += 1
         state.rounds += 1

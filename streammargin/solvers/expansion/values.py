@@ -45,9 +45,9 @@ class Values(Solver[SmoState]):
 
     def prologue_block(self, problem: Problem, state: SmoState, index: int, block: Block, first: int) -> None:
         if index == 0:
-            measure(problem, state.measured, block, first)
+            measure(problem, state.measured, state.labels, block, first)
         if index == 1 or given(problem).of_numbers:
-            squares_of(problem, state.measured, block, first)
+            squares_of(problem, state.measured, state.labels, block, first)
 
     def _dtype(self, problem: Problem, state: SmoState) -> np.dtype:
         """Of the columns: float32 unless rows are few, or its rounding is large for this C and tolerance."""
@@ -62,12 +62,12 @@ class Values(Solver[SmoState]):
 
     def mean_norm(self, problem: Problem, state: SmoState) -> float:
         """The mean length of a row in the space of the kernel, about."""
-        rows, _, squares, _ = state.measured.moments.tolist()
+        mass, _, squares, _ = state.measured.moments.tolist()
         kernel = kernel_of(problem, state.measured)
         if not kernel.by_products:
             return math.sqrt(float(state.measured.largest[0]))
-        mean = np.array([squares / rows]) if rows else np.zeros(1)
-        return math.sqrt(max(0.0, float(kernel.of_products(mean.copy(), mean, mean)[0]))) if rows else 0.0
+        mean = np.array([squares / mass]) if mass else np.zeros(1)
+        return math.sqrt(max(0.0, float(kernel.of_products(mean.copy(), mean, mean)[0]))) if mass else 0.0
 
     def smallest_margin(self, problem: Problem, state: SmoState) -> float:
         hidden = 2.0 * math.sqrt(blur(problem, state.measured, state.frozen.numbers.size))  # by rounding

@@ -77,8 +77,8 @@ class Working(Machine):
         random = np.random.default_rng((problem.seed, first))
         there = labels.present(slice(0, count))
         codes = np.maximum(labels.codes_of(0), 0)
-        every = state.labels.codes_of(0)
-        counts = np.bincount(every[every >= 0], minlength=int(codes.max(initial=0)) + 1)
+        every = state.labels.codes_of(0)[state.labels.present(slice(0, problem.rows))]
+        counts = np.bincount(every, minlength=int(codes.max(initial=0)) + 1)
         found: np.ndarray = np.where(there, random.random(count) ** (counts[codes] / max(1, counts.sum())), 0.0)
         return found
 

@@ -161,10 +161,10 @@ class OfKernel(WholePass[Any]):
         return Visit("prologue", each, leaves=False)
 
     def measure_block(self, problem: Problem, state: Any, block: Block, first: int) -> None:
-        measure(problem, state.gram.measured, block, first)
+        measure(problem, state.gram.measured, state.labels, block, first)
 
     def norms_block(self, problem: Problem, state: Any, block: Block, first: int) -> None:
-        squares = squares_of(problem, state.gram.measured, block, first)
+        squares = squares_of(problem, state.gram.measured, state.labels, block, first)
         state.gram.indefinite |= bool(squares.min(initial=0.0) < 0.0)
         lengths = np.sqrt(np.abs(squares))
         if not given(problem).of_numbers:

@@ -297,9 +297,13 @@ class Estimator(BaseEstimator):
                 "split and call streammargin.train with `valid=DATA`"
             )
         X, y = data
-        by_class = not self.of_numbers and np.ndim(y) == 1
-        out = held_out(np.asarray(y), sample_weight, self.validation_fraction, seed, by_class)
+        out = self._held_out(np.asarray(y), sample_weight, seed)
         return (X[~out], y[~out]), None if sample_weight is None else sample_weight[~out], (X[out], y[out])
+
+    def _held_out(self, y: np.ndarray, sample_weight: Any, seed: int) -> np.ndarray:
+        """Which rows are held out (n,) bool."""
+        by_class = not self.of_numbers and y.ndim == 1
+        return held_out(y, sample_weight, self.validation_fraction, seed, by_class)
 
     def _warn(self, result: TrainResult) -> None:
         for code, text in remarks(result):

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from streammargin.errors import UsageError
-from streammargin.estimators.base import Estimator, intercept, own
+from streammargin.estimators.base import HELD_OUT, Estimator, intercept, own
 from streammargin.estimators.classifier import Classifier
 from streammargin.estimators.regressors import Regressor
 from streammargin.model.base import Model
@@ -29,13 +29,31 @@ class KernelMachine(Estimator):
         own("kernel", "Kernel | str", "rbf", "likeness of two rows: rbf, rbf:0.5, poly:3, sigmoid, linear, "
             "precomputed, or sums of them"),
         intercept("add a free constant"),
+        HELD_OUT,
     )  # fmt: skip
     kernel: Any
+    early_stop: int | None
+    _learned: np.ndarray | None = None  # with rows held out, the numbers of the others, until the end of `fit`
 
     def _options(self) -> dict[str, Any]:
         if self.kernel is None:
             raise UsageError("`kernel` is None; give one, as kernel='rbf', or use an estimator of linear models")
         return {**super()._options(), "kernel": self.kernel}
+
+    def _held_out(self, y: np.ndarray, sample_weight: Any, seed: int) -> np.ndarray:
+        if self._of_numbers:
+            raise UsageError(
+                "`early_stop` of an estimator does not split a precomputed matrix; leave it out, or call "
+                "streammargin.train with `valid=DATA`"
+            )
+        out = super()._held_out(y, sample_weight, seed)
+        self._learned = np.flatnonzero(~out)
+        return out
+
+    @property
+    def _of_numbers(self) -> bool:
+        """Whether the columns of X are its values against the rows of the training."""
+        return str(self.kernel).partition(":")[0] == "precomputed"
 
     def _keep(self, result: TrainResult) -> None:
         """The attributes of the expansion."""
@@ -43,6 +61,9 @@ class KernelMachine(Estimator):
         assert isinstance(answer, Expansion)
         self._fitted: Model = result.model
         self.support_: np.ndarray = answer.numbers
+        if self.early_stop is not None and self._learned is not None:  # else it may be that of a fit that failed
+            self.support_ = self._learned[answer.numbers]
+        self._learned = None
         self.dual_coef_: np.ndarray = answer.coef
         self.intercept_: np.ndarray = answer.constants
         rows = plain(answer.rows)
@@ -64,7 +85,7 @@ class KernelMachine(Estimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = str(self.kernel).partition(":")[0] == "precomputed"
+        tags.input_tags.pairwise = self._of_numbers
         return tags
 
 
@@ -80,7 +101,7 @@ class KernelMarginClassifier(KernelMachine, Classifier):
 
     Attributes
     ----------
-    support_ : (m,) int64, the numbers of the support rows in the training, ascending
+    support_ : (m,) int64, the numbers of the support rows in X, ascending
     support_vectors_ : (m, d), an array or a SciPy matrix, scaled if `scale` is given
     dual_coef_ : (1, m) or (k, m) float64, or (outputs, m) for y (n, outputs), the coefficients with their signs
     n_support_ : (k,) int, the support rows of each class; of files or y (n, outputs), of all together (1,)
@@ -117,7 +138,7 @@ class KernelMarginRegressor(KernelMachine, Regressor):
 
     Attributes
     ----------
-    support_ : (m,) int64, the numbers of the support rows in the training, ascending
+    support_ : (m,) int64, the numbers of the support rows in X, ascending
     support_vectors_ : (m, d), an array or a SciPy matrix, scaled if `scale` is given
     dual_coef_ : (1, m) float64, or (outputs, m) for y (n, outputs), the coefficients with their signs
     n_support_ : (1,) int, the support rows

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 
 import streammargin as sm
-from streammargin.estimators import MarginClassifier, MarginRegressor
+from streammargin.estimators import KernelMarginClassifier, KernelMarginRegressor, MarginClassifier, MarginRegressor
 from streammargin.estimators.held_out import held_out
 
 RANDOM = np.random.default_rng(5)
@@ -70,3 +71,36 @@ def test_files_are_refused_by_what_to_do_instead(tmp_path):
 def test_batches_are_learned_as_without_it():
     one, other = MarginClassifier(solver="perceptron", early_stop=2), MarginClassifier(solver="perceptron")
     np.testing.assert_array_equal(one.partial_fit(X, Y).coef_, other.partial_fit(X, Y).coef_)
+
+
+@pytest.mark.parametrize("rows", [X, sp.csr_matrix(X)], ids=["dense", "sparse"])
+def test_a_kernel_machine_is_train_with_the_rows_that_it_holds_out(rows):
+    machine = clone(KernelMarginClassifier(C=100.0, tol=1e-9, early_stop=1, validation_fraction=0.3, random_state=4))
+    assert machine.get_params()["validation_fraction"] == 0.3
+    out = held_out(Y, None, 0.3, 4, classes=True)
+    machine.fit(rows, Y)
+    result = sm.train(
+        (rows[~out], Y[~out]), kernel="rbf", C=100.0, tol=1e-9, valid=(rows[out], Y[out]), early_stop=1, seed=4
+    )
+    assert machine.n_iter_ == result.passes
+    np.testing.assert_array_equal(machine.decision_function(rows), result.model.decision_function(rows))
+    np.testing.assert_allclose(machine.certificate_.valid_error, 1.0 - machine.score(rows[out], Y[out]))
+    assert not out[machine.support_].any() and (machine.support_vectors_ != rows[machine.support_]).sum() == 0
+    _, counts = np.unique(Y[machine.support_], return_counts=True)
+    assert machine.n_support_.tolist() == counts.tolist()
+
+
+def test_a_kernel_regressor_holds_out_rows_too():
+    machine = KernelMarginRegressor(early_stop=2, C=10.0, tol=1e-6).fit(X, NUMBERS)
+    out = held_out(NUMBERS, None, 0.1, 0, classes=False)
+    errors = np.maximum(np.abs(machine.predict(X[out]) - NUMBERS[out]) - 0.1, 0.0)
+    np.testing.assert_allclose(machine.certificate_.valid_error, errors.mean(), rtol=1e-9)
+    np.testing.assert_array_equal(machine.support_vectors_, X[machine.support_])
+
+
+def test_a_precomputed_matrix_is_not_split():
+    with pytest.raises(sm.UsageError, match=r"does not split a precomputed matrix; leave it out, or call .*train with"):
+        KernelMarginClassifier(kernel="precomputed", early_stop=2).fit(X @ X.T, Y)
+    out, K = held_out(Y, None, 0.2, 0, classes=True), X @ X.T
+    kept, valid = (K[np.ix_(~out, ~out)], Y[~out]), (K[np.ix_(out, ~out)], Y[out])
+    assert sm.train(kept, kernel="precomputed", valid=valid, early_stop=2).certificate.valid_error is not None

@@ -266,6 +266,7 @@ class Estimator(BaseEstimator):
             options = replace(options, bias=1.0 if options.kernel is None else FREE)
         if task.numeric != self.of_numbers:
             kind, other = ("numbers", "MarginClassifier") if self.of_numbers else ("classes", "MarginRegressor")
+            other = other if options.kernel is None else f"Kernel{other}"
             raise UsageError(f"{type(self).__name__} needs a loss for {kind}; use {other} with loss {options.loss}")
         history = History(watched(self.verbose, options.max_seconds, options.workers))
         result = train_rows(data, options, history, None)

@@ -44,6 +44,13 @@ def test_no_kernel_is_refused(estimator):
         estimator(kernel=None).fit(np.eye(4), [0, 1, 0, 1])
 
 
+def test_a_loss_of_the_other_kind_names_the_kernel_estimator():
+    with pytest.raises(sm.UsageError, match=r"for classes; use KernelMarginRegressor with loss epsilon_insensitive"):
+        sm.KernelMarginClassifier(loss="epsilon_insensitive").fit(np.eye(4), [0, 1, 0, 1])
+    with pytest.raises(sm.UsageError, match=r"for numbers; use KernelMarginClassifier with loss hinge"):
+        sm.KernelMarginRegressor(loss="hinge").fit(np.eye(4), [0.0, 1.0, 0.0, 1.0])
+
+
 def test_the_classifier_is_SVC():
     X, numbers = rows()
     y = np.where(numbers > 0.0, "up", "down")

@@ -411,6 +411,21 @@ def test_a_model_that_no_training_wrote_is_told(trained, change):
         verify(altered(model, change), data)
 
 
+@pytest.mark.parametrize("change, why", [
+    ({"kernel": "rbf"}, "its kernel rbf has the word scale in place of the number"),
+    ({"kernel": "rbf:0.3,weight=1+sigmoid:weight=1"}, "has the word scale in place of the number"),
+    ({"kernel": "precomputed"}, "its support rows are damaged"),
+    ({"factors": np.ones(2)}, "the scale of its columns is damaged"),
+])  # fmt: skip
+def test_a_damaged_kernel_machine_is_blamed_itself(trained, change, why):
+    model, data = trained(X, y, kernel="rbf:0.3", scale="std")
+    forged(model, **{name: np.array(value) for name, value in change.items()})
+    with pytest.raises(sm.DataError, match=rf"model\.npz is a damaged model: .*{why}"):
+        sm.load_model(model)
+    with pytest.raises(sm.DataError, match=r"model\.npz is not a model, or damaged .*; train it again"):
+        verify(model, data)
+
+
 def test_a_model_that_is_larger_than_the_memory_is_not_read(trained):
     model, data = trained(X, y)
     altered(model, lambda arrays, header: arrays.update(other=np.zeros(1 << 21)))

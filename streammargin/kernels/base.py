@@ -36,6 +36,13 @@ class Kernel(Thing, ABC):
         return (self,)
 
     @property
+    def unresolved(self) -> str | None:
+        """A word that a field has in place of a number, as `scale`; None if there is none."""
+        fields = [(line, getattr(part, line.name)) for part in self.parts for line in part.entries()]
+        numbers = (found for line, found in fields if isinstance(line.metadata["kind"], Number))
+        return next((found for found in numbers if isinstance(found, str)), None)
+
+    @property
     def by_products(self) -> bool:
         """Whether products and squares of the rows give its values (`OfProducts`)."""
         return False

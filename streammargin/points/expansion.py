@@ -49,6 +49,8 @@ class Expansion:
             arrays[name] for name in cls.ARRAYS
         )
         kernel = known_kernel(str(word))
+        if (missing := kernel.unresolved) is not None:
+            raise ValueError(f"its kernel {word} has the word {missing} in place of the number of the training")
         m = numbers.size
         for part_ in (coef, constants, values):
             if part_.dtype.kind != "f" or not np.isfinite(part_).all():
@@ -66,7 +68,7 @@ class Expansion:
             rows = CSRBlock(values, indices.astype(np.uint32), indptr.astype(np.int64), width, 0.0)
         elif kernel.of_numbers:
             rows = DenseBlock(np.empty((m, 0)), 0.0)
-            if m and not 0 <= int(numbers.min()) <= int(numbers.max()) < width:
+            if values.size or (m and not 0 <= int(numbers.min()) <= int(numbers.max()) < width):
                 raise ValueError("its support rows are damaged")
         else:
             if values.shape != (m, width):

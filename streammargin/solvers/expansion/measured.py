@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from streammargin.compiled import gram as sums
@@ -81,16 +83,30 @@ def squares_of(problem: Problem, measured: Measured, labels: RowLabels, block: B
     """K(x, x) of the rows of a block of a second read, of which the largest is kept; 0 for absent rows."""
     kernel = kernel_of(problem, measured)
     if not (kernel.by_products or kernel.of_numbers):
-        few = gram.plain(part(block, 0, min(2, block.rows())))
-        if (shape := np.shape(kernel.gram(few, few[:1]))) != (few.shape[0], 1):
-            raise UsageError(
-                f"the kernel {kernel} gives values of the shape {shape} for {few.shape[0]} and 1 rows; its method gram "
-                "must give a line for each row of X, and a column for each of Z"
-            )
+        _check_gram(kernel, block)
     there = labels.present(slice(first, first + block.rows()))
     own = np.where(there, gram.diagonal(kernel, block, first), 0.0)
     measured.largest[0] = np.maximum(measured.largest[0], np.abs(own).max(initial=0.0))  # keeps NaN
     return own
+
+
+def _check_gram(kernel: Kernel, block: Block) -> None:
+    """UsageError if a kernel gives no real values (3, 2) for three rows of the block and the first two of these."""
+    few = gram.plain(part(block, 0, min(3, block.rows())))[np.arange(3) % block.rows()]
+    for one in kernel.parts:
+        values = one.gram(few, few[:2])
+        if not isinstance(values, np.ndarray) or isinstance(values, np.matrix):
+            found = f"a {type(values).__name__}"
+        elif values.dtype not in (np.float64, np.float32) and values.dtype.kind not in "biu":  # whole ones are exact
+            found = f"values of the type {values.dtype}"
+        elif values.shape != (3, 2):
+            raise UsageError(
+                f"the kernel {one} gives values of the shape {values.shape} for 3 and 2 rows; its method gram must "
+                "give a line for each row of X, and a column for each of Z"
+            )
+        else:
+            continue
+        raise UsageError(f"the kernel {one} gives {found}; its method gram must give a NumPy array of real numbers")
 
 
 def kernel_of(problem: Problem, measured: Measured) -> Kernel:
@@ -105,10 +121,15 @@ def largest_value(problem: Problem, measured: Measured) -> float:
         squares = np.array([0.0, measured.longest])
         with np.errstate(all="ignore"):
             value = float(np.abs(kernel.of_products(squares.copy(), squares, squares)).max())
+    if math.isnan(value) and not kernel.by_products:
+        raise DataError(
+            f"the kernel {kernel} has the value NaN on these rows; its method gram must give finite numbers"
+        )
     if not value <= LARGEST_VALUE:
+        smaller = "gamma or weight" if any(hasattr(one, "gamma") for one in kernel.parts) else "weight"
         raise DataError(
             f"the kernel {kernel} has values of {value:.3g}, too large to compute with; use `scale=std`, or a "
-            "smaller gamma or weight"
+            f"smaller {smaller}"
         )
     return value
 

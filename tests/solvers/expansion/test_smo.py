@@ -310,9 +310,9 @@ def test_scaled_rows_are_those_of_scaled_columns():
 @pytest.mark.parametrize(
     "gram, message",
     [
-        (lambda X, Z: X @ X.T, r"shape \(2, 2\) for 2 and 1 rows; its"),
+        (lambda X, Z: X @ X.T, r"shape \(3, 3\) for 3 and 2 rows; its"),
         (lambda X, Z: X @ Z.T + X[:, :1], "not symmetric: K"),
-        (lambda X, Z: X @ Z.T * np.nan, "values of nan"),
+        (lambda X, Z: X @ Z.T * np.nan, "the value NaN"),
     ],
 )
 def test_a_wrong_kernel_of_your_own_is_one_sentence(gram, message):
@@ -493,6 +493,55 @@ def test_a_kernel_of_your_own_is_one_class(tmp_path):
     assert sparse.certificate["primal"] == pytest.approx(twice.certificate["primal"], rel=1e-6)
     ours.model.save(tmp_path / "m.npz")
     assert np.allclose(sm.load_model(tmp_path / "m.npz").decision_function(X), ours.model.decision_function(X))
+
+
+GIVEN = {
+    "a list": (lambda K: K.tolist(), "a list; .* a NumPy array of real numbers"),
+    "matrix": (lambda K: K.view(np.matrix), "a matrix; .* a NumPy array of real numbers"),
+    "sparse": (sp.csr_array, "a csr_array; .* a NumPy array of real numbers"),
+    "complex": (lambda K: K + 0j, "values of the type complex128; .* real numbers"),
+    "objects": (lambda K: K.astype(object), "values of the type object; .* real numbers"),
+    "halves": (lambda K: K.astype(np.float16), "values of the type float16; .* real numbers"),
+    "a column": (lambda K: K[:, :1], r"values of the shape \(3, 1\) for 3 and 2 rows; .* a column for each of Z"),
+    "flat": (lambda K: K.ravel(), r"values of the shape \(6,\) for 3 and 2 rows"),
+    "turned": (lambda K: K.T, r"values of the shape \(2, 3\) for 3 and 2 rows"),
+}
+
+
+@pytest.mark.parametrize("solver", ["smo", "pdprox"])
+@pytest.mark.parametrize("give", GIVEN)
+def test_what_gram_may_not_give_is_told(give, solver):
+    change, message = GIVEN[give]
+
+    class Wrong(Histogram):
+        def gram(self, X, Z):
+            return change(super().gram(X, Z))
+
+    X, _, signs, _ = rows(20)
+    for kernel in (Wrong(), sm.kernels.Linear() + Wrong()):
+        with pytest.raises(UsageError, match=rf"the kernel wrong:weight=1 gives {message}"):
+            sm.train((X, signs), kernel=kernel, solver=solver)
+
+
+def test_values_of_gram_are_judged_without_a_gamma_that_the_kernel_lacks():
+    class Undefined(Histogram):
+        def gram(self, X, Z):
+            return np.nan * super().gram(X, Z)
+
+    class Large(Histogram):
+        def gram(self, X, Z):
+            return 1e99 * super().gram(X, Z)
+
+    class Whole(Histogram):
+        def gram(self, X, Z):
+            return super().gram(X, Z).astype(np.int64)
+
+    X, _, signs, _ = rows(20)
+    with pytest.raises(DataError, match="undefined:weight=1 has the value NaN on these rows; its method gram must"):
+        sm.train((X, signs), kernel=Undefined())
+    with pytest.raises(DataError, match=r"too large to compute with; use .* or a smaller weight$"):
+        sm.train((np.abs(X), signs), kernel=Large())
+    assert sm.train((np.round(np.abs(9 * X)), signs), kernel=Whole()).certificate.primal is not None
 
 
 @pytest.mark.parametrize("memory", ["1G", "40M"])

@@ -9,6 +9,7 @@ from streammargin.errors import DataError, StreamMarginError, UsageError
 PLAN = "block bounds"
 # of what is read
 SIZES, TEXTS = ("rows", "features"), ("labels", "epsilons", "held-out labels", "names of columns", "first weights")
+WIDENS = ("map", "kernel")  # a map decides the features, and either may decide the solver and the blocks
 OPTIONAL = {"held-out labels": ("held-out data", "valid"), "first weights": ("a model to begin from", "init")}
 
 
@@ -20,7 +21,7 @@ def difference(saved: dict[str, Any], known: dict[str, Any], folder: str, lowere
 
     # causes before effects: the data's size decides the solver of `auto`, and all options decide the blocks
     def rank(name: str) -> tuple[Any, ...]:
-        return name == PLAN, name in TEXTS, name not in SIZES, name != "solver", name
+        return name == PLAN, name in TEXTS, name not in WIDENS, name not in SIZES, name != "solver", name
 
     for name in sorted(saved.keys() | known.keys(), key=rank):
         if name == PLAN and lowered:  # a smaller tol may need float64 vectors, which leave fewer bytes for blocks

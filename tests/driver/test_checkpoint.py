@@ -249,6 +249,19 @@ def test_another_solver_is_named_though_its_blocks_and_its_C_differ(other, tmp_p
         sm.train(data, solver=other, passes=1, memory="18M", checkpoint=points)
 
 
+@pytest.mark.parametrize("first, then, named", [
+    ({"kernel": "rbf"}, {"map": "rff:5"}, "with kernel 'rbf[^']*', not None"),
+    ({"map": "rff:4"}, {"map": "rff:5"}, "with map 'rff:4[^']*', not 'rff:5"),
+    ({}, {"map": "rff:7"}, "with map None, not 'rff:7"),
+    ({"kernel": "rbf"}, {"kernel": "poly"}, "with kernel 'rbf[^']*', not 'poly"),
+])  # fmt: skip
+def test_another_kernel_or_map_is_named_and_not_the_columns_that_it_makes(first, then, named, tmp_path):
+    options = {"checkpoint": str(tmp_path), "tol": 1e-9}
+    sm.train(noisy(), should_stop=stop_after(1), **options, **first)
+    with pytest.raises(sm.UsageError, match=f"holds an unfinished training {named}"):
+        sm.train(noisy(), **options, **then)
+
+
 def test_other_rows_are_refused(tmp_path):
     X, y = noisy()
     sm.train((X, y), passes=3, checkpoint=str(tmp_path), should_stop=stop_after(1))

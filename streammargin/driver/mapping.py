@@ -112,9 +112,11 @@ class Mapping(Step):
 def check_sample(map: Map, source: Source, present: int) -> None:
     """UsageError for a map that draws more rows than there are."""
     if map.sample > present:
+        fewer = map.replace(columns=present) if "columns" in map.get_params() else None
+        mend = f"compare with {present} at most" if fewer is None else f"use `map={fewer}`"
         raise UsageError(
             f"the map {map.name} compares rows with {map.sample} of them, and {source.name} has {present} to train "
-            f"on; give it at most {present} `columns`"
+            f"on; {mend}"
         )
 
 

@@ -220,7 +220,7 @@ def test_the_rows_are_read_once_for_the_map_and_never_written(tmp_path):
 
 BAD = [
     ({"map": "nystroem"}, "nystroem needs columns; nystroem has columns .must be given., kernel"),
-    ({"map": "nystroem:600"}, "compares rows with 600 of them, and X has 500 to train on; give it at most 500 columns"),
+    ({"map": "nystroem:600"}, 'with 600 of them, and X has 500 to train on; use map="nystroem:500,kernel=rbf:scale'),
     ({"map": "rff:1"}, "must be a whole number and at least 2"),
     ({"map": "rff:20,gamma=0"}, "gamma of rff must be a positive number"),
     ({"map": "nystroem:20,kernel=precomputed"}, "a map takes rows"),
@@ -228,7 +228,7 @@ BAD = [
     ({"map": "rff:20", "kernel": "rbf"}, "give one of both"),
     ({"map": "rff:20", "kernel": "rbf", "solver": "newton"}, "give one of both"),
     ({"map": "nystroem:20,kernel=poly:40,gamma=1e9"}, "has a value that is not finite"),
-    ({"map": "nystroem:9999999"}, "X has 500 to train on; give it at most 500 columns"),
+    ({"map": "nystroem:9999999,kernel=poly:2"}, 'X has 500 to train on; use map="nystroem:500,kernel=poly:2,gamma'),
     ({"map": 3}, "map must be a word"),
     ({"map": "rff:2000", "memory": "20M"}, "a memory budget of 20M is too small"),
 ]

@@ -17,7 +17,7 @@ import numpy as np
 
 from streammargin.errors import Refusal
 from streammargin.losses import is_numeric, losses_with, terms
-from streammargin.losses.base import called, coupled, has
+from streammargin.losses.base import coupled, has
 from streammargin.penalties.base import Penalty
 from streammargin.penalties.lp import LpSquare
 from streammargin.points.base import Point
@@ -160,7 +160,7 @@ class Method(SolverWord):
         for method in needed:
             if not has(problem.loss, method):
                 able = ", ".join(losses_with(needed))
-                wrong = f"{self.called} needs the method {method} of a loss, which {called(problem.loss)} lacks"
+                wrong = f"{self.called} needs the method {method} of a loss, which {problem.loss_called} lacks"
                 raise Refusal(f"{wrong} (these have it: {able})", "use one of these")
 
     @property

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from streammargin.kernels.base import Kernel
-from streammargin.losses.base import coupled
+from streammargin.losses.base import called, coupled
 from streammargin.penalties.base import Penalty
 from streammargin.penalties.lines import EachLine
 from streammargin.penalties.lp import Lp, LpSquare
@@ -41,7 +41,7 @@ class Problem:
     lines: of a group. Above 1 they are the classes of one problem and share a margin, (x.U_c - x.U_c') / ||U||.
     present: the number of rows of positive weight whose class is trained on.
     numeric: rows have numbers, and all codes are 0. Several numbers of a row have a line each (`Outputs.several`).
-    penalty: R(w). free: it leaves the constant column out. penalty_word: its word in messages.
+    penalty: R(w). free: it leaves the constant column out. penalty_word, loss_word: in messages.
     kernel: of a kernel machine, whose answer is an expansion over rows; None: the answer is linear.
     sides: rows and columns of a matrix to be completed, whose entries are the rows; (0, 0): there is none.
     tol: the relative gap that solvers aim at. absolute: the bound on the mean gap, if one was asked for.
@@ -66,6 +66,7 @@ class Problem:
     lines: int = 1
     penalty: Penalty = field(default_factory=lambda: Lp(2.0))
     penalty_word: str = ""
+    loss_word: str = ""
     kernel: Kernel | None = None
     sides: tuple[int, int] = (0, 0)
     free: bool = False
@@ -92,6 +93,11 @@ class Problem:
     def asked(self) -> float:
         """The tolerance that was asked for, a relative or an absolute one."""
         return self.tol if self.absolute is None else self.absolute
+
+    @property
+    def loss_called(self) -> str:
+        """The name of the loss in messages: several words have terms of one class."""
+        return self.loss_word or called(self.loss)
 
     def at(self, factor: float) -> Problem:
         """The same at `factor` times each C."""

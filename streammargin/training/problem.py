@@ -17,7 +17,7 @@ from streammargin.driver.setup import Survey, Target
 from streammargin.driver.tasks import Tasks
 from streammargin.errors import DataError, UsageError
 from streammargin.kernels import make_kernel
-from streammargin.losses import terms_of
+from streammargin.losses import LOSSES, terms_of
 from streammargin.losses.base import coupled, has
 from streammargin.matching import MAX_CLASSES, number_in
 from streammargin.options.table import FREE, Options
@@ -101,6 +101,7 @@ def make_problem(source: Source, task: Task, options: Options, read: Read, budge
         outputs=Outputs(positive, costs[:, None] * factors, costs, mass, labels.outputs > 1, tasks),
         penalty=penalty,
         penalty_word=_named(penalty, options),
+        loss_word=task.loss.name if task.loss.name in LOSSES else "",  # the terms of others are users' own
         kernel=None if options.kernel is None else make_kernel(options.kernel),
         free=free,
         trials=len(task.costs),

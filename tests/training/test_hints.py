@@ -136,10 +136,10 @@ def test_what_a_refusal_advises_works(data):
         (
             "two classes",
             {"kernel": "rbf:0.5", "loss": "logistic"},
-            'Logistic lacks .*; use map="rff:500,gamma=0.5" in place of kernel, or loss="hinge"$',
+            'logistic lacks .*; use map="rff:500,gamma=0.5" in place of kernel, or loss="hinge"$',
         ),
-        ("two classes", {"kernel": "poly:3", "loss": "logistic"}, 'Logistic lacks .*; use loss="hinge"$'),
-        ("two classes", {"loss": "exponential", "C": 1.0}, "Exponential lacks .*; use loss=.hinge.$"),
+        ("two classes", {"kernel": "poly:3", "loss": "logistic"}, 'logistic lacks .*; use loss="hinge"$'),
+        ("two classes", {"loss": "exponential", "C": 1.0}, "exponential lacks .*; use loss=.hinge.$"),
     ],
 )
 def test_mends_of_several_outputs(data, options, message):

@@ -9,7 +9,7 @@ import numpy as np
 
 from streammargin.errors import Refusal, UsageError
 from streammargin.kinds import Word, YesNo
-from streammargin.losses.base import POSITIVE, called, has
+from streammargin.losses.base import POSITIVE, has
 from streammargin.penalties.base import Penalty
 from streammargin.penalties.lp import LpSquare
 from streammargin.solvers.base import PATH, TOP, Method, PassReport, Stage
@@ -75,7 +75,7 @@ class Pdprox(Method):
             wrong = "the field top of a loss counts the largest losses of one output, and here several are joined"
             raise Refusal(wrong, "leave it out")
         if bound_by_side(problem) and not (has(problem.loss, "reach") and has(problem.loss, "lifted")):
-            loss = called(problem.loss)
+            loss = problem.loss_called
             wrong = f"the field top needs the methods reach and lifted of a loss of numbers, which {loss} has not"
             raise Refusal(wrong, "leave it out")
         if problem.hard:

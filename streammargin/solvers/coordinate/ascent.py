@@ -9,7 +9,7 @@ import numpy as np
 
 from streammargin.errors import Refusal, UsageError
 from streammargin.kinds import Word
-from streammargin.losses.base import called, coupled
+from streammargin.losses.base import coupled
 from streammargin.penalties.base import Penalty
 from streammargin.solvers.base import BY_ROW, Method, PassReport, Solver, Stage, stay
 from streammargin.solvers.coordinate.apart import ApartLines, ApartRows
@@ -161,7 +161,7 @@ class Ascent(Method):
 def check_hard_margin(problem: Problem, able: str) -> None:
     """Refusal of a loss without a hard margin; able: the name of a loss that has one."""
     if not problem.loss.has_hard_margin():
-        wrong = f"C = inf is the hard margin, which the loss {called(problem.loss)} does not have"
+        wrong = f"C = inf is the hard margin, which the loss {problem.loss_called} does not have"
         raise Refusal(wrong, f"give a finite C, or use `loss={able}`")
 
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from streammargin.errors import Refusal
-from streammargin.losses.base import called, has
+from streammargin.losses.base import has
 from streammargin.penalties.base import Penalty
 from streammargin.penalties.lp import LpSquare
 from streammargin.rows.blocks import Block, DenseBlock
@@ -47,7 +47,7 @@ class Smo(Working):
         if problem.joint:
             raise Refusal(f"{self.called} does not find one hard margin of all classes", "use `multiclass=ovr`")
         if not (has(problem.loss, "has_hard_margin") and problem.loss.has_hard_margin()):
-            raise Refusal(f"the loss {called(problem.loss)} has no hard margin", "use `loss=hinge`")
+            raise Refusal(f"the loss {problem.loss_called} has no hard margin", "use `loss=hinge`")
 
     def supports(self, penalty: Penalty, free: bool) -> bool:
         return isinstance(penalty, LpSquare)

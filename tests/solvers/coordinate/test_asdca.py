@@ -204,7 +204,7 @@ def test_p_near_1(solver):
 
 
 def test_the_logistic_loss_has_no_hard_margin():
-    with pytest.raises(UsageError, match="the loss Logistic does not have"):
+    with pytest.raises(UsageError, match="the loss logistic does not have"):
         train(*noisy(), loss="logistic", C=math.inf)
 
 

@@ -87,7 +87,7 @@ def test_the_smallest_margin_is_a_share_of_the_mean_row_norm(p):
 
 
 def test_the_logistic_loss_has_no_hard_margin():
-    with pytest.raises(UsageError, match="the loss Logistic does not have"):
+    with pytest.raises(UsageError, match="the loss logistic does not have"):
         sm.train(noisy(), loss="logistic", C=math.inf)
 
 

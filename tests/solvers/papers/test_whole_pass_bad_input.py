@@ -137,14 +137,14 @@ def test_rows_of_very_different_lengths():
         ("dual-momentum", {"penalty": "lp:1.5"}, 'p = 2 only, not 1.5; use solver="asdca" and C=math.inf$'),
         ("batch-perceptron", {"penalty": "lp:sparse"}, 'p = 2 only.*; use solver="asdca" and C=math.inf$'),
         ("dual-momentum", {"C": 1.0}, 'use solver="newton", or leave out C$'),
-        ("gd", {"loss": "hinge"}, r"Hinge lacks \(these have it: exponential, logistic\); use solver="),
-        ("dual-momentum", {"loss": "squared_hinge"}, "these have it: exponential, logistic"),
+        ("gd", {"loss": "hinge"}, r"which hinge lacks \(these have it: exponential, logistic\); use solver="),
+        ("dual-momentum", {"loss": "squared_hinge"}, "which squared_hinge lacks .these have it: exponential, logistic"),
         ("batch-perceptron", {"loss": "logistic"}, 'one loss of its own; use solver="dual-momentum"$'),
         ("dual-momentum:average", {}, "dual-momentum has no field 'average'; dual-momentum has no fields"),
         (
             "sdca",
             {"loss": "exponential"},
-            "needs the method step of a loss, which Exponential lacks .these have it: .*, hinge, ",
+            "needs the method step of a loss, which exponential lacks .these have it: .*, hinge, ",
         ),
     ],
 )

@@ -68,6 +68,16 @@ def _in_range() -> Iterator[None]:
         raise DataError(f"X, y or sample_weight has a number that does not fit into a float: {error}") from error
 
 
+@contextmanager
+def _by_parameters() -> Iterator[None]:
+    """A refusal that advises to leave the constant out says so by the parameter for it."""
+    try:
+        yield
+    except UsageError as error:
+        error.args = (error.raw.replace("`bias=0`", "fit_intercept=False"), *error.args[1:])
+        raise
+
+
 def own(name: str, type: str, default: object, help: str) -> Line:
     """A parameter that is no option of `streammargin.train`."""
     return Line(name, type, default, Kind(), "", Where(0), help)
@@ -269,7 +279,8 @@ class Estimator(BaseEstimator):
             other = other if options.kernel is None else f"Kernel{other}"
             raise UsageError(f"{type(self).__name__} needs a loss for {kind}; use {other} with loss {options.loss}")
         history = History(watched(self.verbose, options.max_seconds, options.workers))
-        result = train_rows(data, options, history, None)
+        with _by_parameters():
+            result = train_rows(data, options, history, None)
         self.n_features_in_: int = result.model.answer.features
         self.n_iter_: int = result.passes
         self.certificate_: Certificate = result.certificate

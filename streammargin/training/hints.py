@@ -88,7 +88,8 @@ def _changes(options: Options) -> Iterator[Iterator[Change]]:
     loss = None if options.loss is None else make_loss(options.loss)
     numeric = loss is not None and is_numeric(loss.terms())
     solvers = [make_solver(name) for name in list(CLASSES)[1:]]
-    if options.auto and options.costs is None and loss is not None and has(loss.terms(), "step"):  # at a finite C
+    finite = options.kernel is not None if loss is None else has(loss.terms(), "step")
+    if options.auto and options.costs is None and finite:  # what was asked for is no hard margin
         solvers = [one for one in solvers if math.isfinite(one.default_C)]
     yield (Change("solver", one) for one in ([] if options.auto else [Auto()]) + solvers)
     if isinstance(options.kernel, Rbf) and options.kernel.weight == 1.0 and loss is not None:  # linear: more losses
@@ -96,7 +97,7 @@ def _changes(options: Options) -> Iterator[Iterator[Change]]:
     if not numeric and options.multiclass != "ovr":
         yield iter([Change("multiclass", "ovr")])
     if options.bias == FREE:
-        yield iter([Change("bias", 1.0)])
+        yield iter([Change("bias", 1.0 if options.kernel is None else 0.0)])  # that of a kernel machine is free or none
     if options.top < math.inf:
         assert loss is not None
         yield iter([Change("loss", loss.replace(top=None))])
@@ -118,7 +119,7 @@ def _said(options: Options, changes: Sequence[Change], method: Method) -> str:
         if options.hard and "C" not in values and not math.isinf(method.default_C):
             values["solver"] = f"{method.called}` and `C=inf"
     if "bias" in values:
-        values["bias"] = 1
+        values["bias"] = 1 if values["bias"] else 0
     listed = " and ".join(f"`{name}={value}`" for name, value in values.items() if name != "C")
     listed += " in place of `kernel`" * ("map" in values)
     if "C" not in values:

@@ -51,6 +51,15 @@ def test_a_loss_of_the_other_kind_names_the_kernel_estimator():
         sm.KernelMarginRegressor(loss="hinge").fit(np.eye(4), [0.0, 1.0, 0.0, 1.0])
 
 
+def test_a_margin_of_all_classes_without_a_constant_is_told_by_the_parameter():
+    X = np.eye(6)
+    y = [0, 1, 2, 0, 1, 2]
+    machine = sm.KernelMarginClassifier(C=np.inf, multiclass="joint")
+    with pytest.raises(sm.UsageError, match=r'without a constant; use multiclass="ovr", or fit_intercept=False$'):
+        machine.fit(X, y)
+    assert machine.set_params(fit_intercept=False).fit(X, y).score(X, y) == 1.0
+
+
 def test_the_classifier_is_SVC():
     X, numbers = rows()
     y = np.where(numbers > 0.0, "up", "down")

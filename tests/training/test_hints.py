@@ -139,6 +139,21 @@ def test_what_a_refusal_advises_works(data):
             'logistic lacks .*; use map="rff:500,gamma=0.5" in place of kernel, or loss="hinge"$',
         ),
         ("two classes", {"kernel": "poly:3", "loss": "logistic"}, 'logistic lacks .*; use loss="hinge"$'),
+        (
+            "three classes",
+            {"kernel": "rbf", "multiclass": "joint"},
+            'one class against the rest at a finite C; use multiclass="ovr"$',
+        ),
+        (
+            "three classes",
+            {"kernel": "rbf", "multiclass": "joint", "C": math.inf, "bias": "free"},
+            'without a constant; use multiclass="ovr", or bias=0$',
+        ),
+        (
+            "two classes",
+            {"kernel": "rbf", "solver": "diagonal", "bias": "free"},
+            'without a constant; use solver="smo" and C=math.inf, or bias=0$',
+        ),
         ("two classes", {"loss": "exponential", "C": 1.0}, "exponential lacks .*; use loss=.hinge.$"),
     ],
 )

@@ -127,7 +127,7 @@ class OfKernel(WholePass[Any]):
 
     def check(self, problem: Problem) -> None:
         if problem.free and problem.hard:
-            raise Refusal(f"{self.called} finds margins without a constant", "leave `bias` out, or use `solver=smo`")
+            raise Refusal(f"{self.called} finds margins without a constant", "use `bias=0`, or `solver=smo`")
         super().check(problem)
         check_rows(problem)
 

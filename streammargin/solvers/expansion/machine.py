@@ -18,7 +18,7 @@ from streammargin.solvers.expansion.found import WORKING, Found, SmoState, expan
 from streammargin.solvers.expansion.inseparable import inseparable
 from streammargin.solvers.expansion.kept import figures, keep, last_read
 from streammargin.solvers.expansion.matrices import say_indefinite
-from streammargin.solvers.expansion.measured import blur, given, kernel_of, largest_value
+from streammargin.solvers.expansion.measured import blur, given, kernel_of, largest_value, of_length_zero
 from streammargin.solvers.expansion.rounds import constant_of
 from streammargin.solvers.expansion.steps import SHARE, Steps
 from streammargin.solvers.problem import Problem
@@ -141,7 +141,9 @@ class Machine(Steps):
         self._keep_rows(problem, state, kernel_of(problem, state.measured))
 
     def _inseparable(self, problem: Problem, state: SmoState, k: int) -> bool:
-        """Whether support rows of line k prove that it has no margin."""
+        """Whether a row of length 0, or support rows of line k, prove that it has no margin."""
+        if of_length_zero(problem, state.measured):
+            return True
         own = self.frozen(problem, state)
         return inseparable(own.kernel, own.rows, np.sign(own.coef[k]).astype(int))
 

@@ -12,6 +12,7 @@ from streammargin.kernels.base import Kernel
 from streammargin.points import gram
 from streammargin.rows.blocks import Block, CSRBlock, DenseBlock, part
 from streammargin.rows.labels import RowLabels
+from streammargin.solvers.expansion.inseparable import empty
 from streammargin.solvers.expansion.matrices import SYMMETRIC, add_skew
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.rounding import EPS
@@ -25,12 +26,14 @@ NEARLY = 1e-7  # of the mean length of a row: a hard margin below this is given 
 class Measured:
     """moments: of compiled/gram.py; largest: K(x, x) of any row; entries: the most nonzero ones of a row.
 
-    All three are of present rows; the moments weigh them. skew: of a precomputed matrix, see `add_skew`.
+    All three are of present rows; the moments weigh them. zeros: rows of a hard margin that are all 0. skew: of a
+    precomputed matrix, see `add_skew`.
     """
 
     moments: Shared[f8] = of(sums.MOMENTS)
     largest: Shared[f8] = of(1)
     entries: Shared[i8] = of(1)
+    zeros: Shared[i8] = of(1)
     skew: Shared[f8] = of(3)
 
     @property
@@ -67,7 +70,16 @@ def measure(problem: Problem, measured: Measured, labels: RowLabels, block: Bloc
     own = labels.cut(first, first + block.rows())
     there = own.present(slice(0, block.rows()))
     measured.entries[0] = max(measured.entries[0], _most_entries(block, there))
+    measured.zeros[0] += int(np.count_nonzero(empty(block) & there)) if problem.hard else 0
     sums.add_moments(block._replace(bias=0.0), own.codes_of(0), own.weights, measured.moments)
+
+
+def of_length_zero(problem: Problem, measured: Measured) -> bool:
+    """Whether a row is the point 0 in the space of the kernel. It has no margin without a constant."""
+    if not measured.zeros[0] or problem.free:
+        return False
+    zero = np.zeros((1, problem.features))
+    return all(float(one.gram(zero, zero)[0, 0]) == 0.0 for one in kernel_of(problem, measured).parts)
 
 
 def _most_entries(block: Block, there: np.ndarray) -> int:

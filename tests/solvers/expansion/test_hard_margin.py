@@ -101,6 +101,27 @@ def test_that_nothing_separates_is_proven(bias, form):
     assert "with a finite `C`" in advice(result) and "bias" not in advice(result)  # kernels take no constant column
 
 
+ZERO_SETS = ((np.zeros((6, 2)), [0, 1, 0, 1, 0, 1]), (np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 0.0]]), [1, 0, 1]))
+
+
+@pytest.mark.parametrize("disk", [False, True])
+@pytest.mark.parametrize("kernel", ["linear", "poly:2,gamma=1", "linear+poly:3,gamma=1"])
+@pytest.mark.parametrize("rows, y", ZERO_SETS)
+def test_a_row_of_length_zero_has_no_margin_without_a_constant(rows, y, kernel, disk):
+    data = CountingSource(rows, np.array(y), np.array([0, 2, len(y)])) if disk else (rows, np.array(y))
+    result = sm.train(data, kernel=kernel, C=math.inf)
+    assert result.reason == "not_separable" and not result.converged
+    assert result.certificate.margin_upper == 0.0 and "through the origin" in advice(result)
+
+
+def test_a_row_of_zeros_has_a_margin_if_its_length_is_not_0(caplog):
+    rows, y = ZERO_SETS[1]
+    for options in ({"kernel": "rbf:1"}, {"kernel": "poly:2,gamma=1,coef0=1"}, {"kernel": "linear", "bias": "free"}):
+        assert sm.train((rows, np.array(y)), C=math.inf, **options).converged
+    weights = np.array([1.0, 1.0, 0.0])  # an absent row
+    assert sm.train((rows, np.array(y)), C=math.inf, kernel="linear", sample_weight=weights).converged
+
+
 NARROW = np.array([[-1.0, 1.0], [-0.5, 1.0], [0.5, -1.0], [1.0, -1.0], [1.0, 1.0], [-1.0, -1.0]]) * [1.0, 2.0**-24]
 SIDES = np.array([1, 1, 0, 0, 1, 0])
 NARROW_SETS = (("linear", NARROW, SIDES), ("rbf:0.5", [[0.0, 0.0], [1e-7, 0.0]], [0, 1]))

@@ -25,7 +25,7 @@ from streammargin.driver.steps import Step
 from streammargin.driver.stopping import Stopping
 from streammargin.driver.validate import Errors, Predicted, Predictions, Validator
 from streammargin.errors import out_of_range
-from streammargin.points.base import Point
+from streammargin.points.base import Start
 from streammargin.rows.labels import RowLabels
 from streammargin.solvers.base import Method, Solver, Stage
 from streammargin.solvers.problem import Problem
@@ -57,7 +57,7 @@ class Shared:
     midway: bool = False
     predictions: Predictions | None = None
     watched: Sequence[WatchedSource] = ()
-    start: Point | None = None
+    start: Start | None = None
     holders: Mapping[BlockReader, Holders] = field(default_factory=dict)
 
 

@@ -12,7 +12,7 @@ from streammargin.driver.steps import Step
 from streammargin.errors import UsageError
 from streammargin.maps.base import Map, Seen
 from streammargin.maps.fitted import Fitted
-from streammargin.points.base import Point
+from streammargin.points.base import Point, Start
 from streammargin.points.mapped import mapped
 from streammargin.rows.blocks import Block, CSRBlock, alone, taken, values_of
 from streammargin.solvers.problem import Problem
@@ -105,7 +105,7 @@ class Mapping(Step):
     def answer(self, point: Point) -> Point:
         return mapped(self.fitted, point, self.source.features)
 
-    def start(self, point: Point, column: float) -> Point:
+    def start(self, point: Start, column: float) -> Start:
         raise AssertionError("weights of columns say nothing of mapped ones")
 
 

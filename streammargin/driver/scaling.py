@@ -11,7 +11,7 @@ from streammargin.driver.labels import LabelReader
 from streammargin.driver.ranges import much_apart
 from streammargin.driver.steps import Step
 from streammargin.errors import DataError
-from streammargin.points.base import Point
+from streammargin.points.base import Point, Start
 from streammargin.rows.blocks import Block
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import ALL, Axis, D, Sum, f8, of, state
@@ -96,7 +96,7 @@ class Scaling(Step):
     def answer(self, point: Point) -> Point:
         return point.unscaled(self.center, self.factor, 0.0)
 
-    def start(self, point: Point, column: float) -> Point:
+    def start(self, point: Start, column: float) -> Start:
         return point.scaled(self.center, self.factor, column)
 
     def _deviations(self, sums: Moments) -> np.ndarray:

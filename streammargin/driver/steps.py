@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from streammargin.driver.labels import LabelReader
 from streammargin.driver.plan import least_budget, make_plan
 from streammargin.driver.prefetch import BlockReader
-from streammargin.points.base import Point
+from streammargin.points.base import Point, Start
 from streammargin.solvers.problem import Problem
 from streammargin.sources.base import Source
 
@@ -57,5 +57,5 @@ class Step(ABC):
         """The point for rows before this step, given one for rows after it."""
 
     @abstractmethod
-    def start(self, point: Point, column: float) -> Point:
+    def start(self, point: Start, column: float) -> Start:
         """The inverse: a point for rows after this step; column: the value of the constant column."""

@@ -145,9 +145,6 @@ class KernelSum(Kernel):
             found += part.of_products(products.copy(), left, right)
         return found
 
-    def diagonal(self, X: Any) -> np.ndarray:
-        return np.sum([part.diagonal(X) for part in self._parts], axis=0)
-
     def resolved(self, features: int, variance: float) -> KernelSum:
         return KernelSum(*(part.resolved(features, variance) for part in self._parts))
 

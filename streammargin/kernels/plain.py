@@ -41,9 +41,6 @@ class Rbf(Scaled):
         np.minimum(products, kind(0.0), out=products)
         return np.exp(products, out=products)
 
-    def diagonal(self, X: Any) -> np.ndarray:
-        return np.full(X.shape[0], self.weight)
-
     def blur(self, largest: float, value: float, features: int) -> float:
         return self.weight * (4.0 * float(self.gamma) * largest * (features + 4.0) + 8.0)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from streammargin.maps.base import Arrays, Map
 from streammargin.maps.products import TILE, tiles
-from streammargin.rows.blocks import Block, CSRBlock
+from streammargin.rows.blocks import Block, part, plain
 
 SOME = 8 * TILE  # rows of a block that are taken out of it at a time
 PREFIX = "map."  # of its arrays in a model file
@@ -31,7 +31,7 @@ class Fitted:
         """out (m, width) = the mapped rows of a block."""
         for low in range(0, len(out), SOME):
             high = min(len(out), low + SOME)
-            self._fill(_part(block, low, high), out[low:high])
+            self._fill(plain(part(block, low, high)), out[low:high])
 
     def rows(self, X: Any) -> np.ndarray:
         """The mapped rows (m, width) of X (m, d), an array or a csr_array."""
@@ -81,14 +81,3 @@ def _joined(named: dict[str, np.ndarray]) -> Iterator[tuple[str, Any]]:
             yield whole, made
         elif not (whole and part in PARTS):
             yield name, array
-
-
-def _part(block: Block, low: int, high: int) -> Any:
-    """These rows of a block as an array, or as a csr_array."""
-    if not isinstance(block, CSRBlock):
-        return block.X[low:high]
-    import scipy.sparse as sp
-
-    indptr = block.indptr[low : high + 1]
-    data, indices = (part[indptr[0] : indptr[-1]] for part in (block.data, block.indices))
-    return sp.csr_array((data, indices.view(np.int32), indptr - indptr[0]), (high - low, block.width))

@@ -98,7 +98,11 @@ class Point(Answer, Protocol):
         shift: one, or one for each output. center, factor (d,): None for no scaling.
         """
 
-    def scaled(self, center: np.ndarray | None, factor: np.ndarray | None, bias: float) -> Point:
+
+class Start(Point, Protocol):
+    """A point that a training may begin from."""
+
+    def scaled(self, center: np.ndarray | None, factor: np.ndarray | None, bias: float) -> Start:
         """The inverse of `unscaled` without shift; bias: the value of the constant column, 0 if constants go."""
 
 

@@ -33,15 +33,8 @@ class Before(NamedTuple):
             raise ValueError("the scale of its columns is damaged")
         return cls(int(features), center, factor)
 
-    @property
-    def trained(self) -> int:
-        """d, the columns of the rows of the training."""
-        return self.features if self.columns is None else self.columns.size
-
-    def scaled(self, center: np.ndarray | None, factor: np.ndarray | None) -> Before:
-        """The same with this scale of the columns, None for none."""
-        if center is None or factor is None:
-            return self._replace(center=NONE, factor=NONE)
+    def scaled(self, center: np.ndarray, factor: np.ndarray) -> Before:
+        """The same with this scale of the columns."""
         return self._replace(center=center.copy(), factor=factor.copy())
 
     def rows(self, block: Block) -> Block:

@@ -85,11 +85,6 @@ class Expansion:
         return self.before.features
 
     @property
-    def trained(self) -> int:
-        """d, the columns of the rows of the training."""
-        return self.features if self.kernel.of_numbers else self.before.trained
-
-    @property
     def zeros(self) -> np.ndarray:
         return np.zeros((self.outputs, self.features), bool)
 
@@ -176,13 +171,8 @@ class Expansion:
 
     def unscaled(self, center: np.ndarray | None, factor: np.ndarray | None, shift: float | np.ndarray) -> Expansion:
         found = self._with(self.coef, self.constants + shift).support_rows()
-        if factor is not None:
+        if center is not None and factor is not None:
             found.before = found.before.scaled(center, factor)
-        return found
-
-    def scaled(self, center: np.ndarray | None, factor: np.ndarray | None, bias: float) -> Expansion:
-        found = self._with(self.coef, self.constants)
-        found.before = found.before.scaled(None, None)
         return found
 
     def for_columns(self, order: np.ndarray, features: int) -> Expansion:

@@ -110,9 +110,6 @@ class Factors:
     def unscaled(self, center: np.ndarray | None, factor: np.ndarray | None, shift: float | np.ndarray) -> Factors:
         return self
 
-    def scaled(self, center: np.ndarray | None, factor: np.ndarray | None, bias: float) -> Factors:
-        return self
-
     def for_columns(self, order: np.ndarray, features: int) -> Factors:
         return self
 

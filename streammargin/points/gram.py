@@ -9,7 +9,7 @@ import numpy as np
 
 from streammargin.compiled import gram
 from streammargin.kernels.base import Kernel
-from streammargin.rows.blocks import Block, CSRBlock, DenseBlock, part
+from streammargin.rows.blocks import Block, CSRBlock, DenseBlock, part, plain
 
 TILE = 512  # rows of a block at a time: their values for as many rows stay in a cache
 # sparse rows with a larger share of nonzeros, and at most so many columns, are multiplied as dense ones
@@ -92,17 +92,6 @@ class Few:
         found = np.zeros((rows.rows(), self._used.size + 1), self.dtype)  # the last one is of columns without a place
         gram.spread_rows(rows, self._place, found)
         return found[:, :-1]
-
-
-def plain(block: Block) -> Any:
-    """The rows as an array of float64, or as a csr_array of SciPy."""
-    if isinstance(block, CSRBlock):
-        import scipy.sparse as sp
-
-        first, last = block.indptr[0], block.indptr[-1]
-        data, indices = block.data[first:last], block.indices[first:last].astype(np.int32)
-        return sp.csr_array((data.astype(np.float64), indices, block.indptr - first), (block.rows(), block.width))
-    return block.X.astype(np.float64)
 
 
 def alike(X: Any, Z: Any) -> tuple[Any, Any]:

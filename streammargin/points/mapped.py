@@ -83,13 +83,8 @@ class Mapped:
 
     def unscaled(self, center: np.ndarray | None, factor: np.ndarray | None, shift: float | np.ndarray) -> Mapped:
         found = self.weighed(self.linear.unscaled(None, None, shift))
-        if factor is not None:
+        if center is not None and factor is not None:
             found.before = found.before.scaled(center, factor)
-        return found
-
-    def scaled(self, center: np.ndarray | None, factor: np.ndarray | None, bias: float) -> Mapped:
-        found = self.weighed(self.linear.scaled(None, None, bias))
-        found.before = found.before.scaled(None, None)
         return found
 
     def for_columns(self, order: np.ndarray, features: int) -> Mapped:

@@ -6,7 +6,7 @@ vector has length d + 1: the last entry belongs to the constant column of value 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -643,3 +643,14 @@ def stored(block: Block) -> int:
 def nbytes(block: Block) -> int:
     """Bytes of the arrays of a block."""
     return sum(array.nbytes for array in block if isinstance(array, np.ndarray))
+
+
+def plain(block: Block) -> Any:
+    """The rows as an array of float64, or as a csr_array of SciPy."""
+    if isinstance(block, CSRBlock):
+        import scipy.sparse as sp
+
+        first, last = block.indptr[0], block.indptr[-1]
+        data, indices = block.data[first:last], block.indices[first:last].astype(np.int32)
+        return sp.csr_array((data.astype(np.float64), indices, block.indptr - first), (block.rows(), block.width))
+    return block.X.astype(np.float64)

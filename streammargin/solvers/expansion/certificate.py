@@ -57,7 +57,7 @@ class Left(NamedTuple):
         """Whether none of them can have a loss at this scale and constant."""
         scores = scale * self.f
         error = scale * self.wander + 8.0 * EPS * (np.abs(scores) + abs(constant) + np.abs(self.form.t))
-        return bool(np.all(self.form.slack(scores, np.zeros(scores.size), constant) > error))
+        return bool(np.all(self.form.slack(scores, constant) > error))
 
 
 def exact(

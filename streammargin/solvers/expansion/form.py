@@ -59,11 +59,11 @@ class Form(NamedTuple):
         smo.violations(f, b, self.t, self.low, self.high, self.bend, self.over, self.under, constant, out)
         return out
 
-    def slack(self, f: np.ndarray, b: np.ndarray, constant: float) -> np.ndarray:
-        """How far each row is from violating its optimum at this constant; below 0: by how much it does."""
-        slope = self.t - f - self.bend * b - constant
-        up = np.where(b < self.high, self.under - slope, math.inf)
-        return np.minimum(up, np.where(b > self.low, slope + self.over, math.inf))
+    def slack(self, f: np.ndarray, constant: float) -> np.ndarray:
+        """How far each row is from violating its optimum with a coefficient of 0; below 0: by how much it does."""
+        slope = self.t - f - constant
+        up = np.where(self.high > 0.0, self.under - slope, math.inf)
+        return np.minimum(up, np.where(self.low < 0.0, slope + self.over, math.inf))
 
     def gain(self, b: np.ndarray) -> np.ndarray:
         """The terms of the dual objective that need no K."""

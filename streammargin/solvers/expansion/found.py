@@ -56,7 +56,6 @@ class SmoState(State):
     rows: RowCache
     goal: Shared[f8] = of(GROUPS, fill=1.0)
     gaps: Shared[f8] = of(GROUPS, fill=np.inf)
-    violations: Shared[f8] = of(GROUPS, fill=np.inf)
     idle: Shared[b1] = of(GROUPS)
     hidden: Shared[b1] = of(GROUPS)
     constants: Shared[f8] = of(K)
@@ -85,10 +84,10 @@ def set_found(found: Found, numbers: np.ndarray, coef: np.ndarray, constants: np
     found.numbers, found.coef, found.constants = numbers, np.ascontiguousarray(coef), constants
 
 
-def found_in(coefs: np.ndarray, constants: np.ndarray) -> Found:
-    """The expansion with these coefficients (K, n) of all rows."""
+def found_in(coefs: np.ndarray) -> Found:
+    """The expansion with these coefficients (K, n) of all rows, without constants."""
     numbers = np.flatnonzero(coefs.any(axis=0))
-    return Found(numbers=numbers, coef=np.ascontiguousarray(coefs[:, numbers]), constants=constants)
+    return Found(numbers=numbers, coef=np.ascontiguousarray(coefs[:, numbers]), constants=np.zeros(len(coefs)))
 
 
 def inside(problem: Problem, found: Found) -> bool:
@@ -114,13 +113,13 @@ def rows_of(state: SmoState, kernel: Kernel, numbers: np.ndarray) -> Block | Non
     return None
 
 
-def expansion_of(problem: Problem, state: SmoState, kernel: Kernel, found: Found) -> Expansion:
-    """The expansion, with its rows; without any row if these are not in memory."""
+def expansion_of(problem: Problem, kernel: Kernel, found: Found, rows: Block | None) -> Expansion:
+    """The expansion over these rows; without any row if they are not in memory."""
     numbers, coef = found.numbers, found.coef
-    rows = rows_of(state, kernel, numbers) if numbers.size else None
-    if rows is None:
-        numbers, coef = numbers[:0], coef[:, :0]
-        rows = DenseBlock(np.empty((0, 0 if kernel.of_numbers else problem.features)), 0.0)
+    if kernel.of_numbers:
+        rows = DenseBlock(np.empty((numbers.size, 0)), 0.0)
+    elif rows is None:
+        numbers, coef, rows = numbers[:0], coef[:, :0], DenseBlock(np.empty((0, problem.features)), 0.0)
     return Expansion(kernel, coef, found.constants, numbers, rows, Before(problem.features))
 
 

@@ -14,7 +14,7 @@ from streammargin.rows.blocks import Block, alone, part, taken
 from streammargin.solvers.expansion.certificate import Exact, Left, exact, exact_margin
 from streammargin.solvers.expansion.columns import Held
 from streammargin.solvers.expansion.form import form_of
-from streammargin.solvers.expansion.found import WORKING, Found, SmoState, expansion_of, merged, set_found
+from streammargin.solvers.expansion.found import WORKING, Found, SmoState, expansion_of, merged, rows_of, set_found
 from streammargin.solvers.expansion.inseparable import inseparable
 from streammargin.solvers.expansion.kept import figures, keep, last_read
 from streammargin.solvers.expansion.matrices import say_indefinite
@@ -67,9 +67,8 @@ class Machine(Steps):
         bounded = not kernel.of_numbers and all(type(one).blur is not Kernel.blur for one in kernel.parts)
         found = np.full(rows.stop - rows.start, bounded and problem.resident and not problem.hard)
         for k in range(problem.count) if found.any() else ():
-            b = state.alpha[k, rows]
-            slack = form_of(problem, labels, k).slack(state.scores[k, rows], b, float(state.constants[k]))
-            found &= (b == 0.0) & (slack > state.spare[k])
+            slack = form_of(problem, labels, k).slack(state.scores[k, rows], float(state.constants[k]))
+            found &= (state.alpha[k, rows] == 0.0) & (slack > state.spare[k])
         return found
 
     def frozen(self, problem: Problem, state: SmoState) -> Expansion:
@@ -138,7 +137,6 @@ class Machine(Steps):
         state.hidden = np.array([one.hidden > problem.tol and SHARE * one.gap <= one.hidden for one in found])
         state.goal = np.where(missed, np.maximum(TIGHTER * state.goal, SMALLEST_GOAL), state.goal)
         self._count_wrong(problem, state, found)
-        self._keep_rows(problem, state, kernel_of(problem, state.measured))
 
     def _inseparable(self, problem: Problem, state: SmoState, k: int) -> bool:
         """Whether a row of length 0, or support rows of line k, prove that it has no margin."""
@@ -200,7 +198,6 @@ class Machine(Steps):
 
     def keep_pass(self, problem: Problem, state: SmoState, kept: Kept, trials: list[int]) -> None:
         keep(problem, state.kept_point, self._latest(problem, state), trials)
-        self._keep_rows(problem, state, kernel_of(problem, state.measured))
 
     def last_read(self, problem: Problem, state: SmoState, kept: Kept) -> Visit:
         point = self._expansion(problem, state, state.kept_point)
@@ -217,4 +214,6 @@ class Machine(Steps):
         return self._expansion(problem, state, best if kept is None else state.kept_point)
 
     def _expansion(self, problem: Problem, state: SmoState, found: Found) -> Expansion:
-        return expansion_of(problem, state, kernel_of(problem, state.measured), found)
+        kernel = kernel_of(problem, state.measured)
+        rows = rows_of(state, kernel, found.numbers) if found.numbers.size else None
+        return expansion_of(problem, kernel, found, rows)

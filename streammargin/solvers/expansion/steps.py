@@ -17,7 +17,7 @@ from streammargin.solvers.expansion.found import SUPPORT, WORKING, SmoState, row
 from streammargin.solvers.expansion.matrices import indefinite, say_sampled, tested
 from streammargin.solvers.expansion.measured import check_values, given, kernel_of, largest_value
 from streammargin.solvers.expansion.memory import Memory
-from streammargin.solvers.expansion.rounds import make_round
+from streammargin.solvers.expansion.rounds import constant_of, make_round
 from streammargin.solvers.expansion.values import Values
 from streammargin.solvers.problem import Problem
 
@@ -60,7 +60,7 @@ class Steps(Values):
         state.begun += 1
         state.rounds += 1
         state.travel[k] += float(np.abs(b - before).sum())
-        state.gaps[k], state.violations[k] = now.gap, now.violation
+        state.gaps[k] = now.gap
         state.multiplications += now.multiplications
         value = largest_value(problem, state.measured)
         state.indefinite |= not given(problem).definite and now.curvature < -1e-5 * value
@@ -96,8 +96,7 @@ class Steps(Values):
         found = 0
         for k in active.tolist() if problem.counts else []:
             form = form_of(problem, state.labels, k)
-            up, down = form.bounds(state.scores[k], state.alpha[k])
-            constant = 0.5 * (up + down) if problem.free and math.isfinite(up + down) else 0.0
+            constant, _ = constant_of(form, problem.free, state.scores[k], state.alpha[k])
             at = constant, form.sign, form.target, form.caps, 0.0
             found += int(steps.losses_at(problem.loss, state.scores[k], 1.0, *at)[2])
         return found

@@ -132,8 +132,8 @@ class Working(Machine):
         """How far each of these rows is from violating its optimum in any line."""
         labels, found = state.labels.of(rows), np.full(rows.size, math.inf)
         for k in range(problem.count):
-            form, b = form_of(problem, labels, k), state.alpha[k, rows]
-            found = np.minimum(found, form.slack(state.scores[k, rows], b, float(state.constants[k])))
+            slack = form_of(problem, labels, k).slack(state.scores[k, rows], float(state.constants[k]))
+            found = np.minimum(found, slack)
         return found
 
     def _join(self, problem: Problem, state: SmoState, active: np.ndarray) -> None:

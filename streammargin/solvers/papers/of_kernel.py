@@ -24,14 +24,13 @@ import numpy as np
 from streammargin.compiled import row_norms as norms
 from streammargin.compiled.margins import sum_margins
 from streammargin.errors import Refusal, UsageError
-from streammargin.points.before import Before
 from streammargin.points.expansion import Expansion
-from streammargin.rows.blocks import Block, CSRBlock, DenseBlock, alone, taken, values_of
+from streammargin.rows.blocks import Block, CSRBlock, DenseBlock, alone, taken
 from streammargin.rows.labels import numbered_from
 from streammargin.solvers.base import PassReport, Share
 from streammargin.solvers.cache.rows import Kept, RowCache
 from streammargin.solvers.expansion.columns import Columns, Held
-from streammargin.solvers.expansion.found import Found, found_in, inside
+from streammargin.solvers.expansion.found import Found, expansion_of, found_in, inside
 from streammargin.solvers.expansion.inseparable import empty, inseparable
 from streammargin.solvers.expansion.kept import figures, keep, last_read
 from streammargin.solvers.expansion.matrices import (
@@ -249,7 +248,7 @@ class OfKernel(WholePass[Any]):
             return multiply_stored(kernel_of(problem, gram.measured), block, low, high, coefs), coefs.size
         columns = self.columns_of(problem, gram, block)
         held = columns.values.shape[0]
-        each = coefs.size if low < held else coefs.size + _width(block) * (rows - held)
+        each = coefs.size if low < held else coefs.size + problem.values / rows * (rows - held)
         high = min(held if low < held else rows, low + unit_rows(each))
         return multiply(columns, block, low, high, coefs), each
 
@@ -359,26 +358,17 @@ class OfKernel(WholePass[Any]):
 
     def point(self, problem: Problem, state: Any, column: float, proven: bool, kept: BestPass | None = None) -> Any:
         w = self.certified(problem, state) if proven else self.weights(problem, state)
-        return self._expansion(problem, state, self._found(problem, w) if kept is None else state.gram.kept)
-
-    def _found(self, problem: Problem, w: np.ndarray) -> Found:
-        return found_in(w[:, 0::2], np.zeros(problem.count))
+        return self._expansion(problem, state, found_in(w[:, 0::2]) if kept is None else state.gram.kept)
 
     def _expansion(self, problem: Problem, state: Any, found: Found) -> Expansion:
-        kernel, numbers, coef = kernel_of(problem, state.gram.measured), found.numbers, found.coef
         all_rows = state.gram.rows.pieces.get(ROWS)
-        if kernel.of_numbers:
-            rows: Block = DenseBlock(np.empty((numbers.size, 0)), 0.0)
-        elif all_rows is None:
-            numbers, coef, rows = numbers[:0], coef[:, :0], DenseBlock(np.empty((0, problem.features)), 0.0)
-        else:
-            rows = taken(all_rows.rows, numbers)
-        return Expansion(kernel, coef, found.constants, numbers, rows, Before(problem.features))
+        rows = None if all_rows is None else taken(all_rows.rows, found.numbers)
+        return expansion_of(problem, kernel_of(problem, state.gram.measured), found, rows)
 
     # the pass that early stopping keeps
 
     def keep_pass(self, problem: Problem, state: Any, kept: BestPass, trials: list[int]) -> None:
-        keep(problem, state.gram.kept, self._found(problem, self.weights(problem, state)), trials)
+        keep(problem, state.gram.kept, found_in(self.weights(problem, state)[:, 0::2]), trials)
 
     def last_read(self, problem: Problem, state: Any, kept: BestPass) -> Visit:
         return last_read(problem, self._expansion(problem, state, state.gram.kept), self._unit(problem, state))
@@ -431,7 +421,3 @@ def _scores(vectors: np.ndarray) -> np.ndarray:
     found = np.zeros((len(vectors), vectors.shape[1] // 2 + 1))
     found[:, :-1] = vectors[:, 1::2]
     return found
-
-
-def _width(block: Block) -> float:
-    return max(1.0, values_of(block).size / block.rows())

@@ -4,7 +4,7 @@ import csv
 import io
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import streammargin as sm
@@ -19,6 +19,7 @@ PIECES = Text.pieces
 
 @settings(max_examples=200)
 @given(ROWS, st.sampled_from(["\n", "\r\n"]), st.sampled_from(["", "end", "more"]), st.sampled_from([8, 33, 1 << 20]))
+@example([(1.5, "ww", 0), (1.5, "w;;w", 0), (-3e5, "w;\n\n \n;w", 0)], "\n", "", 8)  # a piece of quoted blanks alone
 def test_rows_and_their_lines(tmp_path_factory, rows, end, last, size):
     """Line ends in quotes, CRLF, a last line without an end or blank lines behind it, however the text is cut."""
     out = io.StringIO(newline="")

@@ -106,9 +106,9 @@ class Delimited(Reader):
             if not kept:
                 first = line
             raw = plain_lines(raw, self.name, line)
-            # lines of blanks are no rows; one byte is found much faster than two
+            # lines of blanks are no rows, unless they are in quotes; one byte is found much faster than two
             if (b" " in raw and b"\n " in raw) or (b"\t" in raw and b"\n\t" in raw):
-                raw = raw if b'"' in raw else self._empty.sub(b"", raw)
+                raw = raw if kept or b'"' in raw else self._empty.sub(b"", raw)
             kept += raw
             if header:
                 cut = _row_end(kept)

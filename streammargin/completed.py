@@ -46,13 +46,18 @@ def loss_of(word: str, x: np.ndarray, ratings: np.ndarray) -> np.ndarray:
     return np.maximum(0.0, np.where(low < 0.0, kinks - x[:, None], x[:, None] - kinks)).sum(axis=1)
 
 
-def rating_of(word: str, x: np.ndarray, levels: list[float]) -> np.ndarray:
-    """The ratings (m,) that values of the matrix stand for."""
-    name, _, rest = word.partition(":")
-    if name != "hinge":
+def rating_of(word: str, x: np.ndarray, ratings: list[float]) -> np.ndarray:
+    """The ratings (m,) that values of the matrix stand for; ratings: the different ones of the training."""
+    if not word.startswith("hinge:"):
         return x
-    places = [float(place) for place in rest.partition(",at=")[2].split(",")]
-    return np.array(levels)[np.sum(x[:, None] > places, axis=1)]
+    levels, at = levels_of(word)  # some of which no rating may have
+    return np.append(levels, max([*ratings, levels[-1]]))[np.sum(x[:, None] > at, axis=1)]
+
+
+def levels_of(word: str) -> tuple[np.ndarray, np.ndarray]:
+    """(levels, at) of the word of a hinge."""
+    levels, at = (np.array(one.split(","), float) for one in re.sub("hinge:(levels=)?", "", word).split(",at="))
+    return levels, at
 
 
 def trace_norm(left: np.ndarray, right: np.ndarray) -> float:
@@ -80,7 +85,7 @@ def terms_of(word: str, ratings: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(z, low): the kinks (m, terms) of the terms of a loss, and their slopes on the left."""
     if word == "absolute_error":
         return ratings[:, None], np.full((ratings.size, 1), -1.0)
-    levels, at = (np.array(one.split(","), float) for one in re.sub("hinge:(levels=)?", "", word).split(",at="))
+    levels, at = levels_of(word)
     above = ratings[:, None] > levels
     return at + np.where(above, 1.0, -1.0), np.where(above, -1.0, 0.0)
 

@@ -45,10 +45,10 @@ class Kinks(NamedTuple):
         return 1.0 if self.levels.size else 0.0
 
     def rated(self, scores: np.ndarray, top: float) -> np.ndarray:
-        """The ratings that these values of x stand for; top: the one above the last level."""
+        """The ratings that these values of x stand for; top: the largest of the training, mostly above the levels."""
         if not self.levels.size:
             return scores
-        return np.append(self.levels, top)[np.searchsorted(self.at, scores)]
+        return np.append(self.levels, max(top, self.levels[-1]))[np.searchsorted(self.at, scores)]
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,7 @@ class RatingsModel(Model):
     def rated(self, scores: np.ndarray) -> np.ndarray:
         """Predicted ratings (m,) of values of the matrix: these, or levels for the hinge."""
         levels = self.levels
-        return self.loss.rated(scores, float(levels[-1]) if levels.size else math.inf)
+        return self.loss.rated(scores, float(levels[-1]) if levels.size else -math.inf)
 
     def _coders(self) -> tuple[Names, Names]:
         if self._names is None:
@@ -116,11 +116,11 @@ class RatingsModel(Model):
                  **others: Any) -> dict[str, Any]:  # fmt: skip
         """Figures on ratings: rows, rmse, mae, largest_error, accuracy and loss (mean).
 
-        accuracy: the share of ratings that are the level nearest to the prediction; None if the training had very
-        many different ratings.
+        accuracy: the share of ratings that are, of those of the training and the levels of the loss, the one nearest
+        to the prediction; None if the training had very many different ratings.
         """
         self._refuse(others)
-        levels, n = self.levels, 0
+        levels, n = np.union1d(self.levels, self.loss.levels), 0
         squares = sizes = largest = losses = 0.0
         right = 0
         for part in self.pairs(data, columns, y, True, None if memory is None else parse_size(memory)):

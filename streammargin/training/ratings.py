@@ -136,7 +136,7 @@ class RatingsValidator(Validator):
     def __init__(self, source: Source, problem: Problem, levels: np.ndarray, budget: int) -> None:
         labels = SlicedLabels(source, NONE, make_numbers(source), reading=source.column_bytes()).settled()
         super().__init__(source, 1, labels, budget)
-        self.loss, self.top = problem.loss, float(levels[-1]) if levels.size else np.inf
+        self.loss, self.top = problem.loss, float(levels[-1]) if levels.size else -np.inf
 
     def _judge(self, sums: Errors, labels: RowLabels, scores: np.ndarray) -> None:
         apart = self.loss.rated(scores[:, 0], self.top) - labels.targets

@@ -108,6 +108,41 @@ def test_verify_recomputes_the_figures(tmp_path, here, ratings, model):
     assert done.returncode == 65 and "DIFFERS" in done.stdout
 
 
+@pytest.mark.parametrize(
+    "occur, levels, at",
+    [
+        ((2, 3, 4, 5), (1, 2, 3, 4), None),  # none has the lowest
+        ((1, 2, 4, 5), (1, 2, 3, 4), (-2, 1, 3, 9)),  # none has one between
+        ((1, 2, 3), (1, 2, 3, 4), None),  # none has the highest, and none is above it
+        ((0.5, 2.25, 4.5), (-0.5, 0.5, 1.5, 2.25, 3.75), None),  # all of it, and numbers that are not whole
+        ((2, 5), (1, 2, 3, 4), None),
+    ],
+)
+def test_levels_that_no_rating_has_are_levels(tmp_path, here, occur, levels, at):
+    values = np.array(occur)[(I + J) % len(occur)].astype(float)
+    held = (np.arange(I.size) % 5 == 0) & (values != occur[-1])  # one only in the training, or only held out
+    held |= (values == occur[0]) & (np.arange(I.size) % 2 == 0)
+    held &= np.isin(I, I[~held]) & np.isin(J, J[~held])
+    odd = np.where(np.arange(held.sum()) % 3 == 0, levels[0], values[held])  # the lowest level, held out alone
+    train = write_csv(tmp_path / "train.csv", USERS[~held], FILMS[~held], values[~held])
+    valid = write_csv(tmp_path / "valid.csv", USERS[held], FILMS[held], odd)
+    word = "hinge:levels=" + ",".join(map(str, levels)) + (",at=" + ",".join(map(str, at)) if at else "")
+    done = here("complete", train, "-o", tmp_path / "f.npz", "--loss", word, "--valid", valid, "-q")
+    assert done.returncode == 0, done.stderr
+    done = here("verify", tmp_path / "f.npz", train, "--valid", valid)
+    assert done.returncode == 0 and "all agree" in done.stdout, done.stdout + done.stderr
+    model = sm.load_model(tmp_path / "f.npz")
+    places, stands = at or [3 * k for k in range(len(levels))], [*levels, max(*levels, *occur)]
+    for path, known in ((train, values[~held]), (valid, odd)):
+        scores = model.decision_function(str(path))
+        want = np.array([stands[sum(score > place for place in places)] for score in scores])
+        figures = model.evaluate(str(path))
+        assert np.array_equal(model.predict(str(path)), want) and figures["accuracy"] == np.mean(want == known)
+        assert figures["rmse"] == pytest.approx(np.sqrt(np.mean((want - known) ** 2)), abs=1e-12)
+    certified = model.header["certificate"]["valid_error"]
+    assert certified == pytest.approx(figures["rmse"], abs=1e-12)
+
+
 def test_a_model_finds_its_columns_by_name(tmp_path, here, ratings):
     lines = [
         line.split(",")

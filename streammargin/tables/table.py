@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -81,21 +82,21 @@ def with_roles(
         )
     asked = replace(asked, columns=_apart(asked.columns, reader), drop=_apart(asked.drop, reader))
     labels = _labels(reader, asked, unlabelled) if labelled else ()
-    beside = {*labels, *filter(None, [weight, tasks])}
+    beside, drop, there = {*labels, *filter(None, [weight, tasks])}, set(asked.drop), set(reader.columns)
     for option, names in (("columns", asked.columns), ("drop", asked.drop), ("text", [name for name, _ in asked.text])):
-        lacking = [name for name in names if name not in reader.columns]
+        lacking = [name for name in names if name not in there]
         if lacking:
             raise _lacks(reader, lacking[0], option)
     for option, name in (("sample_weight", weight), ("tasks", tasks)):
-        if name is not None and name not in reader.columns:
+        if name is not None and name not in there:
             raise _lacks(reader, name, option)
         if name in labels:
             raise UsageError(f"{reader.name}: {short(str(name))} is the label; name another column with `{option}`")
     chosen = asked.columns or reader.columns
-    values = tuple(name for name in chosen if name not in beside and name not in asked.drop)
+    values = tuple(name for name in chosen if name not in beside and name not in drop)
     if not values:
         raise UsageError(
-            f"{reader.name} has no column of values left beside {all_of(sorted(beside | set(asked.drop)))}; name some "
+            f"{reader.name} has no column of values left beside {all_of(sorted(beside | drop))}; name some "
             "with `columns`, or another label with `y`"
         )
     _say_roles(reader, asked, labels, values, labelled)
@@ -129,7 +130,7 @@ def _labels(reader: Reader, asked: Asked, unlabelled: str) -> tuple[str, ...]:
     if asked.y == "":
         return ()
     if asked.y is not None:
-        return tuple(place_of(reader, each) for each in apart(asked.y, reader))
+        return places_of(reader, apart(asked.y, reader))
     found = [name for name in reader.columns if name.lower() in LABEL_NAMES] if reader.named else []
     if len(found) == 1:
         return (found[0],)
@@ -152,19 +153,22 @@ def apart(y: str | int | tuple[str, ...], reader: Reader) -> tuple[str | int, ..
         y = tuple(y.split(","))
     if not isinstance(y, tuple):
         return (y,)
-    if twice := [name for name in y if y.count(name) > 1]:
+    if twice := [name for name, times in Counter(y).items() if times > 1]:
         raise UsageError(f"`y` names the column {short(twice[0])} twice; name each column once")
     return y
 
 
-def place_of(reader: Reader, y: str | int) -> str:
-    """The column with this name, or else this number. Raises UsageError if there is none."""
-    if isinstance(y, str) and y in reader.columns:
-        return y
-    place = position(y, len(reader.columns))
-    if place is None:
-        raise _lacks(reader, str(y), "y")
-    return reader.columns[place]
+def places_of(reader: Reader, labels: tuple[str | int, ...]) -> tuple[str, ...]:
+    """The columns with these names, or else these numbers. Raises UsageError if there is none."""
+    there = set(reader.columns)
+
+    def found(label: str | int) -> str:
+        place = None if label in there else position(label, len(reader.columns))
+        if label not in there and place is None:
+            raise _lacks(reader, str(label), "y")
+        return str(label) if place is None else reader.columns[place]
+
+    return tuple(map(found, labels))
 
 
 def as_trained(
@@ -179,7 +183,7 @@ def as_trained(
     labels: tuple[str, ...] = ()
     label = ""
     if labelled and asked.y is not None:
-        labels = tuple(place_of(reader, each) for each in apart(asked.y, reader))
+        labels = places_of(reader, apart(asked.y, reader))
     elif len(schema.labels) > 1 and set(schema.labels) <= set(reader.columns):
         labels = schema.labels if labelled else ()
     elif labelled and len(reader.columns) > len(schema.columns):
@@ -202,7 +206,8 @@ def as_trained(
         )
     own_schema = matched(reader, schema, labels)
     values = tuple(column.name for column in own_schema.columns)
-    left_out = [name for name in reader.columns if name not in {*values, *labels}]
+    used = {*values, *labels}
+    left_out = [name for name in reader.columns if name not in used]
     if left_out:
         hint = "; if one is the label, name it with `y`" if labelled and not labels else ""
         warn(f"{reader.name}: left out, as the model was not trained on it: {all_of(left_out)}{hint}")
@@ -224,7 +229,8 @@ def matched(reader: Reader, schema: Schema, labels: tuple[str, ...] = (), *other
     labels, others: columns that the table must have too; "" for none. Raises DataError for what it lacks.
     """
     if not (schema.named and reader.named):
-        own = [name for name in reader.columns if name not in {*labels, *others[1:]}]
+        beside = {*labels, *others[1:]}
+        own = [name for name in reader.columns if name not in beside]
         if len(own) != len(schema.columns):
             whose = "the table" if not reader.named else "the model"
             besides = f" beside the label, {all_of(labels)}," if labels else ","
@@ -236,13 +242,14 @@ def matched(reader: Reader, schema: Schema, labels: tuple[str, ...] = (), *other
         columns = tuple(replace(column, name=name) for column, name in zip(schema.columns, own, strict=True))
         schema = replace(schema, columns=columns, named=False)
     names = [column.name for column in schema.columns]
-    twice = [name for name in names if names.count(name) > 1] if len(set(names)) < len(names) else []
+    twice = [name for name, times in Counter(names).items() if times > 1]
     if twice:
         raise DataError(
             f"the model has several columns called {short(twice[0])}, so those of {reader.name} cannot be matched by "
             "name; train it again with a name for each column"
         )
-    lacking = [name for name in [*names, *labels, *filter(None, others)] if name not in reader.columns]
+    there = set(reader.columns)
+    lacking = [name for name in [*names, *labels, *filter(None, others)] if name not in there]
     if lacking:
         raise DataError(
             f"{reader.name} lacks {counted(len(lacking), 'column')} that the model was trained on, or that were "

@@ -247,9 +247,9 @@ def _joined(rows: Iterable[list[str]], separator: str) -> bytes:
 
 def _row_end(text: bytes) -> int:
     """The end of the first row, line ends in quotes apart; -1 if the row does not end."""
-    end = text.find(b"\n") + 1
-    while end and text[:end].count(b'"') % 2:
-        end = text.find(b"\n", end) + 1
+    start = quotes = 0
+    while (end := text.find(b"\n", start) + 1) and (quotes := quotes + text.count(b'"', start, end)) % 2:
+        start = end
     return end or -1
 
 

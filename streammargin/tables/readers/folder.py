@@ -68,7 +68,8 @@ def _of_fragments(name: str, schema: pa.Schema, fragments: Sequence[Any], room: 
             keys = dataset.get_partition_keys(fragment.partition_expression)
             with damage(fragment.path), parquet.ParquetFile(fragment.path, buffer_size=BUFFER) as file:
                 stored = [name for name in columns if name not in keys]
-                lacking = [name for name in stored if name not in file.schema_arrow.names]
+                there = set(file.schema_arrow.names)
+                lacking = [name for name in stored if name not in there]
                 if lacking:
                     raise DataError(f"{fragment.path} lacks the column {lacking[0]}, which other files here have")
                 for batch in of_groups(file, stored, rows, room):

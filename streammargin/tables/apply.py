@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +19,7 @@ from streammargin.tables.header import all_of, short
 from streammargin.tables.labels import Part, beside_rows
 from streammargin.tables.readers.base import Reader
 from streammargin.tables.table import Beside
-from streammargin.tables.tally import BOOLEANS, decoded, kind_of, numbers_of
+from streammargin.tables.tally import BOOLEANS, coded, codes_of, kind_of, numbers_of
 from streammargin.tables.textfile import SHOWN
 from streammargin.tables.texts import counts_of
 from streammargin.wording import one_line, warn
@@ -81,6 +81,18 @@ def _beside(entries: list[Entries], width: int) -> sp.csr_matrix:
     return sp.csr_matrix((table[kept], places[kept], indptr), shape=(len(table), width))
 
 
+def _found(column: pa.Array, words: Sequence[str], lower: bool = False) -> np.ndarray:
+    """The place of the word of each row (m,) among these; -1 for a gap, and for a word that is none of them.
+
+    column: as of `coded`; lower: its words are compared in lower case.
+    """
+    if kind_of(column.type) != "words":  # gaps alone
+        return np.full(len(column), -1)
+    texts = column.dictionary.cast(pa.large_string())
+    found = pc.index_in(pc.utf8_lower(texts) if lower else texts, value_set=pa.array(words, pa.large_string()))
+    return np.append(codes_of(found), -1)[codes_of(column.indices)]
+
+
 class _Apply(NamedTuple):
     """The schema on one batch, whose first row has this number; adds to `unknown` the words that count as none."""
 
@@ -127,7 +139,7 @@ class _Apply(NamedTuple):
 
     def _values(self, found: pa.RecordBatch, column: Column) -> pa.Array:
         """A column of the table, null for gaps; what a training had as a word is none, as "?" of a typed table."""
-        return decoded(found.column(column.name), [gap for gap in self.reader.gaps if gap not in column.words])
+        return coded(found.column(column.name), [gap for gap in self.reader.gaps if gap not in column.words])
 
     def _columns(self, column: Column, values: pa.Array) -> Iterator[tuple[int, np.ndarray]]:
         """(place, numbers (m,)) of the columns that a column becomes; (-1, places (m,)) if each row has one 1.
@@ -155,11 +167,10 @@ class _Apply(NamedTuple):
     def _numbers(self, column: Column, values: pa.Array) -> np.ndarray:
         kind = kind_of(values.type)
         if kind == "words":
-            truth = pc.index_in(pc.utf8_lower(values), value_set=pa.array(list(BOOLEANS)))
-            places = truth.fill_null(-1).to_numpy(zero_copy_only=False)
+            places = _found(values, [*BOOLEANS], lower=True)
             bad = np.flatnonzero((places < 0) & values.is_valid().to_numpy(zero_copy_only=False))
             if bad.size:
-                word = one_line(str(values[int(bad[0])]))[:SHOWN]
+                word = one_line(str(values[int(bad[0])].as_py()))[:SHOWN]
                 raise DataError(
                     f"{self._where(column, int(bad[0]))}: {word!r} is not a number, as it was in training; replace it, "
                     "or drop the row"
@@ -176,14 +187,13 @@ class _Apply(NamedTuple):
     def _places(self, column: Column, values: pa.Array, gaps: np.ndarray) -> np.ndarray:
         """The place of the word of each row among the columns of a category; -1 for none."""
         if kind_of(values.type) == "number":
-            values = values.cast(pa.string())
-        found = pc.index_in(values, value_set=pa.array(column.words, pa.string()))
-        places = found.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+            values = coded(values.cast(pa.string()))
+        places = _found(values, column.words)
         if column.other:
             places[(places < 0) & ~gaps] = len(column.words)
         unknown = np.flatnonzero((places < 0) & ~gaps)
         if unknown.size and self.asked.unknown != ZERO:
-            word = one_line(str(values[int(unknown[0])]))[:SHOWN]
+            word = one_line(str(values[int(unknown[0])].as_py()))[:SHOWN]
             raise DataError(
                 f"{self._where(column, int(unknown[0]))}: no row of the training had the word {word!r}; replace it, or "
                 "let it count as none with `unknown=zero`"

@@ -14,7 +14,7 @@ from streammargin.sources.batch import Batch
 from streammargin.tables.header import is_number
 from streammargin.tables.readers.base import Reader
 from streammargin.tables.table import Beside
-from streammargin.tables.tally import decoded, kind_of, no_label, numbers_of
+from streammargin.tables.tally import coded, codes_of, kind_of, no_label, numbers_of, row_of
 from streammargin.tables.textfile import SHOWN
 
 
@@ -34,7 +34,18 @@ def beside_rows(batch: Batch, found: pa.RecordBatch, reader: Reader, beside: Bes
         tasks=_values(found.column(tasks), reader, first, "task") if tasks else None,
         weights=_weights(found.column(weights), reader, first) if weights else None,
     )
-    return Part(first, rows, found.column(beside.id).to_numpy(zero_copy_only=False) if beside.id else None)
+    return Part(first, rows, _ids(found.column(beside.id)) if beside.id else None)
+
+
+def objects(words: pa.Array) -> np.ndarray:
+    """Words (m,), as of `coded`, as objects: rows with one word share its text. A gap is None."""
+    return np.array([*words.dictionary.to_pylist(), None], object)[codes_of(words.indices)]
+
+
+def _ids(names: pa.Array) -> np.ndarray:
+    """Names of rows (m,)."""
+    names = coded(names)
+    return objects(names) if kind_of(names.type) == "words" else names.to_numpy(zero_copy_only=False)
 
 
 def label_values(labels: Sequence[pa.Array], reader: Reader, first: int) -> np.ndarray:
@@ -48,15 +59,18 @@ def label_values(labels: Sequence[pa.Array], reader: Reader, first: int) -> np.n
 
 
 def _values(labels: pa.Array, reader: Reader, first: int, noun: str = "label") -> np.ndarray:
-    labels = decoded(labels, reader.gaps[:1])
+    labels = coded(labels, reader.gaps[:1])
     gap = np.flatnonzero(labels.is_null().to_numpy(zero_copy_only=False))
     if gap.size:
         raise no_label(reader.name, reader.place(first + int(gap[0])), noun=noun)
     kind = kind_of(labels.type)
-    if kind == "words" and (bad := np.flatnonzero(pc.match_substring(labels, "\0").to_numpy(False))).size:
-        where = reader.place(first + int(bad[0]))
-        raise DataError(f"{reader.name}, {where}: the {noun} has a NUL character; remove it from the table")
-    if kind in ("words", "number"):
+    if kind == "words":
+        bad = pc.index(pc.match_substring(labels.dictionary, "\0"), True).as_py()
+        if bad >= 0:
+            where = reader.place(first + row_of(labels, bad))
+            raise DataError(f"{reader.name}, {where}: the {noun} has a NUL character; remove it from the table")
+        return objects(labels)
+    if kind == "number":
         return np.asarray(labels.to_numpy(zero_copy_only=False))
     raise DataError(f"{reader.name}: the {noun}s are of type {labels.type}; {noun}s must be numbers or text")
 
@@ -64,7 +78,7 @@ def _values(labels: pa.Array, reader: Reader, first: int, noun: str = "label") -
 def _numbers(labels: pa.Array, reader: Reader, first: int) -> np.ndarray:
     """One of several columns (m,) float64."""
     values = _values(labels, reader, first)
-    if kind_of(decoded(labels).type) == "number":
+    if kind_of(labels.type) == "number":
         return values.astype(np.float64)
     bad = next((row for row, text in enumerate(values.tolist()) if not is_number(text)), None)
     if bad is not None:
@@ -77,7 +91,7 @@ def _numbers(labels: pa.Array, reader: Reader, first: int) -> np.ndarray:
 
 def _weights(weights: pa.Array, reader: Reader, first: int) -> np.ndarray:
     """Sample weights (m,) float64. Raises DataError for one that is no finite number or negative."""
-    weights = decoded(weights)
+    weights = coded(weights)
     found = numbers_of(weights) if kind_of(weights.type) == "number" else np.full(len(weights), np.nan)
     bad = np.flatnonzero(~(np.isfinite(found) & (found >= 0.0)))
     if bad.size:

@@ -38,7 +38,8 @@ def learn(table: Table, schema: Schema | None = None, tally: Tallying = tally) -
     reader, text = table.reader, dict(table.asked.text)
     values = [] if schema is not None else [name for name in table.values if name not in text]
     # read here though nothing is learnt of them, so that all that is needed is parsed at once
-    others = [name for name in [*table.values, table.weight] if name and name not in values]
+    own = set(values)
+    others = [name for name in [*table.values, table.weight] if name and name not in own]
     words = frozenset([*([] if reader.typed else table.beside.spelt), *(text if schema is None else schema.worded)])
     tallies = tally(reader, [*table.labels, *values], others, words, table.labels)
     rows = max((found.rows for found in tallies.values()), default=0)

@@ -67,14 +67,37 @@ def kind_of(type_: pa.DataType) -> str:
     return "date" if pa.types.is_temporal(type_) else str(type_)
 
 
-def decoded(column: pa.Array, gaps: Sequence[str] = ()) -> pa.Array:
-    """A dictionary as the values that it stands for; of words, null for those of `gaps`."""
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    if kind_of(column.type) != "words" or not gaps:
-        return column
-    missing = pc.is_in(column, value_set=pa.array(gaps, column.type))
-    return pc.if_else(missing, None, column)
+def coded(column: pa.Array, gaps: Sequence[str] = ()) -> pa.Array:
+    """Words as a dictionary of those that occur, in the order of their first rows; null for those of `gaps`.
+
+    A long word that many rows hold takes its bytes once. A dictionary of numbers or dates becomes these.
+    """
+    kind = kind_of(column.type)
+    if kind != "words":
+        known = pa.types.is_dictionary(column.type) and kind in ("number", "date", "")
+        return column.dictionary_decode() if known else column
+    if not pa.types.is_dictionary(column.type):
+        found = column.dictionary_encode()
+        texts, codes = found.dictionary, found.indices
+    else:
+        used = column.indices.dictionary_encode()
+        texts, codes = column.dictionary.take(used.dictionary), used.indices
+    missing = pc.is_in(texts, value_set=pa.array([None, *gaps], texts.type)).to_numpy(zero_copy_only=False)
+    if missing.any():
+        places = np.append(np.where(missing, -1, np.cumsum(~missing) - 1), -1)  # the last is of a null
+        rows = places[codes_of(codes)]
+        texts, codes = texts.filter(pa.array(~missing)), pa.array(rows, pa.int32(), mask=rows < 0)
+    return pa.DictionaryArray.from_arrays(codes, texts)
+
+
+def codes_of(codes: pa.Array) -> np.ndarray:
+    """Numbers of the words of rows (m,) int64; -1 for a gap."""
+    return np.asarray(codes.fill_null(-1).to_numpy(zero_copy_only=False), np.int64)
+
+
+def row_of(column: pa.Array, place: int) -> int:
+    """The first row of a column of words, as of `coded`, that has the word of this place in its dictionary."""
+    return int(pc.index(column.indices, place).as_py())
 
 
 def numbers_of(column: pa.Array) -> np.ndarray:
@@ -107,7 +130,7 @@ def tally(
     for batch in reader.batches([*columns, *others], words):
         for name, column in zip(columns, batch.columns, strict=False):
             gaps = reader.gaps if name not in labels else reader.gaps[:1]
-            _add(reader, found[name], name, decoded(column, gaps), row, name in labels)
+            _add(reader, found[name], name, coded(column, gaps), row, name in labels)
         row += batch.num_rows
     if row == 0:
         raise DataError(f"{reader.name} has no rows; check the input")
@@ -160,11 +183,11 @@ def _add(reader: Reader, into: Tally, name: str, column: pa.Array, row: int, lab
         into.largest = max(into.largest, largest)
         into.narrow = into.narrow and fits_float32(known)
     elif kind == "words":
-        for each in pc.value_counts(column.drop_null()).to_pylist():  # in the order of their first rows
-            into.words[each["values"]] += each["counts"]
+        times = np.bincount(codes_of(column.indices) + 1, minlength=len(column.dictionary) + 1)[1:]
+        for place, (word, count) in enumerate(zip(column.dictionary.to_pylist(), times.tolist(), strict=True)):
+            into.words[word] += count
             if len(into.words) > MOST_DISTINCT:
-                where = reader.place(row + int(pc.index(column, each["values"]).as_py()))
-                raise too_many(reader.name, name, into, where)
+                raise too_many(reader.name, name, into, reader.place(row + row_of(column, place)))
 
 
 def _check_spelt(reader: Reader, labels: pa.Array, row: int) -> None:
@@ -172,13 +195,13 @@ def _check_spelt(reader: Reader, labels: pa.Array, row: int) -> None:
 
     row: of the first label.
     """
-    different = pc.unique(labels).drop_null()
+    different = labels.dictionary
     with contextlib.suppress(pa.ArrowInvalid):
         if np.all(np.abs(numbers_of(different)) < EXACT):  # not NaN
             return
-    for text in different.to_pylist():
+    for place, text in enumerate(different.to_pylist()):
         if is_number(text):
-            where = f"{reader.name}, {reader.place(row + int(pc.index(labels, text).as_py()))}"
+            where = f"{reader.name}, {reader.place(row + row_of(labels, place))}"
             if not is_plain(text):
                 raise DataError(
                     f"{where}: the label {text[:SHOWN]} is neither a number nor a name; write it differently"
@@ -190,10 +213,11 @@ def first_word(reader: Reader, name: str, words: set[str]) -> tuple[str, str]:
     """(place, word) of the first row whose column of this name holds one of these words."""
     row = 0
     for batch in reader.batches([name], frozenset([name])):
-        for word in decoded(batch.column(0)).to_pylist():
+        column = coded(batch.column(0))
+        for place, word in enumerate(column.dictionary.to_pylist()):  # in the order of their first rows
             if word in words:
-                return reader.place(row), word
-            row += 1
+                return reader.place(row + row_of(column, place)), word
+        row += batch.num_rows
     return "row 0", min(words)  # the file has changed meanwhile
 
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from streammargin.errors import UsageError
 from streammargin.sources.schema import TEXT_COLUMNS
+from streammargin.tables.tally import codes_of
 
 
 @functools.cache
@@ -29,9 +30,10 @@ def counts_of(texts: pa.Array, ngrams: int) -> Any:
 
     Words are sequences of two or more letters or digits, in lower case; a gap has none.
     """
-    X = _vectorizer(ngrams).transform(["" if text is None else str(text) for text in texts.to_pylist()])
+    words = texts.dictionary.to_pylist() if pa.types.is_dictionary(texts.type) else []  # else gaps alone
+    X = _vectorizer(ngrams).transform([*words, ""])
     X.data = 1.0 + np.log(X.data)
     lengths = np.sqrt(np.add.reduceat(np.append(X.data**2, 0.0), X.indptr[:-1]) * (np.diff(X.indptr) > 0))
     X.data /= np.repeat(np.where(lengths > 0.0, lengths, 1.0), np.diff(X.indptr))
     X.sort_indices()
-    return X
+    return X[codes_of(texts.indices) if words else np.full(len(texts), -1)]  # the last row is of a gap

@@ -100,9 +100,9 @@ def test_a_column_that_memory_never_holds_is_read_piece_by_piece(tmp_path):
     rows = 0
     for batch in open_table(str(tmp_path / "t.parquet"), room=Room(8 << 20)).batches(["w", "y", "x"], frozenset()):
         if rows % (1 << 20) < batch.num_rows:
-            assert batch.equals(
-                whole.select(["w", "y", "x"]).slice(rows, batch.num_rows).combine_chunks().to_batches()[0]
-            )
+            assert pa.types.is_dictionary(batch.schema.field("w").type)
+            here = whole.select(["w", "y", "x"]).slice(rows, batch.num_rows)
+            assert pa.table(batch).cast(here.schema).equals(here)
         rows += batch.num_rows
     assert rows == len(numbers)
 

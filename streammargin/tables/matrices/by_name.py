@@ -47,7 +47,7 @@ def _labels_by_name(path: str, column: str, names: Sequence[str], whose: str) ->
     has no label, or two.
     """
     from streammargin.tables.labels import label_values
-    from streammargin.tables.tally import decoded
+    from streammargin.tables.tally import coded, codes_of
 
     reader = open_table(path)
     others = [name for name in reader.columns if name != column]
@@ -60,9 +60,10 @@ def _labels_by_name(path: str, column: str, names: Sequence[str], whose: str) ->
     first = found = 0
     words = frozenset([others[0]] if reader.typed else [others[0], column])
     for batch in reader.batches([others[0], column], words):
-        rows = [wanted.get(name, -1) for name in batch.column(0).to_pylist()]
-        ours = np.flatnonzero(np.array(rows) >= 0)
-        gaps = decoded(batch.column(1), reader.gaps[:1]).is_null().to_numpy(zero_copy_only=False)
+        ids = coded(batch.column(0))
+        rows = np.array([*(wanted.get(name, -1) for name in ids.dictionary.to_pylist()), -1])[codes_of(ids.indices)]
+        ours = np.flatnonzero(rows >= 0)
+        gaps = coded(batch.column(1), reader.gaps[:1]).is_null().to_numpy(zero_copy_only=False)
         for row in ours.tolist():
             if gaps[row]:
                 raise DataError(f"{path}, {reader.place(first + row)}: the label is missing; give the row a label")

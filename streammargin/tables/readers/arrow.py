@@ -67,8 +67,6 @@ class Batches(Reader):
         with damage(self.name):
             for batch in self._opened(columns, min(ROWS, self.room.rows(len(columns)))):
                 if batch.num_rows:
-                    if self.once or self._paths:
-                        batch.validate(full=True)  # damaged offsets and texts
                     found = batch.select(list(columns))
                     if as_it_is is None or not found.schema.equals(as_it_is):
                         changed = _worded(found, words)
@@ -87,21 +85,26 @@ class Batches(Reader):
 
 
 def _worded(batch: pa.RecordBatch, words: frozenset[str]) -> pa.RecordBatch:
-    """The batch with these columns as text."""
+    """The batch with these columns as text. Those of a dictionary keep it: a long text may stand in many rows."""
     arrays = [
-        column.cast(pa.string()) if name in words and not pa.types.is_string(column.type) else column
-        for name, column in zip(batch.schema.names, map(_without_views, batch.columns), strict=True)
+        _text(column) if name in words or str(_value_type(column)) == VIEW else column
+        for name, column in zip(batch.schema.names, batch.columns, strict=True)
     ]
     return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
 
 
-def _without_views(column: pa.Array) -> pa.Array:
-    """A column as text if it is a view of text, as polars has it: Arrow has few functions of these."""
-    if str(column.type) == VIEW:
-        return column.cast(pa.string())
-    if pa.types.is_dictionary(column.type) and str(column.type.value_type) == VIEW:
+def _value_type(column: pa.Array) -> pa.DataType:
+    return column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+
+
+def _text(column: pa.Array) -> pa.Array:
+    """A column, or the dictionary of one, as text. Arrow has few functions of views of text, as polars has them."""
+    if str(column.type) == VIEW:  # many may be of one text
+        with contextlib.suppress(pa.ArrowNotImplementedError):  # of an older Arrow
+            column = column.dictionary_encode()
+    if pa.types.is_dictionary(column.type):
         return pa.DictionaryArray.from_arrays(column.indices, column.dictionary.cast(pa.string()))
-    return column
+    return column if pa.types.is_string(column.type) else column.cast(pa.string())
 
 
 def of_object(data: Any, room: Room = USUAL) -> Reader:
@@ -185,6 +188,7 @@ def _collected(query: Any, columns: Sequence[str], rows: int) -> Iterator[pa.Rec
 def pieces(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
     """The rows of these batches, so many at a time."""
     for whole in batches:
+        whole.validate(full=True)  # damaged offsets and texts
         for start in range(0, whole.num_rows, rows):
             yield whole.slice(start, rows)
 
@@ -236,6 +240,16 @@ def _check_batch(path: str, nbytes: int, room: Room) -> None:
         )
 
 
+def parquet_file(path: str) -> Any:
+    """A Parquet file, open. Its columns of text are read as codes: a long text may stand in many rows."""
+    from pyarrow import parquet
+
+    known = parquet.read_metadata(path)
+    fields = known.schema.to_arrow_schema()
+    words = [field.name for field in fields if pa.types.is_string(field.type) or pa.types.is_large_string(field.type)]
+    return parquet.ParquetFile(path, metadata=known, buffer_size=BUFFER, read_dictionary=words)
+
+
 def of_groups(
     file: Any, columns: Sequence[str], rows: int, room: Room, groups: slice = ALL
 ) -> Iterator[pa.RecordBatch]:  # fmt: skip
@@ -250,7 +264,8 @@ def of_groups(
             name = chunk.path_in_schema.split(".", 1)[0]  # of a column of lists there are several
             if name in sizes:
                 sizes[name] += chunk.total_uncompressed_size
-        yield from by_rows(_Group(file, group), sizes, rows, room)
+        least = sum(sizes.values()) // (stored.num_rows or 1)  # bytes of a row
+        yield from by_rows(_Group(file, group), sizes, max(1, min(rows, room.batch // max(1, least))), room)
         pa.default_memory_pool().release_unused()  # buffers of one group would stay beside those of the next
 
 
@@ -277,7 +292,7 @@ def of_parquet(path: str, room: Room = USUAL, groups: slice = ALL) -> Reader:
         sizes = [whole.metadata.row_group(group).num_rows for group in range(whole.num_row_groups)]
 
     def opened(columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
-        with parquet.ParquetFile(path, buffer_size=BUFFER) as file:
+        with parquet_file(path) as file:
             yield from of_groups(file, columns, rows, room, groups)
 
     return Batches(path, schema, opened, room, [path], count=sum(sizes[groups]), first=sum(sizes[: groups.start or 0]))

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
-from pyarrow import dataset, parquet
+from pyarrow import dataset
 
 from streammargin.errors import DataError, InputMissingError
-from streammargin.tables.readers.arrow import ALL, BUFFER, Batches, damage, of_groups
+from streammargin.tables.readers.arrow import ALL, Batches, damage, of_groups, parquet_file
 from streammargin.tables.readers.base import Reader
 from streammargin.tables.readers.room import USUAL, Room
 
@@ -66,7 +66,7 @@ def _of_fragments(name: str, schema: pa.Schema, fragments: Sequence[Any], room: 
     def opened(columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
         for fragment in fragments:
             keys = dataset.get_partition_keys(fragment.partition_expression)
-            with damage(fragment.path), parquet.ParquetFile(fragment.path, buffer_size=BUFFER) as file:
+            with damage(fragment.path), parquet_file(fragment.path) as file:
                 stored = [name for name in columns if name not in keys]
                 there = set(file.schema_arrow.names)
                 lacking = [name for name in stored if name not in there]

@@ -34,9 +34,14 @@ class Room:
         """Bytes of columns side by side."""
         return min(64 << 20, self.memory // 4)
 
+    @property
+    def batch(self) -> int:
+        """Bytes of the rows that are made numbers at a time."""
+        return min(16 << 20, self.memory // 16)
+
     def rows(self, columns: int) -> int:
         """Rows of a batch with so many columns."""
-        return max(LEAST_ROWS, min(16 << 20, self.memory // 16) // (8 * max(1, columns)))
+        return max(LEAST_ROWS, self.batch // (8 * max(1, columns)))
 
     def text(self, most: int) -> int:
         """Bytes of a piece of text; parsed and as numbers it takes some times as much."""

@@ -65,7 +65,9 @@ def by_rows(unit: Unit, sizes: Mapping[str, int], rows: int, room: Room) -> Iter
             if large:
                 write(_batches_of(unit.batches(names, rows), rows))
         if not paths:
-            yield from pa.Table.from_arrays(held, names=list(sizes)).to_batches(rows)
+            table = pa.Table.from_arrays(held, names=list(sizes))
+            table.validate(full=True)  # of a damaged file
+            yield from table.to_batches(rows)
             return
         if held:
             write(_batches(held, rows))

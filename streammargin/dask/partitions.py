@@ -20,6 +20,7 @@ from streammargin.tables.readers import arrow
 from streammargin.tables.readers.base import Reader
 from streammargin.tables.readers.folder import keyed, of_folder
 from streammargin.tables.readers.room import USUAL
+from streammargin.tables.unnamed import names_of
 
 MANY = 64 << 20  # bytes of row groups, as stored without compression, that become a piece
 
@@ -170,7 +171,7 @@ def _beside(X: Any, column: Any, what: str) -> list[Any]:
 
 def _of_frame(name: str, frame: Any, *beside: Any) -> Partitions:
     """Partitions of a DataFrame, with Series of labels, weights and tasks as further columns."""
-    columns, taken, series = list(map(str, frame.columns)), [], []
+    columns, taken, series = names_of(frame.columns), [], []
     for each, what in zip(beside, ("y", "sample_weight", "tasks"), strict=True):
         if each is None:
             taken.append("")

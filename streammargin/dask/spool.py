@@ -12,15 +12,15 @@ from typing import Any
 
 import dask
 import numpy as np
-import pyarrow as pa
 from distributed import Client, Future, KilledWorker
 from distributed.comm import CommClosedError
 
+from streammargin.dask.frames import Frames
 from streammargin.dask.partitions import Partitions
 from streammargin.dask.pieces import Piece, Written
 from streammargin.dask.rounds import Round
 from streammargin.dask.worker import remove
-from streammargin.dask.write import How, Part, Tallies, peeked, reader_of, tallied, write
+from streammargin.dask.write import How, Part, peeked, write
 from streammargin.errors import DataError, InputMissingError, UsageError
 from streammargin.files import temporary_folder
 from streammargin.sources.schema import Column, Schema
@@ -28,7 +28,6 @@ from streammargin.sources.shards import ShardedSource
 from streammargin.tables.learn import learn
 from streammargin.tables.readers.base import Reader
 from streammargin.tables.readers.room import scratch
-from streammargin.tables.tally import Tally, together
 
 LOST = (KilledWorker, CancelledError, TimeoutError, CommClosedError)  # and not an error of the collection
 
@@ -94,7 +93,7 @@ class Spool:
         ReadWriteError; errors of the collection pass unchanged.
         """
         columns = rows.columns if rows.columns is not None or rows.batches else self._columns(rows)
-        frames = None if columns is None else _Frames(self, rows, columns)
+        frames = None if columns is None else Frames(rows, columns, self._named(rows), self._each)
         how = roles(frames)
         found = self._each(write, rows, self._named(rows), how, "")
         if how is not None and frames is not None and None in found:
@@ -183,35 +182,3 @@ def _shared(value: Any) -> Any:
 def _task(function: Callable[..., Any], data: Any, *given: Any) -> Any:
     """This function of a partition, as a task that is done anew each time."""
     return dask.delayed(function, pure=False)(data, *given)
-
-
-class _Frames(Reader):
-    """The columns of all partitions, for who learns a schema of them."""
-
-    def __init__(self, spool: Spool, rows: Partitions, columns: list[str]) -> None:
-        self.spool, self.rows, self.name, self.columns = spool, rows, rows.name, columns
-        self._at = 0, 0  # the partition of the latest batch, and the rows before it
-
-    def tally(
-        self, reader: Reader, columns: Sequence[str], others: Sequence[str], words: frozenset[str],
-        labels: Sequence[str] = (),
-    ) -> dict[str, Tally]:  # fmt: skip
-        """`tally` of all partitions, by the workers."""
-        parts = self.spool._named(self.rows)
-        found: list[Tallies] = self.spool._each(tallied, self.rows, parts, (columns, others, words, labels))
-        return together(self.name, found)
-
-    def batches(self, columns: Sequence[str], words: frozenset[str]) -> Iterator[pa.RecordBatch]:
-        """To name a row: of a partition at a time, in this process."""
-        first = 0
-        for part, data in zip(self.spool._named(self.rows), self.rows.parts, strict=True):
-            [found] = self.spool._each(lambda data, _: data, self.rows._replace(parts=[data]), [part])
-            reader = reader_of(found, part)
-            self._at = part.number, first
-            for batch in () if reader is None else reader.batches(columns, words):
-                yield batch
-                first += batch.num_rows
-
-    def place(self, row: int) -> str:
-        partition, first = self._at
-        return f"partition {partition}, row {row - first}"

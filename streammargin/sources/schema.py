@@ -113,11 +113,11 @@ class Schema:
 
     def to_plain(self) -> dict[str, Any]:
         """The schema in JSON; defaults are left out."""
-        default = Column("")
         columns = []
         for column in self.columns:
-            given = {**vars(column), "words": list(column.words)}
-            columns.append({name: value for name, value in given.items() if value not in (getattr(default, name), [])})
+            given, default = {**vars(column), "words": list(column.words)}, Column(column.name)
+            kept = {name: value for name, value in given.items() if value not in (getattr(default, name), [])}
+            columns.append({"name": column.name, **kept})
         return {"columns": columns, "labels": list(self.labels), "dtype": self.dtype, "named": self.named}
 
     @classmethod
@@ -164,7 +164,7 @@ _TYPES = {"name": str, "kind": str, "words": list, "other": bool, "fill": (int, 
 
 def _column(plain: object) -> Column:
     """A column of a schema. Raises ValueError."""
-    if not isinstance(plain, Mapping) or not plain.keys() <= _TYPES.keys():
+    if not isinstance(plain, Mapping) or not {"name"} <= plain.keys() <= _TYPES.keys():
         raise ValueError("a column of its schema has other fields")
     for name, value in plain.items():
         if not isinstance(value, _TYPES[name]) or (isinstance(value, bool) and _TYPES[name] is not bool):  # type: ignore[arg-type]

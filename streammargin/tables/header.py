@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from streammargin.errors import DataError
+from streammargin.tables.unnamed import names_of
 from streammargin.wording import one_line, warn
 
 LABEL_NAMES = ("label", "class", "target", "y")
-_MISSING = {"", "na", "n/a", "null", "none", "?", "-"}  # in a first line of data, not names
+_MISSING = {"na", "n/a", "null", "none", "?", "-"}  # in a first line of data, not names
 _SHOWN, _LISTED = 40, 10  # characters of a name, names of a list
 
 
@@ -53,18 +54,20 @@ def is_header(first: Sequence[str], second: Sequence[str], expected: Expected) -
     """
     if not any(map(_is_value, first)):
         return True
-    if expected.label in first and position(expected.label or "", len(first)) is None:
+    called = names_of(first)
+    if expected.label in called and position(expected.label or "", len(first)) is None:
         return True
-    if expected.names and expected.names <= set(first):
+    if expected.names and expected.names <= set(called):
         return True
     names = [field.lower() for field in first]
-    if len(set(names)) < len(names) or _MISSING & set(names):
+    own = list(filter(None, names))  # some columns have none, as an index
+    if len(set(own)) < len(own) or _MISSING & set(own):
         return False
     label = len(names) - 1 if expected.labelled else None
     if expected.label is not None:
         label = position(expected.label, len(names))
     return any(
-        not _is_value(name) and _is_value(below) and (column != label or name in LABEL_NAMES)
+        name and not _is_value(name) and _is_value(below) and (column != label or name in LABEL_NAMES)
         for column, (name, below) in enumerate(zip(names, second, strict=False))
     )
 
@@ -78,13 +81,8 @@ def position(text: str | int, width: int) -> int | None:
     return place % width if -width <= place < width else None
 
 
-def say_doubts(path: str, columns: Sequence[str], named: bool, values: Collection[str], known: bool) -> None:
-    """Warn of columns that were probably not meant as they are read.
-
-    values: the columns that are used; known: whether something told that there is a header.
-    """
-    if not named:
-        return
+def say_doubts(path: str, columns: Sequence[str], known: bool) -> None:
+    """Warn of a first line with names that was probably a row; known: whether something told that it is none."""
     if not known and not any(name.lower() in LABEL_NAMES for name in columns):
         numbers = [name for name in columns if is_number(name)]
         if numbers:
@@ -92,11 +90,6 @@ def say_doubts(path: str, columns: Sequence[str], named: bool, values: Collectio
                 f"{path}: the first line is read as a header though it has numbers: "
                 f"{all_of(numbers)}; if it is a row, correct its text fields"
             )
-    if columns[0] in values and not columns[0]:
-        warn(
-            f"{path}: the first column has no name, and is used as a value; if it numbers the rows, "
-            "remove it: their order may reveal the labels"
-        )
 
 
 def all_of(names: Sequence[str]) -> str:

@@ -13,6 +13,7 @@ from streammargin.tables.header import ANYTHING, Expected, check_different, is_h
 from streammargin.tables.readers.base import Reader
 from streammargin.tables.readers.room import USUAL, Room
 from streammargin.tables.textfile import Text, plain_stem
+from streammargin.tables.unnamed import names_of
 from streammargin.wording import warn
 
 BY_NAME = {".tsv": "\t", ".tab": "\t"}
@@ -103,6 +104,6 @@ def _delimited(text: Text, layout: Layout, room: Room, once: bool = False) -> Re
             f"{path}: the first line numbers the columns, and is read as a row; if it is a header, "
             "remove it, or write other names"
         )
-    columns = rows[0] if header else [str(place) for place in range(len(rows[0]))]
+    columns = names_of(rows[0]) if header else [str(place) for place in range(len(rows[0]))]
     check_different(path, columns)
     return Delimited(path, separator, columns, header, room, text if once else None)

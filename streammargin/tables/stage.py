@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
 from streammargin.errors import StreamMarginError
 from streammargin.files import cannot_write
 from streammargin.tables.readers.base import Reader
+from streammargin.tables.readers.worded import worded
 from streammargin.tables.tally import kind_of
 
 
@@ -43,10 +44,18 @@ class Staged(Reader):
         self._text: set[str] = set()  # those of them that are text in every batch, or gaps
 
     def batches(self, columns: Sequence[str], words: frozenset[str]) -> Iterator[pa.RecordBatch]:
-        if set(self._columns) >= set(columns) and self._text >= words & set(columns):
+        if self.reader.once and not self._columns:  # all of it now, as whoever reads may stop early, or ask for more
+            for _ in self._passed(self.reader.columns, frozenset()):
+                pass
+        if self.reader.once or (set(self._columns) >= set(columns) and self._text >= words & set(columns)):
             self._again = True
-            yield from self._written(columns)
+            for batch in self._written(columns):
+                yield worded(batch, words)
             return
+        yield from self._passed(columns, words)
+
+    def _passed(self, columns: Sequence[str], words: frozenset[str]) -> Iterator[pa.RecordBatch]:
+        """Batches of the other reader, which are written to the file."""
         self._again = False
         self._columns, self._text = [], set(columns)
         with writes(self.path), pa.OSFile(self.path, "wb") as file:
@@ -65,7 +74,11 @@ class Staged(Reader):
                     yield batch.select(list(columns))
 
     def plain(self) -> Reader:
-        return self.reader
+        return self if self.reader.once else self.reader
+
+    def rename(self, called: Mapping[str, str]) -> None:
+        self.reader.rename(called)
+        self.columns = self.reader.columns
 
     def place(self, row: int) -> str:
         if self._again and not self.typed:  # find the piece of text that has the row

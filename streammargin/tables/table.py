@@ -11,7 +11,9 @@ from streammargin.errors import DataError, UsageError
 from streammargin.sources.schema import Schema
 from streammargin.tables.asked import Asked
 from streammargin.tables.header import LABEL_NAMES, all_of, position, say_doubts, short
+from streammargin.tables.index import without_index
 from streammargin.tables.readers.base import Reader
+from streammargin.tables.unnamed import is_unnamed, may_be_index
 from streammargin.version import __version__
 from streammargin.wording import counted, note, warn
 
@@ -92,11 +94,13 @@ def with_roles(
             raise _lacks(reader, name, option)
         if name in labels:
             raise UsageError(f"{reader.name}: {short(str(name))} is the label; name another column with `{option}`")
-    chosen = asked.columns or reader.columns
-    values = tuple(name for name in chosen if name not in beside and name not in drop)
+    left_out = beside | drop
+    values = tuple(name for name in asked.columns or reader.columns if name not in left_out)
+    if not asked.columns:
+        values = without_index(reader, values, dict(asked.text))
     if not values:
         raise UsageError(
-            f"{reader.name} has no column of values left beside {all_of(sorted(beside | drop))}; name some "
+            f"{reader.name} has no column of values left beside {all_of(sorted(left_out))}; name some "
             "with `columns`, or another label with `y`"
         )
     _say_roles(reader, asked, labels, values, labelled)
@@ -104,8 +108,10 @@ def with_roles(
 
 
 def _apart(names: tuple[str, ...], reader: Reader) -> tuple[str, ...]:
-    """Names that were given as one text, as errors and the shell have them: a,b."""
-    return tuple(names[0].split(",")) if len(names) == 1 and names[0] not in reader.columns else names
+    """Names that were given as one text, as errors and the shell have them: a,b. No name: all columns without one."""
+    names = tuple(names[0].split(",")) if len(names) == 1 and names[0] not in reader.columns else names
+    unnamed = tuple(filter(is_unnamed, reader.columns)) if "" in names else ()
+    return tuple(name for name in names if name) + unnamed if unnamed else names
 
 
 def _lacks(reader: Reader, name: str, option: str) -> UsageError:
@@ -122,7 +128,8 @@ def _say_roles(reader: Reader, asked: Asked, labels: tuple[str, ...], values: tu
     alike = [name for name in values if name.lower() in LABEL_NAMES]
     if alike and not labelled:
         warn(f"{reader.name}: used as values, since `label=False`: {all_of(alike)}")
-    say_doubts(reader.name, reader.columns, reader.named and not reader.typed, set(values), asked.y in reader.columns)
+    if reader.named and not reader.typed:
+        say_doubts(reader.name, reader.columns, asked.y in reader.columns)
 
 
 def _labels(reader: Reader, asked: Asked, unlabelled: str) -> tuple[str, ...]:
@@ -223,6 +230,18 @@ def _as_before(reader: Reader, schema: Schema, before: object) -> str:
     return reader.columns[before] if here and isinstance(before, int) and before < len(reader.columns) else ""
 
 
+def _rename_unnamed(reader: Reader, schema: Schema, others: set[str]) -> None:
+    """Call the columns without a name as those of the schema, in order: one column less moves all behind it."""
+    ours = [column.name for column in schema.columns if is_unnamed(column.name)]
+    if set(ours) <= set(reader.columns):
+        return
+    theirs = [name for name in reader.columns if is_unnamed(name) and name not in others]
+    if len(theirs) > len(ours):
+        theirs = [name for name in theirs if not may_be_index(name)]
+    if len(theirs) == len(ours) and not set(ours) & set(reader.columns).difference(theirs):
+        reader.rename(dict(zip(theirs, ours, strict=True)))
+
+
 def matched(reader: Reader, schema: Schema, labels: tuple[str, ...] = (), *others: str) -> Schema:
     """The schema of a training for another table: columns by name, or by position if one of them has no names.
 
@@ -231,6 +250,8 @@ def matched(reader: Reader, schema: Schema, labels: tuple[str, ...] = (), *other
     if not (schema.named and reader.named):
         beside = {*labels, *others[1:]}
         own = [name for name in reader.columns if name not in beside]
+        if len(own) > len(schema.columns):
+            own = [name for name in own if not may_be_index(name)]
         if len(own) != len(schema.columns):
             whose = "the table" if not reader.named else "the model"
             besides = f" beside the label, {all_of(labels)}," if labels else ","
@@ -241,6 +262,8 @@ def matched(reader: Reader, schema: Schema, labels: tuple[str, ...] = (), *other
             )
         columns = tuple(replace(column, name=name) for column, name in zip(schema.columns, own, strict=True))
         schema = replace(schema, columns=columns, named=False)
+    else:
+        _rename_unnamed(reader, schema, {*labels, *others})
     names = [column.name for column in schema.columns]
     twice = [name for name, times in Counter(names).items() if times > 1]
     if twice:

@@ -191,10 +191,12 @@ def test_names_are_what_they_are(tmp_path, said):
 
 
 def test_numbers_of_rows_without_a_name_are_warned_of(tmp_path, said):
-    assert converted(tmp_path, ",a,label\n0,5,0\n1,6,1\n") == ([[0, 5], [1, 6]], [0, 1])
+    assert converted(tmp_path, ",a,label\n0,5,0\n0,6,1\n") == ([[0, 5], [0, 6]], [0, 1])
     assert "the first column has no name" in said("WARNING")[0]
+    assert converted(tmp_path, ",a,label\n0,5,0\n1,6,1\n") == ([[5], [6]], [0, 1])
+    assert "left out, as an index without a name: Unnamed: 0" in said("WARNING")[1]
     converted(tmp_path, "0,1,2\n5,6,0\n", y="2")
-    assert "the first line numbers the columns" in said("WARNING")[1]
+    assert "the first line numbers the columns" in said("WARNING")[2]
 
 
 def test_a_row_that_may_have_been_taken_for_names_is_told(tmp_path, said):

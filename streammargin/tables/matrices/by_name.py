@@ -12,8 +12,11 @@ from streammargin.errors import DataError
 from streammargin.sources.label_column import LabelColumn
 from streammargin.sources.labels import LabelCursor
 from streammargin.tables.formats import is_table
+from streammargin.tables.header import is_number
+from streammargin.tables.index import repeated
 from streammargin.tables.matrices.base import Matrix
 from streammargin.tables.open import open_table
+from streammargin.tables.unnamed import may_be_index
 from streammargin.wording import one_line
 
 
@@ -51,6 +54,8 @@ def _labels_by_name(path: str, column: str, names: Sequence[str], whose: str) ->
 
     reader = open_table(path)
     others = [name for name in reader.columns if name != column]
+    if names and not is_number(names[0]):
+        others = [name for name in others if not (may_be_index(name) and repeated(reader, name) is False)] or others
     if column not in reader.columns or not others:
         raise DataError(f"{path} has no column {one_line(column)} beside a column of names; it has "
                         f"{', '.join(map(one_line, reader.columns))}")  # fmt: skip

@@ -26,6 +26,7 @@ from streammargin.tables.ratings.check import Check
 from streammargin.tables.readers.base import Reader
 from streammargin.tables.readers.room import Room
 from streammargin.tables.spool import scratch
+from streammargin.tables.unnamed import may_be_index
 from streammargin.wording import shown
 
 PIECE = 1 << 17  # entries at a time
@@ -151,8 +152,10 @@ class Entries:
         lacking = [str(name) for name in asked if name not in reader.columns]
         if lacking:
             raise DataError(f"{reader.name} has no column {lacking[0]}; it has {listed(reader.columns)}")
-        places = list(columns or reader.columns[:2])
-        rest = [name for name in reader.columns if name not in places]
+        usual = [name for name in reader.columns if not may_be_index(name)]
+        usual = usual if len(usual) >= number else reader.columns
+        places = list(columns or usual[:2])
+        rest = [name for name in usual if name not in places]
         names = [*places, *([str(y)] if y is not None else rest[:1])][:number]
         if len(names) < number:
             raise DataError(

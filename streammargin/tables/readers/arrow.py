@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -17,13 +18,15 @@ from streammargin.tables.formats import is_query
 from streammargin.tables.header import check_different
 from streammargin.tables.readers.base import Reader
 from streammargin.tables.readers.room import USUAL, Room
+from streammargin.tables.readers.stored import Stored
 from streammargin.tables.readers.unit import by_rows
+from streammargin.tables.readers.worded import worded
+from streammargin.tables.unnamed import is_blank, names_of
 from streammargin.wording import one_line
 
 ROWS = 1 << 14  # of a batch, at most
 BUFFER = 1 << 17  # bytes that are read at a time of a column of Parquet
 ALL = slice(None)
-VIEW = "string_view"  # a type that older releases of Arrow lack
 
 
 @contextlib.contextmanager
@@ -46,8 +49,8 @@ def damage(path: str) -> Iterator[None]:
 class Batches(Reader):
     """A table in memory, or a file that Arrow opens.
 
-    opened: makes a fresh iterator over batches of these columns, with at most this many rows. first: of its rows, in
-    the file.
+    opened: makes a fresh iterator over batches of the columns that are stored by these names, with at most this many
+    rows. first: of its rows, in the file.
     """
 
     def __init__(
@@ -56,23 +59,29 @@ class Batches(Reader):
     ) -> None:  # fmt: skip
         self.room: Room = room
         self.once, self.count, self._first = once, count, first
-        self.types = {field.name: field.type for field in schema}
+        self.stored = Stored(schema.names)
         self.name: str = name
-        self.columns: list[Any] = list(schema.names)
+        self.columns: list[str] = self.stored.ours
+        self.types = dict(zip(self.columns, schema.types, strict=True))
         self._opened, self._paths = opened, list(paths)
         check_different(name, self.columns)
 
     def batches(self, columns: Sequence[str], words: frozenset[str]) -> Iterator[pa.RecordBatch]:
         as_it_is: pa.Schema | None = None  # of batches that need no change; to look at each column takes its time
         with damage(self.name):
-            for batch in self._opened(columns, min(ROWS, self.room.rows(len(columns)))):
+            for batch in self._opened(self.stored.stored(columns), min(ROWS, self.room.rows(len(columns)))):
                 if batch.num_rows:
-                    found = batch.select(list(columns))
+                    found = self.stored.called(batch, columns)
                     if as_it_is is None or not found.schema.equals(as_it_is):
-                        changed = _worded(found, words)
+                        changed = worded(found, words)
                         as_it_is = found.schema if changed.schema.equals(found.schema) else None
                         found = changed
                     yield found
+
+    def rename(self, called: Mapping[str, str]) -> None:
+        self.stored = Stored(self.stored.names, [called.get(name, name) for name in self.columns])
+        self.columns = self.stored.ours
+        self.types = {called.get(name, name): kind for name, kind in self.types.items()}
 
     def place(self, row: int) -> str:
         return super().place(self._first + row)
@@ -82,29 +91,6 @@ class Batches(Reader):
 
     def fingerprint(self) -> str:
         return stamp(self._paths)
-
-
-def _worded(batch: pa.RecordBatch, words: frozenset[str]) -> pa.RecordBatch:
-    """The batch with these columns as text. Those of a dictionary keep it: a long text may stand in many rows."""
-    arrays = [
-        _text(column) if name in words or str(_value_type(column)) == VIEW else column
-        for name, column in zip(batch.schema.names, batch.columns, strict=True)
-    ]
-    return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
-
-
-def _value_type(column: pa.Array) -> pa.DataType:
-    return column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-
-
-def _text(column: pa.Array) -> pa.Array:
-    """A column, or the dictionary of one, as text. Arrow has few functions of views of text, as polars has them."""
-    if str(column.type) == VIEW:  # many may be of one text
-        with contextlib.suppress(pa.ArrowNotImplementedError):  # of an older Arrow
-            column = column.dictionary_encode()
-    if pa.types.is_dictionary(column.type):
-        return pa.DictionaryArray.from_arrays(column.indices, column.dictionary.cast(pa.string()))
-    return column if pa.types.is_string(column.type) else column.cast(pa.string())
 
 
 def of_object(data: Any, room: Room = USUAL) -> Reader:
@@ -125,10 +111,11 @@ def of_object(data: Any, room: Room = USUAL) -> Reader:
 
         return Batches("the dataset", data.schema, opened, room)
     table, faults = _table_of_frame(data) if hasattr(data, "iloc") else (_table(data), {})
+    table = table.rename_columns(names_of(table.column_names))
 
     def slices(columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
-        for name in columns:
-            if name in faults:
+        for name in faults:
+            if name in columns:
                 raise DataError(faults[name])
         return iter(table.select(list(columns)).to_batches(rows))
 
@@ -140,17 +127,21 @@ def _table_of_frame(data: Any) -> tuple[pa.Table, dict[str, str]]:
 
     Such a column has no values. Raises DataError for names twice.
     """
-    check_different("the table", list(map(str, data.columns)))
+    names = names_of(data.columns)
+    check_different("the table", names)
+    if any(map(is_blank, data.columns)):
+        data = data.copy(deep=False)
+        data.columns = names
     try:
         return pa.Table.from_pandas(data, preserve_index=False), {}
     except pa.ArrowException:
         columns, faults = {}, {}
         for name in data.columns:
             try:
-                columns[str(name)] = pa.Table.from_pandas(data[[name]], preserve_index=False)[0]
+                columns[name] = pa.Table.from_pandas(data[[name]], preserve_index=False)[0]
             except pa.ArrowException as error:
-                columns[str(name)] = pa.nulls(len(data))
-                faults[str(name)] = _fault(data[name], str(name), error)
+                columns[name] = pa.nulls(len(data))
+                faults[name] = _fault(data[name], name, error)
         return pa.table(columns), faults
 
 
@@ -220,7 +211,7 @@ def of_ipc(path: str, room: Room = USUAL) -> Reader:
     def opened(columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
         _check_batch(path, os.path.getsize(path) // max(1, count), room)
         with pa.OSFile(path) as source:  # not mapped: a process dies if a mapped file is cut
-            wanted = sorted(map(schema.get_field_index, columns))
+            wanted = sorted(place for name in columns for place in schema.get_all_field_indices(name))
             file = pa.ipc.open_file(source, options=pa.ipc.IpcReadOptions(included_fields=wanted))
             for number in range(count):
                 batch = file.get_batch(number)
@@ -250,22 +241,29 @@ def parquet_file(path: str) -> Any:
     return parquet.ParquetFile(path, metadata=known, buffer_size=BUFFER, read_dictionary=words)
 
 
+def renamed(schema: pa.Schema) -> pa.Schema:
+    """The same schema with our names of its columns."""
+    return pa.schema([field.with_name(name) for field, name in zip(schema, names_of(schema.names), strict=True)])
+
+
 def of_groups(
     file: Any, columns: Sequence[str], rows: int, room: Room, groups: slice = ALL
 ) -> Iterator[pa.RecordBatch]:  # fmt: skip
-    """The rows of a Parquet file, of these row groups alone."""
+    """The rows of a Parquet file, of these row groups alone; columns: as `renamed` calls them."""
+    names = Stored(file.schema_arrow.names)
     for group in range(file.num_row_groups)[groups]:
         if not columns:  # of a folder, all of them may be in its names
             yield from file.iter_batches(rows, row_groups=[group], columns=[])
             continue
-        stored = file.metadata.row_group(group)
-        sizes = dict.fromkeys(columns, 8 * stored.num_rows)  # repeated numbers take far less in the file
+        stored, bytes_of = file.metadata.row_group(group), Counter[str]()
         for chunk in map(stored.column, range(stored.num_columns)):
-            name = chunk.path_in_schema.split(".", 1)[0]  # of a column of lists there are several
-            if name in sizes:
-                sizes[name] += chunk.total_uncompressed_size
-        least = sum(sizes.values()) // (stored.num_rows or 1)  # bytes of a row
-        yield from by_rows(_Group(file, group), sizes, max(1, min(rows, room.batch // max(1, least))), room)
+            # of lists there are several
+            bytes_of[chunk.path_in_schema.split(".", 1)[0]] += chunk.total_uncompressed_size
+        least = 8 * stored.num_rows  # repeated numbers take far less in the file
+        sizes = {name: least + bytes_of[names.of(name)] for name in columns}
+        per_row = sum(sizes.values()) // (stored.num_rows or 1)
+        fit = max(1, min(rows, room.batch // max(1, per_row)))
+        yield from by_rows(_Group(file, group, names), sizes, fit, room)
         pa.default_memory_pool().release_unused()  # buffers of one group would stay beside those of the next
 
 
@@ -274,13 +272,17 @@ class _Group(NamedTuple):
 
     file: Any
     number: int
+    stored: Stored
 
     def table(self, names: Sequence[str]) -> pa.Table:
-        return self.file.read_row_group(self.number, columns=list(names), use_threads=False).select(list(names))
+        columns = self.stored.stored(names)
+        found = self.file.read_row_group(self.number, columns=columns, use_threads=False)
+        return self.stored.called(found, names)
 
     def batches(self, names: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
-        for batch in self.file.iter_batches(rows, row_groups=[self.number], columns=list(names)):
-            yield batch.select(list(names))
+        columns = self.stored.stored(names)
+        for batch in self.file.iter_batches(rows, row_groups=[self.number], columns=columns):
+            yield self.stored.called(batch, names)
 
 
 def of_parquet(path: str, room: Room = USUAL, groups: slice = ALL) -> Reader:
@@ -288,7 +290,7 @@ def of_parquet(path: str, room: Room = USUAL, groups: slice = ALL) -> Reader:
     from pyarrow import parquet
 
     with damage(path), parquet.ParquetFile(path) as whole:
-        schema = whole.schema_arrow
+        schema = renamed(whole.schema_arrow)
         sizes = [whole.metadata.row_group(group).num_rows for group in range(whole.num_row_groups)]
 
     def opened(columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:

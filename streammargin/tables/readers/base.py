@@ -6,7 +6,7 @@ A new format is one new file with a subclass of Reader, and one line in `streamm
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -30,7 +30,7 @@ class Reader(ABC):
     name : str
         In messages: the path of a file, "the table" for objects;
     columns : list of str
-        Names in order; numbers as text if the table has no names;
+        Names in order; numbers as text if the table has no names; columns without a name by `names_of`;
     named : bool
         Whether the table names its columns;
     typed : bool
@@ -65,6 +65,14 @@ class Reader(ABC):
     def place(self, row: int) -> str:
         """Where a row of the latest batch is, for messages; row counts from the first of the table."""
         return f"row {row}"
+
+    def rename(self, called: Mapping[str, str]) -> None:
+        """Call columns by other names from now on."""
+        self.columns = [called.get(name, name) for name in self.columns]
+
+    def parts(self) -> Iterable[Reader]:
+        """The tables one after the other, each of which may number its rows anew: here one."""
+        return [self]
 
     def plain(self) -> Reader:
         """The reader that parses, if this one keeps what another has parsed."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
 from streammargin.errors import DataError
 from streammargin.sources.names import listed
 from streammargin.tables.readers.base import Reader
+from streammargin.tables.unnamed import is_stored_index
 
 
 class Chain(Reader):
@@ -17,17 +18,20 @@ class Chain(Reader):
     def __init__(self, readers: Sequence[Reader]) -> None:
         first = readers[0]
         self.readers: Sequence[Reader] = readers
-        self.columns: list[str] = first.columns
         self.named: bool = first.named
         self.typed: bool = first.typed
         self.gaps: Sequence[str] = first.gaps
         self.name: str = f"{first.name} and {len(readers) - 1} more"
         self._at, self._rows = first, 0  # the reader of the latest batch, and the rows before its first
+        lacking: set[str] = set()  # the index of some of the frames that were written
         for other in readers[1:]:
             apart = set(other.columns) ^ set(first.columns)
+            lacking |= set(filter(is_stored_index, apart))
+            apart -= lacking
             if apart or other.named != first.named:
                 what = listed(sorted(apart)) if apart else "a header"
                 raise DataError(f"{first.name} and {other.name} differ by {what}; give all tables the same columns")
+        self.columns: list[str] = [name for name in first.columns if name not in lacking]
 
     def batches(self, columns: Sequence[str], words: frozenset[str]) -> Iterator[pa.RecordBatch]:
         self._rows = 0
@@ -37,6 +41,14 @@ class Chain(Reader):
                 yield batch
                 rows += batch.num_rows
             self._rows += rows
+
+    def rename(self, called: Mapping[str, str]) -> None:
+        for reader in self.readers:
+            reader.rename(called)
+        super().rename(called)
+
+    def parts(self) -> Iterable[Reader]:
+        return [part for reader in self.readers for part in reader.parts()]
 
     def place(self, row: int) -> str:
         return f"{self._at.place(row - self._rows)} of {self._at.name}"

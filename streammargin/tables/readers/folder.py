@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 from pyarrow import dataset
 
 from streammargin.errors import DataError, InputMissingError
-from streammargin.tables.readers.arrow import ALL, Batches, damage, of_groups, parquet_file
+from streammargin.tables.readers.arrow import ALL, Batches, damage, of_groups, of_parquet, parquet_file, renamed
 from streammargin.tables.readers.base import Reader
 from streammargin.tables.readers.room import USUAL, Room
+from streammargin.tables.unnamed import names_of
 
 
 def of_folder(path: str, room: Room = USUAL, files: slice = ALL) -> Reader:
@@ -68,10 +69,9 @@ def _of_fragments(name: str, schema: pa.Schema, fragments: Sequence[Any], room: 
             keys = dataset.get_partition_keys(fragment.partition_expression)
             with damage(fragment.path), parquet_file(fragment.path) as file:
                 stored = [name for name in columns if name not in keys]
-                there = set(file.schema_arrow.names)
-                lacking = [name for name in stored if name not in there]
+                lacking = set(stored).difference(names_of(file.schema_arrow.names))
                 if lacking:
-                    raise DataError(f"{fragment.path} lacks the column {lacking[0]}, which other files here have")
+                    raise DataError(f"{fragment.path} lacks the column {min(lacking)}, which other files here have")
                 for batch in of_groups(file, stored, rows, room):
                     arrays = [
                         pa.array([keys[name]] * batch.num_rows) if name in keys else batch.column(name)
@@ -79,4 +79,11 @@ def _of_fragments(name: str, schema: pa.Schema, fragments: Sequence[Any], room: 
                     ]
                     yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
 
-    return Batches(name, schema, opened, room, [fragment.path for fragment in fragments])
+    return _Files(name, renamed(schema), opened, room, [fragment.path for fragment in fragments])
+
+
+class _Files(Batches):
+    """The rows of several files."""
+
+    def parts(self) -> Iterable[Reader]:
+        return (of_parquet(path, self.room) for path in self.files())

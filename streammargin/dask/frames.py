@@ -1,0 +1,55 @@
+"""The columns of all partitions of a collection of frames, for who learns a schema of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from streammargin.dask.partitions import Partitions
+from streammargin.dask.write import Part, Tallies, reader_of, tallied
+from streammargin.tables.readers.base import Reader
+from streammargin.tables.tally import Tally, together
+
+
+class Frames(Reader):
+    """parts: those of the rows. each: the results of a function for some partitions, as of `Spool`."""
+
+    def __init__(
+        self, rows: Partitions, columns: list[str], parts: list[Part], each: Callable[..., list[Any]]
+    ) -> None:  # fmt: skip
+        self.rows, self.name, self.columns = rows, rows.name, columns
+        self._parts, self._each = parts, each
+        self._at = 0, 0  # the partition of the latest batch, and the rows before it
+
+    def tally(
+        self, reader: Reader, columns: Sequence[str], others: Sequence[str], words: frozenset[str],
+        labels: Sequence[str] = (),
+    ) -> dict[str, Tally]:  # fmt: skip
+        """`tally` of all partitions, by the workers."""
+        found: list[Tallies] = self._each(tallied, self.rows, self._parts, (columns, others, words, labels))
+        return together(self.name, found)
+
+    def batches(self, columns: Sequence[str], words: frozenset[str]) -> Iterator[pa.RecordBatch]:
+        """To name a row: of a partition at a time, in this process."""
+        first = 0
+        for reader in self.parts():
+            self._at = self._at[0], first
+            for batch in reader.batches(columns, words):
+                yield batch
+                first += batch.num_rows
+
+    def parts(self) -> Iterator[Reader]:
+        for part, data in zip(self._parts, self.rows.parts, strict=True):
+            [found] = self._each(lambda data, _: data, self.rows._replace(parts=[data]), [part])
+            if (reader := reader_of(found, part)) is not None:
+                self._at = part.number, 0
+                yield reader
+
+    def rename(self, called: Mapping[str, str]) -> None:
+        """Nothing: workers have readers of their own."""
+
+    def place(self, row: int) -> str:
+        partition, first = self._at
+        return f"partition {partition}, row {row - first}"

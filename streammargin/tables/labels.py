@@ -14,7 +14,7 @@ from streammargin.sources.batch import Batch
 from streammargin.tables.header import is_number
 from streammargin.tables.readers.base import Reader
 from streammargin.tables.table import Beside
-from streammargin.tables.tally import coded, codes_of, kind_of, no_label, numbers_of, row_of
+from streammargin.tables.tally import coded, codes_of, kind_of, no_label, numbers_of, of_decimals, row_of
 from streammargin.tables.textfile import SHOWN
 
 
@@ -71,6 +71,7 @@ def _values(labels: pa.Array, reader: Reader, first: int, noun: str = "label") -
             raise DataError(f"{reader.name}, {where}: the {noun} has a NUL character; remove it from the table")
         return objects(labels)
     if kind == "number":
+        labels = of_decimals(labels) if pa.types.is_decimal(labels.type) else labels
         return np.asarray(labels.to_numpy(zero_copy_only=False))
     raise DataError(f"{reader.name}: the {noun}s are of type {labels.type}; {noun}s must be numbers or text")
 

@@ -105,6 +105,14 @@ def numbers_of(column: pa.Array) -> np.ndarray:
     return np.asarray(pc.cast(column, pa.float64(), safe=False).to_numpy(zero_copy_only=False))
 
 
+def of_decimals(column: pa.Array) -> pa.Array:
+    """Decimals as numbers that are exact: int64 if their type has no fractions, else the float64 nearest to each."""
+    if column.type.scale <= 0:
+        with contextlib.suppress(pa.ArrowInvalid):  # of 2^63 or more
+            return pc.cast(column, pa.int64())
+    return pc.cast(pc.cast(column, pa.string()), pa.float64())  # by itself the cast to float64 rounds twice
+
+
 def fits_float32(numbers: np.ndarray) -> bool:
     """Whether float32 keeps whole numbers exact, and no number overflows or becomes 0."""
     largest = max(float(numbers.max()), -float(numbers.min())) if numbers.size else 0.0

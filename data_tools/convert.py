@@ -14,12 +14,11 @@ from streammargin.cli.options import add_lacking, add_lines, named
 from streammargin.data_tools import hdf5file
 from streammargin.data_tools.formats import FORMATS, HDF5, check_options, format_for
 from streammargin.errors import InputMissingError, UsageError
-from streammargin.files import check_apart, check_output
+from streammargin.files import STANDARD_INPUT, check_apart, check_output
 from streammargin.options.table import Options, read_by
-from streammargin.ordered import STANDARD_INPUT, files_of
+from streammargin.ordered import files_read
 from streammargin.sizes import parse_size
 from streammargin.sources.names import equal
-from streammargin.sources.open import files_read
 from streammargin.tables.formats import TABLES
 from streammargin.tables.matrices.base import How, Matrix
 from streammargin.tables.matrices.open import open_matrix
@@ -30,8 +29,8 @@ _TABLE = ("columns", "drop", "text", "missing")
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Options of convert."""
-    parser.add_argument("input", metavar="IN", help="text also compressed (gzip, bzip2, xz); a folder of Parquet; a "
-                        "pipe, or - for standard input")  # fmt: skip
+    parser.add_argument("input", metavar="IN", help="text also compressed (gzip, bzip2, xz); a folder of tables or "
+                        "svmlight; a pipe, or - for standard input")  # fmt: skip
     parser.add_argument("output", metavar="OUT.h5")
     parser.add_argument("--format", choices=FORMATS, help="default: by name and content")
     parser.add_argument("--features", type=int, metavar="D", help="columns (svmlight default: the largest index)")
@@ -101,7 +100,7 @@ def convert(
     check_output(output, force)
     label_name = None if y is None else str(y)
     read = files_read([input], **read_by({"x": x, "y": label_name}))
-    check_apart({"the output": output}, [like, *read, *files_of(input)])
+    check_apart({"the output": output}, [like, *read])
     if input != STANDARD_INPUT and not os.path.exists(input):
         raise InputMissingError(f"{input}: no such file")
     separator = _separator(separator)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from streammargin.errors import DataError, UsageError
@@ -10,7 +11,7 @@ from streammargin.sources.open import is_source
 from streammargin.tables.formats import (
     ARROW,
     CSV,
-    FOLDER,
+    FOLDERS,
     MATRICES,
     NPZ,
     PARQUET,
@@ -27,7 +28,8 @@ _TABLE = ("y", "label", "like", "columns", "drop", "text", "missing", "sample_we
 USED = {
     HDF5: ("x", "y"),
     CSV: (*_TABLE, "separator"),
-    **dict.fromkeys((PARQUET, ARROW, STREAM, FOLDER), _TABLE),
+    **dict.fromkeys((PARQUET, ARROW, STREAM, *FOLDERS.values()), _TABLE),
+    FOLDERS[CSV]: (*_TABLE, "separator"),
     SVMLIGHT: ("zero_based",),
     NPZ: ("x", "y"),
 }
@@ -42,9 +44,12 @@ def format_for(path: str, named: str | None, separator: str | None) -> str:
     """
     if named is not None and named not in FORMATS:
         raise UsageError(f"`format` must be one of {', '.join(FORMATS)}, not {named!r}")
-    if named is not None and not (is_pipe(path) and named == HDF5):
+    folder = os.path.isdir(path)
+    if named is not None and not folder and not (is_pipe(path) and named == HDF5):
         return named
     found = format_of(path)
+    if named is not None and folder and found not in (named, FOLDERS.get(named)):
+        raise UsageError(f"{path} is a folder, and none of {named}; leave out `format`, or name a file of it")
     if found == SVMLIGHT and separator is not None:
         return CSV  # any character may be a separator, so the content cannot tell
     if found is not None:

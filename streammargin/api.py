@@ -83,7 +83,7 @@ def train(
         Rows (n, d); with arrays, y and sample_weight are arrays (n,), s_i >= 0. The model keeps the column names of a
         frame or file, and matches columns by them. With an AnnData object, y and sample_weight may name columns of obs.
         A table has its labels in the column `y`: a frame, an Arrow table, or the path of CSV, Parquet, Feather or of a
-        folder of Parquet. Files of numbers are svmlight text, Matrix Market, .npy and .npz. With `spool`, an iterable
+        folder of these. Files of numbers are svmlight text, Matrix Market, .npy and .npz. With `spool`, an iterable
         of batches is written to that folder first, and may be read again.
     {options}
     verbose : show progress on stderr, as the command does; otherwise nothing is printed

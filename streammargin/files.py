@@ -12,7 +12,7 @@ import secrets
 import shutil
 import stat
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from streammargin.errors import DataError, InputMissingError, OutputError, ReadWriteError, StreamMarginError, UsageError
@@ -30,6 +30,7 @@ def as_path(path: Any, what: str = "a path") -> str:
     raise UsageError(f"{what} must be text or os.PathLike, without NUL, not {shown(path)}")
 
 
+STANDARD_INPUT = "-"
 _unfinished: dict[str, str] = {}  # hidden files and folders of this process, with the outputs that they are for
 _inputs: dict[str, dict[str, tuple[int, int] | None]] = {}  # of an output: the inputs it must not be, as they were
 _VERIFIED = 64  # bytes of memory that a number of a model takes in `verify`
@@ -39,7 +40,7 @@ _HIDDEN = r"-(\d+)-[0-9a-f]{16}(\.part)?"  # the end of a hidden name: process a
 def check_input(path: str, kind: str = "file") -> None:
     """Raise InputMissingError unless `path` is a regular file: a pipe may block, and cannot be read twice."""
     as_path(path)
-    if path == "-" and kind == "file" and not os.path.exists(path):
+    if path == STANDARD_INPUT and kind == "file" and not os.path.exists(path):
         raise InputMissingError(
             "standard input, -, can be read once only; write it to a file first, with: streammargin-data convert "
             "/dev/stdin OUT.h5 (in Python, sm.write_hdf5 writes batches)"
@@ -92,7 +93,7 @@ def check_arrays(path: str, memory: float) -> None:
 
 def check_output(path: str, force: bool = False) -> None:
     """Raise OutputError unless `path` can be created (or replaced, with force). Leaves nothing behind."""
-    if path == "-":
+    if path == STANDARD_INPUT:
         raise UsageError("the output cannot be standard output, -; name a file (./- is a file named -)")
     if not path or path.endswith(os.sep) or os.path.isdir(path):
         raise OutputError(f"{path or 'an empty name'} is a directory or not a name; name a file")
@@ -123,9 +124,8 @@ def check_apart(outputs: Mapping[str, str | None], inputs: Sequence[str | None])
     for what, path in outputs.items():
         if path is None:
             continue
-        for other in read:
-            if same_file(path, other):
-                raise UsageError(f"{what} {path} is an input as well ({other}); name another output")
+        if (other := _among(path, read)) is not None:
+            raise UsageError(f"{what} {path} is an input as well ({other}); name another output")
         for other, before in seen.items():
             if same_file(path, before):
                 raise UsageError(f"{what} {path} and {other} are the same file; name two files")
@@ -139,10 +139,21 @@ def check_still_apart(path: str, handle: int | None = None) -> None:
 
     handle: of the output, if it is open. An input counts under its name, and as the file that it was.
     """
-    now = _identity(path if handle is None else handle)
-    for other, then in _inputs.get(os.path.abspath(path), {}).items():
-        if (now is not None and now in (then, _identity(other))) or (handle is None and same_file(path, other)):
-            raise OutputError(f"{path} has become a file that is read ({other}); name another output")
+    then = _inputs.get(os.path.abspath(path), {})
+    found = _among(path if handle is None else handle, then)
+    if found is None:
+        found = _among(path if handle is None else handle, {other: _identity(other) for other in then})
+    if found is not None:
+        raise OutputError(f"{path} has become a file that is read ({found}); name another output")
+
+
+def _among(file: str | int, read: Mapping[str, tuple[int, int] | None]) -> str | None:
+    """The input that a path, perhaps of no file yet, or a descriptor is; None if it is none. read: as `_identity`."""
+    here = _identity(file)
+    if here is not None:
+        return next((other for other, then in read.items() if then == here), None)
+    place = None if isinstance(file, int) else os.path.realpath(file)
+    return next((other for other, then in read.items() if then is None and os.path.realpath(other) == place), None)
 
 
 def _identity(file: str | int) -> tuple[int, int] | None:
@@ -154,17 +165,23 @@ def _identity(file: str | int) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
+def twice_read(paths: Sequence[str]) -> tuple[str, str] | None:
+    """The first two of these paths that are the same file; None if there are none."""
+    seen: dict[object, str] = {}
+    for path in paths:
+        here = _identity(path)
+        if here in seen:
+            return seen[here], path
+        seen[here] = path
+    return None
+
+
 def same_file(one: str, other: str) -> bool:
     """Whether two paths, perhaps of files that do not exist yet, are the same file."""
     try:
         return os.path.samefile(one, other)
     except OSError:
         return os.path.realpath(one) == os.path.realpath(other)
-
-
-def stamp(paths: Iterable[str]) -> str:
-    """A text that changes with these files: sizes, times and inodes."""
-    return " ".join(f"{each.st_size} {each.st_mtime_ns} {each.st_ino}" for each in map(os.stat, paths))
 
 
 def short_reason(error: BaseException) -> str:

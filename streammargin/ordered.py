@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+from collections.abc import Sequence
 from typing import Any
 
-STANDARD_INPUT = "-"
+from streammargin.files import STANDARD_INPUT
+
 PRESENT = importlib.util.find_spec("streammargin.tables") is not None
 
 
@@ -37,9 +39,15 @@ def is_ordered(data: object) -> bool:
     return (PRESENT and data == STANDARD_INPUT) or is_table(data) or is_matrix(data)
 
 
-def files_of(data: object) -> list[str]:
-    """The files that are read of these paths beside themselves: no output may replace them."""
-    return _formats().files_of(data) if PRESENT else []
+def files_read(data: object, rows: Sequence[str] = (), **named: Any) -> list[str]:
+    """All files that a run over `data` reads: no output may be one of these. rows, named: as for those of sources.
+
+    Raises DataError, InputMissingError for a folder whose files cannot be read together.
+    """
+    from streammargin.sources.open import files_read, paths_of
+
+    found = files_read(data, rows, **named)
+    return [*found, *_formats().files_of([*paths_of(data), *rows])] if PRESENT else found
 
 
 def columns_of(y: object) -> tuple[str, ...] | None:

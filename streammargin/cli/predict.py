@@ -16,7 +16,7 @@ from streammargin.errors import UsageError
 from streammargin.files import check_apart, check_output, replacing
 from streammargin.kinds import ALL, threads_of
 from streammargin.options.table import read_by
-from streammargin.ordered import files_of, is_ordered
+from streammargin.ordered import files_read, is_ordered
 from streammargin.workers import Workers
 
 
@@ -46,11 +46,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Predict block by block."""
     from streammargin.sources.base import Source
-    from streammargin.sources.open import files_read
 
     if options.output:
         check_output(options.output, options.force)
-        inputs = [*files_read(options.data, **read_by(vars(options))), *files_of(options.data)]
+        inputs = files_read(options.data, **read_by(vars(options)))
         check_apart({"the output": options.output}, [options.model, *inputs])
     model, data, memory = to_score(options)
     if model.of_pairs:

@@ -25,7 +25,7 @@ from streammargin.files import check_apart
 from streammargin.kinds import ALL, threads_of
 from streammargin.options.asked import asked_digest
 from streammargin.options.table import Options, Where, options_for, read_by
-from streammargin.ordered import files_of, is_ordered, is_parquet
+from streammargin.ordered import files_read, is_ordered, is_parquet
 from streammargin.wording import Message, warn
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def add_options(parser: Parser) -> None:
     parser.description = "Train a model on the rows of DATA: a file, or several that are shards of one data set."
     parser.epilog = "all words: streammargin losses|penalties|solvers [NAME]"
     parser.add_argument("data", nargs="+", metavar="DATA", help="HDF5 file, table or file of numbers, or - for a pipe; "
-                        "as CSV, Parquet, a folder of these, Feather, svmlight, .mtx, .npy, .npz")  # fmt: skip
+                        "as CSV, Parquet, Feather, svmlight, a folder of these, .mtx, .npy, .npz")  # fmt: skip
     parser.add_argument(
         "-o", "--output", type=name, metavar="MODEL", help="the model file, else DATA's stem + .model.npz, here"
     )
@@ -169,7 +169,7 @@ def run(
     from streammargin.driver.slots import written_by
     from streammargin.sinks.console import Console
     from streammargin.sinks.jsonl import JsonLines
-    from streammargin.sources.open import check_rows, files_read, matching
+    from streammargin.sources.open import check_rows, matching
 
     asked = {line.name: getattr(options, line.name) for line in options_for(Where.SHELL)}
     asked["threads"] = ALL if options.threads is None else options.threads
@@ -191,7 +191,7 @@ def run(
     for path in [*options.data, *named["rows"]]:
         if given is None and not is_ordered(path):
             check_rows(path)
-    read = [*files_read(options.data, **named), *files_of(options.data)]
+    read = files_read(options.data, **named)
     check_apart(made, read)
     verbosity = -1 if options.quiet else 1 if options.verbose else 0
     lines = JsonLines(options.log_json, kept=options.checkpoint is not None) if options.log_json else None

@@ -17,6 +17,7 @@ from streammargin.sources.base import Source
 from streammargin.sources.kinds import LONGEST, kind_of
 
 Path: TypeAlias = "str | os.PathLike[str]"
+HDF5 = (".h5", ".h5ad", ".hdf5")  # endings of its names
 # modules of file formats, tried in this order; imported when a file is opened
 FORMATS = ["streammargin.sources.hdf5.file"]
 
@@ -191,13 +192,25 @@ def is_source(path: str) -> bool:
 def check_rows(path: str) -> None:
     """Raise InputMissingError unless `path` is a regular file, or a directory that a format reads."""
     if not os.path.isdir(as_path(path)) or _format_of(path, b"") is None:
-        check_input(path)
+        _check_file(path)
+
+
+def _check_file(path: str) -> None:
+    """`check_input`, which of a folder says how to name its files."""
+    found = [os.path.splitext(name)[1] for name in sorted(os.listdir(path))] if os.path.isdir(path) else []
+    ending = next((each for each in found if each in HDF5), None)
+    if ending is not None:
+        raise InputMissingError(
+            f"{path} is a directory; name its files, as {os.path.join(path, '*' + ending)}: several are shards of one "
+            "data set"
+        )
+    check_input(path)
 
 
 def _open_file(path: str, x: str | None, y: object, sample_weight: object) -> Source:
     if os.path.isdir(as_path(path)) and (folder := _format_of(path, b"")) is not None:
         return folder.open_file(path, x, y, sample_weight)
-    check_input(path)
+    _check_file(path)
     try:
         with open(path, "rb") as file:
             start = file.read(LONGEST)

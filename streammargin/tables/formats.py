@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from streammargin.errors import InputMissingError, StreamMarginError
-from streammargin.ordered import STANDARD_INPUT
-from streammargin.sources.kinds import kind_of
+from streammargin.errors import DataError, InputMissingError, StreamMarginError
+from streammargin.files import STANDARD_INPUT
+from streammargin.sources.inside import AWAY, inside
+from streammargin.sources.kinds import LONGEST, kind_of
 from streammargin.sources.open import is_path, is_source, paths_of
 from streammargin.tables.matrices import market, svmlight
 from streammargin.tables.textfile import Text, plain_stem
+from streammargin.wording import warn
 
-CSV, PARQUET, ARROW, STREAM, FOLDER = "csv", "parquet", "arrow", "arrow stream", "folder"
+CSV, PARQUET, ARROW, STREAM = "csv", "parquet", "arrow", "arrow stream"
 SVMLIGHT, MARKET, NPY, NPZ = "svmlight", "mtx", "npy", "npz"
-TABLES = (CSV, PARQUET, ARROW, STREAM, FOLDER)  # columns with names, which may hold words and gaps
+FOLDERS = {kind: f"folder of {kind}" for kind in (PARQUET, ARROW, CSV)}  # one of svmlight is of that format
+TABLES = (CSV, PARQUET, ARROW, STREAM, *FOLDERS.values())  # columns with names, which may hold words and gaps
 _FOLDER = "streammargin.tables.matrices"
 # rows of numbers -> the module that reads them
 MATRICES = {SVMLIGHT: f"{_FOLDER}.svmlight", MARKET: f"{_FOLDER}.market", NPY: f"{_FOLDER}.npy", NPZ: f"{_FOLDER}.npz"}
@@ -25,6 +29,9 @@ STREAM_START = b"\xff\xff\xff\xff"
 STARTS = {b"PAR1": PARQUET, b"ARROW1": ARROW, STREAM_START: STREAM, b"PK\x03\x04": NPZ, b"\x93NUMPY": NPY,
           market.START: MARKET}  # fmt: skip
 SUFFIXES = {".csv": CSV, ".tsv": CSV, ".tab": CSV, ".svm": SVMLIGHT, ".svmlight": SVMLIGHT, ".libsvm": SVMLIGHT}
+SHARDS = {**SUFFIXES, ".parquet": PARQUET, ".pq": PARQUET, ".feather": ARROW, ".arrow": ARROW}  # in a folder
+CALLED = {PARQUET: "Parquet", ARROW: "Arrow", CSV: "CSV", SVMLIGHT: "svmlight"}  # what folders may be of
+LOOKED = 100  # files of a folder whose first bytes are looked at for its kind, if no name tells it
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 SEPARATORS = (b",", b"\t", b";", b"|")
 _pipes: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # standard input, or what stands for a path -> the pipe
@@ -46,7 +53,7 @@ def is_table(data: object) -> bool:
 
 def is_parquet(data: object) -> bool:
     """Whether these are the path of a Parquet file or of a folder of these, or a list of such paths."""
-    return _all_in(data, (PARQUET, FOLDER))
+    return _all_in(data, (PARQUET, FOLDERS[PARQUET]))
 
 
 def is_matrix(data: object) -> bool:
@@ -86,10 +93,11 @@ def format_of(path: str | os.PathLike[str]) -> str | None:
 def _format(path: str) -> str | None:
     """`format_of`, whether or not the file can be read at random too."""
     if os.path.isdir(path):
-        if any(name.endswith(".parquet") for _, _, names in os.walk(path) for name in names):
-            return FOLDER
-        return MARKET if market.inside(path) else None
-    by_name = SUFFIXES.get(os.path.splitext(plain_stem(path))[1].lower())
+        if market.inside(path):
+            return MARKET
+        kind = _kind_among(inside(path).files)
+        return FOLDERS.get(kind or "", kind)
+    by_name = SUFFIXES.get(_suffix(path))
     try:
         start = start_of(path)
     except StreamMarginError:  # said when it is opened
@@ -145,8 +153,100 @@ def piped(path: str) -> Any:
 
 
 def files_of(data: object) -> list[str]:
-    """The files that are read of these paths beside themselves: no output may replace them."""
-    paths = paths_of(data)
-    inside = [os.path.join(folder, name) for path in paths for folder, _, names in os.walk(path) for name in names]
-    beside = [name for path in paths if ".mtx" in path for name in market.names_beside(path).values()]
-    return [*inside, *beside]
+    """All files that are read of these paths: readers open these, and no output may replace one.
+
+    Raises DataError, InputMissingError for a folder whose files cannot be read together.
+    """
+    return list(dict.fromkeys(file for path in paths_of(data) for file in _files(path)))
+
+
+def _files(path: str) -> list[str]:
+    if path == STANDARD_INPUT:
+        return ["/dev/stdin"]  # which may be a file
+    if not os.path.isdir(path):
+        return [path, *(market.names_beside(path).values() if ".mtx" in path else ())]
+    matrix = market.inside(path)
+    if matrix is not None:
+        return _files(matrix)
+    return parts_of(path) if format_of(path) is not None else inside(path).files
+
+
+def parts_of(folder: str, chosen: slice = slice(None), told: bool = False) -> list[str]:
+    """The files of one kind that a folder holds, in the order of their paths, each once.
+
+    chosen: those that are looked at, to check their kind; told: whether files that are there twice are said. Raises
+    DataError, InputMissingError for what is of another kind, or cannot be read.
+    """
+    found = inside(folder)
+    if found.faults:
+        raise found.faults[0]
+    if told and found.again:
+        more = f" and {len(found.again) - 1} more lead" if len(found.again) > 1 else " leads"
+        warn(f"{found.again[0]}{more} to what {folder} has already; each file is read once", "files")
+    kind = _kind_among(found.files)
+    if kind is None:
+        raise DataError(f"{folder} has no files of rows that are read together; name a folder that has some")
+    if any(not _is_utf8(path[len(folder) :]) for path in found.files):
+        raise InputMissingError(f"{folder} cannot be read, as the path of a file there is not UTF-8; rename it")
+    for path in found.files[chosen]:
+        if not _is_shard(path, kind):
+            raise _no_shard(path, kind, found.files)
+        if kind == SVMLIGHT and "=" in os.path.dirname(os.path.relpath(path, folder)):
+            raise DataError(
+                f"{path} lies in a folder that is called key=value, and rows of svmlight have no column of that name; "
+                "list the files themselves, or write them as CSV or Parquet"
+            )
+    return found.files
+
+
+def _no_shard(path: str, kind: str, files: Sequence[str]) -> DataError:
+    """The error for a file in a folder of another kind, which names one of these."""
+    what = kind_of(_first_bytes(path))
+    if what is not None and what[0].startswith("compressed") and _suffix(path) in SHARDS:
+        return DataError(f"{path} is {what[0]}, and {CALLED[kind]} is read as it is; unpack it")
+    like = next((one for one in files if one != path and _shard_kind(one) == kind), None)
+    shown = "" if like is None else f" ({like} is one)"
+    return DataError(f"{path} is no {CALLED[kind]} file, but lies in a folder of these; {AWAY}{shown}")
+
+
+def _kind_among(files: Sequence[str]) -> str | None:
+    """The kind of most of these files by their names; if none tells, of the first that is known by its first bytes."""
+    named = Counter(SHARDS[suffix] for suffix in map(_suffix, files) if suffix in SHARDS)
+    if named:
+        return max(CALLED, key=lambda kind: named[kind])
+    return next(filter(None, map(_shard_kind, files[:LOOKED])), None)
+
+
+def _shard_kind(path: str) -> str | None:
+    """The kind of a file of a folder by its name, or else by its first bytes; text may be anything then."""
+    if (suffix := _suffix(path)) in SHARDS:
+        return SHARDS[suffix]
+    found = _format(path) if os.path.isfile(path) else None
+    return ARROW if found == STREAM else found if found in (PARQUET, ARROW, SVMLIGHT) else None
+
+
+def _is_shard(path: str, kind: str) -> bool:
+    """Whether this is a file of a folder of this kind. Raises InputMissingError."""
+    if kind in (CSV, SVMLIGHT):
+        return _format(path) == kind and (kind == SVMLIGHT or SHARDS.get(_suffix(path)) == CSV)
+    starts = [magic for magic, of in STARTS.items() if of == kind or (kind, of) == (ARROW, STREAM)]
+    return _first_bytes(path).startswith(tuple(starts))
+
+
+def _first_bytes(path: str) -> bytes:
+    """The first bytes of a file as it is. Raises InputMissingError."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(LONGEST)
+    except OSError as error:
+        raise InputMissingError(f"{path} cannot be read ({error.strerror}); {AWAY}") from error
+
+
+def _is_utf8(path: str) -> bool:
+    """Whether a path is text: Arrow takes no other, and keys are words."""
+    return not any("\udc80" <= letter <= "\udcff" for letter in path)
+
+
+def _suffix(path: str) -> str:
+    """The ending of a name, without that of compression."""
+    return os.path.splitext(plain_stem(path))[1].lower()

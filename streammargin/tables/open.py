@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from streammargin.errors import DataError, InputMissingError, UsageError
-from streammargin.tables.formats import ARROW, FOLDER, PARQUET, STREAM, format_of, is_parquet, is_pipe, piped
+from streammargin.files import twice_read
+from streammargin.sources.open import is_path
+from streammargin.tables.formats import ARROW, PARQUET, STREAM, format_of, is_pipe, piped
 from streammargin.tables.header import ANYTHING, Expected, check_different, is_header
 from streammargin.tables.readers.base import Reader
 from streammargin.tables.readers.room import USUAL, Room
 from streammargin.tables.textfile import Text, plain_stem
 from streammargin.tables.unnamed import names_of
 from streammargin.wording import warn
+
+if TYPE_CHECKING:
+    from streammargin.tables.readers.folder import Opened
 
 BY_NAME = {".tsv": "\t", ".tab": "\t"}
 OTHERS = ("\t", ";", "|")
@@ -37,31 +42,54 @@ def open_table(  # the default layout is frozen
     """
     if importlib.util.find_spec("pyarrow") is None:
         raise UsageError("tables are read by pyarrow, which is not installed; install it with: pip install pyarrow")
-    from streammargin.tables.readers import arrow
-
     if isinstance(data, list):
-        from streammargin.tables.readers.chain import Chain
-
-        if len(data) > 1 and is_parquet(data):
-            from streammargin.tables.readers.folder import keyed, of_parts
-
-            paths = list(map(os.fspath, data))
-            if base := keyed(paths):
-                return of_parts(paths, base, room)
-        readers = [open_table(part, layout, kind, room) for part in data]
-        return Chain(readers) if len(readers) > 1 else readers[0]
+        return _several(data, layout, kind, room)
     if not isinstance(data, (str, os.PathLike)):
-        return arrow.of_object(data, room)
+        from streammargin.tables.readers.arrow import of_object
+
+        return of_object(data, room)
     path = os.fspath(data)
-    kind = kind or format_of(path)
     if is_pipe(path):
-        return _piped(path, kind, layout, room)
+        return _piped(path, kind or format_of(path), layout, room)
     if not os.path.exists(path):
         raise InputMissingError(f"{path}: no such file")
-    if kind == FOLDER:
+    if os.path.isdir(path):
         from streammargin.tables.readers.folder import of_folder
 
-        return of_folder(path, room)
+        return of_folder(path, room, opened=_opener(layout, room))
+    return _of_file(path, kind or format_of(path), layout, room)
+
+
+def _several(data: list[Any], layout: Layout, kind: str | None, room: Room) -> Reader:
+    """The rows of several tables, as shards of one. Raises UsageError if a file is there twice by a folder."""
+    from streammargin.tables.readers.chain import Chain
+    from streammargin.tables.readers.folder import keyed, of_parts
+
+    paths = [os.fspath(part) for part in data if is_path(part) and not is_pipe(os.fspath(part))]
+    base = keyed(paths) if len(paths) == len(data) > 1 else ""
+    if base:
+        found: Reader = of_parts(paths, base, _opener(layout, room))
+    else:
+        readers = [open_table(part, layout, kind, room) for part in data]
+        found = Chain(readers) if len(readers) > 1 else readers[0]
+    if any(map(os.path.isdir, paths)) and (twice := twice_read(found.files())):
+        raise UsageError(f"{twice[1]} is {twice[0]}, which is read already; name each file once, alone or by a folder")
+    return found
+
+
+def _opener(layout: Layout, room: Room) -> Opened:
+    """Opens a file of a folder: the first one says what names the first lines of the others have."""
+
+    def opened(path: str, keys: frozenset[str], names: frozenset[str] | None) -> Reader:
+        expected = replace(layout.expected, names=layout.expected.names - keys if names is None else names)
+        return _of_file(path, format_of(path), replace(layout, expected=expected), room)
+
+    return opened
+
+
+def _of_file(path: str, kind: str | None, layout: Layout, room: Room) -> Reader:
+    from streammargin.tables.readers import arrow
+
     opened = {PARQUET: arrow.of_parquet, ARROW: arrow.of_ipc, STREAM: arrow.of_stream_file}
     if kind in opened:
         return opened[kind](path, room)

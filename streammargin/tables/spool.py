@@ -9,14 +9,14 @@ from __future__ import annotations
 import contextlib
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import h5py
 import pyarrow as pa
 
-from streammargin.errors import OutputError
-from streammargin.files import temporary_folder
+from streammargin.errors import OutputError, UsageError
+from streammargin.files import check_apart, temporary_folder
 from streammargin.sources.hdf5.file import open_file
 from streammargin.sources.schema import Schema
 from streammargin.sources.view import View
@@ -69,11 +69,13 @@ class SpooledSource(View):
 
 @contextlib.contextmanager
 def spooled(
-    rows: Spoolable, folder: str | None, suffix: str = ".rows.h5", y: Any = None, weight: Any = None
-) -> Iterator[SpooledSource]:
+    rows: Spoolable, folder: str | None, suffix: str = ".rows.h5", y: Any = None, weight: Any = None,
+    read: Sequence[str] = (),
+) -> Iterator[SpooledSource]:  # fmt: skip
     """The rows as a source. folder: where the spool stays; None: in a folder that is removed afterwards.
 
-    y, weight: labels and weights in arrays. Raises DataError, OutputError, ReadWriteError.
+    y, weight: labels and weights in arrays. read: files of the training, which no spool replaces. Raises DataError,
+    OutputError, ReadWriteError, UsageError.
     """
     with contextlib.ExitStack() as stack:
         if folder is None:
@@ -84,11 +86,23 @@ def spooled(
             if is_kept(rows.key(), path):
                 note(f"{rows.name}: rows are read from {path}, as nothing has changed since it was written")
             else:
+                _check_apart(path, rows, read)
                 rows.write(path, True)
         pa.default_memory_pool().release_unused()  # the budget is the training's now
         source = SpooledSource(path, rows, y, weight)
         stack.callback(source.close)
         yield source
+
+
+def _check_apart(path: str, rows: Spoolable, read: Sequence[str]) -> None:
+    """Raise UsageError if a spool of these rows would replace a file that is read, now or when it gets its name."""
+    try:
+        check_apart({"the spool": path}, [*rows.files(), *read])
+    except UsageError as error:
+        raise UsageError(
+            f"{path} is a file that is read, and the rows of {rows.name} are to be written there; name another folder "
+            "with `spool=DIR`"
+        ) from error
 
 
 def again(stack: contextlib.ExitStack, reader: Reader, folder: str | None) -> Reader:

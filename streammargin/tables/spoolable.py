@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from streammargin.errors import DataError
-from streammargin.files import temporary_folder
-from streammargin.ordered import STANDARD_INPUT
+from streammargin.files import STANDARD_INPUT, temporary_folder
 from streammargin.sizes import format_size
 from streammargin.sources.batch import Narrowing
 from streammargin.sources.hdf5.base import RANGES, SCHEMA
@@ -24,6 +23,7 @@ from streammargin.sources.hdf5.write import RowWriter, writing
 from streammargin.sources.label_column import LabelColumn
 from streammargin.sources.schema import Schema
 from streammargin.tables.apply import rows_of
+from streammargin.tables.formats import files_of
 from streammargin.tables.labels import Part
 from streammargin.tables.learn import learn
 from streammargin.tables.matrices.base import How, Matrix
@@ -154,7 +154,7 @@ class OfMatrix(Spoolable):
         return [name for name in found if os.path.isfile(name)]
 
     def files(self) -> list[str]:
-        return [*self.paths, *self._named()]
+        return files_of([*self.paths, *self._named()])
 
     def write(self, path: str, force: bool) -> None:
         with contextlib.ExitStack() as stack:

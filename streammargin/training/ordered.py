@@ -6,9 +6,9 @@ import os
 from contextlib import ExitStack
 
 from streammargin.errors import UsageError
-from streammargin.files import check_input
+from streammargin.files import STANDARD_INPUT, check_input
 from streammargin.options.table import Options, Where, options_for
-from streammargin.ordered import PRESENT, STANDARD_INPUT, columns_of, is_matrix, is_table
+from streammargin.ordered import PRESENT, columns_of, is_matrix, is_table
 from streammargin.sources.label_column import TASKS
 from streammargin.sources.open import is_path, is_source, is_stream, paths_of
 from streammargin.training.task import make_task

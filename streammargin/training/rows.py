@@ -18,8 +18,9 @@ from streammargin.errors import OtherRowsError, ReadWriteError
 from streammargin.files import check_apart
 from streammargin.options.asked import asked_digest, digest_of
 from streammargin.options.table import Options, read_by
+from streammargin.ordered import files_read
 from streammargin.result import TrainResult
-from streammargin.sources.open import files_read, paths_of
+from streammargin.sources.open import paths_of
 from streammargin.training.job import Job
 from streammargin.training.ordered import from_tables
 from streammargin.training.prepare import prepare

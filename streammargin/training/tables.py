@@ -9,8 +9,8 @@ from dataclasses import replace
 
 from streammargin.driver.plan import check_least
 from streammargin.errors import UsageError
-from streammargin.options.table import Options
-from streammargin.ordered import is_matrix, is_table
+from streammargin.options.table import Options, read_by
+from streammargin.ordered import files_read, is_matrix, is_table
 from streammargin.sizes import parse_size
 from streammargin.sources.base import Source
 from streammargin.sources.open import paths_of
@@ -41,7 +41,8 @@ def of_table(stack: ExitStack, data: object, options: Options) -> tuple[Source, 
     weight, tasks = options.sample_weight, options.tasks
     table = with_roles(reader, asked, weight, tasks=tasks)  # type: ignore[arg-type]  # checked above
     check = functools.partial(_check_memory, options, table.name, len(table.labels))
-    source = stack.enter_context(spooled(OfTable(table, check=check), options.spool))
+    read = _read(data, options)
+    source = stack.enter_context(spooled(OfTable(table, check=check), options.spool, read=read))
     if options.scale == "none" and (remark := source.ranges()):
         warn(remark, "scale")
     valid = options.valid
@@ -56,7 +57,7 @@ def of_table(stack: ExitStack, data: object, options: Options) -> tuple[Source, 
         asked = replace(asked, unknown=options.unknown or ERROR)
         values = tuple(column.name for column in schema.columns)
         held_out = replace(table, reader=other, asked=asked, values=values, weight="")
-        valid = stack.enter_context(spooled(OfTable(held_out, schema), options.spool, ".valid.h5"))
+        valid = stack.enter_context(spooled(OfTable(held_out, schema), options.spool, ".valid.h5", read=read))
     return source, valid
 
 
@@ -82,14 +83,20 @@ def of_matrix(stack: ExitStack, data: object, options: Options) -> tuple[Source,
     y, weight = (None if name else value for name, value in zip(named, (y, weight), strict=True))
     rows = OfMatrix(paths_of(data), how, y is None)
     rows = replace(rows, check=functools.partial(_check_memory, options, rows.name, 1))
-    source = stack.enter_context(spooled(rows, options.spool, y=y, weight=weight))
+    read = _read(data, options)
+    source = stack.enter_context(spooled(rows, options.spool, y=y, weight=weight, read=read))
     valid = options.valid
     if is_matrix(valid):
         from_file = how.y is not None and (how.y.endswith(".npy") or ":" in how.y)  # of the other rows
         features = source.features if source.sparse else None
         own = replace(how, features=features, y=None if from_file else how.y)
-        valid = stack.enter_context(spooled(OfMatrix(paths_of(valid), own), options.spool, ".valid.h5"))
+        valid = stack.enter_context(spooled(OfMatrix(paths_of(valid), own), options.spool, ".valid.h5", read=read))
     return source, valid, tasks
+
+
+def _read(data: object, options: Options) -> list[str]:
+    """The files of the training, if there is a spool that stays and could replace one."""
+    return [] if options.spool is None else files_read(data, **read_by(vars(options)))
 
 
 def of_batches(stack: ExitStack, data: object, options: Options) -> Source:

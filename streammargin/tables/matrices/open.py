@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 
 from streammargin.errors import DataError, InputMissingError
-from streammargin.files import stamp
+from streammargin.sources.batch import Batch
 from streammargin.sources.names import check_same
-from streammargin.tables.formats import MARKET, MATRICES, format_of, is_pipe, piped
+from streammargin.tables.formats import MARKET, MATRICES, SVMLIGHT, files_of, format_of, is_pipe, parts_of, piped
 from streammargin.tables.matrices import market
 from streammargin.tables.matrices.base import Format, How, Matrix
 from streammargin.tables.matrices.by_name import labelled, split_name
+from streammargin.tables.stamp import stamp
 from streammargin.tables.textfile import Text
 
 
@@ -23,17 +25,33 @@ def open_matrix(paths: str | Sequence[str], how: How, kind: str | None = None) -
 
     Raises DataError, InputMissingError, UsageError.
     """
-    if isinstance(paths, str):
-        return _open(paths, how, kind)
-    found = [_open(path, how, kind) for path in paths]
+    files = [file for path in ([paths] if isinstance(paths, str) else paths) for file in _shards(path)]
+    if len(files) == 1:
+        return _open(files[0], how, kind)
+    if all((kind or format_of(file)) == SVMLIGHT for file in files):  # nothing is known before it is read
+        return replace(_open(files[0], how, kind), batches=_in_turn(files, how, kind))
+    found = [_open(file, how, kind) for file in files]
     first = found[0]
-    for path, other in zip(paths[1:], found[1:], strict=True):
-        check_same(first.names, other.names, paths[0], path)
+    for path, other in zip(files[1:], found[1:], strict=True):
+        check_same(first.names, other.names, files[0], path)
         if (other.sparse, other.features) != (first.sparse, first.features):
-            raise DataError(f"{path} has other columns than {paths[0]}; give all files the same columns")
+            raise DataError(f"{path} has other columns than {files[0]}; give all files the same columns")
     dtype = max((each.dtype for each in found), key=lambda one: one.itemsize)
     ids = None if any(each.ids is None for each in found) else chain(*(each.ids for each in found if each.ids))
     return replace(first, batches=chain.from_iterable(each.batches for each in found), dtype=dtype, ids=ids)
+
+
+def _shards(path: str) -> list[str]:
+    """The files of svmlight in a folder; else this file, or folder of single cells. Raises DataError for others."""
+    folder = not is_pipe(path) and os.path.isdir(path) and format_of(path) == SVMLIGHT
+    return parts_of(path, told=True) if folder else [path]
+
+
+def _in_turn(files: Sequence[str], how: How, kind: str | None) -> Iterator[Batch]:
+    """The rows of these files, of which one is open at a time."""
+    for file in files:
+        with contextlib.ExitStack() as stack:
+            yield from _open(file, replace(how, opened=stack), kind).batches
 
 
 def _open(path: str, how: How, kind: str | None) -> Matrix:
@@ -56,7 +74,4 @@ def fingerprint(paths: Sequence[str]) -> str:
     """A text that changes when one of these files does; "" for pipes. Raises InputMissingError."""
     if any(map(is_pipe, paths)):
         return ""
-    missing = [path for path in paths if not os.path.exists(path)]
-    if missing:
-        raise InputMissingError(f"{missing[0]}: no such file")
-    return stamp(name for path in paths for name in (path, *market.names_beside(path).values()))
+    return stamp(files_of(list(paths)))

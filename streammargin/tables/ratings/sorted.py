@@ -21,6 +21,7 @@ from streammargin.sources.batch import Batch
 from streammargin.sources.hdf5.file import open_file
 from streammargin.sources.hdf5.write import writing
 from streammargin.sources.view import View
+from streammargin.tables.formats import files_of
 from streammargin.tables.ratings.entries import Entries
 from streammargin.tables.ratings.names import Names
 from streammargin.tables.spool import scratch
@@ -67,7 +68,7 @@ class PairFile(View):
 
     def __init__(self, source: Source, entries: Entries) -> None:
         super().__init__(source)
-        self.name, self._given = entries.name, entries.paths
+        self.name, self._given = entries.name, files_of(entries.paths)
 
     def files(self) -> list[str]:
         return [*self._given, *self.source.files()]

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from streammargin.errors import DataError, InputMissingError, StreamMarginError, UsageError
-from streammargin.files import stamp
 from streammargin.sizes import format_size
 from streammargin.tables.formats import is_query
 from streammargin.tables.header import check_different
@@ -88,9 +87,6 @@ class Batches(Reader):
 
     def files(self) -> list[str]:
         return self._paths
-
-    def fingerprint(self) -> str:
-        return stamp(self._paths)
 
 
 def of_object(data: Any, room: Room = USUAL) -> Reader:

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from streammargin.errors import DataError
+from streammargin.tables.stamp import stamp
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -83,5 +84,5 @@ class Reader(ABC):
         return []
 
     def fingerprint(self) -> str:
-        """A text that changes when a file of the table does; "" for objects in memory."""
-        return ""
+        """A text that changes when a file of the table does; "" for objects in memory, and for a pipe."""
+        return stamp(self.files())

@@ -13,18 +13,24 @@ from streammargin.tables.unnamed import is_stored_index
 
 
 class Chain(Reader):
-    """The rows of several readers, which must have the same columns, in any order. Raises DataError."""
+    """The rows of several readers, which must have the same columns, in any order. Raises DataError.
 
-    def __init__(self, readers: Sequence[Reader]) -> None:
+    name: of all of them; "": made of theirs.
+    """
+
+    def __init__(self, readers: Sequence[Reader], name: str = "") -> None:
         first = readers[0]
         self.readers: Sequence[Reader] = readers
         self.named: bool = first.named
         self.typed: bool = first.typed
+        self.types = first.types
         self.gaps: Sequence[str] = first.gaps
-        self.name: str = f"{first.name} and {len(readers) - 1} more"
+        self.name: str = name or f"{first.name} and {len(readers) - 1} more"
         self._at, self._rows = first, 0  # the reader of the latest batch, and the rows before its first
         lacking: set[str] = set()  # the index of some of the frames that were written
         for other in readers[1:]:
+            if other.columns is first.columns:  # there may be very many
+                continue
             apart = set(other.columns) ^ set(first.columns)
             lacking |= set(filter(is_stored_index, apart))
             apart -= lacking
@@ -57,5 +63,4 @@ class Chain(Reader):
         return [file for reader in self.readers for file in reader.files()]
 
     def fingerprint(self) -> str:
-        found = [reader.fingerprint() for reader in self.readers]
-        return "; ".join(found) if all(found) else ""
+        return super().fingerprint() if all(reader.files() for reader in self.readers) else ""

@@ -17,7 +17,6 @@ import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
 
 from streammargin.errors import DataError
-from streammargin.files import stamp
 from streammargin.tables.readers.base import Reader
 from streammargin.tables.readers.room import Room
 from streammargin.tables.stage import writes
@@ -178,9 +177,6 @@ class Delimited(Reader):
 
     def files(self) -> list[str]:
         return [self.path] if self._text is None else []
-
-    def fingerprint(self) -> str:
-        return stamp(self.files())
 
 
 @contextlib.contextmanager

@@ -1,37 +1,38 @@
-"""Folders of Parquet, and files of such a folder: names like key=value between them and the files are columns."""
+"""Folders of tables, and files of such a folder: names like key=value between them and the files are columns."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+from urllib.parse import unquote
 
 import pyarrow as pa
-from pyarrow import dataset
 
-from streammargin.errors import DataError, InputMissingError
-from streammargin.tables.readers.arrow import ALL, Batches, damage, of_groups, of_parquet, parquet_file, renamed
+from streammargin.errors import DataError
+from streammargin.tables.formats import parts_of
+from streammargin.tables.readers.arrow import ALL, of_parquet
 from streammargin.tables.readers.base import Reader
+from streammargin.tables.readers.chain import Chain
 from streammargin.tables.readers.room import USUAL, Room
-from streammargin.tables.unnamed import names_of
+from streammargin.tables.unnamed import is_stored_index
+from streammargin.wording import one_line, warn
+
+# (file, keys, names that its first line has if the first file has any, None for that file) -> its reader
+Opened = Callable[[str, frozenset[str], frozenset[str] | None], Reader]
+NONE = "__HIVE_DEFAULT_PARTITION__"  # the value of a folder whose rows have none
 
 
-def of_folder(path: str, room: Room = USUAL, files: slice = ALL) -> Reader:
-    """A reader of all Parquet files below a folder, by their paths in order; names like key=value are columns.
+def of_folder(path: str, room: Room = USUAL, chosen: slice = ALL, opened: Opened | None = None) -> Reader:
+    """A reader of all files below a folder, by their paths in order; names like key=value are columns.
 
-    files: those that are read.
+    chosen: those that are read. opened: opens a file; None: all are Parquet. Raises DataError, InputMissingError.
     """
-    with damage(path):
-        found = dataset.dataset(path, format="parquet", partitioning="hive", exclude_invalid_files=False)
-    try:
-        fragments = sorted(found.get_fragments(), key=lambda one: one.path)[files]
-    except UnicodeDecodeError as error:
-        raise InputMissingError(
-            f"{path} cannot be read, as the path of a file there is not UTF-8; rename it"
-        ) from error
-    if not fragments:
-        raise DataError(f"{path} has no Parquet files; name a folder that has some")
-    return _of_fragments(path if files == ALL else fragments[0].path, found.schema, fragments, room)
+    files = parts_of(path, chosen, told=chosen == ALL)
+    keys = [_keys(file, path) for file in files]
+    name = path if chosen == ALL else files[chosen][0]
+    return Folder(name, files[chosen], keys[chosen], _types(keys), opened or _of_parquet(room))
 
 
 def keyed(paths: Sequence[str]) -> str:
@@ -43,47 +44,129 @@ def keyed(paths: Sequence[str]) -> str:
     return base if any("=" in os.path.relpath(folder, base) for folder in folders) else ""
 
 
-def of_parts(paths: Sequence[str], base: str, room: Room = USUAL) -> Reader:
-    """A reader of these files and folders of Parquet, in order; names like key=value below `base` are columns."""
-    parts = [of_folder(path, room).files() if os.path.isdir(path) else [path] for path in paths]
-    files = [os.path.abspath(file) for part in parts for file in part]
-    name = f"{paths[0]} and {len(paths) - 1} more"
-    with damage(name):
-        found = dataset.dataset(files, format="parquet", partitioning="hive", partition_base_dir=base)
-        by_path = {fragment.path: fragment for fragment in found.get_fragments()}
-    return _of_fragments(name, found.schema, [by_path[file] for file in files], room)
+def of_parts(paths: Sequence[str], base: str, opened: Opened) -> Reader:
+    """A reader of these files and folders, in order; names like key=value below `base` are columns."""
+    files = [file for path in paths for file in (parts_of(path, told=True) if os.path.isdir(path) else [path])]
+    keys = [_keys(os.path.abspath(file), base) for file in files]
+    return Folder(f"{paths[0]} and {len(paths) - 1} more", files, keys, _types(keys), opened)
 
 
-def _of_fragments(name: str, schema: pa.Schema, fragments: Sequence[Any], room: Room) -> Reader:
-    """A reader of these files of a dataset, in order. Raises DataError for one of another kind."""
-    for fragment in fragments:
-        with open(fragment.path, "rb") as file:
-            if (start := file.read(4)) and start != b"PAR1":
-                raise DataError(
-                    f"{fragment.path} is no Parquet file, but lies in a folder of these; move it elsewhere, or "
-                    "begin its name with _ or ."
-                )
-
-    def opened(columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
-        for fragment in fragments:
-            keys = dataset.get_partition_keys(fragment.partition_expression)
-            with damage(fragment.path), parquet_file(fragment.path) as file:
-                stored = [name for name in columns if name not in keys]
-                lacking = set(stored).difference(names_of(file.schema_arrow.names))
-                if lacking:
-                    raise DataError(f"{fragment.path} lacks the column {min(lacking)}, which other files here have")
-                for batch in of_groups(file, stored, rows, room):
-                    arrays = [
-                        pa.array([keys[name]] * batch.num_rows) if name in keys else batch.column(name)
-                        for name in columns
-                    ]
-                    yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
-
-    return _Files(name, renamed(schema), opened, room, [fragment.path for fragment in fragments])
+def _of_parquet(room: Room) -> Opened:
+    return lambda path, keys, names: of_parquet(path, room)
 
 
-class _Files(Batches):
-    """The rows of several files."""
+def _keys(path: str, base: str) -> dict[str, str]:
+    """The keys and values in the names of the folders between a file and its base."""
+    parts = os.path.relpath(path, base).split(os.sep)[:-1]
+    return {unquote(key): unquote(value) for key, mark, value in (part.partition("=") for part in parts) if mark}
 
-    def parts(self) -> Iterable[Reader]:
-        return (of_parquet(path, self.room) for path in self.files())
+
+def _types(keys: Sequence[Mapping[str, str]]) -> dict[str, pa.DataType]:
+    """The type of each key: whole numbers if all its values are, else text."""
+    values: dict[str, set[str]] = {}
+    for each in keys:
+        for name, value in each.items():
+            values.setdefault(name, set()).add(value)
+    return {name: _type(found - {NONE}) for name, found in values.items()}
+
+
+def _type(values: set[str]) -> pa.DataType:
+    if not values or not all(re.fullmatch(r"-?[0-9]{1,18}", value) for value in values):
+        return pa.string()
+    return pa.int32() if all(abs(int(value)) < 1 << 31 for value in values) else pa.int64()
+
+
+class Alike(NamedTuple):
+    """What the shards of a table share. first: its first file; columns: of all; keys: types of these columns alone.
+
+    types: of all columns; opened: opens a file. renamed: other names of columns, in order; more: columns that were
+    said to be left out.
+    """
+
+    first: Reader
+    columns: list[str]
+    keys: Mapping[str, pa.DataType]
+    types: Mapping[str, pa.DataType]
+    opened: Callable[[str], Reader]
+    renamed: list[Mapping[str, str]]
+    more: set[str]
+
+
+class Folder(Chain):
+    """The rows of files that are shards of one table, with the same columns; keys: columns of names of folders."""
+
+    def __init__(
+        self, name: str, files: Sequence[str], keys: Sequence[Mapping[str, str]], types: Mapping[str, pa.DataType],
+        opened: Opened,
+    ) -> None:  # fmt: skip
+        own = frozenset(types)
+        first = opened(files[0], own, None)
+        line = frozenset(first.columns if first.named else ())
+        columns = [*first.columns, *(key for key in types if key not in first.columns)]
+        self._of = Alike(first, columns, types, {**first.types, **types} if first.types else first.types,
+                         lambda path: opened(path, own, line), [], set())  # fmt: skip
+        super().__init__([Shard(file, each, self._of) for file, each in zip(files, keys, strict=True)], name)
+        self._keys = keys
+
+    def rename(self, called: Mapping[str, str]) -> None:
+        self._of.renamed.append(called)
+        self._of.first.rename(called)
+        self.columns = [called.get(name, name) for name in self.columns]
+        self.types = {called.get(name, name): kind for name, kind in self.types.items()}
+        for shard in self.readers:
+            shard.columns, shard.types = self.columns, self.types
+
+    def fingerprint(self) -> str:
+        found = super().fingerprint()  # which has no names, and keys are in these
+        return f"{found} {self._keys}" if found and any(self._keys) else found
+
+
+class Shard(Reader):
+    """A file of a folder, with the columns of all of them, opened when its rows are read.
+
+    keys: key -> value of this file. Raises DataError.
+    """
+
+    def __init__(self, path: str, keys: Mapping[str, str], of: Alike) -> None:
+        self.name: str = path
+        self.columns, self.types = of.columns, of.types
+        self.named, self.typed, self.gaps = of.first.named, of.first.typed, of.first.gaps
+        self._keys, self._of, self._at = keys, of, of.first
+
+    def batches(self, columns: Sequence[str], words: frozenset[str]) -> Iterator[pa.RecordBatch]:
+        reader = self._at = self._of.opened(self.name)
+        for called in self._of.renamed:
+            reader.rename(called)
+        self._check(reader, columns)
+        stored = [name for name in columns if name not in self._keys]
+        for batch in reader.batches(stored or reader.columns[:1], words):
+            beside = dict(zip(stored, batch.columns, strict=False))
+            arrays = [beside[name] if name in beside else self._key(name, batch.num_rows, words) for name in columns]
+            yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
+
+    def _check(self, reader: Reader, columns: Sequence[str]) -> None:
+        first = self._of.first
+        if reader.named != first.named:
+            raise DataError(f"{first.name} and {self.name} differ by a header; give all files the same columns")
+        if reader.columns == first.columns and len(self._keys) == len(self._of.keys):
+            return
+        here = {*reader.columns, *self._keys}
+        lacking = [name for name in columns if name not in here]
+        if lacking:
+            raise DataError(f"{self.name} lacks the column {one_line(lacking[0])}, which other files here have")
+        more = sorted(name for name in here.difference(self.columns, self._of.more) if not is_stored_index(name))
+        if more:
+            warn(f"{self.name} has the column {one_line(more[0])}, which {first.name} lacks; it is left out", "columns")
+            self._of.more.update(more)
+
+    def _key(self, name: str, rows: int, words: frozenset[str]) -> pa.Array:
+        """The value of a key in each row; as text it is the one in the name, with its zeros."""
+        value, type_ = self._keys[name], pa.string() if name in words else self._of.keys[name]
+        known = None if value == NONE else value if pa.types.is_string(type_) else int(value)
+        return pa.repeat(pa.scalar(known, type_), rows)
+
+    def place(self, row: int) -> str:
+        return self._at.place(row)
+
+    def files(self) -> list[str]:
+        return [self.name]

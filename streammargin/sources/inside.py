@@ -1,0 +1,87 @@
+"""The files below a folder: one list for who reads them, and for what must not be written."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections import deque
+from typing import NamedTuple
+
+from streammargin.errors import InputMissingError, StreamMarginError
+
+AWAY = "move it elsewhere, or begin its name with _ or ."
+
+
+class Inside(NamedTuple):
+    """files: by their paths, each once; again: paths of files that are there already, by a link; faults: in order."""
+
+    files: list[str]
+    again: list[str]
+    faults: list[StreamMarginError]
+
+
+def inside(folder: str) -> Inside:
+    """What is below a folder, links followed, but for names that begin with . or _, as Arrow and Spark have it.
+
+    _key=value is a key. A file has the name by which it is reached without a link, if there is one. What cannot be
+    read, and links in a circle, are faults; other names are listed all the same.
+    """
+    found: dict[tuple[int, int] | str, str] = {}
+    again, faults, ways = [], [], []
+    todo: deque[tuple[str, tuple[int, int] | None]] = deque([(folder, None)])
+    links: deque[tuple[str, tuple[int, int] | None]] = deque()
+    seen: set[tuple[int, int]] = set()  # folders
+    while todo or links:
+        path, above = todo.popleft() if todo else links.popleft()
+        try:
+            status = _status(path)
+            here = status.st_dev, status.st_ino
+            if not stat.S_ISDIR(status.st_mode):
+                if not stat.S_ISREG(status.st_mode):
+                    raise InputMissingError(f"{path} is a device, a pipe or a socket, in a folder that is read; {AWAY}")
+                if found.setdefault(here, path) != path:
+                    again.append(path)
+                continue
+            if above is not None:
+                ways.append((above, here, path))
+            if here not in seen:
+                seen.add(here)
+                for name in _names(path):
+                    entry = os.path.join(path, name)
+                    (links if os.path.islink(entry) else todo).append((entry, here))
+        except StreamMarginError as fault:
+            faults.append(fault)
+            found[path] = path
+    if circle := _circle(ways):
+        faults.append(InputMissingError(f"{circle} is a link to a folder above it, so that there is no end; remove it"))
+    return Inside(sorted(found.values()), sorted(again), faults)
+
+
+def _status(path: str) -> os.stat_result:
+    """The status of what a path leads to. Raises InputMissingError."""
+    try:
+        return os.stat(path)
+    except FileNotFoundError as error:
+        what = f"is a link to {os.readlink(path)}, which is not there" if os.path.islink(path) else "is no longer there"
+        raise InputMissingError(f"{path} {what}; restore it, or remove {path}") from error
+    except OSError as error:
+        raise InputMissingError(f"{path} cannot be read ({error.strerror}); {AWAY}") from error
+
+
+def _names(folder: str) -> list[str]:
+    """The names in a folder that count, in order. Raises InputMissingError."""
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError as error:
+        raise InputMissingError(f"{folder} cannot be read ({error.strerror}); {AWAY}") from error
+    return [name for name in names if not (name.startswith(".") or (name.startswith("_") and "=" not in name))]
+
+
+def _circle(ways: list[tuple[tuple[int, int], tuple[int, int], str]]) -> str:
+    """The first path that closes a circle of folders; ways: from a folder to one in it, by a path. "" if none does."""
+    while True:
+        starts, ends = {start for start, _, _ in ways}, {end for _, end, _ in ways}
+        left = [way for way in ways if way[0] in ends and way[1] in starts]
+        if len(left) == len(ways):
+            return min((path for _, _, path in ways if os.path.islink(path)), default=ways[0][2] if ways else "")
+        ways = left

@@ -1,0 +1,191 @@
+"""A spool is used again only while its files are what they were, whatever their sizes and times say."""
+
+import os
+import shutil
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from pyarrow import feather, parquet
+
+import streammargin as sm
+from streammargin.tables import stamp as stamps
+from streammargin.tables.stamp import stamp
+
+N = 2000
+FORMS = ["csv", "tsv", "parquet", "feather", "svm", "folder"]
+
+
+def frame(altered=None, rows=N):
+    """Rows of numbers with as many digits each; one of them may be altered."""
+    x = np.random.default_rng(0).integers(100_000, 999_999, rows)
+    y = np.where(x % 2, "odd", "even")
+    if altered is not None:
+        x[altered] = 1_099_998 - x[altered]
+    return pd.DataFrame({"x": x, "y": y})
+
+
+def write(path, form, altered=None):
+    table = frame(altered)
+    if form == "folder":
+        os.makedirs(path, exist_ok=True)
+        for k in range(2):
+            table[k * N // 2 : (k + 1) * N // 2].to_csv(f"{path}/{k}.csv", index=False)
+    elif form == "parquet":
+        parquet.write_table(pa.Table.from_pandas(table), path, compression="none", use_dictionary=False)
+    elif form == "feather":
+        feather.write_feather(table, path, compression="uncompressed", chunksize=1000)
+    elif form == "svm":
+        with open(path, "w") as file:
+            file.writelines(f"{x % 2} 1:{x}\n" for x in table.x)
+    else:
+        table.to_csv(path, index=False, sep="\t" if form == "tsv" else ",")
+
+
+def put_in_place(path, form, altered, times):
+    """Alter a row in the file itself, and put its times back."""
+    write("other", form, altered)
+    for name in ["0.csv", "1.csv"] if form == "folder" else [""]:
+        to = os.path.join(path, name) if name else path
+        with open(os.path.join("other", name) if name else "other", "rb") as source, open(to, "r+b") as file:
+            new = source.read()
+            assert len(new) == os.path.getsize(to)
+            file.write(new)
+        os.utime(to, ns=times)
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def again(caplog):
+    """Trains on a path with a spool; whether it was used again."""
+    caplog.set_level("INFO", "streammargin")
+
+    def trained(path, form):
+        caplog.clear()
+        sm.train(path, y=None if form == "svm" else "y", spool=".", passes=1, solver="pegasos")
+        return "nothing has changed" in caplog.text
+
+    return trained
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("row", [0, N // 2 + 1, N - 1])
+def test_a_row_that_is_altered_in_place_is_noticed(form, row, again):
+    path = f"t.{form}"
+    write(path, form)
+    for name in [path, *(f"{path}/{k}.csv" for k in range(2) if form == "folder")]:
+        os.utime(name, ns=(10**18, 10**18))
+    assert not again(path, form) and again(path, form)
+    before = [(os.stat(file).st_size, os.stat(file).st_mtime_ns) for file in files(path)]
+    put_in_place(path, form, row, (10**18, 10**18))
+    assert [(os.stat(file).st_size, os.stat(file).st_mtime_ns) for file in files(path)] == before
+    assert not again(path, form) and again(path, form)
+
+
+def files(path):
+    return sorted(f"{path}/{name}" for name in os.listdir(path)) if os.path.isdir(path) else [path]
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet", "folder"])
+def test_another_mode_or_a_link_makes_the_spool_anew_and_is_no_error(form, again):
+    path = f"t.{form}"
+    write(path, form)
+    assert not again(path, form)
+    for file in files(path):
+        os.chmod(file, 0o600)
+        os.link(file, f"_{os.path.basename(file)}")
+    again(path, form)
+    assert again(path, form)
+    shutil.move(path, "moved")
+    shutil.move("moved", path)
+    again(path, form)
+    assert again(path, form)
+
+
+@pytest.mark.parametrize("row", [0, N // 3, N - 1])
+@pytest.mark.parametrize("form", ["csv", "parquet", "feather"])
+def test_bytes_are_compared_where_no_time_of_the_status_is_kept(form, row, monkeypatch):
+    """As on some disks, and for two writes within one tick of the clock: what the sample has is noticed."""
+
+    class Status:
+        def __init__(self, real):
+            self.st_size, self.st_mtime_ns, self.st_ctime_ns, self.st_ino = real.st_size, 1, 1, 1
+
+    write("t", form)
+    fstat = os.fstat
+    monkeypatch.setattr(stamps.os, "fstat", lambda file: Status(fstat(file)))
+    before = stamp(["t"])
+    put_in_place("t", form, row, (1, 1))
+    assert stamp(["t"]) != before
+    put_in_place("t", form, None, (1, 1))
+    assert stamp(["t"]) == before
+
+
+@pytest.mark.parametrize("form", ["parquet", "feather"])
+def test_the_footer_is_read_whole(form, monkeypatch):
+    """It has the least and the largest values of Parquet, and lies between the places that are looked at."""
+    columns = {f"column {k:03}": np.arange(3.0) for k in range(500)}
+    table = pa.table(columns)
+    parquet.write_table(table, "t", compression="none") if form == "parquet" else feather.write_feather(
+        table, "t", compression="uncompressed"
+    )
+    with open("t", "rb") as file:
+        whole = file.read()
+    place = whole.rindex(b"column 250")
+    assert len(whole) - place > 2 * stamps.PIECE
+    monkeypatch.setattr(stamps, "PLACES", 4)
+    before = stamp(["t"])
+    altered = whole[:place] + b"Column" + whole[place + 6 :]
+    with open("t", "r+b") as file:
+        file.write(altered)
+    with open("t", "r+b") as file:  # what differs is a sample of bytes alone
+        pass
+    os.utime("t", ns=(os.stat("t").st_atime_ns, 10**18))
+    found = stamp(["t"])
+    assert found.split()[-1] != before.split()[-1]
+
+
+def test_files_of_any_size_and_number_have_a_stamp():
+    for size in (0, 1, 7, 8, 9, 12, stamps.PIECE - 1, stamps.PIECE, stamps.PIECE + 1, 10 * stamps.PIECE):
+        for end in (b"", b"PAR1", b"\xff\xff\xff\xffPAR1", b"\xff\xff\xff\xffARROW1"):
+            with open("f", "wb") as file:
+                file.write(bytes(size) + end)
+            found = stamp(["f"])
+            assert len(found.split()) == 5
+            if 1 < size <= stamps.PIECE * stamps.PLACES:
+                with open("f", "r+b") as file:
+                    file.seek(size // 2)
+                    file.write(b"x")
+                assert stamp(["f"]).split()[-1] != found.split()[-1]
+    many = [f"{k}" for k in range(2000)]
+    for name in many:
+        with open(name, "wb") as file:
+            file.write(name.zfill(4).encode() * 10_000)
+    assert len(set(stamp(many).split()[4::5])) == 2000 and stamp([]) == ""
+
+
+def test_a_file_that_is_gone_is_an_error():
+    with pytest.raises(sm.InputMissingError, match=r"gone.csv: no such file"):
+        stamp(["gone.csv"])
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_a_training_goes_on_after_chmod_and_a_move_of_its_table(form, tmp_path):
+    """The spool is made anew, and its rows are those that the checkpoint knows."""
+    path = f"t.{form}"
+    frame(rows=200).to_csv(path, index=False) if form == "csv" else frame(rows=200).to_parquet(path)
+    options = {"y": "y", "spool": ".", "tol": 1e-12, "solver": "sdca"}
+    straight = sm.train(path, checkpoint="other", passes=6, **options).model.coef_
+    events = []
+    sm.train(path, checkpoint="points", passes=3, **options)
+    os.chmod(path, 0o600)
+    shutil.copy2(path, "copy")
+    os.replace("copy", path)
+    found = sm.train(path, checkpoint="points", passes=6, listeners=[events.append], **options)
+    assert "resumed" in {event["event"] for event in events}
+    np.testing.assert_array_equal(found.model.coef_, straight)

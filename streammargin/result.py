@@ -58,6 +58,7 @@ class TrainResult:
 
     resumable : whether the run was stopped early and its state saved. The same call then resumes it.
     better : whether `auto` would have chosen another solver than the named one.
+    limit : of several C, what ended one that is not the model's, "" if nothing did
     ranges : the warning about columns of very different ranges, or None
     cramped : bytes of memory with which far fewer passes would do, or 0
     """
@@ -73,6 +74,7 @@ class TrainResult:
     resumable: bool = False
     replaced: bool = field(repr=False, default=False)
     better: bool = field(repr=False, default=False)
+    limit: str = field(repr=False, default="")
     ranges: str | None = field(repr=False, default=None)
     cramped: int = field(repr=False, default=0)
 
@@ -90,6 +92,8 @@ def remarks(result: TrainResult) -> Iterator[tuple[str, str]]:
     # with early stopping the best pass need not be the one that reached the tolerance
     if not result.converged and result.reason not in ("tolerance", "early_stop"):
         yield "not_converged", advice(result)
+    elif result.limit:
+        yield "unproven", unproven(result)
     missing = result.run_end.get("never_predicted")
     if missing:
         asked = result.model.header
@@ -133,6 +137,8 @@ def advice(result: TrainResult) -> str:
         return no_margin(result)
     if result.reason == "separated":
         return separated(result)
+    if result.run_end.get("unproven") and asked["C"] not in result.run_end["unproven"]:
+        return unproven(result)
     limit = "`max_seconds`" if result.reason == "seconds" else "`passes`"
     kind = "mean gap" if isinstance(asked["tol"], str) else "margin gap" if certificate.gap is None else "gap"
     gap, tol = certificate[kind.replace(" ", "_")], float(str(asked["tol"]).rpartition(":")[2])
@@ -160,6 +166,15 @@ def advice(result: TrainResult) -> str:
         cause = "no step helps any more" if far else "rounding hides the rest of the gap"
         return f"{stopped}, {near}, and {cause}; {hints} `tol`"
     return f"{stopped}, {near}; {hints} or `tol`"
+
+
+def unproven(result: TrainResult) -> str:
+    """The warning for values of C that are not proven, though that of the model is; options in backquotes."""
+    asked, costs = result.model.header, result.run_end["unproven"]
+    listed = ", ".join(f"{C:g}" for C in costs[:SHOWN]) + (f" and {len(costs) - SHOWN} more" if costs[SHOWN:] else "")
+    by_time = (result.limit or result.reason) == "seconds"
+    hint = "raise `max_seconds`" if by_time else "raise `passes`" if result.passes >= asked["passes"] else "raise `tol`"
+    return f"not proven: C = {listed}; the model is that of C = {asked['C']:g}, which is proven; {hint}"
 
 
 def separated(result: TrainResult) -> str:

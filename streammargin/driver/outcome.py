@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,8 @@ from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.roles import is_number
 from streammargin.solvers.state import State
+
+LIMITS = ("passes", "seconds")  # reasons that end a value of C before its tolerance is proven
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,8 @@ class Outcome:
     smallest_margin: for a hard margin, tol times the mean row norm.
     zeros (K, d): the weights that are proven to be 0 in every solution.
     C, path: for a path over C, the best value, and what was proven at each.
+    unproven: of several values of C, those whose tolerance was not proven; later values of a path are not among them.
+    limit: what ended another value than the one that is kept, "" if nothing did.
     predicted (classes,): the classes predicted for at least one row; None: unknown.
     ranges: the warning about columns of very different ranges, if any.
     kept (trials,): with early stopping, the pass whose weights `point` has, for each value of C.
@@ -61,6 +65,12 @@ class Outcome:
     predicted: np.ndarray | None = None
     ranges: str | None = None
     kept: np.ndarray | None = None
+    unproven: list[float] = field(default_factory=list)
+    limit: str = ""
+
+    def of_kept(self) -> Outcome:
+        """The outcome with the reason of what is kept, which is proven: a limit met at another value is its `limit`."""
+        return replace(self, reason="tolerance", limit=self.reason) if self.reason in LIMITS else self
 
     def best(self, problem: Problem) -> int:
         """Index of the value of C with the smallest held-out error; of equal errors, the smallest C."""

@@ -123,12 +123,16 @@ class Path:
         best = outcome if self.kept is None or (judged and self._is_best(outcome)) else self.kept
         known = judged or (best is outcome and outcome.figures is not None)
         table = [*self.table, self._row(outcome)] if known else self.table
-        return replace(
+        C = self.C if best is outcome else self.table[self.best]["C"]
+        unproven = [one for one, of in ((C, best), (self.C, outcome)) if not of.converged.all()]
+        ended = not self.more and outcome.reason != "signal"
+        chosen = replace(
             outcome, point=best.point, figures=best.figures, wrong=best.wrong, valid_errors=best.valid_errors,
-            C=self.C if best is outcome else self.table[self.best]["C"], path=table or None,
-            converged=outcome.converged & best.converged & (not self.more), kept=best.kept, zeros=best.zeros,
+            C=C, path=table or None, converged=best.converged & ended, kept=best.kept, zeros=best.zeros,
             reason="early_stop" if self.early and outcome.reason == "tolerance" else outcome.reason,
+            unproven=sorted(set(unproven)),
         )  # fmt: skip
+        return chosen.of_kept() if chosen.converged.all() else chosen
 
     def save(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """(plain values for JSON, arrays by name)."""

@@ -163,6 +163,10 @@ class Job:
         certificates = [self._certificate(problem, outcome, number) for number in range(problem.trials)]
         converged = bool(outcome.converged[problem.groups_of(trial)].all())
         C = costs[trial] if outcome.C is None else outcome.C
+        if len(costs) > 1:
+            rest = [costs[k] for k in range(len(costs)) if not outcome.converged[problem.groups_of(k)].all()]
+            outcome = replace(outcome, unproven=rest)
+            outcome = outcome.of_kept() if converged else outcome
         certificate = replace(certificates[trial], converged=converged)
         if self.options.midway and outcome.midway is None:
             warn("stopped before the midway bias was computed: the bias is 0", "bias")
@@ -204,12 +208,14 @@ class Job:
         end = {
             "event": "run_end", "status": "ok", "converged": certificate.converged, "reason": outcome.reason,
             "passes": outcome.passes, **took, "exit_code": 0, "model": None, "C": model.header["C"], "trials": None,
-            **figures, "zeros": None, "smallest_margin": None, "never_predicted": None, "pass": None, **more,
+            **figures, "zeros": None, "smallest_margin": None, "never_predicted": None, "pass": None,
+            "unproven": outcome.unproven, **more,
         }  # fmt: skip
         history.publish(end)
         return TrainResult(
             model, certificate, history.events, outcome.reason, certificate.converged, outcome.passes, took["seconds"],
-            end, better=self.better, ranges=outcome.ranges, cramped=self.method.wants_memory(self.problem),
+            end, better=self.better, limit=outcome.limit, ranges=outcome.ranges,
+            cramped=self.method.wants_memory(self.problem),
         )  # fmt: skip
 
     def _problem(self, midway: bool) -> dict[str, object]:

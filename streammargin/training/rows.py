@@ -88,6 +88,6 @@ def _train(
     result = job.result(outcome, watch.read(), history)
     result.model.header["job"] = name
     if checkpoint is not None:
-        result.resumable = checkpoint.written and outcome.reason in ("signal", "seconds")
+        result.resumable = checkpoint.written and (result.limit or result.reason) in ("signal", "seconds")
         result.replaced = checkpoint.replaced
     return result

@@ -121,6 +121,56 @@ def test_a_path_cut_short_keeps_the_best_so_far():
     assert result.model.header["C"] in [one["C"] for one in whole.run_end["trials"][:4]]
 
 
+def told_by(caplog):
+    return {record.code: record.getMessage() for record in caplog.records}
+
+
+def test_the_reason_is_that_of_the_value_that_is_kept_and_a_warning_names_the_last_which_is_not_proven(caplog):
+    whole = train(5)
+    passes, [*_, last] = whole.passes - 1, whole.run_end["trials"]
+    result = train(5, passes=passes)
+    best = result.model.header["C"]
+    assert result.converged and result.certificate.converged and result.certificate.gap <= 1e-5 and best < last["C"]
+    assert result.reason == result.run_end["reason"] == result.model.header["reason"] == "tolerance"
+    assert result.run_end["unproven"] == [last["C"]] and result.run_end["trials"][-1]["gap"] > 1e-5
+    told = told_by(caplog)
+    assert list(told) == ["unproven"]
+    assert (
+        told["unproven"]
+        == f"not proven: C = {last['C']:g}; the model is that of C = {best:g}, which is proven; raise passes"
+    )
+    assert whole.run_end["unproven"] == []
+
+
+def test_a_path_cut_short_names_the_value_that_is_not_proven(caplog):
+    trials = train(5).run_end["trials"]
+    result = train(5, passes=trials[2]["passes"] + 1)
+    best = result.model.header["C"]
+    assert not result.converged and result.reason == "passes" and best in [one["C"] for one in trials[:3]]
+    assert result.run_end["unproven"] == [trials[3]["C"]]
+    assert told_by(caplog)["not_converged"].startswith(
+        f"not proven: C = {trials[3]['C']:g}; the model is that of C = {best:g}"
+    )
+
+
+def test_a_last_value_that_the_clock_ends_leaves_the_training_resumable(tmp_path, monkeypatch):
+    last, ended = train(5).run_end["trials"][-1]["C"], []
+    options = {"checkpoint": str(tmp_path), "listeners": [lambda event: ended.append(event.get("C") == last)]}
+    monkeypatch.setattr(Clock, "up", lambda self, afterwards: afterwards is not None and any(ended))
+    result = train(5, **options)
+    assert result.converged and result.reason == "tolerance" and result.limit == "seconds" and result.resumable
+    monkeypatch.undo()
+    assert bits(train(5, checkpoint=str(tmp_path))) == bits(train(5))
+
+
+@pytest.mark.parametrize("costs", [[0.01, 1e4], [1e4, 0.01]])
+def test_of_several_values_the_reason_is_that_of_the_best(costs, caplog):
+    valid = X[:30], sm.train(ROWS, C=0.01, tol=1e-6).model.predict(X[:30])
+    result = sm.train(ROWS, C=costs, valid=valid, solver="sdca", passes=20, tol=1e-4)
+    assert result.run_end["C"] == 0.01 and result.converged and result.reason == "tolerance"
+    assert result.run_end["unproven"] == [1e4] and "not proven: C = 10000; the model is" in told_by(caplog)["unproven"]
+
+
 def test_a_path_that_the_clock_ends_says_which_C_its_model_has(monkeypatch):
     """Where no time is left for held-out rows."""
     looks = []

@@ -14,7 +14,7 @@ from streammargin.cli.options import add_lacking, add_lines, named
 from streammargin.data_tools import hdf5file
 from streammargin.data_tools.formats import FORMATS, HDF5, check_options, format_for
 from streammargin.errors import InputMissingError, UsageError
-from streammargin.files import STANDARD_INPUT, check_apart, check_output
+from streammargin.files import STANDARD_INPUT, check_apart, check_output, no_file
 from streammargin.options.table import Options, read_by
 from streammargin.ordered import files_read
 from streammargin.sizes import parse_size
@@ -22,6 +22,7 @@ from streammargin.sources.names import equal
 from streammargin.tables.formats import TABLES
 from streammargin.tables.matrices.base import How, Matrix
 from streammargin.tables.matrices.open import open_matrix
+from streammargin.wording import shown
 
 _SEPARATORS = {"tab": "\t", "\\t": "\t"}  # a tab is hard to type in a shell
 _TABLE = ("columns", "drop", "text", "missing")
@@ -102,7 +103,7 @@ def convert(
     read = files_read([input], **read_by({"x": x, "y": label_name}))
     check_apart({"the output": output}, [like, *read])
     if input != STANDARD_INPUT and not os.path.exists(input):
-        raise InputMissingError(f"{input}: no such file")
+        raise no_file(input)
     separator = _separator(separator)
     kind = format_for(input, format, separator)
     given = {"y": y, "label": label, "sample_weight": sample_weight, "separator": separator, "like": like, "x": x,
@@ -152,7 +153,8 @@ def _separator(given: str | None) -> str | None:
     fits = len(found) == 1 and ((found.isascii() and found.isprintable()) or found == "\t")
     if not fits or found.isalnum() or found in '+-."':
         raise UsageError(
-            f"`separator` must be one character that is no letter, digit, quote, sign or point, or tab, not {given!r}"
+            "`separator` must be one character that is no letter, digit, quote, sign or point, or tab, not "
+            f"{shown(given)}"
         )
     return found
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from streammargin.errors import DataError, UsageError
 from streammargin.sources.kinds import kind_of
-from streammargin.sources.open import is_source
+from streammargin.sources.open import check_file, is_source
 from streammargin.tables.formats import (
     ARROW,
     CSV,
@@ -21,6 +21,7 @@ from streammargin.tables.formats import (
     is_pipe,
     start_of,
 )  # fmt: skip
+from streammargin.wording import shown
 
 HDF5 = "hdf5"
 FORMATS = (HDF5, CSV, PARQUET, ARROW, *MATRICES)  # that `format` may name
@@ -43,7 +44,7 @@ def format_for(path: str, named: str | None, separator: str | None) -> str:
     Raises DataError for other binary files, and if a pipe cannot be read.
     """
     if named is not None and named not in FORMATS:
-        raise UsageError(f"`format` must be one of {', '.join(FORMATS)}, not {named!r}")
+        raise UsageError(f"`format` must be one of {', '.join(FORMATS)}, not {shown(named)}")
     folder = os.path.isdir(path)
     if named is not None and not folder and not (is_pipe(path) and named == HDF5):
         return named
@@ -54,6 +55,8 @@ def format_for(path: str, named: str | None, separator: str | None) -> str:
         return CSV  # any character may be a separator, so the content cannot tell
     if found is not None:
         return found
+    if folder and not is_source(path):
+        check_file(path)
     start = start_of(path)
     if not is_pipe(path) and is_source(path):
         return HDF5
@@ -61,7 +64,7 @@ def format_for(path: str, named: str | None, separator: str | None) -> str:
         raise DataError(f"{path} is a pipe, and HDF5 cannot be read from a pipe; name a file")
     if not start:
         raise DataError(f"{path} is empty")
-    kind = kind_of(start)
+    kind = kind_of(path, start)
     if kind is None and b"\0" in start:
         kind = "binary", "write its rows as CSV or svmlight text, or as HDF5"
     if kind is not None:

@@ -9,6 +9,7 @@ import os
 import platform
 import re
 import secrets
+import shlex
 import shutil
 import stat
 import zipfile
@@ -48,14 +49,40 @@ def check_input(path: str, kind: str = "file") -> None:
     try:
         mode = os.stat(path).st_mode
     except FileNotFoundError as error:
-        link = f" (a link to {os.readlink(path)})" if os.path.islink(path) else ""
-        raise InputMissingError(f"{path}: no such {kind}{link}") from error
+        raise no_file(path, kind) from error
     except OSError as error:
         raise InputMissingError(f"{path} cannot be read ({error.strerror})") from error
     if stat.S_ISDIR(mode):
         raise InputMissingError(f"{path} is a directory; name the {kind} in it")
     if not stat.S_ISREG(mode):
         raise InputMissingError(f"{path} is a device, a pipe or a socket; write it to a regular {kind} and name that")
+
+
+_FETCHED = {  # how files of a kind of URL are copied
+    **dict.fromkeys(("s3", "s3a", "s3n"), "aws s3 cp {} ."),
+    **dict.fromkeys(("gs", "gcs"), "gcloud storage cp {} ."),
+    **dict.fromkeys(("http", "https", "ftp"), "curl -LO {}"),
+    **dict.fromkeys(("hdfs", "webhdfs"), "hdfs dfs -get {} ."),
+    **dict.fromkeys(("az", "abfs", "abfss", "adl", "wasb", "wasbs"), "azcopy copy {} ."),
+}
+
+
+def is_url(path: str) -> bool:
+    """Whether this is the address of a file elsewhere; of a pathlib.Path one of two slashes is left."""
+    found = re.match(r"([A-Za-z][A-Za-z0-9+.-]+):(/+)", path)
+    return found is not None and (found[1].lower() in _FETCHED or len(found[2]) > 1)
+
+
+def no_file(path: str, kind: str = "file") -> InputMissingError:
+    """The error for an input that does not exist."""
+    if is_url(path):
+        scheme = path.partition(":")[0].lower()
+        url = re.sub(":/+", "://", path, count=1)
+        how = f"with: {_FETCHED[scheme].format(shlex.quote(url))}" if scheme in _FETCHED else "to a disk"
+        how = f"name it by its path, {path[7:]}" if path.startswith("file://") else f"copy it first, {how}"
+        return InputMissingError(f"{path} is an address, and only files on a disk are read; {how}")
+    link = f" (a link to {os.readlink(path)})" if os.path.islink(path) else ""
+    return InputMissingError(f"{path}: no such {kind}{link}")
 
 
 @contextlib.contextmanager
@@ -97,6 +124,8 @@ def check_output(path: str, force: bool = False) -> None:
         raise UsageError("the output cannot be standard output, -; name a file (./- is a file named -)")
     if not path or path.endswith(os.sep) or os.path.isdir(path):
         raise OutputError(f"{path or 'an empty name'} is a directory or not a name; name a file")
+    if is_url(path) and not os.path.isdir(os.path.dirname(path)):
+        raise OutputError(f"{path} is an address, and only files on a disk are written; name a file, and copy it after")
     if os.path.exists(path) and not os.path.isfile(path):
         raise OutputError(f"{path} is a device or a pipe, which a file cannot replace; name a file")
     if os.path.lexists(path) and not force:

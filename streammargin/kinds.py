@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import SupportsFloat, SupportsIndex
 
 from streammargin.errors import UsageError
-from streammargin.files import as_path
+from streammargin.files import as_path, is_url
 from streammargin.sizes import parse_size
 from streammargin.wording import shown
 from streammargin.workers import cores
@@ -83,7 +83,10 @@ class Folder(Name):
     """The path of a directory."""
 
     def check(self, what: str, value: object) -> str:
-        return as_path(value, what)
+        path = as_path(value, what)
+        if is_url(path):
+            raise UsageError(f"{what} must be a folder on a disk, not the address {path}")
+        return path
 
 
 @dataclass(frozen=True)
@@ -187,7 +190,7 @@ class Whole(Kind):
         try:
             return int(text)
         except ValueError:
-            raise UsageError(f"{text!r} is not a whole number") from None
+            raise UsageError(f"{shown(text)} is not a whole number") from None
 
     def check(self, what: str, value: object) -> int:
         if not isinstance(value, numbers.Integral) or _is_bool(value) or value < self.least:
@@ -207,7 +210,7 @@ class Threads(Kind):
         try:
             return int(text)
         except ValueError:
-            raise UsageError(f"{text!r} is neither a whole number nor {ALL}") from None
+            raise UsageError(f"{shown(text)} is neither a whole number nor {ALL}") from None
 
     def check(self, what: str, value: object) -> int | str:
         if isinstance(value, str) and value == ALL:
@@ -258,7 +261,7 @@ class Labels(Kind):
     def read(self, text: str) -> list[str]:
         labels = text.split(",")
         if not all(labels):
-            raise UsageError(f"{text!r} names an empty label; write A,B,...")
+            raise UsageError(f"{shown(text)} names an empty label; write A,B,...")
         return labels
 
     def check(self, what: str, value: object) -> list[object]:
@@ -315,7 +318,7 @@ class Factors(Kind):
         for part in text.split(","):
             label, equals, weight = part.rpartition("=")
             if not equals:
-                raise UsageError(f"{part!r} is not LABEL=WEIGHT (or the word balanced)")
+                raise UsageError(f"{shown(part)} is not LABEL=WEIGHT (or the word balanced)")
             table[label] = read_number(weight)
         return table
 
@@ -354,7 +357,7 @@ def read_number(text: str) -> float:
     try:
         value = float(text)
     except ValueError:
-        raise UsageError(f"{text!r} is not a number") from None
+        raise UsageError(f"{shown(text)} is not a number") from None
     if math.isnan(value):
         raise UsageError("nan is not allowed as a number")
     if math.isinf(value) and "inf" not in text.lower():

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from streammargin.errors import DataError, StreamMarginError
-from streammargin.wording import shown
+from streammargin.wording import short, shown
 
 EXACT = 2.0**53  # from here on, float64 cannot tell neighbouring whole numbers apart
 LISTED = 20  # classes in a message
@@ -117,7 +117,7 @@ class Matcher:
 
     def listed(self) -> str:
         """The classes in a message."""
-        return ", ".join(map(str, self.classes[:LISTED]))
+        return ", ".join(map(short, self.classes[:LISTED]))
 
 
 class Codes:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from streammargin.model.base import Model
-from streammargin.wording import counted
+from streammargin.wording import counted, short
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,8 @@ def remarks(result: TrainResult) -> Iterator[tuple[str, str]]:
         hints = [] if math.isinf(asked["C"]) else ["a larger `C`"]
         if hints and asked["class_weight"] is None:
             hints.insert(0, "`class_weight=balanced`")
-        listed = ", ".join(missing[:SHOWN]) + (f" and {len(missing) - SHOWN} more" if len(missing) > SHOWN else "")
+        more = f" and {len(missing) - SHOWN} more" if len(missing) > SHOWN else ""
+        listed = ", ".join(map(short, missing[:SHOWN])) + more
         help = f"; try {' or '.join(hints)}" if hints else ""
         yield "never_predicted", f"never predicted: {counted(len(missing), 'class')} ({listed}){help}"
     if _apart(result.model):

@@ -312,7 +312,7 @@ def check_all(saved: Saved, sums: Sums) -> Iterator[Check]:
     noun, labels = ("class", saved.classes) if saved.outputs is None else ("output", saved.outputs)
     noun, labels = ("task", saved.header["tasks"]) if saved.tasks else (noun, labels)
     for label, part, figure, rounding in zip(labels, parts, each, blur, strict=False):
-        yield compare(f"{name} of {noun} {label}", part[name], figure, rounding)
+        yield compare(f"{name} of {noun} {label!s:.60}", part[name], figure, rounding)
     yield compare(name, certificate[name], *total)
     if saved.kind in ("none", "midway"):  # no constant column: the intercept is 0, or midway between the nearest rows
         apart = (sums.lowest > sums.highest) & np.isfinite(sums.lowest) & np.isfinite(sums.highest)
@@ -336,7 +336,7 @@ def sum_up(saved: Saved, paths: Sequence[Any], names: dict[str, str | None], mem
                 codes = saved.codes(labels)
                 if learned and saved.header["classes"] is None and (codes < 0).any():
                     row = int(np.argmax((codes < 0).reshape(len(codes), -1).any(axis=1)))
-                    raise DataError(f"{path}: the label of row {start + row} is new, {labels[row]}; use another `y`")
+                    raise DataError(f"{path}: the label of row {start + row} is new, {labels[row]!s:.60}; change `y`")
                 of = np.array(saved.tasks.find_all(np.ravel(tasks).tolist())) if saved.tasks else None
                 sums.add(saved.as_trained(X), labels, codes, weights, epsilons, of)
     return sums

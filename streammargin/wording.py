@@ -13,7 +13,7 @@ LOG = logging.getLogger("streammargin")
 # lower `tol` -> lower --tol, lower tol; use `scale=maxabs` -> use --scale maxabs, use scale="maxabs"
 _OPTION = re.compile(r"`([A-Za-z]\w*)(?:=([^`]*))?`")
 _JOINERS = "\u200c\u200d"
-LONGEST = 80  # characters of a value in a message
+LONGEST = 60  # characters of a value, a label or a name in a message
 SHOWN = 20  # parts of a list
 _PYTHON_VALUES = {"inf": "math.inf", "True": "True", "False": "False", "None": "None"}
 
@@ -106,21 +106,43 @@ def printable(text: str) -> str:
 def shortened(parts: Sequence[str]) -> str:
     """The first of these for a terminal, and how many there are."""
     more = f", ... ({len(parts)} in all)" if len(parts) > SHOWN else ""
-    return ", ".join(printable(part) for part in parts[:SHOWN]) + more
+    return ", ".join(printable(short(part)) for part in parts[:SHOWN]) + more
+
+
+def short(name: object) -> str:
+    """A label, a word of a table or a name for a message, on one line and shortened; two quotes for an empty one."""
+    return _cut(one_line(str(name))) or "''"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+
+
+class _Told(str):
+    """A text that is its own repr."""
+
+    __repr__ = str.__str__
 
 
 def _plain(value: Any) -> Any:
-    """Numbers of NumPy as those of Python, whose repr is 0.0 instead of np.float64(0.0)."""
+    """Numbers of NumPy as those of Python, whose repr is 0.0 instead of np.float64(0.0); arrays by their shapes."""
     if type(value) in (list, tuple):
         return type(value)(map(_plain, value))
-    single = getattr(value, "shape", None) == () and not hasattr(value, "mask")  # a masked value has no number
-    return value.item() if single else value
+    if type(value) is dict:
+        return {_plain(key): _plain(one) for key, one in value.items()}
+    shape = getattr(value, "shape", None)
+    if isinstance(shape, tuple) and shape:
+        kind = type(value).__name__
+        return _Told(f"{'an array' if kind == 'ndarray' else f'a {kind}'} of shape {shape}")
+    return value.item() if shape == () and not hasattr(value, "mask") else value  # a masked value has no number
 
 
 def shown(value: Any) -> str:
-    """The repr of a value for a message, on one line and shortened."""
+    """The repr of a value for a message, on one line and shortened; never the numbers of an array."""
     try:
         text = one_line(repr(_plain(value)))
     except Exception:  # a user's object, or an integer of thousands of digits
+        text = ""
+    if not text or ("array(" in text and not isinstance(value, str)):
         text = f"a value of the type {type(value).__name__}"
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+    return _cut(text)

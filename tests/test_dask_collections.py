@@ -479,6 +479,8 @@ def test_predictions_of_files_of_unknown_chunks_and_of_nothing_else(rows, files,
     np.savetxt(tmp_path / "rows.csv", rows[0][:50], delimiter=",", fmt="%.9g")
     lazy = sm.dask.predict(model, str(tmp_path / "rows.csv"))
     np.testing.assert_array_equal(lazy.compute(scheduler="synchronous"), model.predict(rows[0][:50]))
+    with pytest.raises(ValueError, match="chunk sizes are unknown"):
+        lazy[:5]
     for data in (rows[0], [1], None, dask.delayed(rows[0]), X[:, 0], dd.from_dask_array(X[:, 0])):
         with pytest.raises(sm.UsageError, match="predictions are of an Array of rows, a DataFrame, or paths"):
             sm.dask.predict(model, data)
@@ -572,3 +574,34 @@ def test_the_digest_of_a_piece_is_that_of_its_values(tmp_path, rows, monkeypatch
             change(file)
         digests.append(pieces.digest_of(path))
     assert len(set(digests)) == 4
+
+
+@pytest.mark.parametrize("kind", ["parquet", "folder", "list", "feather", "packed", "npy", "npz"])
+def test_chunks_of_predictions_come_from_footers_and_headers(frame, kind, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    columns = [name for name in frame.columns if name != "label"]
+    part = frame[::33][:90].reset_index(drop=True)
+    values = part[columns].to_numpy()
+    part.to_parquet("part.parquet", row_group_size=20)
+    part[:0].to_parquet("none.parquet")
+    part.to_feather("part.feather")
+    part.to_feather("packed.feather", compression="zstd")
+    np.save("part.npy", values)
+    np.savez_compressed("part.npz", X=values, y=np.arange(90))
+    (tmp_path / "folder").mkdir()
+    part[:40].to_parquet("folder/a.parquet")
+    part[40:].to_parquet("folder/b.parquet")
+    data = {"folder": "folder", "list": ["part.parquet", "none.parquet", "part.parquet"], "packed": "packed.feather"}
+    numbers = kind in ("npy", "npz")
+    model = sm.train((values, part["label"])).model if numbers else sm.train(part, y="label").model
+    want = model.decision_function(values if numbers else part)
+    lazy = sm.dask.decision_function(model, data.get(kind, f"part.{kind}"))
+    assert lazy.chunks[0] == ((90, 0, 90) if kind == "list" else (90,))
+    np.testing.assert_array_equal(lazy[:5].compute(scheduler="synchronous"), want[:5])
+    np.testing.assert_array_equal(lazy[85:].compute(scheduler="synchronous")[:5], want[85:])
+
+
+def test_a_damaged_footer_is_told_when_predictions_are_asked_for(models, tmp_path):
+    (tmp_path / "bad.parquet").write_bytes(b"PAR1" + bytes(50))
+    with pytest.raises(sm.DataError, match=r"bad\.parquet is damaged"):
+        sm.dask.predict(models[0], str(tmp_path / "bad.parquet"))

@@ -3,15 +3,18 @@
 import ast
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import h5py
 import numpy as np
+import pandas as pd
 import pytest
+import scipy.sparse as sp
 
 import streammargin as sm
 from streammargin.cli.main import main
 from streammargin.options.table import TABLE
-from streammargin.wording import in_python, in_shell, shown
+from streammargin.wording import LONGEST, in_python, in_shell, one_line, short, shown
 
 ROOT = Path(sm.__file__).parent
 # of `save`, of predictions, of `write_hdf5` and `convert`, and of calls
@@ -35,10 +38,72 @@ def test_both_doors(text, shell, python):
 
 @pytest.mark.parametrize("value, text", [
     (np.float64(0.0), "0.0"), ([np.float32(0.5), "a", None], "[0.5, 'a', None]"), ((np.int8(3),), "(3,)"),
-    (np.array(2.5), "2.5"), (np.str_("up"), "'up'"), (np.array([1.0, 2.0]), "array([1., 2.])"),
+    (np.array(2.5), "2.5"), (np.str_("up"), "'up'"), (np.array([1.0, 2.0]), "an array of shape (2,)"),
 ])  # fmt: skip
 def test_numbers_of_numpy_are_shown_as_numbers(value, text):
     assert shown(value) == text
+
+
+@pytest.mark.parametrize("value", [
+    np.arange(3), [np.arange(3)], {"a": (1, np.arange(3))}, np.ma.array([1, 2], mask=[0, 1]), sp.csr_matrix(np.eye(2)),
+    sm.penalties.Group(np.arange(3)), pd.Series([1, 2]), pd.DataFrame({"a": [1]}), SimpleNamespace(x=np.arange(2)),
+    np.array({"a": np.arange(2)}, object), [pd.array([1, None])],
+], ids=lambda value: type(value).__name__)  # fmt: skip
+def test_an_array_is_never_printed(value):
+    found = shown(value)
+    assert "array(" not in found and "0, 1" not in found and "[" not in found.strip("[]") and "\\n" not in found
+    with pytest.raises(sm.UsageError) as error:
+        sm.train((np.eye(2), [0, 1]), loss=value)
+    assert "array(" not in str(error.value) and str(error.value).endswith(found)
+
+
+@pytest.mark.parametrize("name", ["a" * 60, "a" * 61, "a" * 10000, "\n" * 100, "", 7.5, np.str_("up"), "\u2028" * 61])
+def test_labels_and_words_are_cut_at_60_characters(name):
+    found, whole = short(name), one_line(str(name))
+    assert len(found) <= LONGEST + 3 and found.isprintable() and LONGEST == 60
+    assert found == (whole or "''") if len(whole) <= 60 else found == whole[:60] + "..."
+    assert len(shown(name)) <= LONGEST + 3
+
+
+LONG = "long" * 100
+CUT = LONG[:59]
+
+
+def labelled(labels, **others):
+    rng = np.random.default_rng(0)
+    return pd.DataFrame({"a": rng.normal(size=len(labels)), "y": labels, **others})
+
+
+@pytest.mark.parametrize("call, words", [
+    (lambda: sm.train(labelled([LONG] * 6), y="y"), "the label"),
+    (lambda: sm.train(labelled([LONG + "1", LONG] * 3), y="y", classes=["b", "c"]), "its labels are"),
+    (lambda: sm.train(labelled(["b", LONG] * 3), y="y", classes=[LONG + "x", "b"]), "there is no label"),
+    (lambda: sm.train(labelled(["b", LONG] * 3), y="y", classes=[LONG]), "must name at least two labels"),
+    (lambda: sm.train(labelled([1.0, 2.0] * 3), y="y", loss=LONG), "unknown loss"),
+    (lambda: sm.train(labelled([1, 0] * 3), y=LONG), "has no column"),
+    (lambda: sm.train(labelled([1, 0] * 3, **{LONG: [np.inf] * 6}), y="y"), "the value is infinite"),
+    (lambda: sm.train(labelled([1, 0] * 3, **{LONG: ["b", None] * 3}), y="y"), "the value is missing"),
+    (lambda: sm.train(labelled([1, 0] * 3, w=["1", "2", "3", LONG, "4", "5"]), y="y"), "is not a finite number"),
+    (lambda: sm.train(labelled([1, 0] * 3, t=["z", LONG] * 3), y="y", tasks="t"), "the task"),
+    (lambda: sm.train(labelled(["b", "c"] * 3), y="y").model.predict(labelled(["b"] * 6).rename(columns={"a": LONG})),
+     "lacks 1 column"),
+    (lambda: sm.train(labelled(["b", "c"] * 3), y="y").model.evaluate(labelled([LONG] * 6), y="y"), "unknown to the"),
+    (lambda: sm.train(labelled([1, 0] * 3, w=["b", "c"] * 3), y="y").model.predict(labelled([1] * 2, w=[LONG, "b"])),
+     "no row of the training had the word"),
+    (lambda: sm.complete(pd.DataFrame({"u": [LONG, LONG], "i": ["1", "1"], "r": [1, 2]})), "is there twice"),
+    (lambda: sm.complete(pd.DataFrame({"u": [1, 2], "i": [1, 2], "r": [1, 2]}), columns=[LONG, "i"]), "has no column"),
+])  # fmt: skip
+def test_messages_cut_long_labels_and_words(call, words):
+    with pytest.raises(sm.StreamMarginError) as error:
+        call()
+    said = str(error.value)
+    assert words in said and CUT[:50] in said and LONG[:64] not in said, said
+
+
+def test_warnings_cut_long_labels(caplog):
+    y = np.array(["b"] * 40 + [LONG], object)
+    sm.train((np.random.default_rng(1).normal(size=(41, 2)), y), C=1e-3)
+    assert "never predicted" in caplog.text and CUT in caplog.text and LONG[:64] not in caplog.text
 
 
 def test_so_they_are_in_messages():

@@ -9,7 +9,7 @@ from typing import Any
 from streammargin.cli.options import add_lines, add_scoring, to_score
 from streammargin.cli.remarks import Remarks
 from streammargin.kinds import ALL
-from streammargin.wording import printable
+from streammargin.wording import printable, short
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -66,7 +66,7 @@ def run(options: argparse.Namespace) -> int:
     for part in figures.get("per_class", []):
         never = "" if part["predicted"] else ", never predicted"
         shares = f"precision {part['precision']:.4f}, recall {part['recall']:.4f}, F1 {part['f1']:.4f}"
-        print(f"class {printable(part['label'])}: {part['correct']} of {part['rows']} right, {shares}{never}")
+        print(f"class {printable(short(part['label']))}: {part['correct']} of {part['rows']} right, {shares}{never}")
     return 0
 
 

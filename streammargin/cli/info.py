@@ -148,9 +148,12 @@ def _plainly(key: str, value: Any) -> str:
 
 
 def _is_archive(path: str) -> bool:
-    """Whether a file begins as a zip archive does, as models do; it may be truncated."""
+    """Whether a file begins as a zip archive does, as models do, and is no other archive; it may be truncated."""
+    from streammargin.sources.kinds import kind_of
+
     with contextlib.suppress(OSError), open(path, "rb") as file:
-        return file.read(4) == b"PK\x03\x04"
+        start = file.read(4)
+        return start == b"PK\x03\x04" and kind_of(path, start) is None
     return False
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from streammargin.errors import DataError, ReadWriteError, StreamMarginError, UsageError
 from streammargin.files import short_reason
-from streammargin.wording import one_line
+from streammargin.wording import one_line, short
 
 
 class Part(NamedTuple):
@@ -187,7 +187,7 @@ def _columns_of_obs(file: Any, data: str, name: str) -> list[str]:
     if order is None:
         raise DataError(f"{data} has no table obs as anndata writes it since 0.7; write it again by anndata")
     if name in obs:
-        raise UsageError(f"{data} has obs/{one_line(name)} already; give --obs another name")
+        raise UsageError(f"{data} has obs/{short(name)} already; give --obs another name")
     if "/" in name:
         raise UsageError("--obs is the name of a column, which has no slash; give another name")
     return [one if isinstance(one, str) else one.decode() for one in order]

@@ -83,9 +83,11 @@ def _supporters(supports: Callable[[Method, type[Any]], bool], cls: type[Any]) -
 def serves_loss(method: Method, cls: type[Loss]) -> bool:
     """Whether a solver supports a loss."""
     from streammargin.losses import is_numeric
-    from streammargin.losses.base import has
+    from streammargin.losses.base import coupled, has
 
     terms, needed = cls().terms(), method.required()
+    if coupled(terms):
+        return method.joins and all(has(terms, one) for one in method.couples)
     able = all(has(terms, one) for one in needed) if needed else cls.name == method.default_loss
     if cls.only_hard:
         able = able and "has_hard_margin" in needed

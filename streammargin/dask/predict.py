@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ from streammargin.model.base import Model
 from streammargin.model.columns import ERROR
 from streammargin.ordered import is_ordered
 from streammargin.sources.open import is_path, open_source
+from streammargin.tables.counts import rows_told
 
 SCORES, LABELS, PROBABILITIES = "decision_function", "predict", "predict_proba"
 
@@ -136,14 +138,15 @@ def _framed(frame: Any, found: np.ndarray, names: list[str] | None) -> Any:
 
 
 def _of_paths(model: Model, paths: list[Any], what: str, given: dict[str, Any], like: np.ndarray) -> Any:
-    """An Array with a chunk for each file; how many rows a table has is not known before it is read."""
+    """An Array with a chunk for each file; of text it is not known before it is read how many rows it has."""
     known, each = dask.delayed(model, pure=True), dask.delayed(_found, pure=False)
     parts = []
     for path in paths:
-        rows = float("nan")
-        if not is_ordered(path):
+        if is_ordered(path):
+            rows = rows_told(path)
+        else:
             with open_source(path) as source:
                 rows = source.rows
-        shape = (rows, *like.shape[1:])
+        shape = (math.nan if rows is None else rows, *like.shape[1:])
         parts.append(da.from_delayed(each(known, path, what, given), shape, dtype=like.dtype, meta=like))
     return da.concatenate(parts, axis=0, allow_unknown_chunksizes=True)

@@ -16,7 +16,7 @@ import numpy as np
 from streammargin.driver.labels import LabelReader
 from streammargin.errors import DataError
 from streammargin.losses.base import has
-from streammargin.wording import one_line
+from streammargin.wording import short
 
 HALVINGS = 40  # bisection steps in the search for a quantile
 # Largest |mean| of the targets, or of a column, in units of their spread. The saved constant includes the subtracted
@@ -149,7 +149,7 @@ def check_near(
     """
     sizes = _Present(labels, tasks).size()
     for output in np.flatnonzero((sizes > 0.0) & (sizes * FARTHEST < np.abs(shifts))).tolist():
-        of = "its labels" if outputs is None else f"its labels {one_line(outputs[output])}"
+        of = "its labels" if outputs is None else f"its labels {short(outputs[output])}"
         raise DataError(
             f"{name}: {of} are {shifts[output]:.7g} +- {sizes[output]:.2g}, too far from 0 for predictions that "
             "resolve the spread; subtract their mean from them"

@@ -30,6 +30,7 @@ from streammargin.sources.checks import check_block
 from streammargin.sources.labels import census
 from streammargin.sources.names import check_same
 from streammargin.sources.open import parts_of
+from streammargin.wording import short
 
 
 def streaming_solvers() -> list[str]:
@@ -145,7 +146,7 @@ class Learner:
             return Target(np.array([f"not {rest}", str(rest)]), np.array([1]), plain(rest))
         if len(known) < 2:
             raise DataError(
-                f"{name} has only the label {known[0]}; list all labels in advance, with `classes=[...]`"
+                f"{name} has only the label {short(known[0])}; list all labels in advance, with `classes=[...]`"
                 if given is None
                 else f"classes names {len(known)} class(es); training needs two"
             )
@@ -158,7 +159,7 @@ class Learner:
         if np.any(codes < 0):
             row = int(np.argmax(codes < 0))
             raise DataError(
-                f"{name}: row {row} has the label {values[numbers[row]]}, but the known labels are "
+                f"{name}: row {row} has the label {short(values[numbers[row]])}, but the known labels are "
                 f"{known.matcher.listed()}; list all in advance, with `classes=[...]`"
             )
         return codes

@@ -15,7 +15,7 @@ from streammargin.matching import Codes, Matcher
 from streammargin.sources.base import Slices, Source
 from streammargin.sources.labels import census, number_rows, shifted
 from streammargin.sources.names import listed
-from streammargin.wording import one_line
+from streammargin.wording import short
 from streammargin.workers import ALONE, Workers
 
 LARGEST_C = 1e200  # of C times the rows: sums of losses, and their squares, must not overflow
@@ -61,7 +61,9 @@ def make_target(
     if only is not None:
         chosen = sorted(set(matcher.find_all(only)))
         if len(chosen) < 2:
-            raise UsageError(f"`classes` must name at least two labels of {source.name}, not only {classes[chosen[0]]}")
+            raise UsageError(
+                f"`classes` must name at least two labels of {source.name}, not only {short(classes[chosen[0]])}"
+            )
         new[:], kept = -1, classes[chosen]
         new[chosen] = np.arange(len(chosen))
     elif positive is None and (what := hardly_classes(classes, source.rows)):
@@ -75,13 +77,13 @@ def make_target(
         label = kept[one].item()
         new[new >= 0] = new[new >= 0] == one
         if not np.any(new == 0):
-            raise DataError(f"{source.name}: every row has the label {label}; training needs two classes")
+            raise DataError(f"{source.name}: every row has the label {short(label)}; training needs two classes")
         target = Target(np.array([f"not {label}", str(label)]), np.array([1]), label, counts=_counts(new, counts))
         return target, recoded(source, classes, codes, new)
     if len(kept) < 2:
         raise DataError(
             f"{source.name}: {f'all {source.rows} rows have' if source.rows > 1 else 'its only row has'} "
-            f"the label {kept[0]}; training needs two classes"
+            f"the label {short(kept[0])}; training needs two classes"
             " (another dataset of labels can be named with `y`)"
         )
     several = np.array([1]) if len(kept) == 2 else np.arange(len(kept))
@@ -117,7 +119,7 @@ def make_labels(source: Source, outputs: Sequence[str]) -> Slices:
             row, output = np.argwhere((chunk != 0.0) & (chunk != 1.0))[0].tolist()
             where, place = source.label_place(start + row)
             raise DataError(
-                f"{where}: the label {one_line(outputs[output])} of row {place} is {chunk[row, output]:g}; labels of "
+                f"{where}: the label {short(outputs[output])} of row {place} is {chunk[row, output]:g}; labels of "
                 f"several columns are 0 or 1, {OTHERWISE}"
             )
         if not again:
@@ -173,7 +175,7 @@ def check_numbers(largest: np.ndarray, name: str, outputs: Sequence[str] | None 
     """
     bad = np.flatnonzero((largest > LARGEST_NUMBER) | ((largest > 0.0) & (largest < 1.0 / LARGEST_NUMBER)))
     if bad.size:
-        of = "its labels" if outputs is None else f"its labels {one_line(outputs[bad[0]])}"
+        of = "its labels" if outputs is None else f"its labels {short(outputs[bad[0]])}"
         raise DataError(
             f"{name}: the largest of {of}, {largest[bad[0]]:g}, is too far from 1 to compute with; multiply all of "
             "them by a constant"
@@ -195,7 +197,7 @@ def encode(source: Source, target: Target, workers: Workers = ALONE) -> tuple[Sl
     classes, codes, counts = _census(source, workers)
     found = np.array(Codes(target.classes, target.rest, source.name).of(classes), np.int16)
     if np.all(found < 0):
-        listed = ", ".join(map(str, classes[:20].tolist()))
+        listed = ", ".join(map(short, classes[:20].tolist()))
         raise DataError(f"{source.name}: none of its labels ({listed}) was trained on; name others with `y`")
     return recoded(source, classes, codes, found), int(counts[found >= 0].sum())
 

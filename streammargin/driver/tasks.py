@@ -16,7 +16,7 @@ from streammargin.sources.base import Slices, Source
 from streammargin.sources.labels import Origin, census, class_values, distinct, lie_inside, shifted
 from streammargin.sources.open import open_source
 from streammargin.sources.view import View
-from streammargin.wording import one_line, shown
+from streammargin.wording import short, shown
 from streammargin.workers import ALONE, Workers
 
 LISTED = 20  # most tasks that an error lists
@@ -115,12 +115,12 @@ def numbers_of(raw: np.ndarray, names: Sequence[Any], name: str, origin: Origin,
 
 def _among(names: Sequence[Any], values: np.ndarray, name: str) -> np.ndarray:
     found = np.array(Codes(names, None, name).of(values), np.int16)
-    unknown = [one_line(str(value)) for value in values[found < 0].tolist()]
+    unknown = [short(value) for value in values[found < 0].tolist()]
     if unknown:
         more = f" and {len(unknown) - LISTED} more" if len(unknown) > LISTED else ""
         said = ", ".join(unknown[:LISTED])
         what = f"the task {said} has" if len(unknown) == 1 else f"the tasks {said}{more} have"
-        told = ", ".join(one_line(str(one)) for one in names[:LISTED]) + (", ..." if len(names) > LISTED else "")
+        told = ", ".join(short(one) for one in names[:LISTED]) + (", ..." if len(names) > LISTED else "")
         raise DataError(
             f"{name}: {what} no weights in the model, which was trained on {told}; drop their rows, or train with them"
         )

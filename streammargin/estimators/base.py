@@ -35,8 +35,9 @@ from streammargin.result import Certificate, TrainResult, remarks
 from streammargin.sinks.console import watched
 from streammargin.solvers.registry import FAMILY as SOLVERS
 from streammargin.solvers.word import Auto
-from streammargin.sources.arrays import bare, refuse_masked
+from streammargin.sources.arrays import as_array, bare, refuse_masked
 from streammargin.sources.base import Source
+from streammargin.sources.labels import check_present
 from streammargin.sources.open import is_path, is_shards
 from streammargin.training.rows import train_rows
 from streammargin.training.task import make_task
@@ -131,6 +132,12 @@ def _thing(name: str, value: Any) -> Thing:
     return value if isinstance(value, Thing) else FAMILIES[name].of(value)
 
 
+def refuse_gaps(y: Any) -> None:
+    """DataError for labels of which one is masked, or missing, as scikit-learn would not say; None: there are none."""
+    if y is not None and (labels := as_array(y, "y")).ndim:
+        check_present(labels)
+
+
 class Scored:
     """The score of an estimator, which precedes scikit-learn's mixin: files are scored as they are read."""
 
@@ -141,6 +148,7 @@ class Scored:
         that are not all equal.
         """
         if not from_files(X):
+            refuse_gaps(y)
             return super().score(X, y, sample_weight)  # type: ignore[misc]  # that of scikit-learn's mixin
         if sample_weight is not None:
             raise UsageError("score of files takes no sample_weight; give X as an array")
@@ -190,7 +198,7 @@ class Estimator(BaseEstimator):
         if from_files(X):
             return X
         X = bare(X)
-        refuse_masked(checks.get("y"), "y")
+        refuse_gaps(checks.get("y"))
         if "y" in checks:
             checks = {"multi_output": self._takes_several(), "order": "C", **checks}
         with _in_range():
@@ -298,7 +306,7 @@ class Estimator(BaseEstimator):
         whole = isinstance(self.n_jobs, (int, np.integer)) and not isinstance(self.n_jobs, bool)
         if self.n_jobs is not None and (not whole or self.n_jobs == 0 or self.n_jobs > MOST_THREADS):
             most = f"a number from 1 to {MOST_THREADS}"
-            raise UsageError(f"n_jobs must be None, {most}, or -1 for all cores, not {self.n_jobs!r}")
+            raise UsageError(f"n_jobs must be None, {most}, or -1 for all cores, not {shown(self.n_jobs)}")
         return cores() if self.n_jobs == -1 else int(effective_n_jobs(self.n_jobs))
 
     def _split(self, data: Any, sample_weight: Any, seed: int) -> tuple[Any, Any, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -142,10 +143,11 @@ class MarginClassifier(Classifier):
         if learner is None:
             # tol, passes and early_stop do not apply to batches
             given = {**self._options(), "tol": Options.tol, "passes": Options.passes, "early_stop": None}
-            C = make_solver(self.solver).default_C if self.C is None else self.C
-            if given["bias"] is None and math.inf == C:  # fit_intercept=True needs one
-                given["bias"] = 1.0
-            learner = Learner(Options(**given, classes=classes))
+            options = Options(**given, classes=classes)
+            costs = options.costs or [make_solver(self.solver).default_C]
+            if options.bias is None and math.inf in costs:  # fit_intercept=True needs one
+                options = replace(options, bias=1.0)
+            learner = Learner(options)
         elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
             raise UsageError(
                 f"classes are {np.unique(classes).tolist()}, but the first call of partial_fit set "

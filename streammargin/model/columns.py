@@ -11,7 +11,7 @@ from streammargin.errors import DataError, UsageError
 from streammargin.model.rows import AnyRows
 from streammargin.sources.base import Source
 from streammargin.sources.names import listed
-from streammargin.wording import counted, one_line
+from streammargin.wording import counted, short, shown
 
 ERROR, ZERO = "error", "zero"  # how columns that the rows lack are treated
 _BYTES = 120  # per name, of the dict used to look it up, while that grows
@@ -20,7 +20,7 @@ _BYTES = 120  # per name, of the dict used to look it up, while that grows
 def checked(missing_columns: str) -> str:
     """The option's value, or UsageError."""
     if missing_columns not in (ERROR, ZERO):
-        raise UsageError(f"`missing_columns` must be {ERROR} or {ZERO}, not {missing_columns!r}")
+        raise UsageError(f"`missing_columns` must be {ERROR} or {ZERO}, not {shown(missing_columns)}")
     return missing_columns
 
 
@@ -65,7 +65,7 @@ def places(
         if len(set(names)) < len(names):
             name, times = Counter(names).most_common(1)[0]
             raise DataError(
-                f"{whose} has {times} columns named {one_line(name)}, so those of {rows.name} cannot be "
+                f"{whose} has {times} columns named {short(name)}, so those of {rows.name} cannot be "
                 "matched by name; give every column a name of its own"
             )
     place = {name: column for column, name in enumerate(given.tolist())}

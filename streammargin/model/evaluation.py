@@ -27,7 +27,7 @@ from streammargin.sources.arrays import as_array
 from streammargin.sources.base import Source
 from streammargin.sources.labels import LabelCursor, class_values, distinct, number_rows, number_values, shifted
 from streammargin.sources.names import listed
-from streammargin.wording import counted
+from streammargin.wording import counted, short
 from streammargin.workers import Workers
 
 MOST_CONFUSED, MOST_RANKED = 1000, 20  # most classes of a confusion matrix, and of AUC and average precision
@@ -138,7 +138,7 @@ class OfClasses(Tally):
             bad = int(np.flatnonzero(codes < 0)[0])
             where, row = source.label_place(start + bad)
             raise DataError(
-                f"{where}: row {row} has the label {raw[bad]}, unknown to the model; "
+                f"{where}: row {row} has the label {short(raw[bad])}, unknown to the model; "
                 f"its labels are {self.codes.matcher.listed()}"
             )
         return codes

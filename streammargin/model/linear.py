@@ -11,6 +11,7 @@ from streammargin.errors import UsageError
 from streammargin.model.base import Model
 from streammargin.points.base import Answer
 from streammargin.points.linear import LinearPoint
+from streammargin.wording import shown
 
 
 class LinearModel(Model):
@@ -52,7 +53,7 @@ class LinearModel(Model):
         Raises UsageError for n < 1.
         """
         if not isinstance(n, numbers.Integral) or n < 1:
-            raise UsageError(f"the number of features must be a whole number and at least 1, not {n!r}")
+            raise UsageError(f"the number of features must be a whole number and at least 1, not {shown(n)}")
         labels: list[Any] = [None] if self.numeric else self.classes_.tolist()[-len(self.coef_) :]
         labels = self.outputs or self.tasks or labels
         found, names = [], self.feature_names_in_

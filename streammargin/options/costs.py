@@ -29,7 +29,7 @@ FAMILY = Family("C", "options", Path, {"path": Path})
 
 @dataclass(frozen=True)
 class Costs(Kind):
-    """One positive number or several, infinity alone, or a path."""
+    """One positive number or several, infinity alone, or a path; a text is read as in the shell."""
 
     metavar: str = "FLOAT|inf|a,b,c|path:K"
 
@@ -42,9 +42,10 @@ class Costs(Kind):
             if path.low is not None and path.high is not None and not path.low < path.high:
                 raise UsageError(f"a path over {what} goes up: give a low end below the high one, not {path}")
             return path
+        value = self.read(value) if isinstance(value, str) else value
         several = isinstance(value, Iterable) and (isinstance(value, Sequence) or getattr(value, "ndim", 0) > 0)
-        values = value if several and isinstance(value, Iterable) and not isinstance(value, (str, bytes)) else [value]
-        costs: list[float] = [Number().number(what, cost) for cost in values]
+        values = value if several and isinstance(value, Iterable) and not isinstance(value, bytes) else [value]
+        costs = [Number().number(what, read_number(cost) if isinstance(cost, str) else cost) for cost in values]
         if not costs or not all(cost > 0.0 for cost in costs):
             listed = ", ".join(f"{cost:g}" for cost in costs) or "none"
             raise UsageError(f"{what} must be positive (or inf for the hard margin), not {listed}")

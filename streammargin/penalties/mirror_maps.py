@@ -14,6 +14,7 @@ import numpy as np
 
 from streammargin.errors import UsageError
 from streammargin.rows.blocks import Block, add_grouped, add_mirrored, combined_dot, grouped_dot
+from streammargin.wording import shown
 
 
 class L2(NamedTuple):
@@ -173,7 +174,7 @@ def resolve_p(norm: float | str, features: int) -> float:
     except (TypeError, ValueError):
         p = math.nan
     if not 1.0 < p <= 2.0:
-        raise UsageError(f"p must be a number in (1, 2] or the word sparse, not {norm!r}")
+        raise UsageError(f"p must be a number in (1, 2] or the word sparse, not {shown(norm)}")
     return p
 
 

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 
 from streammargin.errors import Refusal
-from streammargin.losses import is_numeric, losses_with, terms
+from streammargin.losses import LOSSES, is_numeric, losses_with, terms
 from streammargin.losses.base import coupled, has
 from streammargin.penalties.base import Penalty
 from streammargin.penalties.lp import LpSquare
@@ -159,9 +159,17 @@ class Method(SolverWord):
             raise Refusal(f"{self.called} has one loss of its own", "leave `loss` out")
         for method in needed:
             if not has(problem.loss, method):
-                able = ", ".join(losses_with(needed))
-                wrong = f"{self.called} needs the method {method} of a loss, which {problem.loss_called} lacks"
+                able, loss = ", ".join(losses_with(needed, is_numeric(problem.loss))), problem.loss_called
+                if problem.kernel is not None and loss in LOSSES:
+                    wrong = f"{self.called} with a kernel takes the losses {able}, not {loss}"
+                    raise Refusal(wrong, "use one of these")
+                wrong = f"{self.called} needs the method {method} of a loss, which {loss} lacks"
                 raise Refusal(f"{wrong} (these have it: {able})", "use one of these")
+
+    @property
+    def joins(self) -> bool:
+        """Whether it takes a loss of all scores of a row, given its fields; default: if it calls methods of one."""
+        return bool(self.couples)
 
     @property
     def called(self) -> str:

@@ -1,32 +1,139 @@
-"""Recognises other file formats by their first bytes, so that an error can say what a file is."""
+"""Recognises other formats of files and folders, so that an error can say what they are, and how to go on."""
 
 from __future__ import annotations
 
-# (first bytes, the format, the remedy) of formats that are sometimes given as data
+import json
+import os
+import re
+import shlex
+import zipfile
+
+LONGEST = 1024  # bytes read
 _CONVERT = "streammargin-data convert reads it"
 _TRAIN = f"train reads it, and {_CONVERT}"
 _WRITE = "read it in batches and write these with sm.write_hdf5, or write it as CSV or svmlight text"
+_UNZIP = "unpack it; train and streammargin-data convert read .npz files"
+_UTF_8 = "write it as UTF-8: iconv -f UTF-16 -t UTF-8 IN > OUT"
+_EXCEL, _JSON, _GZIP = "an Excel workbook", "JSON", "compressed by gzip"
+_PACKED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd")
+# (first bytes, the format, the remedy, or the function of pandas that reads it) of formats that are given as data
 _KINDS: tuple[tuple[bytes, str, str], ...] = (
-    (b"\x1f\x8b", "compressed by gzip", f"if it is text, {_CONVERT}"),
+    (b"\x1f\x8b", _GZIP, f"if it is text, {_CONVERT}"),
     (b"BZh", "compressed by bzip2", f"if it is text, {_CONVERT}"),
     (b"\xfd7zXZ\x00", "compressed by xz", f"if it is text, {_CONVERT}"),
     (b"\x28\xb5\x2f\xfd", "compressed by zstd", "unpack it with: zstd -d"),
     (b"\x04\x22\x4d\x18", "compressed by lz4", "unpack it with: lz4 -d"),
     (b"7z\xbc\xaf\x27\x1c", "a 7z archive", "unpack it"),
+    (b"Rar!", "a RAR archive", "unpack it"),
     (b"PAR1", "a Parquet file", _TRAIN),
     (b"%%MatrixMarket", "a Matrix Market file", _TRAIN),
     (b"\x93NUMPY", "an array of numpy.save", _TRAIN),
-    (b"PK\x03\x04", "a zip archive", "unpack it; train and streammargin-data convert read .npz files"),
+    (b"PK\x03\x04", "a zip archive", _UNZIP),
     (b"Obj\x01", "an Avro file", _WRITE),
+    (b"ORC", "an ORC file", "read_orc"),
+    (b"FEA1", "a Feather file of version 1", "read_feather"),
     (b"MATLAB 5.0 MAT-file", "a MATLAB file", "read it with scipy.io.loadmat, or save it with -v7.3, which is HDF5"),
     (b"CDF\x01", "a NetCDF 3 file", "write it as NetCDF 4, which is HDF5"),
-    (b"SQLite format 3\x00", "an SQLite database", _WRITE),
-    (b"\xff\xfe", "UTF-16 text", "write it as UTF-8: iconv -f UTF-16 -t UTF-8 IN > OUT"),
-    (b"\xfe\xff", "UTF-16 text", "write it as UTF-8: iconv -f UTF-16 -t UTF-8 IN > OUT"),
-)
-LONGEST = 32  # bytes read
+    (b"SQLite format 3\x00", "an SQLite database",
+     "name one of its tables for: sqlite3 -header -csv {path} 'select * from TABLE' > {stem}.csv"),
+    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", _EXCEL, "read_excel"),
+    (b"<stata_dta>", "a Stata file", "read_stata"),
+    (b"$FL2", "an SPSS file", "read_spss"),
+    (b"HEADER RECORD*******", "a SAS transport file", "read_sas"),
+    (b"\x00" * 12 + b"\xc2\xea\x81\x60", "a SAS file", "read_sas"),
+    (b"RDX", "a file of R", "in R, write its table with write.csv"),
+    (b"%PDF", "a PDF", "write its table as CSV"),
+    (b"\xff\xfe", "UTF-16 text", _UTF_8),
+    (b"\xfe\xff", "UTF-16 text", _UTF_8),
+)  # fmt: skip
+_PICKLE = re.compile(rb"\x80[\x02-\x05]")
+_MARKUP = re.compile(rb"\s*<(\?xml|!doctype|html|[a-z]+>)", re.IGNORECASE)
+_JSON_START = re.compile(rb'(\xef\xbb\xbf)?\s*(\{\s*["}]|\[\s*[\[{])')
+_JSON_NAMES = (".json", ".jsonl", ".ndjson", ".geojson")
+_R_NAMES = (".rds", ".rda", ".rdata")
+_INSIDE = {  # a member of a zip archive -> the format, and its remedy
+    "xl/": (_EXCEL, "read_excel"),
+    "word/": ("a document of Word", "write its table as CSV"),
+    ".zarray": ("a zarr store", "unpack it, and write it as HDF5"),
+    "/data.pkl": ("a file of torch.save", "write its tensors with numpy.save, or with sm.write_hdf5"),
+}
+_ZARR = (".zgroup", ".zattrs", ".zarray", ".zmetadata", "zarr.json")
 
 
-def kind_of(start: bytes) -> tuple[str, str] | None:
-    """(format of a file with these first bytes, remedy), or None for an unknown one."""
-    return next(((what, remedy) for magic, what, remedy in _KINDS if start.startswith(magic)), None)
+def kind_of(path: str, start: bytes = b"") -> tuple[str, str] | None:
+    """(what this is, the remedy) of a file with these first bytes, or of a folder; None if it is not known."""
+    if os.path.isdir(path):
+        return _folder(path)
+    suffix = os.path.splitext(path)[1].lower()
+    inner = os.path.splitext(os.path.splitext(path)[0])[1].lower()  # of a compressed file
+    if _JSON_START.match(start) or (start.startswith(_PACKED) and inner in _JSON_NAMES):
+        return _json(path, suffix if suffix in _JSON_NAMES else inner, start)
+    if start.startswith(_PACKED[0]) and suffix in _R_NAMES:
+        return "a file of R", "in R, write its table with write.csv"
+    if _PICKLE.match(start):
+        code = "if you trust it, as it may run any code, "
+        return "a pickle", code + _by_pandas(path, "read_pickle")
+    if _MARKUP.match(start):
+        page = b"html" in start[:200].lower()
+        return ("a web page", "fetch the file again") if page else ("XML", _by_pandas(path, "read_xml"))
+    if start.startswith(b"PK\x03\x04"):
+        return _archive(path)
+    if start[8:12] == b"DUCK":
+        return "a DuckDB database", f"export a table: duckdb {shlex.quote(path)} \"copy TABLE to 'TABLE.parquet'\""
+    found = next(((what, remedy) for magic, what, remedy in _KINDS if start.startswith(magic)), None)
+    return None if found is None else (found[0], _remedy(path, found[1]))
+
+
+def _remedy(path: str, text: str) -> str:
+    if text.startswith("read_"):
+        return _by_pandas(path, text)
+    return text.format(path=shlex.quote(path), stem=shlex.quote(_stem(path))) if "{path}" in text else text
+
+
+def _by_pandas(path: str, function: str, options: str = "") -> str:
+    """The command that writes the file as Parquet."""
+    if not os.path.isfile(path):
+        return "write it to a file, and name that one for the command that makes Parquet of it"
+    read = f"pandas.{function}({json.dumps(path, ensure_ascii=False)}{options})"
+    written = json.dumps(f"{_stem(path)}.parquet", ensure_ascii=False)
+    code = f"import pandas; {read}.to_parquet({written}, index=False)"
+    return f"write it as Parquet: python -c {shlex.quote(code)}"
+
+
+def _stem(path: str) -> str:
+    """The name without its suffixes of a format and of a compression."""
+    stem, suffix = os.path.splitext(path)
+    return os.path.splitext(stem)[0] if suffix in (".gz", ".bz2", ".xz", ".zst") else stem
+
+
+def _json(path: str, suffix: str, start: bytes) -> tuple[str, str]:
+    """Lines of one object each, or one value."""
+    lines = suffix in (".jsonl", ".ndjson") or re.match(rb"\s*\{[^\n]*\}\s*\n\s*\{", start) is not None
+    return f"{_JSON} lines" if lines else _JSON, _by_pandas(path, "read_json", ", lines=True" if lines else "")
+
+
+def _archive(path: str) -> tuple[str, str] | None:
+    """What a zip archive is; None for arrays of NumPy, for a pipe, or if it is damaged."""
+    if not os.path.isfile(path):
+        return None
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = archive.namelist()
+            sheet = "mimetype" in names and b"spreadsheet" in archive.open("mimetype").read(100)
+    except (OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError):
+        return None
+    if any(name.endswith(".npy") for name in names):
+        return None
+    if sheet:
+        return "an OpenDocument spreadsheet", _by_pandas(path, "read_excel")
+    for part, (what, remedy) in _INSIDE.items():
+        if any(name.startswith(part) or name.endswith(part) for name in names):
+            return what, _remedy(path, remedy)
+    return "a zip archive", _UNZIP
+
+
+def _folder(path: str) -> tuple[str, str] | None:
+    if any(os.path.exists(os.path.join(path, name)) for name in _ZARR):
+        code = f"import anndata; anndata.read_zarr({json.dumps(path)}).write_h5ad({json.dumps(_stem(path) + '.h5ad')})"
+        return "a zarr folder", f"if anndata wrote it, write it as .h5ad: python -c {shlex.quote(code)}"
+    return None

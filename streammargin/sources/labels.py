@@ -12,7 +12,7 @@ import numpy as np
 
 from streammargin.errors import DataError
 from streammargin.matching import EXACT, MAX_CLASSES, number_in, of_one_kind, plain
-from streammargin.wording import one_line, shown
+from streammargin.wording import short, shown
 from streammargin.workers import ALONE, Workers
 
 Origin = Callable[[int], tuple[str, int]]  # row -> (file, row in it), for messages (Source.place)
@@ -81,7 +81,7 @@ def number_rows(raw: np.ndarray, why: str, origin: Origin, outputs: Sequence[str
         return raw.astype(np.float64)
     names = output_names(raw.shape[1]) if outputs is None else outputs
     columns = [
-        number_values(column, why, origin, f"label {one_line(name)}") for column, name in zip(raw.T, names, strict=True)
+        number_values(column, why, origin, f"label {short(name)}") for column, name in zip(raw.T, names, strict=True)
     ]
     return np.ascontiguousarray(np.transpose(columns))
 
@@ -141,11 +141,18 @@ def _as_objects(values: list[Any]) -> np.ndarray:
 
 def _present(raw: np.ndarray, origin: Origin, noun: str = "label") -> np.ndarray:
     """`as_values`; DataError if a label is missing."""
-    missing = [k for k, value in enumerate(raw.tolist()) if _is_missing(value)] if raw.dtype.kind in "OT" else []
-    if missing:
-        where, row = origin(missing[0])
-        raise DataError(f"{where}: row {row} has no {noun}; drop the row or give it one")
+    check_present(raw, origin, noun)
     return as_values(raw, origin)
+
+
+def check_present(raw: np.ndarray, origin: Origin = lambda row: ("y", row), noun: str = "label") -> None:
+    """DataError for the first row of labels (m,), or (m, outputs), that lacks one."""
+    if raw.dtype.kind not in "OT":
+        return
+    for k, value in enumerate(raw.tolist()):
+        if any(map(_is_missing, value)) if isinstance(value, list) else _is_missing(value):
+            where, row = origin(k)
+            raise DataError(f"{where}: row {row} has no {noun}; drop the row or give it one")
 
 
 def text_fault(values: np.ndarray) -> int:
@@ -249,7 +256,9 @@ def _sorted(labels: list[Any], kinds: set[np.dtype], name: str) -> tuple[np.ndar
     unsorted = np.array(values, np.result_type(*kinds) if numbers and kinds else None)
     for value, held in zip(values, unsorted.tolist(), strict=True):
         if value != held:
-            raise DataError(f"{name}: no type of numbers holds the label {value} beside the others; write them as text")
+            raise DataError(
+                f"{name}: no type of numbers holds the label {shown(value)} beside the others; write them as text"
+            )
     place = np.argsort(unsorted, kind="stable")
     rank = np.empty(len(values), np.int16)
     rank[place] = np.arange(len(values), dtype=np.int16)

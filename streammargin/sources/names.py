@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from streammargin.errors import DataError
-from streammargin.wording import one_line
+from streammargin.wording import short
 
 SHOWN = 5  # names in a message
 
@@ -65,15 +65,14 @@ def check_same(names: np.ndarray | None, others: np.ndarray | None, first: str, 
     column = int(np.argmax(names != others))
     what = "its columns in another order than" if set(names) == set(others) else "other columns than"
     raise DataError(
-        f"{other} has {what} {first}: column {column} is {one_line(others[column])}, not "
-        f"{one_line(names[column])}; {hint}"
+        f"{other} has {what} {first}: column {column} is {short(others[column])}, not {short(names[column])}; {hint}"
     )
 
 
 def listed(names: Iterable[str]) -> str:
     """The first few names, for messages."""
     found = list(names)
-    return ", ".join(map(one_line, found[:SHOWN])) + (f" and {len(found) - SHOWN} more" if len(found) > SHOWN else "")
+    return ", ".join(map(short, found[:SHOWN])) + (f" and {len(found) - SHOWN} more" if len(found) > SHOWN else "")
 
 
 def packed(names: np.ndarray) -> np.ndarray:

@@ -11,7 +11,7 @@ from importlib import metadata
 from typing import Any, Protocol, TypeAlias, TypeGuard
 
 from streammargin.errors import DataError, InputMissingError, StreamMarginError, UsageError
-from streammargin.files import as_path, check_input
+from streammargin.files import as_path, check_input, is_url, no_file
 from streammargin.packages import loaded
 from streammargin.sources.base import Source
 from streammargin.sources.kinds import LONGEST, kind_of
@@ -137,7 +137,7 @@ def matching(path: str) -> list[str]:
     if os.path.lexists(path) or not glob.has_magic(path):
         return [path]
     if not (found := sorted(glob.glob(path))):
-        raise InputMissingError(f"no file matches {path}")
+        raise no_file(path) if is_url(path) else InputMissingError(f"no file matches {path}")
     return found
 
 
@@ -190,13 +190,13 @@ def is_source(path: str) -> bool:
 
 
 def check_rows(path: str) -> None:
-    """Raise InputMissingError unless `path` is a regular file, or a directory that a format reads."""
+    """Raise InputMissingError or DataError unless `path` is a regular file, or a directory that a format reads."""
     if not os.path.isdir(as_path(path)) or _format_of(path, b"") is None:
-        _check_file(path)
+        check_file(path)
 
 
-def _check_file(path: str) -> None:
-    """`check_input`, which of a folder says how to name its files."""
+def check_file(path: str) -> None:
+    """`check_input`, which of a folder says what it is, or how to name its files."""
     found = [os.path.splitext(name)[1] for name in sorted(os.listdir(path))] if os.path.isdir(path) else []
     ending = next((each for each in found if each in HDF5), None)
     if ending is not None:
@@ -204,13 +204,15 @@ def _check_file(path: str) -> None:
             f"{path} is a directory; name its files, as {os.path.join(path, '*' + ending)}: several are shards of one "
             "data set"
         )
+    if os.path.isdir(path) and (kind := kind_of(path)) is not None:
+        raise DataError(f"{path} is {kind[0]}, not an HDF5 file; {kind[1]}")
     check_input(path)
 
 
 def _open_file(path: str, x: str | None, y: object, sample_weight: object) -> Source:
     if os.path.isdir(as_path(path)) and (folder := _format_of(path, b"")) is not None:
         return folder.open_file(path, x, y, sample_weight)
-    _check_file(path)
+    check_file(path)
     try:
         with open(path, "rb") as file:
             start = file.read(LONGEST)
@@ -221,7 +223,7 @@ def _open_file(path: str, x: str | None, y: object, sample_weight: object) -> So
     known = _format_of(path, start)
     if known is not None:
         return known.open_file(path, x, y, sample_weight)
-    kind = kind_of(start)
+    kind = kind_of(path, start)
     if kind is not None:
         raise DataError(f"{path} is {kind[0]}, not an HDF5 file; {kind[1]}")
     raise DataError(

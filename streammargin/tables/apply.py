@@ -15,14 +15,13 @@ from streammargin.errors import DataError
 from streammargin.sources.batch import Batch, Narrowing
 from streammargin.sources.schema import CATEGORY, NUMBER, TEXT, Column, Schema
 from streammargin.tables.asked import ZERO, Asked
-from streammargin.tables.header import all_of, short
+from streammargin.tables.header import all_of
 from streammargin.tables.labels import Part, beside_rows
 from streammargin.tables.readers.base import Reader
 from streammargin.tables.table import Beside
 from streammargin.tables.tally import BOOLEANS, coded, codes_of, kind_of, numbers_of
-from streammargin.tables.textfile import SHOWN
 from streammargin.tables.texts import counts_of
-from streammargin.wording import one_line, warn
+from streammargin.wording import short, shown, warn
 
 STEP = 1024  # rows whose columns are put side by side at a time, so that they stay in the processor's cache
 
@@ -170,9 +169,9 @@ class _Apply(NamedTuple):
             places = _found(values, [*BOOLEANS], lower=True)
             bad = np.flatnonzero((places < 0) & values.is_valid().to_numpy(zero_copy_only=False))
             if bad.size:
-                word = one_line(str(values[int(bad[0])].as_py()))[:SHOWN]
+                word = shown(str(values[int(bad[0])].as_py()))
                 raise DataError(
-                    f"{self._where(column, int(bad[0]))}: {word!r} is not a number, as it was in training; replace it, "
+                    f"{self._where(column, int(bad[0]))}: {word} is not a number, as it was in training; replace it, "
                     "or drop the row"
                 )
             return np.array([*BOOLEANS.values(), np.nan])[places]
@@ -193,9 +192,9 @@ class _Apply(NamedTuple):
             places[(places < 0) & ~gaps] = len(column.words)
         unknown = np.flatnonzero((places < 0) & ~gaps)
         if unknown.size and self.asked.unknown != ZERO:
-            word = one_line(str(values[int(unknown[0])].as_py()))[:SHOWN]
+            word = shown(str(values[int(unknown[0])].as_py()))
             raise DataError(
-                f"{self._where(column, int(unknown[0]))}: no row of the training had the word {word!r}; replace it, or "
+                f"{self._where(column, int(unknown[0]))}: no row of the training had the word {word}; replace it, or "
                 "let it count as none with `unknown=zero`"
             )
         if unknown.size:
@@ -203,7 +202,7 @@ class _Apply(NamedTuple):
         return places
 
     def _where(self, column: Column, row: int) -> str:
-        return f"{self.reader.name}, {self.reader.place(self.first + row)}, column {one_line(column.name)}"
+        return f"{self.reader.name}, {self.reader.place(self.first + row)}, column {short(column.name)}"
 
     def _gap(self, column: Column, row: int) -> DataError:
         return DataError(

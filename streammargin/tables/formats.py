@@ -93,6 +93,8 @@ def format_of(path: str | os.PathLike[str]) -> str | None:
 def _format(path: str) -> str | None:
     """`format_of`, whether or not the file can be read at random too."""
     if os.path.isdir(path):
+        if kind_of(path) is not None:
+            return None
         if market.inside(path):
             return MARKET
         kind = _kind_among(inside(path).files)
@@ -103,9 +105,11 @@ def _format(path: str) -> str | None:
     except StreamMarginError:  # said when it is opened
         return CSV if path == STANDARD_INPUT else by_name
     found = next((kind for magic, kind in STARTS.items() if start.startswith(magic)), None)
+    if found == NPZ and kind_of(path, start) is not None:  # another archive
+        return None
     if found is not None or (by_name is not None and b"\0" not in start):
         return found or by_name
-    if kind_of(start) is not None:
+    if kind_of(path, start) is not None:
         return by_name if start.startswith(UTF_16) else None
     return by_name or text_format(start) or (CSV if path == STANDARD_INPUT else None)
 
@@ -201,7 +205,7 @@ def parts_of(folder: str, chosen: slice = slice(None), told: bool = False) -> li
 
 def _no_shard(path: str, kind: str, files: Sequence[str]) -> DataError:
     """The error for a file in a folder of another kind, which names one of these."""
-    what = kind_of(_first_bytes(path))
+    what = kind_of(path, _first_bytes(path))
     if what is not None and what[0].startswith("compressed") and _suffix(path) in SHARDS:
         return DataError(f"{path} is {what[0]}, and {CALLED[kind]} is read as it is; unpack it")
     like = next((one for one in files if one != path and _shard_kind(one) == kind), None)

@@ -9,11 +9,11 @@ from typing import Any
 
 from streammargin.errors import DataError
 from streammargin.tables.unnamed import names_of
-from streammargin.wording import one_line, warn
+from streammargin.wording import short, warn
 
 LABEL_NAMES = ("label", "class", "target", "y")
 _MISSING = {"na", "n/a", "null", "none", "?", "-"}  # in a first line of data, not names
-_SHOWN, _LISTED = 40, 10  # characters of a name, names of a list
+_LISTED = 10  # names of a list
 
 
 @dataclass(frozen=True)
@@ -103,9 +103,3 @@ def check_different(name: str, columns: Sequence[str]) -> None:
     """DataError for a name that two columns of the table `name` share."""
     if twice := [column for column, times in Counter(columns).items() if times > 1]:
         raise DataError(f"{name} has several columns called {short(twice[0])}; give each a name of its own")
-
-
-def short(name: str) -> str:
-    """A name in a message."""
-    name = one_line(name)
-    return f"{name[:_SHOWN]}..." if len(name) > _SHOWN else name or "''"

@@ -15,7 +15,7 @@ from streammargin.tables.header import is_number
 from streammargin.tables.readers.base import Reader
 from streammargin.tables.table import Beside
 from streammargin.tables.tally import coded, codes_of, kind_of, no_label, numbers_of, of_decimals, row_of
-from streammargin.tables.textfile import SHOWN
+from streammargin.wording import shown
 
 
 class Part(NamedTuple):
@@ -84,7 +84,7 @@ def _numbers(labels: pa.Array, reader: Reader, first: int) -> np.ndarray:
     bad = next((row for row, text in enumerate(values.tolist()) if not is_number(text)), None)
     if bad is not None:
         raise DataError(
-            f"{reader.name}, {reader.place(first + bad)}: {str(values[bad])[:SHOWN]!r} is one of several "
+            f"{reader.name}, {reader.place(first + bad)}: {shown(str(values[bad]))} is one of several "
             "labels, and no number; name one column with `y`, or write numbers"
         )
     return np.array([float(text) for text in values.tolist()])

@@ -12,12 +12,11 @@ from streammargin.sources.base import MUCH
 from streammargin.sources.names import listed
 from streammargin.sources.schema import CATEGORY, MOST_WORDS, NUMBER, TEXT, Column, Schema
 from streammargin.tables.asked import INDICATOR, ZERO
-from streammargin.tables.header import all_of, short
+from streammargin.tables.header import all_of
 from streammargin.tables.readers.base import Reader
 from streammargin.tables.table import Table
 from streammargin.tables.tally import BOOLEANS, Tally, Tallying, first_word, no_label, tally, too_many
-from streammargin.tables.textfile import SHOWN
-from streammargin.wording import counted, one_line
+from streammargin.wording import counted, short, shown
 
 
 class Learnt(NamedTuple):
@@ -110,13 +109,12 @@ def _mixed(reader: Reader, tallies: dict[str, Tally]) -> _Fault | None:
     where, word = first_word(reader, name, others[name])
     commas = number_in(word.replace(",", ".")) is not None
     hint = "write decimals with a point" if commas else "replace what is no number"
-    word = word[:SHOWN]
     if len(others) == 1:
         times = sum(tallies[name].words[each] for each in others[name]) - 1
         more = f", nor are {times} more" if times else ""
-        what = f"{word!r} is not a finite number, as most of its values are{more}"
+        what = f"{shown(word)} is not a finite number, as most of its values are{more}"
         return _Fault(what, hint, [name], f"{where}, column {short(name)}")
-    what = f"{len(others)} columns of numbers hold words, as {word!r} in {where}: {all_of(list(others))}"
+    what = f"{len(others)} columns of numbers hold words, as {shown(word)} in {where}: {all_of(list(others))}"
     return _Fault(what, hint, list(others))
 
 
@@ -159,7 +157,7 @@ def _check_texts(table: Table, tallies: dict[str, Tally]) -> None:
         bad = next((text for text in (name, *words) if "\0" in text), None)
         if bad is not None:
             raise DataError(
-                f"{table.name}, column {one_line(name)}: {bad[:SHOWN]!r} has a NUL character; remove it from the table"
+                f"{table.name}, column {short(name)}: {shown(bad)} has a NUL character; remove it from the table"
             )
 
 

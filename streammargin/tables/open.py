@@ -7,8 +7,8 @@ import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from streammargin.errors import DataError, InputMissingError, UsageError
-from streammargin.files import twice_read
+from streammargin.errors import DataError, UsageError
+from streammargin.files import no_file, twice_read
 from streammargin.sources.open import is_path
 from streammargin.tables.formats import ARROW, PARQUET, STREAM, format_of, is_pipe, piped
 from streammargin.tables.header import ANYTHING, Expected, check_different, is_header
@@ -52,7 +52,7 @@ def open_table(  # the default layout is frozen
     if is_pipe(path):
         return _piped(path, kind or format_of(path), layout, room)
     if not os.path.exists(path):
-        raise InputMissingError(f"{path}: no such file")
+        raise no_file(path)
     if os.path.isdir(path):
         from streammargin.tables.readers.folder import of_folder
 

@@ -10,12 +10,12 @@ from typing import NamedTuple
 from streammargin.errors import DataError, UsageError
 from streammargin.sources.schema import Schema
 from streammargin.tables.asked import Asked
-from streammargin.tables.header import LABEL_NAMES, all_of, position, say_doubts, short
+from streammargin.tables.header import LABEL_NAMES, all_of, position, say_doubts
 from streammargin.tables.index import without_index
 from streammargin.tables.readers.base import Reader
 from streammargin.tables.unnamed import is_unnamed, may_be_index
 from streammargin.version import __version__
-from streammargin.wording import counted, note, warn
+from streammargin.wording import counted, note, short, warn
 
 
 class Beside(NamedTuple):

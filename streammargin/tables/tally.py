@@ -15,8 +15,8 @@ from streammargin.errors import DataError
 from streammargin.matching import EXACT, is_plain
 from streammargin.tables.header import is_number
 from streammargin.tables.readers.base import Reader
-from streammargin.tables.textfile import SHOWN, check_label
-from streammargin.wording import one_line
+from streammargin.tables.textfile import check_label
+from streammargin.wording import short
 
 BOOLEANS = {"true": 1.0, "false": 0.0}
 MOST_DISTINCT = 1 << 18  # words of a column that are counted; with more it is no category
@@ -182,8 +182,8 @@ def _add(reader: Reader, into: Tally, name: str, column: pa.Array, row: int, lab
         if largest == np.inf:
             where = reader.place(row + int(np.flatnonzero(np.isinf(numbers))[0]))
             raise DataError(
-                f"{reader.name}, {where}, column {one_line(name)}: the value is infinite; replace it, or leave the "
-                f"column out with `drop={one_line(name)}`"
+                f"{reader.name}, {where}, column {short(name)}: the value is infinite; replace it, or leave the "
+                f"column out with `drop={short(name)}`"
             )
         into.numbers += known.size
         with np.errstate(over="ignore"):  # said if a mean is needed
@@ -212,7 +212,7 @@ def _check_spelt(reader: Reader, labels: pa.Array, row: int) -> None:
             where = f"{reader.name}, {reader.place(row + row_of(labels, place))}"
             if not is_plain(text):
                 raise DataError(
-                    f"{where}: the label {text[:SHOWN]} is neither a number nor a name; write it differently"
+                    f"{where}: the label {short(text)} is neither a number nor a name; write it differently"
                 )
             check_label(float(text), text, where)
 
@@ -230,13 +230,13 @@ def first_word(reader: Reader, name: str, words: set[str]) -> tuple[str, str]:
 
 
 def no_label(table: str, where: str, column: str = "", noun: str = "label") -> DataError:
-    where += f", column {one_line(column)}" if column else ""  # of several
+    where += f", column {short(column)}" if column else ""  # of several
     return DataError(f"{table}, {where}: the {noun} is missing; drop the row or give it a {noun}")
 
 
 def too_many(table: str, name: str, found: Tally, where: str = "") -> DataError:
     """where: the place of the first word that is too many; "" if that is not known."""
-    name, words = one_line(name), f"{len(found.words)} different words"
+    name, words = name and short(name), f"{len(found.words)} different words"
     said = f": column {name} has {words} in its first {found.rows} rows,"
     if where:
         said = f", {where}, column {name}: {words} so far are"

@@ -15,9 +15,9 @@ from typing import Any
 
 from streammargin.errors import DataError, InputMissingError
 from streammargin.matching import EXACT
+from streammargin.wording import short
 
 PIECE = 4 << 20
-SHOWN = 40  # characters of a field in a message
 _START = 1 << 16
 _SUFFIXES = (".gz", ".bz2", ".xz")
 LONGEST_LINE = 1 << 24  # parsing takes 17 times as many bytes
@@ -205,6 +205,6 @@ def decoded(raw: bytes, name: str, line: int) -> str:
 def check_label(label: float, text: str, where: str) -> None:
     """Raises DataError for a label that is not finite, or so large that float64 rounds it."""
     if not math.isfinite(label):
-        raise DataError(f"{where}: the label is {text[:SHOWN]}; drop the row or give it a label")
+        raise DataError(f"{where}: the label is {short(text)}; drop the row or give it a label")
     if abs(label) >= EXACT:
-        raise DataError(f"{where}: the label {text[:SHOWN]} is too large to be exact; number the classes below 2^53")
+        raise DataError(f"{where}: the label {short(text)} is too large to be exact; number the classes below 2^53")

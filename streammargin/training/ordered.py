@@ -51,7 +51,7 @@ def from_tables(stack: ExitStack, data: object, options: Options) -> tuple[objec
         return source, _without(options, ["y", "sample_weight", *NAMES], valid=valid, tasks=tasks)
     spooled_away = is_spooled(data, options)
     given = [name for name in given if not (spooled_away and name == SPOOL)]
-    if given and not (is_path(data) and not is_source(os.fspath(data))):  # else it is said what the file is not
+    if given and all(map(is_source, paths_of(data))):  # else it is said what a file is not
         raise UsageError(f"`{given[0]}` is for tables: frames, CSV, Parquet, Feather; leave it out")
     if spooled_away:
         from streammargin.training.tables import of_batches

@@ -30,7 +30,7 @@ from streammargin.sources.arrays import as_weights
 from streammargin.sources.base import Slices, Source
 from streammargin.sources.groups import column_groups
 from streammargin.training.task import Task
-from streammargin.wording import one_line, warn
+from streammargin.wording import short, warn
 from streammargin.workers import ALONE, Workers
 
 FEW = 8 << 20  # bytes
@@ -181,7 +181,7 @@ def _several(options: Options, labels: SlicedLabels, outputs: list[str]) -> tupl
         value = int(np.argmax(known.mass[1, alone[0]]))
         more = f", as {alone.size - 1} others" if alone.size > 1 else ""
         raise DataError(
-            f"{labels.source.name}: the label {one_line(outputs[alone[0]])} is {value} in every row{more}; training "
+            f"{labels.source.name}: the label {short(outputs[alone[0]])} is {value} in every row{more}; training "
             "needs both, so drop it"
         )
     return target, labels, known
@@ -268,11 +268,11 @@ def of_tasks(
 
 def _check_tasks(rows: np.ndarray, target: Target, name: str) -> None:
     """DataError for a task without rows of positive weight, or with one class; rows (T, classes): their numbers."""
-    names = [one_line(str(one)) for one in target.tasks.tolist()]
+    names = [short(one) for one in target.tasks.tolist()]
     if (empty := np.flatnonzero(~rows.any(axis=1))).size:
         raise DataError(f"{name}: the task {names[empty[0]]} has no row of positive weight; drop its rows")
     if (alone := np.flatnonzero(~rows.all(axis=1))).size:
-        label = target.classes[int(np.argmax(rows[alone[0]]))]
+        label = short(target.classes[int(np.argmax(rows[alone[0]]))])
         more = f", as {alone.size - 1} others" if alone.size > 1 else ""
         raise DataError(
             f"{name}: all rows of the task {names[alone[0]]} have the label {label}{more}; training needs both classes "

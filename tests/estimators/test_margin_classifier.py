@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 import scipy.sparse as sp
 from conftest import HANGS, write_h5
@@ -424,3 +426,33 @@ def test_labels_with_several_columns(tmp_path):
     assert sm.MarginClassifier(early_stop=2, loss="logistic").fit(X, Y).certificate_.valid_error is not None
     with pytest.raises(sm.DataError, match="labels of several columns are 0 or 1"):
         sm.MarginClassifier().fit(X, 2 * Y.astype(int))
+
+
+MISSING = ["a", "b", None, "a", "b", "a"]
+GAPS = {
+    "list": MISSING,
+    "object": np.array(MISSING, object),
+    "nan": np.array(["a", "b", np.nan, "a", "b", "a"], object),
+    "column": np.array(MISSING, object)[:, None],
+    "series": pd.Series(MISSING),
+    "string": pd.Series(MISSING, dtype="string"),
+    "category": pd.Series(MISSING, dtype="category"),
+    "booleans": [True, False, None, True, False, True],
+    "polars": pl.Series(MISSING),
+    "enum": pl.Series(MISSING, dtype=pl.Enum(["a", "b"])),
+    "frame": pd.DataFrame({"p": pd.Series([1, 0, None, 1, 0, 1], dtype="Int64"), "q": [0, 1, 0, 1, 0, 1]}),
+}
+
+
+@pytest.mark.parametrize("kind", GAPS)
+def test_a_missing_label_is_a_sentence(kind):
+    X, y = np.arange(6.0)[:, None], GAPS[kind]
+    message = "^y: row 2 has no label; drop the row or give it one$"
+    for estimator in (sm.MarginClassifier(), sm.KernelMarginClassifier(), sm.MarginRegressor()):
+        with pytest.raises(sm.DataError, match=message):
+            estimator.fit(X, y)
+    with pytest.raises(sm.DataError, match=message):
+        sm.MarginClassifier(solver="perceptron").partial_fit(X, y, ["a", "b"])
+    fitted = sm.MarginClassifier().fit(X, ["a", "b", "a", "a", "b", "a"])
+    with pytest.raises(sm.DataError, match=message):
+        fitted.score(X, y)

@@ -92,3 +92,32 @@ def test_several_costs_as_a_list_of_floats():
     assert Options(C=np.array([1, 2]), valid="v.h5").costs == [1.0, 2.0] and Options(C=math.inf).hard
     with pytest.raises(UsageError, match=r"^C = inf cannot be mixed"):
         Options(C=[1, math.inf], valid="v.h5")
+
+
+@pytest.mark.parametrize("given, costs", [
+    ("inf", [math.inf]), ("Inf", [math.inf]), (np.str_("inf"), [math.inf]), (["inf"], [math.inf]), ("0.5", [0.5]),
+    ("1,10", [1.0, 10.0]), (["1", 2], [1.0, 2.0]), (math.inf, [math.inf]),
+])  # fmt: skip
+def test_C_is_read_in_python_as_in_the_shell(given, costs):
+    assert Options(C=given, valid=None if len(costs) == 1 else "valid.h5").costs == costs
+
+
+@pytest.mark.parametrize("given", ["", "none", "nan", "1,", "1,b", "-inf", "0", b"inf", ["inf", 1.0], [[1.0]], "1,inf"])
+def test_other_texts_of_C_are_refused(given):
+    with pytest.raises(sm.UsageError) as error:
+        Options(C=given, valid="valid.h5")
+    assert "array" not in str(error.value)
+
+
+def test_C_as_a_text_is_the_hard_margin_of_every_door():
+    X, y = np.array([[1.0, 0.0], [2.0, 1.0], [-1.0, 0.0], [-2.0, 1.0]]), [1, 1, 0, 0]
+    want = sm.train((X, y), C=math.inf)
+    for found in (sm.train((X, y), C="inf").model, sm.MarginClassifier(C="inf", fit_intercept=False).fit(X, y)):
+        np.testing.assert_array_equal(found.coef_, want.model.coef_)
+    assert sm.train((X, y), C="inf").model.header["C"] == want.model.header["C"]
+    both = [sm.MarginClassifier(C=C).fit(X, y) for C in ("inf", math.inf)]
+    np.testing.assert_array_equal(both[0].intercept_, both[1].intercept_)
+    streams = [sm.MarginClassifier(C=C, solver="perceptron").partial_fit(X, y, [0, 1]) for C in ("inf", math.inf)]
+    np.testing.assert_array_equal(streams[0].intercept_, streams[1].intercept_)
+    with pytest.raises(sm.UsageError, match="an estimator takes one C; choose among several with GridSearchCV"):
+        sm.MarginClassifier(C="1,inf").fit(X, y)

@@ -86,6 +86,10 @@ class Ascent(Method):
     def required(self) -> tuple[str, ...]:
         return self.requires if self.undecided else (*self.requires, "has_hard_margin")
 
+    @property
+    def joins(self) -> bool:
+        return self.momentum != "yes" and self.order == PERMUTATION
+
     def check(self, problem: Problem) -> None:
         super().check(problem)
         if coupled(problem.loss):
@@ -104,7 +108,7 @@ class Ascent(Method):
 
     def _check_coupled(self, problem: Problem) -> None:
         """Refusal of what steps on all duals of a row do not support."""
-        if self.momentum == "yes" or self.order != PERMUTATION:
+        if not self.joins:
             wrong = "for all outputs at once ascent has neither momentum nor rows drawn with replacement"
             raise Refusal(wrong, "use `solver=ascent`")
         if not (problem.lp and problem.p == 2.0):

@@ -50,7 +50,7 @@ class Matrix:
     """The batches of a file, and what is known before reading.
 
     features: None if only known at the end. names (d,): of the columns, if the file has them. ids: names of the rows,
-    in order; None if there are none.
+    in order; None if there are none. count: of the rows, if a header says it; of the first one of several files.
     """
 
     batches: Iterator[Batch]
@@ -60,6 +60,7 @@ class Matrix:
     names: np.ndarray | None = None
     label: LabelColumn | None = None
     ids: Iterator[str] | None = None
+    count: int | None = None
 
 
 class Format(Protocol):

@@ -17,7 +17,7 @@ from streammargin.tables.index import repeated
 from streammargin.tables.matrices.base import Matrix
 from streammargin.tables.open import open_table
 from streammargin.tables.unnamed import may_be_index
-from streammargin.wording import one_line
+from streammargin.wording import short
 
 
 def split_name(y: str | None) -> tuple[str, str] | None:
@@ -57,8 +57,8 @@ def _labels_by_name(path: str, column: str, names: Sequence[str], whose: str) ->
     if names and not is_number(names[0]):
         others = [name for name in others if not (may_be_index(name) and repeated(reader, name) is False)] or others
     if column not in reader.columns or not others:
-        raise DataError(f"{path} has no column {one_line(column)} beside a column of names; it has "
-                        f"{', '.join(map(one_line, reader.columns))}")  # fmt: skip
+        raise DataError(f"{path} has no column {short(column)} beside a column of names; it has "
+                        f"{', '.join(map(short, reader.columns))}")  # fmt: skip
     wanted = {name: row for row, name in enumerate(names)}
     kept: list[np.ndarray] = []
     places = np.full(len(names), -1)
@@ -84,6 +84,6 @@ def _labels_by_name(path: str, column: str, names: Sequence[str], whose: str) ->
     if lacking.size:
         raise DataError(
             f"{path} has no label for {lacking.size} of the {len(names)} rows of {whose}, as {names[int(lacking[0])]} "
-            f"in its column {one_line(others[0])}; add rows for them"
+            f"in its column {short(others[0])}; add rows for them"
         )
     return np.concatenate(kept)[places], not reader.typed

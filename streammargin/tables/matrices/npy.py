@@ -31,7 +31,7 @@ def read(text: Text, how: How) -> Matrix:
     rows, columns = check_rows(shape, dtype, path)
     check_stored(shape, dtype, os.fstat(file.fileno()).st_size - file.tell(), path)
     found = dense_rows(file.read, rows, columns, dtype, path)
-    return Matrix(beside(found, path, how), False, columns, kept_dtype(dtype, path))
+    return Matrix(beside(found, path, how), False, columns, kept_dtype(dtype, path), count=rows)
 
 
 def check_rows(shape: tuple[int, ...], dtype: Any, path: str) -> tuple[int, int]:

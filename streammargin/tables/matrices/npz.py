@@ -50,7 +50,7 @@ def read(text: Text, how: How) -> Matrix:
     found = dense_rows(archive[x].read, rows, width, stored, f"{path}: {x}")
     found = _with(archive, found, columns, rows)
     how = replace(how, y=None if "labels" in columns else how.y, weight=None if "weights" in columns else how.weight)
-    return Matrix(beside(found, path, how), False, width, kept_dtype(stored, path))
+    return Matrix(beside(found, path, how), False, width, kept_dtype(stored, path), count=rows)
 
 
 def _with(archive: Archive, found: Iterator[Batch], columns: dict[str, str], rows: int) -> Iterator[Batch]:

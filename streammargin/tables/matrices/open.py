@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 
-from streammargin.errors import DataError, InputMissingError
+from streammargin.errors import DataError
+from streammargin.files import no_file
 from streammargin.sources.batch import Batch
 from streammargin.sources.names import check_same
 from streammargin.tables.formats import MARKET, MATRICES, SVMLIGHT, files_of, format_of, is_pipe, parts_of, piped
@@ -60,7 +61,7 @@ def _open(path: str, how: How, kind: str | None) -> Matrix:
     if kind == MARKET and os.path.isdir(path):
         path = market.inside(path) or path
     if not is_pipe(path) and not os.path.exists(path):
-        raise InputMissingError(f"{path}: no such file")
+        raise no_file(path)
     module: Format = importlib.import_module(MATRICES[kind])
     text = piped(path) if is_pipe(path) else how.opened.enter_context(Text(path))
     if not module.TEXT and is_pipe(path):

@@ -13,7 +13,8 @@ from streammargin.errors import DataError
 from streammargin.matching import EXACT, is_plain, strict_number
 from streammargin.sources.batch import Batch
 from streammargin.tables.matrices.base import How, Matrix
-from streammargin.tables.textfile import SHOWN, Text, check_label, plain_lines
+from streammargin.tables.textfile import Text, check_label, plain_lines
+from streammargin.wording import short, shown
 
 TEXT = True
 _QID = re.compile(rb"^([ \t]*[^ \t\n]+[ \t]+)qid:(\d{1,18})(?=[ \t\n])", re.MULTILINE)
@@ -127,7 +128,7 @@ def _parse_slowly(path: str, text: bytes, first_line: int, zero_based: bool, fea
             label = strict_number(tokens[0])
         except ValueError:
             raise DataError(
-                f"{where}: the label {tokens[0][:SHOWN]!r} is not a number; write classes as numbers"
+                f"{where}: the label {shown(tokens[0])} is not a number; write classes as numbers"
             ) from None
         check_label(label, tokens[0], where)
         row = sorted(_entry(token, where, zero_based, features) for token in tokens[1:])
@@ -150,9 +151,9 @@ def _entry(token: str, where: str, zero_based: bool, features: int | None) -> tu
             raise ValueError
         index, value = int(left), strict_number(right)
     except ValueError:
-        raise DataError(f"{where}: {token[:SHOWN]!r} is not index:value") from None
+        raise DataError(f"{where}: {shown(token)} is not index:value") from None
     if not np.isfinite(value):
-        raise DataError(f"{where}: the value of index {index} is {right[:SHOWN]}; drop the row or replace the value")
+        raise DataError(f"{where}: the value of index {index} is {short(right)}; drop the row or replace the value")
     if index == 0 and not zero_based:
         raise DataError(f"{where}: the index 0, but indices count from 1; if these count from 0, use `zero_based=True`")
     column = index if zero_based else index - 1

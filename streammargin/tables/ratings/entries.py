@@ -12,12 +12,14 @@ import h5py
 import numpy as np
 import pyarrow as pa
 
-from streammargin.errors import DataError, InputMissingError, UsageError
-from streammargin.files import check_input, temporary_folder
+from streammargin.errors import DataError, UsageError
+from streammargin.files import no_file, temporary_folder
 from streammargin.rows.blocks import CSRBlock
 from streammargin.sources.hdf5.file import open_file
 from streammargin.sources.hdf5.nodes import look_up
+from streammargin.sources.kinds import LONGEST, kind_of
 from streammargin.sources.names import listed
+from streammargin.sources.open import check_file
 from streammargin.tables.formats import is_matrix, is_table
 from streammargin.tables.matrices.base import How
 from streammargin.tables.matrices.open import open_matrix
@@ -27,7 +29,7 @@ from streammargin.tables.readers.base import Reader
 from streammargin.tables.readers.room import Room
 from streammargin.tables.spool import scratch
 from streammargin.tables.unnamed import may_be_index
-from streammargin.wording import shown
+from streammargin.wording import short, shown
 
 PIECE = 1 << 17  # entries at a time
 THREE = "row, column and value"
@@ -151,7 +153,7 @@ class Entries:
         asked = [*(columns or ()), *([y] if self.wanted and y is not None else [])]
         lacking = [str(name) for name in asked if name not in reader.columns]
         if lacking:
-            raise DataError(f"{reader.name} has no column {lacking[0]}; it has {listed(reader.columns)}")
+            raise DataError(f"{reader.name} has no column {short(lacking[0])}; it has {listed(reader.columns)}")
         usual = [name for name in reader.columns if not may_be_index(name)]
         usual = usual if len(usual) >= number else reader.columns
         places = list(columns or usual[:2])
@@ -172,10 +174,14 @@ class Entries:
         return columns, self.y or next((name for name in value if name in found), None)
 
     def _of_hdf5(self, path: str) -> Iterator[Part]:
-        check_input(path)
+        check_file(path)
         try:
             file = h5py.File(path, "r")
         except OSError as error:
+            with open(path, "rb") as opened:
+                kind = kind_of(path, opened.read(LONGEST))
+            if kind is not None:
+                raise DataError(f"{path} is {kind[0]}, not a table of ratings; {kind[1]}") from error
             raise DataError(f"{path} is neither a table of ratings, nor Matrix Market, nor HDF5; check it") from error
         with file:
             x = file.get("X")
@@ -192,8 +198,8 @@ class Entries:
             lacking = [name for name in names if name not in file]
             if lacking:
                 raise DataError(
-                    f"{path} has no dataset {lacking[0]}; name those of rows and columns with `columns=ROW,COLUMN`, "
-                    "and of ratings with `y=VALUE`"
+                    f"{path} has no dataset {short(lacking[0])}; name those of rows and columns with "
+                    "`columns=ROW,COLUMN`, and of ratings with `y=VALUE`"
                 )
             self.names = () if wide else names
             datasets = [look_up(file, name, path, []) for name in names]
@@ -228,7 +234,7 @@ def _paths(data: Any) -> list[str]:
         raise UsageError("a list of ratings holds paths")
     for path in paths:
         if path != "-" and not os.path.exists(path):
-            raise InputMissingError(f"{path}: no such file")
+            raise no_file(path)
     return paths
 
 

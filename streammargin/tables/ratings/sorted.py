@@ -25,7 +25,7 @@ from streammargin.tables.formats import files_of
 from streammargin.tables.ratings.entries import Entries
 from streammargin.tables.ratings.names import Names
 from streammargin.tables.spool import scratch
-from streammargin.wording import one_line, shown
+from streammargin.wording import short, shown
 
 RAW = np.dtype([("i", "<i4"), ("j", "<i4"), ("value", "<f8")])
 SORTING = 72  # bytes for each entry that is sorted in memory
@@ -178,7 +178,7 @@ def _ordered(part: np.ndarray, long: int, entries: Entries, names: tuple[list[st
         i, j, value = part[int(twice[0])].tolist()
         other = float(part["value"][int(twice[0]) + 1])
         raise DataError(
-            f"{entries.name}: the rating of row {one_line(names[0][i])}, column {one_line(names[1][j])} is there "
+            f"{entries.name}: the rating of row {short(names[0][i])}, column {short(names[1][j])} is there "
             f"twice, as {shown(value)} and {shown(other)}; keep one"
         )
     return part

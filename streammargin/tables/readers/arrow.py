@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from streammargin.errors import DataError, InputMissingError, StreamMarginError, UsageError
+from streammargin.files import no_file
 from streammargin.sizes import format_size
 from streammargin.tables.formats import is_query
 from streammargin.tables.header import check_different
@@ -21,7 +22,7 @@ from streammargin.tables.readers.stored import Stored
 from streammargin.tables.readers.unit import by_rows
 from streammargin.tables.readers.worded import worded
 from streammargin.tables.unnamed import is_blank, names_of
-from streammargin.wording import one_line
+from streammargin.wording import short
 
 ROWS = 1 << 14  # of a batch, at most
 BUFFER = 1 << 17  # bytes that are read at a time of a column of Parquet
@@ -36,7 +37,7 @@ def damage(path: str) -> Iterator[None]:
     except StreamMarginError:  # says more
         raise
     except FileNotFoundError as error:
-        raise InputMissingError(f"{path}: no such file") from error
+        raise no_file(path) from error
     except PermissionError as error:
         raise InputMissingError(f"{path} cannot be read ({error.strerror})") from error
     except UnicodeEncodeError as error:  # of a path: Arrow takes no other bytes than those of UTF-8
@@ -146,9 +147,9 @@ def _fault(column: Any, name: str, error: pa.ArrowException) -> str:
     kinds = {row: type(value) for row, (value, there) in enumerate(zip(column, column.notna(), strict=True)) if there}
     first = min(kinds, default=0)
     other = next((row for row, kind in kinds.items() if kind is not kinds[first]), None)
-    where, why = f"the table, column {one_line(name)}", str(error.args[0]).splitlines()[0][:200]
+    where, why = f"the table, column {short(name)}", str(error.args[0]).splitlines()[0][:200]
     if other is not None:
-        where = f"the table, row {other}, column {one_line(name)}"
+        where = f"the table, row {other}, column {short(name)}"
         why = f"{kinds[other].__name__} where row {first} has {kinds[first].__name__}"
     return f"{where}: Arrow does not take it ({why}); give the column one type, or leave it out with `drop={name}`"
 

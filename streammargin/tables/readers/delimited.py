@@ -20,8 +20,8 @@ from streammargin.errors import DataError
 from streammargin.tables.readers.base import Reader
 from streammargin.tables.readers.room import Room
 from streammargin.tables.stage import writes
-from streammargin.tables.textfile import LONGEST_LINE, PIECE, SHOWN, Text, decoded, plain_lines
-from streammargin.wording import counted
+from streammargin.tables.textfile import LONGEST_LINE, PIECE, Text, decoded, plain_lines
+from streammargin.wording import counted, shown
 
 GAPS = ["", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "?"]
 TRUE, FALSE = ["true", "True", "TRUE"], ["false", "False", "FALSE"]
@@ -269,4 +269,4 @@ def first_rows(source: Text, separator: str) -> list[list[str]]:
             return [[field.strip(BLANKS) for field in fields] for fields in itertools.islice(rows, 2)]
     except csv.Error as error:
         later = " or later" if "unexpected end" in str(error) else ""  # where a quote that is missing was to stand
-        raise DataError(f"{path}, line 1{later}: {error}; is a quote missing, in {kept[:SHOWN]!r}?") from None
+        raise DataError(f"{path}, line 1{later}: {error}; is a quote missing, in {shown(kept)}?") from None

@@ -88,7 +88,7 @@ def test_a_stop_goes_on_to_the_same_bits_and_the_model_is_verified(tmp_path):
         ({"C": math.inf}, "pdprox needs a finite C"),
         ({"solver": "pdprox:primal"}, "pdprox is Algorithm 1 with its last iterate"),
         ({"solver": "pdprox:average"}, "pdprox is Algorithm 1 with its last iterate"),
-        ({"loss": "logistic"}, "needs the method dual_form"),
+        ({"loss": "logistic"}, "pdprox with a kernel takes the losses .*hinge.*, not logistic"),
     ],
 )
 def test_what_it_refuses(options, text):

@@ -64,6 +64,8 @@ def train(
     columns: Sequence[str] | None = None,
     drop: Sequence[str] | None = None,
     text: str | None = None,
+    decimal: str | None = None,
+    dates: bool | str | None = None,
     missing: str | None = None,
     unknown: str | None = None,
     spool: str | None = None,
@@ -111,7 +113,8 @@ def train(
         bias=bias, scale=scale, class_weight=class_weight, positive=positive, classes=classes, multiclass=multiclass,
         tol=tol, passes=passes, early_stop=early_stop, max_seconds=max_seconds, max_rows=max_rows, memory=memory,
         threads=threads, seed=seed, checkpoint=checkpoint, checkpoint_seconds=checkpoint_seconds, init=init,
-        tasks=tasks, valid=valid, columns=columns, drop=drop, text=text, missing=missing, unknown=unknown, spool=spool,
+        tasks=tasks, valid=valid, columns=columns, drop=drop, text=text, decimal=decimal, dates=dates,
+        missing=missing, unknown=unknown, spool=spool,
     )  # fmt: skip
     return _called(data, options, listeners, verbose, should_stop)
 

@@ -24,6 +24,7 @@ class Kind:
 
     metavar: str | None = None  # placeholder in the help
     choices: Sequence[str] | None = None  # all allowed words, if these are a list
+    alone = False  # whether the option may be given without a value, which is True then
 
     def read(self, text: str) -> object:
         """Parse a text. Raises UsageError for an invalid one."""
@@ -112,6 +113,19 @@ class Word(Kind):
             hint = self.others.get(value) if isinstance(value, str) else None
             raise UsageError(f"{what} must be {listed}, not {shown(value)}{'' if hint is None else f'; {hint}'}")
         return value
+
+
+@dataclass(frozen=True)
+class Given(Word):
+    """Given alone, True in Python, or one of a few words."""
+
+    alone = True
+
+    def read(self, text: str) -> object:
+        return self.check("the value", text)
+
+    def check(self, what: str, value: object) -> object:
+        return bool(value) if _is_bool(value) else super().check(what, value)
 
 
 @dataclass(frozen=True)

@@ -145,6 +145,8 @@ def _add_line(parser: argparse._ActionsContainer, line: Line) -> None:
     kind = line.kind
     metavar = kind.metavar or (f"{{{','.join(kind.choices)}}}" if kind.choices else None)
     how: dict[str, Any] = {"type": argument(kind.read), "metavar": metavar}
+    if kind.alone:
+        how |= {"nargs": "?", "const": True}
     default = line.default
     shown = (
         "" if default is None else f" (default {default:g})" if isinstance(default, float) else f" (default {default})"

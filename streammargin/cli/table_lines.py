@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from streammargin.sources.schema import CATEGORY, OTHER, TEXT, Column, Schema
+from streammargin.sources.schema import CATEGORY, DATE, OTHER, TEXT, Column, Schema
 from streammargin.wording import counted, printable, shortened
 
 SHOWN = 100  # columns
@@ -28,11 +28,16 @@ def _values(column: Column) -> str:
     if column.kind == CATEGORY:
         words = counted(len(column.words), "word")
         return f"{words} ({shortened(column.words)})" + (f", all others are {OTHER}" if column.other else "")
-    return "numbers"
+    if column.kind == DATE:
+        since = f", days since {column.first}" if column.first else ""
+        return f"dates ({column.spelling}){since}, and {counted(len(column.words), 'part')} ({shortened(column.words)})"
+    return f"numbers ({column.spelling})" if column.spelling else "numbers"
 
 
 def _gaps(column: Column) -> str:
     if column.fill is None:
         return ""
-    filled = f"a gap is {column.fill:.6g}" if column.kind != CATEGORY else "a gap is no word"
+    filled = f"a gap is {column.fill:.6g}" if column.kind not in (CATEGORY, DATE) else "a gap is no word"
+    if column.first:
+        filled = f"a gap is day {column.fill:.6g}"
     return filled + (", with a column of its own" if column.indicator else "")

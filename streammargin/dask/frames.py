@@ -25,10 +25,10 @@ class Frames(Reader):
 
     def tally(
         self, reader: Reader, columns: Sequence[str], others: Sequence[str], words: frozenset[str],
-        labels: Sequence[str] = (),
+        labels: Sequence[str] = (), spelt: Mapping[str, str] = {},
     ) -> dict[str, Tally]:  # fmt: skip
         """`tally` of all partitions, by the workers."""
-        found: list[Tallies] = self._each(tallied, self.rows, self._parts, (columns, others, words, labels))
+        found: list[Tallies] = self._each(tallied, self.rows, self._parts, (columns, others, words, labels, spelt))
         return together(self.name, found)
 
     def batches(self, columns: Sequence[str], words: frozenset[str]) -> Iterator[pa.RecordBatch]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import h5py
@@ -30,7 +30,7 @@ from streammargin.tables.tally import Tally, tally
 
 T = TypeVar("T")
 Tallies = dict[str, Tally]
-Columns = tuple[Sequence[str], Sequence[str], frozenset[str], Sequence[str]]  # as `tally` takes them
+Columns = tuple[Sequence[str], Sequence[str], frozenset[str], Sequence[str], Mapping[str, str]]  # as `tally` takes them
 
 
 class How(NamedTuple):

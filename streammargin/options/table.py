@@ -21,6 +21,7 @@ from streammargin.kinds import (
     Dataset,
     Factors,
     Folder,
+    Given,
     Kind,
     Label,
     Labels,
@@ -182,6 +183,11 @@ class Options:
     drop: Sequence[str] | None = option(None, Names(), "table", TABLES, "leave these columns of a table out")
     text: str | None = option(None, Texts(), "table", TABLES, "count the words of this column of a table: each "
         "word, or sequence of up to N words, is one of 2^18 columns")
+    decimal: str | None = option(None, Word(("point", "comma")), "table", TABLES, "the decimal mark of numbers of a "
+        "table that may be read in two ways, as 1,234 (default: they are an error)")
+    dates: bool | str | None = option(None, Given(("day-first", "month-first")), "table", TABLES, "expand the dates of "
+        "a table to year, days, month, day of the week and hour; the order of those that may be read in two ways "
+        "(default: dates are an error)")
     missing: str | None = option(None, Word(("mean", "zero", "indicator")), "table", TABLES, "what replaces missing "
         "values of a table: the mean, zero, or the mean and a column that marks them (default: they are an error)")
     unknown: str | None = option(None, Word(("error", "zero")), "table", TABLES, "words of a held-out table that no "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ import numpy as np
 from streammargin.sources.base import Source
 from streammargin.sources.names import held_bytes
 
-NUMBER, CATEGORY, TEXT = "number", "category", "text"
+NUMBER, CATEGORY, TEXT, DATE = "number", "category", "text", "date"
 OTHER = "other"  # the column of the words that are not among the most frequent ones
 MOST_WORDS = 1000  # columns of one category, before OTHER
 TEXT_COLUMNS = 1 << 18  # of one column of text, hashed
@@ -23,10 +24,14 @@ SPARSE = 0.25  # largest share of nonzeros of rows that are stored as CSR, as so
 class Column:
     """One column of a table.
 
-    kind: NUMBER (booleans are 1 and 0), CATEGORY or TEXT. words: of a category, its columns in order; other: whether
-    one more column counts all other words. fill: the number in place of a gap, None if a gap is an error. For a
+    kind: NUMBER (booleans are 1 and 0), CATEGORY, TEXT or DATE. words: of a category, its columns in order; other:
+    whether one more column counts all other words. fill: the number in place of a gap, None if a gap is an error. For a
     category any number means that no word counts. indicator: whether one more column is 1 for a gap. ngrams: of text,
-    the longest sequence of words that is counted.
+    the longest sequence of words that is counted. spelling: of numbers and dates in text, as
+    `streammargin.tables.forms` names it; "" for numbers of programs.
+
+    A date is a year and the days since the date `first`, and a column of 0 and 1 for each of `words`; `first` is "" for
+    times of the day, which have no year. fill: the days in place of a gap; year: its year.
     """
 
     name: str
@@ -36,14 +41,26 @@ class Column:
     fill: float | None = None
     indicator: bool = False
     ngrams: int = 1
+    spelling: str = ""
+    first: str = ""
+    year: float = 0.0
+
+    @property
+    def numbers(self) -> int:
+        """How many columns of numbers it becomes, before those of words."""
+        return 1 if self.kind == NUMBER else 2 if self.first else 0
 
     @property
     def width(self) -> int:
         """The number of columns that it becomes."""
         if self.kind == TEXT:
             return TEXT_COLUMNS
-        own = 1 if self.kind == NUMBER else len(self.words) + self.other
-        return own + self.indicator
+        return self.numbers + len(self.words) + self.other + self.indicator
+
+    @property
+    def entries(self) -> int:
+        """The most of these columns that are not 0 in one row."""
+        return 1 if self.kind != DATE else self.numbers + min(3, len(self.words)) + self.indicator
 
     @property
     def outputs(self) -> list[str]:
@@ -52,6 +69,9 @@ class Column:
             return [f"{self.name}#{place}" for place in range(TEXT_COLUMNS)]
         own = [self.name] if self.kind == NUMBER else [f"{self.name}={word}" for word in self.words]
         own += [f"{self.name}={OTHER}"] * self.other
+        if self.kind == DATE:
+            numbers = [f"{self.name}: year", f"{self.name}: days since {self.first}"]
+            own = numbers[: self.numbers] + [f"{self.name}: {word}" for word in self.words]
         return own + [f"{self.name} is missing"] * self.indicator
 
 
@@ -76,13 +96,13 @@ class Schema:
     @property
     def sparse(self) -> bool:
         """Whether rows are CSR."""
-        return len(self.columns) <= SPARSE * self.features
+        return sum(column.entries for column in self.columns) <= SPARSE * self.features
 
     @property
     def row_bytes(self) -> int:
         """The most bytes of a row on disk, texts apart."""
         size = np.dtype(self.dtype).itemsize
-        return len(self.columns) * (size + 4) + 8 if self.sparse else self.features * size
+        return sum(column.entries for column in self.columns) * (size + 4) + 8 if self.sparse else self.features * size
 
     @property
     def starts(self) -> np.ndarray:
@@ -92,7 +112,12 @@ class Schema:
     @property
     def worded(self) -> list[str]:
         """The names of the columns that are read as text."""
-        return [column.name for column in self.columns if column.kind != NUMBER]
+        return [column.name for column in self.columns if column.kind in (CATEGORY, TEXT)]
+
+    @property
+    def spelt(self) -> list[str]:
+        """The names of the columns of numbers and dates that are read as text if the table has no types."""
+        return [column.name for column in self.columns if column.spelling]
 
     @property
     def hashed(self) -> bool:
@@ -159,7 +184,7 @@ def plain_of(source: Source) -> dict[str, Any] | None:
 
 
 _TYPES = {"name": str, "kind": str, "words": list, "other": bool, "fill": (int, float), "indicator": bool,
-          "ngrams": int}  # fmt: skip
+          "ngrams": int, "spelling": str, "first": str, "year": (int, float)}  # fmt: skip
 
 
 def _column(plain: object) -> Column:
@@ -171,8 +196,22 @@ def _column(plain: object) -> Column:
             raise ValueError(f"the field {name} of a column of its schema is {str(value)[:40]!r}")
     words = tuple(plain.get("words", ()))
     column = Column(**{**plain, "words": words})
-    if column.kind not in (NUMBER, CATEGORY, TEXT) or not all(isinstance(word, str) for word in words):
+    if column.kind not in (NUMBER, CATEGORY, TEXT, DATE) or not all(isinstance(word, str) for word in words):
         raise ValueError(f"the column {column.name[:40]!r} of its schema is of no known kind")
-    if len(set(words)) < len(words) or not 1 <= column.ngrams <= 8 or not math.isfinite(column.fill or 0.0):
+    finite = math.isfinite(column.fill or 0.0) and math.isfinite(column.year)
+    if len(set(words)) < len(words) or not 1 <= column.ngrams <= 8 or not finite or not _is_of_kind(column):
         raise ValueError(f"the column {column.name[:40]!r} of its schema cannot be")
     return column
+
+
+def _is_of_kind(column: Column) -> bool:
+    """Whether a column has no fields of another kind, and becomes a column."""
+    if column.kind != DATE:
+        text = column.spelling and column.kind != NUMBER
+        return not (column.first or column.year or text or (column.kind == NUMBER and column.words))
+    if column.first:
+        try:
+            datetime.date.fromisoformat(column.first)
+        except ValueError:
+            return False
+    return bool(column.spelling and column.numbers + len(column.words)) and not column.other

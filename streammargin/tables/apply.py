@@ -13,13 +13,16 @@ import scipy.sparse as sp
 
 from streammargin.errors import DataError
 from streammargin.sources.batch import Batch, Narrowing
-from streammargin.sources.schema import CATEGORY, NUMBER, TEXT, Column, Schema
+from streammargin.sources.schema import CATEGORY, DATE, NUMBER, TEXT, Column, Schema
 from streammargin.tables.asked import ZERO, Asked
+from streammargin.tables.dates import day_of, is_time, parts_of, places_of
+from streammargin.tables.forms import SPELLINGS, read
 from streammargin.tables.header import all_of
 from streammargin.tables.labels import Part, beside_rows
-from streammargin.tables.readers.base import Reader
+from streammargin.tables.readers.base import Reader, words_of
+from streammargin.tables.spellings import TRUTH, is_share
 from streammargin.tables.table import Beside
-from streammargin.tables.tally import BOOLEANS, coded, codes_of, kind_of, numbers_of
+from streammargin.tables.tally import coded, codes_of, kind_of, numbers_of
 from streammargin.tables.texts import counts_of
 from streammargin.wording import short, shown, warn
 
@@ -36,10 +39,13 @@ def rows_of(
     After the last row, a warning counts the words that training had not, if these count as none.
     """
     values = [column.name for column in schema.columns]
-    words = frozenset(schema.worded)
+    words = frozenset(words_of(schema, reader))
     extra = [name for name in dict.fromkeys(beside.given) if name not in values]
     if not reader.typed:  # labels and names of rows to the byte
         words |= beside.spelt & set(extra)
+    if other := {column.spelling for column in schema.columns} - SPELLINGS:
+        raise DataError(f"{reader.name}: the model reads a column by the spelling {shown(min(other))}, which this "
+                        "version does not know; train it again")  # fmt: skip
     first = 0
     unknown: Counter[str] = Counter()
     for found in reader.batches([*values, *extra], words):
@@ -80,15 +86,12 @@ def _beside(entries: list[Entries], width: int) -> sp.csr_matrix:
     return sp.csr_matrix((table[kept], places[kept], indptr), shape=(len(table), width))
 
 
-def _found(column: pa.Array, words: Sequence[str], lower: bool = False) -> np.ndarray:
-    """The place of the word of each row (m,) among these; -1 for a gap, and for a word that is none of them.
-
-    column: as of `coded`; lower: its words are compared in lower case.
-    """
+def _found(column: pa.Array, words: Sequence[str]) -> np.ndarray:
+    """The place of the word of each row (m,), as of `coded`, among these; -1 for a gap, and for one that is none."""
     if kind_of(column.type) != "words":  # gaps alone
         return np.full(len(column), -1)
     texts = column.dictionary.cast(pa.large_string())
-    found = pc.index_in(pc.utf8_lower(texts) if lower else texts, value_set=pa.array(words, pa.large_string()))
+    found = pc.index_in(texts, value_set=pa.array(words, pa.large_string()))
     return np.append(codes_of(found), -1)[codes_of(column.indices)]
 
 
@@ -141,7 +144,7 @@ class _Apply(NamedTuple):
         return coded(found.column(column.name), [gap for gap in self.reader.gaps if gap not in column.words])
 
     def _columns(self, column: Column, values: pa.Array) -> Iterator[tuple[int, np.ndarray]]:
-        """(place, numbers (m,)) of the columns that a column becomes; (-1, places (m,)) if each row has one 1.
+        """(place, numbers (m,)) of the columns that a column becomes; (-1, places (m,)) if each row has one 1 there.
 
         In the latter a place of -1 means that no word counts.
         """
@@ -160,21 +163,22 @@ class _Apply(NamedTuple):
             if gaps.any() and column.fill is None:
                 raise self._gap(column, int(np.flatnonzero(gaps)[0]))
             yield -1, self._places(column, values, gaps)
+        elif column.kind == DATE:
+            if gaps.any() and column.fill is None:
+                raise self._gap(column, int(np.flatnonzero(gaps)[0]))
+            yield from self._date(column, values, gaps)
         if column.indicator:
             yield column.width - 1, gaps.astype(np.float64)
 
     def _numbers(self, column: Column, values: pa.Array) -> np.ndarray:
         kind = kind_of(values.type)
         if kind == "words":
-            places = _found(values, [*BOOLEANS], lower=True)
-            bad = np.flatnonzero((places < 0) & values.is_valid().to_numpy(zero_copy_only=False))
-            if bad.size:
-                word = shown(str(values[int(bad[0])].as_py()))
-                raise DataError(
-                    f"{self._where(column, int(bad[0]))}: {word} is not a number, as it was in training; replace it, "
-                    "or drop the row"
-                )
-            return np.array([*BOOLEANS.values(), np.nan])[places]
+            values, kind = self._read(column, values, column.spelling or TRUTH), "number"
+        elif kind == "number" and is_share(column.spelling):  # 0.12 may be 12% or 0.12%
+            raise DataError(
+                f"{self._where(column, 0)}: numbers without the sign that they had in training "
+                f"({column.spelling}); write it behind each, in a column of text"
+            )
         if kind not in ("number", ""):
             raise DataError(f"{self._where(column, 0)}: values of type {values.type} where training had numbers")
         numbers = numbers_of(values)
@@ -182,6 +186,42 @@ class _Apply(NamedTuple):
         if infinite.size:
             raise DataError(f"{self._where(column, int(infinite[0]))}: the value is infinite; replace it")
         return numbers
+
+    def _read(self, column: Column, words: pa.Array, spelling: str) -> pa.Array:
+        """Words as numbers or dates. Raises DataError for one that does not fit the spelling of the training."""
+        found, bad = read(words, spelling)
+        if bad >= 0:
+            what = "a date" if column.kind == DATE else "a number"
+            alike = f" ({spelling})" if column.spelling else ""
+            word = shown(words[bad].as_py())
+            raise DataError(
+                f"{self._where(column, bad)}: {word} is not {what}, as it was in training{alike}; replace it, or "
+                "drop the row"
+            )
+        return found
+
+    def _date(self, column: Column, values: pa.Array, gaps: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+        """The columns that a date becomes, as of `_columns`."""
+        if kind_of(values.type) == "words":
+            values = self._read(column, values, column.spelling)
+        fits = kind_of(values.type) == "" or (
+            kind_of(values.type) == "date" and is_time(values.type) != bool(column.first)
+        )
+        if not fits:
+            what = "dates" if column.first else "times of the day"
+            raise DataError(f"{self._where(column, 0)}: values of type {values.type} where training had {what}")
+        known = np.flatnonzero(~gaps)
+        parts = parts_of(values.drop_null()) if known.size else None
+        if column.first:
+            start, fill = day_of(column.first), column.fill or 0.0
+            numbers = np.tile([[column.year], [fill]], len(values))
+            if parts is not None and parts.years is not None and parts.days is not None:
+                numbers[:, known] = parts.years, parts.days - start
+            yield from enumerate(numbers)
+        for found in () if parts is None else places_of(parts, column.words):
+            own = np.full(len(values), -1)
+            own[known] = np.where(found >= 0, found + column.numbers, -1)
+            yield -1, own
 
     def _places(self, column: Column, values: pa.Array, gaps: np.ndarray) -> np.ndarray:
         """The place of the word of each row among the columns of a category; -1 for none."""

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Set
 from typing import NamedTuple
 
 from streammargin.errors import DataError
-from streammargin.matching import number_in
 from streammargin.sources.base import MUCH
 from streammargin.sources.names import listed
-from streammargin.sources.schema import CATEGORY, MOST_WORDS, NUMBER, TEXT, Column, Schema
+from streammargin.sources.schema import CATEGORY, DATE, MOST_WORDS, NUMBER, TEXT, Column, Schema
 from streammargin.tables.asked import INDICATOR, ZERO
+from streammargin.tables.dates import Dates, iso
+from streammargin.tables.forms import DATES, NUMBERS
 from streammargin.tables.header import all_of
-from streammargin.tables.readers.base import Reader
+from streammargin.tables.readers.base import Reader, words_of
+from streammargin.tables.readings import Reading, Said, mixed, reading_of, say_dates, told, undecided
+from streammargin.tables.spellings import COMMA, PAIRS, TRUTH
 from streammargin.tables.table import Table
-from streammargin.tables.tally import BOOLEANS, Tally, Tallying, first_word, no_label, tally, too_many
-from streammargin.wording import counted, short, shown
+from streammargin.tables.tally import Tally, Tallying, no_label, tally, too_many
+from streammargin.wording import counted, note, short, shown
+
+KNOWN = {"number", "words", "date", "gap"}  # what columns may hold
 
 
 class Learnt(NamedTuple):
@@ -39,7 +44,10 @@ def learn(table: Table, schema: Schema | None = None, tally: Tallying = tally) -
     # read here though nothing is learnt of them, so that all that is needed is parsed at once
     own = set(values)
     others = [name for name in [*table.values, table.weight] if name and name not in own]
-    words = frozenset([*([] if reader.typed else table.beside.spelt), *(text if schema is None else schema.worded)])
+    words = frozenset([*([] if reader.typed else table.beside.spelt),
+                       *(text if schema is None else words_of(schema, reader))])  # fmt: skip
+    if table.asked.decimal == COMMA and not reader.typed:  # 1.234 is 1234 then
+        words |= frozenset(values)
     tallies = tally(reader, [*table.labels, *values], others, words, table.labels)
     rows = max((found.rows for found in tallies.values()), default=0)
     for name in table.labels:
@@ -48,19 +56,55 @@ def learn(table: Table, schema: Schema | None = None, tally: Tallying = tally) -
             raise no_label(table.name, labels.first["gap"], name if len(table.labels) > 1 else "")
     if schema is not None:
         return Learnt(schema, rows)
-    _check(table, reader.plain(), tallies)
-    both = frozenset(name for name, found in tallies.items() if found.words and found.numbers)
-    if both:
-        tallies = tally(reader, values, [*table.labels, *others], words | both, ())
-    _check_texts(table, tallies)
+    found, readings = _settled(table, tallies, words, tally)
     columns = [
-        Column(name, TEXT, ngrams=text[name]) if name in text else _column(table, name, tallies[name])
+        Column(name, TEXT, ngrams=text[name]) if name in text else _column(table, name, found[name], readings[name])
         for name in table.values
     ]
-    dtype = "float32" if all(found.narrow for found in tallies.values()) else "float64"
-    # words are columns of 0 and 1
-    ranges = ranges_of({name: 1.0 if found.words else found.largest for name, found in tallies.items()})
+    dtype = "float32" if all(each.narrow for each in found.values()) else "float64"
+    ranges = ranges_of({key: size for name, each in found.items() for key, size in _sizes(name, each).items()})
     return Learnt(Schema(tuple(columns), table.labels, dtype, reader.named), rows, ranges)
+
+
+def _settled(
+    table: Table, tallies: dict[str, Tally], words: frozenset[str], tally: Tallying
+) -> tuple[dict[str, Tally], dict[str, Reading]]:
+    """(what the columns hold once each is read in one way, how each is read). Raises DataError if some cannot be."""
+    reader = table.reader
+
+    def counted_again(names: Set[str], spelt: Mapping[str, str] = {}) -> dict[str, Tally]:
+        own = [name for name in table.values if name in names]
+        others = [name for name in dict.fromkeys([*table.values, *table.beside.given]) if name not in names]
+        return tallies | tally(reader, own, others, words, (), spelt)
+
+    perhaps = {name for name, found in tallies.items() if found.words and found.numbers and found.forms}
+    if perhaps:  # some numbers are as people write them, so perhaps all are
+        words |= perhaps
+        tallies = counted_again(perhaps)
+    readings = {name: reading_of(found, table.asked, reader.typed) for name, found in tallies.items()}
+    _check(table, reader.plain(), tallies, readings)
+    both = {name for name, found in tallies.items() if found.words and found.numbers}
+    if both:
+        words |= both
+        tallies = counted_again(both)
+    _check_texts(table, tallies)
+    say_dates(table.name, [name for name, found in tallies.items() if found.numbers and found.dated])
+    if remark := told(tallies, readings):
+        note(f"{table.name}: read as numbers: {remark}")
+    spelt = {name: reading.spelling for name, reading in readings.items()
+             if reading.spelling and reading.spelling not in PAIRS and tallies[name].words}  # fmt: skip
+    if spelt:
+        words |= set() if reader.typed else spelt.keys()
+        tallies = counted_again(spelt.keys(), spelt)
+    return tallies, readings
+
+
+def _sizes(name: str, found: Tally) -> dict[str, float]:
+    """The largest |x| of the columns of numbers that a column becomes; words are columns of 0 and 1."""
+    dates = found.dates
+    if dates.first is not None and dates.last is not None:
+        return {f"{name}: year": dates.years / dates.count, f"{name}: days": float(dates.last - dates.first)}
+    return {name: 1.0 if found.words or dates.count else found.largest}
 
 
 def ranges_of(largest: dict[str, float]) -> str:
@@ -77,18 +121,12 @@ def ranges_of(largest: dict[str, float]) -> str:
     )
 
 
-class _Fault(NamedTuple):
-    """The message on some columns, with a hint. where: the place of the only column, "" for several."""
-
-    what: str
-    hint: str
-    columns: list[str]
-    where: str = ""
-
-
-def _check(table: Table, reader: Reader, tallies: dict[str, Tally]) -> None:
+def _check(table: Table, reader: Reader, tallies: dict[str, Tally], readings: dict[str, Reading]) -> None:
     """DataError for columns that make no numbers, all at once. reader: the one that parses."""
-    found = [_mixed(reader, tallies), *_types(tallies), _empty(tallies), _gaps(table, tallies)]
+    found = [
+        *mixed(reader, tallies, readings), *undecided(reader, tallies, readings, table.asked), *_types(tallies),
+        _empty(tallies), _gaps(table, tallies),
+    ]  # fmt: skip
     faults = [fault for fault in found if fault is not None]
     if not faults:
         return
@@ -100,50 +138,21 @@ def _check(table: Table, reader: Reader, tallies: dict[str, Tally]) -> None:
     raise DataError(f"{table.name}{apart}{said}; {', or '.join([', '.join(hints), leave] if hints else [leave])}")
 
 
-def _mixed(reader: Reader, tallies: dict[str, Tally]) -> _Fault | None:
-    """Columns of numbers with some words in them, or of numbers with decimal commas."""
-    others = {name: words for name, found in tallies.items() if (words := _strangers(found))}
-    if not others:
-        return None
-    name = next(iter(others))
-    where, word = first_word(reader, name, others[name])
-    commas = number_in(word.replace(",", ".")) is not None
-    hint = "write decimals with a point" if commas else "replace what is no number"
-    if len(others) == 1:
-        times = sum(tallies[name].words[each] for each in others[name]) - 1
-        more = f", nor are {times} more" if times else ""
-        what = f"{shown(word)} is not a finite number, as most of its values are{more}"
-        return _Fault(what, hint, [name], f"{where}, column {short(name)}")
-    what = f"{len(others)} columns of numbers hold words, as {shown(word)} in {where}: {all_of(list(others))}"
-    return _Fault(what, hint, list(others))
-
-
-def _strangers(found: Tally) -> set[str]:
-    """The words among the numbers of a column; none if most of its values are words."""
-    if not found.words:
-        return set()
-    numbers = found.numbers + sum(times for word, times in found.words.items() if number_in(word) is not None)
-    others = {word for word in found.words if number_in(word) is None}
-    commas = sum(found.words[word] for word in others if number_in(word.replace(",", ".", 1)) is not None)
-    return others if numbers + commas and 2 * (numbers + commas) >= found.rows - found.gaps else set()
-
-
-def _types(tallies: dict[str, Tally]) -> Iterator[_Fault]:
-    """Dates and other types."""
-    for kind in sorted({kind for found in tallies.values() for kind in found.first} - {"number", "words", "gap"}):
+def _types(tallies: dict[str, Tally]) -> Iterator[Said]:
+    """Types of neither numbers nor words nor dates."""
+    for kind in sorted({kind for found in tallies.values() for kind in found.first} - KNOWN):
         names = [name for name, found in tallies.items() if kind in found.first]
-        what = "dates" if kind == "date" else f"values of type {kind}"
         where = tallies[names[0]].first[kind]
-        said = f"{_hold(names)} {what}, as in {where}: {all_of(names)}"
-        yield _Fault(said, "turn them into numbers", names)
+        said = f"{_hold(names)} values of type {kind}, as in {where}: {all_of(names)}"
+        yield Said(said, "turn them into numbers", names)
 
 
-def _empty(tallies: dict[str, Tally]) -> _Fault | None:
+def _empty(tallies: dict[str, Tally]) -> Said | None:
     """Columns of gaps alone."""
     names = [name for name, found in tallies.items() if found.gaps == found.rows]
     if not names:
         return None
-    return _Fault(f"{_hold(names)} no value at all: {all_of(names)}", "", names)
+    return Said(f"{_hold(names)} no value at all: {all_of(names)}", "", names)
 
 
 def _hold(names: list[str]) -> str:
@@ -161,7 +170,7 @@ def _check_texts(table: Table, tallies: dict[str, Tally]) -> None:
             )
 
 
-def _gaps(table: Table, tallies: dict[str, Tally]) -> _Fault | None:
+def _gaps(table: Table, tallies: dict[str, Tally]) -> Said | None:
     """Gaps that nothing stands for, all columns with their counts."""
     gaps = {name: found for name, found in tallies.items() if 0 < found.gaps < found.rows}
     if not gaps or table.asked.missing is not None:
@@ -172,27 +181,44 @@ def _gaps(table: Table, tallies: dict[str, Tally]) -> _Fault | None:
     if len(gaps) == 1:
         (name,) = gaps
         more = f", as in {counted(gaps[name].gaps - 1, 'more row')}" if gaps[name].gaps > 1 else ""
-        return _Fault(f"the value is missing{more}", hint, [name], f"{where}, column {short(name)}")
-    return _Fault(f"{len(gaps)} columns have missing values, the first in {where}: {counts}", hint, list(gaps))
+        return Said(f"the value is missing{more}", hint, [name], f"{where}, column {short(name)}")
+    return Said(f"{len(gaps)} columns have missing values, the first in {where}: {counts}", hint, list(gaps))
 
 
-def _column(table: Table, name: str, found: Tally) -> Column:
+def _column(table: Table, name: str, found: Tally, reading: Reading) -> Column:
     """The column of a schema for what was found."""
-    missing = table.asked.missing
-    indicator = missing == INDICATOR and found.gaps > 0
-    if not found.words or {word.lower() for word in found.words} <= BOOLEANS.keys():
-        total = found.total + sum(BOOLEANS[word.lower()] * times for word, times in found.words.items())
-        mean = total / max(1, found.numbers + found.words.total())
-        if missing is not None and not math.isfinite(mean):
-            raise DataError(
-                f"{table.name}, column {short(name)}: the sum of its values overflows, so there is no mean for gaps; "
-                "divide the column by a constant"
-            )
-        fill = None if missing is None else mean if missing != ZERO else 0.0
-        return Column(name, NUMBER, fill=fill, indicator=indicator)
+    indicator = table.asked.missing == INDICATOR and found.gaps > 0
+    if reading.kind == DATES:
+        return _date(table, name, found.dates, reading.spelling, indicator)
+    if reading.kind == NUMBERS or not found.words:
+        return _number(table, name, found, reading.spelling, indicator)
     if len(found.words) > max(MOST_WORDS, found.rows // 2):
         raise too_many(table.name, name, found)
     frequent = sorted(found.words, key=lambda word: (-found.words[word], word))
-    fill = None if missing is None else 0.0
+    fill = None if table.asked.missing is None else 0.0
     kept = tuple(sorted(frequent[:MOST_WORDS]))
     return Column(name, CATEGORY, kept, len(frequent) > MOST_WORDS, fill, indicator)
+
+
+def _number(table: Table, name: str, found: Tally, spelling: str, indicator: bool) -> Column:
+    missing = table.asked.missing
+    true = PAIRS.get(spelling, PAIRS[TRUTH])[0]
+    total = found.total + sum(times for word, times in found.words.items() if word.lower() == true)
+    mean = total / max(1, found.numbers + found.words.total())
+    if missing is not None and not math.isfinite(mean):
+        raise DataError(
+            f"{table.name}, column {short(name)}: the sum of its values overflows, so there is no mean for gaps; "
+            "divide the column by a constant"
+        )
+    fill = None if missing is None else mean if missing != ZERO else 0.0
+    return Column(name, NUMBER, fill=fill, indicator=indicator, spelling="" if spelling == TRUTH else spelling)
+
+
+def _date(table: Table, name: str, found: Dates, spelling: str, indicator: bool) -> Column:
+    """A date becomes numbers, if it has a day, and a column for each month, day of the week and hour that occur."""
+    missing, words = table.asked.missing, found.words(spelling)
+    if found.first is None:
+        return Column(name, DATE, words, fill=None if missing is None else 0.0, indicator=indicator, spelling=spelling)
+    fill = None if missing is None else found.days / found.count - found.first if missing != ZERO else 0.0
+    year = found.years / found.count if missing not in (None, ZERO) else 0.0
+    return Column(name, DATE, words, False, fill, indicator, spelling=spelling, first=iso(found.first), year=year)

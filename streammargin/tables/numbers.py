@@ -10,8 +10,10 @@ import pyarrow as pa
 from streammargin.sources.batch import Batch
 from streammargin.sources.schema import Column, Schema
 from streammargin.tables.apply import fill
+from streammargin.tables.dates import like_dates
 from streammargin.tables.labels import Part, beside_rows
 from streammargin.tables.learn import ranges_of
+from streammargin.tables.readings import say_dates
 from streammargin.tables.table import Table
 from streammargin.tables.tally import fits_float32, kind_of
 
@@ -39,6 +41,7 @@ class Numbers:
         self.table = table
         self.schema = Schema(tuple(map(Column, table.values)), table.labels, "float32", table.reader.named)
         self.largest = np.zeros(len(table.values))
+        self.dated = [pa.types.is_integer(table.reader.types[name]) for name in table.values]  # all read as dates
         self._exact = [table.reader.types[name] in EXACT for name in table.values]
 
     def parts(self) -> Iterator[Part]:
@@ -47,8 +50,8 @@ class Numbers:
         beside = table.beside
         first = 0
         for found in table.reader.batches(list(dict.fromkeys([*table.values, *beside.given])), frozenset()):
-            columns = [self._column(column, exact)
-                       for column, exact in zip(found.columns, self._exact, strict=False)]  # fmt: skip
+            columns = [self._column(place, column)
+                       for place, column in enumerate(found.columns[: len(table.values)])]  # fmt: skip
             X = np.empty((found.num_rows, len(columns)), np.float32)
             fill(X, enumerate(columns))
             with np.errstate(all="ignore"):
@@ -59,16 +62,19 @@ class Numbers:
             yield beside_rows(Batch(X, None, None, None, None, None), found, table.reader, beside, first)
             first += found.num_rows
 
-    def _column(self, column: pa.Array, exact: bool) -> np.ndarray:
+    def _column(self, place: int, column: pa.Array) -> np.ndarray:
         if column.null_count:
             raise OtherValues
         if pa.types.is_decimal(column.type):
             column = column.cast(pa.float64())
         values = np.asarray(column.to_numpy(zero_copy_only=False))
-        if not exact and not fits_float32(values):
+        if not self._exact[place] and not fits_float32(values):
             raise OtherValues
+        self.dated[place] = self.dated[place] and like_dates(values)
         return values
 
     def ranges(self) -> str:
-        """The warning about the ranges of the columns, as of `learn`."""
+        """The warning about the ranges of the columns, as of `learn`; warns of numbers that read as dates, too."""
+        names = [name for name, dated in zip(self.table.values, self.dated, strict=True) if dated]
+        say_dates(self.table.name, names)
         return ranges_of(dict(zip(self.table.values, self.largest.tolist(), strict=True)))

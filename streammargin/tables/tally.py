@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -13,21 +14,25 @@ import pyarrow.compute as pc
 
 from streammargin.errors import DataError
 from streammargin.matching import EXACT, is_plain
+from streammargin.tables.dates import Dates, like_dates
+from streammargin.tables.forms import ALL, fits, fitting, read
 from streammargin.tables.header import is_number
 from streammargin.tables.readers.base import Reader
+from streammargin.tables.spellings import HELPERS, WHOLE
 from streammargin.tables.textfile import check_label
-from streammargin.wording import short
+from streammargin.wording import short, shown
 
-BOOLEANS = {"true": 1.0, "false": 0.0}
 MOST_DISTINCT = 1 << 18  # words of a column that are counted; with more it is no category
+MOST_SPELT = 1 << 12  # of one whose words are all numbers or dates, so that they need not be counted
 
 
 @dataclass
 class Tally:
     """The counts of a column: rows, gaps, the sum of its numbers, and how often each of its words occurs.
 
-    largest: of |x|. narrow: float32 holds its numbers well. first: the place of the first gap, and of the first value
-    of each kind.
+    largest: of |x|. narrow: float32 holds its numbers well. dated: all of its numbers read as dates, as 20240131.
+    forms: the spellings of numbers and dates that fit all of its words; many: the words are more than those counted.
+    first: the place of the first gap, and of the first value of each kind.
     """
 
     rows: int = 0
@@ -36,7 +41,11 @@ class Tally:
     total: float = 0.0
     largest: float = 0.0
     narrow: bool = True
+    dated: bool = True
     words: Counter[str] = field(default_factory=Counter)
+    forms: frozenset[str] = ALL
+    many: bool = False
+    dates: Dates = field(default_factory=Dates)
     first: dict[str, str] = field(default_factory=dict)
 
     def add(self, later: Tally) -> None:
@@ -46,11 +55,21 @@ class Tally:
         with np.errstate(over="ignore"):  # said if a mean is needed
             self.total += later.total
         self.largest, self.narrow = max(self.largest, later.largest), self.narrow and later.narrow
+        self.dated = self.dated and later.dated
         self.words += later.words
+        self.forms, self.many = self.forms & later.forms, self.many or later.many
+        self.dates += later.dates
         self.first = {**later.first, **self.first}
 
 
-Tallying = Callable[[Reader, Sequence[str], Sequence[str], frozenset[str], Sequence[str]], dict[str, Tally]]
+class Tallying(Protocol):
+    """`tally`, here or elsewhere."""
+
+    def __call__(
+        self, reader: Reader, columns: Sequence[str], others: Sequence[str], words: frozenset[str],
+        labels: Sequence[str] = (), spelt: Mapping[str, str] = {},
+    ) -> dict[str, Tally]:  # fmt: skip
+        """As `tally`."""
 
 
 def kind_of(type_: pa.DataType) -> str:
@@ -64,7 +83,7 @@ def kind_of(type_: pa.DataType) -> str:
         return "number"
     if pa.types.is_string(type_) or pa.types.is_large_string(type_):
         return "words"
-    return "date" if pa.types.is_temporal(type_) else str(type_)
+    return "date" if pa.types.is_temporal(type_) and not pa.types.is_duration(type_) else str(type_)
 
 
 def coded(column: pa.Array, gaps: Sequence[str] = ()) -> pa.Array:
@@ -126,19 +145,23 @@ def fits_float32(numbers: np.ndarray) -> bool:
 
 
 def tally(
-    reader: Reader, columns: Sequence[str], others: Sequence[str], words: frozenset[str], labels: Sequence[str] = ()
+    reader: Reader, columns: Sequence[str], others: Sequence[str], words: frozenset[str], labels: Sequence[str] = (),
+    spelt: Mapping[str, str] = {},
 ) -> dict[str, Tally]:  # fmt: skip
     """The counts of a table's rows, by column. Raises DataError for a number that is not finite.
 
     others: columns that are read, and not counted; words: those that are read as text; labels: the columns of
-    labels, of which only gaps are counted.
+    labels, of which only gaps are counted; spelt: the spelling of numbers and dates in text, by column.
     """
     found = {name: Tally() for name in columns}
     row = 0
     for batch in reader.batches([*columns, *others], words):
         for name, column in zip(columns, batch.columns, strict=False):
             gaps = reader.gaps if name not in labels else reader.gaps[:1]
-            _add(reader, found[name], name, coded(column, gaps), row, name in labels)
+            column = coded(column, gaps)
+            if name in spelt and kind_of(column.type) == "words":
+                column = _read(reader, name, column, spelt[name], row)
+            _add(reader, found[name], name, column, row, name in labels)
         row += batch.num_rows
     if row == 0:
         raise DataError(f"{reader.name} has no rows; check the input")
@@ -151,7 +174,9 @@ def together(name: str, parts: Iterable[dict[str, Tally]]) -> dict[str, Tally]:
     for part in parts:
         for column, known in part.items():
             found.setdefault(column, Tally()).add(known)
-            if len(found[column].words) > MOST_DISTINCT:
+            if found[column].many and not found[column].forms:
+                raise several_ways(f"{name}, column {short(column)}", "", column)
+            if too_much(found[column], True):
                 raise too_many(name, column, found[column])
     if not found:
         raise DataError(f"{name} has no rows; check the input")
@@ -190,12 +215,51 @@ def _add(reader: Reader, into: Tally, name: str, column: pa.Array, row: int, lab
             into.total += float(known.sum())
         into.largest = max(into.largest, largest)
         into.narrow = into.narrow and fits_float32(known)
+        into.dated = into.dated and (known.size == 0 or like_dates(known))
     elif kind == "words":
-        times = np.bincount(codes_of(column.indices) + 1, minlength=len(column.dictionary) + 1)[1:]
-        for place, (word, count) in enumerate(zip(column.dictionary.to_pylist(), times.tolist(), strict=True)):
-            into.words[word] += count
-            if len(into.words) > MOST_DISTINCT:
-                raise too_many(reader.name, name, into, reader.place(row + row_of(column, place)))
+        _count(reader, into, name, column, row)
+    elif kind == "date":
+        known = column.drop_null()
+        into.dates += Dates.of(known) if len(known) else Dates()
+
+
+def _count(reader: Reader, into: Tally, name: str, column: pa.Array, row: int) -> None:
+    """Add words, as of `coded`, to a tally; those that are all numbers or dates are not counted if they are many."""
+    words = column.dictionary  # in the order of their first rows
+    before, into.forms = into.forms, fitting(into.forms, words)
+    if into.many and not into.forms:
+        odd = int(np.argmin(fits(words, min(before - HELPERS))))
+        where = f"{reader.name}, {reader.place(row + row_of(column, odd))}, column {short(name)}"
+        raise several_ways(where, words[odd].as_py(), name)
+    if into.many:
+        return
+    times = np.bincount(codes_of(column.indices) + 1, minlength=len(words) + 1)[1:]
+    for place, (word, count) in enumerate(zip(words.to_pylist(), times.tolist(), strict=True)):
+        into.words[word] += count
+        if too_much(into, reader.typed):
+            raise too_many(reader.name, name, into, reader.place(row + row_of(column, place)))
+        if into.many:
+            return
+
+
+def too_much(found: Tally, typed: bool) -> bool:
+    """Whether a tally has too many words; those of numbers and dates are `many` then, and not too many."""
+    spelt = bool(found.forms) and not (typed and WHOLE in found.forms)  # text of digits in a typed table stays text
+    if not spelt:
+        return len(found.words) > MOST_DISTINCT
+    found.many = found.many or len(found.words) > MOST_SPELT
+    return False
+
+
+def _read(reader: Reader, name: str, column: pa.Array, spelling: str, row: int) -> pa.Array:
+    """A column of words as numbers or dates. Raises DataError for one that fits the spelling, and is none."""
+    found, bad = read(column, spelling)
+    if bad >= 0:
+        raise DataError(
+            f"{reader.name}, {reader.place(row + bad)}, column {short(name)}: {shown(column[bad].as_py())} is no "
+            f"date; correct it, or leave the column out with `drop={short(name)}`"
+        )
+    return found
 
 
 def _check_spelt(reader: Reader, labels: pa.Array, row: int) -> None:
@@ -232,6 +296,14 @@ def first_word(reader: Reader, name: str, words: set[str]) -> tuple[str, str]:
 def no_label(table: str, where: str, column: str = "", noun: str = "label") -> DataError:
     where += f", column {short(column)}" if column else ""  # of several
     return DataError(f"{table}, {where}: the {noun} is missing; drop the row or give it a {noun}")
+
+
+def several_ways(where: str, word: str, name: str) -> DataError:
+    """word: the first that is written otherwise than those before it; "" if it is not known."""
+    what = f"{shown(word)} is not" if word else "not all of its numbers or dates are"
+    return DataError(
+        f"{where}: {what} written as the others; write all alike, or leave the column out with `drop={short(name)}`"
+    )
 
 
 def too_many(table: str, name: str, found: Tally, where: str = "") -> DataError:

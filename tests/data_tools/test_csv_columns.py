@@ -145,9 +145,9 @@ def test_a_separator_makes_a_table_of_any_text(tmp_path):
         ("1\t2\t0\n3\t \t1\n", {"separator": "tab"}, "line 2, column 1: the value is missing"),
         ("1;2;0\n3;;1\n", {"separator": ";"}, "line 2, column 1: the value is missing"),
         (
-            "1;2;0\n3,5;4;1\n",
+            "1.5;2;0\n3,5;4;1\n",
             {"separator": ";"},
-            "line 2, column 0: '3,5' is not .* number, as most .*; write decimals with a point",
+            "line 2, column 0: '3,5' is written otherwise than '1.5', .*; write all numbers alike, or leave it out",
         ),
         (
             "1,2,0\n3,Oslo,1\n",

@@ -16,11 +16,18 @@ from streammargin.tables.stamp import stamp
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from streammargin.sources.schema import Schema
+
 
 def check_same(after: str, before: str, name: str) -> None:
     """Raises DataError if the key of what was read is another one now."""
     if after != before:
         raise DataError(f"{name} was changed while it was read; start again, and do not write to it meanwhile")
+
+
+def words_of(schema: Schema, reader: Reader) -> list[str]:
+    """The columns that are read as text for a schema; a table with types keeps those of its numbers and dates."""
+    return [*schema.worded, *(() if reader.typed else schema.spelt)]
 
 
 class Reader(ABC):

@@ -22,7 +22,7 @@ class Chain(Reader):
         first = readers[0]
         self.readers: Sequence[Reader] = readers
         self.named: bool = first.named
-        self.typed: bool = first.typed
+        self.typed: bool = all(reader.typed for reader in readers)
         self.types = first.types
         self.gaps: Sequence[str] = first.gaps
         self.name: str = name or f"{first.name} and {len(readers) - 1} more"

@@ -82,11 +82,13 @@ class Delimited(Reader):
                     plain = not (blank and any(pair in raw for pair in NEAR)) or self._apart.search(raw) is None
                     whole = raw if plain else _joined(_split(raw.decode("utf-8"), self.separator), self.separator)
                     table = arrow_csv.read_csv(pa.BufferReader(whole), read, parse, convert(text))
-                    if b"0x" in whole or b"0X" in whole:  # to Arrow 0x10 is a whole number, to us a word
-                        plain_text = {each.name: pa.string() for each in table.schema if pa.types.is_integer(each.type)}
-                        if plain_text:
-                            options = convert(text | plain_text)
-                            table = arrow_csv.read_csv(pa.BufferReader(whole), read, parse, options)
+                    # Arrow knows one spelling of dates, and to it 0x10 is a whole number, to us a word
+                    hexed = pa.types.is_integer if b"0x" in whole or b"0X" in whole else lambda _: False
+                    dated = {each.name: pa.string() for each in table.schema if pa.types.is_temporal(each.type)}
+                    again = dated | {each.name: pa.string() for each in table.schema if hexed(each.type)}
+                    text |= dated
+                    if again:
+                        table = arrow_csv.read_csv(pa.BufferReader(whole), read, parse, convert(text | again))
                 except (pa.ArrowInvalid, csv.Error, UnicodeDecodeError) as error:
                     raise self._fault(str(error)) from None
                 self._here = table.num_rows

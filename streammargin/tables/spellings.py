@@ -1,0 +1,140 @@
+"""Numbers as people write them: 1,234.56 or 1.234,56, 12.3%, $9.90, 1 234, (12) for -12; and yes for 1."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+POINT, COMMA = "point", "comma"  # the decimal mark
+PLAIN, WHOLE, UNMARKED = "plain", "whole", "unmarked"  # numbers of programs; without a point; neither point nor comma
+SHARES = {"%": "%|％", "‰": "‰"}  # a number without the sign is no share
+UNITS = {
+    **SHARES,
+    "$": r"US ?\$|\$|USD",
+    "€": "€|EUR",
+    "£": "£|GBP",
+    "¥": "¥|￥|JPY",
+    "CHF": r"CHF|S?Fr\.|SFr",
+    "₹": r"₹|INR|Rs\.?",
+    "CNY": "CNY|RMB|CN¥",
+    "₩": "₩|KRW",
+    "₽": "₽|RUB",
+    "kr": r"kr\.?|SEK|NOK|DKK",
+    "zł": "zł|PLN",
+    "R$": r"R\$|BRL",
+    "C$": r"CA?\$|CAD",
+    "A$": r"AU?\$|AUD",
+}
+PAIRS = {"true/false": ("true", "false"), "yes/no": ("yes", "no"), "y/n": ("y", "n"), "t/f": ("t", "f"),
+         "on/off": ("on", "off")}  # fmt: skip
+TRUTH = "true/false"  # that numbers have without being told
+
+_BLANK = "[ \u00a0\u2007\u2009\u202f]"
+_MINUS = "[-\u2212\u2013]"
+_FIRST = "[1-9][0-9]{0,2}"  # 0,123 has no thousands
+_EXPONENT = "(?:[eE][+-]?[0-9]+)?"
+_APART = f"{_FIRST}(?:{_BLANK}[0-9]{{3}})+|{_FIRST}(?:['’][0-9]{{3}})+"
+_DIGITS = {
+    # by lakhs and crores, too: 12,34,567
+    POINT: rf"(?:(?:[0-9]+|{_FIRST}(?:,[0-9]{{3}})+|[1-9][0-9]?(?:,[0-9]{{2}})+,[0-9]{{3}}|{_APART})"
+           rf"(?:\.[0-9]*)?|\.[0-9]+){_EXPONENT}",
+    COMMA: rf"(?:(?:[0-9]+|{_FIRST}(?:\.[0-9]{{3}})+|{_APART})(?:,[0-9]+)?|,[0-9]+)",
+}  # fmt: skip
+
+
+def _pattern(mark: str, unit: str) -> str:
+    """A number with this decimal mark, with a sign or brackets, in this unit ("" for none); money may lack its unit."""
+    digits, sign = f"{_BLANK}?{_DIGITS[mark]}", f"(?:[+]|{_MINUS})"
+    signs = rf"{sign}?{digits}|\({digits}{_BLANK}?\)|{digits}{_BLANK}?{_MINUS}"
+    if not unit:
+        return f"^(?:{signs})$"
+    unit_of = f"(?i:{UNITS[unit]}){_BLANK}?" if unit not in SHARES else f"(?:{UNITS[unit]}){_BLANK}?"
+    before = rf"{sign}?{unit_of}{digits}|{unit_of}(?:{signs})|\({unit_of}{digits}{_BLANK}?\)"
+    behind = rf"{sign}?{digits}{_BLANK}?{unit_of}|\({digits}{_BLANK}?{unit_of}\)|(?:{signs}){_BLANK}?{unit_of}"
+    behind += rf"|{digits}{_BLANK}?{unit_of}{_MINUS}"
+    alone = "[+-]?0+(?:[.,]0+)?" if unit in SHARES else signs
+    return f"^(?:{before}|{behind}|{alone})$"
+
+
+def _name(mark: str, unit: str) -> str:
+    return f"{mark} {unit}" if unit else mark
+
+
+# all spellings but words of PAIRS; the last three only tell readings apart
+PATTERNS = {_name(mark, unit): _pattern(mark, unit) for mark in (POINT, COMMA) for unit in ("", *UNITS)} | {
+    PLAIN: rf"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+){_EXPONENT}$",
+    WHOLE: "^[+-]?[0-9]+$",
+    UNMARKED: "^[^.,]*$",
+}
+HELPERS = {PLAIN, WHOLE, UNMARKED}
+NAMES = [name for name in PATTERNS if name not in HELPERS]
+MARKS = (POINT, COMMA)
+MONEY = {mark: [_name(mark, unit) for unit in UNITS if unit not in SHARES] for mark in MARKS}  # they fit plain numbers
+WITH_UNIT = [name for name in NAMES if name not in MARKS]
+UNIT = f"(?i:{'|'.join(UNITS.values())})"
+_UNIT = re.compile("|".join(f"({words})" for words in UNITS.values()), re.IGNORECASE)
+_ZEROS = re.compile("[+-]?0+(?:[.,]0+)?")
+
+
+def is_share(spelling: str) -> bool:
+    """Whether numbers in this spelling are percent, say."""
+    return spelling.partition(" ")[2] in SHARES
+
+
+def in_unit_of(word: str, mark: str) -> list[str]:
+    """The spellings with the unit of a word; a bare 0 may be a share of any kind."""
+    if _ZEROS.fullmatch(word):
+        return [_name(mark, unit) for unit in SHARES]
+    found = {unit for each in _UNIT.finditer(word) for unit, own in zip(UNITS, each.groups(), strict=True) if own}
+    return [_name(mark, unit) for unit in found]
+
+
+def readings(fitting: Collection[str], decimal: str | None) -> list[str]:
+    """The spellings that a column may have, of those that fit all of its values; several: they differ in the values.
+
+    decimal: the mark that was asked for, if any.
+    """
+    marks = [name for name in NAMES if name in fitting]
+    units = {name.partition(" ")[2] for name in marks}
+    unit = "" if "" in units else min(units, default="")  # money may lack its unit, so that all units fit plain numbers
+    marks = [mark for mark in (POINT, COMMA) if _name(mark, unit) in marks]
+    if decimal in marks:
+        marks = [decimal]
+    elif len(marks) > 1 and (UNMARKED in fitting or PLAIN in fitting):
+        marks = [POINT]
+    return [_name(mark, unit) for mark in marks]
+
+
+def pair_of(words: Collection[str]) -> str:
+    """The pair of words, as yes/no, that these are; "" for others."""
+    found = {word.lower() for word in words}
+    return next((name for name, pair in PAIRS.items() if found <= set(pair)), "")
+
+
+def numbers_in(words: pa.Array, spelling: str) -> np.ndarray:
+    """Different words (m,) as numbers float64; NaN for those that do not fit the spelling."""
+    if spelling in PAIRS:
+        return np.array([1.0, 0.0, np.nan])[_places(pc.utf8_lower(words), PAIRS[spelling])]
+    mark, _, unit = spelling.partition(" ")
+    fits = pc.match_substring_regex(words, PATTERNS[spelling])
+    words = pc.if_else(fits, words, None)
+    if unit:
+        words = pc.replace_substring_regex(words, f"(?i:{UNITS[unit]})", "")
+    negative = pc.match_substring_regex(words, rf"^[^eE]*(?:{_MINUS}|\()|{_MINUS}$")
+    # the minus of an exponent stays
+    digits = (
+        pc.replace_substring_regex(words, "([eE]-?)|[^0-9.]", r"\1")
+        if mark == POINT
+        else pc.replace_substring(pc.replace_substring_regex(words, "[^0-9,]", ""), ",", ".")
+    )
+    sizes = pc.cast(digits, pa.float64()).to_numpy(zero_copy_only=False)
+    return np.where(negative.fill_null(False).to_numpy(zero_copy_only=False), -sizes, sizes) + 0.0  # no -0
+
+
+def _places(words: pa.Array, pair: tuple[str, str]) -> np.ndarray:
+    """0 and 1 for the first and the second of a pair, 2 for other words."""
+    return pc.index_in(words, value_set=pa.array(pair, words.type)).fill_null(2).to_numpy(zero_copy_only=False)

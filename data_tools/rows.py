@@ -14,7 +14,7 @@ from streammargin.sources.base import Source
 from streammargin.sources.batch import Batch
 from streammargin.sources.hdf5.base import RANGES, SCHEMA
 from streammargin.sources.label_column import LabelColumn
-from streammargin.sources.labels import LabelCursor, as_values, census, distinct
+from streammargin.sources.labels import LabelCursor, as_values, census, distinct, is_text
 
 BATCH_BYTES = 8 << 20
 
@@ -55,7 +55,7 @@ def batches(source: Source, memory: int | None = None, held: int = 0) -> Iterato
 def _labels(source: Source) -> Iterator[np.ndarray]:
     """The labels of a source; if shards have numbers and text, the text that both are in training."""
     firsts = [next(shard.labels(1)) for shard in getattr(source, "sources", [])]
-    if len({as_values(first).dtype.kind == "U" for first in firsts}) < 2:
+    if len({is_text(as_values(first)) for first in firsts}) < 2:
         yield from source.labels()
         return
     classes, _, _ = census(source.labels(), source.rows, source.name, source.label_place, coded=False)
@@ -68,7 +68,7 @@ def _labels(source: Source) -> Iterator[np.ndarray]:
 def _of_one_type(labels: np.ndarray, name: str) -> np.ndarray:
     """The labels as text or numbers. Raises DataError for numbers that no type holds."""
     found = as_values(labels)
-    if found.dtype.kind == "O":
+    if found.dtype.kind == "O" and not is_text(found):
         raise DataError(f"{name}: no type of numbers holds all of its labels as they are; write them as text")
     return found
 

@@ -48,6 +48,11 @@ class Check(NamedTuple):
     agrees: bool | None
 
 
+def texts_of(classes: np.ndarray) -> np.ndarray:
+    """Classes; long text is stored as its bytes of UTF-8, each of type S1, with a NUL between two."""
+    return np.array(classes.tobytes().decode().split("\0"), object) if classes.dtype == "S1" else classes
+
+
 class Saved:
     """A loaded model file. Raises InputMissingError, DataError, UsageError for one that cannot be verified."""
 
@@ -73,7 +78,7 @@ class Saved:
         if self.loss not in (JOINT if one else LOSSES) or penalty not in PENALTIES | OF_LINES:
             raise UsageError(f"verify does not know users' own formulas: {path} has {h['loss']} and {h['penalty']}")
         self.coef, self.intercept = arrays["coef"].astype(np.float64), arrays["intercept"].astype(np.float64)
-        self.classes, self.caps, width = arrays["classes"], arrays["caps"], self.coef.shape[1]
+        self.classes, self.caps, width = texts_of(arrays["classes"]), arrays["caps"], self.coef.shape[1]
         self.known = Codes(self.classes, h["positive"], path)
         self.center, self.factor = arrays.get("center", np.zeros(width)), arrays.get("factor", np.ones(width))
         self.kind, self.value, self.weighted = *map(problem["constant"].get, ("kind", "value")), problem["weighted"]

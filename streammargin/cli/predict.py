@@ -10,7 +10,17 @@ from contextlib import closing, nullcontext
 from typing import Any
 
 from streammargin.cli.options import add_scoring, name, to_score
-from streammargin.cli.predicted import Part, Wanted, Write, write_hdf5, write_npy, write_obs, write_parquet, write_text
+from streammargin.cli.predicted import (
+    Part,
+    Wanted,
+    Write,
+    small,
+    write_hdf5,
+    write_npy,
+    write_obs,
+    write_parquet,
+    write_text,
+)
 from streammargin.cli.remarks import Remarks
 from streammargin.errors import UsageError
 from streammargin.files import check_apart, check_output, replacing
@@ -65,7 +75,7 @@ def run(options: argparse.Namespace) -> int:
         closing(Workers(threads_of(ALL if options.threads is None else options.threads))) as workers,
     ):
         scored = model.score_blocks(rows, memory, options.missing_columns, workers, wanted.values)
-        blocks = (Part(part.start, part.scores, part.ids) for part in scored)
+        blocks = small(Part(part.start, part.scores, part.ids) for part in scored)
         _write(options, write, blocks, rows.rows if isinstance(rows, Source) else None, wanted)
     return 0
 

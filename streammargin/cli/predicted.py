@@ -12,6 +12,8 @@ from streammargin.errors import DataError, ReadWriteError, StreamMarginError, Us
 from streammargin.files import short_reason
 from streammargin.wording import one_line, short
 
+STEP = 16 << 20  # characters of text that are written at a time
+
 
 class Part(NamedTuple):
     """Values (m, columns) of the rows from `start` on, and their names if asked for."""
@@ -19,6 +21,17 @@ class Part(NamedTuple):
     start: int
     values: Any
     ids: Any
+
+
+def small(blocks: Iterator[Part]) -> Iterator[Part]:
+    """The same rows, fewer at a time if their texts, which rows share, would take more than STEP when written."""
+    for part in blocks:
+        texts = [of for of in (part.values, part.ids) if of is not None and of.dtype.hasobject and of.size]
+        longest = sum(max(len(str(text)) for text in of.ravel().tolist()) for of in texts)
+        rows = max(1, STEP // max(1, longest))
+        for low in range(0, len(part.values), rows):
+            here = slice(low, low + rows)
+            yield Part(part.start + low, part.values[here], None if part.ids is None else part.ids[here])
 
 
 @dataclass(frozen=True)
@@ -71,6 +84,8 @@ def write_npy(path: str, blocks: Iterator[Part], rows: int | None, wanted: Wante
     import numpy as np
 
     kind = np.dtype(wanted.dtype)
+    if kind.hasobject:
+        raise UsageError("arrays of NumPy have no room for labels as long as these; name an output of text or .h5")
 
     def header(count: int) -> None:
         told = {"descr": np.lib.format.dtype_to_descr(kind), "fortran_order": False, "shape": (count, *wanted.tail)}
@@ -98,12 +113,12 @@ def write_hdf5(path: str, blocks: Iterator[Part], rows: int | None, wanted: Want
     import numpy as np
 
     tail = wanted.tail
-    text = np.dtype(wanted.dtype).kind == "U"
+    text = np.dtype(wanted.dtype).kind in "UO"
     grows: dict[str, Any] = {} if rows is not None else {"maxshape": (None, *tail), "chunks": (1 << 14, *tail)}
     try:
         with h5py.File(path, "w") as file:
             if len(wanted.classes):
-                texts = wanted.classes.dtype.kind == "U"
+                texts = wanted.classes.dtype.kind in "UO"
                 file["outputs" if wanted.several else "classes"] = (
                     wanted.classes.astype(h5py.string_dtype()) if texts else wanted.classes
                 )
@@ -157,7 +172,7 @@ def write_obs(data: str, name: str, path: str, blocks: Iterator[Part], rows: int
     with opened(data) as file:
         order = _columns_of_obs(file, data, name)
     shutil.copyfile(data, path)
-    text = np.dtype(wanted.dtype).kind == "U"
+    text = np.dtype(wanted.dtype).kind in "UO"
     found = np.concatenate([part.values[:, 0] for part in blocks])
     try:
         with h5py.File(path, "r+") as file:

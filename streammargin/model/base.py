@@ -24,7 +24,7 @@ from streammargin.points.table import kind_of
 from streammargin.sizes import parse_size
 from streammargin.sources.base import Source
 from streammargin.sources.label_column import TASKS
-from streammargin.sources.names import packed
+from streammargin.sources.names import packed, packed_texts
 from streammargin.sources.open import opened
 from streammargin.sources.schema import Schema
 from streammargin.wording import shown
@@ -188,7 +188,7 @@ class Model(Scorer):
     def save(self, path: str | os.PathLike[str], force: bool = False) -> None:
         """Write the model file; an existing one only with force. Raises OutputError, ReadWriteError."""
         answer = self.answer
-        arrays = {**answer.arrays(), "classes": self.classes_, **self.problem}
+        arrays = {**answer.arrays(), "classes": packed_texts(self.classes_), **self.problem}
         if self.feature_names_in_ is not None:
             arrays[NAMES] = packed(self.feature_names_in_)
         if not isinstance(force, (bool, np.bool_)):

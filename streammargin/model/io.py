@@ -17,8 +17,8 @@ from streammargin.model.file import COLUMN_NAMES, NAMES, ROW_NAMES, read_model
 from streammargin.model.linear import LinearModel, model_of
 from streammargin.points.factors import Factors
 from streammargin.sizes import parse_size
-from streammargin.sources.labels import text_fault
-from streammargin.sources.names import unpacked
+from streammargin.sources.labels import is_text, text_fault
+from streammargin.sources.names import unpacked, unpacked_texts
 from streammargin.wording import shown
 
 # liblinear's names for solvers of the same model
@@ -35,6 +35,7 @@ def load_model(path: str | os.PathLike[str], memory: str | int | None = None) ->
     kind, arrays, others, header = read_model(path, "classes", None if memory is None else parse_size(memory))
     classes = arrays.pop("classes")
     try:
+        classes = unpacked_texts(classes)
         answer = kind.restored(arrays)
         if isinstance(answer, Factors):
             return _ratings(answer, others, header)
@@ -75,7 +76,7 @@ def _ratings(answer: Factors, others: dict[str, np.ndarray], header: dict[str, A
 
 def _check_classes(classes: np.ndarray, outputs: int, named: list[Any] | None = None) -> None:
     """ValueError if these are not labels for this many scores."""
-    if classes.ndim != 1 or classes.dtype.kind not in "biufU":
+    if classes.ndim != 1 or not (classes.dtype.kind in "biuf" or is_text(classes)):
         raise ValueError(
             f"its classes are an array of shape {classes.shape} and type {classes.dtype}, not a list of labels"
         )

@@ -15,12 +15,23 @@ from streammargin.matching import EXACT, MAX_CLASSES, number_in, of_one_kind, pl
 from streammargin.wording import short, shown
 from streammargin.workers import ALONE, Workers
 
+WIDEST = 64  # characters of text in an array of fixed width; a row of it takes four bytes for each
 Origin = Callable[[int], tuple[str, int]]  # row -> (file, row in it), for messages (Source.place)
 
 
 def lie_inside(value: object) -> bool:
     """Whether labels or numbers given so lie in the file of the rows: no array, FILE.npy or FILE:NAME."""
     return isinstance(value, str) and not os.path.isfile(value if value.endswith(".npy") else value.rpartition(":")[0])
+
+
+def as_texts(texts: Sequence[str]) -> np.ndarray:
+    """Text as an array: of fixed width if no text is longer than WIDEST, else of objects, as each row takes as much."""
+    return np.array(texts, str if max(map(len, texts), default=0) <= WIDEST else object)
+
+
+def is_text(labels: np.ndarray) -> bool:
+    """Whether labels are text, of fixed width or objects."""
+    return labels.dtype.kind == "U" or (labels.dtype.kind == "O" and set(map(type, labels.tolist())) <= {str})
 
 
 def as_values(chunk: np.ndarray, origin: Origin = lambda row: ("y", row)) -> np.ndarray:
@@ -33,7 +44,9 @@ def as_values(chunk: np.ndarray, origin: Origin = lambda row: ("y", row)) -> np.
         values = [_decoded(value, row, origin) for row, value in enumerate(chunk.tolist())]
         texts = sum(isinstance(value, str) for value in values)
         try:
-            found = np.array(values, object if 0 < texts < len(values) else _type_of_whole(values))
+            mixed = 0 < texts < len(values)
+            found = np.array(values, object if mixed else _type_of_whole(values)) if mixed or not texts else (
+                as_texts(values))  # fmt: skip
         except ValueError:  # lists of different lengths
             return chunk
         if found.dtype.kind == "f" and any(isinstance(value, int) and abs(value) > EXACT for value in values):
@@ -253,7 +266,7 @@ def _sorted(labels: list[Any], kinds: set[np.dtype], name: str) -> tuple[np.ndar
     """
     values, places = of_one_kind(labels, name)
     numbers = not isinstance(values[0], str)
-    unsorted = np.array(values, np.result_type(*kinds) if numbers and kinds else None)
+    unsorted = np.array(values, np.result_type(*kinds) if kinds else None) if numbers else as_texts(values)
     for value, held in zip(values, unsorted.tolist(), strict=True):
         if value != held:
             raise DataError(

@@ -111,9 +111,10 @@ def _piped(path: str, kind: str | None, layout: Layout, room: Room) -> Reader:
 
 def _delimited(text: Text, layout: Layout, room: Room, once: bool = False) -> Reader:
     """A reader of delimited text: the separator by suffix or by the first line, the header by its first two lines."""
-    from streammargin.tables.readers.delimited import Delimited, first_rows
+    from streammargin.tables.readers.delimited import Delimited, bound, first_rows
 
     path = text.name
+    bound(text, room)
     if not text.start:
         raise DataError(f"{path} is empty; check the input")
     separator = layout.separator or BY_NAME.get(os.path.splitext(plain_stem(path))[1].lower(), ",")

@@ -26,7 +26,7 @@ from streammargin.tables.apply import rows_of
 from streammargin.tables.formats import files_of
 from streammargin.tables.labels import Part
 from streammargin.tables.learn import learn
-from streammargin.tables.matrices.base import How, Matrix
+from streammargin.tables.matrices.base import MEMORY, How, Matrix
 from streammargin.tables.matrices.open import fingerprint, open_matrix
 from streammargin.tables.numbers import Numbers, OtherValues, is_plain
 from streammargin.tables.readers.base import check_same
@@ -145,7 +145,7 @@ class OfMatrix(Spoolable):
 
     def key(self) -> str:
         files = fingerprint([*self.paths, *self._named()])
-        told = repr((files, self.how, __version__))
+        told = repr((files, replace(self.how, memory=MEMORY), __version__))  # which any may be
         return hashlib.blake2b(told.encode(), digest_size=16).hexdigest() if files else ""
 
     def _named(self) -> list[str]:

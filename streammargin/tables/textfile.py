@@ -13,14 +13,17 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from streammargin.errors import DataError, InputMissingError
+from streammargin.errors import DataError, InputMissingError, StreamMarginError, UsageError
 from streammargin.matching import EXACT
+from streammargin.sizes import format_size
 from streammargin.wording import short
 
 PIECE = 4 << 20
 _START = 1 << 16
 _SUFFIXES = (".gz", ".bz2", ".xz")
-LONGEST_LINE = 1 << 24  # parsing takes 17 times as many bytes
+LONGEST_LINE = 1 << 24  # of svmlight and the like, and the longest field of a table
+LONGEST_ROW = 1 << 30  # of a table
+PARSED = 17  # bytes of memory that parsing takes, for each of the longest row
 _LINE_END = re.compile(rb"\r+\n")
 _CONTROLS = bytes({*range(32), 127} - set(b"\t\n"))
 _BOM = b"\xef\xbb\xbf"
@@ -44,11 +47,11 @@ class _Ahead:
 
     def peek(self, lines: int, most: int) -> bytes:
         """The bytes that come next, with this many line ends if there are so many within `most` bytes."""
-        while self._left.count(b"\n") < lines and len(self._left) < most:
-            part = self.file.read(_START)
-            if not part:
-                break
-            self._left += part
+        parts, have, length = [self._left], self._left.count(b"\n"), len(self._left)
+        while have < lines and length < most and (part := self.file.read(_START)):
+            parts.append(part)
+            have, length = have + part.count(b"\n"), length + len(part)
+        self._left = b"".join(parts)
         return self._left
 
 
@@ -89,12 +92,15 @@ _OPENERS: dict[bytes, Callable[[Any], Any]] = {
 class Text:
     """A text file, opened once and read front to back, so it may be a pipe. Its content tells whether it is compressed.
 
-    name: for messages. file: if it is open already. start: its first bytes, decompressed. Raises InputMissingError,
-    and DataError for a damaged compressed file.
+    name: for messages. file: if it is open already. start: its first bytes, decompressed. piece: bytes at a time; most:
+    of a line, whatever the memory; memory: bytes, of which a line takes PARSED for each of its own; None: any. Raises
+    InputMissingError, and DataError for a damaged compressed file.
     """
 
     name: str
     piece: int = PIECE
+    most: int | None = None  # None: LONGEST_LINE
+    memory: int | None = None
 
     def __init__(self, path: str, file: Any = None) -> None:
         self.name, self._line = path, 1
@@ -117,7 +123,36 @@ class Text:
         """The bytes that come next, with this many line ends if it has them; `pieces` reads them all the same."""
         self._check_line_ends()
         with self._errors():
-            return self._text.peek(lines, LONGEST_LINE)
+            return self._text.peek(lines, self.longest)
+
+    @property
+    def longest(self) -> int:
+        """Bytes of the longest line that is read."""
+        return self._most if self.memory is None else min(self._most, max(_START, self.memory // PARSED))
+
+    @property
+    def _most(self) -> int:
+        return LONGEST_LINE if self.most is None else self.most
+
+    def too_long(self, line: int, length: int) -> StreamMarginError:
+        """The error for a row of so many bytes that begins in this line."""
+        if length > self._most:
+            return DataError(
+                f"{self.name}, line {line}: longer than {self._most} bytes; write each row on a line of its own"
+            )
+        return UsageError(
+            f"{self.name}, line {line}: a row of {format_size(length)}, which takes {PARSED} times as much to read; "
+            f"use `memory={-(-PARSED * length >> 20)}M` or more"
+        )
+
+    def _length(self, length: int) -> int:
+        """Bytes of a line that has so many so far, or more than a line may have; the rest is passed over."""
+        while length <= self._most and (part := self._text.read(_START)):
+            cut = part.find(b"\n")
+            if cut >= 0:
+                return length + cut
+            length += len(part)
+        return length
 
     def pieces(self, size: int = 0) -> Iterator[tuple[int, bytes]]:
         """(number of its first line from 1, whole lines) until the file ends; size: of a piece, 0 for `piece`."""
@@ -132,11 +167,11 @@ class Text:
                 break
             cut = part.rfind(b"\n") + 1
             length = length + len(part) if cut == 0 else len(part) - cut
-            if length > LONGEST_LINE:
-                raise DataError(
-                    f"{self.name}, line {self._line}: longer than {LONGEST_LINE} bytes; write each row on a line "
-                    "of its own"
-                )
+            if length > self.longest:
+                line = self._line + part.count(b"\n")
+                with self._errors():
+                    length = self._length(length)
+                raise self.too_long(line, length)
             if cut == 0:
                 rest.append(part)
                 continue

@@ -29,6 +29,7 @@ from streammargin.solvers.problem import Problem
 from streammargin.sources.arrays import as_weights
 from streammargin.sources.base import Slices, Source
 from streammargin.sources.groups import column_groups
+from streammargin.sources.labels import is_text
 from streammargin.training.task import Task
 from streammargin.wording import short, warn
 from streammargin.workers import ALONE, Workers
@@ -312,7 +313,7 @@ def say_if_classes(labels: SlicedLabels, loss: str) -> None:
 
 def say_if_numbers(classes: np.ndarray, rows: int, name: str) -> None:
     """Warn of classes whose text spells numbers, and so many as amounts are."""
-    numbers = [number_in(label) for label in classes.tolist()] if classes.dtype.kind == "U" else [None]
+    numbers = [number_in(label) for label in classes.tolist()] if is_text(classes) else [None]
     if None in numbers:
         return
     what = setup.hardly_classes(np.unique(np.array(numbers, np.float64)), rows)

@@ -18,7 +18,7 @@ from streammargin.sources.hdf5.reader import RowReader, check_stored, stored_dty
 from streammargin.sources.hdf5.storage import opened
 from streammargin.sources.hdf5.table import Field, Read
 from streammargin.sources.hdf5.texts import TextReader, utf8
-from streammargin.sources.labels import as_values, output_names
+from streammargin.sources.labels import as_values, is_text, output_names
 from streammargin.sources.names import as_names
 from streammargin.sources.npy import NpyArray
 
@@ -110,8 +110,10 @@ class Column:
     @property
     def kind(self) -> str:
         """The kind of its values if they are numbers or categories, else "": text takes long to read again."""
-        kind = str((self.data if self.categories is None else as_values(self.categories)).dtype.kind)
-        return kind if kind in ("biuf" if self.categories is None else "biufU") else ""
+        if self.categories is not None and is_text(categories := as_values(self.categories)):
+            return "U"
+        kind = str((self.data if self.categories is None else categories).dtype.kind)
+        return kind if kind in "biuf" else ""
 
     def chunks(self, size: int) -> Iterator[np.ndarray]:
         """The values in order, about `size` at a time; text as str."""

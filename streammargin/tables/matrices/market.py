@@ -182,6 +182,7 @@ def _in_order(text: Text, head: Head, turned: bool) -> bool:
         return False
     last = -1
     with Text(text.name) as again:
+        again.piece, again.memory = text.piece, text.memory
         pieces = again.pieces()
         _, rest = _head(pieces, text.name)
         for rows, _, _ in _entries(itertools.chain([rest], pieces), head, text.name, turned):

@@ -17,8 +17,9 @@ from streammargin.tables.formats import MARKET, MATRICES, SVMLIGHT, files_of, fo
 from streammargin.tables.matrices import market
 from streammargin.tables.matrices.base import Format, How, Matrix
 from streammargin.tables.matrices.by_name import labelled, split_name
+from streammargin.tables.readers.room import Room
 from streammargin.tables.stamp import stamp
-from streammargin.tables.textfile import Text
+from streammargin.tables.textfile import PIECE, Text
 
 
 def open_matrix(paths: str | Sequence[str], how: How, kind: str | None = None) -> Matrix:
@@ -64,6 +65,8 @@ def _open(path: str, how: How, kind: str | None) -> Matrix:
         raise no_file(path)
     module: Format = importlib.import_module(MATRICES[kind])
     text = piped(path) if is_pipe(path) else how.opened.enter_context(Text(path))
+    if module.TEXT:
+        text.piece, text.memory = Room(how.memory).text(PIECE), how.memory
     if not module.TEXT and is_pipe(path):
         raise DataError(f"{text.name} is a pipe, and {kind.upper()} cannot be read from a pipe; name a file")
     if (table := split_name(how.y)) is not None:

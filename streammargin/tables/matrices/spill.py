@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from typing import Any
 
 import numpy as np
 
@@ -36,14 +37,19 @@ class Spill:
             if values is None:
                 continue
             self._tails[name] = values.shape[1:]
-            if values.dtype.kind in "OU":  # text: fixed-width, without a length per value
-                values = np.char.encode(values.astype(str), "utf-8")
-            try:
-                values = values.astype(self._widen(name, values.dtype), copy=False)
-                with open(self._path(bucket, name), "ab") as file:
-                    file.write(np.ascontiguousarray(values).view(np.uint8).data)
-            except OSError as error:
-                raise cannot_write(self._folder, error) from error
+            if values.dtype.kind in "OU":
+                texts = [str(text).encode() for text in values.tolist()]
+                self._write(bucket, f"{name}.lengths", np.array(list(map(len, texts)), np.int64))
+                values = np.frombuffer(b"".join(texts), np.uint8)
+            self._write(bucket, name, values)
+
+    def _write(self, bucket: int, part: str, values: np.ndarray) -> None:
+        try:
+            values = values.astype(self._widen(part, values.dtype), copy=False)
+            with open(self._path(bucket, part), "ab") as file:
+                file.write(np.ascontiguousarray(values).view(np.uint8).data)
+        except OSError as error:
+            raise cannot_write(self._folder, error) from error
 
     def _widen(self, name: str, kind: np.dtype) -> np.dtype:
         """The type that holds both the values already written and these. Converts the written ones."""
@@ -61,19 +67,34 @@ class Spill:
 
     def read(self, bucket: int) -> Batch | None:
         """All rows of a bucket in order of arrival, or None if it is empty. Deletes the bucket."""
-        found: dict[str, np.ndarray | None] = dict.fromkeys(Batch._fields)
+        found: dict[str, Any] = {}
         for name, kind in self._kinds.items():
             path = self._path(bucket, name)
             if os.path.exists(path):
-                found[name] = np.fromfile(path, kind).reshape(-1, *self._tails[name])
+                found[name] = np.fromfile(path, kind).reshape(-1, *self._tails.get(name, ()))
                 os.unlink(path)
+        for name in [name for name in found if name.endswith(".lengths")]:
+            ends = np.cumsum(found.pop(name)).tolist()
+            of = name.removesuffix(".lengths")
+            found[of] = _texts(found[of].tobytes(), ends)
+        found = dict.fromkeys(Batch._fields) | found
         if found["indptr"] is not None:
             found["indptr"] = np.concatenate([[0], np.cumsum(found["indptr"])]).astype(np.int64)
         labels = found["labels"]
-        if labels is not None and labels.dtype.kind == "S":
-            found["labels"] = _whole(labels) if "labels" in self._digits else np.char.decode(labels, "utf-8")
+        if labels is not None and "labels" in self._digits:
+            found["labels"] = _whole(labels)
         batch = Batch(**found)
         return None if batch.X is None and batch.indptr is None else batch
+
+
+def _texts(raw: bytes, ends: list[int]) -> np.ndarray:
+    """The texts (m,) of these bytes that end there, as objects; those that are the same are one."""
+    same: dict[bytes, str] = {}
+    found = np.empty(len(ends), object)
+    for row, (start, end) in enumerate(zip([0, *ends], ends, strict=False)):
+        part = raw[start:end]
+        found[row] = same.get(part) or same.setdefault(part, part.decode())
+    return found
 
 
 def _whole(digits: np.ndarray) -> np.ndarray:

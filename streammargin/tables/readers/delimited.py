@@ -16,16 +16,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
 
-from streammargin.errors import DataError
+from streammargin.errors import DataError, StreamMarginError
 from streammargin.tables.readers.base import Reader
 from streammargin.tables.readers.room import Room
 from streammargin.tables.stage import writes
-from streammargin.tables.textfile import LONGEST_LINE, PIECE, Text, decoded, plain_lines
-from streammargin.wording import counted, shown
+from streammargin.tables.textfile import LONGEST_LINE, LONGEST_ROW, PIECE, Text, decoded, plain_lines
+from streammargin.wording import counted, short, shown
 
 GAPS = ["", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "?"]
 TRUE, FALSE = ["true", "True", "TRUE"], ["false", "False", "FALSE"]
 BLANKS = " \t"
+CELLS = 512  # bytes of text at a time for each column, so that a wide table has some rows in a piece
 NEAR = (b'" ', b' "', b'"\t', b'\t"')  # found much faster than a pattern
 
 
@@ -71,16 +72,18 @@ class Delimited(Reader):
             )  # fmt: skip
 
         parse = arrow_csv.ParseOptions(delimiter=self.separator, newlines_in_values=True)
-        read = arrow_csv.ReadOptions(column_names=own, block_size=1 << 22)
         self._rows = 0
         with Text(self.path) if self._text is None else self._text as source:
-            source.piece = self.room.text(PIECE)
+            bound(source, self.room)
+            source.piece = self.room.text(max(PIECE, CELLS * len(self.columns)))
             for line, raw in self._pieces(source):
                 self._line, self._piece, self._places = line, raw, {}
                 try:
                     blank = b" " in raw or b"\t" in raw
                     plain = not (blank and any(pair in raw for pair in NEAR)) or self._apart.search(raw) is None
                     whole = raw if plain else _joined(_split(raw.decode("utf-8"), self.separator), self.separator)
+                    # a row must lie in one block
+                    read = arrow_csv.ReadOptions(column_names=own, block_size=max(1 << 22, len(whole)))
                     table = arrow_csv.read_csv(pa.BufferReader(whole), read, parse, convert(text))
                     # Arrow knows one spelling of dates, and to it 0x10 is a whole number, to us a word
                     hexed = pa.types.is_integer if b"0x" in whole or b"0X" in whole else lambda _: False
@@ -92,6 +95,8 @@ class Delimited(Reader):
                 except (pa.ArrowInvalid, csv.Error, UnicodeDecodeError) as error:
                     raise self._fault(str(error)) from None
                 self._here = table.num_rows
+                if len(whole) > LONGEST_LINE:
+                    self._check_fields(table, columns)
                 for batch in table.combine_chunks().to_batches():
                     arrays = [
                         _words(column, plain, name not in words)
@@ -103,7 +108,8 @@ class Delimited(Reader):
     def _pieces(self, source: Text) -> Iterator[tuple[int, bytes]]:
         """(number of its first line, whole rows); a row may have line ends in quotes. The header is left out."""
         header, kept, first = self.named, b"", 1
-        for line, raw in source.pieces():
+        pieces = source.pieces()
+        for line, raw in pieces:
             if not kept:
                 first = line
             raw = plain_lines(raw, self.name, line)
@@ -111,20 +117,46 @@ class Delimited(Reader):
             if (b" " in raw and b"\n " in raw) or (b"\t" in raw and b"\n\t" in raw):
                 raw = raw if kept or b'"' in raw else self._empty.sub(b"", raw)
             kept += raw
-            if header:
-                cut = _row_end(kept)
-                if cut < 0:
-                    continue
-                first, kept, header = first + kept[:cut].count(b"\n"), kept[cut:], False
-            if b'"' in kept and kept.count(b'"') % 2:
-                if len(kept) > LONGEST_LINE:
-                    raise DataError(f"{self.name}, line {first}: a quote is not closed; is one missing?")
+            cut = _row_end(kept) if header else 0
+            if cut < 0 or kept.count(b'"') % 2:
+                if len(kept) > min(source.longest, 4 * LONGEST_LINE):
+                    raise self._unfinished(source, pieces, kept, first)
                 continue
+            if header:
+                first, kept, header = first + kept[:cut].count(b"\n"), kept[cut:], False
             if kept and not kept.isspace():  # ends at the first letter
                 yield first, kept
             kept = b""
         if kept and not kept.isspace():
             yield first, kept
+
+    def _unfinished(
+        self, source: Text, pieces: Iterator[tuple[int, bytes]], kept: bytes, first: int
+    ) -> StreamMarginError:  # fmt: skip
+        """The error for the last row of these lines, which is not whole though it has all the memory for one."""
+        start = 0
+        while (end := _row_end(kept, start)) > 0:
+            start = end
+        line, length, quotes = first + kept.count(b"\n", 0, start), len(kept) - start, kept.count(b'"', start)
+        for _, raw in pieces:
+            end = _row_end(raw, 0, quotes)
+            if end > 0:
+                return source.too_long(line, length + end)
+            length, quotes = length + len(raw), quotes + raw.count(b'"')
+            if length > 4 * LONGEST_LINE:
+                break
+        return DataError(f"{self.name}, line {line}: a quote is not closed; is one missing?")
+
+    def _check_fields(self, table: pa.Table, columns: Sequence[str]) -> None:
+        """DataError for a field that is longer than any may be."""
+        for name, column in zip(columns, table.columns, strict=True):
+            sizes = pc.binary_length(column) if pa.types.is_string(column.type) else None
+            if sizes is not None and (pc.max(sizes).as_py() or 0) > LONGEST_LINE:
+                row = self._rows + pc.index(pc.greater(sizes, LONGEST_LINE), True).as_py()
+                raise DataError(
+                    f"{self.name}, {self.place(row)}, column {short(name)}: longer than {LONGEST_LINE} bytes; "
+                    "shorten it; or is a quote missing?"
+                )
 
     def _fault(self, why: str) -> DataError:
         """The first line of the latest piece that is no row of this table."""
@@ -179,6 +211,11 @@ class Delimited(Reader):
 
     def files(self) -> list[str]:
         return [self.path] if self._text is None else []
+
+
+def bound(text: Text, room: Room) -> None:
+    """Its rows may be as long as the memory allows."""
+    text.most, text.memory = LONGEST_ROW, room.memory
 
 
 @contextlib.contextmanager
@@ -243,9 +280,11 @@ def _joined(rows: Iterable[list[str]], separator: str) -> bytes:
     return out.getvalue().encode()
 
 
-def _row_end(text: bytes) -> int:
-    """The end of the first row, line ends in quotes apart; -1 if the row does not end."""
-    start = quotes = 0
+def _row_end(text: bytes, start: int = 0, quotes: int = 0) -> int:
+    """The end of the row that begins at `start`, line ends in quotes apart; -1 if the row does not end.
+
+    quotes: how many of the row are in front of the text.
+    """
     while (end := text.find(b"\n", start) + 1) and (quotes := quotes + text.count(b'"', start, end)) % 2:
         start = end
     return end or -1

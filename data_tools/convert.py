@@ -25,7 +25,7 @@ from streammargin.tables.matrices.open import open_matrix
 from streammargin.wording import shown
 
 _SEPARATORS = {"tab": "\t", "\\t": "\t"}  # a tab is hard to type in a shell
-_TABLE = ("columns", "drop", "text", "decimal", "dates", "missing")
+_TABLE = ("columns", "drop", "categorical", "text", "decimal", "dates", "missing")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -77,6 +77,7 @@ def convert(
     x: str | None = None,
     columns: Any = None,
     drop: Any = None,
+    categorical: Any = None,
     text: str | None = None,
     decimal: str | None = None,
     dates: bool | str | None = None,
@@ -88,9 +89,8 @@ def convert(
     """Write `input` as an HDF5 file that can be streamed; returns (rows, columns, stored values).
 
     y: of a table the label, a name or a number; of others a dataset or a file. label: whether a table has one. like: a
-    model file; the output has its columns. columns, drop, text, decimal, dates, missing, sample_weight: of a table, as
-    for `train`.
-    unknown: with `like`, as for `predict`.
+    model file; the output has its columns. columns, drop, categorical, text, decimal, dates, missing, sample_weight: of
+    a table, as for `train`. unknown: with `like`, as for `predict`.
     Logs the label column of text, and warnings about the other columns.
     Raises the errors of streammargin.errors: DataError names the line or row; on any error no output is left.
     """
@@ -100,8 +100,8 @@ def convert(
         raise UsageError("`like` sets the number of columns; omit `features`")
     if y is not None and not label:
         raise UsageError("`y` names a label, but `label=False` says that there is none; omit one of them")
-    table = Options.of({"columns": columns, "drop": drop, "text": text, "decimal": decimal, "dates": dates,
-                        "missing": missing})  # fmt: skip
+    table = Options.of({"columns": columns, "drop": drop, "categorical": categorical, "text": text, "decimal": decimal,
+                        "dates": dates, "missing": missing})  # fmt: skip
     check_output(output, force)
     label_name = None if y is None else str(y)
     read = files_read([input], **read_by({"x": x, "y": label_name}))

@@ -25,7 +25,8 @@ from streammargin.wording import shown
 
 HDF5 = "hdf5"
 FORMATS = (HDF5, CSV, PARQUET, ARROW, *MATRICES)  # that `format` may name
-_TABLE = ("y", "label", "like", "columns", "drop", "text", "decimal", "dates", "missing", "sample_weight", "unknown")
+_TABLE = ("y", "label", "like", "columns", "drop", "categorical", "text", "decimal", "dates", "missing",
+          "sample_weight", "unknown")  # fmt: skip
 USED = {
     HDF5: ("x", "y"),
     CSV: (*_TABLE, "separator"),

@@ -63,6 +63,7 @@ def train(
     valid: object = None,
     columns: Sequence[str] | None = None,
     drop: Sequence[str] | None = None,
+    categorical: Sequence[str] | None = None,
     text: str | None = None,
     decimal: str | None = None,
     dates: bool | str | None = None,
@@ -113,8 +114,8 @@ def train(
         bias=bias, scale=scale, class_weight=class_weight, positive=positive, classes=classes, multiclass=multiclass,
         tol=tol, passes=passes, early_stop=early_stop, max_seconds=max_seconds, max_rows=max_rows, memory=memory,
         threads=threads, seed=seed, checkpoint=checkpoint, checkpoint_seconds=checkpoint_seconds, init=init,
-        tasks=tasks, valid=valid, columns=columns, drop=drop, text=text, decimal=decimal, dates=dates,
-        missing=missing, unknown=unknown, spool=spool,
+        tasks=tasks, valid=valid, columns=columns, drop=drop, categorical=categorical, text=text, decimal=decimal,
+        dates=dates, missing=missing, unknown=unknown, spool=spool,
     )  # fmt: skip
     return _called(data, options, listeners, verbose, should_stop)
 

@@ -62,13 +62,17 @@ class Matcher:
     """Finds the classes that labels are.
 
     classes: of any kind, all different; name: of the data, for messages. error: raised if a label of another kind
-    does not match one to one.
+    does not match one to one. what: the classes and labels, in messages.
     """
 
-    def __init__(self, classes: Iterable[Any], name: str, error: type[StreamMarginError] = DataError) -> None:
+    def __init__(
+        self, classes: Iterable[Any], name: str, error: type[StreamMarginError] = DataError,
+        what: tuple[str, str] = ("class", "labels"),
+    ) -> None:  # fmt: skip
         self.classes: list[Any] = [plain(label) for label in classes]
         self.name: str = name
         self.error: type[StreamMarginError] = error
+        self._class, self._labels = what
         self._codes = {label: code for code, label in enumerate(self.classes)}
         self._spelt: dict[float, list[str]] = {}  # the texts among the classes that spell a number
         for label in self.classes:
@@ -88,14 +92,15 @@ class Matcher:
             texts = self._spelt.get(label, [])
             if len(texts) > 1:
                 raise self.error(
-                    f"{self.name}: the number {shown(label)} may be the class {shown(texts[0])} or {shown(texts[1])}, "
-                    "which are text; give labels as text too"
+                    f"{self.name}: the number {shown(label)} may be the {self._class} {shown(texts[0])} or "
+                    f"{shown(texts[1])}, which are text; give {self._labels} as text too"
                 )
             code = self._codes[texts[0]] if texts else None
         if code is not None and self._met.setdefault(code, label) != label:
             raise self.error(
-                f"{self.name}: {shown(self._met[code])} and {shown(label)} are different labels, but both spell the "
-                f"class {shown(self.classes[code])}; give labels as numbers, or as text everywhere"
+                f"{self.name}: {shown(self._met[code])} and {shown(label)} are different {self._labels}, but both "
+                f"spell the {self._class} {shown(self.classes[code])}; give {self._labels} as numbers, or as text "
+                "everywhere"
             )
         return code
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 
 from streammargin.dask.partitions import Partitions
-from streammargin.dask.write import Part, Tallies, reader_of, tallied
+from streammargin.dask.write import Kinds, Part, Tallies, kinds, reader_of, tallied
 from streammargin.tables.readers.base import Reader
 from streammargin.tables.tally import Tally, together
 
@@ -30,6 +31,23 @@ class Frames(Reader):
         """`tally` of all partitions, by the workers."""
         found: list[Tallies] = self._each(tallied, self.rows, self._parts, (columns, others, words, labels, spelt))
         return together(self.name, found)
+
+    @cached_property
+    def _kinds(self) -> Kinds:
+        """Those of the first partition with rows."""
+        for part, data in zip(self._parts, self.rows.parts, strict=True):
+            [found] = self._each(kinds, self.rows._replace(parts=[data]), [part])
+            if found is not None:
+                return found
+        return Kinds(frozenset(), frozenset())
+
+    @property
+    def numeric(self) -> frozenset[str]:
+        return self._kinds.numeric
+
+    @property
+    def categories(self) -> frozenset[str]:
+        return self._kinds.categories
 
     def batches(self, columns: Sequence[str], words: frozenset[str]) -> Iterator[pa.RecordBatch]:
         """To name a row: of a partition at a time, in this process."""

@@ -115,6 +115,20 @@ def peeked(data: Any, part: Part) -> list[str] | bool:
     return bool(_items(data, part)) if reader is None else list(reader.columns)
 
 
+class Kinds(NamedTuple):
+    """The columns of a partition that hold numbers, and categories of these, as of a `Reader`."""
+
+    numeric: frozenset[str]
+    categories: frozenset[str]
+
+
+@_answering
+def kinds(data: Any, part: Part) -> Kinds | None:
+    """Those of a partition of frames; None without rows."""
+    reader = reader_of(data, part)
+    return None if reader is None else Kinds(reader.numeric, reader.categories)
+
+
 @_answering
 def tallied(data: Any, part: Part, columns: Columns) -> Tallies:
     """A tally of the columns of a partition; {} without rows."""

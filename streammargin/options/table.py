@@ -181,6 +181,8 @@ class Options:
         "held-out data, whose error is shown with every certificate; for numbers it is the mean loss", common=True)
     columns: Sequence[str] | None = option(None, Names(), "table", TABLES, "take these columns of a table only")
     drop: Sequence[str] | None = option(None, Names(), "table", TABLES, "leave these columns of a table out")
+    categorical: Sequence[str] | None = option(None, Names(), "table", TABLES, "take these columns of a table "
+        "as words, whatever they look like, as zip codes")
     text: str | None = option(None, Texts(), "table", TABLES, "count the words of this column of a table: each "
         "word, or sequence of up to N words, is one of 2^18 columns")
     decimal: str | None = option(None, Word(("point", "comma")), "table", TABLES, "the decimal mark of numbers of a "

@@ -25,10 +25,10 @@ class Column:
     """One column of a table.
 
     kind: NUMBER (booleans are 1 and 0), CATEGORY, TEXT or DATE. words: of a category, its columns in order; other:
-    whether one more column counts all other words. fill: the number in place of a gap, None if a gap is an error. For a
-    category any number means that no word counts. indicator: whether one more column is 1 for a gap. ngrams: of text,
-    the longest sequence of words that is counted. spelling: of numbers and dates in text, as
-    `streammargin.tables.forms` names it; "" for numbers of programs.
+    whether one more column counts all other words. numeric: whether its words are numbers of a typed table. fill: the
+    number in place of a gap, None if a gap is an error. For a category any number means that no word counts. indicator:
+    whether one more column is 1 for a gap. ngrams: of text, the longest sequence of words that is counted. spelling: of
+    numbers and dates in text, as `streammargin.tables.forms` names it; "" for numbers of programs.
 
     A date is a year and the days since the date `first`, and a column of 0 and 1 for each of `words`; `first` is "" for
     times of the day, which have no year. fill: the days in place of a gap; year: its year.
@@ -41,6 +41,7 @@ class Column:
     fill: float | None = None
     indicator: bool = False
     ngrams: int = 1
+    numeric: bool = False
     spelling: str = ""
     first: str = ""
     year: float = 0.0
@@ -184,7 +185,7 @@ def plain_of(source: Source) -> dict[str, Any] | None:
 
 
 _TYPES = {"name": str, "kind": str, "words": list, "other": bool, "fill": (int, float), "indicator": bool,
-          "ngrams": int, "spelling": str, "first": str, "year": (int, float)}  # fmt: skip
+          "ngrams": int, "numeric": bool, "spelling": str, "first": str, "year": (int, float)}  # fmt: skip
 
 
 def _column(plain: object) -> Column:

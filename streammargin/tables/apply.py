@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import scipy.sparse as sp
 
 from streammargin.errors import DataError
+from streammargin.matching import Matcher, number_in
 from streammargin.sources.batch import Batch, Narrowing
 from streammargin.sources.schema import CATEGORY, DATE, NUMBER, TEXT, Column, Schema
 from streammargin.tables.asked import ZERO, Asked
@@ -20,10 +21,11 @@ from streammargin.tables.forms import SPELLINGS, read
 from streammargin.tables.header import all_of
 from streammargin.tables.labels import Part, beside_rows
 from streammargin.tables.readers.base import Reader, words_of
-from streammargin.tables.spellings import TRUTH, is_share
+from streammargin.tables.spellings import PAIRS, TRUTH, is_share
 from streammargin.tables.table import Beside
-from streammargin.tables.tally import coded, codes_of, kind_of, numbers_of
+from streammargin.tables.tally import coded, codes_of, numbers_of
 from streammargin.tables.texts import counts_of
+from streammargin.tables.types import kind_of, of_decimals
 from streammargin.wording import short, shown, warn
 
 STEP = 1024  # rows whose columns are put side by side at a time, so that they stay in the processor's cache
@@ -48,8 +50,9 @@ def rows_of(
                         "version does not know; train it again")  # fmt: skip
     first = 0
     unknown: Counter[str] = Counter()
+    matchers: dict[str, Matcher] = {}
     for found in reader.batches([*values, *extra], words):
-        apply = _Apply(reader, schema, asked, first, unknown, narrowing)
+        apply = _Apply(reader, schema, asked, first, unknown, matchers, narrowing)
         batch = apply.sparse(found) if schema.sparse else apply.dense(found)
         yield beside_rows(batch, found, reader, beside, first)
         first += found.num_rows
@@ -95,6 +98,18 @@ def _found(column: pa.Array, words: Sequence[str]) -> np.ndarray:
     return np.append(codes_of(found), -1)[codes_of(column.indices)]
 
 
+def _truth(word: str) -> str | float:
+    """True and False in text as the numbers that they are in a column of numbers; other words as they are."""
+    return float(word.lower() == PAIRS[TRUTH][0]) if word.lower() in PAIRS[TRUTH] else word
+
+
+def _plain(column: pa.Array) -> tuple[pa.Array, int]:
+    """`read` of words that are numbers as programs write them, true or false."""
+    known = [number_in(str(_truth(word))) for word in column.dictionary.to_pylist()]
+    found = pa.array([None if number is None else float(number) for number in known], pa.float64()).take(column.indices)
+    return found, int(pc.index(pc.and_(found.is_null(), column.is_valid()), True).as_py())
+
+
 class _Apply(NamedTuple):
     """The schema on one batch, whose first row has this number; adds to `unknown` the words that count as none."""
 
@@ -103,6 +118,7 @@ class _Apply(NamedTuple):
     asked: Asked
     first: int
     unknown: Counter[str]
+    matchers: dict[str, Matcher]  # by column: those that were needed
     narrowing: Narrowing | None
 
     def dense(self, found: pa.RecordBatch) -> Batch:
@@ -141,7 +157,12 @@ class _Apply(NamedTuple):
 
     def _values(self, found: pa.RecordBatch, column: Column) -> pa.Array:
         """A column of the table, null for gaps; what a training had as a word is none, as "?" of a typed table."""
-        return coded(found.column(column.name), [gap for gap in self.reader.gaps if gap not in column.words])
+        values = coded(found.column(column.name), [gap for gap in self.reader.gaps if gap not in column.words])
+        if column.kind == CATEGORY and pa.types.is_decimal(values.type):
+            values = of_decimals(values)
+        if column.kind == CATEGORY and pa.types.is_floating(values.type):
+            values = pc.if_else(pc.is_nan(values), None, values)
+        return values
 
     def _columns(self, column: Column, values: pa.Array) -> Iterator[tuple[int, np.ndarray]]:
         """(place, numbers (m,)) of the columns that a column becomes; (-1, places (m,)) if each row has one 1 there.
@@ -173,7 +194,7 @@ class _Apply(NamedTuple):
     def _numbers(self, column: Column, values: pa.Array) -> np.ndarray:
         kind = kind_of(values.type)
         if kind == "words":
-            values, kind = self._read(column, values, column.spelling or TRUTH), "number"
+            values, kind = self._read(column, values, column.spelling), "number"
         elif kind == "number" and is_share(column.spelling):  # 0.12 may be 12% or 0.12%
             raise DataError(
                 f"{self._where(column, 0)}: numbers without the sign that they had in training "
@@ -189,7 +210,7 @@ class _Apply(NamedTuple):
 
     def _read(self, column: Column, words: pa.Array, spelling: str) -> pa.Array:
         """Words as numbers or dates. Raises DataError for one that does not fit the spelling of the training."""
-        found, bad = read(words, spelling)
+        found, bad = read(words, spelling) if spelling else _plain(words)
         if bad >= 0:
             what = "a date" if column.kind == DATE else "a number"
             alike = f" ({spelling})" if column.spelling else ""
@@ -225,9 +246,10 @@ class _Apply(NamedTuple):
 
     def _places(self, column: Column, values: pa.Array, gaps: np.ndarray) -> np.ndarray:
         """The place of the word of each row among the columns of a category; -1 for none."""
-        if kind_of(values.type) == "number":
-            values = coded(values.cast(pa.string()))
-        places = _found(values, column.words)
+        if kind_of(values.type) == "number" or (column.numeric and column.name not in self.reader.numeric):
+            places = self._matched(column, values)
+        else:
+            places = _found(values, column.words)
         if column.other:
             places[(places < 0) & ~gaps] = len(column.words)
         unknown = np.flatnonzero((places < 0) & ~gaps)
@@ -240,6 +262,17 @@ class _Apply(NamedTuple):
         if unknown.size:
             self.unknown[column.name] += unknown.size
         return places
+
+    def _matched(self, column: Column, values: pa.Array) -> np.ndarray:
+        """`_found` if one of the words and the values are numbers, and the other are text: they match one to one."""
+        if column.name not in self.matchers:
+            words = [number_in(word) for word in column.words] if column.numeric else column.words
+            name = f"{self.reader.name}, column {short(column.name)}"
+            self.matchers[column.name] = Matcher(words, name, what=("word", "values"))
+        values = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
+        labels = [_truth(word) if column.numeric else word for word in values.dictionary.to_pylist()]
+        found = map(self.matchers[column.name].find, labels)
+        return np.array([*(-1 if place is None else place for place in found), -1])[codes_of(values.indices)]
 
     def _where(self, column: Column, row: int) -> str:
         return f"{self.reader.name}, {self.reader.place(self.first + row)}, column {short(column.name)}"

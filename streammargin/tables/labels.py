@@ -14,7 +14,8 @@ from streammargin.sources.batch import Batch
 from streammargin.tables.header import is_number
 from streammargin.tables.readers.base import Reader
 from streammargin.tables.table import Beside
-from streammargin.tables.tally import coded, codes_of, kind_of, no_label, numbers_of, of_decimals, row_of
+from streammargin.tables.tally import coded, codes_of, no_label, numbers_of, row_of
+from streammargin.tables.types import kind_of, of_decimals
 from streammargin.wording import shown
 
 

@@ -44,11 +44,12 @@ def learn(table: Table, schema: Schema | None = None, tally: Tallying = tally) -
     # read here though nothing is learnt of them, so that all that is needed is parsed at once
     own = set(values)
     others = [name for name in [*table.values, table.weight] if name and name not in own]
+    categories = own & {*table.asked.categorical, *reader.categories}
     words = frozenset([*([] if reader.typed else table.beside.spelt),
-                       *(text if schema is None else words_of(schema, reader))])  # fmt: skip
+                       *([*text, *categories] if schema is None else words_of(schema, reader))])  # fmt: skip
     if table.asked.decimal == COMMA and not reader.typed:  # 1.234 is 1234 then
         words |= frozenset(values)
-    tallies = tally(reader, [*table.labels, *values], others, words, table.labels)
+    tallies = tally(reader, [*table.labels, *values], others, words, table.labels, dict.fromkeys(categories, ""))
     rows = max((found.rows for found in tallies.values()), default=0)
     for name in table.labels:
         labels = tallies.pop(name)
@@ -56,9 +57,13 @@ def learn(table: Table, schema: Schema | None = None, tally: Tallying = tally) -
             raise no_label(table.name, labels.first["gap"], name if len(table.labels) > 1 else "")
     if schema is not None:
         return Learnt(schema, rows)
-    found, readings = _settled(table, tallies, words, tally)
+    found, readings = _settled(table, tallies, words, tally, categories)
     columns = [
-        Column(name, TEXT, ngrams=text[name]) if name in text else _column(table, name, found[name], readings[name])
+        Column(name, TEXT, ngrams=text[name])
+        if name in text
+        else _category(name, found[name], table.asked.missing, name in reader.numeric)
+        if name in categories
+        else _column(table, name, found[name], readings[name])
         for name in table.values
     ]
     dtype = "float32" if all(each.narrow for each in found.values()) else "float64"
@@ -67,9 +72,12 @@ def learn(table: Table, schema: Schema | None = None, tally: Tallying = tally) -
 
 
 def _settled(
-    table: Table, tallies: dict[str, Tally], words: frozenset[str], tally: Tallying
+    table: Table, tallies: dict[str, Tally], words: frozenset[str], tally: Tallying, categories: Set[str]
 ) -> tuple[dict[str, Tally], dict[str, Reading]]:
-    """(what the columns hold once each is read in one way, how each is read). Raises DataError if some cannot be."""
+    """(what the columns hold once each is read in one way, how each is read). Raises DataError if some cannot be.
+
+    categories: the columns whose values are words whatever they look like.
+    """
     reader = table.reader
 
     def counted_again(names: Set[str], spelt: Mapping[str, str] = {}) -> dict[str, Tally]:
@@ -81,8 +89,9 @@ def _settled(
     if perhaps:  # some numbers are as people write them, so perhaps all are
         words |= perhaps
         tallies = counted_again(perhaps)
-    readings = {name: reading_of(found, table.asked, reader.typed) for name, found in tallies.items()}
-    _check(table, reader.plain(), tallies, readings)
+    readings = {name: Reading() if name in categories else reading_of(found, table.asked, reader.typed)
+                for name, found in tallies.items()}  # fmt: skip
+    _check(table, reader.plain(), tallies, readings, categories)
     both = {name for name, found in tallies.items() if found.words and found.numbers}
     if both:
         words |= both
@@ -121,10 +130,16 @@ def ranges_of(largest: dict[str, float]) -> str:
     )
 
 
-def _check(table: Table, reader: Reader, tallies: dict[str, Tally], readings: dict[str, Reading]) -> None:
-    """DataError for columns that make no numbers, all at once. reader: the one that parses."""
+def _check(
+    table: Table, reader: Reader, tallies: dict[str, Tally], readings: dict[str, Reading], categories: Set[str]
+) -> None:  # fmt: skip
+    """DataError for columns that make no numbers, all at once. reader: the one that parses.
+
+    categories: those whose values are words.
+    """
+    others = {name: found for name, found in tallies.items() if name not in categories}
     found = [
-        *mixed(reader, tallies, readings), *undecided(reader, tallies, readings, table.asked), *_types(tallies),
+        *mixed(reader, others, readings), *undecided(reader, tallies, readings, table.asked), *_types(tallies),
         _empty(tallies), _gaps(table, tallies),
     ]  # fmt: skip
     faults = [fault for fault in found if fault is not None]
@@ -194,10 +209,16 @@ def _column(table: Table, name: str, found: Tally, reading: Reading) -> Column:
         return _number(table, name, found, reading.spelling, indicator)
     if len(found.words) > max(MOST_WORDS, found.rows // 2):
         raise too_many(table.name, name, found)
+    return _category(name, found, table.asked.missing)
+
+
+def _category(name: str, found: Tally, missing: str | None, numeric: bool = False) -> Column:
+    """The column of a category: its most frequent words, and whether there are others."""
     frequent = sorted(found.words, key=lambda word: (-found.words[word], word))
-    fill = None if table.asked.missing is None else 0.0
+    fill = None if missing is None else 0.0
+    indicator = missing == INDICATOR and found.gaps > 0
     kept = tuple(sorted(frequent[:MOST_WORDS]))
-    return Column(name, CATEGORY, kept, len(frequent) > MOST_WORDS, fill, indicator)
+    return Column(name, CATEGORY, kept, len(frequent) > MOST_WORDS, fill, indicator, numeric=numeric)
 
 
 def _number(table: Table, name: str, found: Tally, spelling: str, indicator: bool) -> Column:

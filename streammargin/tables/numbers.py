@@ -15,7 +15,8 @@ from streammargin.tables.labels import Part, beside_rows
 from streammargin.tables.learn import ranges_of
 from streammargin.tables.readings import say_dates
 from streammargin.tables.table import Table
-from streammargin.tables.tally import fits_float32, kind_of
+from streammargin.tables.tally import fits_float32
+from streammargin.tables.types import kind_of
 
 EXACT = {pa.float32(), pa.float16(), pa.int8(), pa.uint8(), pa.int16(), pa.uint16(), pa.bool_()}  # in float32
 
@@ -27,7 +28,9 @@ class OtherValues(Exception):
 def is_plain(table: Table) -> bool:
     """Whether all values are numbers by their types, in a table that may be read again, and nothing stands for gaps."""
     reader, asked = table.reader, table.asked
-    if not reader.typed or reader.once or not reader.count or asked.text or asked.missing is not None:
+    if not reader.typed or reader.once or not reader.count or asked.text or asked.categorical:
+        return False
+    if asked.missing is not None or not reader.categories.isdisjoint(table.values):
         return False
     types = [reader.types[name] for name in table.values]
     plain = all(kind_of(each) == "number" and not pa.types.is_dictionary(each) for each in types)

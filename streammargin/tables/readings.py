@@ -68,7 +68,7 @@ def mixed(reader: Reader, tallies: Mapping[str, Tally], readings: Mapping[str, R
             continue
         name = next(iter(odd))
         where, word = first_word(reader, name, odd[name])
-        hint = "replace what is no number" if kind == NUMBERS else "replace what is no date"
+        hint = f"replace what is no {kind}, or make words of all with `categorical={','.join(map(short, odd))}`"
         what = "is not a finite number" if kind == NUMBERS else "is no date"
         if len(odd) > 1:
             said = f"{len(odd)} columns of {kind}s hold words, as {shown(word)} in {where}: {all_of(list(odd))}"

@@ -11,7 +11,7 @@ from streammargin.errors import StreamMarginError
 from streammargin.files import cannot_write
 from streammargin.tables.readers.base import Reader
 from streammargin.tables.readers.worded import worded
-from streammargin.tables.tally import kind_of
+from streammargin.tables.types import kind_of
 
 
 @contextlib.contextmanager
@@ -72,6 +72,14 @@ class Staged(Reader):
             while file.tell() < size:
                 for batch in pa.ipc.open_stream(file):
                     yield batch.select(list(columns))
+
+    @property
+    def numeric(self) -> frozenset[str]:
+        return self.reader.numeric
+
+    @property
+    def categories(self) -> frozenset[str]:
+        return self.reader.categories
 
     def plain(self) -> Reader:
         return self if self.reader.once else self.reader

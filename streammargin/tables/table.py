@@ -82,10 +82,12 @@ def with_roles(
             f"{reader.name}, line 1: one column only, but rows need a label and values; is there another separator "
             f"than a comma, tab, semicolon or bar?"
         )
-    asked = replace(asked, columns=_apart(asked.columns, reader), drop=_apart(asked.drop, reader))
+    chosen, drop, categorical = (_apart(names, reader) for names in (asked.columns, asked.drop, asked.categorical))
+    asked = replace(asked, columns=chosen, drop=drop, categorical=categorical)
+    texts = [name for name, _ in asked.text]
     labels = _labels(reader, asked, unlabelled) if labelled else ()
-    beside, drop, there = {*labels, *filter(None, [weight, tasks])}, set(asked.drop), set(reader.columns)
-    for option, names in (("columns", asked.columns), ("drop", asked.drop), ("text", [name for name, _ in asked.text])):
+    beside, there = {*labels, *filter(None, [weight, tasks])}, set(reader.columns)
+    for option, names in (("columns", chosen), ("drop", drop), ("categorical", categorical), ("text", texts)):
         lacking = [name for name in names if name not in there]
         if lacking:
             raise _lacks(reader, lacking[0], option)
@@ -94,15 +96,19 @@ def with_roles(
             raise _lacks(reader, name, option)
         if name in labels:
             raise UsageError(f"{reader.name}: {short(str(name))} is the label; name another column with `{option}`")
-    left_out = beside | drop
+    left_out = beside.union(drop)
     values = tuple(name for name in asked.columns or reader.columns if name not in left_out)
     if not asked.columns:
-        values = without_index(reader, values, dict(asked.text))
+        values = without_index(reader, values, {*texts, *asked.categorical})
     if not values:
         raise UsageError(
             f"{reader.name} has no column of values left beside {all_of(sorted(left_out))}; name some "
             "with `columns`, or another label with `y`"
         )
+    for name in asked.categorical:
+        if name in texts or name not in values:
+            what = "counted as text" if name in texts else "none of the values"
+            raise UsageError(f"{reader.name}: the column {short(name)} is {what}; leave it out of `categorical`")
     _say_roles(reader, asked, labels, values, labelled)
     return Table(reader, asked, values, labels, weight or "", tasks or "")
 

@@ -20,6 +20,7 @@ from streammargin.tables.header import is_number
 from streammargin.tables.readers.base import Reader
 from streammargin.tables.spellings import HELPERS, WHOLE
 from streammargin.tables.textfile import check_label
+from streammargin.tables.types import kind_of
 from streammargin.wording import short, shown
 
 MOST_DISTINCT = 1 << 18  # words of a column that are counted; with more it is no category
@@ -72,20 +73,6 @@ class Tallying(Protocol):
         """As `tally`."""
 
 
-def kind_of(type_: pa.DataType) -> str:
-    """number, words, "" for a column of gaps alone, or the name of another type."""
-    if pa.types.is_dictionary(type_):
-        type_ = type_.value_type
-    if pa.types.is_null(type_):
-        return ""
-    numeric = (pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
-    if any(holds(type_) for holds in numeric):
-        return "number"
-    if pa.types.is_string(type_) or pa.types.is_large_string(type_):
-        return "words"
-    return "date" if pa.types.is_temporal(type_) and not pa.types.is_duration(type_) else str(type_)
-
-
 def coded(column: pa.Array, gaps: Sequence[str] = ()) -> pa.Array:
     """Words as a dictionary of those that occur, in the order of their first rows; null for those of `gaps`.
 
@@ -124,14 +111,6 @@ def numbers_of(column: pa.Array) -> np.ndarray:
     return np.asarray(pc.cast(column, pa.float64(), safe=False).to_numpy(zero_copy_only=False))
 
 
-def of_decimals(column: pa.Array) -> pa.Array:
-    """Decimals as numbers that are exact: int64 if their type has no fractions, else the float64 nearest to each."""
-    if column.type.scale <= 0:
-        with contextlib.suppress(pa.ArrowInvalid):  # of 2^63 or more
-            return pc.cast(column, pa.int64())
-    return pc.cast(pc.cast(column, pa.string()), pa.float64())  # by itself the cast to float64 rounds twice
-
-
 def fits_float32(numbers: np.ndarray) -> bool:
     """Whether float32 keeps whole numbers exact, and no number overflows or becomes 0."""
     largest = max(float(numbers.max()), -float(numbers.min())) if numbers.size else 0.0
@@ -151,15 +130,16 @@ def tally(
     """The counts of a table's rows, by column. Raises DataError for a number that is not finite.
 
     others: columns that are read, and not counted; words: those that are read as text; labels: the columns of
-    labels, of which only gaps are counted; spelt: the spelling of numbers and dates in text, by column.
+    labels, of which only gaps are counted; spelt: the spelling of numbers and dates in text, by column; "" if a column
+    holds words alone, whatever they look like.
     """
-    found = {name: Tally() for name in columns}
+    found = {name: Tally(forms=ALL if spelt.get(name) != "" else frozenset()) for name in columns}
     row = 0
     for batch in reader.batches([*columns, *others], words):
         for name, column in zip(columns, batch.columns, strict=False):
             gaps = reader.gaps if name not in labels else reader.gaps[:1]
             column = coded(column, gaps)
-            if name in spelt and kind_of(column.type) == "words":
+            if spelt.get(name) and kind_of(column.type) == "words":
                 column = _read(reader, name, column, spelt[name], row)
             _add(reader, found[name], name, column, row, name in labels)
         row += batch.num_rows

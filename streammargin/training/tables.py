@@ -110,6 +110,7 @@ def asked_of(options: Options) -> Asked:
     y = options.y if isinstance(options.y, (int, tuple, type(None))) else str(options.y)
     return Asked(
         y=y, columns=tuple(options.columns or ()),
-        drop=tuple(options.drop or ()), text=((name, int(grams or 1)),) if name else (), decimal=options.decimal,
+        drop=tuple(options.drop or ()), categorical=tuple(options.categorical or ()),
+        text=((name, int(grams or 1)),) if name else (), decimal=options.decimal,
         dates=options.dates or None, missing=options.missing,
     )  # fmt: skip

@@ -11,7 +11,7 @@ from pyarrow import feather, parquet
 
 import streammargin as sm
 from streammargin.errors import DataError
-from streammargin.tables.tally import of_decimals
+from streammargin.tables.types import of_decimals
 
 ROWS = 60
 X = np.random.default_rng(0).standard_normal(ROWS)

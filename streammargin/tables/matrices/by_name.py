@@ -13,7 +13,6 @@ from streammargin.sources.label_column import LabelColumn
 from streammargin.sources.labels import LabelCursor
 from streammargin.tables.formats import is_table
 from streammargin.tables.header import is_number
-from streammargin.tables.index import repeated
 from streammargin.tables.matrices.base import Matrix
 from streammargin.tables.open import open_table
 from streammargin.tables.unnamed import may_be_index
@@ -49,6 +48,7 @@ def _labels_by_name(path: str, column: str, names: Sequence[str], whose: str) ->
     The names stand in the first other column; whose: the file of the rows, for messages. Raises DataError if a row
     has no label, or two.
     """
+    from streammargin.tables.index import repeated
     from streammargin.tables.labels import label_values
     from streammargin.tables.tally import coded, codes_of
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import functools
+import itertools
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -21,6 +23,7 @@ from streammargin.tables.readers.room import USUAL, Room
 from streammargin.tables.readers.stored import Stored
 from streammargin.tables.readers.unit import by_rows
 from streammargin.tables.readers.worded import worded
+from streammargin.tables.types import is_category
 from streammargin.tables.unnamed import is_blank, names_of
 from streammargin.wording import short
 
@@ -50,12 +53,13 @@ class Batches(Reader):
     """A table in memory, or a file that Arrow opens.
 
     opened: makes a fresh iterator over batches of the columns that are stored by these names, with at most this many
-    rows. first: of its rows, in the file.
+    rows. first: of its rows, in the file. written: the schema of who wrote the file, whose categories it lacks.
     """
 
     def __init__(
         self, name: str, schema: pa.Schema, opened: Callable[[Sequence[str], int], Iterator[Any]], room: Room,
         paths: Sequence[str] = (), once: bool = False, count: int | None = None, first: int = 0,
+        written: pa.Schema | None = None,
     ) -> None:  # fmt: skip
         self.room: Room = room
         self.once, self.count, self._first = once, count, first
@@ -63,6 +67,7 @@ class Batches(Reader):
         self.name: str = name
         self.columns: list[str] = self.stored.ours
         self.types = dict(zip(self.columns, schema.types, strict=True))
+        self._written = [] if written is None else [is_category(each) for each in written.types]
         self._opened, self._paths = opened, list(paths)
         check_different(name, self.columns)
 
@@ -77,6 +82,10 @@ class Batches(Reader):
                         as_it_is = found.schema if changed.schema.equals(found.schema) else None
                         found = changed
                     yield found
+
+    @property
+    def categories(self) -> frozenset[str]:
+        return super().categories.union(itertools.compress(self.columns, self._written))
 
     def rename(self, called: Mapping[str, str]) -> None:
         self.stored = Stored(self.stored.names, [called.get(name, name) for name in self.columns])
@@ -282,16 +291,25 @@ class _Group(NamedTuple):
             yield self.stored.called(batch, names)
 
 
+def _written(metadata: Mapping[bytes, bytes] | None) -> pa.Schema | None:
+    """The schema of the table that was written to Parquet, which keeps dictionaries of text alone; None if unknown."""
+    try:
+        return pa.ipc.read_schema(pa.py_buffer(base64.b64decode((metadata or {})[b"ARROW:schema"])))
+    except (KeyError, ValueError, pa.ArrowException):
+        return None
+
+
 def of_parquet(path: str, room: Room = USUAL, groups: slice = ALL) -> Reader:
     """A reader of a Parquet file, or of some of its row groups."""
     from pyarrow import parquet
 
     with damage(path), parquet.ParquetFile(path) as whole:
-        schema = renamed(whole.schema_arrow)
+        schema, written = renamed(whole.schema_arrow), _written(whole.metadata.metadata)
         sizes = [whole.metadata.row_group(group).num_rows for group in range(whole.num_row_groups)]
 
     def opened(columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
         with parquet_file(path) as file:
             yield from of_groups(file, columns, rows, room, groups)
 
-    return Batches(path, schema, opened, room, [path], count=sum(sizes[groups]), first=sum(sizes[: groups.start or 0]))
+    first = sum(sizes[: groups.start or 0])
+    return Batches(path, schema, opened, room, [path], count=sum(sizes[groups]), first=first, written=written)

@@ -11,12 +11,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from streammargin.errors import DataError
+from streammargin.sources.schema import CATEGORY, Schema
 from streammargin.tables.stamp import stamp
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from streammargin.sources.schema import Schema
 
 
 def check_same(after: str, before: str, name: str) -> None:
@@ -26,8 +25,12 @@ def check_same(after: str, before: str, name: str) -> None:
 
 
 def words_of(schema: Schema, reader: Reader) -> list[str]:
-    """The columns that are read as text for a schema; a table with types keeps those of its numbers and dates."""
-    return [*schema.worded, *(() if reader.typed else schema.spelt)]
+    """The columns that are read as text for a schema; a table with types keeps those of its numbers and dates.
+
+    Numbers that were text in training stay, too: they are matched one to one.
+    """
+    matched = {each.name for each in schema.columns if each.kind == CATEGORY and not each.numeric} & reader.numeric
+    return [*(name for name in schema.worded if name not in matched), *(() if reader.typed else schema.spelt)]
 
 
 class Reader(ABC):
@@ -73,6 +76,20 @@ class Reader(ABC):
     def place(self, row: int) -> str:
         """Where a row of the latest batch is, for messages; row counts from the first of the table."""
         return f"row {row}"
+
+    @property
+    def numeric(self) -> frozenset[str]:
+        """The columns that hold numbers by their types, and nothing else."""
+        from streammargin.tables.types import kind_of
+
+        return frozenset(name for name, kind in self.types.items() if kind_of(kind) == "number")
+
+    @property
+    def categories(self) -> frozenset[str]:
+        """The columns whose types say that they are categories, of numbers: dictionaries of these."""
+        from streammargin.tables.types import is_category
+
+        return frozenset(name for name, kind in self.types.items() if is_category(kind))
 
     def rename(self, called: Mapping[str, str]) -> None:
         """Call columns by other names from now on."""

@@ -48,6 +48,14 @@ class Chain(Reader):
                 rows += batch.num_rows
             self._rows += rows
 
+    @property
+    def numeric(self) -> frozenset[str]:
+        return frozenset.intersection(*(reader.numeric for reader in self.readers))
+
+    @property
+    def categories(self) -> frozenset[str]:
+        return frozenset.union(*(reader.categories for reader in self.readers))
+
     def rename(self, called: Mapping[str, str]) -> None:
         for reader in self.readers:
             reader.rename(called)

@@ -108,6 +108,14 @@ class Folder(Chain):
         super().__init__([Shard(file, each, self._of) for file, each in zip(files, keys, strict=True)], name)
         self._keys = keys
 
+    @property
+    def numeric(self) -> frozenset[str]:
+        return self._of.first.numeric.difference(self._of.keys)  # these have their zeros, as text
+
+    @property
+    def categories(self) -> frozenset[str]:
+        return self._of.first.categories.difference(self._of.keys)
+
     def rename(self, called: Mapping[str, str]) -> None:
         self._of.renamed.append(called)
         self._of.first.rename(called)

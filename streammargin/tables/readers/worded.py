@@ -6,6 +6,9 @@ import contextlib
 
 import pyarrow as pa
 
+from streammargin.matching import plain, spelt
+from streammargin.tables.types import kind_of, of_decimals
+
 VIEW = "string_view"  # a type that older releases of Arrow lack
 
 
@@ -28,5 +31,19 @@ def _text(column: pa.Array) -> pa.Array:
         with contextlib.suppress(pa.ArrowNotImplementedError):  # of an older Arrow
             column = column.dictionary_encode()
     if pa.types.is_dictionary(column.type):
-        return pa.DictionaryArray.from_arrays(column.indices, column.dictionary.cast(pa.string()))
-    return column if pa.types.is_string(column.type) else column.cast(pa.string())
+        texts = column.dictionary
+        texts = _spelt(texts) if kind_of(texts.type) == "number" else texts.cast(pa.string())
+        if texts.null_count:  # NaN
+            return texts.take(column.indices)
+        return pa.DictionaryArray.from_arrays(column.indices, texts)
+    if pa.types.is_string(column.type):
+        return column
+    if pa.types.is_integer(column.type) or kind_of(column.type) != "number":
+        return column.cast(pa.string())
+    return _text(column.dictionary_encode())
+
+
+def _spelt(numbers: pa.Array) -> pa.Array:
+    """Numbers as text, those that are equal alike: 7 for 7.0 and True; null for NaN."""
+    found = map(plain, (of_decimals(numbers) if pa.types.is_decimal(numbers.type) else numbers).to_pylist())
+    return pa.array([None if number is None or number != number else spelt(number) for number in found], pa.string())

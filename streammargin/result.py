@@ -98,7 +98,9 @@ def remarks(result: TrainResult) -> Iterator[tuple[str, str]]:
     if missing:
         asked = result.model.header
         hints = [] if math.isinf(asked["C"]) else ["a larger `C`"]
-        if hints and asked["class_weight"] is None:
+        if result.ranges is not None:
+            hints = ["`scale=std`"]
+        elif hints and asked["class_weight"] is None:
             hints.insert(0, "`class_weight=balanced`")
         more = f" and {len(missing) - SHOWN} more" if len(missing) > SHOWN else ""
         listed = ", ".join(map(short, missing[:SHOWN])) + more

@@ -111,7 +111,7 @@ class Course(Shared):
             "predictions": self.predictions and Predicted,
         }  # fmt: skip
         known = None if self.steps else self.reader.source.ranges()
-        wanted["ranges"] = Ranges if not self.steps and known is None else None  # in the first pass only
+        wanted["ranges"] = Ranges if not self.steps and not known else None  # in the first pass only
         self.progress.ranges = known or None
         labels = {"labels": NO_ROWS}
         return made | {

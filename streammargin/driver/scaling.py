@@ -19,6 +19,7 @@ from streammargin.solvers.state import Visited
 from streammargin.sources.base import Source
 from streammargin.sources.scaled import ScaledSource
 
+FAR = 100.0  # |mean| of a column, in units of its standard deviation, that `auto` subtracts
 WITH_CONSTANT = Axis(lambda problem: problem.features + 1, name="d+1")
 
 
@@ -48,7 +49,8 @@ class Moments(Visited):
 class Scaling(Step):
     """Scale each column to x / max|x|, or (x - mean) / standard deviation, over the present rows.
 
-    `auto` is `std` if the largest |x| of the columns differ by more than MUCH, else it changes nothing.
+    `auto` is `std` if the largest |x| of the columns differ by more than MUCH, or a dense column is FAR from 0, else it
+    changes nothing.
 
     Sparse columns are divided, never centred. With `std`, a constant sparse column keeps its scale and a constant dense
     column becomes 0.
@@ -82,7 +84,7 @@ class Scaling(Step):
         """Compute center and factor after the last block. DataError for a column that cannot be scaled."""
         self.reader.release()
         largest, name = sums.largest, self.source.name
-        if self.kind == "auto" and not much_apart(largest):
+        if self.kind == "auto" and not (much_apart(largest) or self._far(sums)):
             return
         size = largest if self.kind == "maxabs" else self._deviations(sums)
         for column in np.flatnonzero((size > 0.0) & (size < sys.float_info.min)):
@@ -92,6 +94,12 @@ class Scaling(Step):
             )
         alike = 0.0 if self.kind != "maxabs" and not self.source.sparse else 1.0
         self.factor[:] = np.divide(1.0, size, out=np.full(size.size, alike), where=size > 0.0)
+
+    def _far(self, sums: Moments) -> bool:
+        """Whether a column that may be centred is FAR from 0."""
+        size = np.sqrt(sums.spread / sums.mass[-1])
+        there = (size > sys.float_info.epsilon * sums.largest) & (np.abs(sums.mean) <= FARTHEST * size)
+        return not self.source.sparse and bool(np.any(there & (np.abs(sums.mean) > FAR * size)))
 
     def answer(self, point: Point) -> Point:
         return point.unscaled(self.center, self.factor, 0.0)

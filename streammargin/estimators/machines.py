@@ -66,6 +66,8 @@ class KernelMachine(Estimator):
         self._learned = None
         self.dual_coef_: np.ndarray = answer.coef
         self.intercept_: np.ndarray = answer.constants
+        if (weights := answer.weights()) is not None:
+            self.intercept_ = weights[1]
         rows = plain(answer.rows)
         self.support_vectors_: Any = sp.csr_matrix(rows) if isinstance(answer.rows, CSRBlock) else rows
         self.n_support_: np.ndarray = np.array([self.support_.size])
@@ -77,9 +79,19 @@ class KernelMachine(Estimator):
         return found
 
     @property
+    def coef_(self) -> np.ndarray:
+        """The weights (1, d), (k, d) or (outputs, d) of the columns, with the kernel `linear` alone."""
+        answer = self._fitted.answer
+        assert isinstance(answer, Expansion)
+        weights = answer.weights()
+        if weights is None:
+            raise AttributeError(f"the kernel {self.kernel} has no coef_; kernel='linear' has")
+        return weights[0]
+
+    @property
     def sparsify(self) -> Any:
         """Not of kernel machines."""
-        raise AttributeError("a kernel machine has no coef_; its support rows are support_vectors_")
+        raise AttributeError("a kernel machine stores support rows, support_vectors_, and no weights")
 
     densify = sparsify
 
@@ -106,6 +118,7 @@ class KernelMarginClassifier(KernelMachine, Classifier):
     dual_coef_ : (1, m) or (k, m) float64, or (outputs, m) for y (n, outputs), the coefficients with their signs
     n_support_ : (k,) int, the support rows of each class; of files or y (n, outputs), of all together (1,)
     intercept_ : (1,) or (k,) float64, or (outputs,)
+    coef_ : (1, d), (k, d) or (outputs, d) float64, of the kernel `linear` alone: scores are X @ coef_.T + intercept_
     classes_ : (k,) the labels
     n_iter_ : int, passes over the rows
     n_features_in_ : int, and feature_names_in_ (d,) if X had names
@@ -143,6 +156,7 @@ class KernelMarginRegressor(KernelMachine, Regressor):
     dual_coef_ : (1, m) float64, or (outputs, m) for y (n, outputs), the coefficients with their signs
     n_support_ : (1,) int, the support rows
     intercept_ : (1,) float64, or (outputs,)
+    coef_ : (1, d) or (outputs, d) float64, of the kernel `linear` alone: scores are X @ coef_.T + intercept_
     n_iter_ : int, passes over the rows
     n_features_in_ : int, and feature_names_in_ (d,) if X had names
     certificate_ : exact figures, see `streammargin.result.Certificate`

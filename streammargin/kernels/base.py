@@ -67,6 +67,23 @@ class Kernel(Thing, ABC):
         """
         return value * (features + 16.0)
 
+    def careful_blur(self, largest: float, value: float, features: int) -> float:
+        """The same bound, once the values that `doubtful` names are computed anew."""
+        return self.blur(largest, value, features)
+
+    def doubtful(
+        self, products: np.ndarray, left: np.ndarray, right: np.ndarray, features: int
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        """Rows and columns of the values that the rounding of x.z may spoil; `of_differences` gives them anew.
+
+        products (m, s): x.z, with ||x||^2 and ||z||^2 beside it. None if rounding spoils no value.
+        """
+        return None
+
+    def of_differences(self, squares: np.ndarray) -> np.ndarray:
+        """`weight` times the values (m,), from ||x - z||^2, of a kernel with doubtful values."""
+        raise NotImplementedError(f"{self.name} is not a kernel of differences")
+
     def __add__(self, other: Kernel) -> KernelSum:
         return KernelSum(self, other) if isinstance(other, Kernel) else NotImplemented
 

@@ -15,6 +15,9 @@ SCALE = "scale"
 GAMMA = Number("a positive number", lambda value: 0.0 < value < math.inf, (SCALE,), "GAMMA")
 FINITE = Number("a finite number", math.isfinite)
 S = TypeVar("S", bound="Scaled")
+EPS = float(np.finfo(np.float64).eps)
+DOUBT = 1e-8  # an error of gamma ||x - z||^2 above this spoils a value
+GONE = 50.0  # exp(-50) is below any rounding
 
 
 class Scaled(OfProducts):
@@ -41,8 +44,31 @@ class Rbf(Scaled):
         np.minimum(products, kind(0.0), out=products)
         return np.exp(products, out=products)
 
+    def _error(self, largest: Any, features: int) -> Any:
+        """A bound on the rounding error of gamma ||x - z||^2 by products, divided by that of one operation."""
+        return 4.0 * float(self.gamma) * largest * (features + 4.0)
+
     def blur(self, largest: float, value: float, features: int) -> float:
-        return self.weight * (4.0 * float(self.gamma) * largest * (features + 4.0) + 8.0)
+        return self.weight * (float(self._error(largest, features)) + 8.0)
+
+    def careful_blur(self, largest: float, value: float, features: int) -> float:
+        error = min(float(self._error(largest, features)), DOUBT / EPS + features + 4.0)
+        return self.weight * (error + 8.0)
+
+    def doubtful(
+        self, products: np.ndarray, left: np.ndarray, right: np.ndarray, features: int
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        largest = max(float(left.max(initial=0.0)), float(right.max(initial=0.0)))
+        if products.dtype != np.float64 or not EPS * self._error(largest, features) > DOUBT:
+            return None
+        error = EPS * self._error(np.maximum(left, right), features)
+        near = float(self.gamma) * (left + right - 2.0 * products) < GONE + error
+        rows, columns = np.nonzero(near & (error > DOUBT))
+        return rows, columns
+
+    def of_differences(self, squares: np.ndarray) -> np.ndarray:
+        found: np.ndarray = self.weight * np.exp(-float(self.gamma) * squares)
+        return found
 
 
 class Poly(Scaled):

@@ -134,7 +134,7 @@ class Options:
         "for penalties other than l2 and lp, if the solver can)", short=("-B",), common=True)
     scale: str = option("none", Word(("none", "maxabs", "std", "auto")), "problem", ROWS,
         "scale the columns first; the model takes unscaled rows; sparse columns are not centred; auto: std if "
-        "ranges of columns differ by more than a thousandfold, else none",
+        "ranges of columns differ by more than a thousandfold, or one is far from 0 beside its spread, else none",
         common=True)
     class_weight: str | Mapping[object, float] | None = option(None, Factors(), "problem", CLASSES,
         "factors of C by label, or balanced: all classes weigh the same", common=True)

@@ -10,8 +10,9 @@ import numpy as np
 
 from streammargin.kernels import known_kernel
 from streammargin.kernels.base import Kernel
+from streammargin.kernels.plain import Linear
 from streammargin.points.before import Before
-from streammargin.rows.blocks import Block, CSRBlock, DenseBlock, alone, part, taken, values_of
+from streammargin.rows.blocks import Block, CSRBlock, DenseBlock, alone, part, plain, taken, values_of
 
 SUPPORT = 256  # support rows of a product
 TILE = 1024  # rows that are scored at a time
@@ -140,6 +141,22 @@ class Expansion:
             for start, values in few.tiles(rows, 0, rows.rows()):
                 found[start : start + len(values)] += values @ coef
         return found
+
+    def weights(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """(weights (K, d), constants (K,)) with the same scores, of rows as stored; None but for the kernel linear."""
+        if not all(isinstance(one, Linear) for one in self.kernel.parts):
+            return None
+        rows = self.rows
+        w = np.zeros((self.outputs, rows.features()))
+        for low in range(0, self.numbers.size, SUPPORT):
+            high = min(self.numbers.size, low + SUPPORT)
+            w += np.asarray((plain(part(rows, low, high)).T @ self.coef[:, low:high].T).T)
+        w *= sum(one.weight for one in self.kernel.parts)
+        center, factor = self.before.center, self.before.factor
+        if not factor.size:
+            return w, self.constants
+        w *= factor
+        return w, self.constants - w @ center
 
     def length(self, p: float) -> float:
         """||w|| of output 0, which is sqrt(coef.K coef)."""

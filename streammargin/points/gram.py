@@ -70,7 +70,14 @@ class Few:
             return kernel.gram(*alike(plain(part(block, start, stop)), plain(self.rows))) * kernel.weight
         left = np.empty(stop - start)
         gram.squares_of(block._replace(bias=0.0), start, stop, left)
-        return kernel.of_products(self._products(block, start, stop), left[:, None], self._right[None, :])
+        products, beside = self._products(block, start, stop), (left[:, None], self._right[None, :])
+        doubtful = kernel.doubtful(products, *beside, block.features())
+        found = kernel.of_products(products, *beside)
+        if doubtful is not None:
+            assert self.rows is not None
+            squares = _differences(part(block, start, stop), self.rows, *doubtful)
+            found[doubtful] = kernel.of_differences(squares)
+        return found
 
     def _products(self, block: Block, start: int, stop: int) -> np.ndarray:
         """x.z (m, s) of these rows of the block."""
@@ -92,6 +99,17 @@ class Few:
         found = np.zeros((rows.rows(), self._used.size + 1), self.dtype)  # the last one is of columns without a place
         gram.spread_rows(rows, self._place, found)
         return found[:, :-1]
+
+
+def _differences(left: Block, right: Block, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """||x - z||^2 (p,) of these rows x of the left block and these rows z of the right one, by their differences."""
+    X, Z = alike(plain(left), plain(right))
+    found = np.empty(rows.size)
+    for low in range(0, rows.size, TILE):
+        some = slice(low, low + TILE)
+        apart = X[rows[some]].astype(np.float64) - Z[columns[some]].astype(np.float64)
+        found[some] = np.asarray((apart * apart).sum(axis=1)).ravel()
+    return found
 
 
 def alike(X: Any, Z: Any) -> tuple[Any, Any]:

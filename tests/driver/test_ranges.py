@@ -53,6 +53,34 @@ def test_nothing_is_said_where_it_was_given_or_the_ranges_are_alike(caplog):
     assert not warned(caplog, 0.0 * X, y)
 
 
+@pytest.mark.parametrize("form", [np.asarray, np.float32])
+@pytest.mark.parametrize("options, far, near", [({}, 1e4, 300.0), ({"kernel": "rbf"}, 300.0, 10.0)])
+def test_a_column_far_from_0_beside_its_spread_is_said_and_auto_centres_it(form, options, far, near, caplog):
+    X, y = rows(1.0)
+    X[:, 3] = 0.0
+    assert not warned(caplog, form(X + [0.0, near, 0.0, 0.0]), y, **options)
+    X = form(X + [0.0, far, 0.0, 0.0])
+    (found,) = warned(caplog, X, y, **options)
+    assert found.startswith("column 1 is far from 0 beside its spread, from ") and 'try scale="std"' in found
+    assert not warned(caplog, X, y, scale="auto", **options)
+    both = [sm.train(X, y, scale=word, **options).certificate.primal for word in ("auto", "std")]
+    assert both[0] == both[1]
+
+
+def test_a_constant_column_is_not_far_from_0(caplog):
+    X, y = rows(1.0)
+    X[:, 2] = 500.0
+    assert not warned(caplog, X, y, kernel="rbf")
+
+
+def test_a_class_that_is_never_predicted_as_a_column_is_far_from_0_is_told_to_scale(caplog):
+    Z = np.random.default_rng(0).standard_normal((80, 2))
+    with caplog.at_level(logging.WARNING, "streammargin"):
+        sm.train(np.array([5e5, 5.4e6]) + 8.0 * Z, np.square(Z).sum(axis=1) > 1.3, kernel="rbf", C=10)
+    told = {record.code: record.getMessage() for record in caplog.records}
+    assert told["never_predicted"].endswith('try scale="std"') and "column 1 is far from 0" in told["scale"]
+
+
 def test_absent_rows_say_nothing(caplog):
     X, y = rows(1.0)
     X[7, 1] = 1e9

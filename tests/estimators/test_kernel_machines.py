@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 from reference.suite import suite
 from sklearn.base import clone
+from sklearn.feature_selection import RFE
 from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC, SVR
 
@@ -156,3 +157,33 @@ def test_columns_of_y_are_trained_as_by_train():
     classifier = sm.KernelMarginClassifier(kernel="rbf:0.5").fit(X, labels)
     assert classifier.predict(X).shape == (60, 2) and classifier.score(X, labels) > 0.9
     assert classifier.n_support_.tolist() == [classifier.support_.size]
+
+
+@pytest.mark.parametrize("scale", ["none", "std"])
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("kernel", ["linear", "linear:weight=2+linear"])
+def test_a_linear_kernel_has_the_weights_of_its_columns(kernel, form, scale):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 4)) + 1.0
+    for machine, y in (
+        (sm.KernelMarginClassifier, X[:, 0] > 1.0), (sm.KernelMarginClassifier, np.digitize(X[:, 0], [0.5, 1.5])),
+        (sm.KernelMarginRegressor, X @ [1.0, 2.0, 0.0, 0.0]),
+    ):  # fmt: skip
+        found = machine(kernel=kernel, scale=scale).fit(form(X), y)
+        scores = found.predict(form(X)) if machine is sm.KernelMarginRegressor else found.decision_function(form(X))
+        assert found.coef_.shape == (found.intercept_.size, 4)
+        np.testing.assert_allclose((X @ found.coef_.T + found.intercept_).squeeze(), scores, atol=1e-9)
+    assert RFE(machine(kernel="linear"), n_features_to_select=2).fit(X, y).support_.tolist() == [
+        True,
+        True,
+        False,
+        False,
+    ]
+
+
+def test_no_other_kernel_has_them():
+    X = np.random.default_rng(0).standard_normal((30, 3))
+    found = sm.KernelMarginClassifier(kernel="rbf")
+    assert not hasattr(found, "coef_") and not hasattr(found.fit(X, X[:, 0] > 0), "coef_")
+    with pytest.raises(AttributeError, match="the kernel rbf has no coef_; kernel='linear' has"):
+        found.coef_  # noqa: B018

@@ -149,10 +149,13 @@ def largest_value(problem: Problem, measured: Measured) -> float:
 def blur(problem: Problem, measured: Measured, terms: int, eps: float = EPS) -> float:
     """A bound on the rounding error of a score, for coefficients whose sizes add up to 1; eps: of an operation."""
     value = largest_value(problem, measured)
-    kernel = kernel_of(problem, measured)
-    entries = int(measured.entries[0]) if kernel.by_products else problem.features
-    of_value = kernel.blur(measured.longest, value, entries)
+    of_value = kernel_of(problem, measured).careful_blur(measured.longest, value, entries_of(problem, measured))
     return eps * (of_value + value * (terms + 8.0))
+
+
+def entries_of(problem: Problem, measured: Measured) -> int:
+    """The most terms of a product of two rows."""
+    return int(measured.entries[0]) if given(problem).by_products else problem.features
 
 
 def check_skew(problem: Problem, measured: Measured) -> None:
@@ -165,7 +168,8 @@ def check_skew(problem: Problem, measured: Measured) -> None:
 def check_values(problem: Problem, measured: Measured) -> None:
     """DataError if values overflow, may have no correct digit, or are not symmetric."""
     check_skew(problem, measured)
-    if blur(problem, measured, 0) > largest_value(problem, measured):
+    value, entries = largest_value(problem, measured), entries_of(problem, measured)
+    if EPS * kernel_of(problem, measured).blur(measured.longest, value, entries) > value:
         raise DataError(
             f"values of the kernel {kernel_of(problem, measured)} on these rows may be rounding alone; "
             "subtract the mean of a column that is far from 0, use `scale=std`, or another gamma"

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from streammargin.compiled import smo
+from streammargin.solvers.expansion import interior
 from streammargin.solvers.expansion.columns import NONE, ROWS, Columns
 from streammargin.solvers.expansion.form import Form
 
@@ -89,6 +90,8 @@ def make_round(
         columns.values, slots, rows, some, after, own.t, own.low, own.high, own.bend, own.over, own.under, free,
         SHARE * worst, STEPS * rows.size,
     )  # fmt: skip
+    if steps == STEPS * rows.size and columns.kernel.definite:
+        after = interior.solved(columns.values[slots][:, rows].astype(np.float64), own, some, after, free)
     b[rows] = after
     moved = np.flatnonzero(after != before)
     smo.add_columns(columns.values, slots[moved], (after - before)[moved], f)

@@ -469,6 +469,36 @@ def test_bad_values_are_one_sentence():
         sm.train((sp.csr_array(X @ X.T), signs), kernel="precomputed")
 
 
+@pytest.mark.parametrize("form", [np.asarray, np.float32, sp.csr_array])
+@pytest.mark.parametrize("gamma", [1e6, 1e9, 1e13])
+def test_a_gamma_that_makes_all_rows_strangers_is_trained_as_it_is(form, gamma):
+    """Products of rows know ||x - z||^2 to some 1e-16 of ||x||^2 only, which gamma makes large."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 3))
+    X[1] = X[0]
+    X[3] = X[2] * (1.0 + 1e-7)
+    y = rng.integers(0, 3, 60) > 0
+    y[0], y[2], y[1], y[3] = True, True, False, False
+    X = form(X)
+    rows = (X.toarray() if sp.issparse(X) else X).astype(np.float64)
+    K = np.exp(-gamma * np.square(rows[:, None] - rows[None]).sum(axis=2))
+    found = sm.train((X, y), kernel=f"rbf:{gamma}", tol=1e-5, passes=20)
+    twin = sm.train((K, y), kernel="precomputed", tol=1e-5)
+    assert found.converged and found.certificate.primal == pytest.approx(twin.certificate.primal, rel=2e-5)
+    assert found.certificate.mistakes == twin.certificate.mistakes
+    np.testing.assert_allclose(found.model.decision_function(X), twin.model.decision_function(K), atol=1e-2)
+
+
+def test_columns_far_from_0_have_the_kernel_of_their_differences():
+    rng = np.random.default_rng(0)
+    Z = rng.standard_normal((80, 2))
+    y, X = np.square(Z).sum(axis=1) > 1.3, 1e6 + Z
+    found = sm.train((X, y), kernel="rbf:0.5", C=10.0, tol=1e-5)
+    assert found.converged and found.certificate.primal == pytest.approx(
+        sm.train((X - 1e6, y), kernel="rbf:0.5", C=10.0, tol=1e-5).certificate.primal, rel=2e-5
+    )
+
+
 class Histogram(sm.kernels.Kernel):
     """sum_j min(x_j, z_j): a kernel of a user's own, with a NumPy body."""
 

@@ -1,310 +1,191 @@
-"""Valid files, mutated, given to every reader: python tests/fuzz.py [CASES] [SEED] [KIND ...].
+"""Valid files, mutated, given to every command that reads them: python tests/fuzz.py [CASES] [SEED] [KIND ...].
 
-Each case runs its reader to the end, in a process that may die of it: an error of streammargin is fine and so is
-success; anything else, a death by a signal included, is a finding, named by its seed and case. KIND is one of
-KINDS below. With NUMBA_BOUNDSCHECK=1 in the environment the kernels look at every index too (they compile anew).
-The tests run a few cases of each (tests/test_fuzz.py); this script runs many, and counts them.
+Each case runs its commands in a process of its own, forked after the imports, with limits of memory and time. A command
+may succeed, or end with a documented exit code, one sentence and no output. Anything else is a finding, a death by a
+signal included, and is named by its seed and case. KIND is one of KINDS below. With NUMBA_BOUNDSCHECK=1 in the
+environment the kernels look at every index too (they compile anew). The tests run a few cases of each
+(tests/test_fuzz.py), `.ci/slow` 2,000; this script counts them.
 """
 
 from __future__ import annotations
 
 import bz2
 import collections
+import contextlib
+import gc
 import gzip
-import logging
 import lzma
 import multiprocessing
 import os
 import random
+import resource
 import shutil
+import signal
 import sys
 import tempfile
-import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import NamedTuple
 
-import h5py
 import numpy as np
-import scipy.sparse as sp
+from fuzz_files import (
+    DATA,
+    GOES_ON,
+    PLAIN,
+    PLUGINS,
+    RATINGS,
+    TABLE,
+    arrow,
+    beside,
+    cells,
+    csc,
+    dense,
+    hdf5,
+    hive,
+    in_groups,
+    market,
+    npz,
+    obs,
+    of_three,
+    packed,
+    ratings,
+    rows,
+    savez,
+    sparse,
+    table,
+    text,
+    trained,
+    unfinished,
+    var,
+    virtual,
+)
+from fuzz_files import (
+    KINDS as LABELS,
+)
 
-ROWS = 60
 FINE = ("read", "refused")
-PLUGINS = {"blosc": "Blosc", "lz4": "LZ4"}  # kinds that hdf5plugin packs
-LIMIT = 600.0  # seconds: a case that takes longer hangs, however busy the machine is
+REFUSED = (2, 65, 66, 73, 74)  # exit codes of a command that names what it does not take
+SECONDS = 120  # of a processor, for the commands of a case
+HANGS = 600  # seconds: a case that takes longer hangs, however busy the machine is
+ROOM = 2 << 30  # bytes of address space beyond those of the process that forks
+LONGEST = 1500  # characters of a sentence
+MODEL, OUT = "m.npz", "out.h5"
 
 
-def _rows(sparse: bool) -> tuple[np.ndarray, np.ndarray]:
-    generator = np.random.default_rng(0)
-    X = generator.standard_normal((ROWS, 8)).astype(np.float32)
-    X *= generator.random(X.shape) < (0.4 if sparse else 1.0)
-    return X, np.where(X[:, 0] + X[:, 1] > 0.0, 1, -1)
+class Kind(NamedTuple):
+    """name: of the file that is mutated, in an empty folder; write: the valid file, and what must lie beside it.
+
+    commands: what reads it, from that folder, until a command refuses it; "data": one of streammargin-data.
+    """
+
+    name: str
+    write: Callable[[Path], None]
+    commands: tuple[tuple[str, ...], ...]
 
 
-def _hdf5(path: Path, sparse: bool, block: int = 0, **storage: object) -> None:
-    X, y = _rows(sparse)
-    with h5py.File(path, "w", userblock_size=block) as file:
-        if sparse:
-            matrix, group = sp.csr_matrix(X), file.create_group("X")
-            group.attrs.update({"encoding-type": "csr_matrix", "encoding-version": "0.1.0", "shape": X.shape})
-            for name in ("data", "indices", "indptr"):
-                group.create_dataset(name, data=getattr(matrix, name), **storage)
-        else:
-            file.create_dataset("X", data=X, **storage)
-        file["y"] = y if not storage else np.array([f"class {label}" for label in y], dtype=h5py.string_dtype())
-        file["sample_weight"] = np.ones(ROWS)
+Commands = tuple[tuple[str, ...], ...]
 
 
-def _packed(path: Path, name: str) -> None:
-    import hdf5plugin
-
-    _hdf5(path, False, chunks=(16, 8), **getattr(hdf5plugin, name)())
-
-
-def _virtual(path: Path) -> None:
-    X, y = _rows(False)
-    layout = h5py.VirtualLayout(X.shape, X.dtype)
-    layout[:] = h5py.VirtualSource("plain.h5", "X", X.shape, dtype=X.dtype)
-    with h5py.File(path, "w", libver="latest") as file:
-        file.create_virtual_dataset("X", layout)
-        file["y"] = y
+def train(name: str, *options: str) -> Commands:
+    """A few passes, out of core if the rows are more, and what reads the rows again."""
+    learn = ("train", name, "-o", MODEL, "--passes", "3", "--memory", "64M", *options)
+    labels = [part for k in range(len(options)) if options[k] == "--y" for part in options[k : k + 2]]
+    return (("info", name), learn, ("evaluate", MODEL, name, *labels), ("predict", MODEL, name))
 
 
-def _obs(path: Path) -> None:
-    """anndata's file: sparse rows, labels that are categories, texts in attributes."""
-    X, y = _rows(True)
-    matrix = sp.csr_matrix(X)
-    with h5py.File(path, "w") as file:
-        group, obs = file.create_group("X"), file.create_group("obs")
-        group.attrs.update({"encoding-type": "csr_matrix", "encoding-version": "0.1.0", "shape": X.shape})
-        for name in ("data", "indices", "indptr"):
-            group.create_dataset(name, data=getattr(matrix, name), chunks=(32,), compression="lzf", shuffle=True)
-        obs.attrs.update({"encoding-type": "dataframe", "_index": "_index", "column-order": ["y"]})
-        obs["_index"] = np.array([f"cell {k}" for k in range(ROWS)], dtype=h5py.string_dtype())
-        obs["y/codes"] = ((y + 1) // 2).astype(np.int8)
-        obs["y/categories"] = np.array(["low", "high"], dtype=h5py.string_dtype())
+def ordered(name: str, *options: str) -> Commands:
+    """The same for rows that are read front to back."""
+    return train(name, *options)[1:]
 
 
-def _var(path: Path) -> None:
-    """Rows whose columns have names, as this package writes them."""
-    from streammargin.sources.hdf5.names import write_names
-
-    _hdf5(path, False)
-    with h5py.File(path, "a") as file:
-        write_names(file, np.array([f"gene {k}" for k in range(file["X"].shape[1])]))
-
-
-def _table(path: Path) -> None:
-    """anndata's file before 0.7: obs is a table with texts, its codes have their categories in uns."""
-    X, y = _rows(False)
-    kinds = [("index", h5py.string_dtype()), ("y", np.int8)]
-    with h5py.File(path, "w") as file:
-        file["X"] = X
-        file["obs"] = np.array([(f"cell {k}", code) for k, code in enumerate((y + 1) // 2)], kinds)
-        file["uns/y_categories"] = np.array(["low", "high"], dtype=h5py.string_dtype())
-
-
-def _csc(path: Path) -> None:
-    matrix = sp.csc_matrix(_rows(True)[0])
-    with h5py.File(path, "w") as file:
-        group = file.create_group("X")
-        group.attrs.update({"encoding-type": "csc_matrix", "shape": matrix.shape})
-        group["data"], group["indices"], group["indptr"] = matrix.data, matrix.indices, matrix.indptr
-
-
-def _text(path: Path, pack: Callable[[bytes], bytes] = bytes, csv: bool = False) -> None:
-    X, y = _rows(not csv)
-    if csv:
-        lines = ["a,b,c,d,e,f,g,h,label"] + [
-            ",".join(f"{v:.4g}" for v in [*row, label]) for row, label in zip(X, y, strict=True)
-        ]
-    else:
-        lines = [
-            f"{label} " + " ".join(f"{j + 1}:{row[j]:.4g}" for j in np.flatnonzero(row))
-            for row, label in zip(X, y, strict=True)
-        ]
-    path.write_bytes(pack(("\n".join(lines) + "\n").encode()))
-
-
-def _npz(path: Path) -> None:
-    with open(path, "wb") as file:
-        sp.save_npz(file, sp.csr_matrix(_rows(True)[0]))
-
-
-def _market(path: Path) -> None:
-    import scipy.io
-
-    scipy.io.mmwrite(path, sp.csc_matrix(_rows(True)[0]))
-
-
-def _savez(path: Path) -> None:
-    X, y = _rows(False)
-    np.savez_compressed(path, X=X, y=y)
-
-
-def _arrow(path: Path) -> None:
-    """A table of numbers, words and gaps, in the format that the name says."""
-    import pyarrow as pa
-    from pyarrow import csv, feather, ipc, parquet
-
-    X, y = _rows(False)
-    numbers = {f"x{k}": pa.array(column.astype(float), mask=column > 2.0) for k, column in enumerate(X.T)}
-    words = pa.array(np.array(["Rome", "Oslo", "Bern"])[np.arange(ROWS) % 3]).dictionary_encode()
-    table = pa.table({**numbers, "city": words, "label": np.where(y > 0, "yes", "no")})
-    if path.suffix == ".parquet":
-        parquet.write_table(table, path, row_group_size=20)
-    elif path.suffix == ".feather":
-        feather.write_feather(table, path, compression="lz4", chunksize=20)
-    elif path.suffix == ".csv":
-        csv.write_csv(table.set_column(8, "city", words.dictionary_decode()), path)
-    else:
-        with ipc.new_stream(path, table.schema) as stream:
-            stream.write_table(table, 20)
-
-
-def _cells(path: Path) -> None:
-    """A folder of single cells: the matrix, names of genes and barcodes, and labels by barcode."""
-    import scipy.io
-
-    X, y = _rows(True)
-    cells = [f"ACGT{k}-1" for k in range(ROWS)]
-    scipy.io.mmwrite(path.parent / "matrix.mtx", sp.csc_matrix(X.T))
-    genes = [f"ENSG{k}\tgene {k}\tGene Expression\n" for k in range(X.shape[1])]
-    (path.parent / "features.tsv").write_text("".join(genes))
-    (path.parent / "barcodes.tsv").write_text("".join(f"{cell}\n" for cell in cells))
-    kinds = [f"{cell},{'low' if label < 0 else 'high'}\n" for cell, label in zip(cells, y, strict=True)]
-    (path.parent / "kinds.csv").write_text("".join(["cell,kind\n", *kinds]))
-
-
-def _hive(path: Path) -> None:
-    """Two folders whose names are columns; the rows of both are the same."""
-    other = path.parents[2] / "year=2021" / "size=small" / path.name
-    other.parent.mkdir(parents=True, exist_ok=True)
-    _arrow(other)
-    shutil.copy(other, path)  # whose name Arrow may not take
-
-
-def _model(path: Path) -> None:
-    from streammargin.model.linear import LinearModel
-
-    names = np.array([f"gene {k}" for k in range(8)], object)
-    LinearModel(np.ones((1, 8)), np.zeros(1), np.array(["a", "b"]), {"loss": "hinge"}, names).save(path, force=True)
-
-
-def train(path: str) -> None:
-    """All that a training reads, and a few steps, out of core too."""
-    import streammargin as sm
-    from streammargin.sources.open import open_source
-
-    with open_source(path) as source:
-        source.layout(), source.fingerprint()
-    result = sm.train(path, passes=3, memory="64M")
-    result.model.evaluate(path)
-
-
-def convert(path: str) -> None:
+def convert(name: str) -> Commands:
     """The converter, to a file beside it."""
-    from streammargin.data_tools.convert import convert
-
-    convert(path, path + ".out.h5", force=True)
-    os.unlink(path + ".out.h5")
+    return (("data", "convert", name, OUT),)
 
 
-def ordered(path: str) -> None:
-    """All that a training on a table or on rows of numbers reads, and that scoring reads."""
-    import streammargin as sm
+def of_model(*options: str, data: str = DATA) -> Callable[[str, Callable[[Path], None]], Kind]:
+    """A model that is trained with these options, and all commands that read one."""
 
-    own = path.endswith((".svm", ".csv", ".parquet", ".feather", ".arrows", "xy.npz"))
-    named = {"y": "label", "missing": "mean"} if "table" in path else {}
-    model = sm.train(path, **(named if own else {"y": _rows(True)[1]}), passes=3, memory="64M").model
-    model.predict(path)
+    def kind(name: str, write: Callable[[Path], None]) -> Kind:
+        commands = (("info", name), ("predict", name, data), ("evaluate", name, data), ("verify", name, data))
+        return Kind(name, lambda path: trained(path, data, write, *options), commands)
 
-
-def cells(path: str) -> None:
-    """All files of a folder of single cells, of which this is one."""
-    import streammargin as sm
-
-    folder = os.path.dirname(path)
-    sm.train(folder, y=f"{folder}/kinds.csv:kind", passes=3, memory="64M").model.predict(folder)
+    return kind
 
 
-def hive(path: str) -> None:
-    """The table in the folders above this file, as a whole and as a list."""
-    import streammargin as sm
-
-    whole = Path(path).parents[2]
-    model = sm.train(str(whole), y="label", missing="mean", passes=3, memory="64M").model
-    model.predict([str(file) for file in sorted(whole.rglob("*.parquet"))])
+def _going_on(name: str) -> Kind:
+    """A file that an unfinished training left behind, and the same training again."""
+    again = (*GOES_ON, "--passes", "4", "--force")
+    return Kind(name, lambda path: unfinished(path.parents[len(Path(name).parts) - 1]), (again,))
 
 
-def hive_names(path: str) -> None:
-    """A table in two folders, one of which is called as this file says."""
-    name = Path(path).read_bytes().replace(b"\0", b"0").strip(b"/")[:200]
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / os.fsdecode(name) / "size=small" / "table.parquet"
-        if Path(folder) not in Path(os.path.normpath(file)).parents:  # by ".."
-            return
-        file.parent.mkdir(parents=True)
-        _hive(file)
-        hive(str(file))
+_FOLDER = "hive/year=2020/size=large"
+_Y = ("--y", LABELS)
+_OF_TABLE = ("--y", "label", "--missing", "mean")
+_OF_RATINGS = (("complete", RATINGS, "-o", MODEL, "--passes", "9"), ("predict", MODEL, RATINGS))
+_OF_CELLS = ("--y", "cells/kinds.csv:kind")
 
 
-def predict(path: str) -> None:
-    """A model file, and scores with it."""
-    import streammargin as sm
-
-    sm.load_model(path).predict(_rows(False)[0])
+def _cells(name: str) -> Kind:
+    commands = ordered("cells", *_OF_CELLS)
+    return Kind(f"cells/{name}", cells, commands)
 
 
-def labels(path: str) -> None:
-    """Labels in a .npy file."""
-    import streammargin as sm
-
-    sm.train(str(Path(path).with_name("plain.h5")), y=path, passes=3)
-
-
-# kind -> (name of the valid file, what writes it, what reads it)
-KINDS: dict[str, tuple[str, Callable[[Path], None], Callable[[str], None]]] = {
-    "dense": ("a.h5", lambda path: _hdf5(path, False), train),
-    "chunked": ("a.h5", lambda path: _hdf5(path, False, chunks=(16, 8)), train),
-    "gzip": ("a.h5", lambda path: _hdf5(path, False, chunks=(16, 8), compression="gzip"), train),
-    "szip": ("a.h5", lambda path: _hdf5(path, False, chunks=(16, 8), compression="szip"), train),
-    "lzf": ("a.h5", lambda path: _hdf5(path, False, chunks=(16, 8), compression="lzf", shuffle=True), train),
-    "user-block": ("a.h5", lambda path: _hdf5(path, True, 512, chunks=(32,), compression="gzip"), train),
-    "blosc": ("a.h5", lambda path: _packed(path, PLUGINS["blosc"]), train),
-    "lz4": ("a.h5", lambda path: _packed(path, PLUGINS["lz4"]), train),
-    "virtual": ("a.h5", _virtual, train),
-    "obs": ("a.h5", _obs, train),
-    "table": ("a.h5", _table, train),
-    "var": ("a.h5", _var, train),
-    "csr": ("a.h5", lambda path: _hdf5(path, True), train),
-    "csr-gzip": ("a.h5", lambda path: _hdf5(path, True, chunks=(32,), compression="gzip"), train),
-    "csc": ("a.h5", _csc, convert),
-    "svmlight": ("a.txt", _text, convert),
-    "csv": ("a.csv", lambda path: _text(path, csv=True), convert),
-    "text-gzip": ("a.gz", lambda path: _text(path, gzip.compress), convert),
-    "text-bzip2": ("a.bz2", lambda path: _text(path, bz2.compress), convert),
-    "text-xz": ("a.xz", lambda path: _text(path, lzma.compress), convert),
-    "npz": ("a.npz", _npz, convert),
-    "svmlight-train": ("a.svm", _text, ordered),
-    "mtx": ("a.mtx", _market, ordered),
-    "mtx-convert": ("a.mtx", _market, convert),
-    "rows-npy": ("X.npy", lambda path: np.save(path, _rows(False)[0]), ordered),
-    "savez": ("xy.npz", _savez, ordered),
-    "csv-table": ("table.csv", _arrow, ordered),
-    "parquet": ("table.parquet", _arrow, ordered),
-    "feather": ("table.feather", _arrow, ordered),
-    "stream": ("table.arrows", _arrow, ordered),
-    "cells": ("cells-m/matrix.mtx", _cells, cells),
-    "cells-features": ("cells-f/features.tsv", _cells, cells),
-    "cells-barcodes": ("cells-b/barcodes.tsv", _cells, cells),
-    "cells-labels": ("cells-k/kinds.csv", _cells, cells),
-    "hive": ("hive/year=2020/size=large/table.parquet", _hive, hive),
-    "hive-names": ("name.txt", lambda path: path.write_bytes(b"year=2020"), hive_names),
-    "model": ("m.npz", _model, predict),
-    "npy": ("y.npy", lambda path: np.save(path, _rows(False)[1]), labels),
-}
+FILES: dict[str, Kind] = {
+    "dense": Kind("a.h5", dense, train("a.h5")),
+    "chunked": Kind("a.h5", lambda path: hdf5(path, False, chunks=(16, 8)), train("a.h5")),
+    "gzip": Kind("a.h5", lambda path: hdf5(path, False, chunks=(16, 8), compression="gzip"), train("a.h5")),
+    "szip": Kind("a.h5", lambda path: hdf5(path, False, chunks=(16, 8), compression="szip"), train("a.h5")),
+    "lzf": Kind("a.h5", lambda path: hdf5(path, False, chunks=(16, 8), compression="lzf", shuffle=True), train("a.h5")),
+    "user-block": Kind("a.h5", lambda path: hdf5(path, True, 512, chunks=(32,), compression="gzip"), train("a.h5")),
+    "blosc": Kind("a.h5", lambda path: packed(path, PLUGINS["blosc"]), train("a.h5")),
+    "lz4": Kind("a.h5", lambda path: packed(path, PLUGINS["lz4"]), train("a.h5")),
+    "virtual": Kind("a.h5", virtual, train("a.h5")),
+    "obs": Kind("a.h5ad", obs, train("a.h5ad", "--y", "obs/y")),
+    "table": Kind("a.h5ad", table, train("a.h5ad", "--y", "obs/y")),
+    "var": Kind("a.h5", var, train("a.h5")),
+    "csr": Kind("a.h5", sparse, train("a.h5")),
+    "csr-gzip": Kind("a.h5", lambda path: hdf5(path, True, chunks=(32,), compression="gzip"), train("a.h5")),
+    "csc": Kind("a.h5", csc, convert("a.h5")),
+    "svmlight": Kind("a.txt", text, convert("a.txt")),
+    "csv": Kind("a.csv", lambda path: text(path, csv=True), convert("a.csv")),
+    "text-gzip": Kind("a.gz", lambda path: text(path, gzip.compress), convert("a.gz")),
+    "text-bzip2": Kind("a.bz2", lambda path: text(path, bz2.compress), convert("a.bz2")),
+    "text-xz": Kind("a.xz", lambda path: text(path, lzma.compress), convert("a.xz")),
+    "npz": Kind("a.npz", npz, convert("a.npz")),
+    "svmlight-train": Kind("a.svm", text, ordered("a.svm")),
+    "mtx": Kind("a.mtx", market, ordered("a.mtx", *_Y)),
+    "mtx-convert": Kind("a.mtx", market, convert("a.mtx")),
+    "rows-npy": Kind("X.npy", lambda path: np.save(path, rows(False)[0]), ordered("X.npy", *_Y)),
+    "savez": Kind("xy.npz", savez, ordered("xy.npz")),
+    "csv-table": Kind(TABLE, arrow, ordered(TABLE, *_OF_TABLE)),
+    "parquet": Kind("table.parquet", arrow, ordered("table.parquet", *_OF_TABLE)),
+    "feather": Kind("table.feather", arrow, ordered("table.feather", *_OF_TABLE)),
+    "stream": Kind("table.arrows", arrow, ordered("table.arrows", *_OF_TABLE)),
+    "cells": _cells("matrix.mtx"),
+    "cells-features": _cells("features.tsv"),
+    "cells-barcodes": _cells("barcodes.tsv"),
+    "cells-labels": _cells("kinds.csv"),
+    "hive": Kind(f"{_FOLDER}/table.parquet", hive, ordered("hive", *_OF_TABLE)),
+    "hive-csv": Kind(f"{_FOLDER}/table.csv", hive, ordered("hive", *_OF_TABLE)),
+    "ratings": Kind(RATINGS, ratings, _OF_RATINGS),
+    "npy": Kind("y.npy", lambda path: np.save(path, rows(False)[1]), train(PLAIN, "--y", "y.npy")[1:]),
+    "model": of_model("--passes", "3")(MODEL, var),
+    "model-csr": of_model("--passes", "3", "--scale", "maxabs")(MODEL, sparse),
+    "model-of-three": of_model("--loss", "logistic")(MODEL, of_three),
+    "model-of-tasks": of_model("--tasks", "group")(MODEL, in_groups),
+    "model-of-table": of_model(*_OF_TABLE, data=TABLE)(MODEL, arrow),
+    "model-kernel": of_model("--kernel", "rbf:0.5", "--tol", "0.1")(MODEL, dense),
+    "model-kernel-csr": of_model("--kernel", "poly:2", "--tol", "0.1")(MODEL, sparse),
+    "model-rff": of_model("--map", "rff:16", "--passes", "3")(MODEL, dense),
+    "model-nystroem": of_model("--map", "nystroem:16", "--passes", "3")(MODEL, dense),
+    "model-of-ratings": of_model("--passes", "9", data=RATINGS)(MODEL, ratings),
+    "checkpoint": _going_on("state/slot-a"),
+    "spool": _going_on(f"{TABLE}.rows.h5"),
+    "log": _going_on("log.jsonl"),
+}  # fmt: skip
 _NUMBERS = (0, 1, 2**7, 2**8 - 1, 2**15, 2**31 - 1, 2**31, 2**32 - 1, 2**62, 2**63 - 1, 2**63, 2**64 - 1)
 
 
@@ -331,48 +212,105 @@ def mutated(whole: bytes, chance: random.Random) -> bytes:
     return bytes(raw)
 
 
-def valid_files(folder: Path, kinds: list[str]) -> dict[str, bytes]:
-    """The content of a valid file of each kind."""
-    _hdf5(folder / "plain.h5", False)
-    found = {}
-    for kind in kinds:
-        name, write, read = KINDS[kind]
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        write(folder / name)
-        read(str(folder / name))  # it is valid
-        found[kind] = (folder / name).read_bytes()
-    return found
+def valid_folder(folder: Path, kind: str) -> bytes:
+    """Fill a folder with a valid file of this kind and what lies beside it; the content of that file."""
+    name, write, _ = FILES[kind]
+    beside(folder)
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    write(folder / name)
+    return (folder / name).read_bytes()
 
 
-def one(folder: Path, kind: str, content: bytes) -> str:
-    """Read a file of this content: "read", "refused", or what else came of it."""
-    from streammargin.errors import StreamMarginError
+def said(folder: str, commands: Sequence[Sequence[str]]) -> str:
+    """Run commands in a folder, in this process: "read", "refused", or what else came of them."""
+    from streammargin.cli.main import main
+    from streammargin.data_tools.main import main as data_main
 
-    name, write, read = KINDS[kind]
-    if not (folder / name).parent.exists():  # with the valid files beside it
-        (folder / name).parent.mkdir(parents=True)
-        write(folder / name)
-    (folder / name).write_bytes(content)
-    logging.getLogger("streammargin").setLevel(logging.ERROR)
-    try:
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore")
-            read(str(folder / name))
-    except StreamMarginError as error:
-        return "refused" if "\n" not in str(error) and len(str(error)) < 1000 else f"the message {error!s:.200}"
-    except BaseException as error:
-        return f"{type(error).__name__}: {error!s:.200}"
+    os.chdir(folder)
+    for command in commands:
+        before = {path: path.stat().st_mtime_ns for path in Path().rglob("*")}
+        with tempfile.TemporaryFile() as told:
+            os.dup2(told.fileno(), 2)  # what libraries print, too
+            with open(2, "w", closefd=False) as errors, contextlib.redirect_stderr(errors):
+                code = data_main(command[1:]) if command[0] == "data" else main(command)
+                gc.collect()
+            told.seek(0)
+            lines = told.read().decode(errors="replace").splitlines()
+        what = " ".join(command)
+        if fault := next((line for line in lines if line.startswith(("Traceback", "Exception ignored"))), ""):
+            return f"{what} prints {fault} {lines[-1]:.200}"
+        if code not in (0, *REFUSED):
+            return f"{what} ends with {code}: {' '.join(lines[-1:]):.300}"
+        if code:
+            left = [str(path) for path in Path().rglob("*.part")] + [
+                name for name in (MODEL, OUT) if Path(name) not in before and Path(name).exists()
+            ]
+            if left:
+                return f"{what} ends with {code} and leaves {left[0]}"
+            return "refused" if lines and len(lines[-1]) < LONGEST else f"{what} says {' '.join(lines[-1:]):.200}"
     return "read"
 
 
+def in_child(work: Callable[[], str]) -> str:
+    """What a function returns in a process that is forked for it, or "ended by" the signal that it died of."""
+    out, into = os.pipe()
+    child = os.fork()
+    if not child:
+        found = "nothing"
+        try:
+            signal.alarm(HANGS)
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            found = work()
+        except BaseException as error:
+            found = f"{type(error).__name__}: {error!s:.200}"
+        finally:
+            os.write(into, found.encode()[:4000])
+            os._exit(0)
+    os.close(into)
+    with open(out, "rb") as pipe:
+        found = pipe.read().decode(errors="replace")
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return found if not code else f"ended by {signal.Signals(-code).name if code < 0 else code}"
+
+
+def one(folder: str, kind: str, content: bytes) -> str:
+    """Give a file of this content, in a copy of the folder, to its commands, with limits of memory and time."""
+    place = tempfile.mkdtemp(dir=folder)
+    shutil.copytree(Path(folder) / kind, place, dirs_exist_ok=True)
+    (Path(place) / FILES[kind].name).write_bytes(content)
+
+    def limited() -> str:
+        size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (size + ROOM,) * 2)
+        resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 5))
+        return said(place, FILES[kind].commands)
+
+    found = in_child(limited)
+    shutil.rmtree(place)
+    return found
+
+
 def _answer(pipe: Connection, folder: str) -> None:
-    valid_files(Path(folder), [])
+    """Answer what comes of files, after each kind was read once in this process, so that all is imported."""
+    known: dict[str, str] = {}
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     while True:
-        pipe.send(one(Path(folder), *pipe.recv()))
+        kind, content = pipe.recv()
+        if kind not in known:
+            place = Path(folder) / kind
+            place.mkdir(exist_ok=True)  # there already if a process before this one died
+            valid_folder(place, kind)
+            with tempfile.TemporaryDirectory() as copy, contextlib.chdir(folder):
+                shutil.copytree(place, copy, dirs_exist_ok=True)
+                known[kind] = said(copy, FILES[kind].commands)
+            gc.collect()
+            gc.freeze()
+        valid = known[kind] == "read"
+        pipe.send(one(folder, kind, content) if valid else f"the valid file is not read: {known[kind]}")
 
 
 class Reader:
-    """A process that reads files, and may die of it or hang; it begins anew then."""
+    """A process that imports everything, and forks one for each file."""
 
     def __init__(self) -> None:
         self._process: BaseProcess | None = None
@@ -382,43 +320,35 @@ class Reader:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self._end()
+        if self._process is not None:
+            self._process.kill()
+            self._process.join()
         self._folder.cleanup()
 
-    def _end(self) -> int | None:
-        if self._process is None:
-            return None
-        self._process.kill()
-        self._process.join()
-        code, self._process = self._process.exitcode, None
-        return code
-
     def read(self, kind: str, content: bytes) -> str:
-        """What came of a file of this content, as `one` says it; "hung", or "ended by" a signal."""
-        patience = LIMIT
+        """What came of a file of this content: "read", "refused", or a finding."""
         if self._process is None:
             context = multiprocessing.get_context("spawn")
             self._pipe, other = context.Pipe()
-            self._process = context.Process(target=_answer, args=(other, self._folder.name), daemon=True)
+            self._process = context.Process(target=_answer, args=(other, self._folder.name))
             self._process.start()
             other.close()
-            patience += 120.0  # it imports and compiles
         self._pipe.send((kind, content))
         try:
-            if self._pipe.poll(patience):
-                return self._pipe.recv()
+            return self._pipe.recv()
         except EOFError:
             self._process.join()
-            return f"ended by {self._end()}"
-        self._end()
-        return "hung"
+            code, self._process = self._process.exitcode, None
+            return f"ended by {code}"
 
 
 def run(cases: int, seed: int, kinds: list[str]) -> int:
     """Cases 0..cases of this seed; prints the counts; the number of findings."""
     tally: collections.Counter[tuple[str, str]] = collections.Counter()
-    with tempfile.TemporaryDirectory() as folder:
-        whole = valid_files(Path(folder), kinds)
+    whole = {}
+    for kind in kinds:
+        with tempfile.TemporaryDirectory() as folder:
+            whole[kind] = valid_folder(Path(folder), kind)
     with Reader() as reader:
         for case in range(cases):
             kind = kinds[case % len(kinds)]
@@ -427,7 +357,7 @@ def run(cases: int, seed: int, kinds: list[str]) -> int:
             if found not in FINE:
                 print(f"seed {seed}, case {case} ({kind}): {found}", flush=True)
     for (kind, found), count in sorted(tally.items()):
-        print(f"{kind:<12} {found:<8} {count}")
+        print(f"{kind:<16} {found:<8} {count}")
     findings = sum(count for (_, found), count in tally.items() if found == "FINDING")
     checked = "with" if os.environ.get("NUMBA_BOUNDSCHECK") == "1" else "without"
     print(f"{cases} cases {checked} bounds checks in the kernels, {findings} findings")
@@ -436,5 +366,5 @@ def run(cases: int, seed: int, kinds: list[str]) -> int:
 
 if __name__ == "__main__":
     given = sys.argv[1:]
-    chosen = given[2:] or list(KINDS)
+    chosen = given[2:] or list(FILES)
     sys.exit(run(int(given[0]) if given else 1000, int(given[1]) if len(given) > 1 else 0, chosen) > 0)

@@ -3,7 +3,8 @@
 import random
 
 import pytest
-from fuzz import FINE, KINDS, PLUGINS, Reader, mutated, valid_files
+from fuzz import FILES, FINE, Kind, Reader, mutated, one, valid_folder
+from fuzz_files import PLAIN, PLUGINS
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -46,14 +47,14 @@ def reader():
         yield found
 
 
-every_kind = pytest.mark.parametrize("kind", KINDS)
+every_kind = pytest.mark.parametrize("kind", FILES)
 
 
 @every_kind
 def test_mutated_files_are_read_or_refused(tmp_path, reader, kind):
     if kind in PLUGINS:
         pytest.importorskip("hdf5plugin")
-    whole = valid_files(tmp_path, [kind])[kind]
+    whole = valid_folder(tmp_path, kind)
     found = [reader.read(kind, mutated(whole, random.Random(f"{kind} {case}"))) for case in range(25)]
     assert set(found) <= set(FINE) and "refused" in found
 
@@ -63,7 +64,7 @@ def test_edited_files_are_read_or_refused(tmp_path, reader, kind):
     """Hypothesis names the least edits that bring a reader down; --hypothesis-seed draws others."""
     if kind in PLUGINS:
         pytest.importorskip("hdf5plugin")
-    whole = valid_files(tmp_path, [kind])[kind]
+    whole = valid_folder(tmp_path, kind)
 
     @settings(max_examples=15, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
     @given(EDITS)
@@ -76,3 +77,39 @@ def test_edited_files_are_read_or_refused(tmp_path, reader, kind):
 def test_a_reader_that_dies_is_a_finding(reader):
     assert reader.read("no such kind", b"") == "ended by 1"
     assert reader.read("npy", b"") == "refused"
+
+
+@pytest.mark.parametrize(
+    ("fault", "found"),
+    [
+        ("import os; os.kill(os.getpid(), 11)", "ended by SIGSEGV"),
+        ("bytearray(1 << 40)", "MemoryError"),
+        ("import resource; resource.setrlimit(resource.RLIMIT_CPU, (1, 2))\nwhile True: pass", "ended by SIGXCPU"),
+        ("1 / 0", "ZeroDivisionError"),
+    ],
+)
+def test_what_a_process_may_not_do_is_a_finding(tmp_path, monkeypatch, fault, found):
+    (tmp_path / "npy").mkdir()
+    valid_folder(tmp_path / "npy", "npy")
+    monkeypatch.setattr("fuzz.said", lambda folder, commands: exec(fault))
+    assert one(str(tmp_path), "npy", b"x").startswith(found)
+
+
+@pytest.mark.parametrize(
+    ("commands", "found"),
+    [
+        ([["info", "no such file"]], "refused"),
+        ([["train", PLAIN, "-o", "m.npz", "--passes", "1"]], "read"),
+        (
+            [["train", PLAIN, "--solver", "sdca", "--require-convergence", "--passes", "1", "--tol", "1e-9"]],
+            "ends with 3",
+        ),
+    ],
+)
+def test_codes_and_sentences_are_looked_at(tmp_path, commands, found):
+    (tmp_path / "npy").mkdir()
+    valid_folder(tmp_path / "npy", "npy")
+    FILES["some"] = Kind("y.npy", FILES["npy"].write, commands)
+    (tmp_path / "some").symlink_to("npy")
+    assert found in one(str(tmp_path), "some", b"x")
+    del FILES["some"]

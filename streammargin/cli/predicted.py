@@ -112,11 +112,13 @@ def write_hdf5(path: str, blocks: Iterator[Part], rows: int | None, wanted: Want
     import h5py
     import numpy as np
 
+    from streammargin.sources.hdf5.disk import writable
+
     tail = wanted.tail
     text = np.dtype(wanted.dtype).kind in "UO"
     grows: dict[str, Any] = {} if rows is not None else {"maxshape": (None, *tail), "chunks": (1 << 14, *tail)}
     try:
-        with h5py.File(path, "w") as file:
+        with writable(path) as (file, disk):
             if len(wanted.classes):
                 texts = wanted.classes.dtype.kind in "UO"
                 file["outputs" if wanted.several else "classes"] = (
@@ -129,10 +131,10 @@ def write_hdf5(path: str, blocks: Iterator[Part], rows: int | None, wanted: Want
                     dataset.resize(start + len(values), axis=0)
                 part = values[:, 0] if not tail else values
                 dataset[start : start + len(values)] = part.astype(object) if text else part
+                disk.check()
     except (OSError, RuntimeError) as error:
-        cause = error.__context__ if isinstance(error.__context__, StreamMarginError) else error
-        if isinstance(cause, StreamMarginError):  # of the rows, even if closing failed on top
-            raise cause from None
+        if isinstance(error, StreamMarginError):  # of the rows
+            raise
         raise ReadWriteError(f"cannot write the output ({short_reason(error)}); free some space") from error
 
 
@@ -167,6 +169,7 @@ def write_obs(data: str, name: str, path: str, blocks: Iterator[Part], rows: int
     import h5py
     import numpy as np
 
+    from streammargin.sources.hdf5.disk import writable
     from streammargin.sources.hdf5.storage import opened
 
     with opened(data) as file:
@@ -175,7 +178,7 @@ def write_obs(data: str, name: str, path: str, blocks: Iterator[Part], rows: int
     text = np.dtype(wanted.dtype).kind in "UO"
     found = np.concatenate([part.values[:, 0] for part in blocks])
     try:
-        with h5py.File(path, "r+") as file:
+        with writable(path, "r+") as (file, _):
             obs = file["obs"]
             if text:
                 categories, codes = np.unique(found, return_inverse=True)

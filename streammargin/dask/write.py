@@ -8,13 +8,13 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-import h5py
 import numpy as np
 from distributed import get_worker
 
 from streammargin.dask.partitions import Groups, WithTasks
 from streammargin.dask.pieces import Written, place, written
 from streammargin.errors import DataError, OutputError, StreamMarginError, UsageError
+from streammargin.sources.hdf5.disk import writable
 from streammargin.sources.hdf5.from_batches import write_batches
 from streammargin.sources.hdf5.label_writers import LabelWriter
 from streammargin.sources.label_column import TASKS
@@ -181,7 +181,7 @@ def write(data: Any, part: Part, how: How | None, digest: str) -> Written | None
 def _write_tasks(path: str, values: Any) -> None:
     """Write the tasks of all rows beside them."""
     found = class_values(np.asarray(values), TASKS, lambda row: (TASKS, row), "task")
-    with h5py.File(path, "r+") as file:
+    with writable(path, "r+") as (file, _):
         if len(found) != len(file["y"]):
             raise DataError(f"`tasks` has {len(found)} entries for {len(file['y'])} rows; they must be as many")
         with contextlib.closing(LabelWriter(file, TASKS)) as column:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +14,7 @@ from streammargin.errors import DataError, StreamMarginError
 from streammargin.files import cannot_write, replacing
 from streammargin.sources.batch import Batch
 from streammargin.sources.hdf5.appender import Appender
+from streammargin.sources.hdf5.disk import Disk, writable
 from streammargin.sources.hdf5.label_writers import LabelWriter, SpeltWriter
 from streammargin.sources.hdf5.labels import OUTPUTS
 from streammargin.sources.hdf5.names import write_names
@@ -29,6 +29,7 @@ class RowWriter:
     """
 
     file: Any
+    disk: Disk
     dtype: Any
     sparse: bool
     features: int | None
@@ -70,6 +71,7 @@ class RowWriter:
                     of_labels = name in ("y", TASKS)
                     self._columns[name] = self._labels(name, values) if of_labels else Appender(self.file, name, kind)
                 self._columns[name].append(values)
+        self.disk.check()
 
     def _labels(self, name: str, first: np.ndarray) -> LabelWriter | SpeltWriter:
         """Writes labels, or tasks, as the first ones are: (m,), or (m, outputs)."""
@@ -126,22 +128,14 @@ def filling(
     label: LabelColumn | None = None,
 ) -> Iterator[RowWriter]:  # fmt: skip
     """A RowWriter of the file `name`, called `path` in messages; on disk when the block ends without an error."""
-    file = None
     try:
-        file = h5py.File(name, "w", libver=("v108", "latest"), rdcc_nbytes=0)
-        writer = RowWriter(file, dtype, sparse, features, names, label)
-        yield writer
-        if writer.rows == 0:
-            raise DataError(f"there are no rows to write to {path}; check the input")
-        writer.close()
-        file.close()
-        with open(name, "rb+") as done:
-            os.fsync(done.fileno())
+        with writable(name, libver=("v108", "latest"), rdcc_nbytes=0) as (file, disk):
+            writer = RowWriter(file, disk, dtype, sparse, features, names, label)
+            yield writer
+            if writer.rows == 0:
+                raise DataError(f"there are no rows to write to {path}; check the input")
+            writer.close()
     except (OSError, RuntimeError) as error:
         if isinstance(error, StreamMarginError):
             raise
         raise cannot_write(path, error) from error
-    finally:
-        if file is not None:
-            with contextlib.suppress(Exception):  # on a full disk, closing fails too
-                file.close()

@@ -11,6 +11,8 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
+
 from streammargin.errors import DataError, StreamMarginError
 from streammargin.wording import short, shown
 
@@ -50,6 +52,11 @@ def spelt(number: float) -> str:
     if isinstance(number, float) and not (number.is_integer() and abs(number) < EXACT):
         return repr(number)
     return str(int(number))
+
+
+def texts_of(classes: np.ndarray) -> np.ndarray:
+    """The classes of a model file, in which long text is its bytes of UTF-8, each of type S1, with NULs between."""
+    return np.array(classes.tobytes().decode().split("\0"), object) if classes.dtype == "S1" else classes
 
 
 def plain(label: Any) -> Any:

@@ -29,7 +29,7 @@ from streammargin.formulas import JOINT, LOSSES, NUMBERS, OF_LINES, PENALTIES, b
 from streammargin.kernels import known_kernel
 from streammargin.machines import machine_of, mapped_of, margins
 from streammargin.maps import fitted_of
-from streammargin.matching import Codes, Matcher
+from streammargin.matching import Codes, Matcher, texts_of
 from streammargin.packages import register_filters
 from streammargin.saved_words import column_of, spelled
 from streammargin.stored import check_stored_values, open_hdf5
@@ -46,11 +46,6 @@ class Check(NamedTuple):
     certified: float | None
     found: float
     agrees: bool | None
-
-
-def texts_of(classes: np.ndarray) -> np.ndarray:
-    """Classes; long text is stored as its bytes of UTF-8, each of type S1, with a NUL between two."""
-    return np.array(classes.tobytes().decode().split("\0"), object) if classes.dtype == "S1" else classes
 
 
 class Saved:

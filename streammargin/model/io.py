@@ -11,14 +11,14 @@ from streammargin.errors import DataError, UsageError
 from streammargin.files import as_path, replacing
 from streammargin.losses import LOSSES, make_loss
 from streammargin.losses.ratings import RATINGS
-from streammargin.matching import number_in
+from streammargin.matching import number_in, texts_of
 from streammargin.model.base import Model
 from streammargin.model.file import COLUMN_NAMES, NAMES, ROW_NAMES, read_model
 from streammargin.model.linear import LinearModel, model_of
 from streammargin.points.factors import Factors
 from streammargin.sizes import parse_size
 from streammargin.sources.labels import is_text, text_fault
-from streammargin.sources.names import unpacked, unpacked_texts
+from streammargin.sources.names import unpacked
 from streammargin.wording import shown
 
 # liblinear's names for solvers of the same model
@@ -35,7 +35,7 @@ def load_model(path: str | os.PathLike[str], memory: str | int | None = None) ->
     kind, arrays, others, header = read_model(path, "classes", None if memory is None else parse_size(memory))
     classes = arrays.pop("classes")
     try:
-        classes = unpacked_texts(classes)
+        classes = texts_of(classes)
         answer = kind.restored(arrays)
         if isinstance(answer, Factors):
             return _ratings(answer, others, header)

@@ -85,13 +85,6 @@ def packed_texts(labels: np.ndarray) -> np.ndarray:
     return packed(labels).view("S1") if labels.dtype == object else labels
 
 
-def unpacked_texts(array: np.ndarray) -> np.ndarray:
-    """The inverse of `packed_texts`. Raises UnicodeDecodeError, a ValueError."""
-    if array.dtype != "S1" or array.ndim != 1:
-        return array
-    return np.array(array.tobytes().decode("utf-8").split("\0"), object)
-
-
 def unpacked(array: np.ndarray, columns: int) -> np.ndarray:
     """The inverse of `packed`. Raises ValueError if the bytes are not this many names."""
     if array.dtype != np.uint8 or array.ndim != 1:

@@ -285,9 +285,18 @@ def _row_end(text: bytes, start: int = 0, quotes: int = 0) -> int:
 
     quotes: how many of the row are in front of the text.
     """
-    while (end := text.find(b"\n", start) + 1) and (quotes := quotes + text.count(b'"', start, end)) % 2:
-        start = end
-    return end or -1
+    place, end, inside = start, start - 1, quotes % 2 > 0
+    while True:  # from quote to quote: a field may have very many line ends
+        if inside:
+            place = text.find(b'"', place) + 1
+            if not place:
+                return -1
+        else:
+            end = text.find(b"\n", place) if end < place else end
+            if end < 0 or (quote := text.find(b'"', place, end)) < 0:
+                return end + 1 or -1
+            place = quote + 1
+        inside = not inside
 
 
 def first_rows(source: Text, separator: str) -> list[list[str]]:

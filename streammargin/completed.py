@@ -7,7 +7,6 @@ a kink. The readers of tables find the ratings; nothing here calls what trains.
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import re
@@ -19,6 +18,7 @@ import numpy as np
 
 from streammargin.errors import UsageError
 from streammargin.files import reading
+from streammargin.saved import read_saved
 from streammargin.verification import BLUR, Check, compare
 
 PIECE = 1 << 16  # entries at a time
@@ -229,6 +229,7 @@ class Sums:
         return dual
 
 
+@np.errstate(all="ignore")  # what overflows differs
 def verify_ratings(
     model: str, data: Any, valid: Any = None, columns: Any = None, y: str | None = None, memory: int = 256 << 20
 ) -> list[Check]:  # fmt: skip
@@ -239,9 +240,7 @@ def verify_ratings(
     from streammargin.tables.ratings.entries import Entries
 
     with reading(os.fspath(model), "is not a model, or damaged", "complete the matrix again"):
-        with np.load(model, allow_pickle=False) as file:
-            arrays = dict(file)
-        header = json.loads(str(arrays["header"]))
+        arrays, header = read_saved(model, 8 * memory)  # one copy, and not several of all numbers in float64
         known = header["certificate"]
         if known["primal"] is None:
             raise UsageError(f"{model} stopped early, so nothing was certified; complete the matrix for longer")

@@ -58,8 +58,6 @@ class Rows:
 
     def __init__(self, arrays: dict[str, np.ndarray]) -> None:
         self.features, self.center, self.factor = int(arrays["features"]), arrays["centers"], arrays["factors"]
-        if self.center.shape != self.factor.shape or self.factor.shape not in ((0,), (self.features,)):
-            raise ValueError("the scale of its columns is damaged")
 
     def scaled(self, X: Any) -> Any:
         """The rows (m, d), an array or a csr_array."""
@@ -87,9 +85,6 @@ class Values:
 
     def __init__(self, arrays: dict[str, np.ndarray]) -> None:
         self.coef, self.support, self.width = arrays["dual_coef"], arrays["support"], int(arrays["features"])
-        inside = bool(((self.support >= 0) & (self.support < self.width)).all())
-        if arrays["values"].size or not inside or self.coef.shape[1:] != self.support.shape:
-            raise ValueError("its support rows are damaged")
         weight = re.search(r"weight=([^,]+)", str(arrays["kernel"]))
         self.weight = 1.0 if weight is None else float(weight[1])
         self.penalties, self.largest = np.zeros(len(self.coef)), 0.0
@@ -123,8 +118,6 @@ class Expansion(Rows):
         self.rows: Any = values.astype(np.float64)
         if indptr.size:
             self.rows = sp.csr_array((values.astype(np.float64), arrays["indices"].astype(np.int64), indptr), shape)
-        if self.rows.shape != shape or self.coef.shape[1:] != shape[:1]:
-            raise ValueError("its support rows and coefficients do not fit each other")
         self.squares = np.asarray((self.rows * self.rows).sum(axis=1)).ravel()
         self.longest = 0.0  # ||x||^2 of the rows that were scored
         own = self._scores(self.rows)

@@ -65,6 +65,16 @@ def plain(label: Any) -> Any:
     return label.decode("utf-8", "backslashreplace") if isinstance(label, bytes) else label
 
 
+def text_fault(values: np.ndarray) -> int:
+    """Index of the first invalid string in an array of text (n,), or -1; by code points, which never raises."""
+    unit = np.dtype(np.uint32).newbyteorder(values.dtype.byteorder)
+    codes = np.ascontiguousarray(values).view(unit).reshape(len(values), values.dtype.itemsize // 4)
+    bad = (codes > 0x10FFFF) | ((codes >= 0xD800) & (codes < 0xE000))
+    bad[:, :-1] |= (codes[:, :-1] == 0) & (codes[:, 1:] != 0)
+    rows = bad.any(axis=1)
+    return int(rows.argmax()) if rows.any() else -1
+
+
 class Matcher:
     """Finds the classes that labels are.
 

@@ -13,7 +13,6 @@ a column of y, a shift and an objective of its own; if rows are of tasks, the ro
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 import os
 from collections.abc import Iterator, Sequence
@@ -24,13 +23,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from streammargin.errors import DataError, UsageError
-from streammargin.files import check_arrays, check_input, reading
+from streammargin.files import check_input, reading
 from streammargin.formulas import JOINT, LOSSES, NUMBERS, OF_LINES, PENALTIES, bounded, norm, numbers
 from streammargin.kernels import known_kernel
 from streammargin.machines import machine_of, mapped_of, margins
 from streammargin.maps import fitted_of
 from streammargin.matching import Codes, Matcher, texts_of
 from streammargin.packages import register_filters
+from streammargin.saved import read_saved
 from streammargin.saved_words import column_of, spelled
 from streammargin.stored import check_stored_values, open_hdf5
 
@@ -52,13 +52,12 @@ class Saved:
     """A loaded model file. Raises InputMissingError, DataError, UsageError for one that cannot be verified."""
 
     def __init__(self, path: str, memory: float = math.inf) -> None:
-        check_input(path, "model file")
-        check_arrays(path, memory)
-        with np.load(path, allow_pickle=False) as file:
-            arrays = dict(file)
-        self.header = h = json.loads(str(arrays["header"]))
+        arrays, self.header = read_saved(path, memory)
+        h = self.header
         self.machine, self.mapped = machine_of(arrays, known_kernel), mapped_of(arrays, fitted_of)
         if self.machine is not None:
+            if (size := 64 * len(self.machine.coef) * self.machine.width) > memory:
+                raise UsageError(f"the columns of {path} take {(size >> 20) + 1}M; raise `memory` by that")
             arrays["coef"] = np.zeros((len(self.machine.coef), self.machine.width))
         self.features = arrays["coef"].shape[1] if self.mapped is None else self.mapped.features
         self.problem = problem = h["problem"]
@@ -81,17 +80,14 @@ class Saved:
         self.several = self.outputs is not None and self.loss not in NUMBERS  # labels of a row, each 0 or 1
         self.tasks = Matcher(h["tasks"], f"the tasks of {path}") if h.get("tasks") else None
         self.numeric, self.hard, self.top = self.loss in NUMBERS, bool(np.isinf(self.caps).all()), named.get("top")
+        if self.numeric != (not len(self.classes)):
+            raise ValueError(f"its loss is {h['loss']}, and it has {len(self.classes)} classes")
         moved = self.coef * self.center
         through = (np.asarray(problem["shift"]) if self.numeric else 0.0) - moved.sum(axis=1)  # of the columns' shift
         self.sizes = np.abs(self.intercept) + np.abs(through) + np.abs(moved).sum(axis=1)
         self.constant, self.offset = self.intercept - through, through if self.kind == "midway" else self.intercept
         self.late = self.constant if self.kind == "midway" else 0.0  # added after the proof
         of = arrays.get("groups", np.zeros(width, np.int64))
-        each = (2 if self.several else 1 if self.numeric else len(self.classes),)
-        caps = (len(self.coef), *each) if self.several or self.tasks else each
-        want = [(width,), (width,), (width,), self.coef.shape[:1], caps]
-        if [*map(np.shape, (self.center, self.factor, of, self.intercept, self.caps))] != want or np.isnan(moved).any():
-            raise ValueError("its arrays do not fit each other")
         groups = np.split(np.argsort(of, kind="stable"), np.cumsum(np.unique(of, return_counts=True)[1])[:-1])
         w = self.coef / np.where(self.factor > 0.0, self.factor, 1.0)  # a column with factor 0 has weight 0
         low, high, radius = map(domain.get, ("low", "high", "radius"), (-math.inf, math.inf, math.inf))
@@ -342,6 +338,7 @@ def sum_up(saved: Saved, paths: Sequence[Any], names: dict[str, str | None], mem
     return sums
 
 
+@np.errstate(all="ignore")  # what overflows differs
 def verify(model: Any, data: Any, valid: Any = None, *, memory: int = 256 << 20, **names: str | None) -> list[Check]:
     """Recompute the certified figures of a saved model on the file, or the shards, that it was trained on.
 

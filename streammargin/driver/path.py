@@ -10,6 +10,7 @@ import numpy as np
 from streammargin.driver.outcome import Outcome, certificate_event, figures_of
 from streammargin.errors import UsageError
 from streammargin.points.table import KINDS, kind_of
+from streammargin.saved import check_answer
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import is_count, is_number
 
@@ -158,9 +159,10 @@ class Path:
         self.kept = None if best < 0 else self._restored(plain, arrays)
 
     def _restored(self, plain: dict[str, Any], arrays: dict[str, np.ndarray]) -> Outcome:
-        row, kind, problem = self.table[self.best], KINDS[plain["kind"]], self.problem
-        words = {name: np.array(word) for name, word in plain["words"].items()}
-        point, figures = kind.restored({**arrays, **words}), figures_of(plain["figures"])
+        row, problem = self.table[self.best], self.problem
+        own = {**arrays, **{name: np.array(word) for name, word in plain["words"].items()}}
+        check_answer(plain["kind"], own)
+        point, figures = KINDS[plain["kind"]].restored(own), figures_of(plain["figures"])
         wrong = None if plain["wrong"] is None else np.array(plain["wrong"], np.int64)
         if (point.outputs, point.features, len(figures)) != (problem.count, problem.features, problem.groups):
             raise ValueError("the best weights of its path have another shape")

@@ -27,7 +27,14 @@ make_map = FAMILY.of
 
 def fitted_of(arrays: Mapping[str, np.ndarray]) -> Fitted:
     """The map of a model file, with what it learned. ValueError if that is damaged, UsageError, if unknown."""
-    return restored(FAMILY.known(str(arrays["map"])), str(arrays["dtype"]), arrays)
+    map = FAMILY.known(str(arrays["map"]))
+    try:
+        fitted = restored(map, str(arrays["dtype"]), arrays)
+        if map.name not in MAPS:  # of ours the sizes of all arrays are known
+            fitted.rows(np.zeros((1, int(arrays["features"])), fitted.dtype))
+    except Exception as error:  # a map may be anybody's
+        raise ValueError(f"the arrays of its map do not fit each other ({error})") from error
+    return fitted
 
 
 def __getattr__(name: str) -> Any:

@@ -58,12 +58,10 @@ class Fitted:
 
 
 def restored(map: Map, dtype: str, arrays: Mapping[str, np.ndarray]) -> Fitted:
-    """A map with the arrays of a model file. ValueError if they are damaged."""
-    if dtype not in ("float32", "float64"):
-        raise ValueError(f"its map is of the type {dtype!r}")
+    """A map with the arrays of a model file. ValueError if weights or sparse arrays do not fit it."""
     named = {name.removeprefix(PREFIX): array for name, array in arrays.items() if name.startswith(PREFIX)}
-    if any(array.dtype.kind == "f" and not np.isfinite(array).all() for array in named.values()):
-        raise ValueError("the numbers of its map are not all finite")
+    if (width := arrays["coef"].shape[1]) != map.width:
+        raise ValueError(f"it has weights for {width} columns, and its map makes {map.width}")
     return Fitted(map, dtype, dict(_joined(named)))
 
 

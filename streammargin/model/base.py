@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from streammargin.driver.tasks import column_of, matched
-from streammargin.errors import DataError, UsageError
+from streammargin.errors import UsageError
 from streammargin.files import as_path
 from streammargin.kinds import threads_of
 from streammargin.losses import make_loss
@@ -50,17 +50,9 @@ class Model(Scorer):
 
     @property
     def schema(self) -> Schema | None:
-        """How the rows were made of a table; None for a model of other rows. Raises DataError for a damaged one."""
+        """How the rows were made of a table; None for a model of other rows."""
         plain = self.header.get(TABLE)
-        if plain is None:
-            return None
-        try:
-            schema = Schema.from_plain(plain)
-            if schema.features != self.answer.features:
-                raise ValueError("its schema has other columns than its weights")
-            return schema
-        except ValueError as fault:
-            raise DataError(f"the model is damaged: {fault}; train it again, or restore a backup") from None
+        return None if plain is None else Schema.from_plain(plain)
 
     @contextlib.contextmanager
     def rows_of(self, data: Any, *, x: str | None = None, y: Any = None, labelled: bool = False,

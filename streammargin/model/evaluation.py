@@ -354,6 +354,7 @@ class OfSeveral(Tally):
         return {"rows": rows, **found, "per_output": named}
 
 
+@np.errstate(all="ignore")  # figures may overflow, and say so
 def judged(
     model: Scorer,
     source: AnyRows,
@@ -445,6 +446,7 @@ def _tally_of_one(model: Scorer, loss: Any, top: float | None, length: float, mo
     return OfClasses(model.classes_, model.header.get("positive"), loss, top, length, most, workers, probable)
 
 
+@np.errstate(all="ignore")  # on another thread
 def _judged(model: Scorer, tally: Tally, source: AnyRows, answer: Answer, asked: tuple[Piece, Any]) -> Any:
     piece, labels = asked
     return tally.judged(labels, model.scored(source, answer, piece).scores)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,10 +13,11 @@ import numpy as np
 from streammargin.errors import DataError, InputMissingError, UsageError
 from streammargin.files import check_input, replacing
 from streammargin.json_values import from_plain, to_plain
-from streammargin.points.base import Answer
-from streammargin.points.table import KINDS
+from streammargin.saved import LINEAR, known_names, parsed
+from streammargin.saved_fields import ENTRIES, KINDS
 from streammargin.sizes import format_size
 from streammargin.sources.npy import read_header
+from streammargin.wording import shown
 
 FORMAT = "streammargin-model"
 SCHEMA = 1
@@ -24,8 +25,6 @@ JOB, LONGEST = "job", 1 << 27  # of the header: the training with a checkpoint t
 TEXT = 8  # memory to parse a header, in multiples of its bytes
 NAMES = "feature_names"  # optional array of column names
 ROW_NAMES, COLUMN_NAMES = "row_names", "column_names"  # optional arrays of the names of a matrix
-LABELS = ("positive", "classes", "label_column", "tasks")  # entries of the header that hold labels, and their column
-LINEAR = "linear"  # the kind of a file that names none
 PROBLEM = ("caps", "center", "factor", "groups")  # optional arrays that define the objective, for `verify`
 
 
@@ -53,12 +52,9 @@ def job_of(path: str) -> str | None:
         return None
 
 
-def read_model(
-    path: str, beside: str, memory: int | None = None
-) -> tuple[type[Answer], dict[str, np.ndarray], dict[str, np.ndarray], dict[str, Any]]:
-    """(class of the answer, its arrays and the one called `beside`, optional arrays, all by name, header).
+def read_model(path: str, memory: int | None = None) -> tuple[str, dict[str, np.ndarray], dict[str, Any]]:
+    """(kind, arrays that a model may have by name, header as written), which are still to be checked.
 
-    The optional arrays are those of NAMES, ROW_NAMES, COLUMN_NAMES and PROBLEM that the file has.
     memory: bytes that loading the model may take, None: any. The declared sizes are checked before anything is
     allocated. Raises InputMissingError, DataError, UsageError.
     """
@@ -66,8 +62,8 @@ def read_model(
     try:
         with zipfile.ZipFile(path) as archive:
             _check_memory(path, TEXT * _stored(archive, "header")[0], memory)
-            header = _header(json.loads(str(_array(archive, "header"))))
-            if not isinstance(header, dict) or header.pop("format") != FORMAT:
+            header = parsed(str(_array(archive, "header")))
+            if header.pop("format") != FORMAT:
                 raise ValueError("another format")
             header.pop(JOB, None)  # what is saved again is not the training's own
             schema = header.pop("schema")
@@ -77,13 +73,10 @@ def read_model(
                 raise DataError(f"{path} was written by a newer streammargin (schema {schema}); upgrade to read it")
             name = header.pop("answer", LINEAR)
             if name not in KINDS:
-                raise DataError(f"{path} is a model of the unknown kind {name!r}; upgrade to read it")
-            there = [member.removesuffix(".npy") for member in archive.namelist()]
-            needed = [*_spelled(KINDS[name].ARRAYS, there), beside]
-            optional = [each for each in (NAMES, ROW_NAMES, COLUMN_NAMES, *PROBLEM) if each in there]
-            _check_memory(path, sum(_needed(*_stored(archive, each)) for each in needed + optional), memory)
-            others = {each: _array(archive, each) for each in optional}
-            return KINDS[name], {each: _array(archive, each) for each in needed}, others, header
+                raise DataError(f"{path} is a model of the unknown kind {shown(name)}; upgrade to read it")
+            there = known_names([member.removesuffix(".npy") for member in archive.namelist()])
+            _check_memory(path, sum(_needed(*_stored(archive, each)) for each in there), memory)
+            return name, {each: _array(archive, each) for each in there}, header
     except PermissionError as error:
         raise InputMissingError(f"{path} cannot be read ({error.strerror})") from error
     except (DataError, UsageError):
@@ -93,21 +86,10 @@ def read_model(
         raise DataError(f"{what}; train one with: streammargin train DATA -o MODEL") from error
 
 
-def _spelled(names: Sequence[str], there: Sequence[str]) -> list[str]:
-    """These names, with `name.` replaced by all names there that begin so."""
-    return [
-        one
-        for name in names
-        for one in ([each for each in there if each.startswith(name)] if name[-1] == "." else [name])
-    ]
-
-
-def _header(plain: Any) -> Any:
-    """The header as it was before it was written; a class that is called inf stays text."""
-    header = from_plain(plain)
-    if isinstance(plain, dict):
-        header |= {name: plain[name] for name in LABELS if name in plain}
-    return header
+def unwritten(plain: dict[str, Any]) -> dict[str, Any]:
+    """The header as it was before it was written; a class, a column or a word of a table that is inf stays text."""
+    known, infinite = ({line.path.split(".")[0] for line in ENTRIES if part in line.types} for part in ("", "inf"))
+    return from_plain(plain) | {name: plain[name] for name in known - infinite if name in plain}
 
 
 def _stored(archive: zipfile.ZipFile, name: str) -> tuple[int, int]:

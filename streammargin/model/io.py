@@ -9,16 +9,19 @@ import numpy as np
 
 from streammargin.errors import DataError, UsageError
 from streammargin.files import as_path, replacing
-from streammargin.losses import LOSSES, make_loss
+from streammargin.losses import LOSSES, is_numeric, make_loss
 from streammargin.losses.ratings import RATINGS
 from streammargin.matching import number_in, texts_of
 from streammargin.model.base import Model
-from streammargin.model.file import COLUMN_NAMES, NAMES, ROW_NAMES, read_model
+from streammargin.model.file import COLUMN_NAMES, NAMES, PROBLEM, ROW_NAMES, read_model, unwritten
 from streammargin.model.linear import LinearModel, model_of
+from streammargin.model.rows import TABLE
 from streammargin.points.factors import Factors
+from streammargin.points.table import KINDS
+from streammargin.saved import check
 from streammargin.sizes import parse_size
-from streammargin.sources.labels import is_text, text_fault
 from streammargin.sources.names import unpacked
+from streammargin.sources.schema import Schema
 from streammargin.wording import shown
 
 # liblinear's names for solvers of the same model
@@ -32,88 +35,41 @@ def load_model(path: str | os.PathLike[str], memory: str | int | None = None) ->
     Raises InputMissingError, DataError, and UsageError, before reading, if it needs more memory.
     """
     path = as_path(path)
-    kind, arrays, others, header = read_model(path, "classes", None if memory is None else parse_size(memory))
-    classes = arrays.pop("classes")
+    kind, arrays, header = read_model(path, None if memory is None else parse_size(memory))
     try:
-        classes = texts_of(classes)
-        answer = kind.restored(arrays)
-        if isinstance(answer, Factors):
-            return _ratings(answer, others, header)
+        check(kind, arrays, header)
+        answer = KINDS[kind].restored(arrays)
+        names = {name: unpacked(arrays[name]) for name in (ROW_NAMES, COLUMN_NAMES, NAMES) if name in arrays}
+        classes = texts_of(arrays["classes"])
+        problem = {name: arrays[name] for name in PROBLEM if name in arrays}
         del arrays  # the answer has a copy, and the model will have another
-        _check_header(header)
-        _check_classes(classes, answer.outputs, header.get("tasks") or header.get("outputs"))
-        names = unpacked(others.pop(NAMES), answer.features) if NAMES in others else None
+        header = unwritten(header)
+        _check_loss(header, isinstance(answer, Factors), not len(classes))
+        if isinstance(answer, Factors):
+            from streammargin.model.ratings import RatingsModel  # which reads tables
+
+            return RatingsModel(answer, header, names[ROW_NAMES].tolist(), names[COLUMN_NAMES].tolist())
+        if (table := header.get(TABLE)) is not None and Schema.from_plain(table).features != answer.features:
+            raise ValueError("its schema has other columns than its weights")
     except UsageError as error:  # of a class that is not known here
         raise UsageError(f"{path}: {error.raw}") from None
     except ValueError as fault:
         raise DataError(f"{path} is a damaged model: {fault}; train it again, or restore a backup") from None
-    model = model_of(answer, classes, header, names)
-    model.problem = others
+    model = model_of(answer, classes, header, names.get(NAMES))
+    model.problem = problem
     return model
 
 
-def _ratings(answer: Factors, others: dict[str, np.ndarray], header: dict[str, Any]) -> Model:
-    """The model of ratings. ValueError if it is invalid."""
-    from streammargin.model.ratings import RatingsModel  # which reads tables
-
-    if not {ROW_NAMES, COLUMN_NAMES} <= others.keys():
-        raise ValueError("the names of rows or columns are missing")
-    rows, columns = (
-        unpacked(others[name], len(part)).tolist()
-        for name, part in ((ROW_NAMES, answer.left), (COLUMN_NAMES, answer.right))
-    )
+def _check_loss(header: dict[str, Any], ratings: bool, numeric: bool) -> None:
+    """ValueError for a loss of ours that is none, or that models of classes, numbers or ratings do not have."""
+    word = header.get("loss", "hinge")
     try:
-        RATINGS.of(header.get("loss"))
+        if ratings:
+            RATINGS.of(word)
+        elif word.partition(":")[0] in LOSSES and numeric != is_numeric(make_loss(word).terms()):
+            raise ValueError(f"its loss is {word}, and it predicts {'numbers' if numeric else 'classes'}")
     except UsageError as error:
-        raise ValueError(f"its loss is {header.get('loss')!r}: {error}") from None
-    levels = header.get("levels")
-    if not isinstance(levels, list) or not all(isinstance(one, (int, float)) for one in levels):
-        raise ValueError("its levels are not a list of numbers")
-    if not isinstance(header.get("certificate"), dict):
-        raise ValueError("its certificate is not a table")
-    return RatingsModel(answer, header, rows, columns)
-
-
-def _check_classes(classes: np.ndarray, outputs: int, named: list[Any] | None = None) -> None:
-    """ValueError if these are not labels for this many scores."""
-    if classes.ndim != 1 or not (classes.dtype.kind in "biuf" or is_text(classes)):
-        raise ValueError(
-            f"its classes are an array of shape {classes.shape} and type {classes.dtype}, not a list of labels"
-        )
-    if classes.dtype.kind == "U" and text_fault(classes) >= 0:
-        raise ValueError("the name of a class is not valid text")
-    expected = len(classes) if len(classes) > 2 else 1  # two classes have one score, a regressor has no class
-    if named is not None:
-        expected = len(named) if len(classes) in (0, 2) else 0
-    if outputs != expected or len(classes) == 1:
-        raise ValueError(f"it gives {outputs} scores for {len(classes)} classes")
-    if len(set(classes.tolist())) != len(classes) or (classes.dtype.kind == "f" and not np.isfinite(classes).all()):
-        raise ValueError("its classes are not all different and finite")
-
-
-def _check_header(header: dict[str, Any]) -> None:
-    """ValueError for an invalid entry among those that prediction and evaluation use."""
-    loss = header.get("loss", "hinge")
-    if not isinstance(loss, str):
-        raise ValueError(f"its loss is {loss!r}")
-    if loss.partition(":")[0] in LOSSES:  # others are users' own
-        try:
-            make_loss(loss)
-        except UsageError as error:
-            raise ValueError(f"its loss is {loss!r}: {error}") from None
-    p = header.get("p", 2.0)
-    if isinstance(p, bool) or not isinstance(p, (int, float)) or not 1.0 < p <= 2.0:
-        raise ValueError(f"its p is {str(p)[:40]}")
-    if not isinstance(header.get("positive"), (str, int, float, type(None))):
-        raise ValueError(f"its positive class is {header.get('positive')!r}")
-    for entry, kinds in (("outputs", str), ("tasks", (str, int, float))):
-        names = [] if header.get(entry) is None else header[entry]
-        if not (isinstance(names, list) and all(isinstance(name, kinds) for name in names)):
-            raise ValueError(f"its {entry} are not a list of names")
-    if not isinstance(header.get("problem") or {}, dict):
-        raise ValueError("its problem is not a table")
-    if not isinstance(header.get("certificate", {}), dict):
-        raise ValueError("its certificate is not a table")
+        raise ValueError(f"its loss is {shown(word)}: {error}") from None
 
 
 def _whole(classes: list[Any]) -> list[int]:

@@ -49,8 +49,6 @@ class RatingsModel(Model):
 
     def __init__(self, answer: Factors, header: dict[str, Any], rows: list[str], columns: list[str]) -> None:
         super().__init__(answer, np.empty(0), header)
-        if (len(rows), len(columns)) != (len(answer.left), len(answer.right)):
-            raise ValueError("its names do not fit its factors")
         self.left_, self.right_ = answer.left, answer.right
         self.row_names_, self.column_names_ = rows, columns
         self._names: tuple[Names, Names] | None = None
@@ -92,6 +90,9 @@ class RatingsModel(Model):
                 count += len(part.rows)
                 i, j = rows.known(part.rows, entries.name), others.known(part.columns, entries.name)
                 scores = self.answer.at(i, j)
+                if not np.isfinite(scores).all():
+                    row, column = part.rows[(bad := int(np.argmin(np.isfinite(scores))))], part.columns[bad]
+                    raise DataError(f"the value at row {row}, column {column} of the matrix overflows; train it again")
                 yield Predicted(
                     part.rows.to_pylist(), part.columns.to_pylist(), scores, self.rated(scores), part.values
                 )
@@ -112,6 +113,7 @@ class RatingsModel(Model):
         self._refuse(others)
         return np.concatenate([np.empty(0), *(part.scores for part in self.pairs(data, columns))])
 
+    @np.errstate(all="ignore")  # figures may overflow, and say so
     def evaluate(self, data: Any, *, columns: Any = None, y: Any = None, memory: str | int | None = None,
                  **others: Any) -> dict[str, Any]:  # fmt: skip
         """Figures on ratings: rows, rmse, mae, largest_error, accuracy and loss (mean).

@@ -187,6 +187,7 @@ class Scorer:
         ]
 
     @staticmethod
+    @np.errstate(all="ignore")  # what overflows is told
     def scored(source: AnyRows, answer: Answer, piece: Piece) -> Scored:
         """The scores of a piece. Raises DataError if one overflows."""
         scores = np.empty((piece.high - piece.low, answer.outputs if piece.tasks is None else 1))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -18,16 +18,11 @@ def score(answer: Answer, block: Block, first: int, scores: np.ndarray, workers:
 
 
 class Answer(Protocol):
-    """A function from rows of d features to K scores.
-
-    ARRAYS: names of its arrays in a model file; `name.` stands for all that begin so.
-    """
-
-    ARRAYS: ClassVar[tuple[str, ...]]
+    """A function from rows of d features to K scores. Its arrays in a model file are lines of `saved_fields.py`."""
 
     @classmethod
     def restored(cls, arrays: Mapping[str, np.ndarray]) -> Answer:
-        """The answer with these arrays, by name. Raises ValueError if they are invalid."""
+        """The answer with these arrays, by name, once they are checked. Raises ValueError for a word that is none."""
 
     @property
     def outputs(self) -> int:

@@ -23,16 +23,6 @@ class Before(NamedTuple):
     factor: np.ndarray = NONE
     columns: np.ndarray | None = None
 
-    @classmethod
-    def restored(cls, features: np.ndarray, center: np.ndarray, factor: np.ndarray) -> Before:
-        """The weights in the arrays of a model file. ValueError if they do not fit each other."""
-        for part in (center, factor):
-            if part.dtype.kind != "f" or part.size not in (0, int(features)) or not np.isfinite(part).all():
-                raise ValueError("the scale of its columns is damaged")
-        if center.size != factor.size:
-            raise ValueError("the scale of its columns is damaged")
-        return cls(int(features), center, factor)
-
     def scaled(self, center: np.ndarray, factor: np.ndarray) -> Before:
         """The same with this scale of the columns."""
         return self._replace(center=center.copy(), factor=factor.copy())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -26,9 +26,6 @@ class Expansion:
     numbers (m,) int64: of the support rows in the training. before: how rows become those of the training.
     """
 
-    ARRAYS: ClassVar[tuple[str, ...]] = (
-        "kernel", "dual_coef", "intercept", "support", "values", "indices", "indptr", "features", "centers", "factors",
-    )  # fmt: skip
     coef: np.ndarray
     constants: np.ndarray
     numbers: np.ndarray
@@ -46,36 +43,19 @@ class Expansion:
 
     @classmethod
     def restored(cls, arrays: Mapping[str, np.ndarray]) -> Expansion:
-        word, coef, constants, numbers, values, indices, indptr, features, center, factor = (
-            arrays[name] for name in cls.ARRAYS
-        )
-        kernel = known_kernel(str(word))
+        word, values = str(arrays["kernel"]), arrays["values"]
+        kernel = known_kernel(word)
         if (missing := kernel.unresolved) is not None:
             raise ValueError(f"its kernel {word} has the word {missing} in place of the number of the training")
-        m = numbers.size
-        for part_ in (coef, constants, values):
-            if part_.dtype.kind != "f" or not np.isfinite(part_).all():
-                raise ValueError("its expansion is not all finite numbers")
-        before = Before.restored(features, center, factor)
-        width = before.features
-        if coef.shape != (constants.size, m) or numbers.dtype.kind != "i":
-            raise ValueError("the arrays of its expansion do not fit each other")
-        rows: Block
-        if indptr.size:
-            inside = indices.size == values.size and (not indices.size or int(indices.max()) < width)
-            ends = indptr.size == m + 1 and indptr[0] == 0 and indptr[-1] == values.size
-            if not (inside and ends and np.all(np.diff(indptr) >= 0)):
-                raise ValueError("its support rows are damaged")
-            rows = CSRBlock(values, indices.astype(np.uint32), indptr.astype(np.int64), width, 0.0)
-        elif kernel.of_numbers:
-            rows = DenseBlock(np.empty((m, 0)), 0.0)
-            if values.size or (m and not 0 <= int(numbers.min()) <= int(numbers.max()) < width):
-                raise ValueError("its support rows are damaged")
-        else:
-            if values.shape != (m, width):
-                raise ValueError("its support rows are damaged")
-            rows = DenseBlock(np.ascontiguousarray(values), 0.0)
-        return cls(kernel, coef, constants, numbers.astype(np.int64), rows, before)
+        if kernel.of_numbers != (values.shape[1:] == (0,)):
+            raise ValueError(f"its kernel {word} does not fit its support rows")
+        before = Before(int(arrays["features"]), arrays["centers"], arrays["factors"])
+        rows: Block = DenseBlock(np.ascontiguousarray(values), 0.0)
+        if values.ndim == 1:
+            indices, indptr = arrays["indices"].astype(np.uint32), arrays["indptr"].astype(np.int64)
+            rows = CSRBlock(values, indices, indptr, before.features, 0.0)
+        constants, numbers = arrays["intercept"].astype(np.float64), arrays["support"].astype(np.int64)
+        return cls(kernel, arrays["dual_coef"], constants, numbers, rows, before)
 
     @property
     def outputs(self) -> int:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import ClassVar
 
 import numpy as np
 
 from streammargin.rows.blocks import Block, DenseBlock
 
 TILE = 1 << 20  # products at a time
-PROOF = "proof."
-PROOF_ARRAYS = (f"{PROOF}places", f"{PROOF}duals")
+PROOF = ("proof.places", "proof.duals")
 Proof = tuple[np.ndarray, np.ndarray]
 
 
@@ -22,7 +20,6 @@ class Factors:
     proof: places i columns + j of entries (k,), and their duals (k,), if these do not follow from the loss at X.
     """
 
-    ARRAYS: ClassVar[tuple[str, ...]] = ("left", "right", PROOF)
     features = 2
     outputs = 1
 
@@ -31,16 +28,9 @@ class Factors:
 
     @classmethod
     def restored(cls, arrays: Mapping[str, np.ndarray]) -> Factors:
-        left, right = both = arrays["left"], arrays["right"]
-        if left.ndim != 2 or right.ndim != 2 or left.shape[1] != right.shape[1] or not left.size + right.size >= 0:
-            raise ValueError("its factors do not fit each other")
-        if any(one.dtype.kind != "f" or not np.isfinite(one).all() for one in both):
-            raise ValueError("its factors are not all finite numbers")
-        proof = [arrays[name] for name in PROOF_ARRAYS if name in arrays]
-        if [one.dtype.str for one in proof] not in ([], ["<i8", "<f8"]) or len({one.shape for one in proof}) > 1:
-            raise ValueError("the duals of its proof do not fit their places")
-        left, right = (np.ascontiguousarray(one, np.float64) for one in both)
-        return cls(left, right, (proof[0], proof[1]) if proof else None)
+        left, right = (np.ascontiguousarray(arrays[name], np.float64) for name in ("left", "right"))
+        proof = [arrays[name] for name in PROOF if name in arrays]
+        return cls(left, right, (proof[0].astype(np.int64), proof[1]) if proof else None)
 
     @property
     def rank(self) -> int:
@@ -52,7 +42,7 @@ class Factors:
         return np.zeros((1, 2), bool)
 
     def at(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        """The values (m,) at these places."""
+        """The values (m,) at these places; inf or nan if they overflow."""
         found = np.zeros(rows.size)
         size = max(1, TILE // max(1, self.rank))
         for low in range(0, rows.size, size):
@@ -114,4 +104,4 @@ class Factors:
         return self
 
     def arrays(self) -> dict[str, np.ndarray]:
-        return {"left": self.left, "right": self.right} | dict(zip(PROOF_ARRAYS, self.proof or (), strict=False))
+        return {"left": self.left, "right": self.right} | dict(zip(PROOF, self.proof or (), strict=False))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
 
 import numpy as np
 
@@ -19,7 +18,6 @@ class LinearPoint:
 
     bias: float
     w: np.ndarray
-    ARRAYS: ClassVar[tuple[str, ...]] = ("coef", "intercept")
 
     def __init__(self, w: np.ndarray, bias: float, zeros: np.ndarray | None = None) -> None:
         self.w, self.bias = w, bias
@@ -27,18 +25,7 @@ class LinearPoint:
 
     @classmethod
     def restored(cls, arrays: Mapping[str, np.ndarray]) -> LinearPoint:
-        coef, intercept = arrays["coef"], arrays["intercept"]
-        if any(part.dtype.kind not in "fiu" or part.dtype.itemsize > 8 for part in (coef, intercept)):
-            raise ValueError(
-                f"its weights are of type {coef.dtype} and {intercept.dtype}, not real numbers of at most 64 bits"
-            )
-        if coef.ndim != 2 or coef.size == 0 or intercept.shape != coef.shape[:1]:
-            raise ValueError(
-                f"its weights have the shapes {coef.shape} and {intercept.shape}, not (rows, columns) and (rows,)"
-            )
-        if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
-            raise ValueError("its weights are not all finite")
-        return cls.of(coef, intercept)
+        return cls.of(arrays["coef"], arrays["intercept"])
 
     @classmethod
     def of(cls, coef: np.ndarray, intercept: np.ndarray) -> LinearPoint:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
 
 import numpy as np
 
 from streammargin.maps import fitted_of
-from streammargin.maps.fitted import PREFIX, SOME, Fitted
+from streammargin.maps.fitted import SOME, Fitted
 from streammargin.points.base import Point
 from streammargin.points.before import Before
 from streammargin.points.linear import LinearPoint
@@ -18,7 +17,6 @@ from streammargin.rows.blocks import Block, DenseBlock, alone, part
 class Mapped:
     """fitted: the map; linear: weights of mapped columns; before: how rows become those of the training."""
 
-    ARRAYS: ClassVar[tuple[str, ...]] = ("map", PREFIX, "dtype", "coef", "intercept", "features", "centers", "factors")
     fitted: Fitted
     linear: LinearPoint
 
@@ -27,16 +25,8 @@ class Mapped:
 
     @classmethod
     def restored(cls, arrays: Mapping[str, np.ndarray]) -> Mapped:
-        fitted = fitted_of(arrays)
-        before = Before.restored(arrays["features"], arrays["centers"], arrays["factors"])
-        linear = LinearPoint.restored(arrays)
-        if linear.features != fitted.map.width:
-            raise ValueError(f"it has weights for {linear.features} columns, and its map makes {fitted.map.width}")
-        try:
-            fitted.rows(np.zeros((1, before.features), fitted.dtype))
-        except Exception as error:  # a map may be anybody's
-            raise ValueError(f"the arrays of its map do not fit each other ({error})") from error
-        return cls(fitted, linear, before)
+        before = Before(int(arrays["features"]), arrays["centers"], arrays["factors"])
+        return cls(fitted_of(arrays), LinearPoint.restored(arrays), before)
 
     @property
     def outputs(self) -> int:

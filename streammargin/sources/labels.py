@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from streammargin.errors import DataError
-from streammargin.matching import EXACT, MAX_CLASSES, number_in, of_one_kind, plain
+from streammargin.matching import EXACT, MAX_CLASSES, number_in, of_one_kind, plain, text_fault
 from streammargin.wording import short, shown
 from streammargin.workers import ALONE, Workers
 
@@ -166,16 +166,6 @@ def check_present(raw: np.ndarray, origin: Origin = lambda row: ("y", row), noun
         if any(map(_is_missing, value)) if isinstance(value, list) else _is_missing(value):
             where, row = origin(k)
             raise DataError(f"{where}: row {row} has no {noun}; drop the row or give it one")
-
-
-def text_fault(values: np.ndarray) -> int:
-    """Index of the first invalid string in an array of text (n,), or -1; by code points, which never raises."""
-    unit = np.dtype(np.uint32).newbyteorder(values.dtype.byteorder)
-    codes = np.ascontiguousarray(values).view(unit).reshape(len(values), values.dtype.itemsize // 4)
-    bad = (codes > 0x10FFFF) | ((codes >= 0xD800) & (codes < 0xE000))
-    bad[:, :-1] |= (codes[:, :-1] == 0) & (codes[:, 1:] != 0)
-    rows = bad.any(axis=1)
-    return int(rows.argmax()) if rows.any() else -1
 
 
 def _decoded(value: Any, row: int, origin: Origin) -> Any:

@@ -85,11 +85,6 @@ def packed_texts(labels: np.ndarray) -> np.ndarray:
     return packed(labels).view("S1") if labels.dtype == object else labels
 
 
-def unpacked(array: np.ndarray, columns: int) -> np.ndarray:
-    """The inverse of `packed`. Raises ValueError if the bytes are not this many names."""
-    if array.dtype != np.uint8 or array.ndim != 1:
-        raise ValueError(f"its column names are an array of shape {array.shape} and type {array.dtype}, not bytes")
-    count = array.size - np.count_nonzero(array) + 1  # checked before the strings are made, which need far more memory
-    if count != columns:
-        raise ValueError(f"it has {count} names for {columns} columns")
+def unpacked(array: np.ndarray) -> np.ndarray:
+    """The inverse of `packed`. Raises ValueError if the bytes are not UTF-8."""
     return np.array(array.tobytes().decode("utf-8").split("\0"), object)

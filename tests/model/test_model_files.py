@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from conftest import call, write_h5
 
 import streammargin as sm
+from streammargin import saved_fields
 from streammargin.errors import DataError, OutputError, UsageError
 from streammargin.model.base import Model
 from streammargin.model.io import export_liblinear, load_model
@@ -219,15 +220,11 @@ def test_pickles_are_never_opened(model, tmp_path):
 class Nearest:
     """Minus the distances to centres (k, d): an answer that is not linear."""
 
-    ARRAYS = ("centres",)
-
     def __init__(self, centres):
         self.centres, (self.outputs, self.features) = centres, centres.shape
 
     @classmethod
     def restored(cls, arrays):
-        if not np.isfinite(arrays["centres"]).all():
-            raise ValueError("its centres are not all finite")
         return cls(arrays["centres"])
 
     def score(self, block, first, scores):
@@ -241,9 +238,12 @@ class Nearest:
         return {"centres": self.centres}
 
 
-def test_another_kind_of_answer_is_a_class_and_a_line_of_the_table(tmp_path, monkeypatch):
+def test_another_kind_of_answer_is_a_class_and_lines_of_the_tables(tmp_path, monkeypatch):
     centres = np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 4.0]])
     monkeypatch.setitem(KINDS, "nearest", Nearest)
+    monkeypatch.setitem(saved_fields.KINDS, "nearest", {"nearest"})
+    own = saved_fields.Array("centres", "nearest", saved_fields.FLOAT, "K d")
+    monkeypatch.setattr(saved_fields, "ARRAYS", (*saved_fields.ARRAYS, own))
     Model(Nearest(centres), np.array([7, 8, 9]), {}).save(tmp_path / "m.npz")
     model = sm.load_model(tmp_path / "m.npz")
     assert np.array_equal(model.answer.centres, centres)
@@ -254,9 +254,9 @@ def test_another_kind_of_answer_is_a_class_and_a_line_of_the_table(tmp_path, mon
     with pytest.raises(UsageError, match="this one is not"):
         export_liblinear(model, str(tmp_path / "m.txt"))
     Model(Nearest(np.full((3, 2), np.inf)), np.array([7, 8, 9]), {}).save(tmp_path / "n.npz")
-    with pytest.raises(DataError, match="damaged model: its centres are not all finite"):
+    with pytest.raises(DataError, match="damaged model: its array centres has a number that is not finite"):
         sm.load_model(tmp_path / "n.npz")
-    monkeypatch.delitem(KINDS, "nearest")
+    monkeypatch.delitem(saved_fields.KINDS, "nearest")
     with pytest.raises(DataError, match="unknown kind 'nearest'"):
         sm.load_model(tmp_path / "m.npz")
 

@@ -71,10 +71,10 @@ def test_a_model_without_names_has_none(model, tmp_path):
 @pytest.mark.parametrize(
     "array, words",
     [
-        (np.array(NAMES), "an array of shape .* and type <U6, not bytes"),
-        (np.frombuffer(b"a\0b", np.uint8), "it has 2 names for 6 columns"),
+        (np.array(NAMES), "its array feature_names is of the type <U6, and not bytes"),
+        (np.frombuffer(b"a\0b", np.uint8), "feature_names has 2 names, and not 6"),
         (np.frombuffer(b"\xff\0b\0c\0d\0e\0f", np.uint8), "can't decode"),
-        (np.zeros(1 << 20, np.uint8), "it has 1048577 names for 6 columns"),
+        (np.zeros(1 << 20, np.uint8), "feature_names has 1048577 names, and not 6"),
         (np.zeros((2, 2), np.uint8), "shape"),
     ],
 )

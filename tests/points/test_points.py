@@ -10,6 +10,7 @@ import pytest
 from reference.datasets import noisy
 
 import streammargin as sm
+from streammargin import saved_fields
 from streammargin.points.linear import LinearPoint
 from streammargin.points.table import KINDS
 from streammargin.solvers.registry import make_solver
@@ -22,8 +23,6 @@ VALID = (X[:30], Y[:30])
 
 class Closed:
     """A linear point that shows nothing of itself but what a point must have; its scores are twice as large."""
-
-    ARRAYS = ("doubled",)
 
     def __init__(self, inner):
         self.__inner = inner
@@ -88,6 +87,9 @@ def with_closed_points(solver):
 @pytest.fixture(autouse=True)
 def kind(monkeypatch):
     monkeypatch.setitem(KINDS, "closed", Closed)
+    monkeypatch.setitem(saved_fields.KINDS, "closed", {"closed"})
+    own = saved_fields.Array("doubled", "closed", saved_fields.FLOAT, "K w")
+    monkeypatch.setattr(saved_fields, "ARRAYS", (*saved_fields.ARRAYS, own))
 
 
 @pytest.mark.parametrize("solver, options", [

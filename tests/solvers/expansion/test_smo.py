@@ -617,7 +617,7 @@ def test_verify_recomputes_the_figures_from_the_support_rows(tmp_path):
     assert not all(check.agrees is not False for check in verify(model, path))
     damaged["dual_coef"] = damaged["dual_coef"][:, 1:]
     np.savez(model, **damaged)
-    with pytest.raises(sm.DataError, match="do not fit each other"):
+    with pytest.raises(sm.DataError, match="its array support has the shape"):
         verify(model, path)
 
 

@@ -581,7 +581,7 @@ def test_chunks_of_predictions_come_from_footers_and_headers(frame, kind, tmp_pa
     monkeypatch.chdir(tmp_path)
     columns = [name for name in frame.columns if name != "label"]
     part = frame[::33][:90].reset_index(drop=True)
-    values = part[columns].to_numpy()
+    values = np.ascontiguousarray(part[columns])
     part.to_parquet("part.parquet", row_group_size=20)
     part[:0].to_parquet("none.parquet")
     part.to_feather("part.feather")
@@ -596,7 +596,7 @@ def test_chunks_of_predictions_come_from_footers_and_headers(frame, kind, tmp_pa
     model = sm.train((values, part["label"])).model if numbers else sm.train(part, y="label").model
     want = model.decision_function(values if numbers else part)
     lazy = sm.dask.decision_function(model, data.get(kind, f"part.{kind}"))
-    assert lazy.chunks[0] == ((90, 0, 90) if kind == "list" else (90,))
+    assert lazy.chunks[0] == ((90, 90) if kind == "list" else (90,))
     np.testing.assert_array_equal(lazy[:5].compute(scheduler="synchronous"), want[:5])
     np.testing.assert_array_equal(lazy[85:].compute(scheduler="synchronous")[:5], want[85:])
 

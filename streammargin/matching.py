@@ -47,6 +47,17 @@ def number_in(text: str) -> int | float | None:
         return number
 
 
+def unpointed(text: str) -> str:
+    """A whole number without the zeros behind its point, any other text as it is.
+
+    The one rule for labels, tasks and names of ratings that are all numbers: pandas writes 7 as 7.0 if the column has,
+    or had, a gap.
+    """
+    whole, point, rest = text.partition(".")
+    zeros = point and rest and not rest.strip("0")
+    return whole if zeros and whole.isascii() and whole.removeprefix("-").isdigit() else text
+
+
 def spelt(number: float) -> str:
     """The shortest spelling of a number: 7, 3.1, 1e+300; the same for numbers that are equal."""
     if isinstance(number, float) and not (number.is_integer() and abs(number) < EXACT):
@@ -113,7 +124,8 @@ class Matcher:
                     f"{shown(texts[1])}, which are text; give {self._labels} as text too"
                 )
             code = self._codes[texts[0]] if texts else None
-        if code is not None and self._met.setdefault(code, label) != label:
+        met = unpointed(label) if isinstance(label, str) else label
+        if code is not None and self._met.setdefault(code, met) != met:
             raise self.error(
                 f"{self.name}: {shown(self._met[code])} and {shown(label)} are different {self._labels}, but both "
                 f"spell the {self._class} {shown(self.classes[code])}; give {self._labels} as numbers, or as text "

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streammargin.errors import DataError, UsageError
-from streammargin.matching import Codes, Matcher, number_in, of_one_kind, spelt
+from streammargin.matching import Codes, Matcher, number_in, of_one_kind, spelt, unpointed
 
 ALIKE = [("007", "7"), ("1.0", "1"), ("1E2", "100"), ("+5", "5"), (" 5", "5"), ("-0", "0"), ("3.10", "3.1")]
 PAIRS = [*ALIKE, ("inf", "Infinity"), ("nan", "NaN"), ("true", "True"), ("1_0", "10")]
@@ -43,6 +43,9 @@ def test_another_kind_matches_one_to_one_only(one, other):
     assert "a.h5" in str(error.value) and repr(one) in str(error.value) and repr(other) in str(error.value)
     matcher = Matcher([number, 99], "a.h5")  # two texts, one class
     assert matcher.find(one) == matcher.find(one) == 0
+    if unpointed(one) == unpointed(other):  # as pandas writes a whole number
+        assert matcher.find(other) == 0
+        return
     with pytest.raises(DataError) as error:
         matcher.find(other)
     assert "a.h5" in str(error.value) and repr(one) in str(error.value) and repr(other) in str(error.value)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from streammargin.matching import MAX_CLASSES, number_in
+from streammargin.matching import MAX_CLASSES, number_in, unpointed
 
 ATTRIBUTE = "label_column"  # of the dataset of labels
 TASKS = "tasks"  # the dataset of the tasks of rows of a table
@@ -31,11 +31,11 @@ class LabelColumn:
 def values_of(spellings: Sequence[str]) -> np.ndarray:
     """The labels that these different spellings stand for, one each: numbers (int64 or float64), or text as it is.
 
-    They are numbers if all are, and if no number is spelt in two ways. More than MAX_CLASSES numbers are no classes, so
-    their spellings do not matter.
+    They are numbers if all are, and if no number is spelt in two ways; `unpointed` says what is one. More than
+    MAX_CLASSES numbers are no classes, so their spellings do not matter.
     """
     numbers = [number_in(text) for text in spellings]
-    alike = len(set(numbers)) < len(numbers) <= MAX_CLASSES
+    alike = len(set(numbers)) < len(set(map(unpointed, spellings))) <= MAX_CLASSES
     if None in numbers or alike:
         return np.array(spellings, object)
     reals = np.array(numbers, np.float64)

@@ -29,10 +29,11 @@ from streammargin.tables.readers.base import Reader
 from streammargin.tables.readers.room import Room
 from streammargin.tables.spool import scratch
 from streammargin.tables.unnamed import may_be_index
-from streammargin.wording import short, shown
+from streammargin.wording import note, short, shown, warn
 
 PIECE = 1 << 17  # entries at a time
 THREE = "row, column and value"
+ROLES = ("rows", "columns", "ratings")
 PLACES, VALUE = ("row", "column"), "value"  # datasets of HDF5
 
 
@@ -164,7 +165,18 @@ class Entries:
                 f"{reader.name} has {len(reader.columns)} columns, and ratings need {number}; name them with "
                 "`columns=ROW,COLUMN` and `y=VALUE`"
             )
+        if len(asked) < number:
+            self._say_taken(reader, names)
         return names
+
+    def _say_taken(self, reader: Reader, names: list[str]) -> None:
+        """Tell the roles of columns that nobody named, and which others there are."""
+        roles = ", ".join(f"{role} {short(name)}" for role, name in zip(ROLES, names, strict=False))
+        others = [name for name in reader.columns if name not in names]
+        left = f"; left out: {listed(others)}" if others else ""
+        name = "name the two of pairs with `columns`" if not self.wanted else "name others with `columns` and `y`"
+        tell = warn if others and self.wanted else note
+        tell(f"{reader.name}: the columns are taken for {roles}{left}; {name}")
 
     def _as_trained(self, found: Sequence[str], number: int) -> tuple[Sequence[str] | None, str | None]:
         """`columns` and `y`, by the names of the training unless a table of as few columns has none of them."""

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from streammargin.errors import DataError
+from streammargin.matching import unpointed
 from streammargin.wording import shown
 
 EACH = 120  # bytes of a name in memory, beside its text
@@ -13,10 +14,14 @@ UNKNOWN = -1
 
 
 class Names:
-    """Text of names, each with its number; whole numbers are spelt as such. noun: row, or column."""
+    """Text of names, each with its number. noun: row, or column.
+
+    If all are whole numbers, also with zeros behind a point, these zeros are left out (`unpointed`).
+    """
 
     def __init__(self, noun: str, known: list[str] | None = None) -> None:
         self.noun, self.open = noun, known is None
+        self._whole = known is not None and all(map(is_whole, known))
         self.numbers = {name: number for number, name in enumerate(known or [])}
         self.nbytes = sum(map(len, self.numbers)) + EACH * len(self.numbers)
 
@@ -29,24 +34,25 @@ class Names:
         return list(self.numbers)
 
     def sort(self) -> np.ndarray:
-        """Number them anew, whole numbers by size and text by its letters; returns the number of each one before."""
-        names = self.listed
-        whole = all(name == spelt_whole(name) for name in names)
-        order = sorted(range(len(names)), key=lambda k: int(names[k]) if whole else names[k])
-        ranks = np.empty(len(names), np.int64)
-        ranks[order] = np.arange(len(names))
-        self.numbers = {names[k]: number for number, k in enumerate(order)}
-        return ranks
+        """Number them anew, whole numbers by size and text by its letters; returns the new number of each one."""
+        names = [unpointed(name) for name in self.listed]
+        self._whole = all(map(is_whole, names))
+        names = names if self._whole else self.listed
+        order = sorted(set(names), key=int) if self._whole else sorted(names)
+        self.numbers = {name: number for number, name in enumerate(order)}
+        return np.array([self.numbers[name] for name in names], np.int64)
 
     def codes(self, names: pa.Array) -> np.ndarray:
         """The numbers (m,) int64 of names (m,); new names get one each, or are UNKNOWN if all are known."""
         found = names if isinstance(names, pa.DictionaryArray) else names.dictionary_encode()
-        texts = map(spelt, found.dictionary.to_pylist())
+        texts = map(str, found.dictionary.to_pylist())
         table = np.array([self._of(text) for text in texts], np.int64)
         return table[np.asarray(found.indices)]
 
     def _of(self, text: str) -> int:
         number = self.numbers.get(text)
+        if number is None and self._whole and not self.open:
+            number = self.numbers.get(unpointed(text))
         if number is None and self.open:
             if "\0" in text:  # which separates names in the model file
                 raise DataError(f"the name {shown(text)} of a {self.noun} has a NUL character; rename it")
@@ -59,7 +65,7 @@ class Names:
         codes = self.codes(names)
         bad = np.flatnonzero(codes == UNKNOWN)
         if bad.size:
-            name = spelt(names[int(bad[0])].as_py())
+            name = str(names[int(bad[0])].as_py())
             raise DataError(
                 f"{where}: the {self.noun} {shown(name)} had no rating in the training, so nothing is known of it; "
                 "drop it, or train with ratings of it"
@@ -67,14 +73,9 @@ class Names:
         return codes
 
 
-def spelt(name: object) -> str:
-    """The text of a name: a whole number without a point."""
-    return str(int(name)) if isinstance(name, (bool, float)) else str(name)
-
-
-def spelt_whole(text: str) -> str:
-    """The same text if it is a whole number as we spell it, else another."""
+def is_whole(text: str) -> bool:
+    """Whether this is a whole number in its shortest spelling."""
     try:
-        return str(int(text))
+        return text == str(int(text))
     except ValueError:
-        return ""
+        return False

@@ -77,7 +77,7 @@ def main():
             for number, size in enumerate(options.sizes.split(",")):
                 run("streammargin.data_tools", "generate", large, "--size", size, "--force", *shape)
                 if number == 0:
-                    train(large, options)  # out of core there are kernels more: compiling them takes up to 90 MiB
+                    train(large, options)  # out of core there are kernels more: compiling them takes memory of its own
                 code, peak = train(large, options)
                 kept = code == 0 and peak - idle <= budget
                 failed |= not kept

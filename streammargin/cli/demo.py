@@ -55,7 +55,7 @@ def run(options: argparse.Namespace) -> int:
         # the compiler takes memory and time of its own: it is done before either is measured
         _call("streammargin.data_tools", "generate", small, "--rows", "100", *shape, silent=True)
         on_small = ["train", small, *train, "-o", model + ".small", "--force", "-q"]
-        print("  (compiling for this machine, unless it was done before: about 10 s of processor time)", flush=True)
+        print("  (compiling for this machine, unless it was done before)", flush=True)
         _call("streammargin", *on_small, silent=True, STREAMMARGIN_PATIENCE="0")
         code, peak = _call("streammargin", "train", data, "-o", model, *train, "--log-json", log)
         if code:

@@ -131,7 +131,10 @@ class Console:
         self._line(f"resumed from {event['path']}, {where}")
 
     def _on_compiling(self, event: dict[str, Any]) -> None:
-        self._line("compiling for this machine, once for each kind of problem: about 10 s of processor time")
+        self._line(
+            "compiling for this machine, once for each kind of problem: this takes up to 240 MiB beside the memory "
+            "budget, and the last line says how long it took"
+        )
 
     def _due(self) -> bool:
         """Whether the next progress line is due."""

@@ -205,6 +205,12 @@ def twice_read(paths: Sequence[str]) -> tuple[str, str] | None:
     return None
 
 
+def found_in(paths: Sequence[str], others: Sequence[str]) -> str | None:
+    """The first of these paths that is one of the other files; None if none is."""
+    there = {_identity(path) for path in others} - {None}
+    return next((path for path in paths if _identity(path) in there), None)
+
+
 def same_file(one: str, other: str) -> bool:
     """Whether two paths, perhaps of files that do not exist yet, are the same file."""
     try:

@@ -39,6 +39,11 @@ def is_ordered(data: object) -> bool:
     return (PRESENT and data == STANDARD_INPUT) or is_table(data) or is_matrix(data)
 
 
+def files_of(paths: Sequence[str]) -> list[str]:
+    """The files that are read of these paths: those of folders, and those beside a matrix."""
+    return _formats().files_of(paths) if PRESENT else list(paths)
+
+
 def files_read(data: object, rows: Sequence[str] = (), **named: Any) -> list[str]:
     """All files that a run over `data` reads: no output may be one of these. rows, named: as for those of sources.
 
@@ -46,8 +51,7 @@ def files_read(data: object, rows: Sequence[str] = (), **named: Any) -> list[str
     """
     from streammargin.sources.open import files_read, paths_of
 
-    found = files_read(data, rows, **named)
-    return [*found, *_formats().files_of([*paths_of(data), *rows])] if PRESENT else found
+    return [*files_read(data, rows, **named), *files_of([*paths_of(data), *rows])]
 
 
 def columns_of(y: object) -> tuple[str, ...] | None:

@@ -34,6 +34,7 @@ from streammargin.sources.open import is_path, matching
 from streammargin.tables.asked import ERROR
 from streammargin.tables.readers.base import Reader
 from streammargin.tables.table import matched, with_roles
+from streammargin.training.held_out import say_if_trained_on
 from streammargin.training.ordered import NAMES, SPOOL
 from streammargin.training.tables import asked_of
 from streammargin.training.task import make_task
@@ -121,6 +122,7 @@ def _spooled(
     stack: contextlib.ExitStack, spool: Spool, data: object, options: Options
 ) -> tuple[object, How | None, Options]:
     """A collection as a source, with the roles of its columns if it has frames, and the options that it leaves."""
+    say_if_trained_on(data, options.valid)
     labels = columns_of(options.y) or options.y
     own: dict[str, Any] = {"y": labels, "sample_weight": options.sample_weight, "tasks": options.tasks}
     named = {name: value for name, value in own.items() if isinstance(value, (str, int)) or columns_of(value)}

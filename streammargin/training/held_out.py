@@ -12,15 +12,43 @@ from streammargin.driver.plan import column_names
 from streammargin.driver.setup import Target, check_outputs, encode, make_numbers
 from streammargin.driver.tasks import column_of, matched
 from streammargin.errors import DataError, UsageError
+from streammargin.files import found_in
 from streammargin.options.table import Options
+from streammargin.ordered import files_of
 from streammargin.solvers.problem import Problem
 from streammargin.sources.base import Slices, Source
 from streammargin.sources.labels import lie_inside
 from streammargin.sources.names import check_same
-from streammargin.sources.open import opened
+from streammargin.sources.open import opened, paths_of
 from streammargin.training.steps import after_steps
 from streammargin.wording import warn
 from streammargin.workers import Workers
+
+
+def say_if_trained_on(data: object, valid: object) -> None:
+    """Warn of held-out rows that are those of the training, or files of them."""
+    found = "" if valid is None else _shared(data, valid)
+    if found:
+        warn(
+            f"`valid` has rows that are trained on, {found}: their error says little of new rows; name others", "valid"
+        )
+
+
+def _shared(data: object, valid: object) -> str:
+    """The file, or what else, that is among the rows of the training and the held-out ones; "" for nothing."""
+    if isinstance(valid, Source) or isinstance(data, Source):  # two may be of one file
+        return data.name if isinstance(data, Source) and valid is data else ""
+    if (paths := paths_of(valid)) and (others := paths_of(data)):
+        return found_in(files_of(paths), files_of(others)) or ""
+    one, other = (each[0] if isinstance(each, tuple) and each else each for each in (data, valid))
+    if one is other:
+        return "the same object"
+    same = isinstance(one, np.ndarray) and isinstance(other, np.ndarray) and _place(one) == _place(other)
+    return "the same array" if same else ""
+
+
+def _place(array: np.ndarray) -> tuple[object, ...]:
+    return array.__array_interface__["data"], array.shape, array.strides, array.dtype
 
 
 def open_held_out(

@@ -21,6 +21,7 @@ from streammargin.options.table import Options, read_by
 from streammargin.ordered import files_read
 from streammargin.result import TrainResult
 from streammargin.sources.open import paths_of
+from streammargin.training.held_out import say_if_trained_on
 from streammargin.training.job import Job
 from streammargin.training.ordered import from_tables
 from streammargin.training.prepare import prepare
@@ -42,6 +43,7 @@ def train_rows(
     elsewhere: Elsewhere | None = None, given: Given = ROWS,
 ) -> TrainResult:  # fmt: skip
     """Train on a path, a list of paths, (X, y), X, a Source or a table; elsewhere: who holds the rows of a reader."""
+    say_if_trained_on(data, options.valid)
     with ExitStack() as stack:
         data, options = given.opened(stack, data, options)
         checkpoint = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Mapping, Set
 from typing import NamedTuple
 
 from streammargin.errors import DataError
@@ -12,16 +12,14 @@ from streammargin.sources.names import listed
 from streammargin.sources.schema import CATEGORY, DATE, MOST_WORDS, NUMBER, TEXT, Column, Schema
 from streammargin.tables.asked import INDICATOR, ZERO
 from streammargin.tables.dates import Dates, iso
+from streammargin.tables.faults import faults_of, gaps, ids, refused
 from streammargin.tables.forms import DATES, NUMBERS
-from streammargin.tables.header import all_of
-from streammargin.tables.readers.base import Reader, words_of
-from streammargin.tables.readings import Reading, Said, mixed, reading_of, say_dates, told, undecided
+from streammargin.tables.readers.base import words_of
+from streammargin.tables.readings import WORDS, Reading, reading_of, say_dates, told
 from streammargin.tables.spellings import COMMA, PAIRS, TRUTH
 from streammargin.tables.table import Table
-from streammargin.tables.tally import Tally, Tallying, no_label, tally, too_many
-from streammargin.wording import counted, note, short, shown
-
-KNOWN = {"number", "words", "date", "gap"}  # what columns may hold
+from streammargin.tables.tally import Tally, Tallying, no_label, tally
+from streammargin.wording import note, short, shown
 
 
 class Learnt(NamedTuple):
@@ -91,11 +89,17 @@ def _settled(
         tallies = counted_again(perhaps)
     readings = {name: Reading() if name in categories else reading_of(found, table.asked, reader.typed)
                 for name, found in tallies.items()}  # fmt: skip
-    _check(table, reader.plain(), tallies, readings, categories)
-    both = {name for name, found in tallies.items() if found.words and found.numbers}
+    others = {name: found for name, found in tallies.items() if name not in categories}
+    asked = {name: found for name, found in tallies.items() if name in categories}
+    faults = faults_of(reader.plain(), others, readings, table.asked, asked)
+    faulty = {name for fault in faults for name in fault.columns}
+    both = {name for name, found in others.items() if found.words and found.numbers and name not in faulty}
     if both:
         words |= both
         tallies = counted_again(both)
+    left = {name: tallies[name] for name in others if name not in faulty and readings[name].kind == WORDS}
+    if faults := [*ids(left, table.asked), *faults, *gaps(tallies, table.asked)]:
+        raise refused(table.name, faults, table.asked)
     _check_texts(table, tallies)
     say_dates(table.name, [name for name, found in tallies.items() if found.numbers and found.dated])
     if remark := told(tallies, readings):
@@ -130,50 +134,6 @@ def ranges_of(largest: dict[str, float]) -> str:
     )
 
 
-def _check(
-    table: Table, reader: Reader, tallies: dict[str, Tally], readings: dict[str, Reading], categories: Set[str]
-) -> None:  # fmt: skip
-    """DataError for columns that make no numbers, all at once. reader: the one that parses.
-
-    categories: those whose values are words.
-    """
-    others = {name: found for name, found in tallies.items() if name not in categories}
-    found = [
-        *mixed(reader, others, readings), *undecided(reader, tallies, readings, table.asked), *_types(tallies),
-        _empty(tallies), _gaps(table, tallies),
-    ]  # fmt: skip
-    faults = [fault for fault in found if fault is not None]
-    if not faults:
-        return
-    columns = [name and short(name) for name in dict.fromkeys(name for fault in faults for name in fault.columns)]
-    hints = list(dict.fromkeys(fault.hint for fault in faults if fault.hint))
-    leave = f"leave {'it' if len(columns) == 1 else 'them'} out with `drop={','.join(columns)}`"
-    said = "; ".join(f"{fault.where}: {fault.what}" if fault.where else fault.what for fault in faults)
-    apart = ", " if faults[0].where else ": "
-    raise DataError(f"{table.name}{apart}{said}; {', or '.join([', '.join(hints), leave] if hints else [leave])}")
-
-
-def _types(tallies: dict[str, Tally]) -> Iterator[Said]:
-    """Types of neither numbers nor words nor dates."""
-    for kind in sorted({kind for found in tallies.values() for kind in found.first} - KNOWN):
-        names = [name for name, found in tallies.items() if kind in found.first]
-        where = tallies[names[0]].first[kind]
-        said = f"{_hold(names)} values of type {kind}, as in {where}: {all_of(names)}"
-        yield Said(said, "turn them into numbers", names)
-
-
-def _empty(tallies: dict[str, Tally]) -> Said | None:
-    """Columns of gaps alone."""
-    names = [name for name, found in tallies.items() if found.gaps == found.rows]
-    if not names:
-        return None
-    return Said(f"{_hold(names)} no value at all: {all_of(names)}", "", names)
-
-
-def _hold(names: list[str]) -> str:
-    return "1 column holds" if len(names) == 1 else f"{len(names)} columns hold"
-
-
 def _check_texts(table: Table, tallies: dict[str, Tally]) -> None:
     """DataError for names and words that no file of ours can hold."""
     for name in (*tallies, *table.labels):
@@ -185,21 +145,6 @@ def _check_texts(table: Table, tallies: dict[str, Tally]) -> None:
             )
 
 
-def _gaps(table: Table, tallies: dict[str, Tally]) -> Said | None:
-    """Gaps that nothing stands for, all columns with their counts."""
-    gaps = {name: found for name, found in tallies.items() if 0 < found.gaps < found.rows}
-    if not gaps or table.asked.missing is not None:
-        return None
-    counts = all_of([f"{short(name)} ({found.gaps})" for name, found in gaps.items()])
-    where = next(iter(gaps.values())).first["gap"]
-    hint = "fill missing values with `missing=mean`, zero or indicator"
-    if len(gaps) == 1:
-        (name,) = gaps
-        more = f", as in {counted(gaps[name].gaps - 1, 'more row')}" if gaps[name].gaps > 1 else ""
-        return Said(f"the value is missing{more}", hint, [name], f"{where}, column {short(name)}")
-    return Said(f"{len(gaps)} columns have missing values, the first in {where}: {counts}", hint, list(gaps))
-
-
 def _column(table: Table, name: str, found: Tally, reading: Reading) -> Column:
     """The column of a schema for what was found."""
     indicator = table.asked.missing == INDICATOR and found.gaps > 0
@@ -207,8 +152,6 @@ def _column(table: Table, name: str, found: Tally, reading: Reading) -> Column:
         return _date(table, name, found.dates, reading.spelling, indicator)
     if reading.kind == NUMBERS or not found.words:
         return _number(table, name, found, reading.spelling, indicator)
-    if len(found.words) > max(MOST_WORDS, found.rows // 2):
-        raise too_many(table.name, name, found)
     return _category(name, found, table.asked.missing)
 
 
@@ -218,7 +161,7 @@ def _category(name: str, found: Tally, missing: str | None, numeric: bool = Fals
     fill = None if missing is None else 0.0
     indicator = missing == INDICATOR and found.gaps > 0
     kept = tuple(sorted(frequent[:MOST_WORDS]))
-    return Column(name, CATEGORY, kept, len(frequent) > MOST_WORDS, fill, indicator, numeric=numeric)
+    return Column(name, CATEGORY, kept, found.full or len(frequent) > MOST_WORDS, fill, indicator, numeric=numeric)
 
 
 def _number(table: Table, name: str, found: Tally, spelling: str, indicator: bool) -> Column:

@@ -33,12 +33,16 @@ class Reading(NamedTuple):
 
 
 class Said(NamedTuple):
-    """What is at fault with some columns, and the remedies. where: the place of the only column, "" for several."""
+    """What is at fault with some columns, and the remedies. where: the place of the only column, "" for several.
+
+    ids: whether the columns are ids.
+    """
 
     what: str
     hint: str
     columns: list[str]
     where: str = ""
+    ids: bool = False
 
 
 def reading_of(found: Tally, asked: Asked, typed: bool) -> Reading:

@@ -23,7 +23,7 @@ from streammargin.tables.textfile import check_label
 from streammargin.tables.types import kind_of
 from streammargin.wording import short, shown
 
-MOST_DISTINCT = 1 << 18  # words of a column that are counted; with more it is no category
+MOST_DISTINCT = 1 << 18  # words of a column that are counted; with more it is no category, unless that is asked for
 MOST_SPELT = 1 << 12  # of one whose words are all numbers or dates, so that they need not be counted
 
 
@@ -33,7 +33,8 @@ class Tally:
 
     largest: of |x|. narrow: float32 holds its numbers well. dated: all of its numbers read as dates, as 20240131.
     forms: the spellings of numbers and dates that fit all of its words; many: the words are more than those counted.
-    first: the place of the first gap, and of the first value of each kind.
+    full: words that came after MOST_DISTINCT others are not counted. first: the place of the first gap, of the first
+    value of each kind, and of the first word that is not counted.
     """
 
     rows: int = 0
@@ -46,6 +47,7 @@ class Tally:
     words: Counter[str] = field(default_factory=Counter)
     forms: frozenset[str] = ALL
     many: bool = False
+    full: bool = False
     dates: Dates = field(default_factory=Dates)
     first: dict[str, str] = field(default_factory=dict)
 
@@ -57,10 +59,20 @@ class Tally:
             self.total += later.total
         self.largest, self.narrow = max(self.largest, later.largest), self.narrow and later.narrow
         self.dated = self.dated and later.dated
-        self.words += later.words
+        self.full = self.full or later.full
+        for word, times in later.words.items():
+            self.count(word, times)
         self.forms, self.many = self.forms & later.forms, self.many or later.many
         self.dates += later.dates
         self.first = {**later.first, **self.first}
+
+    def count(self, word: str, times: int) -> bool:
+        """Count a word, and return whether that was done: not if there are too many others."""
+        if len(self.words) >= MOST_DISTINCT and word not in self.words:
+            self.full = True
+            return False
+        self.words[word] += times
+        return True
 
 
 class Tallying(Protocol):
@@ -156,8 +168,7 @@ def together(name: str, parts: Iterable[dict[str, Tally]]) -> dict[str, Tally]:
             found.setdefault(column, Tally()).add(known)
             if found[column].many and not found[column].forms:
                 raise several_ways(f"{name}, column {short(column)}", "", column)
-            if too_much(found[column], True):
-                raise too_many(name, column, found[column])
+            found[column].many = found[column].many or _spelt(found[column], True)
     if not found:
         raise DataError(f"{name} has no rows; check the input")
     return found
@@ -215,20 +226,18 @@ def _count(reader: Reader, into: Tally, name: str, column: pa.Array, row: int) -
         return
     times = np.bincount(codes_of(column.indices) + 1, minlength=len(words) + 1)[1:]
     for place, (word, count) in enumerate(zip(words.to_pylist(), times.tolist(), strict=True)):
-        into.words[word] += count
-        if too_much(into, reader.typed):
-            raise too_many(reader.name, name, into, reader.place(row + row_of(column, place)))
-        if into.many:
+        if not into.count(word, count):
+            into.first.setdefault("more", reader.place(row + row_of(column, place)))
+        if _spelt(into, reader.typed):
+            into.many = True
             return
 
 
-def too_much(found: Tally, typed: bool) -> bool:
-    """Whether a tally has too many words; those of numbers and dates are `many` then, and not too many."""
-    spelt = bool(found.forms) and not (typed and WHOLE in found.forms)  # text of digits in a typed table stays text
-    if not spelt:
-        return len(found.words) > MOST_DISTINCT
-    found.many = found.many or len(found.words) > MOST_SPELT
-    return False
+def _spelt(found: Tally, typed: bool) -> bool:
+    """Whether the words of a tally are all numbers or dates, and so many that they need not be counted."""
+    if len(found.words) <= MOST_SPELT or not found.forms:
+        return False
+    return not (typed and WHOLE in found.forms)  # text of digits in a typed table stays text
 
 
 def _read(reader: Reader, name: str, column: pa.Array, spelling: str, row: int) -> pa.Array:
@@ -283,15 +292,4 @@ def several_ways(where: str, word: str, name: str) -> DataError:
     what = f"{shown(word)} is not" if word else "not all of its numbers or dates are"
     return DataError(
         f"{where}: {what} written as the others; write all alike, or leave the column out with `drop={short(name)}`"
-    )
-
-
-def too_many(table: str, name: str, found: Tally, where: str = "") -> DataError:
-    """where: the place of the first word that is too many; "" if that is not known."""
-    name, words = name and short(name), f"{len(found.words)} different words"
-    said = f": column {name} has {words} in its first {found.rows} rows,"
-    if where:
-        said = f", {where}, column {name}: {words} so far are"
-    return DataError(
-        f"{table}{said} too many for a category; leave it out with `drop={name}`, or count its words with `text={name}`"
     )

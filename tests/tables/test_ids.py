@@ -1,0 +1,169 @@
+"""Columns that are ids, dates, gaps and more are refused at once, and what the sentence says mends it."""
+
+import re
+import shlex
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from conftest import call
+
+import streammargin as sm
+from streammargin.errors import DataError
+from streammargin.tables.tally import Tally
+
+ROWS = 800
+RANDOM = np.random.default_rng(3)
+X = RANDOM.normal(size=ROWS)
+PLAIN = pd.DataFrame({"x": X, "y": np.where(X > 0, "p", "q")})
+
+
+def written(folder, form, frame):
+    """The frame in this form."""
+    path = str(folder / f"t.{form}")
+    if form == "csv":
+        frame.to_csv(path, index=False)
+    elif form == "parquet":
+        frame.to_parquet(path, index=False, row_group_size=100)
+    elif form == "feather":
+        frame.to_feather(path)
+    elif form == "stream":
+        table = pa.Table.from_pandas(frame, preserve_index=False)
+        return pa.RecordBatchReader.from_batches(table.schema, table.to_batches(70))
+    elif form == "polars":
+        return pytest.importorskip("polars").from_pandas(frame)
+    else:
+        return frame
+    return path
+
+
+FORMS = ["csv", "parquet", "feather", "stream", "frame", "polars"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_an_id_is_refused_with_what_mends_it(tmp_path, form):
+    frame = PLAIN.assign(customer=[f"c{k:04}" for k in RANDOM.permutation(ROWS)])
+    with pytest.raises(DataError) as caught:
+        sm.train(written(tmp_path, form, frame), y="y")
+    assert re.fullmatch(
+        r"\S.*: customer looks like an id \(800 different words in 800 rows\): drop=\"customer\", or keep it by "
+        r"categorical=\"customer\"", str(caught.value)
+    )  # fmt: skip
+    assert sm.train(written(tmp_path, form, frame), y="y", drop="customer").model.feature_names_in_.tolist() == ["x"]
+    model = sm.train(written(tmp_path, form, frame), y="y", categorical="customer", passes=2).model
+    assert len(model.schema.columns[1].words) == 800
+
+
+@pytest.mark.parametrize("rows", [19, 20, 21, 100, 999, 2001])
+@pytest.mark.parametrize("share", [0.3, 0.5, 0.51, 0.6, 1.0])
+def test_more_than_half_of_the_rows_decide_at_any_size_from_20_on(rows, share):
+    once = int(np.floor(share * rows))
+    words = [f"u{k}" for k in range(once)] + [f"w{k % max(1, (rows - once) // 2)}" for k in range(rows - once)]
+    counts = pd.Series(words).value_counts()
+    alone = int((counts == 1).sum())
+    frame = pd.DataFrame({"id": RANDOM.permutation(words), "x": np.arange(rows) / rows, "y": np.arange(rows) % 2})
+    refused = rows >= 20 and (2 * alone > rows or len(counts) > max(1000, rows // 2))
+    if refused:
+        with pytest.raises(DataError, match=rf"id looks like an id \({len(counts)} different words in {rows} rows\)"):
+            sm.train(frame, y="y")
+    else:
+        assert sm.train(frame, y="y", passes=1).model.schema.columns[0].kind == "category"
+
+
+def test_rows_without_a_word_say_nothing():
+    few = PLAIN.assign(note=[f"n{k}" if k < 15 else None for k in range(ROWS)])
+    assert sm.train(few, y="y", missing="zero", passes=1).model.schema.columns[-1].kind == "category"
+    with pytest.raises(DataError, match=r"note looks like an id \(100 different words in 800 rows\)"):
+        sm.train(few.assign(note=[f"n{k}" if k < 100 else None for k in range(ROWS)]), y="y", missing="zero")
+
+
+def test_text_and_labels_are_no_ids(tmp_path):
+    pytest.importorskip("sklearn")
+    frame = PLAIN.assign(review=[f"a review, the number {k}" for k in range(ROWS)])
+    assert sm.train(frame, y="y", text="review", passes=1).model.coef_.shape == (1, (1 << 18) + 1)
+    with pytest.raises(
+        DataError, match=r"or keep it by categorical=.review., or count the words of it by text=.review"
+    ):
+        sm.train(frame, y="y")
+    for column in ("customer", "task"):
+        ids = PLAIN.assign(**{column: [f"c{k % 40}" for k in range(ROWS)]})
+        assert sm.train(ids, y="y", passes=1).model is not None
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet", "frame", "stream"])
+def test_one_refusal_names_all_and_its_command_mends_all(tmp_path, form):
+    days = pd.date_range("2024-01-01", periods=ROWS).strftime("%Y-%m-%d")
+    frame = PLAIN.assign(
+        customer=[f"c{k}" for k in range(ROWS)], order=[f"o{k // 2 if k < 100 else k}" for k in range(ROWS)],
+        when=days, age=np.where(np.arange(ROWS) % 7 == 0, np.nan, X), none=None, old="1",
+    )  # fmt: skip
+    with pytest.raises(DataError) as caught:
+        sm.train(written(tmp_path, form, frame), y="y", drop="old")
+    said = str(caught.value)
+    assert said.count("\n") == 0
+    for part in (
+        r": 2 columns look like ids: customer \(800 different words in 800 rows\), order \(750 different words",
+        r"1 column holds dates, as in .*: when", r"column age: the value is missing, as in 114 more rows",
+        r"1 column holds no value at all: none", r"keep them by categorical=\"customer,order\"",
+        r"expand it with dates=True", r"missing=\"mean\"",
+    ):  # fmt: skip
+        assert re.search(part, said), said
+    [drop] = re.findall(r"leave them out with drop=\"([^\"]*)\"", said)
+    assert drop.split(",")[0] == "old" and set(drop.split(",")) == {"old", "customer", "order", "when", "age", "none"}
+    assert sm.train(written(tmp_path, form, frame), y="y", drop=drop).model.feature_names_in_.tolist() == ["x"]
+
+
+def test_the_command_of_the_shell_is_what_it_says(tmp_path):
+    frame = PLAIN.assign(**{"customer no": [f"c{k}" for k in range(ROWS)], "when": "2024-01-31", "e-mail": "a"})
+    frame["e-mail"] = [f"a{k}@b.c" for k in range(ROWS)]
+    frame.to_csv(tmp_path / "t.csv")  # with its index
+    words = ["train", "t.csv", "--y", "y", "-o", "m.npz"]
+    done = call(*words, cwd=tmp_path)
+    assert done.returncode == 65 and not (tmp_path / "m.npz").exists()
+    [line] = [line for line in done.stderr.splitlines() if "look like ids" in line]
+    options = shlex.split(line[line.index("leave them out with ") :])[4:]
+    assert options[0] == "--drop" and call(*words, *options, cwd=tmp_path).returncode == 0
+    assert sm.load_model(tmp_path / "m.npz").feature_names_in_.tolist() == ["x"]
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_ids_of_digits_and_letters_are_ids_beside_others(tmp_path, form):
+    """In text they are numbers here, and words there."""
+    mixed = [f"{k}" if k % 5 else f"A{k}" for k in range(ROWS)]
+    frame = PLAIN.assign(code=[f"A{k}" if k % 5 else f"{k}" for k in range(ROWS)], id=[f"i{k}" for k in range(ROWS)])
+    with pytest.raises(DataError, match=r"2 columns look like ids: code \(800 .*, id \(800"):
+        sm.train(written(tmp_path, form, frame), y="y")
+    with pytest.raises(DataError, match=r"column code: 'A0' is not a finite number.*categorical=.code"):
+        sm.train(written(tmp_path, form, frame.assign(code=mixed)), y="y", drop="id")
+    model = sm.train(written(tmp_path, form, frame), y="y", categorical="code", drop="id", passes=1).model
+    assert len(model.schema.columns[1].words) == 800
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet", "stream"])
+def test_words_without_end_stay_within_memory(tmp_path, monkeypatch, form):
+    """Words after the most are not counted; a category that is asked for has the most frequent of the others."""
+    monkeypatch.setattr("streammargin.tables.tally.MOST_DISTINCT", 300)
+    frame = PLAIN.assign(id=[f"u{k}" for k in range(ROWS)], when="2024-01-31")
+    with pytest.raises(
+        DataError, match=r"id looks like an id \(more than 300 different words in 800 rows\); 1 column h"
+    ):
+        sm.train(written(tmp_path, form, frame), y="y")
+    frame = PLAIN.assign(id=["a", "b"] * 200 + [f"u{k // 2}" for k in range(0, 800, 1)][:400])
+    frame = pd.concat([frame, frame.assign(id=[f"v{k // 3}" for k in range(ROWS)])])
+    where = "line 1096" if form == "csv" else "row 1094"
+    with pytest.raises(DataError, match=rf"{where}, column id: more than 300 different words are too many for a cat"):
+        sm.train(written(tmp_path, form, frame), y="y")
+    column = sm.train(written(tmp_path, form, frame), y="y", categorical="id", passes=1).model.schema.columns[1]
+    assert len(column.words) == 300 and column.other and {"a", "b", "u0", "u199", "v0"} <= set(column.words)
+
+
+def test_tallies_of_parts_are_those_of_the_whole(monkeypatch):
+    monkeypatch.setattr("streammargin.tables.tally.MOST_DISTINCT", 3)
+    first, second = Tally(), Tally()
+    for word in "aab":
+        first.count(word, 1)
+    for word in "bcde":
+        second.count(word, 1)
+    first.add(second)
+    assert dict(first.words) == {"a": 2, "b": 2, "c": 1} and first.full

@@ -1,0 +1,138 @@
+"""A disk that is full while HDF5 writes to it: one sentence, and no death, at whatever byte it is."""
+
+import errno
+import os
+import subprocess
+import sys
+
+import h5py
+import numpy as np
+import pandas as pd
+import pytest
+
+import streammargin as sm
+from streammargin.data_tools.convert import convert
+from streammargin.sources.hdf5 import disk
+from streammargin.sources.hdf5.disk import writable
+
+N = 150_000  # some chunks of labels, which are text
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def full_after(monkeypatch, size):
+    """The disk takes no byte at this place of a file, or behind it."""
+    pwrite, truncate = os.pwrite, os.ftruncate
+
+    def some(file, data, place):
+        data = memoryview(data)[: max(0, size - place)]
+        if not len(data):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return pwrite(file, data, place)
+
+    def shorter(file, length):
+        if length > size:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        truncate(file, length)
+
+    monkeypatch.setattr(disk.os, "pwrite", some)
+    monkeypatch.setattr(disk.os, "ftruncate", shorter)
+
+
+def fill(file):
+    """Numbers and text of all kinds of storage, which are then read back."""
+    X = np.arange(80_000.0).reshape(-1, 8)
+    words = np.array([f"word {k}" for k in range(20_000)], object)
+    grown = file.create_dataset("grown", (0, 8), maxshape=(None, 8), chunks=(1000, 8), dtype="f8")
+    text = file.create_dataset("text", (0,), maxshape=(None,), chunks=(1000,), dtype=h5py.string_dtype())
+    for start in range(0, len(words), 1000):
+        text.resize(start + 1000, axis=0)
+        text[start:] = words[start : start + 1000]
+        if start < len(X):
+            grown.resize(start + 1000, axis=0)
+            grown[start:] = X[start : start + 1000]
+    file["whole"] = X
+    file.create_dataset("packed", data=X, compression="gzip", chunks=(100, 8))
+    file.attrs["told"] = "something"
+    assert text.asstr()[:].tolist() == words.tolist() and np.array_equal(grown[:], X)
+    file.move("whole", "aside")
+    assert np.array_equal(file["aside"][:], X)
+    del file["packed"]
+
+
+def test_the_content_is_that_of_hdf5_alone():
+    for mode in ("w", "r+"):
+        with h5py.File("theirs.h5", mode) as file:
+            fill(file) if mode == "w" else file.create_dataset("more", data=np.arange(10.0))
+        with writable("ours.h5", mode) as (file, _):
+            fill(file) if mode == "w" else file.create_dataset("more", data=np.arange(10.0))
+        with h5py.File("theirs.h5") as theirs, h5py.File("ours.h5") as ours:
+            assert set(theirs) == set(ours) and all(np.array_equal(theirs[name][:], ours[name][:]) for name in theirs)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("mode", ["w", "r+"])
+def test_hdf5_goes_on_and_the_fault_is_raised_afterwards(mode, monkeypatch):
+    with writable("whole.h5") as (file, _):
+        fill(file)
+    size = os.path.getsize("whole.h5")
+    for place in [0, 1, 96, 1000, *np.random.default_rng(0).integers(2000, size, 25).tolist(), size - 1]:
+        with h5py.File("x.h5", "w") as file:
+            file["before"] = np.arange(100.0)
+        with monkeypatch.context() as patched:
+            full_after(patched, place)
+            with pytest.raises(OSError, match="No space left on device"), writable("x.h5", mode) as (file, _):
+                fill(file)  # reads back what it wrote
+            with pytest.raises(OSError, match="No space left"), writable("x.h5", mode) as (file, disk):
+                while True:
+                    fill(file.create_group(f"{len(file)}"))
+                    disk.check()
+
+
+CODE = """
+import resource, sys
+from streammargin.{module} import main
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]),) * 2)
+sys.exit(main(sys.argv[2:]))
+"""
+
+
+@pytest.mark.parametrize("share", [0.02, 0.34, 0.38, 0.6, 0.9, 0.99])
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_a_command_says_one_sentence_and_leaves_nothing(form, share):
+    """Labels are text, and fill some chunks: HDF5 itself died of it."""
+    pytest.importorskip("resource")
+    n = np.arange(N)
+    frame = pd.DataFrame({"a": n % 100, "b": n % 7, "label": np.where(n % 3, "yes", "no")})
+    frame.to_csv("t.csv", index=False) if form == "csv" else frame.to_parquet("t.parquet")
+    convert(f"t.{form}", "whole.h5", y="label")
+    size = os.path.getsize("whole.h5")
+    os.unlink("whole.h5")
+    limit = str(max(int(share * size), 1000))
+    words = ["convert", f"t.{form}", "out.h5", "--y", "label"]
+    done = subprocess.run([sys.executable, "-c", CODE.format(module="data_tools.main"), limit, *words],
+                          capture_output=True, text=True)  # fmt: skip
+    told = [line for line in done.stderr.splitlines() if "the label is" not in line]
+    assert done.returncode == 74 and len(told) == 1, done.stderr
+    assert told[0].startswith("streammargin-data: error: cannot write out.h5: ") and told[0].endswith("free some space")
+    assert os.listdir() == [f"t.{form}"]
+
+
+def test_predictions_of_text_on_a_full_disk(monkeypatch):
+    n = np.arange(200)
+    frame = pd.DataFrame({"a": n % 10, "label": np.where(n % 10 > 4, "yes", "no")})
+    model = sm.train(frame, y="label", passes=1).model
+    model.save("m.npz")
+    frame.to_csv("t.csv", index=False)
+    before = sorted(os.listdir())
+    from streammargin.cli.main import main
+
+    for size in (0, 500, 2000, 4000):
+        with monkeypatch.context() as patched:
+            full_after(patched, size)
+            assert main(["predict", "m.npz", "t.csv", "-o", "p.h5"]) == 74
+        assert sorted(os.listdir()) == before
+    assert main(["predict", "m.npz", "t.csv", "-o", "p.h5"]) == 0

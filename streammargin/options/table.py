@@ -157,7 +157,7 @@ class Options:
         "stop", ANYWHERE, "finish within S seconds, the last check included", common=True)
     max_rows: int | None = option(None, Whole(1), "stop", Where.STREAM, "end a stream after this many rows")
     memory: str | int = option("1G", Size(), "resources", ANYWHERE,
-        "bound on the memory that grows with the data (512M = 512 x 2^20 bytes); the compiler's comes on top", common=True)
+        "bound on the memory that grows with the data (512M = 512 x 2^20 bytes); the compiler's is on top", common=True)
     threads: int | str | None = option(None, Threads(), "resources", CALLS | Where.STREAM,
         "threads that visit rows at the same time, or all cores; no model depends on it (default 1, in the shell all)")
     seed: int = option(0, Whole(0, "N"), "resources", CALLS | Where.STREAM, "seed of all random choices")

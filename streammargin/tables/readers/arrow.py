@@ -6,19 +6,18 @@ import base64
 import contextlib
 import functools
 import itertools
-import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from streammargin.errors import DataError, InputMissingError, StreamMarginError, UsageError
+from streammargin.errors import DataError, InputMissingError, StreamMarginError
 from streammargin.files import no_file
-from streammargin.sizes import format_size
 from streammargin.tables.formats import is_query
 from streammargin.tables.header import check_different
 from streammargin.tables.readers.base import Reader
+from streammargin.tables.readers.messages import Checked, check_file
 from streammargin.tables.readers.room import USUAL, Room
 from streammargin.tables.readers.stored import Stored
 from streammargin.tables.readers.unit import by_rows
@@ -30,6 +29,7 @@ from streammargin.wording import short
 ROWS = 1 << 14  # of a batch, at most
 BUFFER = 1 << 17  # bytes that are read at a time of a column of Parquet
 ALL = slice(None)
+FEATHER = b"ARROW1\0\0"  # in front of its first message
 
 
 @contextlib.contextmanager
@@ -193,7 +193,7 @@ def pieces(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBa
 def of_stream(file: Any, name: str, room: Room = USUAL) -> Reader:
     """A reader of an Arrow stream, which can be read once."""
     with damage(name):
-        stream = pa.ipc.open_stream(file)
+        stream = pa.ipc.open_stream(Checked(file, name, room))
     return Batches(name, stream.schema, lambda columns, rows: pieces(stream, rows), room, once=True)
 
 
@@ -201,6 +201,7 @@ def of_stream_file(path: str, room: Room = USUAL) -> Reader:
     """A reader of a file that holds an Arrow stream."""
 
     def opened(columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        check_file(path, path, room, 0)
         with pa.OSFile(path) as file:
             yield from pieces(pa.ipc.open_stream(file), rows)
 
@@ -215,26 +216,14 @@ def of_ipc(path: str, room: Room = USUAL) -> Reader:
         schema, count = whole.schema, whole.num_record_batches
 
     def opened(columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
-        _check_batch(path, os.path.getsize(path) // max(1, count), room)
+        check_file(path, path, room, len(FEATHER))
         with pa.OSFile(path) as source:  # not mapped: a process dies if a mapped file is cut
             wanted = sorted(place for name in columns for place in schema.get_all_field_indices(name))
             file = pa.ipc.open_file(source, options=pa.ipc.IpcReadOptions(included_fields=wanted))
             for number in range(count):
-                batch = file.get_batch(number)
-                _check_batch(path, batch.get_total_buffer_size(), room)
-                yield from pieces([batch], rows)
+                yield from pieces([file.get_batch(number)], rows)
 
     return Batches(path, schema, opened, room, [path])
-
-
-def _check_batch(path: str, nbytes: int, room: Room) -> None:
-    """Raises UsageError if a batch of this size does not fit."""
-    if nbytes > room.memory:
-        raise UsageError(
-            f"{path} has batches of {format_size(nbytes)}, and each is decoded as a whole; use "
-            f"`memory={-(-nbytes >> 20)}M` or more, or write smaller ones: "
-            "pyarrow.feather.write_feather(table, path, chunksize=65536)"
-        )
 
 
 def parquet_file(path: str) -> Any:

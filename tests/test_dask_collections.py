@@ -245,6 +245,20 @@ def test_words_and_gaps_make_the_schema_of_one_machine(client, frame, monkeypatc
     assert (lazy.compute() == two.model.predict(words)).all()
 
 
+def test_spelt_numbers_and_dates_make_the_schema_of_one_machine(client, frame):
+    days = pd.Timestamp("2024-01-05") + pd.to_timedelta(np.arange(3000) % 300, "D")
+    spelt = frame.assign(price=[f"€ {k % 1700:,}.50" for k in range(3000)], native=days, when=days.strftime("%d.%m.%Y"))
+    spelt = spelt.sample(frac=1.0, random_state=0).reset_index(drop=True)
+    data = dd.from_pandas(spelt, npartitions=5)
+    with pytest.raises(sm.DataError, match=r"2 columns hold dates.*: native, when; expand them with dates=True"):
+        sm.dask.train(client, data, **NEEDED)
+    found = sm.dask.train(client, data, **NEEDED, dates=True, passes=3)
+    here = sm.train(spelt, y="label", dates=True, passes=3)
+    assert found.model.schema.columns == here.model.schema.columns
+    assert {"native: days since 2024-01-05", "when: month=3"} <= set(found.model.feature_names_in_)
+    assert sm.dask.predict(found.model, data).compute().tolist() == found.model.predict(spelt).tolist()
+
+
 @pytest.mark.parametrize(
     "column, values, message",
     [

@@ -35,7 +35,7 @@ from streammargin.result import Certificate, TrainResult, remarks
 from streammargin.sinks.console import watched
 from streammargin.solvers.registry import FAMILY as SOLVERS
 from streammargin.solvers.word import Auto
-from streammargin.sources.arrays import as_array, bare, refuse_masked
+from streammargin.sources.arrays import as_array, bare, refuse_dates, refuse_masked
 from streammargin.sources.base import Source
 from streammargin.sources.labels import check_present
 from streammargin.sources.open import is_path, is_shards
@@ -198,6 +198,7 @@ class Estimator(BaseEstimator):
         if from_files(X):
             return X
         X = bare(X)
+        refuse_dates(X)
         refuse_gaps(checks.get("y"))
         if "y" in checks:
             checks = {"multi_output": self._takes_several(), "order": "C", **checks}

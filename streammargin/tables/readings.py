@@ -49,7 +49,7 @@ def reading_of(found: Tally, asked: Asked, typed: bool) -> Reading:
     """How a column is read."""
     if found.dates.count:
         return Reading(DATES, (dates.TIME if found.dates.first is None else dates.NATIVE,))
-    if not found.words or found.numbers:
+    if not found.words or found.numbers or found.category:
         return Reading()
     if not found.many and (pair := spellings.pair_of(found.words)):
         return Reading(NUMBERS, (pair,))
@@ -64,7 +64,11 @@ def reading_of(found: Tally, asked: Asked, typed: bool) -> Reading:
 
 def mixed(reader: Reader, tallies: Mapping[str, Tally], readings: Mapping[str, Reading]) -> Iterator[Said]:
     """Columns of numbers, or of dates, with some words in them, or in several spellings."""
-    left = {name: found for name, found in tallies.items() if readings[name].kind == WORDS and found.words}
+    left = {
+        name: found
+        for name, found in tallies.items()
+        if readings[name].kind == WORDS and found.words and not found.category
+    }
     for kind in (NUMBERS, DATES):
         odd = {name: words for name, found in left.items() if (words := _strangers(found, kind))}
         left = {name: found for name, found in left.items() if name not in odd}

@@ -38,6 +38,7 @@ class Staged(Reader):
         self.columns: list[str] = reader.columns
         self.named: bool = reader.named
         self.typed: bool = reader.typed
+        self.types = reader.types
         self.gaps: Sequence[str] = reader.gaps
         self._again = False  # whether the latest batch is from the file
         self._columns: list[str] = []  # that are written, once all rows are
@@ -86,7 +87,7 @@ class Staged(Reader):
 
     def rename(self, called: Mapping[str, str]) -> None:
         self.reader.rename(called)
-        self.columns = self.reader.columns
+        self.columns, self.types = self.reader.columns, self.reader.types
 
     def place(self, row: int) -> str:
         if self._again and not self.typed:  # find the piece of text that has the row

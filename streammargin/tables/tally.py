@@ -20,7 +20,7 @@ from streammargin.tables.header import is_number
 from streammargin.tables.readers.base import Reader
 from streammargin.tables.spellings import HELPERS, WHOLE
 from streammargin.tables.textfile import check_label
-from streammargin.tables.types import kind_of
+from streammargin.tables.types import is_dictionary, kind_of
 from streammargin.wording import short, shown
 
 MOST_DISTINCT = 1 << 18  # words of a column that are counted; with more it is no category, unless that is asked for
@@ -32,9 +32,10 @@ class Tally:
     """The counts of a column: rows, gaps, the sum of its numbers, and how often each of its words occurs.
 
     largest: of |x|. narrow: float32 holds its numbers well. dated: all of its numbers read as dates, as 20240131.
-    forms: the spellings of numbers and dates that fit all of its words; many: the words are more than those counted.
-    full: words that came after MOST_DISTINCT others are not counted. first: the place of the first gap, of the first
-    value of each kind, and of the first word that is not counted.
+    category: its type says that its words are those of a category. forms: the spellings of numbers and dates that fit
+    all of its words; many: the words are more than those counted. full: words that came after MOST_DISTINCT others are
+    not counted. first: the place of the first gap, of the first value of each kind, and of the first word that is not
+    counted.
     """
 
     rows: int = 0
@@ -45,6 +46,7 @@ class Tally:
     narrow: bool = True
     dated: bool = True
     words: Counter[str] = field(default_factory=Counter)
+    category: bool = False
     forms: frozenset[str] = ALL
     many: bool = False
     full: bool = False
@@ -62,6 +64,7 @@ class Tally:
         self.full = self.full or later.full
         for word, times in later.words.items():
             self.count(word, times)
+        self.category = self.category or later.category
         self.forms, self.many = self.forms & later.forms, self.many or later.many
         self.dates += later.dates
         self.first = {**later.first, **self.first}
@@ -145,7 +148,7 @@ def tally(
     labels, of which only gaps are counted; spelt: the spelling of numbers and dates in text, by column; "" if a column
     holds words alone, whatever they look like.
     """
-    found = {name: Tally(forms=ALL if spelt.get(name) != "" else frozenset()) for name in columns}
+    found = {name: Tally(category=spelt.get(name) == "" or is_dictionary(reader.types.get(name))) for name in columns}
     row = 0
     for batch in reader.batches([*columns, *others], words):
         for name, column in zip(columns, batch.columns, strict=False):
@@ -217,7 +220,7 @@ def _add(reader: Reader, into: Tally, name: str, column: pa.Array, row: int, lab
 def _count(reader: Reader, into: Tally, name: str, column: pa.Array, row: int) -> None:
     """Add words, as of `coded`, to a tally; those that are all numbers or dates are not counted if they are many."""
     words = column.dictionary  # in the order of their first rows
-    before, into.forms = into.forms, fitting(into.forms, words)
+    before, into.forms = into.forms, frozenset() if into.category else fitting(into.forms, words)
     if into.many and not into.forms:
         odd = int(np.argmin(fits(words, min(before - HELPERS))))
         where = f"{reader.name}, {reader.place(row + row_of(column, odd))}, column {short(name)}"

@@ -19,7 +19,12 @@ def kind_of(type_: pa.DataType) -> str:
         return "number"
     if pa.types.is_string(type_) or pa.types.is_large_string(type_):
         return "words"
-    return "date" if pa.types.is_temporal(type_) else str(type_)
+    return "date" if pa.types.is_temporal(type_) and not pa.types.is_duration(type_) else str(type_)
+
+
+def is_dictionary(type_: pa.DataType | None) -> bool:
+    """Whether a type, if there is one, says that values are those of a category."""
+    return type_ is not None and pa.types.is_dictionary(type_)
 
 
 def is_category(type_: pa.DataType) -> bool:

@@ -281,3 +281,13 @@ def test_years_of_two_digits_and_clocks():
             word = f"{hour}:05 {half}"
             found = dates.parsed(pa.array([word]), dates.TIME)[0].as_py()
             assert found == datetime.datetime.strptime(word, "%I:%M %p").time()
+
+
+@pytest.mark.parametrize("made", [pd.DataFrame, polars.DataFrame, lambda data: pd.DataFrame(data)[["when"]]])
+@pytest.mark.parametrize("estimator", [sm.MarginClassifier, sm.KernelMarginClassifier])
+def test_an_estimator_takes_no_date_for_a_number_of_nanoseconds(made, estimator):
+    X = made({"x": range(ROWS), "when": DAYS})
+    with pytest.raises(DataError, match="X: when holds dates or durations; turn them into numbers, or call"):
+        estimator().fit(X, ["a", "b"] * (ROWS // 2))
+    with pytest.raises(DataError, match="X holds dates or durations"):
+        estimator().fit(np.array(DAYS, "datetime64[s]")[:, None], ["a", "b"] * (ROWS // 2))

@@ -9,7 +9,9 @@ import pytest
 from table_rows import FORMS, in_form, scored, trained
 
 import streammargin as sm
+from streammargin.data_tools.convert import convert
 from streammargin.errors import DataError, UsageError
+from streammargin.sources.schema import Column, Schema
 from streammargin.tables import forms, spellings, tally
 
 ROWS = 22
@@ -144,6 +146,34 @@ def test_mixtures_are_refused_and_never_words(tmp_path, words, message, form):
 def test_words_stay_words(tmp_path, words, form):
     schema, _ = trained(in_form(text(words), form, tmp_path), tmp_path)
     assert schema.columns[0].kind == "category" and set(schema.columns[0].words) == set(words)
+
+
+@pytest.mark.parametrize("form", ("parquet", "feather", "pandas", "polars", "arrow", "stream"))
+def test_a_type_of_categories_keeps_its_words(tmp_path, form):
+    words = {"v": ["$9.90", "$1"], "w": ["yes", "no"], "d": ["2024-01-01", "2024-02-01"], "n": ["1,234", "2,345"]}
+    frame = pd.DataFrame({name: pd.Categorical(each * 11) for name, each in words.items()}).assign(y=["a", "b"] * 11)
+    schema, _ = trained(in_form(frame, form, tmp_path), tmp_path)
+    assert {each.name: sorted(each.words) for each in schema.columns} == {k: sorted(v) for k, v in words.items()}
+
+
+def test_a_model_converts_and_evaluates_tables_of_its_spelling(tmp_path):
+    frame = text(["1.234,5", "12,5", "-3"], when=[f"{1 + k}/02/2024" for k in range(ROWS)])
+    path, out = in_form(frame, "csv", tmp_path), str(tmp_path / "rows.h5")
+    model = sm.train(path, y="y", dates=True, valid=path, passes=3).model
+    model.save(str(tmp_path / "m.npz"))
+    convert(path, out, y="y", dates="day-first")
+    assert sm.open_source(out).schema() == model.schema.to_plain()
+    convert(path, str(tmp_path / "like.h5"), y="y", like=str(tmp_path / "m.npz"))
+    assert model.evaluate(path) == model.evaluate(out) == model.evaluate(str(tmp_path / "like.h5"))
+    assert model.predict(out).tolist() == model.predict(frame).tolist()
+    with pytest.raises(UsageError, match=r"does not use decimal"):
+        convert(out, str(tmp_path / "again.h5"), decimal="comma")
+
+
+def test_a_model_of_a_spelling_that_is_not_known_is_an_error(tmp_path):
+    schema = Schema((Column("v", spelling="roman"),))
+    with pytest.raises(DataError, match="reads a column by the spelling 'roman', which this version does not know"):
+        scored(text(["XII"]), schema)
 
 
 @pytest.mark.parametrize("form", FORMS)

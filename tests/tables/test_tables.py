@@ -497,9 +497,7 @@ def test_words_without_end_are_not_kept(monkeypatch):
     monkeypatch.setattr("streammargin.tables.tally.MOST_DISTINCT", 1000)
     monkeypatch.setattr("streammargin.tables.readers.arrow.ROWS", 500)
     frame = pd.DataFrame({"id": [f"u{k}" for k in range(5000)], "y": [0, 1] * 2500})
-    with pytest.raises(
-        DataError, match=r"id looks like an id \(more than 1000 different words in 5000 rows\)"
-    ):
+    with pytest.raises(DataError, match=r"id looks like an id \(more than 1000 different words in 5000 rows\)"):
         sm.train(frame, y="y")
 
 
@@ -632,9 +630,7 @@ def test_the_word_that_is_too_many_has_its_row_named(tmp_path, monkeypatch, form
     path = tmp_path / f"t.{form}"
     frame.to_csv(path, index=False) if form == "csv" else frame.to_parquet(path)
     where = "line 42001" if form == "csv" else "row 41999"
-    with pytest.raises(
-        DataError, match=rf"t.{form}, {where}, column id: more than 2000 different words are too many"
-    ):
+    with pytest.raises(DataError, match=rf"t.{form}, {where}, column id: more than 2000 different words are too many"):
         sm.train(str(path), y="y", missing="zero", spool=str(tmp_path))
     assert os.listdir(tmp_path) == [path.name]
 
@@ -743,6 +739,11 @@ def test_another_table_names_what_it_lacks(files):
      {"columns": [{"name": "a", "kind": "x"}], "labels": [], "dtype": "float32", "named": True},
      {"columns": [{"name": "a", "fill": float("nan")}], "labels": [], "dtype": "float32", "named": True},
      {"columns": [{"name": "a", "words": [1]}], "labels": [], "dtype": "float32", "named": True},
+     *({"columns": [{"name": "a", **fields}], "labels": [], "dtype": "float32", "named": True} for fields in (
+         {"kind": "date"}, {"kind": "date", "spelling": "day-first"}, {"words": ["b"]}, {"first": "2024-01-01"},
+         {"kind": "date", "spelling": "day-first", "first": "2024-02-30"}, {"year": float("inf")}, {"year": 2024.0},
+         {"kind": "date", "spelling": "day-first", "first": "2024-01-01", "other": True}, {"spelling": 3},
+         {"kind": "category", "words": ["b"], "spelling": "point"}, {"kind": "date", "words": ["hour=3"]})),
      {"columns": [{"name": "a"}], "labels": [], "dtype": "object", "named": True},
      {"columns": [{"name": "a"}], "labels": "y", "dtype": "float32", "named": True}],
 )  # fmt: skip
@@ -752,10 +753,13 @@ def test_no_schema_is_refused(plain):
 
 
 def test_a_schema_survives_json():
-    columns = (Column("a"), Column("b", "category", ("x", "y"), True, 0.0, True), Column("t", "text", ngrams=2))
+    columns = (Column("a"), Column("b", "category", ("x", "y"), True, 0.0, True), Column("t", "text", ngrams=2),
+               Column("p", spelling="comma €"), Column("h", "date", ("hour=3",), spelling="time of the day"),
+               Column("d", "date", ("month=1",), False, 2.5, True, spelling="day-first", first="2024-01-01",
+                      year=2024.5))  # fmt: skip
     schema = Schema(columns, ("y",), "float64", True)
     assert Schema.from_plain(json.loads(json.dumps(schema.to_plain()))) == schema
-    assert schema.features == 1 + 4 + (1 << 18) and schema.names() is None
+    assert schema.features == 1 + 4 + (1 << 18) + 1 + 1 + 4 and schema.names() is None
 
 
 def test_binary_outputs_of_a_table(files, tmp_path):

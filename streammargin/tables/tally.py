@@ -24,6 +24,7 @@ from streammargin.tables.types import is_dictionary, kind_of
 from streammargin.wording import short, shown
 
 MOST_DISTINCT = 1 << 18  # words of a column that are counted; with more it is no category, unless that is asked for
+MOST_LETTERS = 1 << 25  # of these words together
 MOST_SPELT = 1 << 12  # of one whose words are all numbers or dates, so that they need not be counted
 
 
@@ -33,8 +34,9 @@ class Tally:
 
     largest: of |x|. narrow: float32 holds its numbers well. dated: all of its numbers read as dates, as 20240131.
     category: its type says that its words are those of a category. forms: the spellings of numbers and dates that fit
-    all of its words; many: the words are more than those counted. full: words that came after MOST_DISTINCT others are
-    not counted. first: the place of the first gap, of the first value of each kind, and of the first word that is not
+    all of its words; many: the words are more than those counted. full: words that came after MOST_DISTINCT others, or
+    MOST_LETTERS of others, are not counted. letters: of those that are. first: the place of the first gap, of the first
+    value of each kind, and of the first word that is not
     counted.
     """
 
@@ -50,6 +52,7 @@ class Tally:
     forms: frozenset[str] = ALL
     many: bool = False
     full: bool = False
+    letters: int = 0
     dates: Dates = field(default_factory=Dates)
     first: dict[str, str] = field(default_factory=dict)
 
@@ -71,9 +74,11 @@ class Tally:
 
     def count(self, word: str, times: int) -> bool:
         """Count a word, and return whether that was done: not if there are too many others."""
-        if len(self.words) >= MOST_DISTINCT and word not in self.words:
-            self.full = True
-            return False
+        if word not in self.words:
+            if len(self.words) >= MOST_DISTINCT or self.letters + len(word) > MOST_LETTERS:
+                self.full = True
+                return False
+            self.letters += len(word)
         self.words[word] += times
         return True
 

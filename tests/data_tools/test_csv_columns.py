@@ -152,7 +152,7 @@ def test_a_separator_makes_a_table_of_any_text(tmp_path):
         (
             "1,2,0\n3,Oslo,1\n",
             {},
-            "line 2, column 1: 'Oslo' is not a finite number, as most .*; replace what is no number, or leave it out",
+            "line 2, column 1: 'Oslo' is not a finite number, as most .*, or make words of all with .*, or leave it",
         ),
         ("1 2 0\n3  1\n", {"separator": " "}, "line 2, column 1: the value is missing"),
         ('1,2,0\n3,4,"x\n', {}, "line 1 or later: unexpected end of data; is a quote missing"),  # the rest of a label

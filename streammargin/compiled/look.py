@@ -40,7 +40,7 @@ DUAL_SUMS = CARRY + 2
 LOSS_CARRIED, DUAL_CARRIED = ((LOSSES, LOSS_CARRY),), ((DUAL, CARRY), (ALPHA, CARRY + 1))
 CHUNK = 512  # most rows of a chunk
 VALUES = 1 << 16  # most values of a chunk, roughly: half a megabyte
-NONE, NOWHERE = np.zeros((1, 0)), np.zeros((1, 1, 0))
+NONE, NOWHERE, NO_COLUMNS = np.zeros((1, 0)), np.zeros((1, 1, 0)), np.zeros((1, 0), np.int64)
 ALL = -1  # in place of a side
 
 
@@ -99,13 +99,28 @@ class Found(NamedTuple):
 class Curvature(NamedTuple):
     """Second derivatives that `look` adds to: upper triangles of A^T diag(slope_i) A.
 
-    lines    (K, d+1, d+1): of each line, with slopes of its own
+    lines    (K, m, m): of the m working columns of each line, with slopes of its own
     crossed  (groups, L (d+1), L (d+1)): of a coupled loss of L lines, sum_i (c_i x x_i) (c_i x x_i)^T, x: Kronecker
              product. It is subtracted from the lines' matrices; (0, 0, 0) for other losses
+    columns  (K, m): these columns, ascending, the constant last; (1, 0): all, and m = d+1
+    diagonal (K, d+1): out, of all columns; (0, 0): not wanted
+    places   (K, d+1): of each column, its place in `columns`, or -1; `look` sets it
     """
 
     lines: np.ndarray
     crossed: np.ndarray = NOWHERE[:0]
+    columns: np.ndarray = NO_COLUMNS
+    diagonal: np.ndarray = NONE[:0]
+    places: np.ndarray = NO_COLUMNS
+
+    def placed(self, width: int) -> Curvature:
+        """The same with `places`, or with no columns if they are all; width: d+1."""
+        lines, m = self.columns.shape
+        if m in (0, width):
+            return self._replace(columns=NO_COLUMNS)
+        places = np.full((lines, width), -1)
+        places[np.arange(lines)[:, None], self.columns] = np.arange(m)
+        return self._replace(places=places)
 
 
 class Scratch(NamedTuple):
@@ -113,7 +128,7 @@ class Scratch(NamedTuple):
 
     columns: (lines, CHUNK) each; lines: rows of weights that a loss couples, or 1. present (CHUNK,): the chunk's rows,
     and their lengths; mine (lines, CHUNK): those that a line has; listed, factors (CHUNK,): rows that are added up.
-    scores (V, K, CHUNK), few (GRAM_ROWS, d+1), part (d+1,).
+    scores (V, K, CHUNK), few (GRAM_ROWS, m), part (d+1,).
     """
 
     columns: Columns
@@ -143,9 +158,9 @@ def look(
     scratch = Scratch(
         Columns(*np.zeros((len(Columns._fields), lines, CHUNK))), np.empty(CHUNK, np.int64), np.empty(CHUNK),
         np.empty((lines, CHUNK), np.int64), np.empty(CHUNK, np.int64), np.empty(CHUNK),
-        np.empty((V, K, CHUNK)), np.zeros((GRAM_ROWS, width)), np.empty(width),
+        np.empty((V, K, CHUNK)), np.zeros((GRAM_ROWS, width if H is None else H.lines.shape[2])), np.empty(width),
     )  # fmt: skip
-    slopes = None if H is None else np.empty((2 * lines, CHUNK))
+    slopes, H = (None, None) if H is None else (np.empty((2 * lines, CHUNK)), H.placed(width))
     look_block(block, numbers, labels, single, coupled, problems, point, rule, found, H, slopes, scratch)
 
 
@@ -321,7 +336,14 @@ def _bend_chunk(block, coupled, k, size, steepest, H, slopes, scratch):
             slope = steepest * scratch.columns.caps[g, r] if steepest > 0.0 else slopes[g, r]
             listed[count], slopes[g, count] = scratch.mine[g, r], slope
             count += slope > 0.0
-        block.add_gram(listed[:count], slopes[g, :count], scratch.few, H.lines[k + g])
+        if H.columns.shape[1] > 0:
+            block.add_gram_of(
+                listed[:count], slopes[g, :count], H.columns[k + g], H.places[k + g], scratch.few, H.lines[k + g]
+            )  # fmt: skip
+        else:
+            block.add_gram(listed[:count], slopes[g, :count], scratch.few, H.lines[k + g])
+        for r in range(count if H.diagonal.shape[0] > 0 else 0):
+            block.add_squares(listed[r], slopes[g, r], H.diagonal[k + g])
     if coupled is not None and steepest == 0.0:
         lines = scratch.mine.shape[0]
         add_crossed(block, scratch.mine[0, :size], slopes[lines:, :size], H.crossed[k // lines])

@@ -295,6 +295,28 @@ class DenseBlock(NamedTuple):
             few[size:up] = 0.0
             add_outer_products(few[:up], 1.0, H, 0)
 
+    def add_gram_of(
+        self, rows: np.ndarray, factors: np.ndarray, columns: np.ndarray, places: np.ndarray, few: np.ndarray,
+        H: np.ndarray,
+    ) -> None:  # fmt: skip
+        """`add_gram` of m columns alone: H (m, m), few (GRAM_ROWS, m).
+
+        columns (m,): ascending, the constant last; places (d+1,): of each column, its place there, or -1.
+        """
+        last = columns.size - 1
+        for start in range(0, rows.size, GRAM_ROWS):
+            size = min(GRAM_ROWS, rows.size - start)
+            for r in range(size):
+                root = np.sqrt(factors[start + r])
+                x = self.X[rows[start + r]]
+                out = few[r]
+                for j in range(last):
+                    out[j] = root * x[columns[j]]
+                out[last] = root * self.bias
+            up = (size + 7) // 8 * 8
+            few[size:up] = 0.0
+            add_outer_products(few[:up], 1.0, H, 0)
+
     def line_scores(self, i: int, W: np.ndarray, first: int, out: np.ndarray) -> None:
         """out[g] = x_i . W_g for the lines first, first + 1, ... of W (K, d+1), summed in the precision of `out`."""
         for g in range(out.size):
@@ -467,6 +489,30 @@ class CSRBlock(NamedTuple):
                     h[indices[m]] += t * data[m]
                 h[self.width] += t * self.bias
             H[self.width, self.width] += factors[r] * self.bias * self.bias
+
+    def add_gram_of(
+        self, rows: np.ndarray, factors: np.ndarray, columns: np.ndarray, places: np.ndarray, few: np.ndarray,
+        H: np.ndarray,
+    ) -> None:  # fmt: skip
+        """`add_gram` of m columns alone: H (m, m), few (GRAM_ROWS, m).
+
+        columns (m,): ascending, the constant last; places (d+1,): of each column, its place there, or -1.
+        """
+        last, listed, values = columns.size - 1, few[0], few[1]
+        for r in range(rows.size):
+            count = 0
+            for k in range(self.indptr[rows[r]], self.indptr[rows[r] + 1]):
+                place = places[self.indices[k]]
+                # always written, and counted if it is there: faster than a branch
+                listed[count], values[count] = place, self.data[k]
+                count += place >= 0
+            for k in range(count):
+                h = H[np.int64(listed[k])]
+                t = factors[r] * values[k]
+                for m in range(k, count):
+                    h[np.int64(listed[m])] += t * values[m]
+                h[last] += t * self.bias
+            H[last, last] += factors[r] * self.bias * self.bias
 
     def line_scores(self, i: int, W: np.ndarray, first: int, out: np.ndarray) -> None:
         """out[g] = x_i . W_g for the lines first, first + 1, ... of W, summed in the precision of `out`.

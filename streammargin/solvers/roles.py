@@ -7,6 +7,7 @@ bytes, checkpoints, and splitting the state into parts by rows and merging them.
 from __future__ import annotations
 
 import math
+import operator
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator
@@ -84,24 +85,29 @@ AXES = {Role.ROWS: (K, N), Role.SHARED: (K, W), Role.KEPT: (K, W), Role.SUM: (K,
 @dataclass(frozen=True)
 class Of:
     """The axes and initial value of an array; grows: its last axis is initially empty, and its sums are entries one
-    after the other; smallest, largest: columns of a sum that merge by minimum or maximum instead of addition;
-    carried: pairs of columns, a compensated sum and its compensation (`compiled.careful.carried_sum`).
+    after the other; shrinks: each axis may be shorter, and another read may change it; smallest, largest: columns of a
+    sum that merge by minimum or maximum instead of addition; carried: pairs of columns, a compensated sum and its
+    compensation (`compiled.careful.carried_sum`).
     """
 
     axes: tuple[Axis | int, ...] = ()
     fill: float = 0.0
     grows: bool = False
+    shrinks: bool = False
     smallest: Columns = ()
     largest: Columns = ()
     carried: tuple[tuple[int, int], ...] = ()
 
 
+GROWS = Of(grows=True)
+
+
 def of(
-    *axes: Axis | int, fill: float = 0.0, grows: bool = False, smallest: Columns = (), largest: Columns = (),
-    carried: tuple[tuple[int, int], ...] = (),
+    *axes: Axis | int, fill: float = 0.0, grows: bool = False, shrinks: bool = False, smallest: Columns = (),
+    largest: Columns = (), carried: tuple[tuple[int, int], ...] = (),
 ) -> Any:  # fmt: skip
     """The default of an array field (see `Of`)."""
-    return Of(axes, fill, grows, smallest, largest, carried)
+    return Of(axes, fill, grows, shrinks, smallest, largest, carried)
 
 
 @dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(of, field))
@@ -294,10 +300,10 @@ def load(state: Any, problem: Problem, dtype: Any, saved: Saved) -> None:
         if entry.kind == "number":
             setattr(part, name, _number(path, entry, numbers))
         elif entry.kind == "array":
-            setattr(part, name, _checked(path, expected[path], arrays, entry.of.grows))
+            setattr(part, name, _checked(path, expected[path], arrays, entry.of))
         elif entry.kind == "list":
             one = Array((0,), _scalar(entry, problem, dtype))
-            setattr(part, name, [_checked(f"{path}.{k}", one, arrays, True) for k in range(problem.count)])
+            setattr(part, name, [_checked(f"{path}.{k}", one, arrays, GROWS) for k in range(problem.count)])
     if numbers or arrays:
         raise ValueError(f"{', '.join(sorted([*numbers, *arrays]))} is not in the state of this solver")
 
@@ -324,14 +330,16 @@ def _number(path: str, entry: Entry, numbers: dict[str, Any]) -> Any:
     return value
 
 
-def _checked(path: str, expected: Array, arrays: dict[str, np.ndarray], grows: bool) -> np.ndarray:
+def _checked(path: str, expected: Array, arrays: dict[str, np.ndarray], spec: Of) -> np.ndarray:
     if path not in arrays:
         raise ValueError(f"{path} is missing")
     array = arrays.pop(path)
     if (expected.dtype, array.dtype) == (np.float64, np.float32):
         array = array.astype(np.float64)
-    shape, found = (expected.shape[:-1], array.shape[:-1]) if grows else (expected.shape, array.shape)
-    if (shape, expected.dtype) != (found, array.dtype) or array.ndim != len(expected.shape):
+    free = 1 if spec.grows else 0  # axes of any length, the last ones
+    shape, found = (each[: array.ndim - free] for each in (expected.shape, array.shape))
+    fits = found == shape or (spec.shrinks and all(map(operator.le, found, shape)))
+    if not fits or expected.dtype != array.dtype or array.ndim != len(expected.shape):
         raise ValueError(f"{path} has the shape {array.shape} and the type {array.dtype}")
     return array
 

@@ -150,6 +150,24 @@ def test_all_rows_may_count_for_the_matrix():
     np.testing.assert_allclose(np.triu(H[1]), expected, rtol=1e-12)
 
 
+@pytest.mark.parametrize("form, dtype", [("dense", np.float32), ("csr", np.float64)])
+def test_the_matrix_may_have_some_columns_only(form, dtype):
+    """Each line has columns of its own, and the constant; the diagonal is that of all."""
+    s, H = Setting(form=form, dtype=dtype, zeros=0.4), np.zeros((CLASSES, 3, 3))
+    columns, diagonal = np.array([[1, 4, 6], [0, 5, 6], [2, 3, 6]]), np.zeros((CLASSES, COLUMNS + 1))
+    s.look(RULES["a step of the caps"], H=kernel.Curvature(H, columns=columns, diagonal=diagonal))
+    whole, whole_diagonal = np.zeros((CLASSES, COLUMNS + 1, COLUMNS + 1)), np.zeros((CLASSES, COLUMNS + 1))
+    s.look(RULES["a step of the caps"], H=kernel.Curvature(whole, diagonal=whole_diagonal))
+    for k in s.active:
+        _, u = s.seen(0, k)
+        _, _, slopes, *_ = twin.steps(s.loss, s.caps, u, s.centres[k], 0.0, 0.7)
+        expected = s.rows.T @ (slopes[:, None] * s.rows)
+        np.testing.assert_allclose(np.triu(H[k]), np.triu(expected[np.ix_(columns[k], columns[k])]), rtol=1e-11)
+        np.testing.assert_allclose(np.triu(whole[k]), np.triu(expected), rtol=1e-11, atol=1e-12)
+        for found in (diagonal[k], whole_diagonal[k]):
+            np.testing.assert_allclose(found, np.diagonal(expected), rtol=1e-11)
+
+
 def test_problems_that_rest_are_left_alone():
     s = Setting()
     s.active = np.array([0, 2])

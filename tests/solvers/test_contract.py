@@ -80,6 +80,14 @@ WAYS += [("pdprox:dual,scale=4", "targets", {"C": 0.3, "loss": "l2_error", "pena
 WAYS += [("pdprox:primal", "targets", {"C": 0.3, "loss": "epsilon_insensitive:0.1", "penalty": "l1inf"})]
 WAYS += [("pdprox", "labels", {"C": [0.1, 1.0], "penalty": "l1", "loss": "logistic", "scale": "std"})]
 WAYS += [("newton", "tasks", {"C": 0.3, "loss": loss, "penalty": "l1inf"}) for loss in ("absolute_error", "huber")]
+WAYS += [
+    ("prox-newton", kind, {"penalty": penalty, "loss": loss, "C": 0.3})
+    for kind in ("few columns", "few columns in memory")
+    for penalty, loss in (("l1", "hinge"), ("elasticnet", "logistic"))
+]
+WAYS += [
+    ("prox-newton", "few columns, classes", {"C": [0.5, 2.0], "penalty": "l1", "loss": "logistic", "multiclass": "ovr"})
+]
 WAYS += [("active-set", "large", {"C": math.inf}), ("sdca", "float32", {"C": 1.0})]
 WAYS = [way for way in WAYS if way[0].partition(":")[0] in names()]  # the core has none of the papers
 
@@ -140,7 +148,7 @@ def trained(monkeypatch):
         X, y = (X, y) if data is None else data
         if kind == "tasks":
             options = {**options, "tasks": np.argmax(np.abs(X[:, :3]), axis=1)}  # of a row, whatever its size
-        blocks = blocks if blocks is not None else 0 if kind == "in memory" else 5
+        blocks = blocks if blocks is not None else 0 if kind.endswith("in memory") else 5
         bounds = np.linspace(0, len(y), blocks + 1).astype(int) if isinstance(blocks, int) else blocks
         rows = as_form(X, form, X.dtype)
         in_memory = ArraySource(rows, y, sample_weight)
@@ -150,6 +158,8 @@ def trained(monkeypatch):
         if kind == "wide classes":  # for a Hessian, with room for some of the rows
             for number, value in {"WIDE": 0, "LEAST": 0, "sample_bytes": lambda problem: 15_000}.items():
                 monkeypatch.setattr(sampled, number, value)
+        if kind.startswith("few columns"):  # in the Hessian of a read
+            monkeypatch.setattr("streammargin.solvers.columns.curved_columns.FREE", (0.3, 0.3))
         if kind == "in memory":  # and steps on columns are hard at once, and few of them dear
             monkeypatch.setattr("streammargin.solvers.columns.working_set.EASY", -1)
             monkeypatch.setattr("streammargin.solvers.columns.interior.OUTER", 0.0)
@@ -351,8 +361,8 @@ def test_three_holders_of_rows_have_the_figures_of_one(trained, way, form):
         trained(way, form, lambda run: saved_and_loaded(in_three(run), lambda run: in_three(fresh(run))))
     ) == bits(three)
     assert assert_they_agree([one, three])
-    if method.first(problem) == "columns" and one.ran.problem.resident:
-        one = trained(way, form, blocks=2)  # in memory, steps on columns come before the rows are visited
+    if one.ran.problem.resident:
+        one = trained(way, form, blocks=2)  # in memory pdprox steps on columns first, and prox-newton moves centres
     if way[0] != "newton" and method.first(problem) == method.first(one.ran.problem):
         assert figures(three) == pytest.approx(figures(one), rel=1e-6)
 

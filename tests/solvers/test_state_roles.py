@@ -64,7 +64,7 @@ def declared(cls):
 
 def axes(of):
     names = [axis.name if isinstance(axis, Axis) else str(axis) for axis in of.axes]
-    return ", ".join(names[:-1] + ["grows"] if of.grows else names)
+    return ", ".join(names[:-1] + ["grows"] if of.grows else names) + " at most" * of.shrinks
 
 
 def parts_of(cls):

@@ -14,13 +14,14 @@ from streammargin.compiled import look as kernel
 from streammargin.compiled.quadratic import minimise_quadratic
 from streammargin.errors import DataError
 from streammargin.losses.base import coupled, has, largest_bend, smooth
-from streammargin.penalties.base import Penalty
+from streammargin.penalties.base import Penalty, Pieces
 from streammargin.penalties.lp import LpSquare
 from streammargin.points.tasks import by_task
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import Labels, RowLabels, RowNumbers, numbered_from
 from streammargin.solvers.base import PATH, PassReport, matrix_work
 from streammargin.solvers.cache import rows as store
+from streammargin.solvers.columns import curved_columns
 from streammargin.solvers.columns.constant import constants_alone
 from streammargin.solvers.columns.proximal_model import minimise_by_prox
 from streammargin.solvers.columns.screening import TOO_FAR, proven_zeros
@@ -33,7 +34,7 @@ from streammargin.solvers.proof.sums import LookSums
 from streammargin.solvers.roles import GROUPS, Axis, K, N, Rows, Shared, Sum, W, b1, clear, f8, i8, of, state
 from streammargin.solvers.softness import LEAST_FALL, may_soften, next_softness, share_of_softness
 from streammargin.solvers.state import labels_of, line_of
-from streammargin.solvers.visits import Visit, nothing
+from streammargin.solvers.visits import Visit
 
 SOFTNESS = 0.5  # the first 1 / sigma, relative to the caps, as in `newton`
 MOST = 40  # most Newton steps in one proximal step
@@ -58,9 +59,10 @@ ONE = np.zeros(1, np.int64)
 
 @state
 class Curved(LookSums):
-    """The sums of a read, with second derivatives."""
+    """The sums of a read, with second derivatives of the working columns, and at first the diagonal of all."""
 
-    H: Sum[f8] = of(K, W, W)
+    H: Sum[f8] = of(K, W, W, shrinks=True)
+    diagonal: Sum[f8] = of(K, W)
     crossed: Sum[f8] = of(GROUPS, COUPLED, COUPLED)
 
 
@@ -84,7 +86,8 @@ class Step:
 @state
 class ProxNewton(LookedAt):
     """due: groups to step after this read; image (K, d+1): A^T alpha, scaled to be feasible for a free constant;
-    begun: whether there was a whole read. alpha, centres: in memory only, of a loss that is not smooth.
+    columns (K, m): of H in this read. begun: whether there was a whole read. alpha, centres: in memory only, of a loss
+    that is not smooth.
     """
 
     look: Curved
@@ -94,6 +97,7 @@ class ProxNewton(LookedAt):
     step: Step
     image: Shared[f8] = of(K, W)
     zeros: Shared[b1] = of(K, W)
+    columns: Shared[i8] = of(K, W, shrinks=True)
     due: Shared[b1] = of(GROUPS)
     begun: bool = False
     ended: bool = False
@@ -114,6 +118,9 @@ class ProximalNewton(CertifiedByLook[ProxNewton]):
 
     The first read is at w = 0, with the best constant if it is not penalised. It computes the best duals for these
     weights. If they are optimal, so is w = 0. All rows count for its H, which is an upper bound.
+
+    Where the penalty leaves most weights 0, the Hessian has some columns only, and a step moves these
+    (curved_columns.py). In memory the first read finds them, and makes no step.
     """
 
     name = "proximal steps of newton"
@@ -144,7 +151,20 @@ class ProximalNewton(CertifiedByLook[ProxNewton]):
         state = super().start(problem, labels)
         state.softness[:] = self._softness(problem)
         self._first_constants(problem, state)
+        state.columns = curved_columns.at_first(problem)
         return state
+
+    def begin_at(self, problem: Problem, state: ProxNewton, w: np.ndarray) -> None:
+        super().begin_at(problem, state, w)
+        if state.columns.shape[1] == 1:
+            state.columns = curved_columns.of_weights(w)
+
+    @staticmethod
+    def _choose_columns(problem: Problem, state: ProxNewton, active: np.ndarray) -> None:
+        """Those of the next read, from the sums of this one."""
+        if curved_columns.restricts(problem):
+            pull = state.look.pull.sum(axis=1)
+            state.columns = curved_columns.following(problem, active, state.w, pull, state.zeros)
 
     @staticmethod
     def _softness(problem: Problem) -> float:
@@ -154,9 +174,13 @@ class ProximalNewton(CertifiedByLook[ProxNewton]):
         return 1 if problem.path else 0
 
     def prologue_visit(self, problem: Problem, state: ProxNewton, index: int) -> Visit:
-        return self.visit(problem, state, np.arange(problem.groups))._replace(begin=nothing)
+        return self.visit(problem, state, np.arange(problem.groups))._replace(begin=self._begin_prologue)
+
+    def _begin_prologue(self, problem: Problem, state: ProxNewton, active: np.ndarray) -> None:
+        self._clear(problem, state)
 
     def zero_factor(self, problem: Problem, state: ProxNewton) -> float:
+        self._choose_columns(problem, state, np.arange(problem.groups))
         found = [bounds_of_group(problem, k, state.w, state.look).theta for k in range(problem.groups)]
         return min(problem.objective.penalty.zero_factor(problem.objective.penalised(image)) for image in found)
 
@@ -170,9 +194,16 @@ class ProximalNewton(CertifiedByLook[ProxNewton]):
 
     def begin_pass(self, problem: Problem, state: ProxNewton, active: np.ndarray) -> None:
         state.ended = False
-        clear(state.look)
+        self._clear(problem, state)
         self._first_constants(problem, state)
         self.show_certified(problem, state, active)
+
+    @staticmethod
+    def _clear(problem: Problem, state: ProxNewton) -> None:
+        m = state.columns.shape[1]
+        if state.look.H.shape[1] != m:
+            state.look.H = np.zeros((problem.count, m, m))
+        clear(state.look)
 
     @staticmethod
     def _first_constants(problem: Problem, state: ProxNewton) -> None:
@@ -183,8 +214,9 @@ class ProximalNewton(CertifiedByLook[ProxNewton]):
                 problem.view(state.w, k)[:, -1] = constants_alone(problem, k) / problem.column
 
     def visit(self, problem: Problem, state: ProxNewton, active: np.ndarray) -> Visit:
-        cost = problem.count * (store.LOOK + self._apart(problem, state) * (problem.features + 1) / 2)
-        return super().visit(problem, state, active)._replace(square=True, cost=cost)
+        m = state.columns.shape[1]
+        cost = problem.count * (store.LOOK + self._apart(problem, state) * m * m / (2 * state.w.shape[1]))
+        return super().visit(problem, state, active)._replace(square=m == state.w.shape[1], cost=cost)
 
     @staticmethod
     def _apart(problem: Problem, state: ProxNewton) -> int:
@@ -195,7 +227,8 @@ class ProximalNewton(CertifiedByLook[ProxNewton]):
         """Update the duals of these rows and add their sums; in the first pass the best duals, with all rows curved."""
         state.look.rows += block.rows()
         # counts all rows, though only those with a slope enter the Hessian
-        each = matrix_work(0, block.rows(), problem.values / problem.rows)
+        part = state.columns.shape[1] / state.w.shape[1]
+        each = matrix_work(0, block.rows(), part * problem.values / problem.rows)
         outputs, labels, lines = problem.outputs, labels_of(problem, state), problem.lines_of(active)
         if not outputs.tasks:
             state.multiplications += self._apart(problem, state) * lines.size * each
@@ -232,7 +265,9 @@ class ProximalNewton(CertifiedByLook[ProxNewton]):
                 read.weights[None, at], read.duals[at], read.pull[at], read.wrong[None], class_sums=read.own,
                 parts=read.parts,
             ),
-            kernel.Curvature(read.H[at], read.crossed),
+            kernel.Curvature(
+                read.H[at], read.crossed, state.columns[at], kernel.NONE[:0] if state.begun else read.diagonal[at]
+            ),
         )  # fmt: skip
 
     def skip_remaining(self, problem: Problem, state: ProxNewton) -> None:
@@ -253,6 +288,7 @@ class ProximalNewton(CertifiedByLook[ProxNewton]):
             state.due[k] = False
             return 1.0 - float(state.due.sum()) / problem.groups
         state.begun = True
+        self._choose_columns(problem, state, active)
         return self.report(problem, state)
 
     def _judge(self, problem: Problem, state: ProxNewton, active: np.ndarray) -> None:
@@ -274,7 +310,7 @@ class ProximalNewton(CertifiedByLook[ProxNewton]):
         if not state.begun:
             self._first_scale(problem, state, k)
             step.height[k] = height
-            return True
+            return state.columns.shape[1] > 1
         blurred = ROUNDING * abs(height)
         if step.count[k] > 0:
             above = height - step.height[k]
@@ -313,7 +349,7 @@ class ProximalNewton(CertifiedByLook[ProxNewton]):
     def _first_scale(problem: Problem, state: ProxNewton, k: int) -> None:
         """Set the scale from the first read: the Hessian's diagonal, with all rows curved if the loss has kinks."""
         H, scale, image = (problem.view(each, k) for each in (state.look.H, state.step.scale, state.image))
-        scale[:] = np.diagonal(H, axis1=1, axis2=2)
+        scale[:] = problem.view(state.look.diagonal, k)
         if not (np.isfinite(image).all() and np.isfinite(H).all() and (scale > 0.0)[image != 0.0].all()):
             raise DataError(TOO_FAR)
 
@@ -343,7 +379,10 @@ class ProximalNewton(CertifiedByLook[ProxNewton]):
 
     @staticmethod
     def _step(problem: Problem, state: ProxNewton, k: int, down: np.ndarray) -> None:
-        """Move w to the minimum of R plus the quadratic model; down (K, d+1): minus the gradient of the smooth part."""
+        """Move w to the minimum of R plus the quadratic model; down (K, d+1): minus the gradient of the smooth part.
+
+        The weights of a line alone move at its columns only.
+        """
         step, objective = state.step, problem.objective
         w, start, direction, down, scale, zeros = (
             problem.of_group(each, k) for each in (state.w, step.start, step.direction, down, step.scale, state.zeros)
@@ -354,7 +393,12 @@ class ProximalNewton(CertifiedByLook[ProxNewton]):
         H += np.triu(H, 1).swapaxes(1, 2)
         H[:, on, on] = diagonal
         start[:] = w
-        w[:], work = lowest(objective, H, -down, start, zeros)
+        at = state.columns[k] if problem.lines == 1 else slice(None)
+        ordered = objective.pieces(w.shape)
+        if ordered is not None and problem.lines == 1:
+            ordered = curved_columns.pieces_of(ordered, state.columns[k])
+        w[:] = start
+        w[at], work = lowest(objective, ordered, H, -down[at], start[at], zeros[at])
         state.multiplications += work
         direction[:] = w - start
         grown = objective.regulariser(w) - objective.regulariser(start)
@@ -400,14 +444,14 @@ def middle_share(loss: Any) -> float:
 
 
 def lowest(
-    objective: Objective, H: np.ndarray, slope: np.ndarray, w: np.ndarray, zeros: np.ndarray
-) -> tuple[np.ndarray, float]:
+    objective: Objective, ordered: tuple[np.ndarray, Pieces] | None, H: np.ndarray, slope: np.ndarray, w: np.ndarray,
+    zeros: np.ndarray,
+) -> tuple[np.ndarray, float]:  # fmt: skip
     """(the minimum of R plus the quadratic model with this slope at w, multiplications that it took).
 
-    slope, w and zeros (weights that stay if they are 0): (d+1,) or (lines, d+1); H (B, b, b): the blocks on the
-    diagonal, over the entries of w.ravel().
+    slope, w and zeros (weights that stay if they are 0): (m,) or (lines, d+1); H (B, b, b): the blocks on the
+    diagonal, over the entries of w.ravel(). ordered: the pieces of the penalty for these entries, if it has some.
     """
-    ordered = objective.pieces(w.shape)
     if ordered is None or len(H) > 1:
         most = min(max(int(WORK / H.size), ROUNDS), ITERATIONS)
         return minimise_by_prox(H, slope.ravel(), objective, w, PART, most)

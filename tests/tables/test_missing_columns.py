@@ -1,0 +1,121 @@
+"""Columns of the model that a table lacks are an error, or 0 if they are asked to be, in every format."""
+
+import logging
+
+import h5py
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import streammargin as sm
+from streammargin.cli.main import main
+from streammargin.data_tools.convert import convert
+from streammargin.model.io import load_model
+
+RNG = np.random.default_rng(5)
+TABLE = pd.DataFrame({
+    "size": RNG.normal(3.0, 1.0, 60), "city": RNG.choice(["Rome", "Oslo", "Lima"], 60),
+    "note": RNG.choice(["red ink", "blue", "red red"], 60), "age": RNG.normal(9.0, 2.0, 60),
+    "gap": np.where(np.arange(60) % 7, RNG.normal(2.0, 1.0, 60), np.nan),
+})  # fmt: skip
+TABLE["y"] = np.where(TABLE["size"] + (TABLE.city == "Oslo") > 3.2, "up", "down")
+DENSE = {"drop": "note", "missing": "indicator"}
+SPARSE = {"text": "note", "missing": "indicator"}
+
+
+@pytest.fixture(autouse=True)
+def inside(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def written(frame, kind):
+    if kind == "polars":
+        return pl.from_pandas(frame)
+    if kind == "frame":
+        return frame
+    name = f"rows.{kind}"
+    {"csv": lambda: frame.to_csv(name, index=False), "parquet": lambda: frame.to_parquet(name),
+     "feather": lambda: frame.to_feather(name)}[kind]()  # fmt: skip
+    return name
+
+
+def with_zeros(model, frame, lacking):
+    """The scores if all columns that these become are 0, by the file of the numbers."""
+    model.save("m.npz", force=True)
+    frame.to_csv("whole.csv", index=False)
+    convert("whole.csv", "whole.h5", like="m.npz", force=True)
+    with h5py.File("whole.h5") as file:
+        X, names = file["X"], file["var/_index"].asstr()[:] if "var" in file else model.feature_names_in_
+        if isinstance(X, h5py.Group):
+            import scipy.sparse as sp
+
+            X = sp.csr_matrix((X["data"][:], X["indices"][:], X["indptr"][:]), X.attrs["shape"]).toarray()
+        X = np.array(X)
+    for name in lacking:
+        X[:, [str(one).split("=")[0].split(" ")[0] == name for one in names]] = 0.0
+    return X @ model.coef_[0].astype(float) + model.intercept_[0]
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "feather", "frame", "polars"])
+@pytest.mark.parametrize("lacking", [["size"], ["city"], ["gap"], ["size", "age", "gap"], ["age", "city", "gap"]])
+@pytest.mark.parametrize("options", [DENSE, SPARSE], ids=["dense", "sparse"])
+def test_they_count_as_zero_in_every_kind_of_table(kind, lacking, options, caplog):
+    model = sm.train(TABLE, y="y", C=0.5, tol=1e-2, **options).model
+    some = written(TABLE.drop(columns=["y", *lacking]), kind)
+    for call in (model.predict, model.decision_function, lambda rows, **how: model.evaluate(rows, y="city", **how)):
+        with pytest.raises(sm.DataError, match=r"lacks \d column.*count as 0 with missing_columns=\"zero\"$"):
+            call(some)
+    want = with_zeros(model, TABLE, lacking)
+    assert "count as 0" not in caplog.text
+    np.testing.assert_allclose(model.decision_function(some, missing_columns="zero"), want, rtol=1e-5, atol=1e-5)
+    assert f"of the model's {4 + (options is SPARSE)} ({', '.join(lacking)}): they count as 0" in caplog.text
+    labelled = written(TABLE.drop(columns=lacking), kind)
+    right = model.evaluate(labelled, missing_columns="zero")["accuracy"]
+    assert right == pytest.approx(np.mean(np.where(want > 0.0, "up", "down") == TABLE.y))
+
+
+def test_a_lacking_text_counts_no_word():
+    model = sm.train(TABLE, y="y", C=0.5, tol=1e-2, **SPARSE).model
+    blank = TABLE.assign(note="")
+    want = model.decision_function(blank.assign(note="zzz qqq"))
+    assert len(want) == 60
+    found = model.decision_function(TABLE.drop(columns="note"), missing_columns="zero")
+    blank.to_csv("blank.csv", index=False)
+    np.testing.assert_allclose(found, with_zeros(model, TABLE.assign(note="!"), []), rtol=1e-5, atol=1e-5)
+
+
+def test_a_table_with_none_of_the_columns_or_without_names_is_refused():
+    model = sm.train(TABLE, y="y", **DENSE).model
+    for how in ("error", "zero"):
+        with pytest.raises(sm.DataError, match="lacks 4 columns"):
+            model.predict(pd.DataFrame({"other": [1.0, 2.0]}), missing_columns=how)
+    np.savetxt("bare.csv", np.ones((3, 2)), delimiter=",")
+    with pytest.raises(sm.DataError, match="has 2 columns, but the model was trained on 4"):
+        model.predict("bare.csv", missing_columns="zero")
+    with pytest.raises(sm.UsageError, match="missing_columns must be error or zero, not 'none'"):
+        model.predict(TABLE, missing_columns="none")
+
+
+def test_labels_names_of_rows_and_tasks_are_never_let_be():
+    model = sm.train(TABLE, y="y", **DENSE).model
+    with pytest.raises(sm.DataError, match="lacks 1 column"):
+        model.evaluate(TABLE.drop(columns=["y"]), missing_columns="zero")
+    TABLE.drop(columns=["size"]).to_csv("t.csv", index=False)
+    model.save("m.npz")
+    assert main(["predict", "m.npz", "t.csv", "--missing-columns", "zero", "--id", "who"]) == 65
+    assert main(["predict", "m.npz", "t.csv", "--id", "city"]) == 65
+
+
+def test_the_shell_says_how_many_and_predicts(capsys, caplog):
+    caplog.set_level(logging.WARNING)
+    sm.train(TABLE, y="y", **DENSE).model.save("m.npz")
+    some = TABLE.drop(columns=["size", "city"])
+    some.to_csv("t.csv", index=False)
+    some.to_parquet("t.parquet")
+    want = load_model("m.npz").predict(some, missing_columns="zero").tolist()
+    for path in ("t.csv", "t.parquet"):
+        assert main(["predict", "m.npz", path, "--missing-columns", "zero"]) == 0
+        found = capsys.readouterr()
+        assert found.out.split() == want and "lacks 2 columns of the model's 4 (size, city)" in found.err
+    assert main(["evaluate", "m.npz", "t.csv", "--missing-columns", "zero"]) == 0

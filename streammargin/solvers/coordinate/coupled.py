@@ -12,6 +12,7 @@ from streammargin.compiled.look import DUAL_CARRIED, DUAL_SUMS, LOSS_CARRIED, LO
 from streammargin.compiled.order import permutation
 from streammargin.compiled.sleep import AWAKE, LONGEST
 from streammargin.errors import DataError
+from streammargin.losses.crammer_singer import CrammerSingerTerms
 from streammargin.rows.blocks import Block, values_of
 from streammargin.rows.labels import numbered_from
 from streammargin.rows.visits import PLACES, Turns, group_of, take_turns, visit
@@ -22,7 +23,8 @@ from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.best import best_figures, keep_bounds
 from streammargin.solvers.proof.bounds import balanced_lines, bounded, weighed
 from streammargin.solvers.proof.figures import Figures
-from streammargin.solvers.proof.objectives.base import Running
+from streammargin.solvers.proof.grown import far, grown, missed_by_rounding
+from streammargin.solvers.proof.objectives.base import Candidate, Running
 from streammargin.solvers.proof.rounding import blur
 from streammargin.solvers.roles import GROUPS, Axis, Float, K, N, Rows, Shared, Sum, clear, f8, i8, of, state, u1
 from streammargin.solvers.state import labels_of
@@ -200,10 +202,31 @@ class Coupled(LinearSolver[C]):
             losses, duals = problem.view(sweep.losses, group), problem.view(sweep.duals, group)
             theta, total = balanced_lines(problem.objective, image[:, None], duals, none, none, problem.present)
             weights = weighed(problem.objective, problem.of_group(w, group), losses.sum(axis=0))
-            proof = bounded(problem.objective, weights, theta, total)
-            dual[group] = proof.dual
-            found.append(proof.weights)
+            dual[group] = bounded(problem.objective, weights, theta, total).dual
+            best = max(float(dual[group]), float(state.best.dual[group]))
+            found.append(self._grown(problem, state, w, group, weights) if far(problem, weights, best) else weights)
         keep_bounds(state.best, dual, np.full(problem.groups, math.inf))
         keep_weights(problem, state, w, found)
         state.W[:] = sweep.image  # rounding does not accumulate over certificates
         return best_figures(problem, state.best), sweep.wrong.copy()
+
+    @staticmethod
+    def _grown(problem: Problem, state: C, w: np.ndarray, group: int, found: Candidate) -> Candidate:
+        """The figures of a group's weights, which grow in w (K, d+1) if rounding alone keeps their margins below 1."""
+        if not isinstance(problem.loss, CrammerSingerTerms) or found.mistakes:
+            return found
+        lines, labels = problem.of_group(w, group), state.labels
+        caps = problem.view(problem.outputs.caps, group)
+        weights = labels.weights[labels.weights > 0.0] if labels.weights.size else np.ones(1)
+        smallest = float(caps[caps > 0.0].min(initial=math.inf)) * float(weights.min(initial=math.inf))
+        size = problem.objective.size(lines)
+        losses = found.primal + found.rounding - size.value * (1.0 - size.rounding)
+        least = 1.0 - losses / smallest / problem.loss.ahead  # no row has more than all losses
+        if not missed_by_rounding(1.0 - (1.0 - least) / problem.present, w.shape[1]) or least <= 0.0:
+            return found
+        longest = math.sqrt(float(state.squares.max(initial=0.0)) + problem.column**2)
+        larger, now = grown(problem.objective, lines, least, longest / problem.loss.ahead)
+        if now.primal < found.primal:
+            lines[...] = larger
+            return now
+        return found

@@ -15,7 +15,8 @@ from streammargin.solvers.linear import LinearSolver, LinearState, keep_weights
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.best import best_figures, keep_bounds
 from streammargin.solvers.proof.figures import Figures
-from streammargin.solvers.proof.objectives.base import Sums
+from streammargin.solvers.proof.grown import far, grown, missed_by_rounding
+from streammargin.solvers.proof.objectives.base import Candidate, Sums
 from streammargin.solvers.proof.rounding import blur
 from streammargin.solvers.proof.sums import EXACT
 from streammargin.solvers.roles import TRIALS, Float, K, Shared, Sum, W, f8, i8, of, state
@@ -94,6 +95,7 @@ class CertifiedBySweep(LinearSolver[C]):
         sweep, objective, count = state.sweep, problem.objective, problem.count
         has_duals = self.duals(problem, state)[0].shape[1] > 0
         found, dual, upper = [], np.empty(count), np.empty(count)
+        surely, longest = np.empty(count), np.empty(count)
         for k in range(count):
             total = Sums(*sweep.sums[k, : sums.CARRY].tolist())._replace(rows=problem.present)
             dual[k], upper[k] = self.bounds(problem, state, k, total.longest)
@@ -104,12 +106,35 @@ class CertifiedBySweep(LinearSolver[C]):
                     sweep.largest_blur = max(sweep.largest_blur, total.blur / total.alpha)
                 self.rebuilt(problem, state, k, sweep.rebuilt[k])
             found.append(objective.candidate(objective.size(sweep.frozen[k]), total))
+            surely[k], longest[k] = total.surely, total.longest
+        self._grow(problem, sweep.frozen, found, np.maximum(dual, state.best.dual), surely, longest)
         if objective.infeasible and self.has_empty_row(problem, state):
             upper[:] = 0.0  # a row of zeros has margin 0
         keep_bounds(state.best, dual, upper)
         frozen, sweep.frozen = sweep.frozen, np.zeros_like(sweep.frozen)  # best_w may now refer to it
         keep_weights(problem, state, frozen, found)
         return best_figures(problem, state.best), sweep.wrong.copy()
+
+    @staticmethod
+    def _grow(
+        problem: Problem, w: np.ndarray, found: list[Candidate], dual: np.ndarray, surely: np.ndarray,
+        longest: np.ndarray,
+    ) -> None:  # fmt: skip
+        """Grow weights w (K, d+1) of float32 whose least margin (K,), `surely`, is below 1 by rounding alone.
+
+        found: the candidates of the lines, which follow; dual (K,): the best bounds; longest (K,): the largest lengths
+        of rows.
+        """
+        if w.dtype != np.float32 or problem.hard or problem.numeric or problem.loss.primal(1.0, 1.0) > 0.0:
+            return
+        known = zip(found, dual.tolist(), surely.tolist(), strict=True)
+        able = np.array([far(problem, *one) and missed_by_rounding(least, w.shape[1]) for *one, least in known])
+        if problem.compared:  # other lines of a row have a sign, too: no row is wrong, whatever grows
+            able &= np.repeat((surely > 0.0).reshape(problem.trials, -1).all(axis=1), problem.per_trial)
+        for k in np.flatnonzero(able).tolist():
+            larger, now = grown(problem.objective, w[k], float(surely[k]), float(longest[k]))
+            if now.primal < found[k].primal:
+                w[k], found[k] = larger, now
 
     def has_empty_row(self, problem: Problem, state: C) -> bool:
         """Whether a present row is known to have norm 0."""

@@ -42,13 +42,21 @@ class Costs(Kind):
             if path.low is not None and path.high is not None and not path.low < path.high:
                 raise UsageError(f"a path over {what} goes up: give a low end below the high one, not {path}")
             return path
-        value = self.read(value) if isinstance(value, str) else value
+        value = value.split(",") if isinstance(value, str) else value
         several = isinstance(value, Iterable) and (isinstance(value, Sequence) or getattr(value, "ndim", 0) > 0)
         values = value if several and isinstance(value, Iterable) and not isinstance(value, bytes) else [value]
-        costs = [Number().number(what, read_number(cost) if isinstance(cost, str) else cost) for cost in values]
+        costs = [Number().number(what, _in_text(what, cost) if isinstance(cost, str) else cost) for cost in values]
         if not costs or not all(cost > 0.0 for cost in costs):
             listed = ", ".join(f"{cost:g}" for cost in costs) or "none"
             raise UsageError(f"{what} must be positive (or inf for the hard margin), not {listed}")
         if len(costs) > 1 and math.inf in costs:
             raise UsageError(f"{what} = inf cannot be mixed with finite values; train the hard margin by itself")
         return costs
+
+
+def _in_text(what: str, text: str) -> float:
+    """A number as the shell has it."""
+    try:
+        return read_number(text)
+    except UsageError as error:
+        raise UsageError(f"{what} must be a number, inf, several or path:K, but {error}") from None

@@ -113,7 +113,7 @@ def _json(path: str, suffix: str, start: bytes) -> tuple[str, str]:
 
 
 def _archive(path: str) -> tuple[str, str] | None:
-    """What a zip archive is; None for arrays of NumPy, for a pipe, or if it is damaged."""
+    """What a zip archive is, damaged or not; None for arrays of NumPy, and for a pipe."""
     if not os.path.isfile(path):
         return None
     try:
@@ -121,7 +121,7 @@ def _archive(path: str) -> tuple[str, str] | None:
             names = archive.namelist()
             sheet = "mimetype" in names and b"spreadsheet" in archive.open("mimetype").read(100)
     except (OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError):
-        return None
+        return "a zip archive", _UNZIP
     if any(name.endswith(".npy") for name in names):
         return None
     if sheet:

@@ -341,7 +341,10 @@ def test_inputs_and_outputs_that_cannot_be(tmp_path):
     out = str(tmp_path / "o.h5")
     with pytest.raises(InputMissingError, match="no such file"):
         convert(str(tmp_path / "none"), out)
+    (tmp_path / "folder").mkdir()
     with pytest.raises(InputMissingError, match="directory"):
+        convert(str(tmp_path / "folder"), out)
+    with pytest.raises(DataError, match="blank is no svmlight file, but lies in a folder of these"):
         convert(str(tmp_path), out)
     for name in ("empty", "blank"):
         with pytest.raises(DataError, match=r"is empty|has no rows"):

@@ -148,7 +148,8 @@ def test_only_ascii_blanks_are_blanks(tmp_path, blank):
         (tmp_path / "in.txt").write_bytes(text.encode())
         with pytest.raises(DataError):
             convert(str(tmp_path / "in.txt"), str(tmp_path / "out.h5"), format="svmlight")
-    for text, field in ((f"{blank}1,2\n0,3\n", f"{blank}1"), (f"1{blank},2,1\n0,3,4\n", f"1{blank}")):
+    before = [] if blank == "\u00a0" else [(f"{blank}1,2\n0,3\n", f"{blank}1")]  # that may stand before a sum of money
+    for text, field in (*before, (f"1{blank},2,1\n0,3,4\n", f"1{blank}")):
         (tmp_path / "in.csv").write_bytes(text.encode())
         seen = f"{re.escape(repr(field))}|line 1: a control character, {re.escape(repr(blank))}"
         with pytest.raises(DataError, match=seen):

@@ -15,6 +15,7 @@ from streammargin.data_tools.convert import convert
 from streammargin.data_tools.shuffle import shuffle
 from streammargin.data_tools.split import split
 from streammargin.errors import DataError, UsageError
+from streammargin.matching import unpointed
 from streammargin.sources import label_column
 from streammargin.tables.textfile import Text
 
@@ -32,8 +33,9 @@ def table(labels, head="x,label\n"):
         (["345.10", "7"], [345.1, 7.0]),
         (["-0", "3"], [0, 3]),
         (["1E5", "7"], [100000, 7]),
+        (["1.0", "1", "9"], [1, 1, 9]),  # as pandas writes whole numbers once there was a gap
         *[([one, other, "9"], [one, other, "9"]) for one, other in (
-            ("007", "7"), ("01", "1"), ("1.0", "1"), ("1E5", "100000"), ("+5", "5"), ("-0", "0"), ("3.1", "3.10"))],
+            ("007", "7"), ("01", "1"), ("1E5", "100000"), ("+5", "5"), ("-0", "0"), ("3.1", "3.10"))],
         (["3.1", "3.10", "dev"], ["3.1", "3.10", "dev"]),
         (["345.10", "dev", "1E5"], ["345.10", "dev", "1E5"]),
         (["True", "1"], ["True", "1"]),
@@ -54,7 +56,7 @@ def test_what_labels_are(tmp_path, monkeypatch, labels, kept, size):
 @given(st.lists(st.sampled_from(["7", "007", "7.0", "7e0", "8", "8.5", "8.50", "x", "-7", "0", "-0"]), min_size=1))
 def test_labels_come_back_as_they_were_spelt(tmp_path_factory, labels):
     found = converted(tmp_path_factory.mktemp("t"), table(labels), y="label")[1]
-    values = [None if label == "x" else float(label) for label in set(labels)]
+    values = [None if label == "x" else float(label) for label in set(map(unpointed, labels))]
     if None in values or len(set(values)) < len(values):
         assert found == labels
     else:

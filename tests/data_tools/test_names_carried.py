@@ -45,7 +45,7 @@ def table(folder, text, **options):
 
 def test_a_table_keeps_its_names(tmp_path):
     assert table(tmp_path, '"a, b", c ,label,d,"say ""x""",é\n1,2,0,3,4,5\n') == ["a, b", "c", "d", 'say "x"', "é"]
-    assert table(tmp_path, "label,a,\n0,1,2\n") == ["a", ""]
+    assert table(tmp_path, "label,a,\n0,1,2\n") == ["a", "Unnamed: 2"]  # as pandas calls it
     assert table(tmp_path, "a\tb\r\n1\t2\r\n", separator="tab", label=False) == ["a", "b"]
     assert table(tmp_path, "1,2\n3,4\n", label=False) is None
 

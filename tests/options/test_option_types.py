@@ -12,7 +12,7 @@ X, Y = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.5]]), np.array([1, -1, 1])
 WRONG = [
     {"max_seconds": "3"}, {"memory": None}, {"memory": [1]}, {"loss": "smooth_hinge:x"},
     {"loss": sm.losses.SmoothHinge(None)},
-    {"tol": "1e-3"},    {"tol": math.inf}, {"C": "1"}, {"classes": []}, {"classes": 5}, {"classes": "ab"},
+    {"tol": "1e-3"},    {"tol": math.inf}, {"C": "much"}, {"classes": []}, {"classes": 5}, {"classes": "ab"},
     {"classes": [1]},
     {"classes": [1, -1, None]}, {"classes": [1, -1, math.nan]}, {"class_weight": {1: "a"}}, {"class_weight": [1, 2]},
     {"class_weight": 5}, {"solver": sm.solvers.Homotopic("never")},

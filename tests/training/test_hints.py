@@ -136,9 +136,13 @@ def test_what_a_refusal_advises_works(data):
         (
             "two classes",
             {"kernel": "rbf:0.5", "loss": "logistic"},
-            'logistic lacks .*; use map="rff:500,gamma=0.5" in place of kernel, or loss="hinge"$',
+            'the losses hinge, .*, not logistic; use map="rff:500,gamma=0.5" in place of kernel, or loss="hinge"$',
         ),
-        ("two classes", {"kernel": "poly:3", "loss": "logistic"}, 'logistic lacks .*; use loss="hinge"$'),
+        (
+            "two classes",
+            {"kernel": "poly:3", "loss": "logistic"},
+            'takes the losses hinge, .*, not logistic; use loss="hinge"$',
+        ),
         (
             "three classes",
             {"kernel": "rbf", "multiclass": "joint"},

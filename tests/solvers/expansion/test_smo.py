@@ -437,7 +437,7 @@ def test_a_kernel_without_an_optimum_ends_with_finite_scores(loss, free, caplog)
         ({"kernel": "rbf", "C": math.inf, "loss": "interpolate"}, "does not apply to the regression loss interpolate"),
         ({"kernel": "rbf", "C": math.inf, "bias": "midway"}, "constant of a kernel machine"),
         ({"kernel": "rbf", "bias": "midway"}, "leave out bias, or give bias=0"),
-        ({"kernel": "rbf", "loss": "logistic"}, "dual_form"),
+        ({"kernel": "rbf", "loss": "logistic"}, "takes the losses hinge, smooth_hinge, squared_hinge, not logistic"),
         ({"kernel": "rbf", "solver": "newton"}, "solver"),
         ({"solver": "smo"}, "kernel"),
         ({"kernel": "rbf", "init": "model.npz"}, "init keeps weights of columns"),

@@ -121,6 +121,6 @@ def is_kept(key: str, path: str) -> bool:
             found = file.attrs.get(KEY)
             if isinstance(found, str):
                 return found == key != ""
-    except (OSError, ValueError):
+    except (OSError, ValueError, KeyError, RuntimeError):  # damaged
         pass
     raise OutputError(f"{path} exists, and was not written from a table; rename it, or name a folder with `spool=DIR`")

@@ -189,3 +189,16 @@ def test_a_training_goes_on_after_chmod_and_a_move_of_its_table(form, tmp_path):
     found = sm.train(path, checkpoint="points", passes=6, listeners=[events.append], **options)
     assert "resumed" in {event["event"] for event in events}
     np.testing.assert_array_equal(found.model.coef_, straight)
+
+
+def test_a_spool_whose_header_is_damaged_is_refused(tmp_path):
+    """HDF5 opens it, and fails on its root."""
+    rows = "".join(f"{k % 7},{'yes' if k % 7 > 3 else 'no'}\n" for k in range(40))
+    (tmp_path / "x.csv").write_text(f"a,label\n{rows}")
+    sm.train(str(tmp_path / "x.csv"), spool=str(tmp_path))
+    spool = tmp_path / "x.csv.rows.h5"
+    raw = bytearray(spool.read_bytes())
+    raw[raw.index(b"OHDR") + 8] ^= 0xFF
+    spool.write_bytes(raw)
+    with pytest.raises(sm.StreamMarginError, match=r"x\.csv\.rows\.h5 exists, and was not written from a table"):
+        sm.train(str(tmp_path / "x.csv"), spool=str(tmp_path))

@@ -121,7 +121,7 @@ def _archive(path: str) -> tuple[str, str] | None:
             names = archive.namelist()
             sheet = "mimetype" in names and b"spreadsheet" in archive.open("mimetype").read(100)
     except (OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError):
-        return "a zip archive", _UNZIP
+        return None if path.endswith(".npz") else ("a zip archive", _UNZIP)
     if any(name.endswith(".npy") for name in names):
         return None
     if sheet:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import closing, nullcontext
 from typing import Any
 
-from streammargin.cli.options import add_scoring, argument, name, to_score
+from streammargin.cli.options import add_scoring, name, to_score
 from streammargin.cli.predicted import (
     Part,
     Wanted,
@@ -24,7 +24,7 @@ from streammargin.cli.predicted import (
 from streammargin.cli.remarks import Remarks
 from streammargin.errors import UsageError
 from streammargin.files import check_apart, check_output, replacing
-from streammargin.kinds import ALL, Names, threads_of
+from streammargin.kinds import ALL, threads_of
 from streammargin.options.table import read_by
 from streammargin.ordered import files_read, is_ordered
 from streammargin.workers import Workers
@@ -39,9 +39,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="OUT",
         help="text, or binary if it ends in .h5, .npy or .parquet; default stdout",
     )
-    parser.add_argument("--id", type=argument(Names().read), default=(), metavar="NAME[,NAME]",
-                        help="columns that head the lines of text and .parquet: of a table, or datasets beside the "
-                        "rows, FILE:NAME or FILE.npy; of single cells the name of the column of barcodes")  # fmt: skip
+    parser.add_argument("--id", type=name, metavar="NAME",
+                        help="column of a table that heads the lines of text and .parquet; of single cells the "
+                        "name of that column")  # fmt: skip
     parser.add_argument("--obs", type=name, metavar="NAME",
                         help="write a copy of an .h5ad file with the labels as this column of obs")  # fmt: skip
     shown = parser.add_mutually_exclusive_group()
@@ -70,7 +70,7 @@ def run(options: argparse.Namespace) -> int:
         data,
         x=options.x,
         unknown=options.unknown,
-        id=options.id,
+        id=options.id or "",
         tasks=options.tasks,
         memory=memory,
         missing_columns=options.missing_columns,
@@ -109,7 +109,7 @@ def _pairs(model: Any, options: argparse.Namespace, data: Any, memory: int) -> i
         start = 0
         for part in model.pairs(data, options.columns, memory=memory):
             values = part.scores if options.decision else part.ratings
-            yield Part(start, values[:, None])
+            yield Part(start, values[:, None], None)
             start += values.size
 
     with Remarks():

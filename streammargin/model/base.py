@@ -10,14 +10,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from streammargin.driver.tasks import column_of, matched
-from streammargin.errors import DataError, StreamMarginError, UsageError
+from streammargin.errors import UsageError
 from streammargin.files import as_path
 from streammargin.kinds import threads_of
 from streammargin.losses import make_loss
 from streammargin.model.columns import ERROR
 from streammargin.model.evaluation import judged
 from streammargin.model.file import NAMES, write_model
-from streammargin.model.rows import TABLE, AnyRows, Beside
+from streammargin.model.rows import TABLE, AnyRows, Tasked
 from streammargin.model.scoring import Scorer
 from streammargin.ordered import columns_of, is_matrix, is_table
 from streammargin.points.table import kind_of
@@ -25,7 +25,7 @@ from streammargin.sizes import parse_size
 from streammargin.sources.base import Source
 from streammargin.sources.label_column import TASKS
 from streammargin.sources.names import packed, packed_texts
-from streammargin.sources.open import open_source, opened
+from streammargin.sources.open import opened
 from streammargin.sources.schema import Schema
 from streammargin.wording import shown
 from streammargin.workers import Workers
@@ -56,11 +56,11 @@ class Model(Scorer):
 
     @contextlib.contextmanager
     def rows_of(self, data: Any, *, x: str | None = None, y: Any = None, labelled: bool = False,
-                unknown: str = ERROR, id: tuple[str, ...] = (), tasks: Any = None, memory: int | None = None,
+                unknown: str = ERROR, id: str = "", tasks: Any = None, memory: int | None = None,
                 missing_columns: str = ERROR) -> Iterator[AnyRows]:  # fmt: skip
         """The rows to score: a source, or a table in order, as the model's schema makes them.
 
-        labelled: with labels, in the column `y` of a table, by default the one of the training; id: columns of
+        labelled: with labels, in the column `y` of a table, by default the one of the training; id: the column of the
         names of rows; tasks: that of their tasks, or an array. memory: bytes for reading rows in order.
         missing_columns: whether columns that a table lacks are an "error" or "zero"; of sources it is said later.
         """
@@ -75,16 +75,15 @@ class Model(Scorer):
             ) as rows:
                 yield rows
             return
-        if unknown != ERROR:
-            raise UsageError("`unknown` is for tables; leave it out")
+        if unknown != ERROR or id:
+            raise UsageError("`unknown` and `id` are for tables; leave them out")
         with contextlib.ExitStack() as stack:
             source = stack.enter_context(opened(data, x=x, y=y))
-            names = [stack.enter_context(_names_of_rows(data, x, name)) for name in id]
-            numbers = None
-            if tasks is not None:
-                own = TASKS if of_training and schema is not None else tasks  # as rows of a table are written
-                numbers = matched(column_of(stack, own, data, x, source), self.tasks or ())
-            yield Beside(source, numbers, names) if names or tasks is not None else source
+            if tasks is None:
+                yield source
+                return
+            own = TASKS if of_training and schema is not None else tasks  # as rows of a table are written
+            yield Tasked(source, matched(column_of(stack, own, data, x, source), self.tasks or ()))
 
     def asked_tasks(self, tasks: Any) -> Any:
         """The tasks of rows: as given, or in the column that had them in training. Raises UsageError without one."""
@@ -192,19 +191,3 @@ class Model(Scorer):
         if not isinstance(force, (bool, np.bool_)):
             raise UsageError(f"force must be True or False, not {shown(force)}")
         write_model(as_path(path), kind_of(answer), arrays, self.header, bool(force))
-
-
-@contextlib.contextmanager
-def _names_of_rows(data: Any, x: str | None, name: str) -> Iterator[Source]:
-    """The rows with a column of names of theirs as labels; one of obs needs no path. Raises DataError, UsageError."""
-    try:
-        source = open_source(data, x=x, y=name)
-    except DataError as error:
-        try:
-            source = open_source(data, x=x, y=f"obs/{name}")
-        except StreamMarginError:
-            raise error from None
-    with contextlib.closing(source):
-        if source.outputs() is not None:
-            raise DataError(f"{source.name}: {name} has several columns; name one of them with `id`")
-        yield source

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -25,18 +24,18 @@ class Beside(NamedTuple):
 
     labels: tuple[str, ...] = ()
     weight: str = ""
-    id: tuple[str, ...] = ()
+    id: str = ""
     tasks: str = ""
 
     @property
     def given(self) -> list[str]:
         """The names of those that there are."""
-        return [name for name in (*self.labels, self.weight, *self.id, self.tasks) if name]
+        return [name for name in (*self.labels, self.weight, self.id, self.tasks) if name]
 
     @property
     def spelt(self) -> set[str]:
         """The columns whose values stay as bytes: names of rows, tasks, and a label; several of these are numbers."""
-        return {*(self.labels if len(self.labels) == 1 else ()), *self.id, *filter(None, [self.tasks])}
+        return {*(self.labels if len(self.labels) == 1 else ()), *filter(None, [self.id, self.tasks])}
 
 
 @dataclass(frozen=True)
@@ -251,17 +250,16 @@ def _rename_unnamed(reader: Reader, schema: Schema, others: set[str]) -> None:
 
 
 def matched(
-    reader: Reader, schema: Schema, labels: Sequence[str] = (), ids: Sequence[str] = (), tasks: str = "",
-    missing: str | None = None,
+    reader: Reader, schema: Schema, labels: tuple[str, ...] = (), *others: str, missing: str | None = None
 ) -> Schema:  # fmt: skip
     """The schema of a training for another table: columns by name, or by position if one of them has no names.
 
-    labels, ids, tasks: columns that the table must have too. missing: ZERO if columns of the schema that the
+    labels, others: columns that the table must have too; "" for none. missing: ZERO if columns of the schema that the
     table lacks are let be, but for all of them; ERROR or None if not, None where that cannot be asked for. Raises
     DataError for what it lacks.
     """
     if not (schema.named and reader.named):
-        beside = {*labels, tasks}
+        beside = {*labels, *others[1:]}
         own = [name for name in reader.columns if name not in beside]
         if len(own) > len(schema.columns):
             own = [name for name in own if not may_be_index(name)]
@@ -276,7 +274,7 @@ def matched(
         columns = tuple(replace(column, name=name) for column, name in zip(schema.columns, own, strict=True))
         schema = replace(schema, columns=columns, named=False)
     else:
-        _rename_unnamed(reader, schema, {*labels, *ids, tasks})
+        _rename_unnamed(reader, schema, {*labels, *others})
     names = [column.name for column in schema.columns]
     twice = [name for name, times in Counter(names).items() if times > 1]
     if twice:
@@ -286,7 +284,7 @@ def matched(
         )
     there = set(reader.columns)
     absent = [name for name in names if name not in there]
-    lacking = [name for name in [*labels, *ids, *filter(None, [tasks])] if name not in there]
+    lacking = [name for name in [*labels, *filter(None, others)] if name not in there]
     if missing == ZERO and len(absent) < len(names) and not lacking:
         if absent:
             which = f"{counted(len(absent), 'column')} of the model's {len(names)} ({listed(absent)})"

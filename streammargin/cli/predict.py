@@ -67,13 +67,7 @@ def run(options: argparse.Namespace) -> int:
     wanted = _wanted(model, options)
     write = _writer(options, model.outputs)
     opened = model.rows_of(
-        data,
-        x=options.x,
-        unknown=options.unknown,
-        id=options.id or "",
-        tasks=options.tasks,
-        memory=memory,
-        missing_columns=options.missing_columns,
+        data, x=options.x, unknown=options.unknown, id=options.id or "", tasks=options.tasks, memory=memory
     )
     with (
         Remarks(),

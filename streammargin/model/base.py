@@ -56,13 +56,12 @@ class Model(Scorer):
 
     @contextlib.contextmanager
     def rows_of(self, data: Any, *, x: str | None = None, y: Any = None, labelled: bool = False,
-                unknown: str = ERROR, id: str = "", tasks: Any = None, memory: int | None = None,
-                missing_columns: str = ERROR) -> Iterator[AnyRows]:  # fmt: skip
+                unknown: str = ERROR, id: str = "", tasks: Any = None, memory: int | None = None
+                ) -> Iterator[AnyRows]:  # fmt: skip
         """The rows to score: a source, or a table in order, as the model's schema makes them.
 
         labelled: with labels, in the column `y` of a table, by default the one of the training; id: the column of the
         names of rows; tasks: that of their tasks, or an array. memory: bytes for reading rows in order.
-        missing_columns: whether columns that a table lacks are an "error" or "zero"; of sources it is said later.
         """
         of_training, tasks = tasks is None, self.asked_tasks(tasks)
         schema, y = self.schema, columns_of(y) or y
@@ -70,9 +69,7 @@ class Model(Scorer):
         if of_table or is_matrix(data):
             from streammargin.model.tables import Wanted, in_order
 
-            with in_order(
-                data, self, schema, Wanted(x, y, labelled, unknown, id, tasks, memory, missing_columns)
-            ) as rows:
+            with in_order(data, self, schema, Wanted(x, y, labelled, unknown, id, tasks, memory)) as rows:
                 yield rows
             return
         if unknown != ERROR or id:
@@ -137,7 +134,7 @@ class Model(Scorer):
     ) -> np.ndarray:  # fmt: skip
         """The results of `made` for the scores (m, k) of all rows, one after the other."""
         with (
-            self.rows_of(data, unknown=unknown, tasks=tasks, missing_columns=missing_columns) as rows,
+            self.rows_of(data, unknown=unknown, tasks=tasks) as rows,
             contextlib.closing(Workers(threads_of(threads))) as workers,
         ):
             parts = (part.scores for part in self.score_blocks(rows, None, missing_columns, workers, made))
@@ -174,10 +171,8 @@ class Model(Scorer):
         """
         word = self.trained_loss() if loss is None else make_loss(loss)
         memory = None if memory is None else parse_size(memory)
-        rows = self.rows_of(data, x=x, y=y, labelled=True, unknown=unknown, tasks=tasks, memory=memory,
-                              missing_columns=missing_columns)  # fmt: skip
         with (
-            rows as source,
+            self.rows_of(data, x=x, y=y, labelled=True, unknown=unknown, tasks=tasks, memory=memory) as source,
             contextlib.closing(Workers(threads_of(threads))) as workers,
         ):
             return judged(self, source, y, word, memory, missing_columns, workers)

@@ -14,7 +14,6 @@ import numpy as np
 
 from streammargin.errors import DataError, UsageError
 from streammargin.files import temporary_folder
-from streammargin.model.columns import ERROR, checked
 from streammargin.model.rows import Ordered, Rows
 from streammargin.model.scoring import Scorer
 from streammargin.ordered import is_matrix
@@ -42,7 +41,6 @@ class Wanted(NamedTuple):
     id: str
     tasks: Any
     memory: int | None
-    missing_columns: str
 
 
 @contextlib.contextmanager
@@ -53,7 +51,6 @@ def in_order(data: Any, model: Scorer, schema: Schema | None, wanted: Wanted) ->
     """
     y, memory = wanted.y, wanted.memory
     asked = Asked(unknown=wanted.unknown)
-    missing = checked(wanted.missing_columns)
     if is_matrix(data):
         with ExitStack() as stack:
             near = os.path.join(stack.enter_context(temporary_folder(os.path.join(scratch(), ""))), "rows")
@@ -71,8 +68,7 @@ def in_order(data: Any, model: Scorer, schema: Schema | None, wanted: Wanted) ->
         y = schema.labels or tuple(model.outputs or ())
     if wanted.labelled and y == ():
         raise UsageError("the column of the labels is not known; name it with `y`")
-    y = y if wanted.labelled else None
-    yield TableRows(data, schema, asked, y, wanted.id, memory, wanted.tasks or "", missing)
+    yield TableRows(data, schema, asked, y if wanted.labelled else None, wanted.id, memory, wanted.tasks or "")
 
 
 class TableRows(Ordered):
@@ -86,7 +82,7 @@ class TableRows(Ordered):
 
     def __init__(
         self, data: Any, schema: Schema, asked: Asked, y: Any = None, id: str = "", memory: int | None = None,
-        tasks: str = "", missing: str = ERROR,
+        tasks: str = "",
     ) -> None:  # fmt: skip
         known = frozenset(column.name for column in schema.columns) if schema.named else frozenset()
         label = next(iter(schema.labels), None) if y is None or isinstance(y, tuple) else y
@@ -95,7 +91,7 @@ class TableRows(Ordered):
         self.name: str = self.reader.name
         self.features: int = schema.features
         labels = () if y is None else tuple(map(str, apart(y, self.reader)))
-        self.schema: Schema = matched(self.reader, schema, labels, id, tasks, missing=missing)
+        self.schema: Schema = matched(self.reader, schema, labels, id, tasks)
         self.asked: Asked = asked
         self._beside = Beside(labels, id=id, tasks=tasks)
 

@@ -36,14 +36,12 @@ def rows_of(
 ) -> Iterator[Part]:  # fmt: skip
     """The rows of a table in order. Raises DataError for what the schema does not know, and as `beside_rows`.
 
-    Columns of the schema that the table lacks are 0 (`matched` says whether they may). Dense rows are of the schema's
-    type, or that of `narrowing`, which checks their numbers.
+    Dense rows are of the schema's type, or that of `narrowing`, which checks their numbers.
 
     After the last row, a warning counts the words that training had not, if these count as none.
     """
-    there = set(reader.columns)
-    values = [column.name for column in schema.columns if column.name in there]
-    words = frozenset(words_of(schema, reader)) & there
+    values = [column.name for column in schema.columns]
+    words = frozenset(words_of(schema, reader))
     extra = [name for name in dict.fromkeys(beside.given) if name not in values]
     if not reader.typed:  # labels and names of rows to the byte
         words |= beside.spelt & set(extra)
@@ -78,10 +76,8 @@ def fill(X: np.ndarray, columns: Iterable[tuple[int, np.ndarray]]) -> None:
 Entries = tuple[int, int, np.ndarray]  # the first column of a column of the table; place and values as of `_columns`
 
 
-def _beside(entries: list[Entries], width: int, rows: int) -> sp.csr_matrix:
-    """CSR rows (rows, width) of columns with at most one entry a row each."""
-    if not entries:
-        return sp.csr_matrix((rows, width))
+def _beside(entries: list[Entries], width: int) -> sp.csr_matrix:
+    """CSR rows (m, width) of columns with at most one entry a row each."""
     data, indices = [], []
     for start, place, values in entries:
         one = place < 0  # a 1 in the column that each row names
@@ -129,9 +125,8 @@ class _Apply(NamedTuple):
         """Rows X (m, d)."""
         numbers: list[tuple[int, np.ndarray]] = []
         words: list[tuple[int, np.ndarray]] = []
-        there = set(found.schema.names)
         for column, start in zip(self.schema.columns, self.schema.starts.tolist(), strict=False):
-            for place, values in self._columns(column, self._values(found, column)) if column.name in there else ():
+            for place, values in self._columns(column, self._values(found, column)):
                 (words if place < 0 else numbers).append((start + max(0, place), values))
         dtype = np.dtype(self.schema.dtype) if self.narrowing is None else self.narrowing.dtype
         X = np.zeros((found.num_rows, self.schema.features), dtype)
@@ -145,20 +140,18 @@ class _Apply(NamedTuple):
         """CSR rows: at most one entry for each number, word and gap, and those of texts."""
         parts: list[sp.csr_matrix] = []
         near: list[Entries] = []  # of columns side by side
-        first, there = 0, set(found.schema.names)
+        first = 0
         for column, start in zip(self.schema.columns, self.schema.starts.tolist(), strict=False):
-            if column.name not in there:
-                continue
             values = self._values(found, column)
             if column.kind == TEXT:
-                if start > first:
-                    parts.append(_beside(near, start - first, found.num_rows))
+                if near:
+                    parts.append(_beside(near, start - first))
                 parts.append(counts_of(values, column.ngrams))
                 near, first = [], start + column.width
                 continue
             near += [(start - first, place, entries) for place, entries in self._columns(column, values)]
-        if self.schema.features > first:
-            parts.append(_beside(near, self.schema.features - first, found.num_rows))
+        if near:
+            parts.append(_beside(near, self.schema.features - first))
         X = parts[0] if len(parts) == 1 else sp.hstack(parts, format="csr")
         return Batch(None, X.data, X.indices.astype(np.int32), X.indptr.astype(np.int64), None, None)
 

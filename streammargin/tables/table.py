@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from streammargin.errors import DataError, UsageError
-from streammargin.sources.names import listed
 from streammargin.sources.schema import Schema
-from streammargin.tables.asked import ERROR, ZERO, Asked
+from streammargin.tables.asked import Asked
 from streammargin.tables.header import LABEL_NAMES, all_of, position, say_doubts
 from streammargin.tables.index import without_index
 from streammargin.tables.readers.base import Reader
@@ -249,14 +248,10 @@ def _rename_unnamed(reader: Reader, schema: Schema, others: set[str]) -> None:
         reader.rename(dict(zip(theirs, ours, strict=True)))
 
 
-def matched(
-    reader: Reader, schema: Schema, labels: tuple[str, ...] = (), *others: str, missing: str | None = None
-) -> Schema:  # fmt: skip
+def matched(reader: Reader, schema: Schema, labels: tuple[str, ...] = (), *others: str) -> Schema:
     """The schema of a training for another table: columns by name, or by position if one of them has no names.
 
-    labels, others: columns that the table must have too; "" for none. missing: ZERO if columns of the schema that the
-    table lacks are let be, but for all of them; ERROR or None if not, None where that cannot be asked for. Raises
-    DataError for what it lacks.
+    labels, others: columns that the table must have too; "" for none. Raises DataError for what it lacks.
     """
     if not (schema.named and reader.named):
         beside = {*labels, *others[1:]}
@@ -283,19 +278,10 @@ def matched(
             "name; train it again with a name for each column"
         )
     there = set(reader.columns)
-    absent = [name for name in names if name not in there]
-    lacking = [name for name in [*labels, *filter(None, others)] if name not in there]
-    if missing == ZERO and len(absent) < len(names) and not lacking:
-        if absent:
-            which = f"{counted(len(absent), 'column')} of the model's {len(names)} ({listed(absent)})"
-            warn(f"{reader.name} lacks {which}: they count as 0", "columns")
-        return schema
-    if absent or lacking:
-        hint = (
-            ", or let those of the model count as 0 with `missing_columns=zero`" if missing == ERROR and absent else ""
-        )
+    lacking = [name for name in [*names, *labels, *filter(None, others)] if name not in there]
+    if lacking:
         raise DataError(
-            f"{reader.name} lacks {counted(len(absent) + len(lacking), 'column')} that the model was trained on, or "
-            f"that were asked for: {all_of([*absent, *lacking])}; it has {all_of(reader.columns)}{hint}"
+            f"{reader.name} lacks {counted(len(lacking), 'column')} that the model was trained on, or that were "
+            f"asked for: {all_of(lacking)}; it has {all_of(reader.columns)}"
         )
     return schema

@@ -12,7 +12,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import lu_factor, lu_solve
+from scipy.linalg.lapack import dgetrf, dgetrs
 
 from streammargin.solvers.expansion.form import Form
 
@@ -162,14 +162,14 @@ class _Bordered:
     def __init__(self, A: np.ndarray, free: bool) -> None:
         self.scale = 1.0 / np.sqrt(A.diagonal())
         self.A = A * self.scale[:, None] * self.scale[None, :]
-        self.factors = lu_factor(self.A, check_finite=False)
+        self.lu, self.pivots, _ = dgetrf(self.A)  # a singular A gives solutions that are not finite
         self.ones = self._of(np.ones(len(A))) if free else None
 
     def _of(self, right: np.ndarray) -> np.ndarray:
         right = self.scale * right
-        found = lu_solve(self.factors, right, check_finite=False)
+        found = dgetrs(self.lu, self.pivots, right)[0]
         for _ in range(2):  # what rounding has left
-            found += lu_solve(self.factors, right - self.A @ found, check_finite=False)
+            found += dgetrs(self.lu, self.pivots, right - self.A @ found)[0]
         scaled: np.ndarray = self.scale * found
         return scaled
 

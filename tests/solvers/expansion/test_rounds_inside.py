@@ -7,7 +7,7 @@ import scipy.sparse as sp
 
 import streammargin as sm
 from streammargin.solvers.expansion.form import Form
-from streammargin.solvers.expansion.interior import solved
+from streammargin.solvers.expansion.interior import _Bordered, solved
 
 RNG = np.random.default_rng(3)
 
@@ -46,6 +46,13 @@ def best(H, g, own, total):
                                    np.concatenate(b), cones, settings).solve()  # fmt: skip
     v = np.array(found.x)
     return 0.5 * v @ (P @ v) + costs @ v
+
+
+@pytest.mark.parametrize("free", [False, True])
+def test_a_singular_system_has_no_finite_solution_and_warns_of_nothing(free):
+    with np.errstate(all="ignore"):
+        found = _Bordered(np.ones((3, 3)), free).solve(np.arange(3.0), 0.0)[0]
+    assert not np.isfinite(found).any()
 
 
 @pytest.mark.parametrize("free", [False, True])

@@ -163,11 +163,13 @@ class Expansion(Rows):
         """Its penalties are known from the support rows."""
 
 
-def margins(machine: Expansion | Values, joint: bool, smallest: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(margins (K,) of rows whose smallest scores are these, bounds on their rounding); joint: of all lines together.
+def margins(
+    machine: Expansion | Values, joint: bool, smallest: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(margins (K,) of rows whose smallest scores are these, bounds on their rounding, whether it hides them).
 
-    If w makes mistakes, the bound is -inf: the figure need only be below the margin. It is nan if rounding hides the
-    length of w; of a margin above 0 it is then the margin.
+    joint: of all lines together. If w makes mistakes, the bound is -inf: the figure need only be below the margin.
+    If rounding hides the sign of a margin, or the length of w, no figure of at most 0 can be told from it.
     """
     masses, squares = np.abs(machine.coef).sum(axis=1), 2.0 * np.maximum(machine.penalties, 0.0)
     unit = 4.0 * machine.unit
@@ -179,7 +181,7 @@ def margins(machine: Expansion | Values, joint: bool, smallest: np.ndarray) -> t
         sure = smallest - off
         least = sure / np.sqrt(np.where(sure > 0.0, squares + error, squares - error))
     blur = np.where(np.isnan(least), found, found - least)
-    return found, np.where(smallest < 0.0, np.where(squares > error, -np.inf, np.nan), blur)
+    return found, np.where(smallest < 0.0, -np.inf, blur), np.where(smallest < 0.0, squares <= error, sure <= 0.0)
 
 
 def machine_of(arrays: dict[str, np.ndarray], known: Callable[[str], Any]) -> Expansion | Values | None:

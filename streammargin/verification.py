@@ -275,12 +275,12 @@ class Sums:
         return bounded(self.saved.loss, self.saved.number, u, caps, self.saved.header["C"] * self.saved.top)
 
 
-def compare(name: str, certified: Any, found: float, blur: float = 0.0) -> Check:
-    """Whether two figures agree: up to EXACT times the larger one plus `blur`, of which `margins` says more."""
+def compare(name: str, certified: Any, found: float, blur: float = 0.0, hidden: bool = False) -> Check:
+    """Whether two figures agree: up to EXACT times the larger one plus `blur`; `margins` says more of it and `hidden`."""
     known, found = float(certified), float(found)  # "inf" is one too
     near = EXACT * max(abs(known), abs(found), LEAST)
     agrees = known <= min(0.0, found + near) if blur == -math.inf else abs(known - found) <= near + blur < math.inf
-    return Check(name, known, found, None if math.isnan(blur) and known <= 0.0 else bool(known == found or agrees))
+    return Check(name, known, found, None if hidden and known <= 0.0 else bool(known == found or agrees))
 
 
 def check_all(saved: Saved, sums: Sums) -> Iterator[Check]:
@@ -298,17 +298,20 @@ def check_all(saved: Saved, sums: Sums) -> Iterator[Check]:
         yield compare("violation", certificate["residual"], sums.violation, sums.blur.max())
         name, each, blur = "primal", saved.penalties, np.zeros(1)
     elif saved.machine is not None:
-        name, each, blur = "margin_lower", *margins(saved.machine, saved.problem["joint"], sums.smallest)
+        name = "margin_lower"
+        each, blur, hidden = margins(saved.machine, saved.problem["joint"], sums.smallest)
     else:
         lengths = np.maximum(saved.lengths, 1e-300)  # certified: less by (2 d + 4) eps ||x|| ||w||, or less
         name, each = "margin_lower", np.where(lengths > 1e-300, sums.smallest / lengths, -np.inf)
         blur = (sums.blur + saved.rounding * math.sqrt(sums.square)) / lengths
-    total = min(zip(each, blur, strict=True)) if saved.hard else (math.fsum(each), float(blur.sum()))
+    hidden = np.zeros(each.size, bool) if saved.machine is None or not saved.hard else hidden
+    together = zip(each, blur, hidden, strict=True)
+    total = min(together) if saved.hard else (math.fsum(each), float(blur.sum()), False)
     parts = certificate["per_class"] if sums.K > 1 and saved.problem["lines"] == 1 else []
     noun, labels = ("class", saved.classes) if saved.outputs is None else ("output", saved.outputs)
     noun, labels = ("task", saved.header["tasks"]) if saved.tasks else (noun, labels)
-    for label, part, figure, rounding in zip(labels, parts, each, blur, strict=False):
-        yield compare(f"{name} of {noun} {label!s:.60}", part[name], figure, rounding)
+    for label, part, figure, *rounding in zip(labels, parts, each, blur, hidden, strict=False):
+        yield compare(f"{name} of {noun} {label!s:.60}", part[name], figure, *rounding)
     yield compare(name, certificate[name], *total)
     if saved.kind in ("none", "midway"):  # no constant column: the intercept is 0, or midway between the nearest rows
         apart = (sums.lowest > sums.highest) & np.isfinite(sums.lowest) & np.isfinite(sums.highest)

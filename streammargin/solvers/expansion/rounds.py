@@ -90,7 +90,7 @@ def make_round(
         columns.values, slots, rows, some, after, own.t, own.low, own.high, own.bend, own.over, own.under, free,
         SHARE * worst, STEPS * rows.size,
     )  # fmt: skip
-    if steps == STEPS * rows.size and columns.kernel.definite:
+    if steps == STEPS * rows.size and columns.kernel.definite and not form.hard:
         after = interior.solved(columns.values[slots][:, rows].astype(np.float64), own, some, after, free)
     b[rows] = after
     moved = np.flatnonzero(after != before)

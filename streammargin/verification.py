@@ -276,7 +276,7 @@ class Sums:
 
 
 def compare(name: str, certified: Any, found: float, blur: float = 0.0, hidden: bool = False) -> Check:
-    """Whether two figures agree: up to EXACT times the larger one plus `blur`; `margins` says more of it and `hidden`."""
+    """Whether two figures agree: up to EXACT times the larger one plus `blur`; `margins` has more on both bounds."""
     known, found = float(certified), float(found)  # "inf" is one too
     near = EXACT * max(abs(known), abs(found), LEAST)
     agrees = known <= min(0.0, found + near) if blur == -math.inf else abs(known - found) <= near + blur < math.inf

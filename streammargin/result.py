@@ -94,24 +94,31 @@ def remarks(result: TrainResult) -> Iterator[tuple[str, str]]:
         yield "not_converged", advice(result)
     elif result.limit:
         yield "unproven", unproven(result)
-    missing = result.run_end.get("never_predicted")
-    if missing:
-        asked = result.model.header
-        hints = [] if math.isinf(asked["C"]) else ["a larger `C`"]
-        if result.ranges is not None:
-            hints = ["`scale=std`"]
-        elif hints and asked["class_weight"] is None:
-            hints.insert(0, "`class_weight=balanced`")
-        more = f" and {len(missing) - SHOWN} more" if len(missing) > SHOWN else ""
-        listed = ", ".join(map(short, missing[:SHOWN])) + more
-        help = f"; try {' or '.join(hints)}" if hints else ""
-        yield "never_predicted", f"never predicted: {counted(len(missing), 'class')} ({listed}){help}"
+    for code, beside in (("never_predicted", ""), ("rarely_predicted", ", less than a tenth as often as in the rows")):
+        if classes := result.run_end.get(code):
+            yield code, f"{code.replace('_', ' ')}: {_listed(classes)}{beside}{_to_predict_more(result)}"
     if _apart(result.model):
         word = str(result.model.header["penalty"]).partition(":")[0]
         yield "tasks", f"no column has a weight in two tasks, so `penalty={word}` joins none; check the columns"
     edge = _edge(result.run_end.get("trials") or [], result.run_end.get("C"))
     if edge is not None:
         yield "edge", edge
+
+
+def _listed(classes: list[str]) -> str:
+    more = f" and {len(classes) - SHOWN} more" if len(classes) > SHOWN else ""
+    return f"{counted(len(classes), 'class')} ({', '.join(map(short, classes[:SHOWN]))}{more})"
+
+
+def _to_predict_more(result: TrainResult) -> str:
+    """What may help if a class is hardly predicted; options in backquotes."""
+    asked = result.model.header
+    hints = [] if math.isinf(asked["C"]) else ["a larger `C`"]
+    if result.ranges is not None:
+        hints = ["`scale=std`"]
+    elif hints and asked["class_weight"] is None:
+        hints.insert(0, "`class_weight=balanced`")
+    return f"; try {' or '.join(hints)}" if hints else ""
 
 
 def _apart(model: Any) -> bool:

@@ -10,6 +10,7 @@ import pytest
 import scipy.sparse as sp
 from conftest import write_h5
 from reference.datasets import separable
+from reference.sources import CountingSource
 
 import streammargin as sm
 from streammargin.driver import clock
@@ -210,7 +211,34 @@ def test_rows_out_of_core_are_read_until_each_class_was_predicted(tmp_path, monk
     assert held.run_end["never_predicted"] == sorted(set(y) - set(held.model.predict(np.tile(X[:300], 20))))
 
 
+def rated(y, predicted):
+    """The classes predicted never, and for less than a tenth of their number."""
+    counts = {label: (np.count_nonzero(predicted == label), np.count_nonzero(y == label)) for label in sorted(set(y))}
+    return [k for k, (n, _) in counts.items() if not n], [k for k, (n, of) in counts.items() if 0 < 10 * n < of]
+
+
+@pytest.mark.parametrize("way", ["memory", "blocks", "held out", "held out at the end"])
+def test_classes_that_are_rarely_predicted_are_named(way, caplog):
+    y = np.array(["far"] * 8 + ["few"] * 5 + ["many"] * 20 + ["alone"])[np.arange(1000) % 34]
+    X = 0.3 * np.random.default_rng(1).standard_normal((1000, 2))
+    X[y == "far", 0] += 4.0
+    X[np.flatnonzero(y == "few")[::20], 1] += 40.0
+    options = {"solver": "sdca", "C": 0.01}
+    if way.startswith("held out"):
+        options |= {"valid": (X[:700], y[:700]), "early_stop": 3 if way.endswith("end") else None}
+    data = (X, y) if way == "memory" else CountingSource(X, y, np.linspace(0, 1000, 9).astype(int))
+    with caplog.at_level(logging.WARNING, "streammargin"):
+        result = sm.train(data, **options)
+    rows = slice(700 if "valid" in options else 1000)
+    never, rarely = rated(y[rows], result.model.predict(X)[rows])
+    assert (never, rarely) == (["alone"], ["few"])
+    assert (result.run_end["never_predicted"], result.run_end["rarely_predicted"]) == (never, rarely)
+    (text,) = [record.getMessage() for record in caplog.records if record.code == "rarely_predicted"]
+    said = "rarely predicted: 1 class (few), less than a tenth as often as in the rows"
+    assert text == f'{said}; try class_weight="balanced" or a larger C'
+
+
 def test_classes_that_are_all_predicted_are_no_news(caplog):
     with caplog.at_level(logging.WARNING, "streammargin"):
         result = sm.train(*noisy(3), class_weight="balanced", tol=1e-6)
-    assert result.run_end["never_predicted"] == [] and not caplog.records
+    assert result.run_end["never_predicted"] == result.run_end["rarely_predicted"] == [] and not caplog.records

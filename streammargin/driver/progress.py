@@ -44,7 +44,7 @@ class Progress:
     proven : whether the answer is the weights of `figures`, not the latest ones;
     midway : (K,) the midway bias of the answer;
     recount : (trials,) rows that are wrong with that bias, if they were counted;
-    predicted : (classes,) bool, classes predicted for at least one row so far;
+    predicted : (classes,) rows for which each class is predicted, for each row of it, at least;
     stage, due : the current stage of the solver, and that of the next pass, "" if it is the same;
     ranges : the warning about columns of very different ranges, if any;
     pass_end, certify : the event of a pass whose held-out error is not known yet, and whether a certificate follows

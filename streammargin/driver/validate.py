@@ -1,4 +1,4 @@
-"""Held-out errors, and the set of predicted classes, summed block by block."""
+"""Held-out errors, and how often classes are predicted, summed block by block."""
 
 from __future__ import annotations
 
@@ -36,22 +36,26 @@ def plan_to_score(source: Source, outputs: int, row_bytes: int, budget: int = 0)
     return plan, 2 * 8 * plan.block_rows * outputs + labels + (plan.memory_bytes if plan.buffers else 0)
 
 
+RARE = 0.1  # a class predicted for fewer rows, for each row of it, is predicted rarely
+
 CLASSES = Axis(lambda problem: max(2, problem.per_trial), name="classes")
 
 
 @state
 class Errors(Visited):
-    """amount (trials,): wrong rows or labels, or the sum of the losses; seen: rows predicted to be of each class."""
+    """amount: wrong rows or labels, or the sum of the losses; seen, rows: those predicted to be, and of, each class."""
 
     amount: Sum[f8] = of(TRIALS)
     seen: Sum[i8] = of(TRIALS, CLASSES)
+    rows: Sum[i8] = of(CLASSES)
 
 
 @state
 class Predicted(Visited):
-    """seen: the rows for which each class is predicted."""
+    """seen, rows: those predicted to be, and of, each class."""
 
     seen: Sum[i8] = of(CLASSES)
+    rows: Sum[i8] = of(CLASSES)
 
 
 class Validator(ABC):
@@ -106,6 +110,7 @@ class ClassValidator(Validator):
 
     def _judge(self, sums: Errors, labels: RowLabels, scores: np.ndarray) -> None:
         codes, per_trial = labels.codes, len(self.positive) // self.trials
+        sums.rows += np.bincount(codes[codes >= 0], minlength=sums.rows.size)
         for trial in range(self.trials):
             mine = slice(trial * per_trial, (trial + 1) * per_trial)
             best = answered(scores[:, mine])
@@ -148,9 +153,14 @@ class NumberValidator(Validator):
             sums.amount[trial] += total_of_residuals(self.loss, residuals)
 
 
+def _often(seen: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Predictions (classes,) of each class for each row of it, 1 for a class that has no rows but is predicted."""
+    return np.where(rows > 0, seen, seen > 0) / np.maximum(rows, 1)
+
+
 @dataclass
 class Predictions:
-    """Finds the classes that are predicted for at least one row.
+    """Finds how often each class is predicted for each row of it, at least: 0 if it is predicted for no row.
 
     Rows: all, or the held-out ones if the others are not in memory. present (classes,): rows of each class. path:
     its best value of C makes the predictions.
@@ -169,7 +179,7 @@ class Predictions:
 
     def check(self, predicted: np.ndarray) -> None:
         """ValueError if saved predictions have another number of classes."""
-        if (predicted.dtype, predicted.shape) != (bool, self.present.shape):
+        if (predicted.dtype, predicted.shape) != (np.float64, self.present.shape):
             raise ValueError("its predictions have another number of classes")
 
     def wanted(self, outcome: Outcome) -> bool:
@@ -180,18 +190,31 @@ class Predictions:
         return outcome if self.path is None else self.path.chosen(outcome)
 
     def known(self, outcome: Outcome, errors: Errors | None) -> np.ndarray | None:
-        """The predicted classes (classes,) if no read is needed, else None; errors: the last held-out ones.
+        """How often each class is predicted, if no read is needed, else None; errors: the last held-out ones.
 
-        All are predicted if mistakes are fewer than the rows of each class. Else the held-out errors tell.
+        None is rare if few rows of each class can be mistakes. Else the held-out errors tell.
         """
         shown = self._shown(outcome)
         mistakes = shown.most_mistakes(self.problem)
-        if mistakes is not None and mistakes < self.present[self.present > 0].min():
-            return np.ones(len(self.present), bool)
+        if mistakes is not None:
+            least = _often(np.maximum(self.present - mistakes, 0.0), self.present)
+            if not self._any_rare(least):
+                return least
         judged = shown.valid_errors is not None and shown.figures is outcome.figures and shown.kept is None
         if self.held_out and errors is not None and judged:  # they describe these weights
-            return errors.seen[shown.best(self.problem)] > 0
+            return _often(errors.seen[shown.best(self.problem)], errors.rows)
         return None
+
+    def enough(self, sums: Predicted) -> bool:
+        """Whether no class is rare, whatever the rows that are left."""
+        return not self.held_out and not self._any_rare(self.often(sums))
+
+    def often(self, sums: Predicted) -> np.ndarray:
+        """How often each class is predicted, by these rows."""
+        return _often(sums.seen, sums.rows if self.held_out else self.present)
+
+    def _any_rare(self, often: np.ndarray) -> bool:
+        return bool((often[self.present > 0] < RARE).any())
 
     def point(self, outcome: Outcome) -> Point:
         """The points that predict."""
@@ -205,5 +228,6 @@ class Predictions:
             high = min(block.rows(), low + piece)
             scores = np.empty((high - low, point.outputs))
             score(point, block, low, scores, problem.workers)
-            found = answered(scores)[sums.labels.cut(first + low, first + high).codes >= 0]
-            sums.seen += np.bincount(found, minlength=sums.seen.size)
+            codes = sums.labels.cut(first + low, first + high).codes
+            sums.rows += np.bincount(codes[codes >= 0], minlength=sums.rows.size)
+            sums.seen += np.bincount(answered(scores)[codes >= 0], minlength=sums.seen.size)

@@ -22,7 +22,7 @@ from streammargin.driver.runs import Runs
 from streammargin.driver.scaling import Scaling
 from streammargin.driver.setup import Survey, Target
 from streammargin.driver.steps import Step
-from streammargin.driver.validate import Predictions, Validator
+from streammargin.driver.validate import RARE, Predictions, Validator
 from streammargin.losses import make_loss
 from streammargin.model.base import Model
 from streammargin.model.linear import model_of
@@ -147,12 +147,14 @@ class Job:
         )  # fmt: skip
         return Runs(Run(shared, self.problem, self.costs, self.method), path)
 
-    def unpredicted(self, outcome: Outcome) -> list[str] | None:
-        """The classes predicted for no row; None if that is unknown."""
-        if outcome.predicted is None:
-            return None
-        present = self.known.mass[1, 0] > 0
-        return [str(label) for label in self.target.classes[present & ~outcome.predicted].tolist()]
+    def unpredicted(self, outcome: Outcome) -> dict[str, list[str] | None]:
+        """The classes predicted for no row, and for less than a tenth as many as they have; None if unknown."""
+        often = outcome.predicted
+        if often is None:
+            return dict.fromkeys(("never_predicted", "rarely_predicted"))
+        present, never = self.known.mass[1, 0] > 0, often == 0.0
+        few = {"never_predicted": never, "rarely_predicted": ~never & (often < RARE)}
+        return {name: list(map(str, self.target.classes[present & which].tolist())) for name, which in few.items()}
 
     def result(self, outcome: Outcome, took: dict[str, float], history: History) -> TrainResult:
         """The model at the best value of C, for unscaled rows, and its certificate; took: see `Stopwatch.read`."""
@@ -194,7 +196,7 @@ class Job:
         more = {
             "trials": outcome.path or self._trials(outcome, certificates),
             "zeros": None if outcome.zeros is None else np.flatnonzero(outcome.zeros[chosen].all(axis=0)).tolist(),
-            "smallest_margin": outcome.smallest_margin, "never_predicted": self.unpredicted(outcome),
+            "smallest_margin": outcome.smallest_margin, **self.unpredicted(outcome),
             "pass": None if outcome.kept is None else int(outcome.kept[trial]),
         }  # fmt: skip
         return self.ended(model, certificate, outcome, took, history, more)
@@ -208,8 +210,8 @@ class Job:
         end = {
             "event": "run_end", "status": "ok", "converged": certificate.converged, "reason": outcome.reason,
             "passes": outcome.passes, **took, "exit_code": 0, "model": None, "C": model.header["C"], "trials": None,
-            **figures, "zeros": None, "smallest_margin": None, "never_predicted": None, "pass": None,
-            "unproven": outcome.unproven, **more,
+            **figures, "zeros": None, "smallest_margin": None, "never_predicted": None,
+            "rarely_predicted": None, "pass": None, "unproven": outcome.unproven, **more,
         }  # fmt: skip
         history.publish(end)
         return TrainResult(

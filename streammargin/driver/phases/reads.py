@@ -108,7 +108,8 @@ def _predictions(c: Course) -> Reading:
 
 
 def _end_predictions(c: Course) -> None:
-    c.progress.predicted = c.states["predictions"].seen > 0
+    assert c.predictions is not None
+    c.progress.predicted = c.predictions.often(c.states["predictions"])
     c.progress.go(phases.DONE)
 
 
@@ -162,6 +163,6 @@ READS = {
     phases.BIAS: Phase(_bias, _end_bias, break_off=_without_bias, clears="bias"),
     phases.PREDICTIONS: Phase(
         _predictions, _end_predictions, break_off=lambda c, reason: c.progress.go(phases.DONE), clears="predictions",
-        enough=lambda c: bool(c.states["predictions"].seen.all()),
+        enough=lambda c: c.predictions is not None and c.predictions.enough(c.states["predictions"]),
     ),
 }  # fmt: skip

@@ -8,7 +8,7 @@ C        errors over a path of C;
 reads    reads to a certified gap of 1e-3, by how much of the file fits into the budget;
 gaps     certified gaps against reads of the file, of three solvers;
 memory   peak memory against the budget, from the table "Memory";
-times    seconds beside LIBLINEAR's, from the table "In memory".
+times    seconds beside LIBLINEAR's, from the two tables "in memory".
 
 Needs the extra `examples`. The pictures go to docs/pictures, or to FOLDER; the build of the site draws none.
 """
@@ -214,13 +214,14 @@ def memory() -> None:
 
 def times() -> None:
     """Our seconds against LIBLINEAR's, of each set, loss and C of the table if both are numbers."""
+    table = rows_of("Text, in memory") + rows_of("Numbers, categories and images, in memory")
     _, ax = plt.subplots(figsize=(5.2, 4.2))
     for loss, color, mark in (("hinge", BLUE, "o"), ("squared_hinge", GREEN, "^"), ("logistic", ORANGE, "s")):
-        rows = [row for row in rows_of("In memory") if row[1] == loss]
+        rows = [row for row in table if row[1] == loss]
         found = [(float(row[3]), float(row[4])) for row in rows if re.fullmatch(r"[\d.]+", row[4])]
         gap = "1e-3" if loss == "hinge" else "1e-6"
         ax.loglog(*zip(*found, strict=True), mark, ms=5, color=color, label=f"{loss}, to {gap}")
-    without = [float(row[3]) for row in rows_of("In memory") if not re.fullmatch(r"[\d.]+", row[4])]
+    without = [float(row[3]) for row in table if not re.fullmatch(r"[\d.]+", row[4])]
     ax.loglog(without, [60.0] * len(without), "v", ms=5, color=GREY, label="LIBLINEAR did not get there")
     span = [1.5e-3, 80.0]
     ax.loglog(span, span, "-", color="black", lw=0.8)

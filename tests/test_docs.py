@@ -24,7 +24,7 @@ from streammargin.solvers.base import PATH, TOP
 from streammargin.solvers.registry import SHORT, make_solver, names
 
 ROOT = Path(__file__).parent.parent
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 PARSERS = {"streammargin": streammargin.cli.main, "streammargin-data": streammargin.data_tools.main}
 
 

@@ -10,7 +10,7 @@ from streammargin.losses import LOSSES
 from streammargin.penalties import PENALTIES
 
 DOCS = pages.ROOT / "docs"
-OTHERS = sorted(path for path in DOCS.glob("*.md") if path.stem not in ("tutorial", "adding") and pages.blocks(path))
+OTHERS = sorted(path for path in DOCS.rglob("*.md") if path.stem not in ("tutorial", "adding") and pages.blocks(path))
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def test_the_code_of_a_page_runs(path, folder, capsys):
 
 
 def test_every_block_has_a_language_that_is_run_or_is_output():
-    for path in [*DOCS.glob("*.md"), pages.ROOT / "README.md"]:
+    for path in [*DOCS.rglob("*.md"), pages.ROOT / "README.md"]:
         opened = re.findall(r"^```(\S*)$", path.read_text(), re.MULTILINE)[::2]
         assert set(opened) <= {"python", "sh", "text", "{toctree}", "{eval-rst}"}, path.name
 
@@ -80,6 +80,6 @@ def test_a_docstring_is_set_as_plain_text(monkeypatch):
 
 
 def test_pictures_are_there_and_each_is_shown():
-    shown = {name for path in [*DOCS.glob("*.md"), pages.ROOT / "README.md"]
+    shown = {name for path in [*DOCS.rglob("*.md"), pages.ROOT / "README.md"]
              for name in re.findall(r"pictures/(\w+\.(?:svg|png))", path.read_text())}  # fmt: skip
     assert shown == {path.name for path in (DOCS / "pictures").iterdir()}

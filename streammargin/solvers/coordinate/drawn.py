@@ -82,9 +82,6 @@ class DrawnPlain(Drawn[PlainAscent], Plain):
     def kept_bytes(self, problem: Problem) -> int:
         return 0
 
-    def averages(self, problem: Problem) -> bool:
-        return False
-
 
 class DrawnMomentum(Drawn[MomentumAscent], Momentum):
     """Algorithm 2. For p < 2 each step sums up ||A^T z||_q over all columns."""

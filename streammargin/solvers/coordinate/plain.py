@@ -19,24 +19,7 @@ from streammargin.solvers.proof.objectives.base import Running
 from streammargin.solvers.roles import Float, K, Shared, W, f8, of, state, state_bytes
 from streammargin.solvers.state import labels_of
 
-NEAR = 4.0  # times tol: below this gap weights oscillate around the optimum, and the mean of two passes is better
-SWING = 0.5  # unless a pass still reduces the gap to this share, as the mean would lag behind
-MEAN_GAP = 0.8  # typical gap of that mean, relative to the estimate
-KEPT_GAP = 0.55  # the same with cached rows, which are visited more often
-
-
-@state
-class Mean:
-    """Near the end the mean of the current and the previous pass's A^T alpha (theta) is certified.
-
-    This applies to a finite C and p = 2 without cached rows, which change A^T alpha too much in a pass. near: use the
-    mean in the next pass; certified: certificates are of the mean.
-    """
-
-    theta: Shared[Float] = of(K, W.where(lambda problem: problem.linear and not problem.hard))
-    near: bool = False
-    last_estimate: float = 1.0
-    certified: bool = False
+KEPT_GAP = 0.55  # typical gap with cached rows, relative to the estimate, as they are visited more often
 
 
 @state
@@ -47,7 +30,6 @@ class PlainAscent(Ascent):
 
     powers: Shared[f8] = of(K, W.where(lambda problem: problem.keeps_powers))
     power_sum: Shared[f8] = of(K)
-    mean: Mean
 
 
 class Plain(DualAscent[PlainAscent]):
@@ -64,26 +46,13 @@ class Plain(DualAscent[PlainAscent]):
         budget = self.kept_bytes(problem)
         return budget + active_rows.copies(budget)
 
-    def begin_pass(self, problem: Problem, state: PlainAscent, active: np.ndarray) -> None:
-        super().begin_pass(problem, state, active)
-        mean = state.mean
-        mean.certified = mean.near and not state.active.rows.pieces
-        if mean.certified:
-            mean.theta[:] = state.theta
-            for k in range(problem.count):
-                slow_constant.seen(state.constant, k, mean.theta[k])
-
-    def averages(self, problem: Problem) -> bool:
-        """Whether the mean of two passes is certified near the end."""
-        return problem.linear and not problem.hard
-
     def beside(self, problem: Problem, state: PlainAscent) -> Beside:
         return state.powers if problem.keeps_powers else state.theta, state.power_sum, None
 
     def end_pass(self, problem: Problem, state: PlainAscent, active: np.ndarray) -> PassReport | float:
         if (share := self.settle(problem, state, active)) is not None:
             return share
-        mean, figures = state.mean, state.figures
+        figures = state.figures
         if problem.p != 2.0:  # correct accumulated rounding
             for k in active:
                 state.power_sum[k] = float(np.sum(np.abs(state.theta[k]) ** problem.q))
@@ -99,13 +68,8 @@ class Plain(DualAscent[PlainAscent]):
             gap, slack = float(figures[k, kernel.GAP]), float(figures[k, kernel.MIN_MARGIN])
             gap += slow_constant.behind(state.constant, k, theta)
             estimate[k] = self.estimate(problem, state, Running(size, dual - 0.5 * size * size, whole, gap, slack))
-        if mean.certified:
-            estimate *= MEAN_GAP
         if state.active.rows.pieces:
             estimate *= KEPT_GAP
-        now, before = float(estimate.max()), mean.last_estimate
-        mean.near = self.averages(problem) and SWING * before < now < NEAR * problem.tol
-        mean.last_estimate = now
         report = PassReport(estimate, int(figures[:, kernel.MISTAKES].sum()))
         report.kept_rows = state.active.rows.count
         return report
@@ -120,15 +84,12 @@ class Plain(DualAscent[PlainAscent]):
         theta = state.theta[k]
         if not problem.linear:
             return problem.objective.penalty.mirror(theta)
-        if not (state.mean.certified or 0.0 < state.constant.damping < 1.0):
+        if not 0.0 < state.constant.damping < 1.0:
             return theta
         # computed in place, as another array of many columns is slow
         frozen = state.sweep.frozen[k]
         frozen[:] = theta
         slow_constant.seen(state.constant, k, frozen)
-        if state.mean.certified:
-            frozen += state.mean.theta[k]
-            frozen *= 0.5
         return frozen
 
     def rebuilt(self, problem: Problem, state: PlainAscent, k: int, theta: np.ndarray) -> None:

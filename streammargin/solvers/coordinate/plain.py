@@ -16,7 +16,7 @@ from streammargin.solvers.coordinate import active_rows, slow_constant
 from streammargin.solvers.coordinate.dual_ascent import Ascent, Beside, DualAscent
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.objectives.base import Running
-from streammargin.solvers.roles import Float, K, Shared, W, f8, of, state, state_bytes
+from streammargin.solvers.roles import K, Shared, W, f8, of, state, state_bytes
 from streammargin.solvers.state import labels_of
 
 KEPT_GAP = 0.55  # typical gap with cached rows, relative to the estimate, as they are visited more often

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import closing, nullcontext
 from typing import Any
 
-from streammargin.cli.options import add_scoring, name, to_score
+from streammargin.cli.options import add_scoring, argument, name, to_score
 from streammargin.cli.predicted import (
     Part,
     Wanted,
@@ -24,7 +24,7 @@ from streammargin.cli.predicted import (
 from streammargin.cli.remarks import Remarks
 from streammargin.errors import UsageError
 from streammargin.files import check_apart, check_output, replacing
-from streammargin.kinds import ALL, threads_of
+from streammargin.kinds import ALL, Column, Names, threads_of
 from streammargin.options.table import read_by
 from streammargin.ordered import files_read, is_ordered
 from streammargin.workers import Workers
@@ -39,9 +39,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="OUT",
         help="text, or binary if it ends in .h5, .npy or .parquet; default stdout",
     )
-    parser.add_argument("--id", type=name, metavar="NAME",
-                        help="column of a table that heads the lines of text and .parquet; of single cells the "
-                        "name of that column")  # fmt: skip
+    parser.add_argument("--id", type=argument(Names().read), default=(), metavar="NAME[,NAME]",
+                        help="columns that head the lines of text and .parquet: of a table, or datasets beside the "
+                        "rows, FILE:NAME or FILE.npy; of single cells the name of the column of barcodes")  # fmt: skip
     parser.add_argument("--obs", type=name, metavar="NAME",
                         help="write a copy of an .h5ad file with the labels as this column of obs")  # fmt: skip
     shown = parser.add_mutually_exclusive_group()
@@ -60,6 +60,7 @@ def run(options: argparse.Namespace) -> int:
     if options.output:
         check_output(options.output, options.force)
         inputs = files_read(options.data, **read_by(vars(options)))
+        inputs += [file for name in options.id for file in Column("NAME").files(name)]
         check_apart({"the output": options.output}, [options.model, *inputs])
     model, data, memory = to_score(options)
     if model.of_pairs:
@@ -67,8 +68,9 @@ def run(options: argparse.Namespace) -> int:
     wanted = _wanted(model, options)
     write = _writer(options, model.outputs)
     opened = model.rows_of(
-        data, x=options.x, unknown=options.unknown, id=options.id or "", tasks=options.tasks, memory=memory
-    )
+        data, x=options.x, unknown=options.unknown, id=options.id, tasks=options.tasks, memory=memory,
+        missing_columns=options.missing_columns,
+    )  # fmt: skip
     with (
         Remarks(),
         opened as rows,
@@ -103,7 +105,7 @@ def _pairs(model: Any, options: argparse.Namespace, data: Any, memory: int) -> i
         start = 0
         for part in model.pairs(data, options.columns, memory=memory):
             values = part.scores if options.decision else part.ratings
-            yield Part(start, values[:, None], None)
+            yield Part(start, values[:, None])
             start += values.size
 
     with Remarks():

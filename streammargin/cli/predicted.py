@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -16,22 +16,22 @@ STEP = 16 << 20  # characters of text that are written at a time
 
 
 class Part(NamedTuple):
-    """Values (m, columns) of the rows from `start` on, and their names if asked for."""
+    """Values (m, columns) of the rows from `start` on, and their names, arrays (m,), if asked for."""
 
     start: int
     values: Any
-    ids: Any
+    ids: tuple[Any, ...] = ()
 
 
 def small(blocks: Iterator[Part]) -> Iterator[Part]:
     """The same rows, fewer at a time if their texts, which rows share, would take more than STEP when written."""
     for part in blocks:
-        texts = [of for of in (part.values, part.ids) if of is not None and of.dtype.hasobject and of.size]
+        texts = [of for of in (part.values, *part.ids) if of.dtype.hasobject and of.size]
         longest = sum(max(len(str(text)) for text in of.ravel().tolist()) for of in texts)
         rows = max(1, STEP // max(1, longest))
         for low in range(0, len(part.values), rows):
             here = slice(low, low + rows)
-            yield Part(part.start + low, part.values[here], None if part.ids is None else part.ids[here])
+            yield Part(part.start + low, part.values[here], tuple(each[here] for each in part.ids))
 
 
 @dataclass(frozen=True)
@@ -55,22 +55,29 @@ class Wanted:
         return () if self.columns == 1 and not self.several else (self.columns,)
 
 
-def write_text(out: Any, blocks: Iterator[Part], wanted: Wanted, id: str | None) -> None:
+def write_text(out: Any, blocks: Iterator[Part], wanted: Wanted, id: Sequence[str]) -> None:
     """One line per row, after a line of the classes or outputs; with names of rows it is CSV with a header."""
     head = csv.writer(out, delimiter="," if id else " ", lineterminator="\n")
     for start, values, ids in blocks:
         if start == 0 and (id or len(wanted.classes)):  # only now: invalid rows print nothing
             columns = list(map(one_line, map(str, wanted.classes.tolist()))) or [wanted.name.removesuffix("s")]
-            head.writerow([id, *columns] if id else columns)
+            head.writerow([*id, *columns])
         if wanted.name == "labels":
             fields = [[one_line(str(value)) for value in row] for row in values.tolist()]
         else:
             fields = [list(map(repr, row)) for row in values.tolist()]
         if id:
-            head.writerows([name, *row] for name, row in zip(ids.tolist(), fields, strict=True))
+            head.writerows((*names, *row) for *names, row in zip(*map(_spelt, ids), fields, strict=True))
         else:
             out.write("\n".join(map(" ".join, fields)) + "\n")
     out.flush()
+
+
+def _spelt(names: Any) -> list[Any]:
+    """Names (m,) as they are written: times as text."""
+    import numpy as np
+
+    return (np.datetime_as_string(names) if names.dtype.kind == "M" else names).tolist()
 
 
 Write = Callable[[str, Iterator[Part], "int | None", Wanted], None]  # to a path; rows: None if they are not known
@@ -138,19 +145,20 @@ def write_hdf5(path: str, blocks: Iterator[Part], rows: int | None, wanted: Want
         raise ReadWriteError(f"cannot write the output ({short_reason(error)}); free some space") from error
 
 
-def write_parquet(id: str | None, path: str, blocks: Iterator[Part], rows: int | None, wanted: Wanted) -> None:
+def write_parquet(id: Sequence[str], path: str, blocks: Iterator[Part], rows: int | None, wanted: Wanted) -> None:
     """A column of the labels, or one for each class; after the names of rows, if they are asked for."""
     import pyarrow as pa
     from pyarrow import parquet
 
     names = list(map(str, wanted.classes.tolist())) or [wanted.name.removesuffix("s")]
-    names = [id, *names] if id else names
+    names = [*id, *names]
     if len(set(names)) < len(names):
-        raise UsageError(f"--id {id} is the name of another column of the output too; name an output of text")
+        twice = next(name for name in names if names.count(name) > 1)
+        raise UsageError(f"--id {twice} is the name of another column of the output too; name an output of text")
     writer = None
     try:
         for part in blocks:
-            columns = [pa.array(values) for values in ([part.ids] if id else []) + list(part.values.T)]
+            columns = [pa.array(values) for values in (*part.ids, *part.values.T)]
             table = pa.table(columns, names=names)
             if writer is None:
                 writer = parquet.ParquetWriter(path, table.schema)

@@ -108,7 +108,7 @@ def _check_columns(model: Model, data: Any, given: dict[str, Any]) -> None:
     if model.schema is None:
         _found(model, row, SCORES, given)
     else:
-        with model.rows_of(row, tasks=given["tasks"]):
+        with model.rows_of(row, tasks=given["tasks"], missing_columns=given["missing_columns"]):
             pass
 
 

@@ -161,7 +161,7 @@ def _held_out(stack: contextlib.ExitStack, spool: Spool, how: How | None, option
             raise UsageError("held-out rows are frames, and those of the training are not; give both alike")
         labels = (rows.beside[0],) if rows.beside[0] else how.labels
         beside = rows.beside[2] or how.tasks
-        schema = matched(frames, how.schema, labels, "", beside)
+        schema = matched(frames, how.schema, labels, tasks=beside)
         asked = replace(how.asked, unknown=options.unknown or ERROR)
         values = tuple(column.name for column in schema.columns)
         return How(asked, values, labels, "", beside, schema, tuple(frames.columns))

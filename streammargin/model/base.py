@@ -10,14 +10,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from streammargin.driver.tasks import column_of, matched
-from streammargin.errors import UsageError
+from streammargin.errors import DataError, UsageError
 from streammargin.files import as_path
 from streammargin.kinds import threads_of
 from streammargin.losses import make_loss
 from streammargin.model.columns import ERROR
 from streammargin.model.evaluation import judged
 from streammargin.model.file import NAMES, write_model
-from streammargin.model.rows import TABLE, AnyRows, Tasked
+from streammargin.model.rows import TABLE, AnyRows, Beside
 from streammargin.model.scoring import Scorer
 from streammargin.ordered import columns_of, is_matrix, is_table
 from streammargin.points.table import kind_of
@@ -25,7 +25,7 @@ from streammargin.sizes import parse_size
 from streammargin.sources.base import Source
 from streammargin.sources.label_column import TASKS
 from streammargin.sources.names import packed, packed_texts
-from streammargin.sources.open import opened
+from streammargin.sources.open import open_source, opened
 from streammargin.sources.schema import Schema
 from streammargin.wording import shown
 from streammargin.workers import Workers
@@ -56,12 +56,13 @@ class Model(Scorer):
 
     @contextlib.contextmanager
     def rows_of(self, data: Any, *, x: str | None = None, y: Any = None, labelled: bool = False,
-                unknown: str = ERROR, id: str = "", tasks: Any = None, memory: int | None = None
-                ) -> Iterator[AnyRows]:  # fmt: skip
+                unknown: str = ERROR, id: tuple[str, ...] = (), tasks: Any = None, memory: int | None = None,
+                missing_columns: str = ERROR) -> Iterator[AnyRows]:  # fmt: skip
         """The rows to score: a source, or a table in order, as the model's schema makes them.
 
-        labelled: with labels, in the column `y` of a table, by default the one of the training; id: the column of the
+        labelled: with labels, in the column `y` of a table, by default the one of the training; id: columns of
         names of rows; tasks: that of their tasks, or an array. memory: bytes for reading rows in order.
+        missing_columns: whether columns that a table lacks are an "error" or "zero"; of sources it is said later.
         """
         of_training, tasks = tasks is None, self.asked_tasks(tasks)
         schema, y = self.schema, columns_of(y) or y
@@ -69,18 +70,21 @@ class Model(Scorer):
         if of_table or is_matrix(data):
             from streammargin.model.tables import Wanted, in_order
 
-            with in_order(data, self, schema, Wanted(x, y, labelled, unknown, id, tasks, memory)) as rows:
+            with in_order(
+                data, self, schema, Wanted(x, y, labelled, unknown, id, tasks, memory, missing_columns)
+            ) as rows:
                 yield rows
             return
-        if unknown != ERROR or id:
-            raise UsageError("`unknown` and `id` are for tables; leave them out")
+        if unknown != ERROR:
+            raise UsageError("`unknown` is for tables; leave it out")
         with contextlib.ExitStack() as stack:
             source = stack.enter_context(opened(data, x=x, y=y))
-            if tasks is None:
-                yield source
-                return
-            own = TASKS if of_training and schema is not None else tasks  # as rows of a table are written
-            yield Tasked(source, matched(column_of(stack, own, data, x, source), self.tasks or ()))
+            names = [stack.enter_context(_names_of_rows(data, x, name)) for name in id]
+            numbers = None
+            if tasks is not None:
+                own = TASKS if of_training and schema is not None else tasks  # as rows of a table are written
+                numbers = matched(column_of(stack, own, data, x, source), self.tasks or ())
+            yield Beside(source, numbers, names) if names or tasks is not None else source
 
     def asked_tasks(self, tasks: Any) -> Any:
         """The tasks of rows: as given, or in the column that had them in training. Raises UsageError without one."""
@@ -134,7 +138,7 @@ class Model(Scorer):
     ) -> np.ndarray:  # fmt: skip
         """The results of `made` for the scores (m, k) of all rows, one after the other."""
         with (
-            self.rows_of(data, unknown=unknown, tasks=tasks) as rows,
+            self.rows_of(data, unknown=unknown, tasks=tasks, missing_columns=missing_columns) as rows,
             contextlib.closing(Workers(threads_of(threads))) as workers,
         ):
             parts = (part.scores for part in self.score_blocks(rows, None, missing_columns, workers, made))
@@ -171,8 +175,11 @@ class Model(Scorer):
         """
         word = self.trained_loss() if loss is None else make_loss(loss)
         memory = None if memory is None else parse_size(memory)
+        rows = self.rows_of(
+            data, x=x, y=y, labelled=True, unknown=unknown, tasks=tasks, memory=memory, missing_columns=missing_columns
+        )
         with (
-            self.rows_of(data, x=x, y=y, labelled=True, unknown=unknown, tasks=tasks, memory=memory) as source,
+            rows as source,
             contextlib.closing(Workers(threads_of(threads))) as workers,
         ):
             return judged(self, source, y, word, memory, missing_columns, workers)
@@ -186,3 +193,16 @@ class Model(Scorer):
         if not isinstance(force, (bool, np.bool_)):
             raise UsageError(f"force must be True or False, not {shown(force)}")
         write_model(as_path(path), kind_of(answer), arrays, self.header, bool(force))
+
+
+@contextlib.contextmanager
+def _names_of_rows(data: Any, x: str | None, name: str) -> Iterator[Source]:
+    """The rows with a column of names of theirs as labels. Raises DataError, InputMissingError, UsageError."""
+    with contextlib.closing(open_source(data, x=x, y=name)) as source:
+        try:
+            several = source.outputs() is not None
+        except DataError as error:
+            raise DataError(error.raw.replace("`y=", "`id=")) from error
+        if several:
+            raise DataError(f"{source.name}: {name} has several columns; name one of them with `id`")
+        yield source

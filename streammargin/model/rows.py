@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,12 +16,12 @@ TABLE = "table"  # the entry of a model's header that has its schema
 
 
 class Rows(NamedTuple):
-    """Rows from `first` on, with labels, names of rows, and tasks (m,) if they are asked for."""
+    """Rows from `first` on, with labels, names of rows, arrays (m,), and tasks (m,) if they are asked for."""
 
     first: int
     block: Block
     labels: np.ndarray | None
-    ids: np.ndarray | None
+    ids: tuple[np.ndarray, ...] = ()
     tasks: np.ndarray | None = None
 
 
@@ -50,9 +50,13 @@ class Ordered(ABC):
 AnyRows = Source | Ordered
 
 
-class Tasked(View):
-    """The rows of a source with the numbers of their tasks among those of a model that has weights for each task."""
+class Beside(View):
+    """The rows of a source with the numbers of their tasks, of a model that has weights for each task, and names.
 
-    def __init__(self, source: Source, tasks: Slices) -> None:
+    names: columns with the names of rows as labels.
+    """
+
+    def __init__(self, source: Source, tasks: Slices | None, names: Sequence[Source] = ()) -> None:
         super().__init__(source)
         self.tasks = tasks
+        self.names = names

@@ -18,7 +18,7 @@ from streammargin.losses import make_loss
 from streammargin.losses.base import Loss, has
 from streammargin.model.columns import ERROR, checked, match, matching_bytes
 from streammargin.model.probability import METHOD, OF_ALL, able, of_labels, probabilities
-from streammargin.model.rows import AnyRows, Tasked
+from streammargin.model.rows import AnyRows, Beside, Rows
 from streammargin.points.base import Answer, answered
 from streammargin.points.linear import LinearPoint
 from streammargin.points.tasks import own_scores
@@ -26,6 +26,7 @@ from streammargin.rows.blocks import Block, nbytes
 from streammargin.rows.blocks import part as rows_of
 from streammargin.sources.base import Source
 from streammargin.sources.checks import check_block
+from streammargin.sources.labels import LabelCursor
 from streammargin.sources.names import equal, held_bytes
 from streammargin.wording import warn
 from streammargin.workers import ALONE, Workers
@@ -41,7 +42,7 @@ class Scored(NamedTuple):
     start: int
     scores: np.ndarray
     labels: np.ndarray | None = None
-    ids: np.ndarray | None = None
+    ids: tuple[np.ndarray, ...] = ()
 
 
 class Piece(NamedTuple):
@@ -55,8 +56,8 @@ class Piece(NamedTuple):
     low: int
     high: int
     labels: np.ndarray | None
-    ids: np.ndarray | None
     tasks: np.ndarray | None
+    ids: tuple[np.ndarray, ...]
 
 
 class Scorer:
@@ -159,9 +160,10 @@ class Scorer:
         """The scorer of the rows, and the pieces of each block; beside: further bytes of the budget."""
         if not isinstance(source, Source):
             answer = self.answer if source.matched else self._answer_for(source, checked(missing_columns))
-            for first, block, labels, ids, raw in source.blocks():
-                tasks = None if raw is None else numbers_of(raw, self.tasks or (), source.name, source.place, first)
-                yield answer, self._cut(answer, first, block, (labels, ids, tasks))
+            for rows in source.blocks():
+                raw, place = rows.tasks, source.place
+                tasks = None if raw is None else numbers_of(raw, self.tasks or (), source.name, place, rows.first)
+                yield answer, self._cut(answer, rows._replace(tasks=tasks))
             return
         from streammargin.driver.prefetch import read_blocks
 
@@ -170,21 +172,27 @@ class Scorer:
             names = self.feature_names_in_
             memory = held + BUDGET + (0 if names is None else matching_bytes(names, source))
         answer = self._answer_for(source, checked(missing_columns), memory, held)
-        of = source.tasks if isinstance(source, Tasked) else None
+        of = source.tasks if isinstance(source, Beside) else None
+        cursors = [LabelCursor(each.labels()) for each in source.names] if isinstance(source, Beside) else []
         checks = source.sparse or of is not None or not isinstance(answer, LinearPoint)  # else scores show faults
         for first, stop, block in read_blocks(source, memory, held + beside, workers, checks):
             tasks = None if of is None else of[first:stop]
-            yield answer, self._cut(answer, first, block, (None, None, tasks))
+            ids = tuple(cursor.take(stop - first) for cursor in cursors)
+            yield answer, self._cut(answer, Rows(first, block, None, ids, tasks))
 
-    def _cut(self, answer: Answer, first: int, block: Block, beside: tuple[np.ndarray | None, ...]) -> list[Piece]:
-        """The pieces of a block, which do not depend on the number of threads; beside: labels, names and tasks."""
+    def _cut(self, answer: Answer, rows: Rows) -> list[Piece]:
+        """The pieces of rows, which do not depend on the number of threads; their tasks are numbers."""
+        first, block, labels, ids, tasks = rows
         each = max(8 * answer.outputs, self.classes_.dtype.itemsize)
         most = min(_PIECE_ROWS, _SCORES // each, _PIECE * block.rows() // max(1, nbytes(block)))
         ends = [*range(0, block.rows(), max(1, most)), block.rows()]
         return [
-            Piece(block, first, low, high, *(None if one is None else one[low:high] for one in beside))
+            Piece(
+                block, first, low, high, None if labels is None else labels[low:high],
+                None if tasks is None else tasks[low:high], tuple(one[low:high] for one in ids),
+            )
             for low, high in itertools.pairwise(ends)
-        ]
+        ]  # fmt: skip
 
     @staticmethod
     @np.errstate(all="ignore")  # what overflows is told

@@ -36,12 +36,14 @@ def rows_of(
 ) -> Iterator[Part]:  # fmt: skip
     """The rows of a table in order. Raises DataError for what the schema does not know, and as `beside_rows`.
 
-    Dense rows are of the schema's type, or that of `narrowing`, which checks their numbers.
+    Columns of the schema that the table lacks are 0 (`matched` says whether they may). Dense rows are of the schema's
+    type, or that of `narrowing`, which checks their numbers.
 
     After the last row, a warning counts the words that training had not, if these count as none.
     """
-    values = [column.name for column in schema.columns]
-    words = frozenset(words_of(schema, reader))
+    there = set(reader.columns)
+    values = [column.name for column in schema.columns if column.name in there]
+    words = frozenset(words_of(schema, reader)) & there
     extra = [name for name in dict.fromkeys(beside.given) if name not in values]
     if not reader.typed:  # labels and names of rows to the byte
         words |= beside.spelt & set(extra)
@@ -76,8 +78,10 @@ def fill(X: np.ndarray, columns: Iterable[tuple[int, np.ndarray]]) -> None:
 Entries = tuple[int, int, np.ndarray]  # the first column of a column of the table; place and values as of `_columns`
 
 
-def _beside(entries: list[Entries], width: int) -> sp.csr_matrix:
-    """CSR rows (m, width) of columns with at most one entry a row each."""
+def _beside(entries: list[Entries], width: int, rows: int) -> sp.csr_matrix:
+    """CSR rows (rows, width) of columns with at most one entry a row each."""
+    if not entries:
+        return sp.csr_matrix((rows, width))
     data, indices = [], []
     for start, place, values in entries:
         one = place < 0  # a 1 in the column that each row names
@@ -125,7 +129,7 @@ class _Apply(NamedTuple):
         """Rows X (m, d)."""
         numbers: list[tuple[int, np.ndarray]] = []
         words: list[tuple[int, np.ndarray]] = []
-        for column, start in zip(self.schema.columns, self.schema.starts.tolist(), strict=False):
+        for column, start in self._there(found):
             for place, values in self._columns(column, self._values(found, column)):
                 (words if place < 0 else numbers).append((start + max(0, place), values))
         dtype = np.dtype(self.schema.dtype) if self.narrowing is None else self.narrowing.dtype
@@ -141,19 +145,25 @@ class _Apply(NamedTuple):
         parts: list[sp.csr_matrix] = []
         near: list[Entries] = []  # of columns side by side
         first = 0
-        for column, start in zip(self.schema.columns, self.schema.starts.tolist(), strict=False):
+        for column, start in self._there(found):
             values = self._values(found, column)
             if column.kind == TEXT:
-                if near:
-                    parts.append(_beside(near, start - first))
+                if start > first:
+                    parts.append(_beside(near, start - first, found.num_rows))
                 parts.append(counts_of(values, column.ngrams))
                 near, first = [], start + column.width
                 continue
             near += [(start - first, place, entries) for place, entries in self._columns(column, values)]
-        if near:
-            parts.append(_beside(near, self.schema.features - first))
+        if self.schema.features > first:
+            parts.append(_beside(near, self.schema.features - first, found.num_rows))
         X = parts[0] if len(parts) == 1 else sp.hstack(parts, format="csr")
         return Batch(None, X.data, X.indices.astype(np.int32), X.indptr.astype(np.int64), None, None)
+
+    def _there(self, found: pa.RecordBatch) -> Iterator[tuple[Column, int]]:
+        """The columns of the schema that a batch has, and the first column that each becomes."""
+        there = set(found.schema.names)
+        starts = zip(self.schema.columns, self.schema.starts.tolist(), strict=False)
+        return ((column, start) for column, start in starts if column.name in there)
 
     def _values(self, found: pa.RecordBatch, column: Column) -> pa.Array:
         """A column of the table, null for gaps; what a training had as a word is none, as "?" of a typed table."""

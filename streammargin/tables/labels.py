@@ -20,11 +20,11 @@ from streammargin.wording import shown
 
 
 class Part(NamedTuple):
-    """Some rows of a table: the number of the first, the rows, and their names (None for none)."""
+    """Some rows of a table: the number of the first, the rows, and their names."""
 
     first: int
     batch: Batch
-    ids: np.ndarray | None
+    ids: tuple[np.ndarray, ...]
 
 
 def beside_rows(batch: Batch, found: pa.RecordBatch, reader: Reader, beside: Beside, first: int) -> Part:
@@ -35,7 +35,7 @@ def beside_rows(batch: Batch, found: pa.RecordBatch, reader: Reader, beside: Bes
         tasks=_values(found.column(tasks), reader, first, "task") if tasks else None,
         weights=_weights(found.column(weights), reader, first) if weights else None,
     )
-    return Part(first, rows, _ids(found.column(beside.id)) if beside.id else None)
+    return Part(first, rows, tuple(_ids(found.column(name)) for name in beside.id))
 
 
 def objects(words: pa.Array) -> np.ndarray:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from streammargin.errors import DataError, UsageError
+from streammargin.sources.names import listed
 from streammargin.sources.schema import Schema
-from streammargin.tables.asked import Asked
+from streammargin.tables.asked import ERROR, ZERO, Asked
 from streammargin.tables.header import LABEL_NAMES, all_of, position, say_doubts
 from streammargin.tables.index import without_index
 from streammargin.tables.readers.base import Reader
@@ -23,18 +25,18 @@ class Beside(NamedTuple):
 
     labels: tuple[str, ...] = ()
     weight: str = ""
-    id: str = ""
+    id: tuple[str, ...] = ()
     tasks: str = ""
 
     @property
     def given(self) -> list[str]:
         """The names of those that there are."""
-        return [name for name in (*self.labels, self.weight, self.id, self.tasks) if name]
+        return [name for name in (*self.labels, self.weight, *self.id, self.tasks) if name]
 
     @property
     def spelt(self) -> set[str]:
         """The columns whose values stay as bytes: names of rows, tasks, and a label; several of these are numbers."""
-        return {*(self.labels if len(self.labels) == 1 else ()), *filter(None, [self.id, self.tasks])}
+        return {*(self.labels if len(self.labels) == 1 else ()), *self.id, self.tasks} - {""}
 
 
 @dataclass(frozen=True)
@@ -248,13 +250,17 @@ def _rename_unnamed(reader: Reader, schema: Schema, others: set[str]) -> None:
         reader.rename(dict(zip(theirs, ours, strict=True)))
 
 
-def matched(reader: Reader, schema: Schema, labels: tuple[str, ...] = (), *others: str) -> Schema:
+def matched(
+    reader: Reader, schema: Schema, labels: Sequence[str] = (), ids: Sequence[str] = (), tasks: str = "",
+    missing: str | None = None,
+) -> Schema:  # fmt: skip
     """The schema of a training for another table: columns by name, or by position if one of them has no names.
 
-    labels, others: columns that the table must have too; "" for none. Raises DataError for what it lacks.
+    labels, ids, tasks: columns that the table must have too. missing: ZERO if it may lack some columns of the schema,
+    but not all; ERROR or None if not, None if that cannot be asked for. Raises DataError for what it lacks.
     """
     if not (schema.named and reader.named):
-        beside = {*labels, *others[1:]}
+        beside = {*labels, tasks}
         own = [name for name in reader.columns if name not in beside]
         if len(own) > len(schema.columns):
             own = [name for name in own if not may_be_index(name)]
@@ -269,7 +275,7 @@ def matched(reader: Reader, schema: Schema, labels: tuple[str, ...] = (), *other
         columns = tuple(replace(column, name=name) for column, name in zip(schema.columns, own, strict=True))
         schema = replace(schema, columns=columns, named=False)
     else:
-        _rename_unnamed(reader, schema, {*labels, *others})
+        _rename_unnamed(reader, schema, {*labels, *ids, tasks})
     names = [column.name for column in schema.columns]
     twice = [name for name, times in Counter(names).items() if times > 1]
     if twice:
@@ -277,11 +283,21 @@ def matched(reader: Reader, schema: Schema, labels: tuple[str, ...] = (), *other
             f"the model has several columns called {short(twice[0])}, so those of {reader.name} cannot be matched by "
             "name; train it again with a name for each column"
         )
-    there = set(reader.columns)
-    lacking = [name for name in [*names, *labels, *filter(None, others)] if name not in there]
-    if lacking:
-        raise DataError(
-            f"{reader.name} lacks {counted(len(lacking), 'column')} that the model was trained on, or that were "
-            f"asked for: {all_of(lacking)}; it has {all_of(reader.columns)}"
-        )
+    _check_there(reader, names, [*labels, *ids, *filter(None, [tasks])], missing)
     return schema
+
+
+def _check_there(reader: Reader, names: Sequence[str], others: Sequence[str], missing: str | None) -> None:
+    """Raise DataError for columns of a model, or others, that a table lacks; missing: as for `matched`."""
+    there = set(reader.columns)
+    absent, lacking = ([name for name in each if name not in there] for each in (names, others))
+    if missing == ZERO and not lacking and 0 < len(absent) < len(names):
+        which = f"{counted(len(absent), 'column')} of the model's {len(names)} ({listed(absent)})"
+        warn(f"{reader.name} lacks {which}: they count as 0", "columns")
+    elif absent or lacking:
+        may = missing == ERROR and len(absent) < len(names)
+        hint = ", or let those of the model count as 0 with `missing_columns=zero`" if may and absent else ""
+        raise DataError(
+            f"{reader.name} lacks {counted(len(absent) + len(lacking), 'column')} that the model was trained on, or "
+            f"that were asked for: {all_of([*absent, *lacking])}; it has {all_of(reader.columns)}{hint}"
+        )

@@ -53,7 +53,7 @@ def of_table(stack: ExitStack, data: object, options: Options) -> tuple[Source, 
         other = open_table(valid, Layout(expected=_expected(asked, known)), room=room)
         if other.once:
             other = again(stack, other, options.spool)
-        schema = matched(other, source.table_schema, table.labels, "", table.tasks)
+        schema = matched(other, source.table_schema, table.labels, tasks=table.tasks)
         asked = replace(asked, unknown=options.unknown or ERROR)
         values = tuple(column.name for column in schema.columns)
         held_out = replace(table, reader=other, asked=asked, values=values, weight="")

@@ -12,7 +12,7 @@ import numpy as np
 from streammargin.errors import DataError
 from streammargin.matching import EXACT, is_plain, strict_number
 from streammargin.sources.batch import Batch
-from streammargin.tables.matrices.base import How, Matrix
+from streammargin.tables.matrices.base import How, Matrix, beside
 from streammargin.tables.textfile import Text, check_label, plain_lines
 from streammargin.wording import short, shown
 
@@ -30,8 +30,8 @@ def sniff(start: bytes) -> bool:
 
 
 def read(text: Text, how: How) -> Matrix:
-    """The rows with their labels."""
-    batches = rows_of(text, how.zero_based, how.features)
+    """The rows with their labels, or those of another file."""
+    batches = beside(rows_of(text, how.zero_based, how.features), text.name, how)
     return Matrix(batches, True, how.features, np.dtype(np.float32))
 
 

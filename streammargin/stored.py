@@ -39,6 +39,30 @@ def open_hdf5(path: str, hint: str = "copy or convert it again", **how: Any) -> 
         raise DataError(f"{path} {what} ({short_reason(error)}); {hint}") from error
 
 
+class Categories:
+    """A column of categories of anndata: the number of each row, and the text or number that it stands for."""
+
+    def __init__(self, group: h5py.Group) -> None:
+        self.codes, categories = group["codes"], group["categories"]
+        check_stored_values(self.codes)
+        check_stored_values(categories)
+        text = h5py.check_string_dtype(categories.dtype)
+        self.categories = np.asarray(categories.asstr()[:] if text else categories[:])
+        self.shape, self.dtype = self.codes.shape, self.categories.dtype
+
+    def __getitem__(self, rows: slice) -> np.ndarray:
+        codes = self.codes[rows]
+        if len(codes) and codes.min() < 0:
+            raise DataError(f"{self.codes.file.filename}: a row has no label in {self.codes.name}; drop it")
+        return self.categories[codes]
+
+
+def column_in(home: h5py.Group, name: str) -> Any:
+    """A column beside the rows, or of anndata's obs, by its name: a dataset, or Categories; None for none."""
+    node = next((home[one] for one in (name, f"obs/{name}") if one in home), None)
+    return Categories(node) if isinstance(node, h5py.Group) and {"codes", "categories"} <= set(node) else node
+
+
 def check_stored_values(dataset: Any, indptr: h5py.Dataset | None = None) -> None:
     """DataError if values of a dataset are stored nowhere, or not where its virtual parts say.
 

@@ -32,7 +32,7 @@ from streammargin.matching import Codes, Matcher, texts_of
 from streammargin.packages import register_filters
 from streammargin.saved import read_saved
 from streammargin.saved_words import column_of, spelled
-from streammargin.stored import check_stored_values, open_hdf5
+from streammargin.stored import check_stored_values, column_in, open_hdf5
 
 EXACT, LEAST = 1e-9, 1e-290  # allowed relative difference of two figures; below LEAST they have too few digits
 BLUR = 1e-12  # the sign of a score below BLUR |w|.|x| is not reliable
@@ -157,10 +157,10 @@ class File:
 
     def _column(self, name: str, outputs: int = 0) -> Any:
         """A dataset NAME, FILE:NAME, or an array FILE.npy, of (rows,), or (rows, outputs) if these are named."""
-        column, (place, _, inside) = self.home.get(name), name.rpartition(":")
+        column, (place, _, inside) = column_in(self.home, name), name.rpartition(":")
         if column is None and (place or name.endswith(".npy")):
             check_input(place or name)
-            column = self._open(place).get(inside) if place else np.load(name, mmap_mode="r", allow_pickle=False)
+            column = np.load(name, "r", allow_pickle=False) if not place else column_in(self._open(place), inside)
         shapes = [(self.rows, outputs)] if outputs else [(self.rows,), (self.rows, 1)]
         if getattr(column, "shape", None) not in shapes:
             values = f"the shape {shapes[0]}" if outputs else f"{self.rows} values"

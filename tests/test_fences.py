@@ -39,6 +39,7 @@ print(sm.__file__, *names())
 def without(folder, place):
     """A copy of the package without this folder; it shares files, and kernels that are compiled."""
     gone = [folder, *NEEDED.get(folder, [])]
+    place.mkdir(parents=True)
     for path in PACKAGE.rglob("*"):
         inside = path.relative_to(PACKAGE)
         if (

@@ -196,7 +196,7 @@ def check_kind(options: argparse.Namespace, of_pairs: bool) -> None:
     """UsageError for an option that a model of rows, or of pairs of a completed matrix, does not have."""
     if not of_pairs and options.columns is not None:
         raise UsageError("`columns` names those of pairs of a completed matrix; this model finds its columns by name")
-    for name in ("x", "sample_weight", "tasks", "id", "obs", "probability", "unknown", "missing_columns"):
+    for name in ("x", "sample_weight", "tasks", "id", "obs", "probability", "unknown", "missing_columns", "spool"):
         if of_pairs and getattr(options, name, None) not in (None, (), False, "error"):
             raise UsageError(f"`{name}` is not for ratings; leave it out")
 

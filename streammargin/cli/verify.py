@@ -5,35 +5,65 @@ from __future__ import annotations
 import argparse
 import json
 import os
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
-from streammargin.cli.options import add_lines, check_kind, name
+from streammargin.cli.options import add_lacking, add_lines, check_kind, name
+
+if TYPE_CHECKING:
+    from streammargin.verification import Check
 
 DISAGREES = 65
+SPOOL = "folder for the rows of a table as numbers (default: a temporary one)"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Options of verification."""
     parser.add_argument("model", metavar="MODEL")
-    parser.add_argument(
-        "data", nargs="+", metavar="DATA", help="the HDF5 file that it learned from; several are shards"
-    )
+    parser.add_argument("data", nargs="+", metavar="DATA", help="the data that it learned from; several are shards")
     add_lines(parser, ("x", "y", "columns", "tasks"))
     parser.add_argument(
-        "--sample-weight", type=name, metavar="NAME", help="dataset of weights (default as in training)"
+        "--sample-weight", type=name, metavar="NAME", help="dataset of weights (default as in training), or column"
     )
     parser.add_argument("--valid", type=name, metavar="DATA", help="the held-out data, for their error")
+    add_lacking(parser, "--unknown")
+    add_lines(parser, ("spool",), {"spool": SPOOL})
     parser.add_argument("--memory", default="256M", metavar="SIZE", help="memory for blocks of rows (default 256M)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def _checks(options: argparse.Namespace, memory: int) -> list[Check]:
+    """The figures of a model of rows; tables and files of numbers are spooled first."""
+    import h5py
+
+    from streammargin.cli.remarks import Remarks
+    from streammargin.errors import UsageError
+    from streammargin.ordered import PRESENT
+    from streammargin.verification import verify
+
+    names = {name: getattr(options, name) for name in ("x", "y", "sample_weight", "tasks")}
+    data, valid, first = options.data, options.valid, options.data[0]
+    with ExitStack() as stack:
+        if PRESENT and not (os.path.isfile(first) and h5py.is_hdf5(first)):
+            from streammargin.respooled import Rows, header_of, is_spooled
+
+            if is_spooled(data):
+                stack.enter_context(Remarks())
+                header = header_of(options.model, memory)
+                rows = Rows(options.model, header, stack, names, memory, options.spool, options.unknown)
+                data, names = [rows.written(data)], {}
+                if valid is not None and is_spooled([valid]):
+                    valid = rows.held_out().written([valid], ".verify.valid.h5")
+        if data is options.data and (options.spool is not None or options.unknown != "error"):
+            raise UsageError("`spool` and `unknown` are for tables; leave them out")
+        return verify(options.model, data, valid, memory=memory, **names)
 
 
 def run(options: argparse.Namespace) -> int:
     """Print each figure as certified and as recomputed; returns 65 if one differs."""
     from streammargin.completed import is_completion, verify_ratings
-    from streammargin.errors import DataError
     from streammargin.json_values import to_plain
-    from streammargin.ordered import is_table
     from streammargin.sizes import parse_size
-    from streammargin.verification import verify
     from streammargin.wording import printable
 
     memory = parse_size(options.memory)
@@ -42,17 +72,7 @@ def run(options: argparse.Namespace) -> int:
     if of_pairs:
         checks = verify_ratings(options.model, options.data, options.valid, options.columns, options.y, memory)
     else:
-        names = {name: getattr(options, name) for name in ("x", "y", "sample_weight", "tasks")}
-        try:
-            checks = verify(options.model, options.data, options.valid, memory=memory, **names)
-        except DataError:
-            table = next((path for path in options.data if is_table(path)), None)
-            if table is None:
-                raise
-            raise DataError(
-                f"{table} is a table, and its rows are verified as numbers; give the file of them that the training "
-                f"wrote beside the model, as {os.path.basename(table)}.rows.h5"
-            ) from None
+        checks = _checks(options, memory)
     agrees = all(check.agrees is not False for check in checks)
     if options.json:
         found = {"agrees": agrees, "checks": [check._asdict() for check in checks]}

@@ -462,13 +462,13 @@ def test_scores_beyond_the_numbers(capsys, blobs, blobs_file, tmp_path, how):
           arguments=[verb, "m.npz", "large.h5", *options])  # fmt: skip
 
 
-def test_verify_refuses_what_its_model_has_not_and_names_the_rows_of_a_table(here, blobs_file, tmp_path):
+def test_verify_refuses_what_its_model_has_not(here, blobs_file, tmp_path):
     sm.train(str(blobs_file)).model.save("m.npz")
     (tmp_path / "a.csv").write_text("a,y\n1,0\n3,1\n")
     for arguments, code, told in (
         ((blobs_file, "--tasks", "y"), 2, "the tasks of the rows are unknown here; leave out --tasks"),
         ((blobs_file, "--columns", "a"), 2, "this model finds its columns by name"),
-        (("a.csv",), 65, "a.csv is a table, and its rows are verified as numbers; give the file of them"),
+        (("a.csv",), 65, "a.csv is a table, and m.npz was trained on other rows; give the file of these"),
     ):
         done = here("verify", "m.npz", *arguments)
         assert done.returncode == code and told in done.stderr

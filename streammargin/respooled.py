@@ -1,0 +1,103 @@
+"""Tables and files of numbers for `verify`: their rows are written once more, as the schema in the model reads them.
+
+Nothing of the training is used again, neither its spool nor what it learnt of the columns, but for that schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import Any
+
+from streammargin.errors import DataError, UsageError
+from streammargin.files import reading
+from streammargin.ordered import is_matrix, is_table
+from streammargin.saved import read_saved
+from streammargin.sources.labels import lie_inside
+from streammargin.sources.open import paths_of
+from streammargin.sources.schema import Schema
+from streammargin.tables.asked import ERROR, Asked
+from streammargin.tables.header import Expected
+from streammargin.tables.matrices.base import How
+from streammargin.tables.open import Layout, open_table
+from streammargin.tables.readers.room import Room
+from streammargin.tables.spool import again, spooled
+from streammargin.tables.spoolable import OfMatrix, OfTable
+from streammargin.tables.table import Table, apart, matched, places_of
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of the data of a model, by the header of its file.
+
+    names: the options of `verify` that name columns. memory: bytes for reading. folder: where spools stay; None: they
+    are removed with the stack. unknown: ERROR, or ZERO if a word that no row of the training had counts as none.
+    weighted: whether rows have weights, if the training has.
+    """
+
+    model: str
+    header: Mapping[str, Any]
+    stack: ExitStack
+    names: Mapping[str, Any]
+    memory: int
+    folder: str | None = None
+    unknown: str = ERROR
+    weighted: bool = True
+
+    def written(self, data: Sequence[str], suffix: str = ".verify.h5") -> str:
+        """The path of a spool of these rows. Raises DataError, InputMissingError, OutputError, UsageError."""
+        rows: Any = data[0] if len(data) == 1 else list(data)
+        made = self._table(rows) if is_table(rows) else self._matrix(rows)
+        source = self.stack.enter_context(spooled(made, self.folder, suffix, read=[self.model, *data]))
+        return source.source.files()[0]
+
+    def held_out(self) -> Rows:
+        """The same of held-out rows: without weights, and without labels in another file, which are of the others."""
+        y = self.names["y"]
+        inside = y is None or lie_inside(y)
+        return replace(self, names={**self.names, "sample_weight": None, "y": y if inside else None}, weighted=False)
+
+    def _table(self, data: Any) -> OfTable:
+        plain = self.header.get("table")
+        if plain is None:
+            raise DataError(f"{data} is a table, and {self.model} was trained on other rows; give the file of these")
+        schema = Schema.from_plain(plain)
+        known = frozenset(column.name for column in schema.columns) if schema.named else frozenset()
+        y = schema.labels if self.names["y"] is None else self.names["y"]
+        expected = Expected(y if isinstance(y, str) else next(iter(y), None), True, known)
+        reader = open_table(data, Layout(expected=expected), room=Room(self.memory))
+        if reader.once:
+            reader = again(self.stack, reader, self.folder)
+        labels, weight = places_of(reader, apart(y, reader)), self.names["sample_weight"] or ""
+        if self.weighted and self.header["problem"]["weighted"] and not weight:
+            raise UsageError(f"the rows of {self.model} have weights; name their column with `sample_weight`")
+        if weight and weight not in reader.columns:
+            raise UsageError(f"{reader.name} has no column {weight} for `sample_weight`")
+        tasks = self.names["tasks"] or self.header["problem"]["names"]["tasks"] or ""
+        schema = matched(reader, schema, labels, tasks=tasks)
+        values = tuple(column.name for column in schema.columns)
+        if shared := {*labels, weight, tasks}.intersection(values):
+            raise UsageError(f"{reader.name}: the column {min(shared)} is one that {self.model} was trained on; name "
+                             "another with `y`, `sample_weight` or `tasks`")  # fmt: skip
+        return OfTable(Table(reader, Asked(unknown=self.unknown), values, labels, weight, tasks), schema, told=False)
+
+    def _matrix(self, data: Any) -> OfMatrix:
+        how = How("", self.stack, self.names["x"], self.names["y"], self.names["sample_weight"], self.memory,
+                  self.header.get("features"))  # fmt: skip
+        return OfMatrix(paths_of(data), how, labelled=True)
+
+
+def is_spooled(data: Sequence[str]) -> bool:
+    """Whether these are rows that are read front to back."""
+    rows: Any = data[0] if len(data) == 1 else list(data)
+    return is_table(rows) or is_matrix(rows)
+
+
+def header_of(model: str, memory: int) -> dict[str, Any]:
+    """The header of a model that was certified. Raises DataError, InputMissingError, UsageError."""
+    with reading(model, "is not a model, or damaged", "train it again: streammargin train DATA -o MODEL"):
+        header = read_saved(model, memory)[1]
+    if header["problem"] is None:
+        raise UsageError(f"{model} is of a stream, so nothing was certified; train it for longer")
+    return header

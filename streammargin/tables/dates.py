@@ -54,7 +54,11 @@ PATTERNS = {
 MONTHLY = {"year and month", "month and year", "month by name, year"}  # without a day
 NAMES = list(PATTERNS)
 POSSIBLE = re.compile("[0-9](?:[/:]|.*[-/.A-Za-z ].*[0-9])|[A-Za-z]{3}")  # quickly told from a number
-MONTH, WEEKDAY, HOUR = "month={}", "day of the week={}", "hour={}"  # the names of columns
+OTHERS = {  # parts of a date or time, and the names of their columns
+    "month": [f"month={month}" for month in range(1, 13)],
+    "day of the week": [f"day of the week={day}" for day in WEEKDAYS],
+    "hour": [f"hour={hour}" for hour in range(24)],
+}
 
 
 def readings(fitting: Collection[str], order: object) -> list[str]:
@@ -84,10 +88,11 @@ def parsed(words: pa.Array, spelling: str) -> pa.Array:
     seconds = (_hours(number("H", 0), texts) * 60 + number("M", 0)) * 60 + number("S", 0) - _offsets(words, texts)
     if spelling == TIME:
         return pa.array((seconds % DAY).astype(np.int32), pa.time32("s"), mask=~fits)
-    years, months = _years(number("y", 1970), texts), number("m", 1)
     if "yy" in texts:  # of two digits, beside one of four
-        short = pc.not_equal(texts["yy"], "").to_numpy(zero_copy_only=False)
-        years = np.where(short, _of_century(number("yy", 0)), years)
+        texts["y"] = pc.if_else(pc.equal(texts["y"], ""), texts["yy"], texts["y"])
+    years, months = number("y", 1970), number("m", 1)
+    short = pc.equal(pc.binary_length(texts["y"]), 2).to_numpy(zero_copy_only=False)
+    years = years + np.where(short, np.where(years >= _PIVOT, 1900, 2000), 0)
     if "b" in texts:
         start = pc.utf8_lower(pc.utf8_slice_codeunits(texts["b"], 0, 3))
         months = 1 + np.asarray(pc.index_in(start, value_set=pa.array(MONTHS)).fill_null(0))
@@ -95,16 +100,6 @@ def parsed(words: pa.Array, spelling: str) -> pa.Array:
     days = month.astype("datetime64[D]") + (number("d", 1) - 1)
     fits = fits & (days.astype("datetime64[M]") == month)  # 30 February is a day of March
     return pa.array(days.astype(np.int64) * DAY + seconds, pa.timestamp("s"), mask=~fits)
-
-
-def _of_century(years: np.ndarray) -> np.ndarray:
-    """Years of two digits."""
-    return years + np.where(years >= _PIVOT, 1900, 2000)
-
-
-def _years(years: np.ndarray, texts: dict[str, pa.Array]) -> np.ndarray:
-    short = pc.equal(pc.binary_length(texts["y"]), 2).to_numpy(zero_copy_only=False)
-    return np.where(short, _of_century(years), years)
 
 
 def _hours(hours: np.ndarray, texts: dict[str, pa.Array]) -> np.ndarray:
@@ -133,14 +128,15 @@ def _offset(zone: str) -> int:
 
 
 class Parts(NamedTuple):
-    """Parts of dates (m,) int64: days since 1970, years; months from 0, weekdays from Monday, hours. None: has none."""
+    """Parts of dates (m,) int64: days since 1970, and years, or None for times of the day; others, by OTHERS, from 0.
+
+    timed: whether one is not at midnight.
+    """
 
     days: np.ndarray | None
     years: np.ndarray | None
-    months: np.ndarray | None
-    weekdays: np.ndarray | None
-    hours: np.ndarray | None
-    timed: bool  # whether one is not at midnight
+    others: dict[str, np.ndarray]
+    timed: bool
 
 
 def is_time(type_: pa.DataType) -> bool:
@@ -151,22 +147,16 @@ def is_time(type_: pa.DataType) -> bool:
 def parts_of(dates: pa.Array) -> Parts:
     """The parts of dates or times without gaps, of any type of Arrow for them; of times with a zone in UTC."""
     if is_time(dates.type):
-        unit = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[dates.type.unit]
-        whole = pa.int32() if pa.types.is_time32(dates.type) else pa.int64()
-        hours = dates.cast(whole).to_numpy(zero_copy_only=False) // (3600 * unit)
-        return Parts(None, None, None, None, hours.astype(np.int64), True)
+        return Parts(None, None, {"hour": np.asarray(pc.hour(dates))}, True)
     instants = dates.to_numpy(zero_copy_only=False)
     days, months, years = (instants.astype(f"datetime64[{unit}]") for unit in "DMY")
-    hours = (instants.astype("datetime64[h]") - days).astype("timedelta64[h]").astype(np.int64)
     since = days.astype(np.int64)
-    return Parts(
-        since,
-        years.astype(np.int64) + 1970,
-        months.astype(np.int64) % 12,
-        (since + 3) % 7,  # 1970 began on a Thursday
-        hours,
-        bool((instants != days).any()),
-    )
+    others = {
+        "month": months.astype(np.int64) % 12,
+        "day of the week": (since + 3) % 7,  # 1970 began on a Thursday
+        "hour": (instants.astype("datetime64[h]") - days).astype("timedelta64[h]").astype(np.int64),
+    }
+    return Parts(since, years.astype(np.int64) + 1970, others, bool((instants != days).any()))
 
 
 @dataclass
@@ -178,58 +168,46 @@ class Dates:
     years: int = 0
     first: int | None = None
     last: int | None = None
-    months: frozenset[int] = frozenset()
-    weekdays: frozenset[int] = frozenset()
-    hours: frozenset[int] = frozenset()
+    others: frozenset[tuple[str, int]] = frozenset()
     timed: bool = False
 
     @classmethod
     def of(cls, dates: pa.Array) -> Dates:
         """Those of an array without gaps, of one date or more."""
         found = parts_of(dates)
-        hours, timed = _set(found.hours), found.timed
+        others = frozenset((part, number) for part, each in found.others.items() for number in np.unique(each).tolist())
         if found.days is None or found.years is None:
-            return cls(len(dates), hours=hours, timed=timed)
+            return cls(len(dates), others=others, timed=found.timed)
         first, last = int(found.days.min()), int(found.days.max())
-        days, years = int(found.days.sum()), int(found.years.sum())
-        return cls(len(dates), days, years, first, last, _set(found.months), _set(found.weekdays), hours, timed)
+        return cls(len(dates), int(found.days.sum()), int(found.years.sum()), first, last, others, found.timed)
 
     def __add__(self, other: Dates) -> Dates:
         """Those of both."""
         firsts, lasts = ([each for each in pair if each is not None] for pair in
                          ((self.first, other.first), (self.last, other.last)))  # fmt: skip
         return Dates(
-            self.count + other.count, self.days + other.days, self.years + other.years,
-            min(firsts, default=None), max(lasts, default=None), self.months | other.months,
-            self.weekdays | other.weekdays, self.hours | other.hours, self.timed or other.timed,
+            self.count + other.count, self.days + other.days, self.years + other.years, min(firsts, default=None),
+            max(lasts, default=None), self.others | other.others, self.timed or other.timed,
         )  # fmt: skip
 
     def words(self, spelling: str) -> tuple[str, ...]:
         """The names of the columns of 0 and 1: of months, days of the week and hours that occur, if dates have them."""
-        weekdays = () if spelling in MONTHLY else sorted(self.weekdays)
-        hours = sorted(self.hours) if self.timed else ()
-        return (
-            *(MONTH.format(month + 1) for month in sorted(self.months)),
-            *(WEEKDAY.format(WEEKDAYS[day]) for day in weekdays),
-            *(HOUR.format(hour) for hour in hours),
+        without = {"day of the week"} if spelling in MONTHLY else set()
+        without |= set() if self.timed else {"hour"}
+        return tuple(
+            name
+            for part, names in OTHERS.items()
+            for number, name in enumerate(names)
+            if part not in without and (part, number) in self.others
         )
-
-
-def _set(parts: np.ndarray | None) -> frozenset[int]:
-    return frozenset() if parts is None else frozenset(np.unique(parts).tolist())
 
 
 def places_of(parts: Parts, words: tuple[str, ...]) -> Iterator[np.ndarray]:
     """The places (m,) of month, day of the week and hour among these words; -1 for one that is not there."""
-    kinds = (
-        (parts.months, [MONTH.format(month) for month in range(1, 13)]),
-        (parts.weekdays, [WEEKDAY.format(day) for day in WEEKDAYS]),
-        (parts.hours, [HOUR.format(hour) for hour in range(24)]),
-    )
     at = {word: place for place, word in enumerate(words)}
-    for found, names in kinds:
-        own = np.array([at.get(name, -1) for name in names])
-        if found is not None and (own >= 0).any():
+    for part, found in parts.others.items():
+        own = np.array([at.get(name, -1) for name in OTHERS[part]])
+        if (own >= 0).any():
             yield own[found]
 
 

@@ -13,46 +13,46 @@ _CONVERT = "streammargin-data convert reads it"
 _TRAIN = f"train reads it, and {_CONVERT}"
 _WRITE = "read it in batches and write these with sm.write_hdf5, or write it as CSV or svmlight text"
 _UNZIP = "unpack it; train and streammargin-data convert read .npz files"
-_UTF_8 = "write it as UTF-8: iconv -f UTF-16 -t UTF-8 IN > OUT"
-_EXCEL, _JSON, _GZIP = "an Excel workbook", "JSON", "compressed by gzip"
+_EXCEL = "an Excel workbook"
 _PACKED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd")
-# (first bytes, the format, the remedy, or the function of pandas that reads it) of formats that are given as data
+_R = ("a file of R", "in R, write its table with write.csv")
+# (the first bytes, the format, the remedy) of formats that are given as data; {read_orc}: by this function of pandas
 _KINDS: tuple[tuple[bytes, str, str], ...] = (
-    (b"\x1f\x8b", _GZIP, f"if it is text, {_CONVERT}"),
-    (b"BZh", "compressed by bzip2", f"if it is text, {_CONVERT}"),
-    (b"\xfd7zXZ\x00", "compressed by xz", f"if it is text, {_CONVERT}"),
-    (b"\x28\xb5\x2f\xfd", "compressed by zstd", "unpack it with: zstd -d"),
-    (b"\x04\x22\x4d\x18", "compressed by lz4", "unpack it with: lz4 -d"),
-    (b"7z\xbc\xaf\x27\x1c", "a 7z archive", "unpack it"),
-    (b"Rar!", "a RAR archive", "unpack it"),
-    (b"PAR1", "a Parquet file", _TRAIN),
-    (b"%%MatrixMarket", "a Matrix Market file", _TRAIN),
-    (b"\x93NUMPY", "an array of numpy.save", _TRAIN),
-    (b"PK\x03\x04", "a zip archive", _UNZIP),
-    (b"Obj\x01", "an Avro file", _WRITE),
-    (b"ORC", "an ORC file", "read_orc"),
-    (b"FEA1", "a Feather file of version 1", "read_feather"),
-    (b"MATLAB 5.0 MAT-file", "a MATLAB file", "read it with scipy.io.loadmat, or save it with -v7.3, which is HDF5"),
-    (b"CDF\x01", "a NetCDF 3 file", "write it as NetCDF 4, which is HDF5"),
-    (b"SQLite format 3\x00", "an SQLite database",
+    (rb"\x1f\x8b", "compressed by gzip", f"if it is text, {_CONVERT}"),
+    (rb"BZh", "compressed by bzip2", f"if it is text, {_CONVERT}"),
+    (rb"\xfd7zXZ\x00", "compressed by xz", f"if it is text, {_CONVERT}"),
+    (rb"\x28\xb5\x2f\xfd", "compressed by zstd", "unpack it with: zstd -d"),
+    (rb"\x04\x22\x4d\x18", "compressed by lz4", "unpack it with: lz4 -d"),
+    (rb"7z\xbc\xaf\x27\x1c", "a 7z archive", "unpack it"),
+    (rb"Rar!", "a RAR archive", "unpack it"),
+    (rb"PAR1", "a Parquet file", _TRAIN),
+    (rb"%%MatrixMarket", "a Matrix Market file", _TRAIN),
+    (rb"\x93NUMPY", "an array of numpy.save", _TRAIN),
+    (rb"Obj\x01", "an Avro file", _WRITE),
+    (rb"ORC", "an ORC file", "{read_orc}"),
+    (rb"FEA1", "a Feather file of version 1", "{read_feather}"),
+    (rb"MATLAB 5\.0 MAT-file", "a MATLAB file",
+     "read it with scipy.io.loadmat, or save it with -v7.3, which is HDF5"),
+    (rb"CDF\x01", "a NetCDF 3 file", "write it as NetCDF 4, which is HDF5"),
+    (rb"SQLite format 3\x00", "an SQLite database",
      "name one of its tables for: sqlite3 -header -csv {path} 'select * from TABLE' > {stem}.csv"),
-    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", _EXCEL, "read_excel"),
-    (b"<stata_dta>", "a Stata file", "read_stata"),
-    (b"$FL2", "an SPSS file", "read_spss"),
-    (b"HEADER RECORD*******", "a SAS transport file", "read_sas"),
-    (b"\x00" * 12 + b"\xc2\xea\x81\x60", "a SAS file", "read_sas"),
-    (b"RDX", "a file of R", "in R, write its table with write.csv"),
-    (b"%PDF", "a PDF", "write its table as CSV"),
-    (b"\xff\xfe", "UTF-16 text", _UTF_8),
-    (b"\xfe\xff", "UTF-16 text", _UTF_8),
+    (rb".{8}DUCK", "a DuckDB database", "export a table: duckdb {path} \"copy TABLE to 'TABLE.parquet'\""),
+    (rb"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", _EXCEL, "{read_excel}"),
+    (rb"<stata_dta>", "a Stata file", "{read_stata}"),
+    (rb"\$FL2", "an SPSS file", "{read_spss}"),
+    (rb"HEADER RECORD\*{7}", "a SAS transport file", "{read_sas}"),
+    (rb"\x00{12}\xc2\xea\x81\x60", "a SAS file", "{read_sas}"),
+    (rb"RDX", *_R),
+    (rb"%PDF", "a PDF", "write its table as CSV"),
+    (rb"\xff\xfe|\xfe\xff", "UTF-16 text", "write it as UTF-8: iconv -f UTF-16 -t UTF-8 IN > OUT"),
+    (rb"\x80[\x02-\x05]", "a pickle", "if you trust it, as it may run any code, {read_pickle}"),
+    (rb"(?i)(?=.{0,196}html)\s*<(\?xml|!doctype|html|[a-z]+>)", "a web page", "fetch the file again"),
+    (rb"(?i)\s*<(\?xml|!doctype|html|[a-z]+>)", "XML", "{read_xml}"),
 )  # fmt: skip
-_PICKLE = re.compile(rb"\x80[\x02-\x05]")
-_MARKUP = re.compile(rb"\s*<(\?xml|!doctype|html|[a-z]+>)", re.IGNORECASE)
 _JSON_START = re.compile(rb'(\xef\xbb\xbf)?\s*(\{\s*["}]|\[\s*[\[{])')
 _JSON_NAMES = (".json", ".jsonl", ".ndjson", ".geojson")
-_R_NAMES = (".rds", ".rda", ".rdata")
 _INSIDE = {  # a member of a zip archive -> the format, and its remedy
-    "xl/": (_EXCEL, "read_excel"),
+    "xl/": (_EXCEL, "{read_excel}"),
     "word/": ("a document of Word", "write its table as CSV"),
     ".zarray": ("a zarr store", "unpack it, and write it as HDF5"),
     "/data.pkl": ("a file of torch.save", "write its tensors with numpy.save, or with sm.write_hdf5"),
@@ -68,26 +68,17 @@ def kind_of(path: str, start: bytes = b"") -> tuple[str, str] | None:
     inner = os.path.splitext(os.path.splitext(path)[0])[1].lower()  # of a compressed file
     if _JSON_START.match(start) or (start.startswith(_PACKED) and inner in _JSON_NAMES):
         return _json(path, suffix if suffix in _JSON_NAMES else inner, start)
-    if start.startswith(_PACKED[0]) and suffix in _R_NAMES:
-        return "a file of R", "in R, write its table with write.csv"
-    if _PICKLE.match(start):
-        code = "if you trust it, as it may run any code, "
-        return "a pickle", code + _by_pandas(path, "read_pickle")
-    if _MARKUP.match(start):
-        page = b"html" in start[:200].lower()
-        return ("a web page", "fetch the file again") if page else ("XML", _by_pandas(path, "read_xml"))
+    if start.startswith(_PACKED[0]) and suffix in (".rds", ".rda", ".rdata"):
+        return _R
     if start.startswith(b"PK\x03\x04"):
         return _archive(path)
-    if start[8:12] == b"DUCK":
-        return "a DuckDB database", f"export a table: duckdb {shlex.quote(path)} \"copy TABLE to 'TABLE.parquet'\""
-    found = next(((what, remedy) for magic, what, remedy in _KINDS if start.startswith(magic)), None)
+    found = next(((what, remedy) for first, what, remedy in _KINDS if re.match(first, start, re.DOTALL)), None)
     return None if found is None else (found[0], _remedy(path, found[1]))
 
 
 def _remedy(path: str, text: str) -> str:
-    if text.startswith("read_"):
-        return _by_pandas(path, text)
-    return text.format(path=shlex.quote(path), stem=shlex.quote(_stem(path))) if "{path}" in text else text
+    known = {"path": shlex.quote(path), "stem": shlex.quote(_stem(path))}
+    return re.sub(r"\{(\w+)\}", lambda found: known.get(found[1]) or _by_pandas(path, found[1]), text)
 
 
 def _by_pandas(path: str, function: str, options: str = "") -> str:
@@ -109,7 +100,7 @@ def _stem(path: str) -> str:
 def _json(path: str, suffix: str, start: bytes) -> tuple[str, str]:
     """Lines of one object each, or one value."""
     lines = suffix in (".jsonl", ".ndjson") or re.match(rb"\s*\{[^\n]*\}\s*\n\s*\{", start) is not None
-    return f"{_JSON} lines" if lines else _JSON, _by_pandas(path, "read_json", ", lines=True" if lines else "")
+    return "JSON lines" if lines else "JSON", _by_pandas(path, "read_json", ", lines=True" if lines else "")
 
 
 def _archive(path: str) -> tuple[str, str] | None:
@@ -125,7 +116,7 @@ def _archive(path: str) -> tuple[str, str] | None:
     if any(name.endswith(".npy") for name in names):
         return None
     if sheet:
-        return "an OpenDocument spreadsheet", _by_pandas(path, "read_excel")
+        return "an OpenDocument spreadsheet", _remedy(path, "{read_excel}")
     for part, (what, remedy) in _INSIDE.items():
         if any(name.startswith(part) or name.endswith(part) for name in names):
             return what, _remedy(path, remedy)

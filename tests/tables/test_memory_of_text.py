@@ -165,7 +165,7 @@ def test_messages_pass_unchanged_and_their_sizes_are_those_of_arrow(tmp_path, co
     with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, table.schema, options=options) as stream:
         stream.write_table(table, max_chunksize=1000)
     sizes = []
-    monkeypatch.setattr(messages.Needed, "_check", lambda needed, nbytes: sizes.append(nbytes))
+    monkeypatch.setattr(messages.Needed, "check_size", lambda needed, nbytes: sizes.append(nbytes))
     with open(path, "rb") as file:
         assert pa.ipc.open_stream(messages.Checked(file, "t", Room())).read_all().equals(table)
     sizes.clear()

@@ -5,6 +5,7 @@ The format: https://arrow.apache.org/docs/format/Columnar.html#serialization-and
 
 from __future__ import annotations
 
+import io
 import os
 import struct
 from collections.abc import Callable
@@ -41,15 +42,16 @@ class Needed:
         self._dictionaries: dict[int, int] = {}
 
     def check(self, raw: bytes, message: Message, peek: Peek) -> None:
-        """raw: the description of the message; peek: looks into its body."""
+        """raw: the description of a message with a body; peek: looks into it."""
         inflated = _inflated(raw, message.table, peek)
         if message.kind == DICTIONARY:
             before = self._dictionaries.get(message.number, 0) if message.adds else 0
             self._dictionaries[message.number] = before + max(message.body, inflated)
         batch = message.body + inflated if message.kind == BATCH else 0
-        self._check(sum(self._dictionaries.values()) + batch)
+        self.check_size(sum(self._dictionaries.values()) + batch)
 
-    def _check(self, nbytes: int) -> None:
+    def check_size(self, nbytes: int) -> None:
+        """The same of so many bytes."""
         needed = nbytes + nbytes // 4  # some thousand rows of it are made numbers at a time
         if needed > self.room.memory:
             raise UsageError(
@@ -57,10 +59,6 @@ class Needed:
                 f"`memory={-(-needed >> 20)}M` or more, or write smaller ones: "
                 "pyarrow.feather.write_feather(table, path, chunksize=65536)"
             )
-
-    def check_body(self, message: Message) -> None:
-        """The same before the body is read."""
-        self._check(message.body)
 
 
 def check_file(path: str, name: str, room: Room, start: int) -> None:
@@ -72,7 +70,7 @@ def check_file(path: str, name: str, room: Room, start: int) -> None:
     with open(path, "rb") as file:
         length = os.fstat(file.fileno()).st_size
         file.seek(start)
-        while raw := description(file):
+        while raw := described(file)[1]:
             message, body = parsed(raw), file.tell()
             if body + message.body > length:
                 return
@@ -86,13 +84,12 @@ def check_file(path: str, name: str, room: Room, start: int) -> None:
             file.seek(body + message.body)
 
 
-def description(file: Any) -> bytes:
-    """What describes the next message; empty at the end, and if there is none."""
-    size = file.read(4)
-    size = file.read(4) if size == MARK else size
-    length = int.from_bytes(size, "little")
-    raw = file.read(length) if len(size) == 4 and 0 < length < LONGEST else b""
-    return raw if len(raw) == length else b""
+def described(file: Any) -> tuple[bytes, bytes]:
+    """(the length of what describes the next message, this itself); the latter is empty at the end, or for none."""
+    head = file.read(4)
+    head += file.read(4) if head == MARK else b""
+    length = int.from_bytes(head[-4:], "little")
+    return head, file.read(length) if len(head) >= 4 and 0 < length < LONGEST else b""
 
 
 def parsed(raw: bytes) -> Message:
@@ -149,16 +146,17 @@ def _reference(raw: bytes, table: int, field: int) -> int:
     return place + _number(raw, place, "<I") if place else 0
 
 
-class Checked:
+class Checked(io.RawIOBase):
     """A stream of messages as a file for Arrow: each is checked before Arrow has it. Raises UsageError."""
-
-    closed = False
 
     def __init__(self, file: Any, name: str, room: Room) -> None:
         self.file, self._needed = file, Needed(name, room)
         self._parts: list[memoryview] = []
 
-    def read(self, size: int = -1) -> bytes | memoryview:
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> Any:
         """At most this many bytes."""
         if not self._parts:
             self._parts = [memoryview(part) for part in self._next() if part]
@@ -172,31 +170,11 @@ class Checked:
 
     def _next(self) -> list[bytes]:
         """The bytes of the next message."""
-        head = self.file.read(4)
-        head += self.file.read(4) if head == MARK else b""
-        length = int.from_bytes(head[-4:], "little")
-        if len(head) < 4 or not 0 < length < LONGEST:
-            return [head]
-        raw = self.file.read(length)
+        head, raw = described(self.file)
         message = parsed(raw)
         if message.kind not in (DICTIONARY, BATCH):
             return [head, raw]
-        self._needed.check_body(message)
+        self._needed.check_size(message.body)
         body = self.file.read(message.body)
         self._needed.check(raw, message, lambda place, size: body[place : place + size])
         return [head, raw, body]
-
-    def readable(self) -> bool:
-        return True
-
-    def writable(self) -> bool:
-        return False
-
-    def seekable(self) -> bool:
-        return False
-
-    def flush(self) -> None:
-        """There is nothing to write."""
-
-    def close(self) -> None:
-        """Whoever opened the file closes it."""

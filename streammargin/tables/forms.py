@@ -13,6 +13,7 @@ from streammargin.tables import dates, spellings
 
 PATTERNS = spellings.PATTERNS | dates.PATTERNS
 ALL = frozenset(PATTERNS)
+ORDER = (*spellings.MARKS, *sorted(ALL.difference(spellings.MARKS)))
 SPELLINGS = {"", *spellings.NAMES, *spellings.PAIRS, *dates.NAMES}  # that a schema may have
 NUMBERS, DATES = "number", "date"
 LONGEST = 64  # bytes of a number or a date
@@ -33,7 +34,8 @@ def of_word(word: str, forms: frozenset[str] = ALL) -> frozenset[str]:
         if _pattern(mark).match(word):
             found |= {mark, *spellings.MONEY[mark]}
         found |= {form for form in spellings.in_unit_of(word, mark) if _pattern(form).match(word)}
-    return _told(frozenset(found) & forms)
+    found &= forms
+    return frozenset() if found <= spellings.HELPERS else frozenset(found)
 
 
 def fitting(forms: frozenset[str], words: pa.Array) -> frozenset[str]:
@@ -41,22 +43,12 @@ def fitting(forms: frozenset[str], words: pa.Array) -> frozenset[str]:
     if not forms or not len(words):
         return forms
     forms = of_word(words[0].as_py(), forms)  # most columns of words end here
-    found = {form for form in forms if form not in spellings.NAMES and fits(words, form).all()}
-    for mark in spellings.MARKS:
-        units = [form for form in spellings.WITH_UNIT if form in forms and form.startswith(mark)]
-        if mark in forms:
-            plain = fits(words, mark)
-            if plain.all():
-                found |= {mark, *spellings.MONEY[mark]}
-            # a word that has a unit tells which
-            units = spellings.in_unit_of(words[int(np.argmin(plain))].as_py(), mark)
-        found |= {form for form in units if form in forms and fits(words, form).all()}
-    return _told(frozenset(found) & forms)
-
-
-def _told(forms: frozenset[str]) -> frozenset[str]:
-    """None if these are no spelling of a number or a date."""
-    return frozenset() if forms <= spellings.HELPERS else forms
+    for form in ORDER:
+        mark = form.partition(" ")[0]
+        without = mark in forms and form in spellings.MONEY.get(mark, ())  # all words lack a unit, as money may
+        if form in forms and not without and not (fit := fits(words, form)).all():
+            forms = of_word(words[int(np.argmin(fit))].as_py(), forms)
+    return forms
 
 
 def fits(words: pa.Array, form: str) -> np.ndarray:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -76,49 +75,39 @@ def _type(values: set[str]) -> pa.DataType:
     return pa.int32() if all(abs(int(value)) < 1 << 31 for value in values) else pa.int64()
 
 
-class Alike(NamedTuple):
-    """What the shards of a table share. first: its first file; columns: of all; keys: types of these columns alone.
-
-    types: of all columns; opened: opens a file. renamed: other names of columns, in order; more: columns that were
-    said to be left out.
-    """
-
-    first: Reader
-    columns: list[str]
-    keys: Mapping[str, pa.DataType]
-    types: Mapping[str, pa.DataType]
-    opened: Callable[[str], Reader]
-    renamed: list[Mapping[str, str]]
-    more: set[str]
-
-
 class Folder(Chain):
-    """The rows of files that are shards of one table, with the same columns; keys: columns of names of folders."""
+    """The rows of files that are shards of one table, with the same columns; keys: columns of names of folders.
+
+    types: of the keys. first: the first file; renamed: other names of columns, in order; more: columns that were said
+    to be left out.
+    """
 
     def __init__(
         self, name: str, files: Sequence[str], keys: Sequence[Mapping[str, str]], types: Mapping[str, pa.DataType],
         opened: Opened,
     ) -> None:  # fmt: skip
         own = frozenset(types)
-        first = opened(files[0], own, None)
+        self.first = first = opened(files[0], own, None)
         line = frozenset(first.columns if first.named else ())
-        columns = [*first.columns, *(key for key in types if key not in first.columns)]
-        self._of = Alike(first, columns, types, {**first.types, **types} if first.types else first.types,
-                         lambda path: opened(path, own, line), [], set())  # fmt: skip
-        super().__init__([Shard(file, each, self._of) for file, each in zip(files, keys, strict=True)], name)
-        self._keys = keys
+        self.opened: Callable[[str], Reader] = lambda path: opened(path, own, line)
+        self.keys, self._keys = types, keys
+        self.renamed: list[Mapping[str, str]] = []
+        self.more: set[str] = set()
+        self.columns = [*first.columns, *(key for key in types if key not in first.columns)]
+        self.types = {**first.types, **types} if first.types else first.types
+        super().__init__([Shard(file, each, self) for file, each in zip(files, keys, strict=True)], name)
 
     @property
     def numeric(self) -> frozenset[str]:
-        return self._of.first.numeric.difference(self._of.keys)  # these have their zeros, as text
+        return self.first.numeric.difference(self.keys)  # these have their zeros, as text
 
     @property
     def categories(self) -> frozenset[str]:
-        return self._of.first.categories.difference(self._of.keys)
+        return self.first.categories.difference(self.keys)
 
     def rename(self, called: Mapping[str, str]) -> None:
-        self._of.renamed.append(called)
-        self._of.first.rename(called)
+        self.renamed.append(called)
+        self.first.rename(called)
         self.columns = [called.get(name, name) for name in self.columns]
         self.types = {called.get(name, name): kind for name, kind in self.types.items()}
         for shard in self.readers:
@@ -135,7 +124,7 @@ class Shard(Reader):
     keys: key -> value of this file. Raises DataError.
     """
 
-    def __init__(self, path: str, keys: Mapping[str, str], of: Alike) -> None:
+    def __init__(self, path: str, keys: Mapping[str, str], of: Folder) -> None:
         self.name: str = path
         self.columns, self.types = of.columns, of.types
         self.named, self.typed, self.gaps = of.first.named, of.first.typed, of.first.gaps

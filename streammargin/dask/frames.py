@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from streammargin.dask.partitions import Partitions
-from streammargin.dask.write import Kinds, Part, Tallies, kinds, reader_of, tallied
+from streammargin.dask.write import Part, Tallies, reader_of, tallied, types
 from streammargin.tables.readers.base import Reader
 from streammargin.tables.tally import Tally, together
 
@@ -33,21 +33,13 @@ class Frames(Reader):
         return together(self.name, found)
 
     @cached_property
-    def _kinds(self) -> Kinds:
+    def types(self) -> Mapping[str, pa.DataType]:  # type: ignore[override]
         """Those of the first partition with rows."""
         for part, data in zip(self._parts, self.rows.parts, strict=True):
-            [found] = self._each(kinds, self.rows._replace(parts=[data]), [part])
+            [found] = self._each(types, self.rows._replace(parts=[data]), [part])
             if found is not None:
                 return found
-        return Kinds(frozenset(), frozenset())
-
-    @property
-    def numeric(self) -> frozenset[str]:
-        return self._kinds.numeric
-
-    @property
-    def categories(self) -> frozenset[str]:
-        return self._kinds.categories
+        return {}
 
     def batches(self, columns: Sequence[str], words: frozenset[str]) -> Iterator[pa.RecordBatch]:
         """To name a row: of a partition at a time, in this process."""

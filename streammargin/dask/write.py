@@ -115,18 +115,11 @@ def peeked(data: Any, part: Part) -> list[str] | bool:
     return bool(_items(data, part)) if reader is None else list(reader.columns)
 
 
-class Kinds(NamedTuple):
-    """The columns of a partition that hold numbers, and categories of these, as of a `Reader`."""
-
-    numeric: frozenset[str]
-    categories: frozenset[str]
-
-
 @_answering
-def kinds(data: Any, part: Part) -> Kinds | None:
-    """Those of a partition of frames; None without rows."""
+def types(data: Any, part: Part) -> Mapping[str, Any] | None:
+    """The types of the columns of a partition of frames, as of a `Reader`; None without rows."""
     reader = reader_of(data, part)
-    return None if reader is None else Kinds(reader.numeric, reader.categories)
+    return None if reader is None else reader.types
 
 
 @_answering

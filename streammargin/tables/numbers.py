@@ -28,9 +28,9 @@ class OtherValues(Exception):
 def is_plain(table: Table) -> bool:
     """Whether all values are numbers by their types, in a table that may be read again, and nothing stands for gaps."""
     reader, asked = table.reader, table.asked
-    if not reader.typed or reader.once or not reader.count or asked.text or asked.categorical:
+    if not reader.typed or reader.once or not reader.count:
         return False
-    if asked.missing is not None or not reader.categories.isdisjoint(table.values):
+    if asked.text or asked.categorical or asked.missing is not None:
         return False
     types = [reader.types[name] for name in table.values]
     plain = all(kind_of(each) == "number" and not pa.types.is_dictionary(each) for each in types)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import contextlib
 import functools
-import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -53,13 +52,12 @@ class Batches(Reader):
     """A table in memory, or a file that Arrow opens.
 
     opened: makes a fresh iterator over batches of the columns that are stored by these names, with at most this many
-    rows. first: of its rows, in the file. written: the schema of who wrote the file, whose categories it lacks.
+    rows. first: of its rows, in the file.
     """
 
     def __init__(
         self, name: str, schema: pa.Schema, opened: Callable[[Sequence[str], int], Iterator[Any]], room: Room,
         paths: Sequence[str] = (), once: bool = False, count: int | None = None, first: int = 0,
-        written: pa.Schema | None = None,
     ) -> None:  # fmt: skip
         self.room: Room = room
         self.once, self.count, self._first = once, count, first
@@ -67,7 +65,6 @@ class Batches(Reader):
         self.name: str = name
         self.columns: list[str] = self.stored.ours
         self.types = dict(zip(self.columns, schema.types, strict=True))
-        self._written = [] if written is None else [is_category(each) for each in written.types]
         self._opened, self._paths = opened, list(paths)
         check_different(name, self.columns)
 
@@ -82,10 +79,6 @@ class Batches(Reader):
                         as_it_is = found.schema if changed.schema.equals(found.schema) else None
                         found = changed
                     yield found
-
-    @property
-    def categories(self) -> frozenset[str]:
-        return super().categories.union(itertools.compress(self.columns, self._written))
 
     def rename(self, called: Mapping[str, str]) -> None:
         self.stored = Stored(self.stored.names, [called.get(name, name) for name in self.columns])
@@ -236,15 +229,10 @@ def parquet_file(path: str) -> Any:
     return parquet.ParquetFile(path, metadata=known, buffer_size=BUFFER, read_dictionary=words)
 
 
-def renamed(schema: pa.Schema) -> pa.Schema:
-    """The same schema with our names of its columns."""
-    return pa.schema([field.with_name(name) for field, name in zip(schema, names_of(schema.names), strict=True)])
-
-
 def of_groups(
     file: Any, columns: Sequence[str], rows: int, room: Room, groups: slice = ALL
 ) -> Iterator[pa.RecordBatch]:  # fmt: skip
-    """The rows of a Parquet file, of these row groups alone; columns: as `renamed` calls them."""
+    """The rows of a Parquet file, of these row groups alone; columns: our names of them."""
     names = Stored(file.schema_arrow.names)
     for group in range(file.num_row_groups)[groups]:
         if not columns:  # of a folder, all of them may be in its names
@@ -280,12 +268,14 @@ class _Group(NamedTuple):
             yield self.stored.called(batch, names)
 
 
-def _written(metadata: Mapping[bytes, bytes] | None) -> pa.Schema | None:
-    """The schema of the table that was written to Parquet, which keeps dictionaries of text alone; None if unknown."""
-    try:
-        return pa.ipc.read_schema(pa.py_buffer(base64.b64decode((metadata or {})[b"ARROW:schema"])))
-    except (KeyError, ValueError, pa.ArrowException):
-        return None
+def _schema(file: Any) -> pa.Schema:
+    """The schema of a Parquet file by our names, with the categories of numbers that Parquet itself lacks."""
+    schema = file.schema_arrow
+    types = schema.types
+    with contextlib.suppress(KeyError, TypeError, ValueError, pa.ArrowException):
+        written = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(file.metadata.metadata[b"ARROW:schema"])))
+        types = [theirs if is_category(theirs) else ours for ours, theirs in zip(types, written.types, strict=True)]
+    return pa.schema(list(zip(names_of(schema.names), types, strict=True)))
 
 
 def of_parquet(path: str, room: Room = USUAL, groups: slice = ALL) -> Reader:
@@ -293,7 +283,7 @@ def of_parquet(path: str, room: Room = USUAL, groups: slice = ALL) -> Reader:
     from pyarrow import parquet
 
     with damage(path), parquet.ParquetFile(path) as whole:
-        schema, written = renamed(whole.schema_arrow), _written(whole.metadata.metadata)
+        schema = _schema(whole)
         sizes = [whole.metadata.row_group(group).num_rows for group in range(whole.num_row_groups)]
 
     def opened(columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
@@ -301,4 +291,4 @@ def of_parquet(path: str, room: Room = USUAL, groups: slice = ALL) -> Reader:
             yield from of_groups(file, columns, rows, room, groups)
 
     first = sum(sizes[: groups.start or 0])
-    return Batches(path, schema, opened, room, [path], count=sum(sizes[groups]), first=first, written=written)
+    return Batches(path, schema, opened, room, [path], count=sum(sizes[groups]), first=first)

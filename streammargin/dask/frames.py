@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 
 from streammargin.dask.partitions import Partitions
-from streammargin.dask.write import Part, Tallies, reader_of, tallied, types
+from streammargin.dask.write import Part, reader_of, tallied, types
 from streammargin.tables.readers.base import Reader
-from streammargin.tables.tally import Tally, together
+from streammargin.tables.tally import Counting, Tally, together
 
 
 class Frames(Reader):
@@ -24,13 +24,9 @@ class Frames(Reader):
         self._parts, self._each = parts, each
         self._at = 0, 0  # the partition of the latest batch, and the rows before it
 
-    def tally(
-        self, reader: Reader, columns: Sequence[str], others: Sequence[str], words: frozenset[str],
-        labels: Sequence[str] = (), spelt: Mapping[str, str] = {},
-    ) -> dict[str, Tally]:  # fmt: skip
+    def tally(self, reader: Reader, of: Counting) -> dict[str, Tally]:
         """`tally` of all partitions, by the workers."""
-        found: list[Tallies] = self._each(tallied, self.rows, self._parts, (columns, others, words, labels, spelt))
-        return together(self.name, found)
+        return together(self.name, self._each(tallied, self.rows, self._parts, of))
 
     @cached_property
     def types(self) -> Mapping[str, pa.DataType]:  # type: ignore[override]

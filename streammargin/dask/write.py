@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -26,11 +26,9 @@ from streammargin.tables.open import open_table
 from streammargin.tables.readers.base import Reader
 from streammargin.tables.spoolable import OfTable
 from streammargin.tables.table import Table
-from streammargin.tables.tally import Tally, tally
+from streammargin.tables.tally import Counting, Tally, tally
 
 T = TypeVar("T")
-Tallies = dict[str, Tally]
-Columns = tuple[Sequence[str], Sequence[str], frozenset[str], Sequence[str], Mapping[str, str]]  # as `tally` takes them
 
 
 class How(NamedTuple):
@@ -123,10 +121,10 @@ def types(data: Any, part: Part) -> Mapping[str, Any] | None:
 
 
 @_answering
-def tallied(data: Any, part: Part, columns: Columns) -> Tallies:
+def tallied(data: Any, part: Part, of: Counting) -> dict[str, Tally]:
     """A tally of the columns of a partition; {} without rows."""
     reader = reader_of(data, part)
-    return {} if reader is None else tally(reader, *columns)
+    return {} if reader is None else tally(reader, of)
 
 
 @_answering

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from typing import NamedTuple
 
 from streammargin.errors import DataError
@@ -14,12 +14,14 @@ from streammargin.tables.asked import INDICATOR, ZERO
 from streammargin.tables.dates import Dates, iso
 from streammargin.tables.faults import faults_of, gaps, ids, refused
 from streammargin.tables.forms import DATES, NUMBERS
-from streammargin.tables.readers.base import words_of
+from streammargin.tables.readers.base import Reader, words_of
 from streammargin.tables.readings import WORDS, Reading, reading_of, say_dates, told
 from streammargin.tables.spellings import COMMA, PAIRS, TRUTH
 from streammargin.tables.table import Table
-from streammargin.tables.tally import Tally, Tallying, no_label, tally
+from streammargin.tables.tally import Counting, Tally, no_label, tally
 from streammargin.wording import note, short, shown
+
+Tallying = Callable[[Reader, Counting], dict[str, Tally]]
 
 
 class Learnt(NamedTuple):
@@ -47,7 +49,8 @@ def learn(table: Table, schema: Schema | None = None, tally: Tallying = tally) -
                        *([*text, *categories] if schema is None else words_of(schema, reader))])  # fmt: skip
     if table.asked.decimal == COMMA and not reader.typed:  # 1.234 is 1234 then
         words |= frozenset(values)
-    tallies = tally(reader, [*table.labels, *values], others, words, table.labels, dict.fromkeys(categories, ""))
+    spelt = dict.fromkeys(categories, "")
+    tallies = tally(reader, Counting([*table.labels, *values], others, words, table.labels, spelt))
     rows = max((found.rows for found in tallies.values()), default=0)
     for name in table.labels:
         labels = tallies.pop(name)
@@ -81,7 +84,7 @@ def _settled(
     def counted_again(names: Set[str], spelt: Mapping[str, str] = {}) -> dict[str, Tally]:
         own = [name for name in table.values if name in names]
         others = [name for name in dict.fromkeys([*table.values, *table.beside.given]) if name not in names]
-        return tallies | tally(reader, own, others, words, (), spelt)
+        return tallies | tally(reader, Counting(own, others, words, (), spelt))
 
     perhaps = {name for name, found in tallies.items() if found.words and found.numbers and found.forms}
     if perhaps:  # some numbers are as people write them, so perhaps all are

@@ -6,7 +6,7 @@ import contextlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -83,14 +83,19 @@ class Tally:
         return True
 
 
-class Tallying(Protocol):
-    """`tally`, here or elsewhere."""
+class Counting(NamedTuple):
+    """What is counted of a table, by the names of columns.
 
-    def __call__(
-        self, reader: Reader, columns: Sequence[str], others: Sequence[str], words: frozenset[str],
-        labels: Sequence[str] = (), spelt: Mapping[str, str] = {},
-    ) -> dict[str, Tally]:  # fmt: skip
-        """As `tally`."""
+    columns: those that are counted; others: those that are read, and not counted; words: those that are read as text;
+    labels: the columns of labels, of which only gaps are counted; spelt: the spelling of numbers and dates in text, by
+    column; "" if a column holds words alone, whatever they look like.
+    """
+
+    columns: Sequence[str]
+    others: Sequence[str]
+    words: frozenset[str]
+    labels: Sequence[str] = ()
+    spelt: Mapping[str, str] = {}
 
 
 def coded(column: pa.Array, gaps: Sequence[str] = ()) -> pa.Array:
@@ -143,25 +148,18 @@ def fits_float32(numbers: np.ndarray) -> bool:
     return not (whole and np.any((kept != numbers) & (numbers == np.rint(numbers))))
 
 
-def tally(
-    reader: Reader, columns: Sequence[str], others: Sequence[str], words: frozenset[str], labels: Sequence[str] = (),
-    spelt: Mapping[str, str] = {},
-) -> dict[str, Tally]:  # fmt: skip
-    """The counts of a table's rows, by column. Raises DataError for a number that is not finite.
-
-    others: columns that are read, and not counted; words: those that are read as text; labels: the columns of
-    labels, of which only gaps are counted; spelt: the spelling of numbers and dates in text, by column; "" if a column
-    holds words alone, whatever they look like.
-    """
-    found = {name: Tally(category=spelt.get(name) == "" or is_dictionary(reader.types.get(name))) for name in columns}
+def tally(reader: Reader, of: Counting) -> dict[str, Tally]:
+    """The counts of a table's rows, by column. Raises DataError for a number that is not finite."""
+    found = {name: Tally(category=of.spelt.get(name) == "" or is_dictionary(reader.types.get(name)))
+             for name in of.columns}  # fmt: skip
     row = 0
-    for batch in reader.batches([*columns, *others], words):
-        for name, column in zip(columns, batch.columns, strict=False):
-            gaps = reader.gaps if name not in labels else reader.gaps[:1]
-            column = coded(column, gaps)
-            if spelt.get(name) and kind_of(column.type) == "words":
-                column = _read(reader, name, column, spelt[name], row)
-            _add(reader, found[name], name, column, row, name in labels)
+    for batch in reader.batches([*of.columns, *of.others], of.words):
+        for name, column in zip(of.columns, batch.columns, strict=False):
+            label = name in of.labels
+            column = coded(column, reader.gaps[:1] if label else reader.gaps)
+            if of.spelt.get(name) and kind_of(column.type) == "words":
+                column = _read(reader, name, column, of.spelt[name], row)
+            _add(reader, found[name], name, column, row, label)
         row += batch.num_rows
     if row == 0:
         raise DataError(f"{reader.name} has no rows; check the input")

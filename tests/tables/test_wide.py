@@ -95,7 +95,7 @@ def asked_for_twice(count):
 
 def learnt(count):
     table = with_roles(Wide([*named(count), "label"]), Asked())
-    learn(table, Schema((Column("gene0"),)), tally=lambda *given, **more: {"label": Tally()})
+    learn(table, Schema((Column("gene0"),)), tally=lambda *given: {"label": Tally()})
 
 
 class Tally:

@@ -155,11 +155,10 @@ def check_apart(outputs: Mapping[str, str | None], inputs: Sequence[str | None])
             continue
         if (other := _among(path, read)) is not None:
             raise UsageError(f"{what} {path} is an input as well ({other}); name another output")
-        for other, before in seen.items():
-            if same_file(path, before):
-                raise UsageError(f"{what} {path} and {other} are the same file; name two files")
-        seen[what] = path
-    for path in seen.values():
+        if (other := _among(path, {made: _identity(made) for made in seen})) is not None:
+            raise UsageError(f"{what} {path} and {seen[other]} are the same file; name two files")
+        seen[path] = what
+    for path in seen:
         _inputs.setdefault(os.path.abspath(path), {}).update(read)
 
 
@@ -168,10 +167,8 @@ def check_still_apart(path: str, handle: int | None = None) -> None:
 
     handle: of the output, if it is open. An input counts under its name, and as the file that it was.
     """
-    then = _inputs.get(os.path.abspath(path), {})
-    found = _among(path if handle is None else handle, then)
-    if found is None:
-        found = _among(path if handle is None else handle, {other: _identity(other) for other in then})
+    then, file = _inputs.get(os.path.abspath(path), {}), path if handle is None else handle
+    found = _among(file, then) or _among(file, {other: _identity(other) for other in then})
     if found is not None:
         raise OutputError(f"{path} has become a file that is read ({found}); name another output")
 
@@ -209,14 +206,6 @@ def found_in(paths: Sequence[str], others: Sequence[str]) -> str | None:
     """The first of these paths that is one of the other files; None if none is."""
     there = {_identity(path) for path in others} - {None}
     return next((path for path in paths if _identity(path) in there), None)
-
-
-def same_file(one: str, other: str) -> bool:
-    """Whether two paths, perhaps of files that do not exist yet, are the same file."""
-    try:
-        return os.path.samefile(one, other)
-    except OSError:
-        return os.path.realpath(one) == os.path.realpath(other)
 
 
 def short_reason(error: BaseException) -> str:

@@ -82,27 +82,26 @@ def check(kind: Any, arrays: Mapping[str, np.ndarray], header: Mapping[str, Any]
     traits |= {"ratings"} if "factors" in traits else {"rows"}
     if "rows" in traits and isinstance(header.get("problem"), dict):
         traits.add("proven")
-    entries = [line for line in saved_fields.ENTRIES if traits & {*line.of.split()}]
-    for line in entries:
-        for value in _found(line, header, traits):
-            _check_entry(line, value)
+    lines = [line for line in saved_fields.ENTRIES if traits & {*line.of.split()}]
+    entries = [(line, value) for line in lines for value in _found(line, header, traits)]
+    for line, value in entries:
+        _check_entry(line, value)
     sizes: dict[str, int] = {}
     if "rows" in traits:
         traits.add("packed" if "classes" in arrays and arrays["classes"].dtype == "S1" else "listed")
         sizes = _outputs(arrays, header, traits)
         traits.add("each" if header.get("tasks") or (header.get("outputs") and sizes["k"]) else "together")
     _check_arrays(arrays, traits, sizes)
-    for line in entries:
-        for value in _found(line, header, traits):
-            given = value if isinstance(value, list) else [value]
-            if line.size and isinstance(value, list) and len(value) != sizes[line.size]:
-                raise ValueError(f"its {line.path} has {len(value)} items, not {sizes[line.size]}")
-            if line.unequal and len(set(given)) < len(given):
-                raise ValueError(f"its {line.path} has an item twice")
-            if line.ascends and given != sorted(given):
-                raise ValueError(f"its {line.path} do not ascend")
-            if line.equals and given != [_size(term, sizes) for term in line.equals.split()]:
-                raise ValueError(f"its {line.path} is {shown(value)}, which is not the size of its arrays")
+    for line, value in entries:
+        given = value if isinstance(value, list) else [value]
+        if line.size and isinstance(value, list) and len(value) != sizes[line.size]:
+            raise ValueError(f"its {line.path} has {len(value)} items, not {sizes[line.size]}")
+        if line.unequal and len(set(given)) < len(given):
+            raise ValueError(f"its {line.path} has an item twice")
+        if line.ascends and given != sorted(given):
+            raise ValueError(f"its {line.path} do not ascend")
+        if line.equals and given != [_size(term, sizes) for term in line.equals.split()]:
+            raise ValueError(f"its {line.path} is {shown(value)}, which is not the size of its arrays")
 
 
 def check_answer(kind: Any, arrays: Mapping[str, np.ndarray]) -> None:

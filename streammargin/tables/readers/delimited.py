@@ -238,10 +238,9 @@ def _words(column: pa.Array, trimmed: bool, guessed: bool) -> pa.Array:
     column = pc.utf8_trim(column, BLANKS) if trimmed else column
     if not guessed:
         return column
-    kept = pc.if_else(pc.is_in(column, value_set=pa.array(GAPS)), None, column).drop_null()
-    if not len(kept) or _number(kept[:1]) is None:  # most columns of words end here
-        return column
-    numbers = _number(pc.if_else(pc.is_in(column, value_set=pa.array(GAPS)), None, column))
+    known = pc.if_else(pc.is_in(column, value_set=pa.array(GAPS)), None, column)
+    first = known.drop_null()[:1]
+    numbers = _number(known) if len(first) and _number(first) is not None else None  # most columns of words end here
     return column if numbers is None else numbers
 
 

@@ -8,6 +8,8 @@ import re
 import shlex
 import zipfile
 
+from streammargin.errors import InputMissingError
+
 LONGEST = 1024  # bytes read
 _CONVERT = "streammargin-data convert reads it"
 _TRAIN = f"train reads it, and {_CONVERT}"
@@ -74,6 +76,15 @@ def kind_of(path: str, start: bytes = b"") -> tuple[str, str] | None:
         return _archive(path)
     found = next(((what, remedy) for first, what, remedy in _KINDS if re.match(first, start, re.DOTALL)), None)
     return None if found is None else (found[0], _remedy(path, found[1]))
+
+
+def first_bytes(path: str, hint: str = "") -> bytes:
+    """The first bytes of a file as it is. Raises InputMissingError; hint: what else it says."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(LONGEST)
+    except OSError as error:
+        raise InputMissingError(f"{path} cannot be read ({error.strerror}){hint}") from error
 
 
 def _remedy(path: str, text: str) -> str:

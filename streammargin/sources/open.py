@@ -14,7 +14,7 @@ from streammargin.errors import DataError, InputMissingError, StreamMarginError,
 from streammargin.files import as_path, check_input, is_url, no_file
 from streammargin.packages import loaded
 from streammargin.sources.base import Source
-from streammargin.sources.kinds import LONGEST, kind_of
+from streammargin.sources.kinds import first_bytes, kind_of
 
 Path: TypeAlias = "str | os.PathLike[str]"
 HDF5 = (".h5", ".h5ad", ".hdf5")  # endings of its names
@@ -181,11 +181,9 @@ def _open_shards(paths: list[str], x: str | None, y: object, sample_weight: obje
 
 def is_source(path: str) -> bool:
     """Whether a format of sources knows this file or directory."""
-    try:
-        with open(path, "rb") as file:
-            start = file.read(LONGEST)
-    except OSError:
-        start = b""
+    start = b""
+    with contextlib.suppress(InputMissingError):
+        start = first_bytes(path)
     return _format_of(path, start) is not None
 
 
@@ -213,11 +211,7 @@ def _open_file(path: str, x: str | None, y: object, sample_weight: object) -> So
     if os.path.isdir(as_path(path)) and (folder := _format_of(path, b"")) is not None:
         return folder.open_file(path, x, y, sample_weight)
     check_file(path)
-    try:
-        with open(path, "rb") as file:
-            start = file.read(LONGEST)
-    except OSError as error:
-        raise InputMissingError(f"{path} cannot be read ({error.strerror})") from error
+    start = first_bytes(path)
     if not start:
         raise DataError(f"{path} is empty; make a data file with: streammargin-data convert IN OUT.h5")
     known = _format_of(path, start)

@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 from streammargin.errors import DataError, InputMissingError, StreamMarginError
 from streammargin.files import STANDARD_INPUT
 from streammargin.sources.inside import AWAY, inside
-from streammargin.sources.kinds import LONGEST, kind_of
+from streammargin.sources.kinds import first_bytes, kind_of
 from streammargin.sources.open import is_path, is_source, paths_of
 from streammargin.tables.matrices import market, svmlight
 from streammargin.tables.textfile import Text, plain_stem
@@ -205,7 +205,7 @@ def parts_of(folder: str, chosen: slice = slice(None), told: bool = False) -> li
 
 def _no_shard(path: str, kind: str, files: Sequence[str]) -> DataError:
     """The error for a file in a folder of another kind, which names one of these."""
-    what = kind_of(path, _first_bytes(path))
+    what = kind_of(path, first_bytes(path, f"; {AWAY}"))
     if what is not None and what[0].startswith("compressed") and _suffix(path) in SHARDS:
         return DataError(f"{path} is {what[0]}, and {CALLED[kind]} is read as it is; unpack it")
     like = next((one for one in files if one != path and _shard_kind(one) == kind), None)
@@ -234,16 +234,7 @@ def _is_shard(path: str, kind: str) -> bool:
     if kind in (CSV, SVMLIGHT):
         return _format(path) == kind and (kind == SVMLIGHT or SHARDS.get(_suffix(path)) == CSV)
     starts = [magic for magic, of in STARTS.items() if of == kind or (kind, of) == (ARROW, STREAM)]
-    return _first_bytes(path).startswith(tuple(starts))
-
-
-def _first_bytes(path: str) -> bytes:
-    """The first bytes of a file as it is. Raises InputMissingError."""
-    try:
-        with open(path, "rb") as file:
-            return file.read(LONGEST)
-    except OSError as error:
-        raise InputMissingError(f"{path} cannot be read ({error.strerror}); {AWAY}") from error
+    return first_bytes(path, f"; {AWAY}").startswith(tuple(starts))
 
 
 def _is_utf8(path: str) -> bool:

@@ -17,7 +17,7 @@ from streammargin.files import no_file, temporary_folder
 from streammargin.rows.blocks import CSRBlock
 from streammargin.sources.hdf5.file import open_file
 from streammargin.sources.hdf5.nodes import look_up
-from streammargin.sources.kinds import LONGEST, kind_of
+from streammargin.sources.kinds import first_bytes, kind_of
 from streammargin.sources.names import listed
 from streammargin.sources.open import check_file
 from streammargin.tables.formats import is_matrix, is_table
@@ -190,8 +190,7 @@ class Entries:
         try:
             file = h5py.File(path, "r")
         except OSError as error:
-            with open(path, "rb") as opened:
-                kind = kind_of(path, opened.read(LONGEST))
+            kind = kind_of(path, first_bytes(path))
             if kind is not None:
                 raise DataError(f"{path} is {kind[0]}, not a table of ratings; {kind[1]}") from error
             raise DataError(f"{path} is neither a table of ratings, nor Matrix Market, nor HDF5; check it") from error

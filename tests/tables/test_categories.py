@@ -164,15 +164,15 @@ def test_keys_of_folders_keep_their_text(tmp_path):
     np.testing.assert_array_equal(model.predict(files), model.predict(zeros))
 
 
-def test_the_shell_keeps_zeros(tmp_path):
+def test_the_shell_keeps_zeros(tmp_path, here):
     pd.DataFrame({"zip": TEXT, "city": "x", "t": LABELS}).to_csv(tmp_path / "z.csv", index=False)
-    done = call("train", "z.csv", "--y", "t", "--categorical", "zip,city", "-o", "m.npz", cwd=tmp_path)
+    done = here("train", "z.csv", "--y", "t", "--categorical", "zip,city", "-o", "m.npz", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     model = sm.load_model(tmp_path / "m.npz")
     assert words_of(model) == sorted(CODES) and words_of(model, "city") == ["x"]
-    done = call("predict", "m.npz", "z.csv", "--id", "zip", cwd=tmp_path)
+    done = here("predict", "m.npz", "z.csv", "--id", "zip", cwd=tmp_path)
     assert done.stdout.splitlines()[1:5] == [f"{code},{label}" for code, label in zip(CODES, "abba", strict=True)]
-    assert json.loads(call("evaluate", "m.npz", "z.csv", "--json", cwd=tmp_path).stdout)["accuracy"] == 1.0
+    assert json.loads(here("evaluate", "m.npz", "z.csv", "--json", cwd=tmp_path).stdout)["accuracy"] == 1.0
     done = call("train", "-", "--y", "t", "--categorical", "zip", "-o", "p.npz", cwd=tmp_path,
                 input=(tmp_path / "z.csv").read_text())  # fmt: skip
     assert done.returncode == 0 and words_of(sm.load_model(tmp_path / "p.npz")) == sorted(CODES)

@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from conftest import call
 from pyarrow import feather, parquet
 
 import streammargin as sm
@@ -55,7 +54,7 @@ def test_amounts_are_labels_of_a_regression(tmp_path, form, kind):
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("kind", [WHOLE, SMALL])
-def test_whole_numbers_are_classes(tmp_path, form, kind):
+def test_whole_numbers_are_classes(tmp_path, form, kind, here):
     flags = FLAGS * 10
     data = written(tmp_path, form, pa.table({"x": X, "y": decimals(flags, kind)}))
     model = sm.train(data).model
@@ -67,7 +66,7 @@ def test_whole_numbers_are_classes(tmp_path, form, kind):
     model.save(tmp_path / "m.npz")
     table = pa.table({"x": X, "y": decimals(flags, kind)})
     parquet.write_table(table, tmp_path / "t.parquet")
-    done = call("predict", "m.npz", "t.parquet", "--id", "y", cwd=tmp_path)
+    done = here("predict", "m.npz", "t.parquet", "--id", "y", cwd=tmp_path)
     assert done.stdout.splitlines()[0] == "y,label"
     assert [line.split(",")[1] for line in done.stdout.splitlines()[1:]] == list(map(str, flags))
 

@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from conftest import call
 
 import streammargin as sm
 from streammargin.errors import DataError
@@ -114,16 +113,16 @@ def test_one_refusal_names_all_and_its_command_mends_all(tmp_path, form):
     assert sm.train(written(tmp_path, form, frame), y="y", drop=drop).model.feature_names_in_.tolist() == ["x"]
 
 
-def test_the_command_of_the_shell_is_what_it_says(tmp_path):
+def test_the_command_of_the_shell_is_what_it_says(tmp_path, here):
     frame = PLAIN.assign(**{"customer no": [f"c{k}" for k in range(ROWS)], "when": "2024-01-31", "e-mail": "a"})
     frame["e-mail"] = [f"a{k}@b.c" for k in range(ROWS)]
     frame.to_csv(tmp_path / "t.csv")  # with its index
     words = ["train", "t.csv", "--y", "y", "-o", "m.npz"]
-    done = call(*words, cwd=tmp_path)
+    done = here(*words, cwd=tmp_path)
     assert done.returncode == 65 and not (tmp_path / "m.npz").exists()
     [line] = [line for line in done.stderr.splitlines() if "look like ids" in line]
     options = shlex.split(line[line.index("leave them out with ") :])[4:]
-    assert options[0] == "--drop" and call(*words, *options, cwd=tmp_path).returncode == 0
+    assert options[0] == "--drop" and here(*words, *options, cwd=tmp_path).returncode == 0
     assert sm.load_model(tmp_path / "m.npz").feature_names_in_.tolist() == ["x"]
 
 

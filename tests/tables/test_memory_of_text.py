@@ -25,8 +25,8 @@ from streammargin.tables.readers.room import Room
 from streammargin.tables.tally import MOST_LETTERS, Tally, coded
 from streammargin.tables.textfile import Text
 
-ROWS, LONG = 16_000, 60_000  # a row each of them: 1 GB
-# the peak of this process in MiB beyond that at its first line of output; 64 MiB of budget
+ROWS, LONG = 4_000, 60_000  # a row each of them: 240 MB
+# the exit code of each command, and the peak of this process in MiB beyond that of a training on few rows
 PEAK = """
 import resource, sys
 import numpy, pyarrow.compute, pyarrow.csv, pyarrow.parquet, streammargin.tables.spoolable, streammargin.training.tables
@@ -35,24 +35,24 @@ from streammargin.cli.main import main
 peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 main(["train", sys.argv[1], "-o", "small.npz", "-q", "--force", "--memory", "64M"])
 before = peak()
-code = main(sys.argv[2:])
-print(code, (peak() - before) // 1024)
+for command in sys.argv[2:]:
+    code = main(command.split())
+    print(code, (peak() - before) // 1024)
 """
 
 
-def peak_of(folder, small, *command):
-    """(exit code, MiB beyond those of a training on `small`) of a command in a process of its own."""
-    line = [sys.executable, "-c", PEAK, small, *command]
+def peaks_of(folder, small, *commands):
+    """(exit code, MiB beyond those of a training on `small`) of commands, one after the other, in one process."""
+    line = [sys.executable, "-c", PEAK, small, *(f"{command} --force --memory 64M" for command in commands)]
     env = os.environ | {"NUMBA_DISABLE_JIT": "1"}
     done = subprocess.run(line, cwd=folder, env=env, capture_output=True, text=True, timeout=HANGS)
     assert done.returncode == 0, done.stderr[-2000:]
-    code, more = done.stdout.split()[-2:]
-    return int(code), int(more)
+    return [tuple(map(int, line.split())) for line in done.stdout.splitlines()[-len(commands) :]]
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """One word of 60 kB in 16,000 rows, as a dictionary of each format, and plain in Parquet; and 100 rows."""
+    """One word of 60 kB in 4,000 rows, as a dictionary of each format, and plain in Parquet; and 100 rows."""
     home = tmp_path_factory.mktemp("text")
     random = np.random.default_rng(0)
     word = pa.DictionaryArray.from_arrays(pa.array(np.zeros(ROWS, np.int8)), pa.array(["x" * LONG]))
@@ -70,10 +70,9 @@ def folder(tmp_path_factory):
 
 @pytest.mark.parametrize("form", ["x.feather", "x.arrows", "x.parquet", "plain.parquet"])
 def test_a_long_word_of_a_dictionary_takes_its_bytes_once(folder, form):
-    assert peak_of(folder, "few.feather", "train", form, "-o", "m.npz", "-q", "--force", "--memory", "64M") <= (0, 64)
-    predict = ("predict", "m.npz", form, "--id", "w", "-o", "p.parquet", "--force", "--memory", "64M")
-    code, more = peak_of(folder, "few.feather", *predict)
-    assert code == 0 and more <= 128  # the names of rows are written, some at a time
+    commands = (f"train {form} -o m.npz -q", f"predict m.npz {form} --id w -o p.parquet")
+    trained, predicted = peaks_of(folder, "few.feather", *commands)
+    assert trained <= (0, 64) and predicted <= (0, 128)  # the names of rows are written, some at a time
 
 
 def test_one_long_label_among_rows_takes_its_bytes_once(folder):
@@ -83,8 +82,7 @@ def test_one_long_label_among_rows_takes_its_bytes_once(folder):
         file.write("a,label\n")
         for row, x in enumerate(random.normal(size=1000).tolist()):
             file.write(f"{x:.4f},{('yes' if x > 0 else 'no') + (long if row == 7 else '')}\n")
-    code, more = peak_of(folder, "few.feather", "train", "l.csv", "-o", "l.npz", "-q", "--force", "--memory", "64M")
-    assert code == 0 and more <= 64
+    assert peaks_of(folder, "few.feather", "train l.csv -o l.npz -q") <= [(0, 64)]
     model = load_model(folder / "l.npz")
     assert model.classes_.dtype == object and [each.rstrip("z") for each in model.classes_] == ["no", "yes", "yes"]
     assert main(["verify", str(folder / "l.npz"), str(folder / "l.csv.rows.h5")]) == 0

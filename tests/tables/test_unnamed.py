@@ -204,23 +204,23 @@ def test_columns_and_roles_take_it_back(tmp_path):
         sm.train(data, drop="Unnamed: 1")
 
 
-def test_the_shell_trains_predicts_evaluates_and_converts(tmp_path):
+def test_the_shell_trains_predicts_evaluates_and_converts(tmp_path, here):
     frame = pd.DataFrame({"a": X[:, 0], "label": Y}).sample(frac=1.0, random_state=1)
     frame.to_csv(tmp_path / "t.csv")
     frame.to_csv(tmp_path / "without.csv", index=False)
-    done = call("train", "t.csv", "-o", "m.npz", cwd=tmp_path)
+    done = here("train", "t.csv", "-o", "m.npz", cwd=tmp_path)
     assert done.returncode == 0
     assert (
         "warning: t.csv: left out, as an index without a name: Unnamed: 0; to use it, name it in --columns"
         in done.stderr
     )
-    done = call("predict", "m.npz", "t.csv", "--id", "Unnamed: 0", cwd=tmp_path)
+    done = here("predict", "m.npz", "t.csv", "--id", "Unnamed: 0", cwd=tmp_path)
     assert done.stdout.splitlines()[0] == "Unnamed: 0,label"
     assert [line.split(",")[0] for line in done.stdout.splitlines()[1:]] == [str(k) for k in frame.index]
     labels = [line.split(",")[1] for line in done.stdout.splitlines()[1:]]
-    assert call("predict", "m.npz", "without.csv", cwd=tmp_path).stdout.splitlines() == labels
+    assert here("predict", "m.npz", "without.csv", cwd=tmp_path).stdout.splitlines() == labels
     assert call("predict", "m.npz", "-", cwd=tmp_path, input=(tmp_path / "t.csv").read_text()).stdout.split() == labels
-    figures = [json.loads(call("evaluate", "m.npz", name, "--json", cwd=tmp_path).stdout)["accuracy"]
+    figures = [json.loads(here("evaluate", "m.npz", name, "--json", cwd=tmp_path).stdout)["accuracy"]
                for name in ("t.csv", "without.csv")]  # fmt: skip
     assert figures[0] == figures[1] > 0.7
     convert(str(tmp_path / "t.csv"), str(tmp_path / "t.h5"))
@@ -228,7 +228,7 @@ def test_the_shell_trains_predicts_evaluates_and_converts(tmp_path):
     for name in ("t.h5", "like.h5"):
         with sm.open_source(str(tmp_path / name)) as source:
             assert source.features == 1
-    done = call("train", "t.csv", "-o", "c.npz", "-q", "--columns", "Unnamed: 0,a", "--scale", "std", cwd=tmp_path)
+    done = here("train", "t.csv", "-o", "c.npz", "-q", "--columns", "Unnamed: 0,a", "--scale", "std", cwd=tmp_path)
     assert done.returncode == 0 and done.stderr == ""
     assert sm.load_model(tmp_path / "c.npz").feature_names_in_.tolist() == ["Unnamed: 0", "a"]
 

@@ -25,7 +25,7 @@ from streammargin.sizes import parse_size
 from streammargin.sources.base import Source
 from streammargin.sources.label_column import TASKS
 from streammargin.sources.names import packed, packed_texts
-from streammargin.sources.open import open_source, opened
+from streammargin.sources.open import is_path, is_shards, open_source, opened
 from streammargin.sources.schema import Schema
 from streammargin.wording import shown
 from streammargin.workers import Workers
@@ -77,6 +77,8 @@ class Model(Scorer):
             return
         if unknown != ERROR:
             raise UsageError("`unknown` is for tables; leave it out")
+        if labelled and y is None and (is_path(data) or is_shards(data)):
+            y = self._labels_before()
         with contextlib.ExitStack() as stack:
             source = stack.enter_context(opened(data, x=x, y=y))
             names = [stack.enter_context(_names_of_rows(data, x, name)) for name in id]
@@ -99,6 +101,11 @@ class Model(Scorer):
                 f"the model has weights for each of {len(self.tasks)} tasks; give those of the rows with `tasks`"
             )
         return tasks
+
+    def _labels_before(self) -> str | None:
+        """The name of the labels beside the rows of the training; None if it is unknown, or is that of another file."""
+        y = (self.header.get("problem") or {}).get("names", {}).get("y")
+        return y if y is not None and ":" not in y and not y.endswith(".npy") else None
 
     def decision_function(
         self, data: Any, *, tasks: Any = None, missing_columns: str = ERROR, unknown: str = "error",

@@ -201,6 +201,19 @@ def test_names_go_with_every_way_to_train(tmp_path, scale, shards):
     assert sm.train(paths, scale=scale, passes=3, tol=0.5).model.feature_names_in_.tolist() == NAMES
 
 
+def test_evaluation_knows_the_name_of_the_labels(tmp_path):
+    path = named(tmp_path / "a.h5", X, NAMES, Y)
+    with h5py.File(path, "a") as file:
+        file["sign"] = file["y"][:] == file["y"][0]
+        del file["y"]
+    model = sm.train(path, y="sign", tol=0.5).model
+    assert model.evaluate(path) == model.evaluate(path, y="sign") == model.evaluate([path])
+    np.save(tmp_path / "y.npy", Y)
+    other = sm.train(path, y=str(tmp_path / "y.npy"), tol=0.5).model
+    with pytest.raises(sm.DataError, match="has no labels under the name y"):  # those in y.npy are of other rows
+        other.evaluate(path)
+
+
 def test_held_out_rows_are_of_the_same_columns(tmp_path, caplog):
     train = named(tmp_path / "train.h5", X, NAMES, Y)
     assert sm.train(train, valid=named(tmp_path / "same.h5", X, NAMES, Y), passes=2, tol=0.5).history

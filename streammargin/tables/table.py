@@ -296,7 +296,7 @@ def _check_there(reader: Reader, names: Sequence[str], others: Sequence[str], mi
         warn(f"{reader.name} lacks {which}: they count as 0", "columns")
     elif absent or lacking:
         may = missing == ERROR and len(absent) < len(names)
-        hint = ", or let those of the model count as 0 with `missing_columns=zero`" if may and absent else ""
+        hint = "; let those of the model count as 0 with `missing_columns=zero`" if may and absent else ""
         raise DataError(
             f"{reader.name} lacks {counted(len(absent) + len(lacking), 'column')} that the model was trained on, or "
             f"that were asked for: {all_of([*absent, *lacking])}; it has {all_of(reader.columns)}{hint}"

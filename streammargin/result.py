@@ -60,6 +60,7 @@ class TrainResult:
     better : whether `auto` would have chosen another solver than the named one.
     limit : of several C, what ended one that is not the model's, "" if nothing did
     ranges : the warning about columns of very different ranges, or None
+    hidden : of the reason small_margin, whether rounding hides a smaller one
     cramped : bytes of memory with which far fewer passes would do, or 0
     """
 
@@ -76,6 +77,7 @@ class TrainResult:
     better: bool = field(repr=False, default=False)
     limit: str = field(repr=False, default="")
     ranges: str | None = field(repr=False, default=None)
+    hidden: bool = field(repr=False, default=False)
     cramped: int = field(repr=False, default=0)
 
 
@@ -204,11 +206,10 @@ def no_margin(result: TrainResult) -> str:
     hint = finite if bias or kernel else f"add a constant column, `bias=1`, or {finite}"  # kernels take no such column
     through = "" if bias == "free" else " through the origin"
     if result.reason == "not_separable":
-        bound = f"the bound on its margin, {upper:.3g}, is 0 up to rounding"
-        return f"no hyperplane{through} separates the rows: {bound}; {hint}"
+        return f"no hyperplane{through} separates the rows, which is proven; {hint}"
     found = f"no separator was found, and none{through} has a margin above {upper:.3g}"
-    if kernel:
-        return f"{found}; rounding hides a smaller margin of a kernel; {hint}"
+    if result.hidden:
+        return f"{found}; rounding hides a smaller one; {hint}"
     return (
         f"{found}, which is below {result.run_end['smallest_margin']:.3g}, `tol` times the mean row norm; lower `tol`, "
         f"or {hint}"

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streammargin.driver.early_stop import EarlyStop
-from streammargin.driver.outcome import Outcome, no_margin
+from streammargin.driver.outcome import Outcome, is_hidden, no_margin
 from streammargin.driver.progress import Progress
 from streammargin.points.base import Point
 from streammargin.solvers.base import Solver
@@ -53,13 +53,15 @@ class Answer(NamedTuple):
         """The reason of the end if all groups are done."""
         p = self.progress
         if p.impossible.any():
-            assert p.figures is not None
-            impossible = [p.figures[k] for k in np.flatnonzero(p.impossible)]
-            proven = any(no_margin(self.solver, self.problem, self.state, one) for one in impossible)
-            return "not_separable" if proven else "small_margin"
+            return "not_separable" if any(map(no_margin, self._impossible())) else "small_margin"
         if self.early is not None and self.early.stopped.any():
             return "early_stop"
         return "separated" if self._unproven().any() else "tolerance"
+
+    def _impossible(self) -> list[Figures]:
+        """The figures of groups without a separator."""
+        p = self.progress
+        return [one for one, impossible in zip(p.figures or [], p.impossible, strict=True) if impossible]
 
     # the weights
 
@@ -105,13 +107,14 @@ class Answer(NamedTuple):
                 converged = ~p.impossible & [self.problem.reached(k, one) for k, one in enumerate(figures)]
                 reason = self._reason_kept(reason, figures)
             errors, passes = self.best.errors.copy(), self.best.passes.copy()
-        asked = None
+        asked, of = None, (self.solver, self.problem, self.state)
         if self.problem.objective.infeasible:
             asked = self.problem.tol * self.solver.mean_norm(self.problem, self.state)
+        hidden = reason == "small_margin" and any(is_hidden(*of, one) for one in self._impossible())
         found = self.found()
         return Outcome(
             reason, converged, p.number, found, figures, wrong, errors, p.midway, asked, found.zeros,
-            predicted=p.predicted, ranges=p.ranges, kept=passes,
+            predicted=p.predicted, ranges=p.ranges, kept=passes, hidden=hidden,
         )  # fmt: skip
 
     def _reason_kept(self, reason: str, figures: list[Figures]) -> str:

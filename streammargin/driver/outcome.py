@@ -15,6 +15,7 @@ from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.roles import is_number
 from streammargin.solvers.state import State
 
+HIDDEN = 1e-12  # a margin below this times the mean row norm is rounding, about
 LIMITS = ("passes", "seconds")  # reasons that end a value of C before its tolerance is proven
 
 
@@ -41,6 +42,7 @@ class Outcome:
     figures, wrong: mistakes are those of the weights with `midway`, if there is one; all else is without it.
     midway (K,): the bias of eq. (15) of the homotopic paper, if it was asked for and no signal came.
     smallest_margin: for a hard margin, tol times the mean row norm.
+    hidden: of the reason small_margin, whether rounding hides a smaller one.
     zeros (K, d): the weights that are proven to be 0 in every solution.
     C, path: for a path over C, the best value, and what was proven at each.
     unproven: of several values of C, those whose tolerance was not proven; later values of a path are not among them.
@@ -65,6 +67,7 @@ class Outcome:
     predicted: np.ndarray | None = None
     ranges: str | None = None
     kept: np.ndarray | None = None
+    hidden: bool = False
     unproven: list[float] = field(default_factory=list)
     limit: str = ""
 
@@ -156,12 +159,20 @@ def hopeless(solver: Solver, problem: Problem, state: State, figures: Figures) -
     upper, lower = figures.margin_upper, figures.margin_lower
     if upper is None or (lower is not None and lower > 0.0):
         return False
-    # before the first exact margin only a proof counts
+    # before the first exact margin only a bound counts that no more steps make smaller
     tried = lower is not None and lower > -np.inf
-    return no_margin(solver, problem, state, figures) or (tried and upper < solver.smallest_margin(problem, state))
+    least = solver.smallest_margin(problem, state) if tried else solver.rounding(problem, state)
+    return upper < math.inf and (upper < least or upper <= solver.rounding(problem, state))
 
 
-def no_margin(solver: Solver, problem: Problem, state: State, figures: Figures) -> bool:
-    """Whether the upper bound on the margin is 0 up to rounding: no separator exists."""
-    upper = figures.margin_upper
-    return upper is not None and upper < math.inf and upper <= solver.rounding(problem, state)
+def no_margin(figures: Figures) -> bool:
+    """Whether nothing separates the rows: a bound on the margin is 0 if that is proven, else rounding is in it."""
+    return figures.margin_upper == 0.0
+
+
+def is_hidden(solver: Solver, problem: Problem, state: State, figures: Figures) -> bool:
+    """Whether no smaller tolerance would find a margin below the upper bound, because of rounding."""
+    if problem.kernel is not None:
+        return True
+    least = max(solver.rounding(problem, state), HIDDEN * solver.mean_norm(problem, state))
+    return figures.margin_upper is not None and figures.margin_upper <= least

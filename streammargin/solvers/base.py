@@ -470,7 +470,7 @@ class Solver(Method, Generic[S]):
         return 0.0
 
     def rounding(self, problem: Problem, state: S) -> float:
-        """The largest rounding error of the bound on a margin: a bound below it proves that no margin is above 0."""
+        """The largest rounding error of the bound on a margin: it hides every margin below, or that there is none."""
         return 0.0
 
     def smallest_margin(self, problem: Problem, state: S) -> float:

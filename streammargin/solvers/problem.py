@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -37,6 +38,7 @@ class Problem:
 
     entries: values stored for all rows, 0 if unknown. sparse: they come with their column indices.
     largest_square: about the largest ||x||^2 of a row, inf if unknown. mapped: each read maps the rows anew.
+    scaled: their values are scaled, and so rounded, but the answer is for values as they are stored.
     outputs: the lines, with their classes and costs. trials: the number of values of C.
     lines: of a group. Above 1 they are the classes of one problem and share a margin, (x.U_c - x.U_c') / ||U||.
     present: the number of rows of positive weight whose class is trained on.
@@ -81,6 +83,7 @@ class Problem:
     entries: int = 0
     largest_square: float = math.inf
     mapped: bool = False
+    scaled: bool = False
     sparse: bool = False
     absolute: float | None = None
     least_tol: float = math.inf
@@ -93,6 +96,11 @@ class Problem:
     def asked(self) -> float:
         """The tolerance that was asked for, a relative or an absolute one."""
         return self.tol if self.absolute is None else self.absolute
+
+    @property
+    def margin_of_zeros(self) -> float:
+        """The bound on the margin if a row is 0: 0 is a proof, but scaled values may be 0 by rounding."""
+        return sys.float_info.min if self.scaled else 0.0
 
     @property
     def loss_called(self) -> str:

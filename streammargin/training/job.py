@@ -217,7 +217,7 @@ class Job:
         return TrainResult(
             model, certificate, history.events, outcome.reason, certificate.converged, outcome.passes, took["seconds"],
             end, better=self.better, limit=outcome.limit, ranges=outcome.ranges,
-            cramped=self.method.wants_memory(self.problem),
+            hidden=outcome.hidden, cramped=self.method.wants_memory(self.problem),
         )  # fmt: skip
 
     def _problem(self, midway: bool) -> dict[str, object]:

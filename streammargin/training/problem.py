@@ -119,6 +119,7 @@ def make_problem(source: Source, task: Task, options: Options, read: Read, budge
         entries=source.nnz,
         largest_square=source.largest_square,
         mapped=options.map is not None,
+        scaled=options.scale != "none" and options.map is None and options.kernel is None,
         sparse=source.sparse,
         largest_target=largest,
     )

@@ -15,7 +15,6 @@ from streammargin.solvers.expansion.certificate import Exact, Left, exact, exact
 from streammargin.solvers.expansion.columns import Held
 from streammargin.solvers.expansion.form import form_of
 from streammargin.solvers.expansion.found import WORKING, Found, SmoState, expansion_of, merged, rows_of, set_found
-from streammargin.solvers.expansion.inseparable import inseparable
 from streammargin.solvers.expansion.kept import figures, keep, last_read
 from streammargin.solvers.expansion.matrices import say_indefinite
 from streammargin.solvers.expansion.measured import blur, given, kernel_of, largest_value, of_length_zero
@@ -24,6 +23,7 @@ from streammargin.solvers.expansion.steps import SHARE, Steps
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.best import Best, best_figures, keep_better, keep_bounds
 from streammargin.solvers.proof.figures import Figures
+from streammargin.solvers.proof.inseparable import inseparable
 from streammargin.solvers.proof.kept import Kept
 from streammargin.solvers.proof.rounding import EPS
 from streammargin.solvers.roles import new

@@ -12,9 +12,9 @@ from streammargin.kernels.base import Kernel
 from streammargin.points import gram
 from streammargin.rows.blocks import Block, CSRBlock, DenseBlock, part
 from streammargin.rows.labels import RowLabels
-from streammargin.solvers.expansion.inseparable import empty
 from streammargin.solvers.expansion.matrices import SYMMETRIC, add_skew
 from streammargin.solvers.problem import Problem
+from streammargin.solvers.proof.inseparable import empty
 from streammargin.solvers.proof.rounding import EPS
 from streammargin.solvers.roles import Shared, f8, i8, of, state
 

@@ -24,6 +24,7 @@ from streammargin.solvers.coordinate.momentum import MomentumAscent
 from streammargin.solvers.margin import small_problem
 from streammargin.solvers.margin.small_problem import ASCENT, SmallProblems
 from streammargin.solvers.problem import Problem
+from streammargin.solvers.proof.objectives.hard_margin import TINY
 from streammargin.solvers.proof.whole_pass import PassSums, Whole, WholePass
 from streammargin.solvers.roles import ALL, Axis, Count, K, Lists, Shared, Sum, f8, i8, new, of, state, u1
 from streammargin.solvers.state import DONE, READ, STEPS, State, labels_of
@@ -195,7 +196,10 @@ class Exact(WholePass[ActiveSetState]):
             state.progress = False
             return
         solved = small_problem.solve(problem, state.small, k, self.largest_norm(state))
-        state.upper[k], state.following[k] = solved.bound, solved.w
+        state.upper[k], state.following[k] = max(solved.bound, TINY), solved.w
+        near = self.rounded_up(problem, state, state.upper)[k] < self.smallest_margin(problem, state)
+        if near and small_problem.cancel(problem, state.small, k):
+            state.upper[k] = 0.0
         state.multiplications += solved.multiplications
         state.progress &= bool(state.upper[k] < (1.0 - 1e-3 * problem.tol) * best.upper[k])
 
@@ -209,6 +213,9 @@ class Exact(WholePass[ActiveSetState]):
         able = 1e-100 < self.largest_norm(state) < 1e100
         worth = small_problem.worth(problem, state.values) if able else math.inf
         return small_problem.extend(problem, state.small, k, state.new, signs, worth)
+
+    def rounded_up(self, problem: Problem, state: ActiveSetState, upper: np.ndarray) -> np.ndarray:
+        return np.where(upper == 0.0, 0.0, super().rounded_up(problem, state, upper))
 
     def smallest_margin(self, problem: Problem, state: ActiveSetState) -> float:
         # exact solutions come to 0 at once if nothing separates the rows: until the ascent is to take over, no

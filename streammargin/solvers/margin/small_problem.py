@@ -9,11 +9,13 @@ import numpy as np
 
 from streammargin.compiled import active_set as kernel
 from streammargin.penalties.mirror_maps import lp_norm
-from streammargin.rows.blocks import stored
+from streammargin.rows.blocks import CSRBlock, plain, stored, taken
 from streammargin.solvers.base import matrix_work
 from streammargin.solvers.cache.rows import RowCache
 from streammargin.solvers.coordinate.momentum import Momentum
 from streammargin.solvers.problem import Problem
+from streammargin.solvers.proof.enclosed import encloses
+from streammargin.solvers.proof.inseparable import inseparable
 from streammargin.solvers.roles import Lists, f8, state
 
 SIDE = 128  # rows of each sign that a pass adds, and rows kept besides the support, which prevents cycling
@@ -24,6 +26,7 @@ ENTRIES = 6 << 20  # most entries of the small problems of all classes, 48 MB
 # a Gram matrix may cost as many multiplications as WORK passes, times the squared number of decimal places of tol.
 # Beyond that coordinate ascent is faster
 WORK = 11
+PROOF = 5  # times as much memory as two matrices of its rows that a proof takes
 FEW = LIMIT // 4  # with no more columns the support is never too large
 ASCENT = Momentum(precise=True)  # takes over if the support is too large; float64, as certified weights are kept
 
@@ -99,6 +102,24 @@ def solve(problem: Problem, small: SmallProblems, k: int, largest: float) -> Sol
         v /= size
         v /= size / total * largest  # the margins of the support become 1
     return Solved(size / total * largest if total > 0.0 else math.inf, v, work)
+
+
+def cancel(problem: Problem, small: SmallProblems, k: int) -> bool:
+    """Whether it is proven that the support rows of problem k have 0 in their hull."""
+    support, kept = np.flatnonzero(small.u[k]), small.rows.pieces[str(k)].rows
+    own = taken(kept, support)
+    if not problem.scaled and inseparable(None, kept, small.signs[k].astype(int)):
+        return True
+    columns = np.unique(own.indices) if isinstance(own, CSRBlock) else np.arange(problem.features)
+    large = PROOF * support.size * (columns.size + 1) > limit(problem) ** 2  # the memory of the Gram matrix
+    if not support.size or large or (problem.scaled and columns.size < problem.features):
+        return False
+    values = plain(own)[:, columns].toarray() if isinstance(own, CSRBlock) else plain(own)
+    if own.bias != 0.0:
+        values = np.column_stack([values, np.full(support.size, own.bias)])
+    signed = small.signs[k][support][:, None] * values
+    lost = 4.0 * float(np.finfo(problem.dtype).eps) if problem.scaled else 0.0
+    return encloses(signed, small.u[k][support], lost)
 
 
 def _prune(problem: Problem, small: SmallProblems, k: int, margins: np.ndarray) -> None:

@@ -31,7 +31,6 @@ from streammargin.solvers.base import PassReport, Share
 from streammargin.solvers.cache.rows import Kept, RowCache
 from streammargin.solvers.expansion.columns import Columns, Held
 from streammargin.solvers.expansion.found import Found, expansion_of, found_in, inside
-from streammargin.solvers.expansion.inseparable import empty, inseparable
 from streammargin.solvers.expansion.kept import figures, keep, last_read
 from streammargin.solvers.expansion.matrices import (
     check_all_symmetric,
@@ -56,6 +55,7 @@ from streammargin.solvers.expansion.products import fill, multiply, multiply_sto
 from streammargin.solvers.papers.power import PowerIteration
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.figures import Figures
+from streammargin.solvers.proof.inseparable import empty, inseparable
 from streammargin.solvers.proof.kept import Kept as BestPass
 from streammargin.solvers.proof.rounding import EPS, mean_rounding
 from streammargin.solvers.proof.whole_pass import WholePass

@@ -109,7 +109,7 @@ class CertifiedBySweep(LinearSolver[C]):
             surely[k], longest[k] = total.surely, total.longest
         self._grow(problem, sweep.frozen, found, np.maximum(dual, state.best.dual), surely, longest)
         if objective.infeasible and self.has_empty_row(problem, state):
-            upper[:] = 0.0  # a row of zeros has margin 0
+            upper[:] = problem.margin_of_zeros
         keep_bounds(state.best, dual, upper)
         frozen, sweep.frozen = sweep.frozen, np.zeros_like(sweep.frozen)  # best_w may now refer to it
         keep_weights(problem, state, frozen, found)

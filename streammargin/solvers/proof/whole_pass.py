@@ -158,7 +158,7 @@ class WholePass(LinearSolver[P]):
             return PassReport(unknown, int(np.sum(mistakes)), best_figures(problem, best))
         upper = np.minimum(best.upper, self.rounded_up(problem, state, upper))
         if state.row_norms[norms.EMPTY] > 0.0:
-            upper[:] = 0.0  # a row of zeros has margin 0
+            upper[:] = problem.margin_of_zeros
         keep_bounds(best, np.array([problem.objective.dual(bound) for bound in upper.tolist()]), upper)
         lower = self.lower(problem, state, w, smallest)
         found = [Candidate(math.inf, *known) for known in zip(lower.tolist(), mistakes.tolist(), strict=True)]

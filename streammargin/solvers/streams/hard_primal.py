@@ -73,7 +73,7 @@ class HardPrimal(Primal[HardSteps]):
 
     def margin_bound(self, problem: Problem, state: HardSteps, k: int) -> float:
         if self.has_empty_row(problem, state):
-            return 0.0
+            return problem.margin_of_zeros
         return min(super().margin_bound(problem, state, k), float(state.nearest[k]))
 
     def end_pass(self, problem: Problem, state: HardSteps, active: np.ndarray) -> PassReport:

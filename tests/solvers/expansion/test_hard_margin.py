@@ -13,7 +13,7 @@ import streammargin as sm
 from streammargin.kernels import known_kernel
 from streammargin.result import advice
 from streammargin.rows.blocks import CSRBlock, DenseBlock, part
-from streammargin.solvers.expansion.inseparable import empty, inseparable
+from streammargin.solvers.proof.inseparable import empty, inseparable
 from streammargin.verification import verify
 
 RANDOM = np.random.default_rng(0)

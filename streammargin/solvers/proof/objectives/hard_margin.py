@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -14,6 +15,8 @@ from streammargin.penalties.mirror_maps import lp_norm
 from streammargin.solvers.proof.figures import Figures, relative_margin_gap
 from streammargin.solvers.proof.objectives.base import Candidate, Objective, Running, Size, Sums
 from streammargin.solvers.proof.rounding import norm_rounding
+
+TINY = sys.float_info.min  # 0 would be a proof
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,7 @@ class HardMargin(Objective):
 
     def bounds(self, theta: np.ndarray, sums: Sums) -> tuple[float, float]:
         length = self.penalty.gauge(theta) * (1.0 + norm_rounding(theta.size)) + sums.blur
-        return self.dual_of(theta, sums), length / sums.alpha if sums.alpha > 0.0 else math.inf
+        return self.dual_of(theta, sums), max(length / sums.alpha, TINY) if sums.alpha > 0.0 else math.inf
 
     def dual(self, upper: float) -> float:
         # two divisions, as upper**2 may under- or overflow

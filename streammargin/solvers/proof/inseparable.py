@@ -1,4 +1,4 @@
-"""Rows that no kernel separates, as they are equal: a proof that rounding cannot touch."""
+"""Rows that nothing separates, as they are equal: a proof that rounding cannot touch."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ MULTIPLIERS = np.array([0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9], np.uint64)  # o
 SHIFT = np.uint64(29)
 
 
-def inseparable(kernel: Kernel, rows: Block, sides: np.ndarray) -> bool:
+def inseparable(kernel: Kernel | None, rows: Block, sides: np.ndarray) -> bool:
     """Whether two equal rows are on different sides (m,) int; 0 is none.
 
     The margin of an expansion is the root of a sum. If a bound on it is 0 up to rounding, it may still be 1e-8 of the
     longest row, so the bound proves little. Of precomputed values no rows are known.
     """
-    if kernel.of_numbers:
+    if kernel is not None and kernel.of_numbers:
         return False
     own = np.flatnonzero(sides)
     hashes = np.concatenate([hashes_of(part(rows, low, low + TILE)) for low in range(0, rows.rows(), TILE)] or [own])

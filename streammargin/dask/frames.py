@@ -22,7 +22,7 @@ class Frames(Reader):
     ) -> None:  # fmt: skip
         self.rows, self.name, self.columns = rows, rows.name, columns
         self._parts, self._each = parts, each
-        self._at = 0, 0  # the partition of the latest batch, and the rows before it
+        self._at: tuple[Reader, int]  # that of the latest batch, and the rows before it
 
     def tally(self, reader: Reader, of: Counting) -> dict[str, Tally]:
         """`tally` of all partitions, by the workers."""
@@ -41,7 +41,7 @@ class Frames(Reader):
         """To name a row: of a partition at a time, in this process."""
         first = 0
         for reader in self.parts():
-            self._at = self._at[0], first
+            self._at = reader, first
             for batch in reader.batches(columns, words):
                 yield batch
                 first += batch.num_rows
@@ -50,12 +50,11 @@ class Frames(Reader):
         for part, data in zip(self._parts, self.rows.parts, strict=True):
             [found] = self._each(lambda data, _: data, self.rows._replace(parts=[data]), [part])
             if (reader := reader_of(found, part)) is not None:
-                self._at = part.number, 0
                 yield reader
 
     def rename(self, called: Mapping[str, str]) -> None:
         """Nothing: workers have readers of their own."""
 
     def place(self, row: int) -> str:
-        partition, first = self._at
-        return f"partition {partition}, row {row - first}"
+        reader, first = self._at
+        return reader.place(row - first)

@@ -121,17 +121,17 @@ def _frame_values(frame: Any, name: str) -> np.ndarray:
         return np.asarray(frame.to_numpy(), np.float64)
 
 
-def refuse_dates(X: Any, name: str = "X") -> None:
+def refuse_dates(X: Any) -> None:
     """Raise DataError for dates and durations in an array or a frame, which others take for numbers of nanoseconds."""
     if hasattr(X, "columns") and hasattr(X, "dtypes"):
         dated = [str(column) for column, kind in zip(X.columns, X.dtypes, strict=True) if _kind(kind) in "mM"]
         if dated:
             raise DataError(
-                f"{name}: {listed(dated)} {'holds' if len(dated) == 1 else 'hold'} dates or durations; turn them into "
+                f"X: {listed(dated)} {'holds' if len(dated) == 1 else 'hold'} dates or durations; turn them into "
                 "numbers, or call streammargin.train with the frame as a table, and `dates=True`"
             )
     elif getattr(getattr(X, "dtype", None), "kind", "") in ("m", "M"):
-        raise DataError(f"{name} holds dates or durations; turn them into numbers")
+        raise DataError("X holds dates or durations; turn them into numbers")
 
 
 def _kind(dtype: Any) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
-from pyarrow import dataset, parquet
+from pyarrow import dataset
 
-from streammargin.tables.formats import ARROW, NPY, NPZ, PARQUET, format_of, is_parquet
+from streammargin.tables.formats import ARROW, NPY, NPZ, files_of, format_of, is_parquet
 from streammargin.tables.matrices.base import How
 from streammargin.tables.matrices.open import open_matrix
 from streammargin.tables.open import open_table
@@ -18,13 +18,9 @@ def rows_told(path: str) -> int | None:
 
     Raises DataError, InputMissingError.
     """
+    if is_parquet(path):
+        return sum(open_table(file).count or 0 for file in files_of(path))
     kind = format_of(path)
-    if kind == PARQUET or is_parquet(path):
-        count = 0
-        for file in open_table(path).files():
-            with damage(file):
-                count += parquet.read_metadata(file).num_rows
-        return count
     if kind == ARROW:
         with damage(path):
             return int(dataset.dataset(path, format="ipc").count_rows())

@@ -10,7 +10,7 @@ from streammargin.sources.schema import MOST_WORDS
 from streammargin.tables.asked import Asked
 from streammargin.tables.header import all_of
 from streammargin.tables.readers.base import Reader
-from streammargin.tables.readings import Reading, Said, mixed, undecided
+from streammargin.tables.readings import Reading, Said, hold, mixed, undecided
 from streammargin.tables.tally import Tally
 from streammargin.wording import counted, short
 
@@ -102,7 +102,7 @@ def _types(tallies: Mapping[str, Tally]) -> Iterator[Said]:
     for kind in sorted({kind for found in tallies.values() for kind in found.first} - KNOWN):
         names = [name for name, found in tallies.items() if kind in found.first]
         where = tallies[names[0]].first[kind]
-        said = f"{_hold(names)} values of type {kind}, as in {where}: {all_of(names)}"
+        said = f"{hold(names)} values of type {kind}, as in {where}: {all_of(names)}"
         yield Said(said, "turn them into numbers", names)
 
 
@@ -110,11 +110,7 @@ def _empty(tallies: Mapping[str, Tally]) -> Iterator[Said]:
     """Columns of gaps alone."""
     names = [name for name, found in tallies.items() if found.gaps == found.rows]
     if names:
-        yield Said(f"{_hold(names)} no value at all: {all_of(names)}", "", names)
-
-
-def _hold(names: Sequence[str]) -> str:
-    return "1 column holds" if len(names) == 1 else f"{len(names)} columns hold"
+        yield Said(f"{hold(names)} no value at all: {all_of(names)}", "", names)
 
 
 def gaps(tallies: Mapping[str, Tally], asked: Asked) -> Iterator[Said]:

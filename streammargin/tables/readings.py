@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -43,6 +43,11 @@ class Said(NamedTuple):
     columns: list[str]
     where: str = ""
     ids: bool = False
+
+
+def hold(names: Sequence[str]) -> str:
+    """The beginning of a sentence about these columns."""
+    return "1 column holds" if len(names) == 1 else f"{len(names)} columns hold"
 
 
 def reading_of(found: Tally, asked: Asked, typed: bool) -> Reading:
@@ -147,8 +152,7 @@ def undecided(
     if days and (asked.dates is None or doubtful):
         names = days if asked.dates is None else doubtful
         where = next(place for kind, place in tallies[names[0]].first.items() if kind != "gap")
-        hold = "1 column holds" if len(names) == 1 else f"{len(names)} columns hold"
-        said = f"{hold} dates, as in {where}: {all_of(names)}"
+        said = f"{hold(names)} dates, as in {where}: {all_of(names)}"
         hint = "expand them with `dates=True`"
         if doubtful:
             word = next(iter(tallies[doubtful[0]].words))

@@ -61,7 +61,7 @@ def test_dates_are_refused_without_the_option_and_expanded_with_it(tmp_path, spe
             found.value
         )
     truth = expanded(DAYS, has_time(spelt))
-    for form in FORMS:
+    for form in {"csv", FORMS[SPELT.index(spelt) % len(FORMS)]}:  # each form has several spellings
         schema, X = trained(in_form(frame, form, tmp_path), tmp_path, dates=True)
         assert list(schema.names()) == list(truth)
         assert X.tolist() == np.column_stack(list(truth.values())).tolist()

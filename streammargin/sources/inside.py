@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import graphlib
 import os
 import stat
 from collections import deque
+from collections.abc import Mapping
+from itertools import pairwise
 from typing import NamedTuple
 
 from streammargin.errors import InputMissingError, StreamMarginError
 
+Place = tuple[int, int]  # device and inode
 AWAY = "move it elsewhere, or begin its name with _ or ."
 
 
@@ -26,11 +30,12 @@ def inside(folder: str) -> Inside:
     _key=value is a key. A file has the name by which it is reached without a link, if there is one. What cannot be
     read, and links in a circle, are faults; other names are listed all the same.
     """
-    found: dict[tuple[int, int] | str, str] = {}
-    again, faults, ways = [], [], []
-    todo: deque[tuple[str, tuple[int, int] | None]] = deque([(folder, None)])
-    links: deque[tuple[str, tuple[int, int] | None]] = deque()
-    seen: set[tuple[int, int]] = set()  # folders
+    found: dict[Place | str, str] = {}
+    again, faults = [], []
+    ways: dict[tuple[Place, Place], str] = {}
+    todo: deque[tuple[str, Place | None]] = deque([(folder, None)])
+    links: deque[tuple[str, Place | None]] = deque()
+    seen: set[Place] = set()  # folders
     while todo or links:
         path, above = todo.popleft() if todo else links.popleft()
         try:
@@ -43,7 +48,7 @@ def inside(folder: str) -> Inside:
                     again.append(path)
                 continue
             if above is not None:
-                ways.append((above, here, path))
+                ways.setdefault((above, here), path)
             if here not in seen:
                 seen.add(here)
                 for name in _names(path):
@@ -77,11 +82,14 @@ def _names(folder: str) -> list[str]:
     return [name for name in names if not (name.startswith(".") or (name.startswith("_") and "=" not in name))]
 
 
-def _circle(ways: list[tuple[tuple[int, int], tuple[int, int], str]]) -> str:
-    """The first path that closes a circle of folders; ways: from a folder to one in it, by a path. "" if none does."""
-    while True:
-        starts, ends = {start for start, _, _ in ways}, {end for _, end, _ in ways}
-        left = [way for way in ways if way[0] in ends and way[1] in starts]
-        if len(left) == len(ways):
-            return min((path for _, _, path in ways if os.path.islink(path)), default=ways[0][2] if ways else "")
-        ways = left
+def _circle(ways: Mapping[tuple[Place, Place], str]) -> str:
+    """The path of a link in a circle of folders; ways: paths from a folder to one in it. "" if there is no circle."""
+    order: graphlib.TopologicalSorter[Place] = graphlib.TopologicalSorter()
+    for above, here in ways:
+        order.add(here, above)
+    try:
+        order.prepare()
+    except graphlib.CycleError as error:
+        paths = [ways[pair] for pair in pairwise(error.args[1])]
+        return min(filter(os.path.islink, paths), default=paths[0])
+    return ""

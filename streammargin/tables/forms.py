@@ -28,12 +28,12 @@ def of_word(word: str, forms: frozenset[str] = ALL) -> frozenset[str]:
     """Those of these forms that fit a word; none if it is no number and no date."""
     if len(word) > LONGEST or not re.search("[0-9]", word):
         return frozenset()
-    dated = dates.NAMES if dates.POSSIBLE.search(word) else ()
-    found = {form for form in (*spellings.HELPERS, *dated) if form in forms and _pattern(form).match(word)}
-    for mark in spellings.MARKS:
-        if _pattern(mark).match(word):
-            found |= {mark, *spellings.MONEY[mark]}
-        found |= {form for form in spellings.in_unit_of(word, mark) if _pattern(form).match(word)}
+    tried = [*spellings.HELPERS, *spellings.MARKS]
+    tried += dates.NAMES if dates.POSSIBLE.search(word) else []
+    tried += spellings.WITH_UNIT if re.search(spellings.UNIT, word) else []
+    found = {form for form in tried if _pattern(form).match(word)}
+    for mark in found.intersection(spellings.MARKS):
+        found.update(spellings.MONEY[mark])
     found &= forms
     return frozenset() if found <= spellings.HELPERS else frozenset(found)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection
 
 import numpy as np
@@ -37,6 +36,7 @@ _BLANK = "[ \u00a0\u2007\u2009\u202f]"
 _MINUS = "[-\u2212\u2013]"
 _FIRST = "[1-9][0-9]{0,2}"  # 0,123 has no thousands
 _EXPONENT = "(?:[eE][+-]?[0-9]+)?"
+_ZERO = "[+-]?0+(?:[.,]0+)?"  # it may be a share of any kind
 _APART = f"{_FIRST}(?:{_BLANK}[0-9]{{3}})+|{_FIRST}(?:['’][0-9]{{3}})+"
 _DIGITS = {
     # by lakhs and crores, too: 12,34,567
@@ -52,11 +52,11 @@ def _pattern(mark: str, unit: str) -> str:
     signs = rf"{sign}?{digits}|\({digits}{_BLANK}?\)|{digits}{_BLANK}?{_MINUS}"
     if not unit:
         return f"^(?:{signs})$"
-    unit_of = f"(?i:{UNITS[unit]}){_BLANK}?" if unit not in SHARES else f"(?:{UNITS[unit]}){_BLANK}?"
+    unit_of = f"(?i:{UNITS[unit]}){_BLANK}?"
     before = rf"{sign}?{unit_of}{digits}|{unit_of}(?:{signs})|\({unit_of}{digits}{_BLANK}?\)"
     behind = rf"{sign}?{digits}{_BLANK}?{unit_of}|\({digits}{_BLANK}?{unit_of}\)|(?:{signs}){_BLANK}?{unit_of}"
     behind += rf"|{digits}{_BLANK}?{unit_of}{_MINUS}"
-    alone = "[+-]?0+(?:[.,]0+)?" if unit in SHARES else signs
+    alone = _ZERO if unit in SHARES else signs
     return f"^(?:{before}|{behind}|{alone})$"
 
 
@@ -75,22 +75,13 @@ NAMES = [name for name in PATTERNS if name not in HELPERS]
 MARKS = (POINT, COMMA)
 MONEY = {mark: [_name(mark, unit) for unit in UNITS if unit not in SHARES] for mark in MARKS}  # they fit plain numbers
 WITH_UNIT = [name for name in NAMES if name not in MARKS]
-UNIT = f"(?i:{'|'.join(UNITS.values())})"
-_UNIT = re.compile("|".join(f"({words})" for words in UNITS.values()), re.IGNORECASE)
-_ZEROS = re.compile("[+-]?0+(?:[.,]0+)?")
+# what tells quickly that a word may be of these
+UNIT = rf"(?i:{'|'.join(UNITS.values())})|^{_ZERO}$"
 
 
 def is_share(spelling: str) -> bool:
     """Whether numbers in this spelling are percent, say."""
     return spelling.partition(" ")[2] in SHARES
-
-
-def in_unit_of(word: str, mark: str) -> list[str]:
-    """The spellings with the unit of a word; a bare 0 may be a share of any kind."""
-    if _ZEROS.fullmatch(word):
-        return [_name(mark, unit) for unit in SHARES]
-    found = {unit for each in _UNIT.finditer(word) for unit, own in zip(UNITS, each.groups(), strict=True) if own}
-    return [_name(mark, unit) for unit in found]
 
 
 def readings(fitting: Collection[str], decimal: str | None) -> list[str]:

@@ -20,7 +20,7 @@ from streammargin.tables.header import is_number
 from streammargin.tables.readers.base import Reader
 from streammargin.tables.spellings import HELPERS, WHOLE
 from streammargin.tables.textfile import check_label
-from streammargin.tables.types import is_dictionary, kind_of
+from streammargin.tables.types import kind_of
 from streammargin.wording import short, shown
 
 MOST_DISTINCT = 1 << 18  # words of a column that are counted; with more it is no category, unless that is asked for
@@ -150,7 +150,7 @@ def fits_float32(numbers: np.ndarray) -> bool:
 
 def tally(reader: Reader, of: Counting) -> dict[str, Tally]:
     """The counts of a table's rows, by column. Raises DataError for a number that is not finite."""
-    found = {name: Tally(category=of.spelt.get(name) == "" or is_dictionary(reader.types.get(name)))
+    found = {name: Tally(category=of.spelt.get(name) == "" or isinstance(reader.types.get(name), pa.DictionaryType))
              for name in of.columns}  # fmt: skip
     row = 0
     for batch in reader.batches([*of.columns, *of.others], of.words):

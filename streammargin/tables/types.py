@@ -22,11 +22,6 @@ def kind_of(type_: pa.DataType) -> str:
     return "date" if pa.types.is_temporal(type_) and not pa.types.is_duration(type_) else str(type_)
 
 
-def is_dictionary(type_: pa.DataType | None) -> bool:
-    """Whether a type, if there is one, says that values are those of a category."""
-    return type_ is not None and pa.types.is_dictionary(type_)
-
-
 def is_category(type_: pa.DataType) -> bool:
     """Whether this is a category of numbers, as pandas has it: a dictionary of them. Truth stays 1 and 0."""
     return pa.types.is_dictionary(type_) and kind_of(type_) == "number" and not pa.types.is_boolean(type_.value_type)

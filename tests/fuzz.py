@@ -74,6 +74,9 @@ LONGEST = 1500  # characters of a sentence
 MODEL, OUT = "m.npz", "out.h5"
 
 
+Commands = tuple[tuple[str, ...], ...]
+
+
 class Kind(NamedTuple):
     """name: of the file that is mutated, in an empty folder; write: the valid file, and what must lie beside it.
 
@@ -82,10 +85,7 @@ class Kind(NamedTuple):
 
     name: str
     write: Callable[[Path], None]
-    commands: tuple[tuple[str, ...], ...]
-
-
-Commands = tuple[tuple[str, ...], ...]
+    commands: Commands
 
 
 def train(name: str, *options: str) -> Commands:
@@ -105,14 +105,10 @@ def convert(name: str) -> Commands:
     return (("data", "convert", name, OUT),)
 
 
-def of_model(*options: str, data: str = DATA) -> Callable[[str, Callable[[Path], None]], Kind]:
-    """A model that is trained with these options, and all commands that read one."""
-
-    def kind(name: str, write: Callable[[Path], None]) -> Kind:
-        commands = (("info", name), ("predict", name, data), ("evaluate", name, data), ("verify", name, data))
-        return Kind(name, lambda path: trained(path, data, write, *options), commands)
-
-    return kind
+def of_model(write: Callable[[Path], None], *options: str, data: str = DATA) -> Kind:
+    """A model that is trained on these rows with these options, and all commands that read one."""
+    commands = (("info", MODEL), ("predict", MODEL, data), ("evaluate", MODEL, data), ("verify", MODEL, data))
+    return Kind(MODEL, lambda path: trained(path, data, write, *options), commands)
 
 
 def _going_on(name: str) -> Kind:
@@ -125,12 +121,10 @@ _FOLDER = "hive/year=2020/size=large"
 _Y = ("--y", LABELS)
 _OF_TABLE = ("--y", "label", "--missing", "mean")
 _OF_RATINGS = (("complete", RATINGS, "-o", MODEL, "--passes", "9"), ("predict", MODEL, RATINGS))
-_OF_CELLS = ("--y", "cells/kinds.csv:kind")
 
 
 def _cells(name: str) -> Kind:
-    commands = ordered("cells", *_OF_CELLS)
-    return Kind(f"cells/{name}", cells, commands)
+    return Kind(f"cells/{name}", cells, ordered("cells", "--y", "cells/kinds.csv:kind"))
 
 
 FILES: dict[str, Kind] = {
@@ -172,16 +166,16 @@ FILES: dict[str, Kind] = {
     "hive-csv": Kind(f"{_FOLDER}/table.csv", hive, ordered("hive", *_OF_TABLE)),
     "ratings": Kind(RATINGS, ratings, _OF_RATINGS),
     "npy": Kind("y.npy", lambda path: np.save(path, rows(False)[1]), train(PLAIN, "--y", "y.npy")[1:]),
-    "model": of_model("--passes", "3")(MODEL, var),
-    "model-csr": of_model("--passes", "3", "--scale", "maxabs")(MODEL, sparse),
-    "model-of-three": of_model("--loss", "logistic")(MODEL, of_three),
-    "model-of-tasks": of_model("--tasks", "group")(MODEL, in_groups),
-    "model-of-table": of_model(*_OF_TABLE, data=TABLE)(MODEL, arrow),
-    "model-kernel": of_model("--kernel", "rbf:0.5", "--tol", "0.1")(MODEL, dense),
-    "model-kernel-csr": of_model("--kernel", "poly:2", "--tol", "0.1")(MODEL, sparse),
-    "model-rff": of_model("--map", "rff:16", "--passes", "3")(MODEL, dense),
-    "model-nystroem": of_model("--map", "nystroem:16", "--passes", "3")(MODEL, dense),
-    "model-of-ratings": of_model("--passes", "9", data=RATINGS)(MODEL, ratings),
+    "model": of_model(var, "--passes", "3"),
+    "model-csr": of_model(sparse, "--passes", "3", "--scale", "maxabs"),
+    "model-of-three": of_model(of_three, "--loss", "logistic"),
+    "model-of-tasks": of_model(in_groups, "--tasks", "group"),
+    "model-of-table": of_model(arrow, *_OF_TABLE, data=TABLE),
+    "model-kernel": of_model(dense, "--kernel", "rbf:0.5", "--tol", "0.1"),
+    "model-kernel-csr": of_model(sparse, "--kernel", "poly:2", "--tol", "0.1"),
+    "model-rff": of_model(dense, "--map", "rff:16", "--passes", "3"),
+    "model-nystroem": of_model(dense, "--map", "nystroem:16", "--passes", "3"),
+    "model-of-ratings": of_model(ratings, "--passes", "9", data=RATINGS),
     "checkpoint": _going_on("state/slot-a"),
     "spool": _going_on(f"{TABLE}.rows.h5"),
     "log": _going_on("log.jsonl"),

@@ -115,7 +115,7 @@ def _parse(text: bytes, zero_based: bool, features: int | None) -> Batch | None:
 
 
 def _parse_slowly(path: str, text: bytes, first_line: int, zero_based: bool, features: int | None) -> Batch:
-    """Like `_fast`, one line after the other. Raises DataError at the first line that does not parse."""
+    """Like `_parse`, one line after the other. Raises DataError at the first line that does not parse."""
     labels: list[float] = []
     lengths: list[int] = []
     entries: list[tuple[int, float]] = []

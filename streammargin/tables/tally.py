@@ -181,43 +181,40 @@ def together(name: str, parts: Iterable[dict[str, Tally]]) -> dict[str, Tally]:
 
 
 def _add(reader: Reader, into: Tally, name: str, column: pa.Array, row: int, label: bool) -> None:
-    into.rows += len(column)
+    """Add the values of a column, as of `coded`, whose first row has this number."""
     kind = kind_of(column.type)
-    if column.null_count:
-        into.gaps += column.null_count
-        if "gap" not in into.first:
-            into.first["gap"] = reader.place(row + int(np.flatnonzero(column.is_null().to_numpy(False))[0]))
+    numbers = numbers_of(column) if kind == "number" and not label else None
+    missing = np.asarray(column.is_null()) if numbers is None else np.isnan(numbers)  # NaN of a typed table is a gap
+    into.rows, into.gaps = into.rows + len(column), into.gaps + int(np.count_nonzero(missing))
+    if "gap" not in into.first and missing.any():
+        into.first["gap"] = reader.place(row + int(np.argmax(missing)))
     if label:
         if kind == "words" and not reader.typed:
             _check_spelt(reader, column, row)
         return
-    if kind and kind not in into.first and column.null_count < len(column):
-        into.first[kind] = reader.place(row + int(np.flatnonzero(column.is_valid().to_numpy(False))[0]))
-    if kind == "number":
-        numbers = numbers_of(column)
-        gaps = np.isnan(numbers)
-        known = numbers[~gaps] if gaps.any() else numbers
-        largest = float(np.abs(known).max(initial=0.0))
-        if column.null_count == 0 and gaps.any():  # NaN of a typed table is a gap too
-            into.gaps += int(gaps.sum())
-            into.first.setdefault("gap", reader.place(row + int(np.flatnonzero(gaps)[0])))
-        if largest == np.inf:
-            where = reader.place(row + int(np.flatnonzero(np.isinf(numbers))[0]))
+    if kind and kind not in into.first and not missing.all():
+        into.first[kind] = reader.place(row + int(np.argmin(missing)))
+    if numbers is not None:
+        _add_numbers(into, numbers[~missing] if missing.any() else numbers)
+        if into.largest == np.inf:
+            where = reader.place(row + int(np.argmax(np.isinf(numbers))))
             raise DataError(
                 f"{reader.name}, {where}, column {short(name)}: the value is infinite; replace it, or leave the "
                 f"column out with `drop={short(name)}`"
             )
-        into.numbers += known.size
-        with np.errstate(over="ignore"):  # said if a mean is needed
-            into.total += float(known.sum())
-        into.largest = max(into.largest, largest)
-        into.narrow = into.narrow and fits_float32(known)
-        into.dated = into.dated and (known.size == 0 or like_dates(known))
     elif kind == "words":
         _count(reader, into, name, column, row)
-    elif kind == "date":
-        known = column.drop_null()
-        into.dates += Dates.of(known) if len(known) else Dates()
+    elif kind == "date" and not missing.all():
+        into.dates += Dates.of(column.drop_null())
+
+
+def _add_numbers(into: Tally, known: np.ndarray) -> None:
+    into.numbers += known.size
+    with np.errstate(over="ignore", invalid="ignore"):  # said if a mean is needed
+        into.total += float(known.sum())
+    into.largest = max(into.largest, float(np.abs(known).max(initial=0.0)))
+    into.narrow = into.narrow and fits_float32(known)
+    into.dated = into.dated and (known.size == 0 or like_dates(known))
 
 
 def _count(reader: Reader, into: Tally, name: str, column: pa.Array, row: int) -> None:

@@ -166,3 +166,14 @@ def test_tallies_of_parts_are_those_of_the_whole(monkeypatch):
         second.count(word, 1)
     first.add(second)
     assert dict(first.words) == {"a": 2, "b": 2, "c": 1} and first.full
+
+
+def test_gaps_and_nan_of_one_column_are_gaps():
+    y, x = pa.array([0, 1] * 3), pa.array(range(6))
+    some, none = pa.array([None, np.nan, 1.0, 2.0, np.nan, 3.0]), pa.array([None, np.nan] * 3)
+    with pytest.raises(DataError, match="row 0, column x: the value is missing, as in 2 more rows"):
+        sm.train(pa.table({"x": some, "y": y}), y="y")
+    with pytest.raises(DataError, match="1 column holds no value at all: x"):
+        sm.train(pa.table({"x": none, "z": x, "y": y}), y="y")
+    schema = sm.train(pa.table({"x": some, "y": y}), y="y", missing="mean").model.schema
+    assert schema.columns[0].fill == 2.0

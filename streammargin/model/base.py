@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
@@ -48,7 +49,7 @@ class Model(Scorer):
 
     of_pairs: ClassVar[bool] = False  # it predicts the entries of a matrix
 
-    @property
+    @functools.cached_property
     def schema(self) -> Schema | None:
         """How the rows were made of a table; None for a model of other rows."""
         plain = self.header.get(TABLE)

@@ -6,6 +6,7 @@ import datetime
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -89,23 +90,23 @@ class Schema:
     dtype: str = "float32"
     named: bool = True
 
-    @property
+    @cached_property
     def features(self) -> int:
         """The number of columns of the rows."""
         return sum(column.width for column in self.columns)
 
-    @property
+    @cached_property
     def sparse(self) -> bool:
         """Whether rows are CSR."""
         return sum(column.entries for column in self.columns) <= SPARSE * self.features
 
-    @property
+    @cached_property
     def row_bytes(self) -> int:
         """The most bytes of a row on disk, texts apart."""
         size = np.dtype(self.dtype).itemsize
         return sum(column.entries for column in self.columns) * (size + 4) + 8 if self.sparse else self.features * size
 
-    @property
+    @cached_property
     def starts(self) -> np.ndarray:
         """The first column of the rows of each column of the table (n + 1,) int64."""
         return np.cumsum([0, *(column.width for column in self.columns)])

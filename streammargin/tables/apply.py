@@ -28,6 +28,8 @@ from streammargin.tables.texts import counts_of
 from streammargin.tables.types import kind_of, of_decimals
 from streammargin.wording import short, shown, warn
 
+PLAIN = frozenset({pa.float32(), pa.float64(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(),
+                   pa.uint32(), pa.uint64()})  # fmt: skip
 STEP = 1024  # rows whose columns are put side by side at a time, so that they stay in the processor's cache
 
 
@@ -129,8 +131,8 @@ class _Apply(NamedTuple):
         """Rows X (m, d)."""
         numbers: list[tuple[int, np.ndarray]] = []
         words: list[tuple[int, np.ndarray]] = []
-        for column, start in self._there(found):
-            for place, values in self._columns(column, self._values(found, column)):
+        for column, start, given in self._there(found):
+            for place, values in self._columns(column, given):
                 (words if place < 0 else numbers).append((start + max(0, place), values))
         dtype = np.dtype(self.schema.dtype) if self.narrowing is None else self.narrowing.dtype
         X = np.zeros((found.num_rows, self.schema.features), dtype)
@@ -145,40 +147,54 @@ class _Apply(NamedTuple):
         parts: list[sp.csr_matrix] = []
         near: list[Entries] = []  # of columns side by side
         first = 0
-        for column, start in self._there(found):
-            values = self._values(found, column)
+        for column, start, given in self._there(found):
             if column.kind == TEXT:
                 if start > first:
                     parts.append(_beside(near, start - first, found.num_rows))
-                parts.append(counts_of(values, column.ngrams))
+                parts.append(counts_of(self._values(column, given), column.ngrams))
                 near, first = [], start + column.width
                 continue
-            near += [(start - first, place, entries) for place, entries in self._columns(column, values)]
+            near += [(start - first, place, entries) for place, entries in self._columns(column, given)]
         if self.schema.features > first:
             parts.append(_beside(near, self.schema.features - first, found.num_rows))
         X = parts[0] if len(parts) == 1 else sp.hstack(parts, format="csr")
         return Batch(None, X.data, X.indices.astype(np.int32), X.indptr.astype(np.int64), None, None)
 
-    def _there(self, found: pa.RecordBatch) -> Iterator[tuple[Column, int]]:
-        """The columns of the schema that a batch has, and the first column that each becomes."""
+    def _there(self, found: pa.RecordBatch) -> Iterator[tuple[Column, int, pa.Array]]:
+        """The columns of the schema that a batch begins with, the first column that each becomes, and its values."""
         there = set(found.schema.names)
         starts = zip(self.schema.columns, self.schema.starts.tolist(), strict=False)
-        return ((column, start) for column, start in starts if column.name in there)
+        known = ((column, start) for column, start in starts if column.name in there)
+        return ((column, start, given) for (column, start), given in zip(known, found.columns, strict=False))
 
-    def _values(self, found: pa.RecordBatch, column: Column) -> pa.Array:
+    def _known(self, column: Column, given: pa.Array) -> np.ndarray | None:
+        """The numbers (m,) of a column of finite numbers, as most are in a wide table; None for another column."""
+        if column.kind != NUMBER or column.spelling or column.indicator or given.type not in PLAIN or given.null_count:
+            return None
+        numbers: np.ndarray = given.to_numpy().astype(np.float64, copy=False)
+        return numbers if np.isfinite(numbers).all() else None
+
+    def _values(self, column: Column, given: pa.Array) -> pa.Array:
         """A column of the table, null for gaps; what a training had as a word is none, as "?" of a typed table."""
-        values = coded(found.column(column.name), [gap for gap in self.reader.gaps if gap not in column.words])
+        values = coded(given, [gap for gap in self.reader.gaps if gap not in column.words])
         if column.kind == CATEGORY and pa.types.is_decimal(values.type):
             values = of_decimals(values)
         if column.kind == CATEGORY and pa.types.is_floating(values.type):
             values = pc.if_else(pc.is_nan(values), None, values)
         return values
 
-    def _columns(self, column: Column, values: pa.Array) -> Iterator[tuple[int, np.ndarray]]:
+    def _columns(self, column: Column, given: pa.Array) -> Iterator[tuple[int, np.ndarray]]:
         """(place, numbers (m,)) of the columns that a column becomes; (-1, places (m,)) if each row has one 1 there.
 
         In the latter a place of -1 means that no word counts.
         """
+        known = self._known(column, given)
+        if known is not None:
+            if self.narrowing is not None:
+                self.narrowing.check_values(known)
+            yield 0, known
+            return
+        values = self._values(column, given)
         gaps = values.is_null().to_numpy(zero_copy_only=False)
         if column.kind == NUMBER:
             numbers = self._numbers(column, values)

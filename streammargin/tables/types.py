@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 
+@functools.lru_cache(64)
 def kind_of(type_: pa.DataType) -> str:
     """number, words, "" for a column of gaps alone, or the name of another type."""
     if pa.types.is_dictionary(type_):

@@ -8,6 +8,7 @@ from streammargin.errors import DataError, UsageError
 from streammargin.sources.schema import Column, Schema
 from streammargin.tables.asked import Asked
 from streammargin.tables.learn import learn
+from streammargin.tables.open import open_table
 from streammargin.tables.readers.delimited import _row_end
 from streammargin.tables.table import as_trained, matched, with_roles
 
@@ -138,3 +139,13 @@ def test_the_end_of_a_header_is_found_in_one_look(header, rest):
     Text.work = 0
     text = Text((header + rest).encode())
     assert _row_end(text) == len(header) and Text.work <= 4 * len(header) + 8
+
+
+def test_a_wide_table_of_text_is_read_in_few_pieces(tmp_path):
+    """Each column of a piece takes a processor as long as hundreds of its rows."""
+    columns, rows = 20_000, 40
+    names, row = ",".join(f"c{k}" for k in range(columns)), ",".join(["-0.123456"] * columns)
+    (tmp_path / "t.csv").write_text("\n".join([names, *[row] * rows, ""]))
+    reader = open_table(str(tmp_path / "t.csv"))
+    found = [batch.num_rows for batch in reader.batches(reader.columns, frozenset())]
+    assert sum(found) == rows and len(found) <= 2

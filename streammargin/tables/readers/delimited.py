@@ -26,7 +26,6 @@ from streammargin.wording import counted, short, shown
 GAPS = ["", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "?"]
 TRUE, FALSE = ["true", "True", "TRUE"], ["false", "False", "FALSE"]
 BLANKS = " \t"
-CELLS = 512  # bytes of text at a time for each column, so that a wide table has some rows in a piece
 NEAR = (b'" ', b' "', b'"\t', b'\t"')  # found much faster than a pattern
 
 
@@ -75,7 +74,7 @@ class Delimited(Reader):
         self._rows = 0
         with Text(self.path) if self._text is None else self._text as source:
             bound(source, self.room)
-            source.piece = self.room.text(max(PIECE, CELLS * len(self.columns)))
+            source.piece = self.room.text(PIECE, len(self.columns))
             for line, raw in self._pieces(source):
                 self._line, self._piece, self._places = line, raw, {}
                 try:

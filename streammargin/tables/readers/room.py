@@ -7,6 +7,7 @@ import tempfile
 from dataclasses import dataclass
 
 LEAST_ROWS = 64
+CELLS = 512  # bytes of text at a time for each column, so that a wide table has some rows in a piece
 
 
 def scratch() -> str:
@@ -43,9 +44,12 @@ class Room:
         """Rows of a batch with so many columns."""
         return max(LEAST_ROWS, self.batch // (8 * max(1, columns)))
 
-    def text(self, most: int) -> int:
-        """Bytes of a piece of text; parsed and as numbers it takes some times as much."""
-        return min(most, max(1 << 16, self.memory // 64))
+    def text(self, most: int, columns: int = 1) -> int:
+        """Bytes of a piece of text; parsed and as numbers it takes some times as much.
+
+        Each column of a piece takes as long as hundreds of its rows: that of a wide table may take more memory.
+        """
+        return max(min(most, max(1 << 16, self.memory // 64)), min(CELLS * columns, self.memory // 8))
 
     @property
     def beside(self) -> str:

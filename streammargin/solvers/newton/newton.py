@@ -1,8 +1,7 @@
 """Newton's method as a succession of stages.
 
-start -> momentum -> steps      in memory: coordinate ascent first, then Newton steps;
+start -> momentum -> steps      in memory, many columns: coordinate ascent first, then Newton steps;
 start ----> steps               the same, with steps that start from a sample of the rows;
-steps ----> ascent              if Newton steps make no progress;
 near -----> reads               out of core: cached rows near the margin, or a sample; then a Newton step a read;
 sampled                         out of core, a smooth loss of all lines whose Hessian is too wide: a step a read, too;
 reads ----> near                once, if its steps make no progress and enough rows fit;
@@ -41,14 +40,15 @@ from streammargin.solvers.newton.conjugate_state import ConjugateState
 from streammargin.solvers.newton.near_margin import NearMargin, NearState, enough_rows_fit, reaches_far, sample_fits
 from streammargin.solvers.newton.reads import Reads, ReadsState
 from streammargin.solvers.newton.sampled import Sampled
-from streammargin.solvers.newton.steps import Steps, steps_between_looks, work_of_step
-from streammargin.solvers.newton.steps_state import STEP, StepsState, move_centres
+from streammargin.solvers.newton.steps import Steps, work_of_step
+from streammargin.solvers.newton.steps_state import SOFTNESS, STEP, StepsState
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.best import Best
 from streammargin.solvers.roles import K, Shared, f8, new, of, state
 
-START = 6  # passes of coordinate ascent before Newton steps that do not start from a sample
+START = 6  # passes of coordinate ascent before those with momentum, at most COLUMNS columns
 COLUMNS = 200  # with more columns a step is so expensive that passes of ascent come first even with a sample
+FEW = 50  # the same without a sample
 TAKEN_JOINT = 8  # assumed number of steps for all lines together
 TAKEN = 15  # assumed number of Newton steps without a sample
 SAMPLED_DENSE, SAMPLED_OTHERS = 3, 8  # the same with a sample: of dense rows; of sparse rows or with a smooth loss
@@ -63,9 +63,8 @@ RATE = 4  # passes of steps on rows whose fall tells how many are left
 BETTER = 0.5  # a relative gap of weights that are better than 0
 NEAR_OPTIMUM = 0.03  # a relative gap of weights that are worth a start
 PROGRESS = 0.9  # a gap that fell to this share counts as progress
-PATIENCE = 40  # passes without progress before coordinate ascent takes over
 HALF = 0.5  # of the budget: products leave room for a Hessian that takes no more
-STUCK = 8  # the same of many steps each, whose softness does not fall any more, or of cached rows
+STUCK = 8  # passes without progress before another stage takes over
 CRISP = 1e-3  # softness of the first read of cached rows after others: nearly all duals are at a bound
 DOWNHILL = 0.1  # of tol: for a smooth loss, a relative fall of the objective that counts as progress
 
@@ -73,9 +72,8 @@ BESIDE = 32 << 20  # bytes of a budget for blocks and all else beside the state,
 
 CALLED = (*DualAscent.requires, "slope", "distance", "curvature_bound")  # loss methods needed except by `proximal`
 
-# the last one is in float64 whatever the rows are, so that weights keep their certificates
 ASCENT, MOMENTUM = Plain(precise=False), Momentum(precise=False)
-NEAR, READS, STEPS, LAST = NearMargin(), Reads(), Steps(), Momentum(precise=True)
+NEAR, READS, STEPS = NearMargin(), Reads(), Steps()
 PROXIMAL, CONJUGATE = ProximalNewton(), Conjugate()
 ROWS: Coupled[CoupledAscent] = Coupled()
 F = TypeVar("F", bound=LinearState)
@@ -85,15 +83,11 @@ ALONE = "sampled", "interior"  # stages with needs of their own
 
 @state
 class Stall:
-    """passes: since the last progress; marks, lowest (K,): gaps and objectives then; as_soft: passes since the softness
-    (K,) fell.
-    """
+    """passes: since the last progress; marks, lowest (K,): gaps and objectives then."""
 
     passes: int = 0
     marks: Shared[f8] = of(K, fill=math.inf)
     lowest: Shared[f8] = of(K, fill=math.inf)
-    softness: Shared[f8] = of(K, fill=math.inf)
-    as_soft: int = 0
 
 
 @state
@@ -114,7 +108,6 @@ class Newton(Method):
         w <- w - t H^-1 g, with t shortened if the objective rises; the softness falls with the gap.
     It starts from a sample of the rows, from coordinate ascent, or from the rows near the margin.
     With a penalty that has kinks, or for numbers, the step minimises R and the quadratic model instead.
-    If steps make no progress, coordinate ascent goes on from their duals.
 
     Source: Lee, Sun and Saunders 2014 (proximal Newton); Li, Sun and Toh 2018 (semismooth steps on the dual).
     """
@@ -153,8 +146,7 @@ class Newton(Method):
             ),
             "near": Stage(NEAR, enter_near, leave_near),
             "reads": Stage(READS, enter_reads, leave_reads),
-            "steps": Stage(STEPS, enter_steps, leave_steps),
-            "ascent": Stage(LAST, enter_ascent),
+            "steps": Stage(STEPS, enter_steps),
             "rows": Stage(ROWS, leave=leave_rows),
             "conjugate": Stage(CONJUGATE, enter_conjugate, leave=leave_conjugate),
             "sampled": Stage(ON_SAMPLE),
@@ -180,10 +172,8 @@ class Newton(Method):
             return "near" if near else "steps" if problem.resident else "reads"
         if not problem.resident:
             return "near" if sample_fits(problem) else "reads"
-        if sample.takes_all(problem):
-            return "steps"
-        at_once = sample.samples(problem) or smooth(problem.loss)
-        return "start" if problem.features > COLUMNS or not at_once else "steps"
+        few = COLUMNS if smooth(problem.loss) or sample.samples(problem) else FEW
+        return "start" if problem.features > few and not sample.takes_all(problem) else "steps"
 
     @property
     def spreads(self) -> bool:
@@ -204,8 +194,8 @@ class Newton(Method):
             return PROXIMAL.memory(problem) + (ROWS.memory(problem) if first == "rows" else 0)
         if not problem.resident:
             return max(NEAR.memory(problem) if first == "near" else 0, READS.memory(problem))
-        later = max(STEPS.memory(problem), LAST.memory(problem))
-        return later + max(ASCENT.memory(problem), MOMENTUM.memory(problem)) if first == "start" else later
+        before = max(ASCENT.memory(problem), MOMENTUM.memory(problem)) if first == "start" else 0
+        return STEPS.memory(problem) + before
 
     def solvers(self, problem: Problem) -> list[Solver[Any]]:
         """Those that may read rows from disk."""
@@ -365,18 +355,6 @@ def leave_near(problem: Problem, state: NearState, watch: Watch, report: PassRep
     return "reads" if smooth(problem.loss) or waited >= STUCK or not near else ""
 
 
-def leave_steps(problem: Problem, state: StepsState, watch: Watch, report: PassReport, active: np.ndarray) -> str:
-    """Switch to coordinate ascent when neither a gap nor the softness falls any more."""
-    stall = watch.stall
-    if (state.softness < stall.softness).any():
-        stall.as_soft = 0
-    stall.softness = state.softness.copy()
-    passes = passes_without_progress(problem, state.best, stall, active)
-    stall.as_soft += 1
-    patience = max(STUCK, PATIENCE // steps_between_looks(problem, active))
-    return "ascent" if passes >= PATIENCE or min(passes, stall.as_soft) >= patience else ""
-
-
 def leave_reads(problem: Problem, state: ReadsState, watch: Watch, report: PassReport, active: np.ndarray) -> str:
     """Switch to cached rows, once, when steps make no progress, as with separable rows at a large C."""
     waited = passes_without_progress(problem, state.best, watch.stall, active)
@@ -429,21 +407,7 @@ def _follow_ascent(problem: Problem, before: Ascent, after: StepsState) -> None:
     for k in range(problem.count):
         # for nearly separable rows at a large C the duals are far below the caps, and steps should be small too
         largest, cap = float(after.alpha[k].max(initial=0.0)), problem.outputs.largest_cap(k)
-        after.softness[k] *= cap / largest if largest > 0.0 else 1.0
-
-
-def enter_ascent(problem: Problem, before: StepsState, watch: Watch) -> MomentumAscent:
-    """The state of ascent, from the duals of the last read, with bounds and best weights."""
-    if smooth(problem.loss):
-        before.alpha = np.zeros((problem.count, problem.rows))
-    for k in range(problem.count):
-        move_centres(problem, before, k)
-    after = new(
-        MomentumAscent, problem, np.float64, labels=before.labels, alpha=before.alpha, theta=before.look.image,
-        best=before.best, best_w=before.best_w,
-    )  # fmt: skip
-    after.constant.centre = before.w[:, -1].copy()
-    return LAST.prepare(problem, after)
+        after.softness[k] = SOFTNESS * (cap / largest if largest > 0.0 else 1.0)
 
 
 def newton_is_cheaper(problem: Problem, watch: Watch, number: int, estimate: float) -> bool:

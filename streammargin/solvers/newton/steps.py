@@ -48,8 +48,7 @@ class Steps(LinearSolver[StepsState]):
 
     def start(self, problem: Problem, labels: RowLabels) -> StepsState:
         state = super().start(problem, labels)
-        if smooth(problem.loss):
-            state.softness[:] = 0.0
+        state.softness[:] = 0.0 if smooth(problem.loss) else sample.SOFTNESS
         if sample.takes_all(problem) or (sample.samples(problem) and not problem.from_weights):
             state.step[:] = SAMPLE
         return state
@@ -58,6 +57,7 @@ class Steps(LinearSolver[StepsState]):
         """Like after a sample of all rows: steps first, from duals halfway if the weights do not give them."""
         state.w[:], state.step[state.step == LOOK] = w, STEP
         if not smooth(problem.loss):
+            state.softness[:] = SOFTNESS
             for k in range(problem.count):
                 middle_centres(problem, state, k, 1.0)
 
@@ -133,8 +133,7 @@ class Steps(LinearSolver[StepsState]):
         look.seen += block.rows()
         kernel.newton_sums(
             block, numbered_from(first), labels_of(problem, state), problem.loss, active,
-            Point(state.w, blur(state.w), state.norms), Centred(state.alpha, state.softness), Wanted(state.margins),
-            look.added(),
+            Point(state.w, blur(state.w), state.norms), Centred(state.alpha, state.softness), Wanted(), look.added(),
         )  # fmt: skip
 
     def end_pass(self, problem: Problem, state: StepsState, active: np.ndarray) -> PassReport:

@@ -22,20 +22,19 @@ SOFTNESS = 0.5  # the first 1 / sigma, relative to the caps: with 1/8 steps dive
 
 @state
 class StepsState(Looking):
-    """Weights w (K, d+1), and at w the sums `look` and the `margins` (K, n); norms (n,): of the rows.
+    """Weights w (K, d+1), and at w the sums `look`; norms (n,): of the rows.
 
     step (K,): what comes next, steps on the sample, with the centres `drawn` (K, m); steps on all rows, with the
     centres alpha (K, n); or a look. softness, height, steps, made (K,): of the proximal step, as in `Proximal`.
     """
 
     alpha: Rows[f8] = of(K, N.where(lambda problem: not smooth(problem.loss)))
-    margins: Rows[f8]
     norms: Rows[f8] = of(N)
-    softness: Shared[f8] = of(K, fill=SOFTNESS)
+    softness: Shared[f8] = of(K)
     height: Shared[f8] = of(K)
     steps: Shared[i8] = of(K)
     made: Shared[i8] = of(K)
-    step: Shared[i8] = of(K, fill=LOOK)
+    step: Shared[i8] = of(K, fill=STEP)
     drawn: Lists[f8]
     sample: Scratch[Sample | None] = None
 
@@ -47,11 +46,6 @@ class StepsState(Looking):
     def keep(self, k: int, now: Proximal) -> None:
         """Keep what changed in the proximal step of problem k."""
         self.softness[k], self.height[k], self.steps[k], self.made[k] = now.softness, now.height, now.steps, now.made
-
-
-def move_centres(problem: Problem, state: StepsState, k: int) -> None:
-    """Set the centres to the duals at the current margins."""
-    kernel.move_centres(labels_of(problem, state), problem.loss, k, state.softness[k], state.alpha[k], state.margins[k])
 
 
 def middle_centres(problem: Problem, state: StepsState, k: int, part: float) -> None:

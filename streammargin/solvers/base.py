@@ -232,6 +232,7 @@ class Method(SolverWord):
 
     def row_bytes(self, problem: Problem) -> int:
         """Bytes that it keeps for each row out of core, without cached rows and labels; of its largest solver."""
+        problem = replace(problem, resident=False)
         return max(solver.row_bytes(problem) for solver in self.solvers(problem))
 
     def remark(self, problem: Problem) -> str:

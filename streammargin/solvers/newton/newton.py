@@ -78,7 +78,7 @@ PROXIMAL, CONJUGATE = ProximalNewton(), Conjugate()
 ROWS: Coupled[CoupledAscent] = Coupled()
 F = TypeVar("F", bound=LinearState)
 ON_SAMPLE, INTERIOR = Sampled(), Interior()
-ALONE = "sampled", "interior"  # stages with needs of their own
+FREED = "near", "reads", "interior"  # stages whose arrays are freed before the next one begins
 
 
 @state
@@ -155,57 +155,26 @@ class Newton(Method):
         }
 
     def first(self, problem: Problem) -> str:
-        if problem.holders > 1:  # a read is all that they need to do
-            return "proximal" if takes_proximal(problem) else "reads"
-        if sampled.suits(problem):
-            return "sampled"
-        if begins_by_rows(problem):
-            return "rows"
-        if conjugate.suits(problem):
-            return "conjugate"
-        if inside(problem):
-            return "interior"
-        if takes_proximal(problem):
-            return "proximal"
-        if problem.from_weights:  # they take the place of a sample, and of ascent
-            near = not (problem.resident or smooth(problem.loss)) and enough_rows_fit(problem)
-            return "near" if near else "steps" if problem.resident else "reads"
-        if not problem.resident:
-            return "near" if sample_fits(problem) else "reads"
-        few = COLUMNS if smooth(problem.loss) or sample.samples(problem) else FEW
-        return "start" if problem.features > few and not sample.takes_all(problem) else "steps"
+        return route(problem)[0]
 
     @property
     def spreads(self) -> bool:
         return True
 
     def memory(self, problem: Problem) -> int:
-        """The arrays of ascent are in memory when the steps start from its duals; cached rows are freed before."""
-        first = self.first(problem)
-        if first == "sampled":
-            return ON_SAMPLE.memory(problem)
-        if first == "conjugate" or (first == "rows" and conjugate.suits(problem)):
-            after = {"": 0, "steps": STEPS.memory(problem), "proximal": PROXIMAL.memory(problem)}
-            before = ROWS.memory(problem) if first == "rows" else 0
-            return CONJUGATE.memory(problem) + max(before, after[after_products(problem)])
-        if first == "interior":
-            return max(INTERIOR.memory(problem), PROXIMAL.memory(problem) if goes_on(problem) else 0)
-        if first in ("rows", "proximal"):
-            return PROXIMAL.memory(problem) + (ROWS.memory(problem) if first == "rows" else 0)
-        if not problem.resident:
-            return max(NEAR.memory(problem) if first == "near" else 0, READS.memory(problem))
-        before = max(ASCENT.memory(problem), MOMENTUM.memory(problem)) if first == "start" else 0
-        return STEPS.memory(problem) + before
+        """A stage begins beside the arrays of the one before, unless these are freed, or `momentum` takes them over."""
+        stages, most, before = self.stages(), 0, 0
+        for name in route(problem):
+            own = stages[name].solver.memory(problem)
+            if name == "momentum":
+                before = max(before, own)
+                continue
+            most, before = max(most, before + own), 0 if name in FREED else own
+        return most
 
     def solvers(self, problem: Problem) -> list[Solver[Any]]:
-        """Those that may read rows from disk."""
-        if (first := self.first(problem)) in ALONE:
-            return [self.stages()[first].solver]
-        return [PROXIMAL] if takes_proximal(problem) else [NEAR, READS]
-
-    def sum_bytes(self, problem: Problem) -> int:
-        stages, first = self.stages(), self.first(problem)
-        return max(stages[name].solver.sum_bytes(problem) for name in ([first] if first in ALONE else stages))
+        stages = self.stages()
+        return [stages[name].solver for name in route(problem)]
 
     def remark(self, problem: Problem) -> str:
         if self.first(problem) == "interior":
@@ -225,6 +194,35 @@ class Newton(Method):
 
     def prologue_passes(self, problem: Problem) -> int:
         return PROXIMAL.prologue_passes(problem) if takes_proximal(problem) else 0
+
+
+def route(problem: Problem) -> tuple[str, ...]:
+    """The stages that a training may come to, in turn."""
+    if problem.holders > 1:  # a read is all that they need to do
+        return ("proximal",) if takes_proximal(problem) else ("reads",)
+    if sampled.suits(problem):
+        return ("sampled",)
+    products = ("conjugate", *after_products(problem)) if conjugate.suits(problem) else ()
+    if begins_by_rows(problem):
+        return ("rows", *(products or ("proximal",)))
+    if products:
+        return products
+    if inside(problem):
+        return ("interior", "proximal") if goes_on(problem) else ("interior",)
+    if takes_proximal(problem):
+        return ("proximal",)
+    if problem.resident:
+        return ("start", "momentum", "steps") if begins_by_ascent(problem) else ("steps",)
+    enough = not smooth(problem.loss) and enough_rows_fit(problem)
+    if enough if problem.from_weights else sample_fits(problem):
+        return "near", "reads"
+    return ("reads", "near") if enough else ("reads",)
+
+
+def begins_by_ascent(problem: Problem) -> bool:
+    """Whether passes of ascent come first, in memory: steps are expensive. Given weights take their place."""
+    few = COLUMNS if smooth(problem.loss) or sample.samples(problem) else FEW
+    return problem.features > few and not (problem.from_weights or sample.takes_all(problem))
 
 
 def inside(problem: Problem) -> bool:
@@ -259,7 +257,7 @@ def leave_rows(problem: Problem, state: CoupledAscent, watch: Watch, report: Pas
     """Switch to steps with a Hessian when these are predicted to cost less than the passes that are left."""
     estimate = float(report.estimate[active].max(initial=0.0))
     lines, rows = problem.lines, problem.rows
-    after = "conjugate" if conjugate.suits(problem) else "proximal"
+    after = route(problem)[1]
     a_step = matrix_work(lines * (problem.features + 1), rows, lines * (problem.values / rows + 1))
     if after == "conjugate":
         if state.number < RATE:
@@ -287,11 +285,11 @@ def enter_conjugate(problem: Problem, before: CoupledAscent, watch: Watch) -> Co
     return after
 
 
-def after_products(problem: Problem) -> str:
+def after_products(problem: Problem) -> tuple[str, ...]:
     """The stage that follows products which lead nowhere: steps with a Hessian, if there is room for it."""
     if CONJUGATE.memory(problem) + PROXIMAL.memory(problem) > HALF * problem.budget:
-        return ""
-    return "proximal" if takes_proximal(problem) else "steps"
+        return ()
+    return ("proximal",) if takes_proximal(problem) else ("steps",)
 
 
 def leave_conjugate(
@@ -300,7 +298,7 @@ def leave_conjugate(
     """Switch to steps with a Hessian if products make no progress or cost as much, or a pass made the most steps."""
     stuck = passes_without_progress(problem, state.best, watch.stall, active) >= STUCK
     many = state.newton.made >= max(1, conjugate.MOST_STEPS)
-    return after_products(problem) if stuck or state.dear or many else ""
+    return next(iter(after_products(problem)), "") if stuck or state.dear or many else ""
 
 
 def leave_interior(

@@ -339,3 +339,10 @@ def test_a_matrix_that_the_budget_has_no_room_for_is_refused():
     X, y = as_form(rng.standard_normal((20, 3000)) * (rng.random((20, 3000)) < 0.01), "csr"), np.tile([1, -1], 10)
     with pytest.raises(UsageError, match="use memory="):
         train(X, y, memory="32M")
+
+
+def test_threads_get_copies_of_no_more_sums_than_a_training_can_come_to():
+    """A read of ten classes would sum up ten matrices, but no read makes a step if rows are in memory."""
+    X = np.random.default_rng(0).standard_normal((4000, 100)).astype(np.float32)
+    result = train(X, np.arange(4000) % 10, multiclass="ovr", C=1e-3, memory="4M", passes=1)
+    assert result.history[0]["plan"]["most_threads"] == 16

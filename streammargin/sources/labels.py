@@ -44,9 +44,10 @@ def as_values(chunk: np.ndarray, origin: Origin = lambda row: ("y", row)) -> np.
         values = [_decoded(value, row, origin) for row, value in enumerate(chunk.tolist())]
         texts = sum(isinstance(value, str) for value in values)
         try:
-            mixed = 0 < texts < len(values)
-            found = np.array(values, object if mixed else _type_of_whole(values)) if mixed or not texts else (
-                as_texts(values))  # fmt: skip
+            if 0 < texts == len(values):
+                found = as_texts(values)
+            else:
+                found = np.array(values, object if texts else _type_of_whole(values))
         except ValueError:  # lists of different lengths
             return chunk
         if found.dtype.kind == "f" and any(isinstance(value, int) and abs(value) > EXACT for value in values):

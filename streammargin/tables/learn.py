@@ -75,9 +75,9 @@ def learn(table: Table, schema: Schema | None = None, tally: Tallying = tally) -
 def _settled(
     table: Table, tallies: dict[str, Tally], words: frozenset[str], tally: Tallying, categories: Set[str]
 ) -> tuple[dict[str, Tally], dict[str, Reading]]:
-    """(what the columns hold once each is read in one way, how each is read). Raises DataError if some cannot be.
+    """(what the columns hold once each is read in one way, how others than categories are read).
 
-    categories: the columns whose values are words whatever they look like.
+    categories: the columns whose values are words whatever they look like. Raises DataError if some cannot be read.
     """
     reader = table.reader
 
@@ -90,17 +90,15 @@ def _settled(
     if perhaps:  # some numbers are as people write them, so perhaps all are
         words |= perhaps
         tallies = counted_again(perhaps)
-    readings = {name: Reading() if name in categories else reading_of(found, table.asked, reader.typed)
-                for name, found in tallies.items()}  # fmt: skip
-    others = {name: found for name, found in tallies.items() if name not in categories}
-    asked = {name: found for name, found in tallies.items() if name in categories}
-    faults = faults_of(reader.plain(), others, readings, table.asked, asked)
+    readings = {name: reading_of(found, table.asked, reader.typed)
+                for name, found in tallies.items() if name not in categories}  # fmt: skip
+    faults = faults_of(reader.plain(), tallies, readings, table.asked)
     faulty = {name for fault in faults for name in fault.columns}
-    both = {name for name, found in others.items() if found.words and found.numbers and name not in faulty}
+    both = {name for name in readings if tallies[name].words and tallies[name].numbers and name not in faulty}
     if both:
         words |= both
         tallies = counted_again(both)
-    left = {name: tallies[name] for name in others if name not in faulty and readings[name].kind == WORDS}
+    left = {name: tallies[name] for name, how in readings.items() if name not in faulty and how.kind == WORDS}
     if faults := [*ids(left, table.asked), *faults, *gaps(tallies, table.asked)]:
         raise refused(table.name, faults, table.asked)
     _check_texts(table, tallies)

@@ -105,15 +105,13 @@ def _strangers(found: Tally, kind: str) -> set[str]:
     if found.forms:
         return set()
     words = list(found.words)
-    inside = of_kind(pa.array(words, pa.string()), kind).tolist()
-    if kind == NUMBERS:
-        inside = [fits or number_in(word) is not None for word, fits in zip(words, inside, strict=True)]
-    values = sum(found.words[word] for word, fits in zip(words, inside, strict=True) if fits)
-    values += found.numbers if kind == NUMBERS else 0
+    fits = of_kind(pa.array(words, pa.string()), kind).tolist()
+    inside = {word for word, fit in zip(words, fits, strict=True)
+              if fit or (kind == NUMBERS and number_in(word) is not None)}  # fmt: skip
+    values = sum(found.words[word] for word in inside) + (found.numbers if kind == NUMBERS else 0)
     if not values or 2 * values < found.rows - found.gaps:
         return set()
-    others = {word for word, fits in zip(words, inside, strict=True) if not fits}
-    if others or found.numbers:
+    if (others := set(words) - inside) or found.numbers:
         return others
     forms = of_word(words[0])
     for word in words:

@@ -9,9 +9,9 @@ import h5py
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import HANGS
 
 import streammargin as sm
-from streammargin.data_tools.convert import convert
 from streammargin.sources.hdf5 import disk
 from streammargin.sources.hdf5.disk import writable
 
@@ -92,33 +92,41 @@ def test_hdf5_goes_on_and_the_fault_is_raised_afterwards(mode, monkeypatch):
                     disk.check()
 
 
+# a child for each share of the whole file that an output may have; what it says is in a file of that name
 CODE = """
-import resource, sys
-from streammargin.{module} import main
-resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]),) * 2)
-sys.exit(main(sys.argv[2:]))
+import os, resource, sys
+from streammargin.data_tools.main import main
+convert = ["convert", sys.argv[1], "--y", "label"]
+assert main([*convert, "../whole.h5"]) == 0
+size = os.path.getsize("../whole.h5")
+for share in sys.argv[2:]:
+    sys.stdout.flush()
+    if not os.fork():
+        os.dup2(os.open("../" + share, os.O_CREAT | os.O_WRONLY), 2)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (max(int(float(share) * size), 1000),) * 2)
+        sys.exit(main([*convert, "out.h5"]))
+    print(os.waitstatus_to_exitcode(os.wait()[1]))
 """
 
 
-@pytest.mark.parametrize("share", [0.02, 0.34, 0.38, 0.6, 0.9, 0.99])
 @pytest.mark.parametrize("form", ["csv", "parquet"])
-def test_a_command_says_one_sentence_and_leaves_nothing(form, share):
+def test_a_command_says_one_sentence_and_leaves_nothing(form):
     """Labels are text, and fill some chunks: HDF5 itself died of it."""
     pytest.importorskip("resource")
-    n = np.arange(N)
+    n, shares = np.arange(N), ["0.02", "0.34", "0.38", "0.6", "0.9", "0.99"]
     frame = pd.DataFrame({"a": n % 100, "b": n % 7, "label": np.where(n % 3, "yes", "no")})
-    frame.to_csv("t.csv", index=False) if form == "csv" else frame.to_parquet("t.parquet")
-    convert(f"t.{form}", "whole.h5", y="label")
-    size = os.path.getsize("whole.h5")
-    os.unlink("whole.h5")
-    limit = str(max(int(share * size), 1000))
-    words = ["convert", f"t.{form}", "out.h5", "--y", "label"]
-    done = subprocess.run([sys.executable, "-c", CODE.format(module="data_tools.main"), limit, *words],
-                          capture_output=True, text=True)  # fmt: skip
-    told = [line for line in done.stderr.splitlines() if "the label is" not in line]
-    assert done.returncode == 74 and len(told) == 1, done.stderr
-    assert told[0].startswith("streammargin-data: error: cannot write out.h5: ") and told[0].endswith("free some space")
-    assert os.listdir() == [f"t.{form}"]
+    os.mkdir("in")
+    frame.to_csv("in/t.csv", index=False) if form == "csv" else frame.to_parquet("in/t.parquet")
+    run = [sys.executable, "-c", CODE, f"t.{form}", *shares]
+    done = subprocess.run(run, cwd="in", capture_output=True, text=True, timeout=HANGS)
+    assert done.stdout.split()[-len(shares) :] == ["74"] * len(shares), done
+    for share in shares:
+        with open(share) as file:
+            told = [line for line in file.read().splitlines() if "the label is" not in line]
+        assert len(told) == 1, told
+        assert told[0].startswith("streammargin-data: error: cannot write out.h5: ")
+        assert told[0].endswith("free some space")
+    assert os.listdir("in") == [f"t.{form}"]
 
 
 def test_predictions_of_text_on_a_full_disk(monkeypatch):

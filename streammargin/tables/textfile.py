@@ -99,7 +99,7 @@ class Text:
 
     name: str
     piece: int = PIECE
-    most: int | None = None  # None: LONGEST_LINE
+    most: int = LONGEST_LINE
     memory: int | None = None
 
     def __init__(self, path: str, file: Any = None) -> None:
@@ -128,17 +128,13 @@ class Text:
     @property
     def longest(self) -> int:
         """Bytes of the longest line that is read."""
-        return self._most if self.memory is None else min(self._most, max(_START, self.memory // PARSED))
-
-    @property
-    def _most(self) -> int:
-        return LONGEST_LINE if self.most is None else self.most
+        return self.most if self.memory is None else min(self.most, max(_START, self.memory // PARSED))
 
     def too_long(self, line: int, length: int) -> StreamMarginError:
         """The error for a row of so many bytes that begins in this line."""
-        if length > self._most:
+        if length > self.most:
             return DataError(
-                f"{self.name}, line {line}: longer than {self._most} bytes; write each row on a line of its own"
+                f"{self.name}, line {line}: longer than {self.most} bytes; write each row on a line of its own"
             )
         return UsageError(
             f"{self.name}, line {line}: a row of {format_size(length)}, which takes {PARSED} times as much to read; "
@@ -147,7 +143,7 @@ class Text:
 
     def _length(self, length: int) -> int:
         """Bytes of a line that has so many so far, or more than a line may have; the rest is passed over."""
-        while length <= self._most and (part := self._text.read(_START)):
+        while length <= self.most and (part := self._text.read(_START)):
             cut = part.find(b"\n")
             if cut >= 0:
                 return length + cut

@@ -136,7 +136,7 @@ def test_xz_may_be_padded_with_zeros(tmp_path):
 
 
 def test_a_line_without_an_end_is_bounded(tmp_path, monkeypatch):
-    monkeypatch.setattr("streammargin.tables.textfile.LONGEST_LINE", 10 << 20)
+    monkeypatch.setattr("streammargin.tables.textfile.Text.most", 10 << 20)
     (tmp_path / "in.gz").write_bytes(gzip.compress(b"1 1:1\n0 " + b"2:1 " * (5 << 20)))
     with pytest.raises(DataError, match=r"line \d: longer than 10485760 bytes"):
         convert(str(tmp_path / "in.gz"), str(tmp_path / "out.h5"))

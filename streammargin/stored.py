@@ -63,6 +63,43 @@ def column_in(home: h5py.Group, name: str) -> Any:
     return Categories(node) if isinstance(node, h5py.Group) and {"codes", "categories"} <= set(node) else node
 
 
+def columns_in(home: h5py.Group, x: str, features: int, known: np.ndarray | range) -> Any:
+    """Which column of the rows x in a file each one of a model is, by name if both have names: a slice, or numbers.
+
+    known: the names of the model's columns, or their numbers. Raises DataError for other columns.
+    """
+    given = range(features) if isinstance(known, range) else _names_in(home, x) or range(features)
+    if len(given) != len(known):
+        raise DataError(f"{home.file.filename} has {features} columns, not {len(known)}; name the model's data")
+    if isinstance(given, range) or list(given) == list(known):
+        return slice(None)
+    place: dict[Any, int] = {name: column for column, name in enumerate(given)}
+    lacking = [name for name in known if name not in place]
+    if lacking or len(place) < len(given):
+        what = f"lacks the column {lacking[0]!s:.60}" if lacking else "has a name of columns twice"
+        raise DataError(f"{home.file.filename} {what}, so it has other columns than the model; name the model's data")
+    return [place[name] for name in known]
+
+
+def _names_in(home: h5py.Group, x: str) -> list[str] | None:
+    """The names of the columns of the rows x: the index of anndata's table `var`, or `feature_names`; None for none."""
+    parent, _, leaf = x.strip("/").rpartition("/")
+    if leaf != "X" and parent != "layers":
+        return None
+    home = home if parent in ("", "layers") else home[parent]
+    table = home.get("var")
+    if isinstance(table, h5py.Dataset):  # of anndata before 0.7
+        index = next((name for name in ("index", "_index") if name in (table.dtype.names or ())), None)
+        found = None if index is None else table[index]
+    else:
+        found = home.get("feature_names") if table is None else column_in(table, table.attrs.get("_index", "_index"))
+    if found is None:
+        return None
+    check_stored_values(found)
+    values = np.asarray(found[:])
+    return [each.decode() if isinstance(each, bytes) else str(each) for each in values.tolist()]
+
+
 def check_stored_values(dataset: Any, indptr: h5py.Dataset | None = None) -> None:
     """DataError if values of a dataset are stored nowhere, or not where its virtual parts say.
 

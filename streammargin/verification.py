@@ -32,7 +32,7 @@ from streammargin.matching import Codes, Matcher, texts_of
 from streammargin.packages import register_filters
 from streammargin.saved import read_saved
 from streammargin.saved_words import column_of, spelled
-from streammargin.stored import check_stored_values, column_in, open_hdf5
+from streammargin.stored import check_stored_values, column_in, columns_in, open_hdf5
 
 EXACT, LEAST = 1e-9, 1e-290  # allowed relative difference of two figures; below LEAST they have too few digits
 BLUR = 1e-12  # the sign of a score below BLUR |w|.|x| is not reliable
@@ -59,7 +59,8 @@ class Saved:
             if (size := 64 * len(self.machine.coef) * self.machine.width) > memory:
                 raise UsageError(f"the columns of {path} take {(size >> 20) + 1}M; raise `memory` by that")
             arrays["coef"] = np.zeros((len(self.machine.coef), self.machine.width))
-        self.features = arrays["coef"].shape[1] if self.mapped is None else self.mapped.features
+        features = arrays["coef"].shape[1] if self.mapped is None else self.mapped.features
+        self.columns = texts_of(arrays["feature_names"].view("S1")) if "feature_names" in arrays else range(features)
         self.problem = problem = h["problem"]
         if problem is None or h["certificate"]["primal"] is None:
             raise UsageError(f"{path} is of a stream, or stopped early, so nothing was certified; train it for longer")
@@ -328,8 +329,7 @@ def sum_up(saved: Saved, paths: Sequence[Any], names: dict[str, str | None], mem
     for path in map(os.fspath, paths):
         with reading(path, "is not a layout of rows that verify reads", CONVERT), contextlib.ExitStack() as stack:
             file = File(path, names, weighted, stack, len(saved.outputs or ()))
-            if file.features != saved.features:
-                raise DataError(f"{path} has {file.features} columns, not {saved.features}; name the model's data")
+            columns = columns_in(file.home, names["x"] or "X", file.features, saved.columns)
             width = 0 if saved.mapped is None else saved.coef.shape[1]
             for start, X, labels, weights, epsilons, tasks in file.blocks(memory, sums.K + width):
                 codes = saved.codes(labels)
@@ -337,7 +337,7 @@ def sum_up(saved: Saved, paths: Sequence[Any], names: dict[str, str | None], mem
                     row = int(np.argmax((codes < 0).reshape(len(codes), -1).any(axis=1)))
                     raise DataError(f"{path}: the label of row {start + row} is new, {labels[row]!s:.60}; change `y`")
                 of = np.array(saved.tasks.find_all(np.ravel(tasks).tolist())) if saved.tasks else None
-                sums.add(saved.as_trained(X), labels, codes, weights, epsilons, of)
+                sums.add(saved.as_trained(X[:, columns]), labels, codes, weights, epsilons, of)
     return sums
 
 

@@ -6,11 +6,11 @@ from collections import Counter
 
 import numpy as np
 
-from streammargin.driver.plan import check_read
+from streammargin.driver.plan import check_read, column_names
 from streammargin.errors import DataError, UsageError
 from streammargin.model.rows import AnyRows
 from streammargin.sources.base import Source
-from streammargin.sources.names import listed
+from streammargin.sources.names import equal, listed
 from streammargin.wording import counted, short, shown
 
 ERROR, ZERO = "error", "zero"  # how columns that the rows lack are treated
@@ -29,20 +29,39 @@ def matching_bytes(known: np.ndarray, source: Source) -> int:
     return source.names_bytes() + _BYTES * max(len(known), source.features)
 
 
+def order_of(
+    known: np.ndarray | None, rows: AnyRows, memory: int, missing_columns: str | None, held: int = 0
+) -> tuple[np.ndarray | None, str]:
+    """(order as of `match`, or None if the columns go by position; warning, or "").
+
+    known (d,): the model's names, or None; the others are as for `match`, which may raise. The number of columns is
+    not compared if they go by position.
+    """
+    if known is None:
+        return None, ""
+    given = column_names(rows, memory, held) if isinstance(rows, Source) else rows.names
+    if given is None:
+        said = f"{rows.name} has no column names, though the model has: columns are matched by position"
+        return None, said if isinstance(rows, Source) else ""
+    if equal(known, given):
+        return None, ""
+    return match(known, given, rows, memory, missing_columns, held)
+
+
 def match(
-    known: np.ndarray, given: np.ndarray, rows: AnyRows, memory: int, missing_columns: str, held: int = 0
+    known: np.ndarray, given: np.ndarray, rows: AnyRows, memory: int, missing_columns: str | None, held: int = 0
 ) -> tuple[np.ndarray, str]:
     """(order (d,), warning): column j of the model is column order[j] of the rows, -1: missing.
 
-    known (d,): the model's names; given: those of the rows, a different list. Raises DataError if a name occurs
-    twice, is missing or is unknown. Raises UsageError if `memory` is too small to compare those of a source, with
-    `held` bytes used already.
+    known (d,): the model's names; given: those of the rows, a different list. missing_columns: ZERO, ERROR, or None if
+    zeros cannot be asked for. Raises DataError if a name occurs twice, is missing or is unknown. Raises UsageError if
+    `memory` is too small to compare those of a source, with `held` bytes used already.
     """
     order, unknown = places(known, given, rows, memory, held)
     missing, name = known[order < 0], rows.name
-    if unknown or (len(missing) and missing_columns == ERROR):
-        lacking = list(missing) if missing_columns == ERROR else []
-        raise DataError(_difference(name, lacking, unknown))
+    if unknown or (len(missing) and missing_columns != ZERO):
+        lacking = list(missing) if missing_columns != ZERO else []
+        raise DataError(_difference(name, lacking, unknown, missing_columns is not None))
     if len(missing):
         return order, (
             f"{name} lacks {counted(len(missing), 'column')} of the model's {len(known)} "
@@ -72,13 +91,14 @@ def places(
     return np.array([place.pop(name, -1) for name in known.tolist()], np.int64), list(place)
 
 
-def _difference(name: str, missing: list[str], unknown: list[str]) -> str:
-    """The error for missing and unknown columns; options in backquotes (see wording.py)."""
+def _difference(name: str, missing: list[str], unknown: list[str], saved: bool) -> str:
+    """The error for missing and unknown columns; options in backquotes (see wording.py). saved: the model is there."""
     parts, hints = [], []
     if missing:
         parts.append(f"lacks {counted(len(missing), 'column')} of the model ({listed(missing)})")
-        hints.append("add the missing ones, or let them count as 0 with `missing_columns=zero`")
+        hints.append("add the missing ones" + ", or let them count as 0 with `missing_columns=zero`" * saved)
     if unknown:
         parts.append(f"has {counted(len(unknown), 'column')} that the model does not know ({listed(unknown)})")
-        hints.append("drop the unknown ones, as streammargin-data convert --like MODEL does for a CSV table")
+        how = ", as streammargin-data convert --like MODEL does for a CSV table"
+        hints.append("drop the unknown ones" + how * saved)
     return f"{name} {' and '.join(parts)}; {'; '.join(hints)}"

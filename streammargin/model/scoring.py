@@ -11,12 +11,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streammargin.driver.plan import column_names
 from streammargin.driver.tasks import numbers_of
 from streammargin.errors import DataError, UsageError
 from streammargin.losses import make_loss
 from streammargin.losses.base import Loss, has
-from streammargin.model.columns import ERROR, checked, match, matching_bytes
+from streammargin.model.columns import ERROR, checked, matching_bytes, order_of
 from streammargin.model.probability import METHOD, OF_ALL, able, of_labels, probabilities
 from streammargin.model.rows import AnyRows, Beside, Rows
 from streammargin.points.base import Answer, answered
@@ -27,7 +26,7 @@ from streammargin.rows.blocks import part as rows_of
 from streammargin.sources.base import Source
 from streammargin.sources.checks import check_block
 from streammargin.sources.labels import LabelCursor
-from streammargin.sources.names import equal, held_bytes
+from streammargin.sources.names import held_bytes
 from streammargin.wording import warn
 from streammargin.workers import ALONE, Workers
 
@@ -119,23 +118,18 @@ class Scorer:
 
         memory: most bytes for the names of a source; held: those used already.
         """
-        answer, known, given = self.answer, self.feature_names_in_, None
-        if known is not None:
-            given = column_names(rows, memory, held) if isinstance(rows, Source) else rows.names
-        if known is not None and given is not None and not equal(known, given):
-            order, said = match(known, given, rows, memory, missing_columns, held)
-            self.say_once(said)
-            return answer.for_columns(order, len(given))
-        if rows.features != answer.features:
+        answer = self.answer
+        order, said = order_of(self.feature_names_in_, rows, memory, missing_columns, held)
+        if order is None and rows.features != answer.features:
             stored = isinstance(rows, Source)
             hint = ", with: streammargin-data convert IN OUT.h5 --like MODEL" if stored else ""
             raise DataError(
                 f"{rows.name} has {rows.features} {'features' if stored else 'columns,'} but the model was trained on "
                 f"{answer.features}; give it the same columns{hint}"
             )
-        if known is not None and given is None and isinstance(rows, Source):
-            self.say_once(f"{rows.name} has no column names, though the model has: columns are matched by position")
-        return answer
+        if said:
+            self.say_once(said)
+        return answer if order is None else answer.for_columns(order, rows.features)
 
     def score_blocks(
         self, source: AnyRows, memory: int | None = None, missing_columns: str = ERROR, workers: Workers = ALONE,

@@ -37,8 +37,8 @@ def as_names(values: Iterable[Any], where: str) -> np.ndarray:
 
 
 def frame_names(X: Any, where: str) -> np.ndarray | None:
-    """The column names of a pandas or polars frame, or None if not all are strings, as in scikit-learn."""
-    columns = getattr(X, "columns", None)
+    """The column names of a pandas or polars frame, or None if not all are strings, as in scikit-learn; of AnnData."""
+    columns = getattr(X, "columns", getattr(X, "var_names", None))
     if columns is None:
         return None
     found = list(columns)

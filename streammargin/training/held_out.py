@@ -8,18 +8,18 @@ import numpy as np
 
 from streammargin.driver import validate
 from streammargin.driver.labels import NONE, SlicedLabels, codes_of_tasks
-from streammargin.driver.plan import column_names
 from streammargin.driver.setup import Target, check_outputs, encode, make_numbers
 from streammargin.driver.tasks import column_of, matched
 from streammargin.errors import DataError, UsageError
 from streammargin.files import found_in
+from streammargin.model.columns import order_of
 from streammargin.options.table import Options
 from streammargin.ordered import files_of
 from streammargin.solvers.problem import Problem
 from streammargin.sources.base import Slices, Source
 from streammargin.sources.labels import lie_inside
-from streammargin.sources.names import check_same
 from streammargin.sources.open import opened, paths_of
+from streammargin.sources.reordered import Reordered
 from streammargin.training.steps import after_steps
 from streammargin.wording import warn
 from streammargin.workers import Workers
@@ -63,12 +63,14 @@ def open_held_out(
         given, valid = valid[2], valid[:2]
     elif given is not None and not lie_inside(given):
         raise UsageError("the tasks of the held-out rows are unknown; name a column of both files with `tasks`")
-    y = options.y if lie_inside(options.y) else None  # those of another file belong to the rows of `source` only
-    held_out = stack.enter_context(opened(valid, x=options.x, y=y))
+    x, y = (None, None) if isinstance(valid, (tuple, Source)) else (options.x, options.y)  # which have their own
+    y = y if lie_inside(y) else None  # those of another file belong to the rows of `source` only
+    held_out = stack.enter_context(opened(valid, x=x, y=y))
     tasks = None
     if given is not None:
         tasks = matched(column_of(stack, given, valid, options.x, held_out), target.tasks.tolist(), workers)
-    if held_out.features != source.features:
+    order, said = order_of(feature_names, held_out, budget, None, own)
+    if order is None and held_out.features != source.features:
         raise DataError(
             f"{held_out.name} has {held_out.features} columns but {source.name} has {source.features}; convert both "
             "with streammargin-data convert and the same --features"
@@ -78,15 +80,10 @@ def open_held_out(
             f"{held_out.name} is sparse, so it cannot be centred as `scale={options.scale}` does with the dense rows "
             f"of {source.name}; write both as dense or both as sparse rows, or use `scale=maxabs`"
         )
-    if feature_names is not None:
-        others = column_names(held_out, budget, own)
-        if others is None:
-            text = f"{held_out.name} has no column names, though {source.name} has: columns are matched by position"
-            warn(text, "columns")
-        else:
-            check_same(feature_names, others, source.name, held_out.name)
+    if said:
+        warn(said, "columns")
     check_outputs(held_out, target, source.name)
-    return held_out, tasks
+    return held_out if order is None else Reordered(held_out, order), tasks
 
 
 def least_to_score(held_out: Source, options: Options, problem: Problem) -> int:

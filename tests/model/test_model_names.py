@@ -15,6 +15,7 @@ from streammargin.model.io import export_liblinear
 from streammargin.model.linear import LinearModel
 from streammargin.sources.hdf5.names import write_names
 from streammargin.sources.open import open_source
+from streammargin.verification import verify
 
 NAMES = ["MT-CO1", "GAPDH", "B2M", "ACTB", "a\nb", "é"]
 RANDOM = np.random.default_rng(0)
@@ -214,17 +215,87 @@ def test_evaluation_knows_the_name_of_the_labels(tmp_path):
         other.evaluate(path)
 
 
-def test_held_out_rows_are_of_the_same_columns(tmp_path, caplog):
+WAYS = {
+    "path": {"C": "path:3,low=0.01,high=10"}, "early stop": {"early_stop": 2}, "scaled": {"scale": "std"},
+    "kernel": {"kernel": "rbf"}, "map": {"map": "rff:16"}, "rows": {"solver": "ascent"},
+    "tasks": {"tasks": "half", "solver": "newton"}, "kept": {"checkpoint": "kept"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+@pytest.mark.parametrize("way", WAYS)
+def test_held_out_rows_are_matched_by_name(tmp_path, monkeypatch, caplog, way, kind):
+    monkeypatch.chdir(tmp_path)
+    rows, y, half = X, (X[:, 0] > 0.0).astype(int), np.arange(60) // 30
+    if way == "scaled":
+        rows = rows * np.array([1.0, 9.0, 100.0, 1e-3, 5.0, 1.0])
+    how = {"C": 1.0, "tol": 0.1, **WAYS[way]}
+    if kind == "sparse":
+        rows, how = sp.csr_matrix(rows), {**how, "scale": "maxabs"} if "scale" in how else how
+    for name, order in (("train", range(6)), ("same", range(6)), ("valid", ORDER)):
+        part = slice(0, 60, 3 if name != "train" else 1)
+        write_h5(f"{name}.h5", rows[part][:, list(order)], y[part], half=half[part])
+        with h5py.File(f"{name}.h5", "a") as file:
+            write_names(file, np.array(pick(NAMES, order), object))
+    first = sm.train("train.h5", valid="same.h5", **how)
+    if "checkpoint" in how:
+        how["checkpoint"] = "other"
+    assert not [text for text in texts(caplog) if "matched" in text]
+    second = sm.train("train.h5", valid="valid.h5", **how)
+    said = "the columns of valid.h5 are in another order than the model's: matched by name"
+    assert texts(caplog).count(said) == 1
+    errors = [[event.get("valid_error") for event in found.history] for found in (first, second)]
+    assert errors[0] == errors[1] and first.certificate.valid_error is not None
+    assert first.model.header["C"] == second.model.header["C"]
+    second.model.save("m.npz")
+    for held in ("same.h5", "valid.h5"):
+        assert all(check.agrees is not False for check in verify("m.npz", "train.h5", held))
+
+
+def test_held_out_objects_are_matched_by_name(tmp_path):
+    pd = pytest.importorskip("pandas")
+    y = (X[:, 0] > 0.0).astype(int)
+    frame = pd.DataFrame(X, columns=NAMES)
+    other = named(tmp_path / "other.h5", frame[pick(NAMES, ORDER)].to_numpy(), pick(NAMES, ORDER))
+    for path in (train := named(tmp_path / "train.h5", X, NAMES), other):
+        with h5py.File(path, "a") as file:
+            file["sign"] = y
+    want = sm.train(train, y="sign", valid=(frame, y), tol=0.1).certificate.valid_error
+    assert want < 0.2
+    with open_source(other, y="sign") as source:
+        for valid in ((frame[pick(NAMES, ORDER)], y), source, other, [other, other]):  # the label is known by name
+            assert sm.train(train, y="sign", valid=valid, tol=0.1).certificate.valid_error == want
+    before = frame.copy()
+    sm.train((frame[pick(NAMES, ORDER)], y), valid=(frame, y), checkpoint=tmp_path / "kept", passes=2, tol=1e-9)
+    again = sm.train((frame[pick(NAMES, ORDER)], y), valid=(frame, y), checkpoint=tmp_path / "kept", tol=0.1)
+    assert again.certificate.valid_error == want and frame.equals(before)
+
+
+def test_single_cells_in_memory_know_their_columns():
+    anndata = pytest.importorskip("anndata")
+    pd = pytest.importorskip("pandas")
+    kinds = pd.DataFrame({"kind": np.where(X[:, 0] > 0.0, "a", "b")}, index=[f"cell {k}" for k in range(60)])
+    cells = anndata.AnnData(X, obs=kinds, var=pd.DataFrame(index=NAMES))
+    found = sm.train(cells, y="kind", valid=cells[:, ORDER].copy(), tol=0.1)
+    assert found.model.feature_names_in_.tolist() == NAMES and found.certificate.valid_error < 0.2
+    assert found.model.predict(cells[:, ORDER].copy()).tolist() == found.model.predict(cells).tolist()
+
+
+def test_held_out_rows_have_the_columns_of_the_training(tmp_path, caplog):
     train = named(tmp_path / "train.h5", X, NAMES, Y)
-    assert sm.train(train, valid=named(tmp_path / "same.h5", X, NAMES, Y), passes=2, tol=0.5).history
-    assert not [text for text in texts(caplog) if "by position" in text]
-    valid = named(tmp_path / "valid.h5", X[:, ORDER], pick(NAMES, ORDER), Y)
-    with pytest.raises(sm.DataError, match=r"valid\.h5 has its columns in another order than .*train\.h5: column 0 is"):
-        sm.train(train, valid=valid, passes=2)
-    with pytest.raises(sm.DataError, match=r"valid\.h5 has other columns than .*train\.h5: column 5 is z"):
-        sm.train(train, valid=named(tmp_path / "valid.h5", X, [*NAMES[:5], "z"], Y), passes=2)
+    for order, names, words in (
+        ([0, 1, 2, 3, 4], NAMES[:5], r"valid\.h5 lacks 1 column of the model \(é\); add the missing ones$"),
+        ([*range(6), 0], [*NAMES, "z"], r"has 1 column that the model does not know \(z\); drop the unknown ones$"),
+        (range(6), [*NAMES[:5], "z"], r"lacks 1 column of the model \(é\) and has 1 column that the model does not"),
+        (range(6), [*NAMES[:5], "B2M"], r"valid\.h5 has 2 columns named B2M, so those of .* cannot be matched"),
+    ):
+        valid = named(tmp_path / "valid.h5", X[:, list(order)], names, Y)
+        with pytest.raises(sm.DataError, match=words):
+            sm.train(train, valid=valid, passes=2)
     sm.train(train, valid=named(tmp_path / "plain.h5", X, None, Y), passes=2, tol=0.5)
     assert len([text for text in texts(caplog) if "plain.h5 has no column names" in text]) == 1
+    with pytest.raises(sm.DataError, match=r"few\.h5 has 5 columns but .*train\.h5 has 6; convert both"):
+        sm.train(train, valid=named(tmp_path / "few.h5", X[:, :5], None, Y), passes=2)
 
 
 def test_liblinears_file_is_the_same_with_names(model, tmp_path):

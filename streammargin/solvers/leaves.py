@@ -45,7 +45,8 @@ def _least(problem: Problem, columns: int, values: float, square: bool) -> float
     """The least rows of a leaf, of so many values each."""
     width = max(1.0, (columns + 1) / max(1.0, values))
     work = max(1.0, values / FEW) if square else 1.0  # of a value, relative to that of its score
-    return max(LEAF_BYTES / (max(1.0, values) * problem.dtype.itemsize * work), MERGED * width ** (2 if square else 1))
+    sums = max(MERGED, (columns + 1) / width) * width**2 if square else MERGED * width  # as many values as sums
+    return max(LEAF_BYTES / (max(1.0, values) * problem.dtype.itemsize * work), sums)
 
 
 def bounds(problem: Problem, block: Block, square: bool) -> np.ndarray:

@@ -19,13 +19,15 @@ from streammargin.solvers.state import labels_of
 SAMPLE, STEP, LOOK = range(3)  # what comes next for a problem
 SOFTNESS = 0.5  # the first 1 / sigma, relative to the caps: with 1/8 steps diverged, with 2 there are more steps
 
+OF_PROXIMAL = "softness", "height", "steps", "made", "spared"
+
 
 @state
 class StepsState(Looking):
     """Weights w (K, d+1), and at w the sums `look`; norms (n,): of the rows.
 
     step (K,): what comes next, steps on the sample, with the centres `drawn` (K, m); steps on all rows, with the
-    centres alpha (K, n); or a look. softness, height, steps, made (K,): of the proximal step, as in `Proximal`.
+    centres alpha (K, n); or a look. Those in OF_PROXIMAL (K,): of the proximal step, as in `Proximal`.
     """
 
     alpha: Rows[f8] = of(K, N.where(lambda problem: not smooth(problem.loss)))
@@ -34,18 +36,19 @@ class StepsState(Looking):
     height: Shared[f8] = of(K)
     steps: Shared[i8] = of(K)
     made: Shared[i8] = of(K)
+    spared: Shared[f8] = of(K)
     step: Shared[i8] = of(K, fill=STEP)
     drawn: Lists[f8]
     sample: Scratch[Sample | None] = None
 
     def proximal(self, k: int, centres: np.ndarray) -> Proximal:
         """The proximal step of problem k with these centres."""
-        softness, height, steps, made = (one[k].item() for one in (self.softness, self.height, self.steps, self.made))
-        return Proximal(centres=centres, softness=softness, height=height, steps=steps, made=made)
+        return Proximal(centres=centres, **{name: getattr(self, name)[k].item() for name in OF_PROXIMAL})
 
     def keep(self, k: int, now: Proximal) -> None:
         """Keep what changed in the proximal step of problem k."""
-        self.softness[k], self.height[k], self.steps[k], self.made[k] = now.softness, now.height, now.steps, now.made
+        for name in OF_PROXIMAL:
+            getattr(self, name)[k] = getattr(now, name)
 
 
 def middle_centres(problem: Problem, state: StepsState, k: int, part: float) -> None:

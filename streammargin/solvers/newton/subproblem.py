@@ -1,4 +1,7 @@
-"""Newton's method on one problem with rows in memory: Newton directions with exact line searches."""
+"""Newton's method on one problem with rows in memory: Newton directions with exact line searches.
+
+If a matrix costs much more than a product with the rows, conjugate gradients find the direction, while that pays.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from streammargin.compiled import newton as kernel
+from streammargin.compiled.products import add_diagonal
 from streammargin.rows.blocks import Block, stored
 from streammargin.rows.labels import Labels, RowNumbers
 from streammargin.solvers.base import UNIT, matrix_work
@@ -22,6 +26,10 @@ ACTIVE_LEFT = 10  # least rows with a slope, in multiples of the columns, to low
 LEAST_LEFT = 0.25  # least share of the softness that is left within a proximal step
 WORTH = 0.7  # the softness is lowered within a proximal step only to less than this share
 FALLEN = 1e-6  # if ||w||^2 falls to this share of its maximum, margins are recomputed, as updates keep the rounding
+DEAR = 20  # products with the rows that a matrix costs at least, if they are to find a direction
+PRODUCTS = 24  # most of them; a matrix takes over after so many, unless they left less of the gradient than LEFT
+LOOSE, LEFT = 0.1, 0.3  # shares of the gradient
+SLOWER = 2.0  # times as long as one of a matrix takes a multiplication of a product
 LINE_SEARCH = 10  # rough multiplications per row of a line search
 Parts = Sequence[tuple[RowNumbers, Block]]  # row numbers within the problem, and the rows
 
@@ -41,6 +49,7 @@ class Proximal:
     centres, steps: Newton steps made in it.
 
     made: Newton steps of all proximal steps so far, 0 if no problem is unfinished; multiplications: of its units.
+    spared: multiplications that products with the rows have spared it so far.
     """
 
     centres: Shared[f8] = of(0, grows=True)
@@ -48,6 +57,7 @@ class Proximal:
     height: float = -math.inf
     steps: int = 0
     made: int = 0
+    spared: float = 0.0
     multiplications: Total = 0.0
 
     def harder(self, softness: float, height: float) -> None:
@@ -128,19 +138,63 @@ class Rows:
         )
         self.proximal.multiplications += self.values * (counts[1] if change is self.a else counts[0]) / self.count
 
+    def _matrix_work(self) -> float:
+        """Multiplications of the Hessian and of its factor."""
+        return matrix_work(self.image.size, self.totals[kernel.ACTIVE], self.values / self.count)
+
+    def _by_matrix(self, gradient: np.ndarray) -> np.ndarray:
+        """The Newton direction, by the Hessian."""
+        self.H[:] = 0.0
+        self._over(lambda block, numbers, own: kernel.add_matrix(block, numbers, self.slopes, own), self.H)
+        self.proximal.multiplications += self._matrix_work()
+        return direction(self.H, gradient)
+
+    def _by_products(self, gradient: np.ndarray) -> np.ndarray | None:
+        """The Newton direction by conjugate gradients; None if it takes many products.
+
+        The diagonal of the Hessian preconditions them.
+        """
+        diagonal, slopes = np.ones((1, gradient.size)), self.slopes[:, None]
+        for numbers, block in self.parts:
+            at = slice(numbers.first, numbers.first + block.rows())
+            add_diagonal(block, slopes[at], 1, diagonal)
+        found, residual, scale = np.zeros_like(gradient), -gradient, 1.0 / diagonal[0]
+        towards = scale * residual
+        begun = square = float(residual @ towards)
+        for _ in range(PRODUCTS):
+            self._multiply(towards, self.products)
+            self.proximal.multiplications += 2.0 * self.values
+            self.products *= self.slopes
+            bent = towards.copy()
+            self._over(
+                lambda block, numbers, own: kernel.add_image(block, numbers, self.labels, 0, self.products, own), bent
+            )
+            length = square / float(towards @ bent)
+            found += length * towards
+            residual -= length * bent
+            conditioned = scale * residual
+            before, square = square, float(residual @ conditioned)
+            if not square > LOOSE**2 * begun:
+                break
+            towards = conditioned + square / before * towards
+        return found if square <= LEFT**2 * begun and found @ gradient < 0.0 else None
+
     def step(self, w: np.ndarray, offset: np.ndarray, gradient: np.ndarray) -> float:
         """One Newton step with an exact line search; updates w (d+1,) and margins. Returns the predicted decrease."""
         proximal, products, loss = self.proximal, self.products, self.problem.loss
-        self.H[:] = 0.0
-        self._over(lambda block, numbers, own: kernel.add_matrix(block, numbers, self.slopes, own), self.H)
-        p = direction(self.H, gradient)
+        p, work = None, self._matrix_work()
+        if work > DEAR * 2.0 * self.values and proximal.spared >= 0.0:
+            before = proximal.multiplications
+            p = self._by_products(gradient)
+            proximal.spared += (0.0 if p is None else work) - SLOWER * (proximal.multiplications - before)
+        if p is None:
+            p = self._by_matrix(gradient)
         self._multiply(p, products)
         slope = float(gradient @ p)
         t = kernel.lowest(
             loss, proximal.softness, self.caps, proximal.centres, self.margins, products, float((w - offset) @ p),
             float(p @ p), slope,
         )  # fmt: skip
-        proximal.multiplications += matrix_work(w.size, self.totals[kernel.ACTIVE], self.values / self.count)
         proximal.multiplications += self.values + LINE_SEARCH * self.count
         w += t * p
         self.margins += t * products

@@ -17,7 +17,7 @@ import streammargin as sm
 from streammargin.driver.run import PHASES
 from streammargin.errors import UsageError
 from streammargin.solvers.coordinate import ascent
-from streammargin.solvers.newton import conjugate, newton, steps
+from streammargin.solvers.newton import conjugate, newton, steps, subproblem
 
 TOL = 1e-5
 
@@ -346,3 +346,19 @@ def test_threads_get_copies_of_no_more_sums_than_a_training_can_come_to():
     X = np.random.default_rng(0).standard_normal((4000, 100)).astype(np.float32)
     result = train(X, np.arange(4000) % 10, multiclass="ovr", C=1e-3, memory="4M", passes=1)
     assert result.history[0]["plan"]["most_threads"] == 16
+
+
+@pytest.mark.parametrize("form", ["dense", "csr"])
+def test_directions_of_wide_rows_by_products_save_matrices(form, monkeypatch):
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((1200, 240)), rng.choice([-1, 1], 1200)
+    problem, work, primal = binary(X, y, C=100.0), [], []
+    for most in (subproblem.PRODUCTS, 0):
+        monkeypatch.setattr(subproblem, "PRODUCTS", most)
+        result = train(as_form(X, form), y, C=100.0, tol=1e-3)
+        assert result.converged
+        assert result.certificate.primal == pytest.approx(problem.primal(result.model.coef_[0]), rel=1e-10)
+        primal.append(result.certificate.primal)
+        work.append(next(event["multiplications"] for event in result.history[::-1] if "multiplications" in event))
+        assert result.certificate.dual <= min(primal) * (1 + 1e-9)
+    assert primal[0] == pytest.approx(primal[1], rel=1e-3) and work[0] < 0.9 * work[1]

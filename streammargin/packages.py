@@ -3,14 +3,34 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import logging
+import os
 import sys
+from collections.abc import Sequence
 from importlib import metadata
 from typing import Any
 
 from streammargin.errors import UsageError
 from streammargin.wording import one_line
+
+
+def points_of(group: str) -> Sequence[metadata.EntryPoint]:
+    """The entry points of this group, looked for again only if a folder of packages has changed: it takes 25 ms."""
+    return _points(group, tuple((place, _changed(place)) for place in sys.path))
+
+
+@functools.lru_cache(maxsize=8)
+def _points(group: str, places: object) -> Sequence[metadata.EntryPoint]:
+    return tuple(metadata.entry_points(group=group))
+
+
+def _changed(place: str) -> int:
+    try:
+        return os.stat(place or ".").st_mtime_ns
+    except OSError:
+        return 0
 
 
 def loaded(point: metadata.EntryPoint) -> Any:

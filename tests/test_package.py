@@ -1,6 +1,7 @@
 """The front door of the package."""
 
 import logging
+import os
 import subprocess
 import sys
 
@@ -129,3 +130,17 @@ def test_another_system_is_refused_in_a_sentence():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     last = done.stderr.splitlines()[-1]
     assert done.returncode == 1 and last.startswith("ImportError: streammargin needs Linux or macOS") and "WSL" in last
+
+
+def test_a_package_that_is_installed_meanwhile_is_found(tmp_path, monkeypatch):
+    """Its entry points are looked for again, which is saved while the folders of packages are as they were."""
+    monkeypatch.syspath_prepend(tmp_path)
+    os.utime(tmp_path, (1, 1))
+    before = packages.points_of("streammargin.sources")
+    assert packages.points_of("streammargin.sources") is before and "theirs" not in {point.name for point in before}
+    info = tmp_path / "theirs-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[streammargin.sources]\ntheirs = theirs\n")
+    os.utime(tmp_path, (2, 2))
+    assert "theirs" in {point.name for point in packages.points_of("streammargin.sources")}

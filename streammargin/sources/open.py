@@ -7,12 +7,11 @@ import glob
 import importlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from importlib import metadata
 from typing import Any, Protocol, TypeAlias, TypeGuard
 
 from streammargin.errors import DataError, InputMissingError, StreamMarginError, UsageError
 from streammargin.files import as_path, check_input, is_url, no_file
-from streammargin.packages import loaded
+from streammargin.packages import loaded, points_of
 from streammargin.sources.base import Source
 from streammargin.sources.kinds import first_bytes, kind_of
 
@@ -232,7 +231,7 @@ def _format_of(path: str, start: bytes) -> Format | None:
         module: Format = importlib.import_module(name)
         if module.sniff(path, start):
             return module
-    for point in metadata.entry_points(group="streammargin.sources"):  # of installed packages, tried last
+    for point in points_of("streammargin.sources"):  # of installed packages, tried last
         module = loaded(point)
         if not (hasattr(module, "sniff") and hasattr(module, "open_file")):
             raise UsageError(

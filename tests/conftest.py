@@ -1,6 +1,7 @@
 """What several test files need: small data sets, files of them, and the commands as a user starts them."""
 
 import contextlib
+import math
 import os
 import signal
 import subprocess
@@ -16,6 +17,7 @@ from numba.core import event
 from threadpoolctl import threadpool_limits
 
 from streammargin.cli.main import main
+from streammargin.compiled import jit
 from streammargin.driver import plan
 
 HANGS = 900  # seconds for what takes a few, however busy the machine is: who takes longer does not come back
@@ -185,6 +187,14 @@ def mortals():
     """A client of workers that may be killed: it is not certain that they start again."""
     with two_workers() as client:
         yield client
+
+
+@pytest.fixture(scope="module")
+def patient():
+    """Kernels of small problems run as plain Python, as for users: for files whose tests look at no bit of theirs."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(jit, "PATIENCE", math.inf)
+        yield
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ NAMES = np.array([f"row {k}" for k in range(ROWS)])
 NUMBERS = np.arange(100, 100 + ROWS)
 LABELS = np.where(X[:, 0] > 0, "up", "down")
 KEPT = ["csv", "parquet", "feather", "h5", "h5ad", "npz", "npy", "svm"]
+pytestmark = pytest.mark.usefixtures("patient")
 
 
 @pytest.fixture(scope="module")

@@ -20,8 +20,8 @@ TABLE = pd.DataFrame({
     "gap": np.where(np.arange(60) % 7, RNG.normal(2.0, 1.0, 60), np.nan),
 })  # fmt: skip
 TABLE["y"] = np.where(TABLE["size"] + (TABLE.city == "Oslo") > 3.2, "up", "down")
-DENSE = {"drop": "note", "missing": "indicator"}
-SPARSE = {"text": "note", "missing": "indicator"}
+WAYS = {"dense": {"drop": "note", "missing": "indicator"}, "sparse": {"text": "note", "missing": "indicator"}}
+pytestmark = pytest.mark.usefixtures("patient")
 
 
 @pytest.fixture(autouse=True)
@@ -40,35 +40,46 @@ def written(frame, kind):
     return name
 
 
-def with_zeros(model, frame, lacking):
-    """The scores if all columns that these become are 0, by the file of the numbers."""
+def numbers(model, frame):
+    """The rows of a frame as the numbers that the model takes, by the file that convert makes of them."""
     model.save("m.npz", force=True)
     frame.to_csv("whole.csv", index=False)
     convert("whole.csv", "whole.h5", like="m.npz", force=True)
     with h5py.File("whole.h5") as file:
         X = file["X"]
         if isinstance(X, h5py.Group):
-            X = sp.csr_array((X["data"][:], X["indices"][:], X["indptr"][:]), X.attrs["shape"]).toarray()
-        X = X[:]
+            return sp.csr_array((X["data"][:], X["indices"][:], X["indptr"][:]), X.attrs["shape"])
+        return X[:]
+
+
+def with_zeros(model, X, lacking):
+    """The scores if all columns that these become are 0."""
+    weights = model.coef_[0].astype(float)
     for column, start in zip(model.schema.columns, model.schema.starts, strict=False):
         if column.name in lacking:
-            X[:, start : start + column.width] = 0.0
-    return X @ model.coef_[0].astype(float) + model.intercept_[0]
+            weights[start : start + column.width] = 0.0
+    return X @ weights + model.intercept_[0]
 
 
-@pytest.fixture(scope="module", params=[DENSE, SPARSE], ids=["dense", "sparse"])
-def model(request):
-    return sm.train(TABLE, y="y", C=0.5, tol=1e-2, **request.param).model
+@pytest.fixture(scope="module")
+def models(tmp_path_factory, patient):
+    """By name: (a model of the table, its rows as numbers)."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.chdir(tmp_path_factory.mktemp("models"))
+        found = {name: sm.train(TABLE, y="y", C=0.5, tol=0.1, **how).model for name, how in WAYS.items()}
+        return {name: (model, numbers(model, TABLE)) for name, model in found.items()}
 
 
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("kind", ["csv", "parquet", "feather", "frame", "polars"])
 @pytest.mark.parametrize("lacking", [["city"], ["size", "age"], ["city", "age", "gap"]])
-def test_they_count_as_zero_in_every_kind_of_table(kind, lacking, model, caplog):
+def test_they_count_as_zero_in_every_kind_of_table(way, kind, lacking, models, caplog):
+    model, X = models[way]
     some = written(TABLE.drop(columns=["y", *lacking]), kind)
     for call in (model.predict, model.decision_function, lambda rows, **how: model.evaluate(rows, y="city", **how)):
         with pytest.raises(sm.DataError, match=r"lacks \d column.*count as 0 with missing_columns=\"zero\"$"):
             call(some)
-    want = with_zeros(model, TABLE, lacking)
+    want = with_zeros(model, X, lacking)
     assert "count as 0" not in caplog.text
     np.testing.assert_allclose(model.decision_function(some, missing_columns="zero"), want, rtol=1e-5, atol=1e-5)
     assert f"of the model's {len(model.schema.columns)} ({', '.join(lacking)}): they count as 0" in caplog.text
@@ -77,15 +88,16 @@ def test_they_count_as_zero_in_every_kind_of_table(kind, lacking, model, caplog)
     assert right == pytest.approx(np.mean(np.where(want > 0.0, "up", "down") == TABLE.y))
 
 
-def test_a_lacking_text_counts_no_word():
-    model = sm.train(TABLE, y="y", C=0.5, tol=1e-2, **SPARSE).model
+def test_a_lacking_text_counts_no_word(models):
+    model, _ = models["sparse"]
     found = model.decision_function(TABLE.drop(columns="note"), missing_columns="zero")
-    np.testing.assert_allclose(found, with_zeros(model, TABLE.assign(note="!"), []), rtol=1e-5, atol=1e-5)
-    np.testing.assert_allclose(found, model.decision_function(TABLE.assign(note="!")), rtol=1e-5, atol=1e-5)
+    silent = TABLE.assign(note="!")
+    np.testing.assert_allclose(found, with_zeros(model, numbers(model, silent), []), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(found, model.decision_function(silent), rtol=1e-5, atol=1e-5)
 
 
-def test_a_table_with_none_of_the_columns_or_without_names_is_refused():
-    model = sm.train(TABLE, y="y", **DENSE).model
+def test_a_table_with_none_of_the_columns_or_without_names_is_refused(models):
+    model, _ = models["dense"]
     for how in ("error", "zero"):
         with pytest.raises(sm.DataError, match="lacks 4 columns"):
             model.predict(pd.DataFrame({"other": [1.0, 2.0]}), missing_columns=how)
@@ -96,8 +108,8 @@ def test_a_table_with_none_of_the_columns_or_without_names_is_refused():
         model.predict(TABLE, missing_columns="none")
 
 
-def test_labels_names_of_rows_and_tasks_are_never_let_be():
-    model = sm.train(TABLE, y="y", **DENSE).model
+def test_labels_names_of_rows_and_tasks_are_never_let_be(models):
+    model, _ = models["dense"]
     with pytest.raises(sm.DataError, match="lacks 1 column"):
         model.evaluate(TABLE.drop(columns=["y"]), missing_columns="zero")
     TABLE.drop(columns=["size"]).to_csv("t.csv", index=False)
@@ -106,9 +118,9 @@ def test_labels_names_of_rows_and_tasks_are_never_let_be():
     assert main(["predict", "m.npz", "t.csv", "--id", "city"]) == 65
 
 
-def test_the_shell_says_how_many_and_predicts(capsys, caplog):
+def test_the_shell_says_how_many_and_predicts(models, capsys, caplog):
     caplog.set_level(logging.WARNING)
-    sm.train(TABLE, y="y", **DENSE).model.save("m.npz")
+    models["dense"][0].save("m.npz")
     some = TABLE.drop(columns=["size", "city"])
     some.to_csv("t.csv", index=False)
     some.to_parquet("t.parquet")

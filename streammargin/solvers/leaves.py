@@ -24,6 +24,7 @@ LEAVES = 16  # most leaves of a block, and copies of the sums: each of them cost
 SHARE = 16  # copies of the sums may take one byte of so many of the budget, if rows that fit do not leave more
 FEW = 16  # values of a row whose second derivatives cost about as much as its score
 MERGED = 256  # rows of a leaf that have as many values as its sums have numbers: adding sums costs little beside them
+WIDE = 256  # columns from which a leaf has more rows, if the sums have second derivatives: as many values as numbers
 
 
 def copies(size: int, room: int) -> int:
@@ -45,7 +46,7 @@ def _least(problem: Problem, columns: int, values: float, square: bool) -> float
     """The least rows of a leaf, of so many values each."""
     width = max(1.0, (columns + 1) / max(1.0, values))
     work = max(1.0, values / FEW) if square else 1.0  # of a value, relative to that of its score
-    sums = max(MERGED, (columns + 1) / width) * width**2 if square else MERGED * width  # as many values as sums
+    sums = MERGED * width * (max(width, (columns + 1) / WIDE) if square else 1.0)
     return max(LEAF_BYTES / (max(1.0, values) * problem.dtype.itemsize * work), sums)
 
 

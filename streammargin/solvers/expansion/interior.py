@@ -88,7 +88,8 @@ class _Inner:
         self.H, self.g, self.box, self.target = H, g, box, target
         self.below, self.above = np.isfinite(box.low), np.isfinite(box.high)
         low, high = np.where(self.below, box.low, 0.0), np.where(self.above, box.high, 0.0)
-        self.v = np.where(self.below, low + 0.5 * wide, np.where(self.above, high - 0.5 * wide, 0.0))
+        inside = np.where(self.below, low + 0.5 * wide, -np.inf), np.where(self.above, high - 0.5 * wide, np.inf)
+        self.v = np.clip(0.0, *inside)
         at = (box.signs * self.v).sum(axis=0)
         self.start = float(np.abs(H @ at).max() + np.abs(g).max()) or 1.0
         self.z, self.y = np.where(self.below, self.start, 0.0), np.where(self.above, self.start, 0.0)
@@ -119,6 +120,7 @@ class _Inner:
             right = to_z / s - to_y / r - dual
             db, by = system.solve(diagonal * (box.signs * right / D).sum(axis=0), missing)
             dv = (right - box.signs * (self.H @ db + by)) / D
+            dv += box.signs * (db - (box.signs * dv).sum(axis=0)) * diagonal / D  # H @ db is rounded
             dz, dy = (to_z - z * dv) / s, (to_y + y * dv) / r
             rooms = (s, dv, below), (r, -dv, above), (z, dz, below), (y, dy, above)
             return dv, dz, dy, by, min(_room(*one) for one in rooms)

@@ -25,7 +25,7 @@ OUT_OF_CORE = {"dense": (200_000, {"features": 200}), "csr": (150_000, {"feature
 
 def cases(folder):
     """(Title, what to train on, options) of everything."""
-    for name in ("a9a", "covtype20k", "htru2", "mushrooms", "rcv1sub", "mnist01", "A", "D", "C"):
+    for name in ("a9a", "covtype20k", "htru2", "mushrooms", "rcv1sub", "mnist01", "A", "D", "C", "E"):
         for loss in ("hinge", "squared_hinge", "logistic"):
             for C in (0.01, 1.0, 100.0) if loss == "hinge" and name != "C" else (1.0,):
                 for tol in (1e-3,) if loss == "hinge" else (1e-3, 1e-6):

@@ -133,6 +133,14 @@ def _apart(data: str, path: str, fewer: int | None, rows: int = 12_000, features
         writer.append(Batch(X[:fewer].astype(np.float32), None, None, None, y[:fewer], None))
 
 
+def _noise(data: str, path: str, fewer: int | None, rows: int = 2_000, features: int = 500) -> None:
+    """Normal numbers with labels that they do not tell."""
+    random = np.random.default_rng(5)
+    X, y = random.standard_normal((rows, features)).astype(np.float32), np.where(random.random(rows) < 0.5, 1, -1)
+    with writing(path, True, np.float32, sparse=False, features=features) as writer:
+        writer.append(Batch(X[:fewer], None, None, None, y[:fewer], None))
+
+
 TOPICS = "CCAT", "ECAT", "GCAT", "MCAT"
 TEXT = {"features": 47_000, "sparse": True, "nonzeros": 75, "noise": 0.1, "seed": 1}
 SETS = {
@@ -150,6 +158,7 @@ SETS = {
     "A": Set("A: text-like, 20,000 x 47,000", generated(20_000, **TEXT)),
     "D": Set("D: dense and separable, 12,000 x 784", _apart),
     "C": Set("C: dense and overlapping, 300,000 x 100", generated(300_000, features=100, noise=0.1, seed=3)),
+    "E": Set("E: noise, 2,000 x 500", _noise),
     "imdb": Set("IMDB 1-3-grams", _imdb, "imdb/imdb_reviews_50k.tsv.bz2"),
     "B": Set("B: text-like, 400,000 x 200,000",
              generated(400_000, **{**TEXT, "features": 200_000, "nonzeros": 80, "seed": 2})),

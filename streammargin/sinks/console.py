@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from typing import Any, TextIO
 
+from streammargin.sinks.gap_bar import GapBar
 from streammargin.sinks.pace import Pace, duration
 from streammargin.wording import counted, printable
 
@@ -74,6 +75,8 @@ class Console:
         self._last = self._started = time.monotonic()
         self._open = False
         self._gap = ""
+        self._certified: float | None = None  # the gap of the last certificate
+        self._way = GapBar()
         self._valid = ""
         self._judged, self._error = "error", "loss"  # the latter of a regression
         self._pace = Pace({}, max_seconds)
@@ -162,7 +165,11 @@ class Console:
         self._line("  ".join(part for part in parts if part), passing=True)
 
     def _gaps(self, estimate: float | None) -> list[str]:
-        """The estimated gap, and the last certified one."""
+        """The estimated gap, and the last certified one; on a terminal the later one on its way to the tolerance."""
+        tol, gap = self._pace.params.get("tol"), self._certified if estimate is None else estimate
+        if self.bar and isinstance(tol, float) and tol > 0.0 and gap is not None and 0.0 <= gap < math.inf:
+            mark = "" if estimate is None else "~"
+            return [f"{self._way.text(gap, tol)} gap {mark}{relative(gap)} -> {relative(tol)}"]
         parts = [] if estimate is None else [f"estimated gap ~{relative(estimate)}"]
         return parts + ([f"certified {self._gap}"] if self._gap else [])
 
@@ -181,6 +188,7 @@ class Console:
         kind = "mean gap" if self._pace.absolute else "margin gap" if event["gap"] is None else "gap"
         value = event[kind.replace(" ", "_")]
         self._gap = "" if value is None or math.isinf(value) else f"{kind} {relative(value)}"
+        self._certified = value
         if event["residual"] is not None:
             self._gap = f"residual {relative(event['residual'])}"
         if event["valid_error"] is not None or self._pace.params.get("early_stop") is None:

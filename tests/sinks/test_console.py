@@ -1,6 +1,7 @@
 """What the console shows: time left, lines that fit, few of them without a terminal, and a table of several C."""
 
 import io
+import math
 import os
 import pty
 import re
@@ -9,6 +10,7 @@ import time
 import pytest
 
 from streammargin.sinks.console import Console
+from streammargin.sinks.gap_bar import GapBar
 
 
 def shown(columns, max_seconds, monkeypatch):
@@ -205,3 +207,24 @@ def test_a_stream_has_no_rows_to_count():
     event["data"].update(path="stream", rows=None, nnz=None)
     Console(stream=stream)(event)
     assert stream.getvalue() == "stream: batches of 8 features, each row once\n"
+
+
+def test_the_bar_is_the_way_of_the_gap_to_the_tolerance_on_a_logarithmic_scale():
+    bar = GapBar()
+    assert [bar.text(gap, 1e-3) for gap in (1.0, 0.1, 1e-2, 2e-3, 1e-3, 0.0, 10.0)] == [
+        "[" + "=" * done + " " * (20 - done) + "]" for done in (0, 6, 13, 17, 20, 20, 0)
+    ]
+    assert GapBar().text(0.0, 1e-3) == GapBar().text(5e-4, 1e-3) == "[" + "=" * 20 + "]"
+
+
+@pytest.mark.parametrize("tol, estimate, gap, said", [
+    (1e-3, 0.25, None, "[                    ] gap ~2.5e-01 -> 1.0e-03"),
+    (1e-3, None, 0.5, "[                    ] gap 5.0e-01 -> 1.0e-03"),
+    (1e-3, None, None, ""), (0.0, 0.25, None, "estimated gap ~2.5e-01"),
+    ("mean:1e-3", 0.25, None, "estimated gap ~2.5e-01"),
+    (1e-3, math.inf, None, "estimated gap ~inf"),
+])  # fmt: skip
+def test_a_terminal_shows_the_gap_on_its_way(tol, estimate, gap, said):
+    console = Console(stream=io.StringIO())
+    console.bar, console._pace.params, console._certified = True, {"tol": tol}, gap
+    assert "  ".join(console._gaps(estimate)) == said

@@ -96,19 +96,11 @@ class Outcome:
     def most_mistakes(self, problem: Problem) -> int | None:
         """At most so many training rows are misclassified at the best C; None for a regression or without figures.
 
-        One against the rest, such a row is on the wrong side of a line at least, if the rows are not counted.
+        One against the rest, such a row is on the wrong side of a line at least.
         """
         if self.figures is None or problem.numeric:
             return None
-        trial = self.best(problem)
-        return mistakes_of(problem, trial, self.figures[problem.groups_of(trial)], self.wrong)
-
-
-def mistakes_of(problem: Problem, trial: int, figures: list[Figures], wrong: np.ndarray | None) -> int:
-    """Wrong rows, or labels, at a value of C with these figures: the sum over its lines if the rows are not counted."""
-    if problem.compared and wrong is not None and len(figures) > 1:  # else they are those of the best weights
-        return int(wrong[trial])
-    return sum(one.mistakes for one in figures)
+        return sum(one.mistakes for one in self.figures[problem.groups_of(self.best(problem))])
 
 
 def certificate_event(
@@ -118,7 +110,9 @@ def certificate_event(
     chosen = range(problem.groups)[problem.groups_of(trial)]
     classes = [figures[k] for k in chosen]
     several = problem.outputs.several  # labels of a row, each of which may be wrong
-    mistakes = mistakes_of(problem, trial, classes, wrong)
+    mistakes = sum(f.mistakes for f in classes)
+    if problem.compared and wrong is not None and len(classes) > 1:  # else they are those of the best weights
+        mistakes = int(wrong[trial])
     labels = problem.present * (problem.per_trial if several else 1)
 
     def worst(values: list[float | None]) -> float | None:

@@ -422,7 +422,7 @@ def with_nan(array):
     ("sdca", "phase", lambda name: "bias"), ("sdca", "reason", lambda none: "passes"),
     ("sdca", "proven", str), ("sdca", "progress/done", np.ones_like),
     ("sdca", "norms.visited", operator.neg), ("sdca", "norms.visited", lambda count: []),
-    ("sdca", "mean.near", lambda near: 7.0), ("sdca", "multiplications", operator.neg),
+    ("sdca", "multiplications", operator.neg),
     ("sdca", "multiplications", str), ("sdca", "numbers/state/number", lambda count: count + 1),
     ("sdca", "state/best.dual", operator.neg),
     ("active-set", "kept/small.rows.0", beyond), ("active-set", "kept/small.rows.0", operator.neg),

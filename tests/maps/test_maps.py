@@ -202,7 +202,7 @@ def test_a_training_stopped_anywhere_goes_on_to_the_same_bits(options, tmp_path)
         for name, array in whole.model.answer.arrays().items():
             assert np.array_equal(second.model.answer.arrays()[name], array), (number, name)
         number += 1
-    assert number > 8 and {"mapping", "pass"} <= phases
+    assert number > 6 and {"mapping", "pass"} <= phases
 
 
 def test_what_ends_before_the_map_is_learned_has_no_weights():

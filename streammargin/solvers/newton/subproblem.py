@@ -169,7 +169,10 @@ class Rows:
             self._over(
                 lambda block, numbers, own: kernel.add_image(block, numbers, self.labels, 0, self.products, own), bent
             )
-            length = square / float(towards @ bent)
+            bend = float(towards @ bent)
+            if not bend > 0.0:  # the gradient is 0, or rounding
+                return None
+            length = square / bend
             found += length * towards
             residual -= length * bent
             conditioned = scale * residual

@@ -44,7 +44,8 @@ def test_few_reads_under_penalties_that_are_known_by_their_prox_alone(C, loss):
         source = CountingSource(X, Y, (0, 900, 1000, 3000))
         result = train(source, loss=loss, C=C, penalty=penalty)
         assert result.converged and result.certificate["gap"] <= 1e-4
-        assert result.passes <= MOST[loss] and len(source.order) == 3 * result.passes
+        counted = result.certificate.mistakes > 0.9 * min(np.bincount(Y > 0))  # by one more read: a class may be rare
+        assert result.passes <= MOST[loss] and len(source.order) == 3 * (result.passes + counted)
         by_pdprox = sm.train((X, Y), loss=loss, C=C, penalty=penalty, solver="pdprox", tol=1e-3, passes=5000)
         assert by_pdprox.certificate.dual <= result.certificate.primal <= by_pdprox.certificate.primal * (1 + 1e-4)
 

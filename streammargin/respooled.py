@@ -32,8 +32,8 @@ class Rows:
     """The rows of the data of a model, by the header of its file.
 
     names: the options of `verify` that name columns. memory: bytes for reading. folder: where spools stay; None: they
-    are removed with the stack. unknown: ERROR, or ZERO if a word that no row of the training had counts as none.
-    weighted: whether rows have weights, if the training has.
+    are removed with the stack. unknown: ERROR, or ZERO: a word that no row of the training had counts as none.
+    weighted: False for rows without weights, though the training has some.
     """
 
     model: str

@@ -18,6 +18,7 @@ import pyarrow as pa
 from streammargin.errors import OutputError, UsageError
 from streammargin.files import check_apart, temporary_folder
 from streammargin.sources.hdf5.file import open_file
+from streammargin.sources.hdf5.nodes import attribute
 from streammargin.sources.schema import Schema
 from streammargin.sources.view import View
 from streammargin.tables.readers.base import Reader
@@ -118,7 +119,7 @@ def is_kept(key: str, path: str) -> bool:
         return False
     try:
         with h5py.File(path, "r") as file:
-            found = file.attrs.get(KEY)
+            found = attribute(file, KEY)  # HDF5 itself may not come back from a damaged one
             if isinstance(found, str):
                 return found == key != ""
     except (OSError, ValueError, KeyError, RuntimeError):  # damaged

@@ -6,9 +6,10 @@ import pytest
 from source_checks import all_labels, write_dense
 
 import streammargin as sm
-from streammargin.errors import DataError
+from streammargin.errors import DataError, OutputError
 from streammargin.sources.hdf5.nodes import attribute
 from streammargin.sources.open import open_source
+from streammargin.tables.spool import KEY, is_kept
 
 ROWS = 60
 X = np.random.default_rng(0).standard_normal((ROWS, 3))
@@ -110,6 +111,21 @@ def test_a_damaged_heap_of_an_attribute_is_bad_data(tmp_path):
     (tmp_path / "a.h5").write_bytes(raw)
     with pytest.raises(DataError, match=r"a\.h5 cannot be decoded \(a collection of strings is damaged\)"):
         open_source(str(tmp_path / "a.h5"))
+
+
+@pytest.mark.parametrize("harm", ["before", "beyond", "no object", "empty"])
+def test_a_spool_whose_key_is_damaged_is_another_file(tmp_path, harm):
+    """HDF5 does not come back from the second of these."""
+    place, content = HARM[harm]
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.attrs[KEY] = "the key"
+    assert is_kept("the key", str(tmp_path / "a.h5")) and not is_kept("another", str(tmp_path / "a.h5"))
+    raw = bytearray((tmp_path / "a.h5").read_bytes())
+    (heap,) = heaps(raw)
+    raw[heap + place : heap + place + len(content)] = content
+    (tmp_path / "a.h5").write_bytes(raw)
+    with pytest.raises(OutputError, match=r"a\.h5 exists, and was not written from a table"):
+        is_kept("the key", str(tmp_path / "a.h5"))
 
 
 @pytest.mark.parametrize("place, content", [(24, bytes(7) + b"\x80"), (33, b"\xff" * 8), (42, b"x"), (60, b"\xff" * 4)])

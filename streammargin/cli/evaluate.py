@@ -23,13 +23,9 @@ def run(options: argparse.Namespace) -> int:
     """Print the figures of a model on data."""
     from streammargin.json_values import to_plain
 
-    model, data, memory = to_score(options)
-    asked = {"x": options.x, "y": options.y, "missing_columns": options.missing_columns, "unknown": options.unknown,
-             "threads": ALL if options.threads is None else options.threads, "tasks": options.tasks}  # fmt: skip
-    if model.of_pairs:
-        asked["columns"] = options.columns
+    model, data, asked = to_score(options)
     with Remarks():
-        figures = model.evaluate(data, memory=memory, **asked)
+        figures = model.evaluate(data, y=options.y, threads=options.threads or ALL, **asked)
     if options.json:
         print(json.dumps(to_plain(figures), allow_nan=False))
         return 0

@@ -181,15 +181,17 @@ def add_scoring(parser: argparse.ArgumentParser) -> None:
     add_lines(parser, ("threads",))
 
 
-def to_score(options: argparse.Namespace) -> tuple[Any, Any, int]:
-    """(the model, the data, the memory). Raises UsageError for options that the model has not."""
+def to_score(options: argparse.Namespace) -> tuple[Any, Any, dict[str, Any]]:
+    """(the model, the data, what `rows_of` takes). Raises UsageError for options that the model has not."""
     from streammargin.model.io import load_model
     from streammargin.sizes import parse_size
 
     memory = parse_size(options.memory)
     model = load_model(options.model, memory)
     check_kind(options, model.of_pairs)
-    return model, options.data if len(options.data) > 1 else options.data[0], memory
+    names = ("x", "tasks", "unknown", "missing_columns", *(["columns"] if model.of_pairs else []))
+    asked = {name: getattr(options, name) for name in names} | {"memory": memory}
+    return model, options.data if len(options.data) > 1 else options.data[0], asked
 
 
 def check_kind(options: argparse.Namespace, of_pairs: bool) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import functools
 import sys
-from collections.abc import Iterator
 from contextlib import closing, nullcontext
 from typing import Any
 
@@ -62,54 +61,22 @@ def run(options: argparse.Namespace) -> int:
         inputs = files_read(options.data, **read_by(vars(options)))
         inputs += [file for name in options.id for file in Column("NAME").files(name)]
         check_apart({"the output": options.output}, [options.model, *inputs])
-    model, data, memory = to_score(options)
-    if model.of_pairs:
-        return _pairs(model, options, data, memory)
+    model, data, asked = to_score(options)
     wanted = _wanted(model, options)
     write = _writer(options, model.outputs)
-    opened = model.rows_of(
-        data, x=options.x, unknown=options.unknown, id=options.id, tasks=options.tasks, memory=memory,
-        missing_columns=options.missing_columns,
-    )  # fmt: skip
     with (
         Remarks(),
-        opened as rows,
-        closing(Workers(threads_of(ALL if options.threads is None else options.threads))) as workers,
+        model.rows_of(data, id=options.id, **asked) as rows,
+        closing(Workers(threads_of(options.threads or ALL))) as workers,
     ):
-        scored = model.score_blocks(rows, memory, options.missing_columns, workers, wanted.values)
+        scored = model.score_blocks(rows, asked["memory"], options.missing_columns, workers, wanted.values)
         blocks = small(Part(part.start, part.scores, part.ids) for part in scored)
-        _write(options, write, blocks, rows.rows if isinstance(rows, Source) else None, wanted)
-    return 0
-
-
-def _write(
-    options: argparse.Namespace, write: Write | None, blocks: Iterator[Part], rows: int | None, wanted: Wanted
-) -> None:
-    """Write the predictions by `write`, or as text."""
-    with replacing(options.output, options.force) if options.output else nullcontext("") as path:
-        if write is not None:
-            write(path, blocks, rows, wanted)
-            return
-        with open(path, "w", encoding="utf-8") if path else nullcontext(sys.stdout) as out:
-            write_text(out, blocks, wanted, options.id)
-
-
-def _pairs(model: Any, options: argparse.Namespace, data: Any, memory: int) -> int:
-    """Predict ratings of pairs of a row and a column."""
-    import numpy as np
-
-    wanted = Wanted("scores", lambda scores: scores, 1, "f8", np.empty(0))
-    write = _writer(options, None)
-
-    def blocks() -> Iterator[Part]:
-        start = 0
-        for part in model.pairs(data, options.columns, memory=memory):
-            values = part.scores if options.decision else part.ratings
-            yield Part(start, values[:, None])
-            start += values.size
-
-    with Remarks():
-        _write(options, write, blocks(), None, wanted)
+        with replacing(options.output, options.force) if options.output else nullcontext("") as path:
+            if write is not None:
+                write(path, blocks, rows.rows if isinstance(rows, Source) else None, wanted)
+                return 0
+            with open(path, "w", encoding="utf-8") if path else nullcontext(sys.stdout) as out:
+                write_text(out, blocks, wanted, options.id)
     return 0
 
 
@@ -137,6 +104,9 @@ def _wanted(model: Any, options: argparse.Namespace) -> Wanted:
     """Raises UsageError for probabilities of a model that has none."""
     import numpy as np
 
+    if model.of_pairs:
+        of = np.asarray if options.decision else lambda scores: model.labels_of(scores)[:, None]
+        return Wanted("scores", of, 1, "f8", np.empty(0))
     several = None if model.outputs is None else np.array(model.outputs)
     if options.probability:
         of = model.probabilities_of()

@@ -16,7 +16,7 @@ from streammargin.files import as_path
 from streammargin.kinds import threads_of
 from streammargin.losses import make_loss
 from streammargin.model.columns import ERROR
-from streammargin.model.evaluation import judged
+from streammargin.model.evaluation import Tally, judged, tally_of
 from streammargin.model.file import NAMES, write_model
 from streammargin.model.rows import TABLE, AnyRows, Beside
 from streammargin.model.scoring import Scorer
@@ -118,7 +118,7 @@ class Model(Scorer):
         unknown: whether a word of a table that no row of the training had is an "error", or counts as none, "zero".
         threads: how many score rows at the same time, or "all" cores; None: 1.
         """
-        out = self._of_rows(data, tasks, missing_columns, unknown, threads, np.asarray)
+        out = self._of_rows(data, np.asarray, threads, tasks=tasks, missing_columns=missing_columns, unknown=unknown)
         return out[:, 0] if out.shape[1] == 1 and self.outputs is None else out
 
     def predict(
@@ -126,7 +126,8 @@ class Model(Scorer):
         threads: int | str | None = None,
     ) -> np.ndarray:  # fmt: skip
         """Predicted labels, or numbers, (n,), or (n, outputs); arguments as for `decision_function`."""
-        return self._of_rows(data, tasks, missing_columns, unknown, threads, self.labels_of)
+        made = self.labels_of
+        return self._of_rows(data, made, threads, tasks=tasks, missing_columns=missing_columns, unknown=unknown)
 
     def predict_proba(
         self, data: Any, *, tasks: Any = None, missing_columns: str = ERROR, unknown: str = "error",
@@ -138,20 +139,18 @@ class Model(Scorer):
         with `multiclass=ovr` that of its own score, divided by the row's sum, as in LIBLINEAR. With several outputs,
         (n, outputs): each label's own, of being 1. Raises UsageError if the model was trained with another loss.
         """
-        return self._of_rows(data, tasks, missing_columns, unknown, threads, self.probabilities_of())
+        made = self.probabilities_of()
+        return self._of_rows(data, made, threads, tasks=tasks, missing_columns=missing_columns, unknown=unknown)
 
     def _of_rows(
-        self, data: Any, tasks: Any, missing_columns: str, unknown: str, threads: int | str | None,
-        made: Callable[[np.ndarray], np.ndarray],
-    ) -> np.ndarray:  # fmt: skip
-        """The results of `made` for the scores (m, k) of all rows, one after the other."""
-        with (
-            self.rows_of(data, unknown=unknown, tasks=tasks, missing_columns=missing_columns) as rows,
-            contextlib.closing(Workers(threads_of(threads))) as workers,
-        ):
-            parts = (part.scores for part in self.score_blocks(rows, None, missing_columns, workers, made))
+        self, data: Any, made: Callable[[np.ndarray], np.ndarray], threads: int | str | None = None, **asked: Any
+    ) -> np.ndarray:
+        """The results of `made` for the scores (m, k) of all rows, one after the other; asked: as for `rows_of`."""
+        missing = asked.get("missing_columns", ERROR)
+        with self.rows_of(data, **asked) as rows, contextlib.closing(Workers(threads_of(threads))) as workers:
+            parts = (part.scores for part in self.score_blocks(rows, None, missing, workers, made))
             if not isinstance(rows, Source):
-                return np.concatenate(list(parts))
+                return np.concatenate(list(parts) or [made(np.empty((0, self.answer.outputs)))])
             out: np.ndarray | None = None
             start = 0
             for part in parts:  # into one array: no second copy of all of them
@@ -181,26 +180,33 @@ class Model(Scorer):
         With several outputs the figures are means of those of each, in `per_output`; mistakes are added up, and
         `subset_accuracy` is the share of rows of which all labels are right.
         """
-        word = self.trained_loss() if loss is None else make_loss(loss)
-        memory = None if memory is None else parse_size(memory)
-        rows = self.rows_of(
-            data, x=x, y=y, labelled=True, unknown=unknown, tasks=tasks, memory=memory, missing_columns=missing_columns
+        tally = functools.partial(tally_of, self, self.trained_loss() if loss is None else make_loss(loss))
+        return self._judged(
+            data, tally, memory, threads, x=x, y=y, tasks=tasks, missing_columns=missing_columns, unknown=unknown
         )
-        with (
-            rows as source,
-            contextlib.closing(Workers(threads_of(threads))) as workers,
-        ):
-            return judged(self, source, y, word, memory, missing_columns, workers)
+
+    def _judged(
+        self, data: Any, tally: Callable[[int, Workers], Tally], memory: Any, threads: int | str | None, y: Any,
+        missing_columns: str = ERROR, **asked: Any,
+    ) -> dict[str, Any]:  # fmt: skip
+        """The figures that `tally` sums up; the others are as for `evaluate`."""
+        memory = None if memory is None else parse_size(memory)
+        rows = self.rows_of(data, y=y, labelled=True, memory=memory, missing_columns=missing_columns, **asked)
+        with rows as source, contextlib.closing(Workers(threads_of(threads))) as workers:
+            return judged(self, source, y, tally, memory, missing_columns, workers)
 
     def save(self, path: str | os.PathLike[str], force: bool = False) -> None:
         """Write the model file; an existing one only with force. Raises OutputError, ReadWriteError."""
         answer = self.answer
         arrays = {**answer.arrays(), "classes": packed_texts(self.classes_), **self.problem}
-        if self.feature_names_in_ is not None:
-            arrays[NAMES] = packed(self.feature_names_in_)
+        arrays |= {name: packed(texts) for name, texts in self._names().items()}
         if not isinstance(force, (bool, np.bool_)):
             raise UsageError(f"force must be True or False, not {shown(force)}")
         write_model(as_path(path), kind_of(answer), arrays, self.header, bool(force))
+
+    def _names(self) -> dict[str, np.ndarray]:
+        """Names, by those of their arrays in the model file."""
+        return {} if self.feature_names_in_ is None else {NAMES: self.feature_names_in_}
 
 
 @contextlib.contextmanager

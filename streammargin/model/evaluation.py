@@ -359,15 +359,15 @@ def judged(
     model: Scorer,
     source: AnyRows,
     y: Any,
-    word: Loss | None,
+    made: Callable[[int, Workers], Tally],
     memory: int | None,
     missing_columns: str,
     workers: Workers,
 ) -> dict[str, Any]:
-    """The figures of `Model.evaluate` on these rows; word: the loss to average; the other arguments are as there."""
+    """The figures of `Model.evaluate` on these rows; made: of bytes for ranks, what sums them; others are as there."""
     rows = 0
     ranks = _bytes_for_ranks(model, source, memory)
-    tally = _tally(model, word, ranks, workers)
+    tally = made(ranks, workers)
     stored = LabelCursor(source.labels()) if isinstance(source, Source) else None
     if not isinstance(source, Source) and y is not None and not isinstance(y, str) and not columns_of(y):
         stored = LabelCursor(iter([as_array(y, "y")]))
@@ -411,7 +411,7 @@ def _bytes_for_ranks(model: Scorer, source: AnyRows, memory: int | None) -> int:
     return max(_RANKS, share)
 
 
-def _tally(model: Scorer, word: Loss | None, memory: int, workers: Workers) -> Tally:
+def tally_of(model: Scorer, word: Loss | None, memory: int, workers: Workers) -> Tally:
     """An object that sums the figures, and this loss, with ranks in `memory` bytes.
 
     Raises UsageError for a loss of another kind.

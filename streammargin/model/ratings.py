@@ -2,38 +2,83 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-import os
 from collections.abc import Iterator
 from contextlib import ExitStack
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from streammargin.errors import DataError, UsageError
-from streammargin.files import as_path
 from streammargin.losses.ratings import RATINGS, LevelHinge
 from streammargin.model.base import Model
-from streammargin.model.file import COLUMN_NAMES, ROW_NAMES, write_model
+from streammargin.model.evaluation import OfNumbers, Tally
+from streammargin.model.file import COLUMN_NAMES, ROW_NAMES
+from streammargin.model.rows import AnyRows, Ordered, Rows
+from streammargin.model.scoring import Piece
 from streammargin.points.factors import Factors
-from streammargin.points.table import kind_of
-from streammargin.sizes import parse_size
-from streammargin.sources.names import packed
+from streammargin.rows.blocks import DenseBlock
 from streammargin.tables.ratings.entries import Entries
 from streammargin.tables.ratings.names import Names
 
 LEVELS = "levels"  # of the header: the different ratings of the training
 NAMES = "names"  # of the header: the columns of its table with rows, columns and ratings
+MEMORY = 256 << 20  # bytes for reading pairs, if none are given
 
 
-class Predicted(NamedTuple):
-    """Predictions (m,) of some pairs, in order: names of rows and columns, values of the matrix, ratings; what is."""
+class Pairs(Ordered):
+    """Pairs of names in order, as places in a matrix; labels: their ratings, if the entries have them."""
 
-    rows: list[Any]
-    columns: list[Any]
-    scores: np.ndarray
-    ratings: np.ndarray
-    known: np.ndarray | None
+    features = 2
+    matched = True
+
+    def __init__(self, entries: Entries, names: tuple[Names, Names]) -> None:
+        self.name, self.entries, self.both = entries.name, entries, names
+
+    def blocks(self) -> Iterator[Rows]:
+        entries, count = self.entries, 0
+        with ExitStack() as stack:
+            for part in entries.parts(stack):
+                given = zip(self.both, (part.rows, part.columns), strict=True)
+                places = [names.known(own, entries.name) for names, own in given]
+                yield Rows(count, DenseBlock(np.stack(places, axis=1).astype(np.float64), 0.0), part.values)
+                count += len(part.rows)
+        if not count and entries.paths:
+            raise DataError(f"{entries.name} has no rows; check the input")
+
+
+class OfRatings(Tally):
+    """Errors of predicted ratings; right: those whose nearest level is the rating."""
+
+    def __init__(self, model: RatingsModel) -> None:
+        self.model, self.numbers, self.right = model, OfNumbers(None, None), 0
+        self.levels = np.union1d(model.levels, model.loss.levels)
+
+    def known(self, source: AnyRows, start: int, given: np.ndarray) -> np.ndarray:
+        return given
+
+    def judged(self, labels: np.ndarray, scores: np.ndarray) -> tuple[OfNumbers, int]:
+        rated = self.model.labels_of(scores)
+        found, right = OfNumbers(None, None).judged(labels, rated[:, None]), 0
+        found.total = float(losses_of(self.model.loss, scores[:, 0], labels).sum())
+        if self.levels.size:
+            right = int(np.count_nonzero(nearest(self.levels, rated) == labels))
+        return found, right
+
+    def add(self, part: tuple[OfNumbers, int]) -> None:
+        self.numbers.add(part[0])
+        self.right += part[1]
+
+    def figures(self, rows: int) -> dict[str, Any]:
+        if not rows:
+            raise DataError("there is no rating to evaluate; check the input")
+        found = self.numbers
+        return {
+            "rows": rows, "rmse": math.sqrt(found.squares / rows), "mae": found.sizes / rows,
+            "largest_error": found.largest, "accuracy": self.right / rows if self.levels.size else None,
+            "loss": found.total / rows,
+        }  # fmt: skip
 
 
 class RatingsModel(Model):
@@ -51,7 +96,7 @@ class RatingsModel(Model):
         super().__init__(answer, np.empty(0), header)
         self.left_, self.right_ = answer.left, answer.right
         self.row_names_, self.column_names_ = rows, columns
-        self._names: tuple[Names, Names] | None = None
+        self._both: tuple[Names, Names] | None = None
 
     @property
     def rank(self) -> int:
@@ -68,36 +113,29 @@ class RatingsModel(Model):
         """The different ratings of the training, ascending; (0,) if they were very many."""
         return np.array(self.header.get(LEVELS) or (), np.float64)
 
-    def rated(self, scores: np.ndarray) -> np.ndarray:
-        """Predicted ratings (m,) of values of the matrix: these, or levels for the hinge."""
+    def labels_of(self, scores: np.ndarray) -> np.ndarray:
+        """Predicted ratings (m,) of values (m, 1) of the matrix: these, or levels for the hinge."""
         levels = self.levels
-        return self.loss.rated(scores, float(levels[-1]) if levels.size else -math.inf)
+        return self.loss.rated(scores[:, 0], float(levels[-1]) if levels.size else -math.inf)
 
-    def _coders(self) -> tuple[Names, Names]:
-        if self._names is None:
-            self._names = Names("row", self.row_names_), Names("column", self.column_names_)
-        return self._names
+    @contextlib.contextmanager
+    def rows_of(
+        self, data: Any, *, columns: Any = None, y: Any = None, labelled: bool = False, memory: int | None = None,
+        **others: Any,
+    ) -> Iterator[AnyRows]:  # fmt: skip
+        """The pairs of a file, a table or arrays, as `Model.rows_of`; columns: the names of the two in a table."""
+        given = [name for name, value in others.items() if value not in (None, "error", ())]
+        if given:
+            raise UsageError(f"`{given[0]}` is not for ratings; leave it out")
+        self._both = self._both or (Names("row", self.row_names_), Names("column", self.column_names_))
+        entries = Entries(data, columns, y, memory or MEMORY, labelled, self.header.get(NAMES) or ())
+        yield Pairs(entries, self._both)
 
-    def pairs(
-        self, data: Any, columns: Any = None, y: str | None = None, values: bool = False, memory: int | None = None
-    ) -> Iterator[Predicted]:  # fmt: skip
-        """Predictions for the pairs of a file, a table or arrays, some thousand at a time."""
-        entries = Entries(data, columns, y, memory or 256 << 20, values, self.header.get(NAMES) or ())
-        rows, others = self._coders()
-        count = 0
-        with ExitStack() as stack:
-            for part in entries.parts(stack):
-                count += len(part.rows)
-                i, j = rows.known(part.rows, entries.name), others.known(part.columns, entries.name)
-                scores = self.answer.at(i, j)
-                if not np.isfinite(scores).all():
-                    row, column = part.rows[(bad := int(np.argmin(np.isfinite(scores))))], part.columns[bad]
-                    raise DataError(f"the value at row {row}, column {column} of the matrix overflows; train it again")
-                yield Predicted(
-                    part.rows.to_pylist(), part.columns.to_pylist(), scores, self.rated(scores), part.values
-                )
-        if not count and entries.paths:
-            raise DataError(f"{entries.name} has no rows; check the input")
+    def _overflow(self, source: AnyRows, piece: Piece, row: int) -> DataError:
+        assert isinstance(piece.block, DenseBlock)
+        i, j = piece.block.X[piece.low + row].astype(int).tolist()
+        place = f"row {self.row_names_[i]}, column {self.column_names_[j]}"
+        return DataError(f"the value at {place} of the matrix overflows; train it again")
 
     def predict(self, data: Any, columns: Any = None, **others: Any) -> np.ndarray:
         """Predicted ratings (n,) for pairs: (rows, columns) as arrays of names, or a table or file with two columns.
@@ -105,57 +143,31 @@ class RatingsModel(Model):
         columns: the names of these two columns, by default those of the training. DataError for a row or column
         that had no rating there.
         """
-        self._refuse(others)
-        return np.concatenate([np.empty(0), *(part.ratings for part in self.pairs(data, columns))])
+        return self._of_rows(data, self.labels_of, columns=columns, **others)
 
     def decision_function(self, data: Any, columns: Any = None, **others: Any) -> np.ndarray:
         """Values of the matrix (n,) at pairs; as `predict`, but not rounded to levels."""
-        self._refuse(others)
-        return np.concatenate([np.empty(0), *(part.scores for part in self.pairs(data, columns))])
+        return self._of_rows(data, np.asarray, columns=columns, **others)[:, 0]
 
-    @np.errstate(all="ignore")  # figures may overflow, and say so
     def evaluate(self, data: Any, *, columns: Any = None, y: Any = None, memory: str | int | None = None,
-                 **others: Any) -> dict[str, Any]:  # fmt: skip
+                 threads: int | str | None = None, **others: Any) -> dict[str, Any]:  # fmt: skip
         """Figures on ratings: rows, rmse, mae, largest_error, accuracy and loss (mean).
 
         accuracy: the share of ratings that are, of those of the training and the levels of the loss, the one nearest
         to the prediction; None if the training had very many different ratings.
         """
-        self._refuse(others)
-        levels, n = np.union1d(self.levels, self.loss.levels), 0
-        squares = sizes = largest = losses = 0.0
-        right = 0
-        for part in self.pairs(data, columns, y, True, None if memory is None else parse_size(memory)):
-            assert part.known is not None
-            apart = np.abs(part.ratings - part.known)
-            squares, sizes, n = squares + float(apart @ apart), sizes + float(apart.sum()), n + apart.size
-            largest = max(largest, float(apart.max(initial=0.0)))
-            losses += float(losses_of(self.loss, part.scores, part.known).sum())
-            if levels.size:
-                right += int(np.count_nonzero(nearest(levels, part.ratings) == part.known))
-        if not n:
-            raise DataError("there is no rating to evaluate; check the input")
-        return {
-            "rows": n, "rmse": math.sqrt(squares / n), "mae": sizes / n, "largest_error": largest,
-            "accuracy": right / n if levels.size else None, "loss": losses / n,
-        }  # fmt: skip
-
-    def _refuse(self, others: dict[str, Any]) -> None:
-        given = [name for name, value in others.items() if value not in (None, "error", "all")]
-        if given:
-            raise UsageError(f"`{given[0]}` is not for ratings; leave it out")
+        return self._judged(data, lambda *_: OfRatings(self), memory, threads, y, columns=columns, **others)
 
     @property
     def nbytes(self) -> int:
         names = sum(map(len, self.row_names_)) + sum(map(len, self.column_names_))
         return self.left_.nbytes + self.right_.nbytes + names
 
-    def save(self, path: str | os.PathLike[str], force: bool = False) -> None:
-        """Write the model file; an existing one only with force. Raises OutputError, ReadWriteError."""
-        arrays = self.answer.arrays() | {"classes": self.classes_}
-        for name, names in ((ROW_NAMES, self.row_names_), (COLUMN_NAMES, self.column_names_)):
-            arrays[name] = packed(np.array(names, object))
-        write_model(as_path(path), kind_of(self.answer), arrays, self.header, bool(force))
+    def _names(self) -> dict[str, np.ndarray]:
+        return {
+            ROW_NAMES: np.array(self.row_names_, object),
+            COLUMN_NAMES: np.array(self.column_names_, object),
+        }
 
 
 def nearest(levels: np.ndarray, ratings: np.ndarray) -> np.ndarray:

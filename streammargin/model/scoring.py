@@ -188,9 +188,8 @@ class Scorer:
             for low, high in itertools.pairwise(ends)
         ]  # fmt: skip
 
-    @staticmethod
     @np.errstate(all="ignore")  # what overflows is told
-    def scored(source: AnyRows, answer: Answer, piece: Piece) -> Scored:
+    def scored(self, source: AnyRows, answer: Answer, piece: Piece) -> Scored:
         """The scores of a piece. Raises DataError if one overflows."""
         scores = np.empty((piece.high - piece.low, answer.outputs if piece.tasks is None else 1))
         if piece.tasks is None:
@@ -201,9 +200,12 @@ class Scorer:
         if bad.size:
             if isinstance(source, Source):
                 check_block(source, rows_of(piece.block, piece.low, piece.high), piece.first + piece.low)
-            where, row = source.place(piece.first + piece.low + int(bad[0]))
-            raise DataError(f"{where}: the score of row {row} overflows; divide the rows by a constant")
+            raise self._overflow(source, piece, int(bad[0]))
         return Scored(piece.first + piece.low, scores, piece.labels, piece.ids)
+
+    def _overflow(self, source: AnyRows, piece: Piece, row: int) -> DataError:
+        where, place = source.place(piece.first + piece.low + row)
+        return DataError(f"{where}: the score of row {place} overflows; divide the rows by a constant")
 
     def labels_of(self, scores: np.ndarray) -> np.ndarray:
         """Labels (m,) for scores (m, k), or (m, outputs); for a regressor the scores."""

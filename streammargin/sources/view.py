@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -31,31 +31,7 @@ class View(Source):
         self.dtype: np.dtype = source.dtype
         self.sparse: bool = source.sparse
 
-    whole: Any = _Forwarded()
-    bounds: Any = _Forwarded()
-    buffer_bytes: Any = _Forwarded()
-    held_bytes: Any = _Forwarded()
-    allocate: Any = _Forwarded()
-    announce: Any = _Forwarded()
-    read: Any = _Forwarded()
-    place: Any = _Forwarded()
-    label_place: Any = _Forwarded()
-    has_labels: Any = _Forwarded()
-    labels: Any = _Forwarded()
-    outputs: Any = _Forwarded()
-    label_column: Any = _Forwarded()
-    column_bytes: Any = _Forwarded()
-    rereads_labels: Any = _Forwarded()
-    labels_as: Any = _Forwarded()
-    sample_weight: Any = _Forwarded()
-    numbers: Any = _Forwarded()
-    queries: Any = _Forwarded()
-    names_bytes: Any = _Forwarded()
-    feature_names: Any = _Forwarded()
-    schema: Any = _Forwarded()
-    ranges: Any = _Forwarded()
-    files: Any = _Forwarded()
-    check_unchanged: Any = _Forwarded()
-    fingerprint: Any = _Forwarded()
-    layout: Any = _Forwarded()
-    close: Any = _Forwarded()
+    (whole, bounds, buffer_bytes, held_bytes, allocate, announce, read, place, label_place, has_labels, labels,
+     outputs, label_column, column_bytes, rereads_labels, labels_as, sample_weight, numbers, queries, names_bytes,
+     feature_names, schema, ranges, files, check_unchanged, fingerprint, layout, close) = cast(
+        Any, [_Forwarded() for _ in range(28)])  # fmt: skip

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -25,26 +25,25 @@ class Rows(NamedTuple):
     tasks: np.ndarray | None = None
 
 
-class Ordered(ABC):
+@dataclass(frozen=True)
+class Ordered:
     """Rows that are read once, in order.
 
-    name: for messages. names: (d,) of the columns, or None. matched: whether the columns are those of the model.
+    name: for messages. blocks: yields some thousand rows at a time. names: (d,) of the columns, or None. matched:
+    whether the columns are those of the model.
     """
 
     name: str
     features: int
+    blocks: Callable[[], Iterator[Rows]]
     names: np.ndarray | None = None
-    matched: bool
+    matched: bool = False
 
     def place(self, row: int) -> tuple[str, int]:
         """(name of the file, row), as of a source."""
         return self.name, row
 
     label_place = place
-
-    @abstractmethod
-    def blocks(self) -> Iterator[Rows]:
-        """Some thousand rows at a time."""
 
 
 AnyRows = Source | Ordered

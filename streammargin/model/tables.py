@@ -6,7 +6,7 @@ import contextlib
 import functools
 import itertools
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ import numpy as np
 
 from streammargin.errors import DataError, UsageError
 from streammargin.files import temporary_folder
-from streammargin.model.columns import ERROR, checked
+from streammargin.model.columns import checked
 from streammargin.model.rows import Ordered, Rows
 from streammargin.model.scoring import Scorer
 from streammargin.ordered import is_matrix
@@ -28,7 +28,7 @@ from streammargin.sources.schema import Schema, plain_schema
 from streammargin.tables.asked import Asked
 from streammargin.tables.formats import NPZ, format_of, is_pipe
 from streammargin.tables.header import Expected
-from streammargin.tables.matrices.base import MEMORY, How, tasks_in_memory
+from streammargin.tables.matrices.base import MEMORY, How, Matrix, tasks_in_memory
 from streammargin.tables.matrices.open import fingerprint, open_matrix
 from streammargin.tables.open import Layout, open_table
 from streammargin.tables.readers.base import check_same
@@ -55,125 +55,95 @@ def in_order(data: Any, model: Scorer, schema: Schema | None, wanted: Wanted) ->
 
     Raises DataError, InputMissingError, UsageError.
     """
-    y, memory = wanted.y, wanted.memory
-    asked = Asked(unknown=wanted.unknown)
     missing = checked(wanted.missing_columns)
-    if is_matrix(data):
-        with ExitStack() as stack:
-            near = os.path.join(stack.enter_context(temporary_folder(os.path.join(scratch(), ""))), "rows")
-            named = y if wanted.labelled and isinstance(y, str) else None
-            how = How(near, stack, wanted.x, named, memory=MEMORY if memory is None else memory)
-            tasks = None if wanted.tasks is None else tasks_in_memory(wanted.tasks, "the rows")
-            yield MatrixRows(data, model.answer.features, how, wanted.id, tasks)
-        return
-    if wanted.tasks is not None and not isinstance(wanted.tasks, str):
+    with ExitStack() as stack:
+        if is_matrix(data):
+            yield _of_files(stack, paths_of(data), model, wanted)
+        else:
+            known = schema or plain_schema(model.feature_names_in_, model.answer.features, model.header.get(ATTRIBUTE))
+            yield _of_table(data, known, tuple(model.outputs or ()), wanted, missing)
+
+
+def _of_table(data: Any, schema: Schema, outputs: tuple[str, ...], wanted: Wanted, missing: str) -> Ordered:
+    """The rows of a table as the schema of a model makes them; outputs: the columns of its labels, if several."""
+    asked, y, tasks = Asked(unknown=wanted.unknown), wanted.y, wanted.tasks
+    if tasks is not None and not isinstance(tasks, str):
         raise UsageError("`tasks` of a table is the name of a column, not an array; put the tasks into the table")
     if y is not None and not isinstance(y, (str, int, tuple)):
         raise UsageError("`y` of a table is the name of a column, not an array; put the labels into the table")
-    schema = schema or plain_schema(model.feature_names_in_, model.answer.features, model.header.get(ATTRIBUTE))
-    if y is None:
-        y = schema.labels or tuple(model.outputs or ())
-    if wanted.labelled and y == ():
+    y = (schema.labels or outputs if y is None else y) if wanted.labelled else None
+    if y == ():
         raise UsageError("the column of the labels is not known; name it with `y`")
-    y = y if wanted.labelled else None
-    yield TableRows(data, schema, asked, y, wanted.id, memory, wanted.tasks or "", missing)
+    label = next(iter(schema.labels), None) if y is None or isinstance(y, tuple) else y
+    room = USUAL if wanted.memory is None else Room(wanted.memory)
+    reader = open_table(data, Layout(expected=Expected(label, y is not None, schema.known)), room=room)
+    labels = () if y is None else tuple(map(str, apart(y, reader)))
+    schema = matched(reader, schema, labels, wanted.id, tasks or "", missing)
+    from streammargin.tables.apply import rows_of
+
+    found = (
+        Rows(part.first, _block(part.batch, np.dtype(schema.dtype), schema.features), part.batch.labels, part.ids,
+             part.batch.tasks)
+        for part in rows_of(reader, schema, asked, Beside(labels, id=wanted.id, tasks=tasks or ""))
+    )  # fmt: skip
+    blocks = functools.partial(_unchanged, reader.name, found, reader.fingerprint, reader.fingerprint())
+    return Ordered(reader.name, schema.features, blocks, matched=True)
 
 
-class TableRows(Ordered):
-    """The rows of a table as the schema of a model makes them; read once, in order.
+def _of_files(stack: ExitStack, paths: list[str], model: Scorer, wanted: Wanted) -> Ordered:
+    """Rows of numbers of files, which the stack closes; of sparse ones the columns of the model."""
+    tasks = None if wanted.tasks is None else tasks_in_memory(wanted.tasks, "the rows")
+    name = paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
+    stamp = functools.partial(fingerprint, paths)
+    before = stamp()
+    near = os.path.join(stack.enter_context(temporary_folder(os.path.join(scratch(), ""))), "rows")
+    y = wanted.y if wanted.labelled and isinstance(wanted.y, str) else None
+    how = How(near, stack, wanted.x, y, memory=MEMORY if wanted.memory is None else wanted.memory)
+    found = open_matrix(paths, how)
+    ids = [_names(found, name, paths, how, column) for column in wanted.id]
+    features = model.answer.features if found.features is None else found.features
 
-    y: the column of the labels, or several; None for none; id, tasks: those of names of rows and of their tasks.
-    Raises DataError if the table lacks columns. memory: bytes for reading; None: the usual ones.
-    """
-
-    matched: bool = True
-
-    def __init__(
-        self, data: Any, schema: Schema, asked: Asked, y: Any = None, id: tuple[str, ...] = (),
-        memory: int | None = None, tasks: str = "", missing: str = ERROR,
-    ) -> None:  # fmt: skip
-        known = frozenset(column.name for column in schema.columns) if schema.named else frozenset()
-        label = next(iter(schema.labels), None) if y is None or isinstance(y, tuple) else y
-        expected = Expected(label, y is not None, known)
-        self.reader: Any = open_table(data, Layout(expected=expected), room=USUAL if memory is None else Room(memory))
-        self.name: str = self.reader.name
-        self.features: int = schema.features
-        labels = () if y is None else tuple(map(str, apart(y, self.reader)))
-        self.schema: Schema = matched(self.reader, schema, labels, id, tasks, missing)
-        self.asked: Asked = asked
-        self._beside = Beside(labels, id=id, tasks=tasks)
-
-    def blocks(self) -> Iterator[Rows]:
-        from streammargin.tables.apply import rows_of
-
-        rows, before = False, self.reader.fingerprint()
-        for part in rows_of(self.reader, self.schema, self.asked, self._beside):
-            batch, rows = part.batch, True
-            block = _block(batch, np.dtype(self.schema.dtype), self.features)
-            yield Rows(part.first, block, batch.labels, part.ids, batch.tasks)
-        check_same(self.reader.fingerprint(), before, self.name)
-        if not rows:
-            raise DataError(f"{self.name} has no rows; check the input")
-
-
-class MatrixRows(Ordered):
-    """Rows of numbers of files, read once, in order; of sparse ones those of a model with this many columns.
-
-    how: closes the files. ids: columns with names of rows; barcodes have any name. tasks (n,): of the rows, or None.
-    Raises DataError, UsageError.
-    """
-
-    matched: bool = False
-
-    def __init__(
-        self, data: Any, features: int, how: How, ids: Sequence[str] = (), tasks: np.ndarray | None = None
-    ) -> None:  # fmt: skip
-        paths = paths_of(data)
-        self.name = paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
-        self._fingerprint = functools.partial(fingerprint, paths)
-        self._before = self._fingerprint()
-        self.found = open_matrix(paths, how)
-        self.names = self.found.names
-        stored = self.found.features
-        self.features = features if stored is None else stored
-        self.tasks, self._ids = tasks, [self._names(paths, how, name) for name in ids]
-
-    def _names(self, paths: list[str], how: How, name: str) -> Callable[[int], np.ndarray]:
-        """What takes so many of the names of rows that are called so: of barcodes, or a column beside the rows."""
-        inside = ":" not in name and not name.endswith(".npy")
-        if self.found.ids is not None and inside:
-            ids = self.found.ids
-            return lambda count: np.array(list(itertools.islice(ids, count)), object)
-        if any(map(is_pipe, paths)):
-            raise UsageError(f"{self.name} is a pipe, which is read once, so it has no names of rows; leave out `id`")
-        if inside and format_of(paths[0]) != NPZ:
-            raise UsageError(f"{self.name} has no names of rows; name those of another file, with `id=FILE.npy` or "
-                             "`id=FILE:NAME`, or leave `id` out")  # fmt: skip
-        again = open_matrix(paths, replace(how, y=name))
-        return LabelCursor(batch.labels for batch in again.batches if batch.labels is not None).take
-
-    def blocks(self) -> Iterator[Rows]:
-        """A batch of the file at a time."""
+    def rows() -> Iterator[Rows]:
         first = 0
-        for batch in self.found.batches:
-            if not batch.rows:
-                continue
+        for batch in filter(lambda batch: batch.rows, found.batches):
             widest = int(batch.indices.max()) + 1 if batch.indices is not None and batch.indices.size else 0
-            if widest > self.features:
-                raise DataError(
-                    f"{self.name} has {widest} columns or more, but the model was trained on {self.features}"
-                )
-            ids = tuple(take(batch.rows) for take in self._ids)
-            tasks = None if self.tasks is None else self.tasks[first : first + batch.rows]
-            if tasks is not None and len(tasks) < batch.rows:
-                raise DataError(f"{self.name} has more rows than the {len(tasks) + first} tasks; give one for each row")
-            yield Rows(first, _block(batch, self.found.dtype, self.features), batch.labels, ids, tasks)
+            if widest > features:
+                raise DataError(f"{name} has {widest} columns or more, but the model was trained on {features}")
+            own = None if tasks is None else tasks[first : first + batch.rows]
+            if own is not None and len(own) < batch.rows:
+                raise DataError(f"{name} has more rows than the {len(own) + first} tasks; give one for each row")
+            block = _block(batch, found.dtype, features)
+            yield Rows(first, block, batch.labels, tuple(take(batch.rows) for take in ids), own)
             first += batch.rows
-        check_same(self._fingerprint(), self._before, self.name)
-        if not first:
-            raise DataError(f"{self.name} has no rows; check the input")
-        if self.tasks is not None and len(self.tasks) > first:
-            raise DataError(f"{self.name} has {first} rows, but there are {len(self.tasks)} tasks; give one for each")
+        if first and tasks is not None and len(tasks) > first:
+            raise DataError(f"{name} has {first} rows, but there are {len(tasks)} tasks; give one for each")
+
+    return Ordered(name, features, functools.partial(_unchanged, name, rows(), stamp, before), found.names)
+
+
+def _names(found: Matrix, of: str, paths: list[str], how: How, name: str) -> Callable[[int], np.ndarray]:
+    """What takes so many of the names of rows that are called so: of barcodes, or a column beside the rows."""
+    inside = ":" not in name and not name.endswith(".npy")
+    if found.ids is not None and inside:
+        ids = found.ids
+        return lambda count: np.array(list(itertools.islice(ids, count)), object)
+    if any(map(is_pipe, paths)):
+        raise UsageError(f"{of} is a pipe, which is read once, so it has no names of rows; leave out `id`")
+    if inside and format_of(paths[0]) != NPZ:
+        raise UsageError(f"{of} has no names of rows; name those of another file, with `id=FILE.npy` or "
+                         "`id=FILE:NAME`, or leave `id` out")  # fmt: skip
+    again = open_matrix(paths, replace(how, y=name))
+    return LabelCursor(batch.labels for batch in again.batches if batch.labels is not None).take
+
+
+def _unchanged(name: str, found: Iterator[Rows], stamp: Callable[[], str], before: str) -> Iterator[Rows]:
+    """These rows. Raises DataError if there are none, or if their files change meanwhile; before: their stamp."""
+    rows = None
+    for rows in found:
+        yield rows
+    check_same(stamp(), before, name)
+    if rows is None:
+        raise DataError(f"{name} has no rows; check the input")
 
 
 def _block(batch: Batch, dtype: np.dtype, features: int) -> Block:

@@ -112,6 +112,16 @@ class Schema:
         return np.cumsum([0, *(column.width for column in self.columns)])
 
     @property
+    def values(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def known(self) -> frozenset[str]:
+        """The same, if the table names them."""
+        return frozenset(self.values if self.named else ())
+
+    @property
     def worded(self) -> list[str]:
         """The names of the columns that are read as text."""
         return [column.name for column in self.columns if column.kind in (CATEGORY, TEXT)]

@@ -13,7 +13,7 @@ import numpy as np
 from streammargin.options.table import Options
 from streammargin.sources.schema import plain_schema
 from streammargin.tables.header import Expected
-from streammargin.tables.open import Layout, open_table
+from streammargin.tables.open import open_table
 from streammargin.tables.spool import again
 from streammargin.tables.spoolable import OfTable
 from streammargin.tables.table import as_trained, with_roles
@@ -29,12 +29,11 @@ def convert_table(
     schema = before = None
     if given["like"] is not None:
         schema, before = _columns_of_model(given["like"])
-    names = frozenset() if schema is None or not schema.named else frozenset(each.name for each in schema.columns)
+    known = frozenset() if schema is None else schema.known
+    expected = Expected(given["y"], given["label"], known, given["separator"])
     asked = replace(asked_of(Options.of({**vars(options), "y": given["y"]})), unknown=given["unknown"])
     with contextlib.ExitStack() as stack:
-        reader = open_table(input, Layout(given["separator"], Expected(given["y"], given["label"], names)), kind)
-        if reader.once:
-            reader = again(stack, reader, os.path.dirname(os.path.abspath(output)))
+        reader = again(stack, open_table(input, expected, kind), os.path.dirname(os.path.abspath(output)))
         if schema is None:
             table = with_roles(reader, asked, given["sample_weight"], given["label"], UNLABELLED)
         else:

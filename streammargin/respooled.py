@@ -20,7 +20,7 @@ from streammargin.sources.schema import Schema
 from streammargin.tables.asked import ERROR, Asked
 from streammargin.tables.header import Expected
 from streammargin.tables.matrices.base import How
-from streammargin.tables.open import Layout, open_table
+from streammargin.tables.open import open_table
 from streammargin.tables.readers.room import Room
 from streammargin.tables.spool import again, spooled
 from streammargin.tables.spoolable import OfMatrix, OfTable
@@ -63,12 +63,9 @@ class Rows:
         if plain is None:
             raise DataError(f"{data} is a table, and {self.model} was trained on other rows; give the file of these")
         schema = Schema.from_plain(plain)
-        known = frozenset(column.name for column in schema.columns) if schema.named else frozenset()
         y = schema.labels if self.names["y"] is None else self.names["y"]
-        expected = Expected(y if isinstance(y, str) else next(iter(y), None), True, known)
-        reader = open_table(data, Layout(expected=expected), room=Room(self.memory))
-        if reader.once:
-            reader = again(self.stack, reader, self.folder)
+        expected = Expected(y if isinstance(y, str) else next(iter(y), None), True, schema.known)
+        reader = again(self.stack, open_table(data, expected, room=Room(self.memory)), self.folder)
         labels, weight = places_of(reader, apart(y, reader)), self.names["sample_weight"] or ""
         if self.weighted and self.header["problem"]["weighted"] and not weight:
             raise UsageError(f"the rows of {self.model} have weights; name their column with `sample_weight`")
@@ -76,11 +73,11 @@ class Rows:
             raise UsageError(f"{reader.name} has no column {weight} for `sample_weight`")
         tasks = self.names["tasks"] or self.header["problem"]["names"]["tasks"] or ""
         schema = matched(reader, schema, labels, tasks=tasks)
-        values = tuple(column.name for column in schema.columns)
-        if shared := {*labels, weight, tasks}.intersection(values):
+        if shared := {*labels, weight, tasks}.intersection(schema.values):
             raise UsageError(f"{reader.name}: the column {min(shared)} is one that {self.model} was trained on; name "
                              "another with `y`, `sample_weight` or `tasks`")  # fmt: skip
-        return OfTable(Table(reader, Asked(unknown=self.unknown), values, labels, weight, tasks), schema, told=False)
+        table = Table(reader, Asked(unknown=self.unknown), schema.values, labels, weight, tasks)
+        return OfTable(table, schema, told=False)
 
     def _matrix(self, data: Any) -> OfMatrix:
         how = How("", self.stack, self.names["x"], self.names["y"], self.names["sample_weight"], self.memory,

@@ -163,8 +163,7 @@ def _held_out(stack: contextlib.ExitStack, spool: Spool, how: How | None, option
         beside = rows.beside[2] or how.tasks
         schema = matched(frames, how.schema, labels, tasks=beside)
         asked = replace(how.asked, unknown=options.unknown or ERROR)
-        values = tuple(column.name for column in schema.columns)
-        return How(asked, values, labels, "", beside, schema, tuple(frames.columns))
+        return How(asked, schema.values, labels, "", beside, schema, tuple(frames.columns))
 
     return spool.write(stack, rows, roles)[0]
 

@@ -30,7 +30,7 @@ from streammargin.tables.formats import NPZ, format_of, is_pipe
 from streammargin.tables.header import Expected
 from streammargin.tables.matrices.base import MEMORY, How, Matrix, tasks_in_memory
 from streammargin.tables.matrices.open import fingerprint, open_matrix
-from streammargin.tables.open import Layout, open_table
+from streammargin.tables.open import open_table
 from streammargin.tables.readers.base import check_same
 from streammargin.tables.readers.room import USUAL, Room, scratch
 from streammargin.tables.table import Beside, apart, matched
@@ -76,7 +76,7 @@ def _of_table(data: Any, schema: Schema, outputs: tuple[str, ...], wanted: Wante
         raise UsageError("the column of the labels is not known; name it with `y`")
     label = next(iter(schema.labels), None) if y is None or isinstance(y, tuple) else y
     room = USUAL if wanted.memory is None else Room(wanted.memory)
-    reader = open_table(data, Layout(expected=Expected(label, y is not None, schema.known)), room=room)
+    reader = open_table(data, Expected(label, y is not None, schema.known), room=room)
     labels = () if y is None else tuple(map(str, apart(y, reader)))
     schema = matched(reader, schema, labels, wanted.id, tasks or "", missing)
     from streammargin.tables.apply import rows_of

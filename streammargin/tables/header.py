@@ -18,15 +18,16 @@ _LISTED = 10  # names of a list
 
 @dataclass(frozen=True)
 class Expected:
-    """The names of a table's columns.
+    """Facts of a text before it is read.
 
     label: the name of the label, or its number from 0 (-1 is the last); None if it is not known. labelled: whether
-    there is one. names: columns that a model was trained on.
+    there is one. names: columns that a model was trained on. separator: between fields; None: found out.
     """
 
     label: str | int | None = None
     labelled: bool = True
     names: frozenset[str] = frozenset()
+    separator: str | None = None
 
 
 ANYTHING = Expected()

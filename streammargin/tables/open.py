@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from streammargin.errors import DataError, UsageError
@@ -25,17 +25,7 @@ BY_NAME = {".tsv": "\t", ".tab": "\t"}
 OTHERS = ("\t", ";", "|")
 
 
-@dataclass(frozen=True)
-class Layout:
-    """Facts of a text before it is read: the separator (None: found out), and what the first line may hold."""
-
-    separator: str | None = None
-    expected: Expected = ANYTHING
-
-
-def open_table(  # the default layout is frozen
-    data: Any, layout: Layout = Layout(), kind: str | None = None, room: Room = USUAL
-) -> Reader:  # fmt: skip
+def open_table(data: Any, expected: Expected = ANYTHING, kind: str | None = None, room: Room = USUAL) -> Reader:
     """The reader of a table, for which `is_table` is true. kind: its format, if it is known; room: of its memory.
 
     Raises DataError, InputMissingError, UsageError.
@@ -43,24 +33,24 @@ def open_table(  # the default layout is frozen
     if importlib.util.find_spec("pyarrow") is None:
         raise UsageError("tables are read by pyarrow, which is not installed; install it with: pip install pyarrow")
     if isinstance(data, list):
-        return _several(data, layout, kind, room)
+        return _several(data, expected, kind, room)
     if not isinstance(data, (str, os.PathLike)):
         from streammargin.tables.readers.arrow import of_object
 
         return of_object(data, room)
     path = os.fspath(data)
     if is_pipe(path):
-        return _piped(path, kind or format_of(path), layout, room)
+        return _piped(path, kind or format_of(path), expected, room)
     if not os.path.exists(path):
         raise no_file(path)
     if os.path.isdir(path):
         from streammargin.tables.readers.folder import of_folder
 
-        return of_folder(path, room, opened=_opener(layout, room))
-    return _of_file(path, kind or format_of(path), layout, room)
+        return of_folder(path, room, opened=_opener(expected, room))
+    return _of_file(path, kind or format_of(path), expected, room)
 
 
-def _several(data: list[Any], layout: Layout, kind: str | None, room: Room) -> Reader:
+def _several(data: list[Any], expected: Expected, kind: str | None, room: Room) -> Reader:
     """The rows of several tables, as shards of one. Raises UsageError if a file is there twice by a folder."""
     from streammargin.tables.readers.chain import Chain
     from streammargin.tables.readers.folder import keyed, of_parts
@@ -68,36 +58,36 @@ def _several(data: list[Any], layout: Layout, kind: str | None, room: Room) -> R
     paths = [os.fspath(part) for part in data if is_path(part) and not is_pipe(os.fspath(part))]
     base = keyed(paths) if len(paths) == len(data) > 1 else ""
     if base:
-        found: Reader = of_parts(paths, base, _opener(layout, room))
+        found: Reader = of_parts(paths, base, _opener(expected, room))
     else:
-        readers = [open_table(part, layout, kind, room) for part in data]
+        readers = [open_table(part, expected, kind, room) for part in data]
         found = Chain(readers) if len(readers) > 1 else readers[0]
     if any(map(os.path.isdir, paths)) and (twice := twice_read(found.files())):
         raise UsageError(f"{twice[1]} is {twice[0]}, which is read already; name each file once, alone or by a folder")
     return found
 
 
-def _opener(layout: Layout, room: Room) -> Opened:
+def _opener(expected: Expected, room: Room) -> Opened:
     """Opens a file of a folder: the first one says what names the first lines of the others have."""
 
     def opened(path: str, keys: frozenset[str], names: frozenset[str] | None) -> Reader:
-        expected = replace(layout.expected, names=layout.expected.names - keys if names is None else names)
-        return _of_file(path, format_of(path), replace(layout, expected=expected), room)
+        own = replace(expected, names=expected.names - keys if names is None else names)
+        return _of_file(path, format_of(path), own, room)
 
     return opened
 
 
-def _of_file(path: str, kind: str | None, layout: Layout, room: Room) -> Reader:
+def _of_file(path: str, kind: str | None, expected: Expected, room: Room) -> Reader:
     from streammargin.tables.readers import arrow
 
     opened = {PARQUET: arrow.of_parquet, ARROW: arrow.of_ipc, STREAM: arrow.of_stream_file}
     if kind in opened:
         return opened[kind](path, room)
     with Text(path) as text:
-        return _delimited(text, layout, room)
+        return _delimited(text, expected, room)
 
 
-def _piped(path: str, kind: str | None, layout: Layout, room: Room) -> Reader:
+def _piped(path: str, kind: str | None, expected: Expected, room: Room) -> Reader:
     """The reader of a pipe, which can be read once: delimited text, or an Arrow stream."""
     from streammargin.tables.readers import arrow
 
@@ -106,10 +96,10 @@ def _piped(path: str, kind: str | None, layout: Layout, room: Room) -> Reader:
         return arrow.of_stream(file, "standard input" if path == "-" else path, room)
     if not isinstance(file, Text):
         raise DataError("standard input is Parquet or Feather, which cannot be read from a pipe; name the file")
-    return _delimited(file, layout, room, once=True)
+    return _delimited(file, expected, room, once=True)
 
 
-def _delimited(text: Text, layout: Layout, room: Room, once: bool = False) -> Reader:
+def _delimited(text: Text, expected: Expected, room: Room, once: bool = False) -> Reader:
     """A reader of delimited text: the separator by suffix or by the first line, the header by its first two lines."""
     from streammargin.tables.readers.delimited import Delimited, bound, first_rows
 
@@ -117,17 +107,17 @@ def _delimited(text: Text, layout: Layout, room: Room, once: bool = False) -> Re
     bound(text, room)
     if not text.start:
         raise DataError(f"{path} is empty; check the input")
-    separator = layout.separator or BY_NAME.get(os.path.splitext(plain_stem(path))[1].lower(), ",")
+    separator = expected.separator or BY_NAME.get(os.path.splitext(plain_stem(path))[1].lower(), ",")
     rows = first_rows(text, separator)
     if not rows or (not any(rows[0]) and len(rows[0]) < 2):
         raise DataError(f"{path}, line 1 is blank; begin the table with a header or a row")
-    if len(rows[0]) == 1 and layout.separator is None:
+    if len(rows[0]) == 1 and expected.separator is None:
         for other in OTHERS:
             wider = first_rows(text, other)
             if len(wider[0]) > 1:
                 separator, rows = other, wider
                 break
-    header = is_header(rows[0], rows[1] if len(rows) > 1 else [], layout.expected)
+    header = is_header(rows[0], rows[1] if len(rows) > 1 else [], expected)
     if not header and len(rows[0]) > 2 and rows[0] == [str(place) for place in range(len(rows[0]))]:
         warn(
             f"{path}: the first line numbers the columns, and is read as a row; if it is a header, "

@@ -107,7 +107,9 @@ def _check_apart(path: str, rows: Spoolable, read: Sequence[str]) -> None:
 
 
 def again(stack: contextlib.ExitStack, reader: Reader, folder: str | None) -> Reader:
-    """A reader of the rows of one that can be read once only; the stack removes their copy."""
+    """This reader, or if it can be read once only a reader of a copy, which the stack removes."""
+    if not reader.once:
+        return reader
     near = os.path.join(scratch() if folder is None else folder, "")
     path = os.path.join(stack.enter_context(temporary_folder(near)), "stream")
     return reader.copied(path) if isinstance(reader, Delimited) else Staged(reader, path)

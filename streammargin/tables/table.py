@@ -194,7 +194,7 @@ def as_trained(
     before: the column that its labels were from, by name or number. The label may be absent unless it is asked for.
     Raises DataError for columns that the table lacks, UsageError for a label that is one of them.
     """
-    own = {column.name for column in schema.columns} if schema.named and reader.named else set()
+    own = schema.known if reader.named else frozenset()
     labels: tuple[str, ...] = ()
     label = ""
     if labelled and asked.y is not None:
@@ -220,14 +220,13 @@ def as_trained(
             "with `y`, or use `label=False` if there is none"
         )
     own_schema = matched(reader, schema, labels)
-    values = tuple(column.name for column in own_schema.columns)
-    used = {*values, *labels}
+    used = {*own_schema.values, *labels}
     left_out = [name for name in reader.columns if name not in used]
     if left_out:
         hint = "; if one is the label, name it with `y`" if labelled and not labels else ""
         warn(f"{reader.name}: left out, as the model was not trained on it: {all_of(left_out)}{hint}")
-    _say_roles(reader, asked, labels, values, labelled)
-    return Table(reader, asked, values, labels), own_schema
+    _say_roles(reader, asked, labels, own_schema.values, labelled)
+    return Table(reader, asked, own_schema.values, labels), own_schema
 
 
 def _as_before(reader: Reader, schema: Schema, before: object) -> str:
@@ -276,14 +275,13 @@ def matched(
         schema = replace(schema, columns=columns, named=False)
     else:
         _rename_unnamed(reader, schema, {*labels, *ids, tasks})
-    names = [column.name for column in schema.columns]
-    twice = [name for name, times in Counter(names).items() if times > 1]
+    twice = [name for name, times in Counter(schema.values).items() if times > 1]
     if twice:
         raise DataError(
             f"the model has several columns called {short(twice[0])}, so those of {reader.name} cannot be matched by "
             "name; train it again with a name for each column"
         )
-    _check_there(reader, names, [*labels, *ids, *filter(None, [tasks])], missing)
+    _check_there(reader, schema.values, [*labels, *ids, *filter(None, [tasks])], missing)
     return schema
 
 

@@ -17,7 +17,7 @@ from streammargin.sources.open import paths_of
 from streammargin.tables.asked import ERROR, Asked
 from streammargin.tables.header import Expected
 from streammargin.tables.matrices.base import How, tasks_in_memory
-from streammargin.tables.open import Layout, open_table
+from streammargin.tables.open import open_table
 from streammargin.tables.readers.room import Room
 from streammargin.tables.spool import again, spooled
 from streammargin.tables.spoolable import OfBatches, OfMatrix, OfTable
@@ -35,9 +35,7 @@ def of_table(stack: ExitStack, data: object, options: Options) -> tuple[Source, 
         raise UsageError("`x` names a dataset of HDF5; name the columns of a table with `columns`")
     asked = asked_of(options)
     room = Room(parse_size(options.memory), "" if options.spool is None else os.path.join(options.spool, "rows"))
-    reader = open_table(data, Layout(expected=_expected(asked)), room=room)
-    if reader.once:
-        reader = again(stack, reader, options.spool)
+    reader = again(stack, open_table(data, _expected(asked), room=room), options.spool)
     weight, tasks = options.sample_weight, options.tasks
     table = with_roles(reader, asked, weight, tasks=tasks)  # type: ignore[arg-type]  # checked above
     check = functools.partial(_check_memory, options, table.name, len(table.labels))
@@ -48,15 +46,11 @@ def of_table(stack: ExitStack, data: object, options: Options) -> tuple[Source, 
     valid = options.valid
     if is_table(valid):
         assert source.table_schema is not None
-        known = frozenset(column.name for column in source.table_schema.columns)
-        known = known if reader.named else frozenset()
-        other = open_table(valid, Layout(expected=_expected(asked, known)), room=room)
-        if other.once:
-            other = again(stack, other, options.spool)
+        known = source.table_schema.known
+        other = again(stack, open_table(valid, _expected(asked, known), room=room), options.spool)
         schema = matched(other, source.table_schema, table.labels, tasks=table.tasks)
         asked = replace(asked, unknown=options.unknown or ERROR)
-        values = tuple(column.name for column in schema.columns)
-        held_out = replace(table, reader=other, asked=asked, values=values, weight="")
+        held_out = replace(table, reader=other, asked=asked, values=schema.values, weight="")
         valid = stack.enter_context(spooled(OfTable(held_out, schema), options.spool, ".valid.h5", read=read))
     return source, valid
 

@@ -144,9 +144,8 @@ def _convert_numbers(
     width = _width(found, how.features, option, input)
     if found.names is not None:
         _check_names(found.names, width, known, input, str(like))
-    writer = write_matrix(replace(found, features=width), input, how.near, force, np.dtype(dtype or found.dtype))
-    columns = width if width is not None else writer.widest
-    return writer.rows, columns, writer.nnz if found.sparse else writer.rows * columns
+    kept = replace(found, features=width, dtype=np.dtype(dtype or found.dtype))
+    return write_matrix(kept, input, how.near, force).sizes
 
 
 def _separator(given: str | None) -> str | None:

@@ -7,7 +7,6 @@ import os
 from dataclasses import replace
 from typing import Any
 
-import h5py
 import numpy as np
 
 from streammargin.options.table import Options
@@ -38,12 +37,8 @@ def convert_table(
             table = with_roles(reader, asked, given["sample_weight"], given["label"], UNLABELLED)
         else:
             table, schema = as_trained(reader, schema, asked, given["label"], given["like"], before)
-        OfTable(table, schema, None if dtype is None else np.dtype(dtype), False).write(output, force)
-    with h5py.File(output, "r") as file:
-        X = file["X"]
-        if isinstance(X, h5py.Group):
-            return int(X.attrs["shape"][0]), int(X.attrs["shape"][1]), int(X["data"].shape[0])
-        return *X.shape, X.size
+        kept = None if dtype is None else np.dtype(dtype)
+        return OfTable(table, schema, kept, told=False).write(output, force).sizes
 
 
 def _columns_of_model(path: str) -> tuple[Any, Any]:

@@ -158,7 +158,7 @@ def write(data: Any, part: Part, how: How | None, digest: str) -> Written | None
         rows = OfTable(how.table(reader), how.schema, told=False)
         if how.schema is not None:
             rows.write(path, True)
-        elif not rows.write_numbers(path, True):
+        elif rows.write_numbers(path, True) is None:
             return None
     found = written(path)
     if digest and found.digest != digest:

@@ -47,7 +47,7 @@ class Spoolable(ABC):
         return []
 
     @abstractmethod
-    def write(self, path: str, force: bool) -> None:
+    def write(self, path: str, force: bool) -> object:
         """Write all rows to a new file, with the key. Raises DataError, OutputError, ReadWriteError."""
 
 

@@ -67,54 +67,48 @@ class OfTable(Spoolable):
     def files(self) -> list[str]:
         return self.table.reader.files()
 
-    def write(self, path: str, force: bool) -> None:
+    def write(self, path: str, force: bool) -> RowWriter:
         """Text is parsed once; what was parsed is kept beside the output meanwhile."""
+        if (written := self.write_numbers(path, force)) is not None:
+            return written
         with contextlib.ExitStack() as stack:
             table = self.table
-            if self.write_numbers(path, force):
-                return
             if not table.reader.typed:
                 stage = os.path.join(stack.enter_context(temporary_folder(path)), "stage")
                 table = replace(table, reader=Staged(table.reader, stage))
             schema, count, ranges = learn(table, self.schema)
-            narrowing = Narrowing(np.dtype(self.dtype or schema.dtype), table.name)
+            narrowing = None if schema.sparse else Narrowing(np.dtype(self.dtype or schema.dtype), table.name)
             parts = rows_of(table.reader, schema, table.asked, table.beside, narrowing)
-            self._rows(table, schema, count, parts, lambda: ranges, path, force, self._plain)
+            return self._rows(schema, count, parts, lambda: ranges, path, force, self._plain)
 
     @property
     def _plain(self) -> bool:
         """Whether one pass may do."""
         return self.schema is None and is_plain(self.table)
 
-    def write_numbers(self, path: str, force: bool) -> bool:
-        """`write` of a table of numbers alone, in one pass; False if it has others, and nothing was written."""
-        table = self.table
+    def write_numbers(self, path: str, force: bool) -> RowWriter | None:
+        """`write` of a table of numbers alone, in one pass; None if it has others, and nothing was written."""
         if not self._plain:
-            return False
-        numbers, count = Numbers(table), table.reader.count or 0
+            return None
+        numbers, count = Numbers(self.table), self.table.reader.count or 0
         try:
-            self._rows(table, numbers.schema, count, numbers.parts(), numbers.ranges, path, force)
+            return self._rows(numbers.schema, count, numbers.parts(), numbers.ranges, path, force)
         except OtherValues:  # what is there is found out first, then
-            return False
-        return True
+            return None
 
     def _rows(
-        self, table: Table, schema: Schema, count: int, parts: Iterator[Part], ranges: Callable[[], str], path: str,
-        force: bool, again: bool = False,
-    ) -> None:  # fmt: skip
+        self, schema: Schema, count: int, parts: Iterator[Part], ranges: Callable[[], str], path: str, force: bool,
+        again: bool = False,
+    ) -> RowWriter:  # fmt: skip
         """Write these rows. again: after one pass would not do, which has told a size already."""
-        key, label = self.key(), _label_column(table)
-        kept = np.dtype(self.dtype or schema.dtype)
         self.check(count, schema.features, 0 if schema.sparse else schema.row_bytes)
         if self.told and not (again and schema.dtype == "float32"):
             what = "its numbers need float64, so they take" if again else f"its {count} rows are written to {path},"
-            note(f"{table.name}: {what} {format_size(count * schema.row_bytes)} at most")
-        with writing(path, force, kept, schema.sparse, schema.features, schema.names(), label) as writer:
-            for part in parts:
-                writer.append(part.batch)
-            check_same(self.key(), key, table.name)
-            attributes = writer.file.attrs
-            attributes[KEY], attributes[SCHEMA], attributes[RANGES] = key, json.dumps(schema.to_plain()), ranges()
+            note(f"{self.name}: {what} {format_size(count * schema.row_bytes)} at most")
+        found = Matrix((part.batch for part in parts), schema.sparse, schema.features,
+                       np.dtype(self.dtype or schema.dtype), schema.names(), _label_column(self.table))  # fmt: skip
+        told = lambda: {SCHEMA: json.dumps(schema.to_plain()), RANGES: ranges()}  # noqa: E731  # known at the end
+        return write_matrix(found, self.name, path, force, self.key, told=told)
 
 
 def _label_column(table: Table) -> LabelColumn | None:
@@ -156,21 +150,21 @@ class OfMatrix(Spoolable):
     def files(self) -> list[str]:
         return files_of([*self.paths, *self._named()])
 
-    def write(self, path: str, force: bool) -> None:
+    def write(self, path: str, force: bool) -> RowWriter:
         with contextlib.ExitStack() as stack:
             found = open_matrix(self.paths, replace(self.how, near=path, opened=stack))
             if found.features is not None:
                 self.check(1, found.features, 0 if found.sparse else found.features * np.dtype(found.dtype).itemsize)
-            write_matrix(found, self.name, path, force, np.dtype(found.dtype), self.key, self.labelled)
+            return write_matrix(found, self.name, path, force, self.key, self.labelled)
 
 
 def write_matrix(
-    found: Matrix, name: str, path: str, force: bool, dtype: np.dtype, key: Callable[[], str] | None = None,
-    labelled: bool = False,
+    found: Matrix, name: str, path: str, force: bool, key: Callable[[], str] | None = None, labelled: bool = False,
+    told: Callable[[], dict[str, str]] = dict,
 ) -> RowWriter:  # fmt: skip
-    """Write the rows of a matrix, called `name`, as values of this type; returns what was written.
+    """Write the rows of a matrix, called `name`, as values of its type; returns what was written.
 
-    key: tells the key of a spool. labelled: whether rows must have labels.
+    key: tells the key of a spool. labelled: whether rows must have labels. told: other attributes, after the last row.
     """
     before = None if key is None else key()
     first = next(found.batches, None)
@@ -179,8 +173,8 @@ def write_matrix(
     if labelled and first.labels is None:
         by_name = " or, by the names of the rows, `y=TABLE:COLUMN`" if found.ids is not None else ""
         raise DataError(f"{name} has no labels; name them with `y=FILE.npy`{by_name}")
-    narrowing = Narrowing(dtype, name)
-    with writing(path, force, dtype, found.sparse, found.features, found.names, found.label) as writer:
+    narrowing = Narrowing(np.dtype(found.dtype), name)
+    with writing(path, force, found.dtype, found.sparse, found.features, found.names, found.label) as writer:
         for batch in itertools.chain([first], found.batches):
             narrowing.check(batch)
             writer.append(batch)
@@ -189,6 +183,7 @@ def write_matrix(
         if key is not None and before is not None:
             check_same(key(), before, name)
             writer.file.attrs[KEY] = before
+        writer.file.attrs.update(told())
     return writer
 
 

@@ -50,6 +50,12 @@ class RowWriter:
         else:
             self._dense = Appender(self.file, "X", self.dtype, self.features)
 
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """Rows, columns, and stored values."""
+        width = self.widest if self.features is None else self.features
+        return self.rows, width, self.nnz if self.sparse else self.rows * width
+
     def append(self, batch: Batch) -> None:
         """Add rows; labels and weights must be in all batches or in none."""
         if self.sparse:
@@ -85,8 +91,7 @@ class RowWriter:
             group = self.file["X"]
             group.attrs["encoding-type"] = "csr_matrix"
             group.attrs["encoding-version"] = "0.1.0"
-            width = self.widest if self.features is None else self.features
-            group.attrs["shape"] = np.array([self.rows, width], np.int64)
+            group.attrs["shape"] = np.array(self.sizes[:2], np.int64)
             for part in (self._data, self._indices, self._indptr):
                 part.close()
         else:

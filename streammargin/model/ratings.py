@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -27,25 +28,17 @@ NAMES = "names"  # of the header: the columns of its table with rows, columns an
 MEMORY = 256 << 20  # bytes for reading pairs, if none are given
 
 
-class Pairs(Ordered):
+def pairs_of(entries: Entries, both: tuple[Names, Names]) -> Iterator[Rows]:
     """Pairs of names in order, as places in a matrix; labels: their ratings, if the entries have them."""
-
-    features = 2
-    matched = True
-
-    def __init__(self, entries: Entries, names: tuple[Names, Names]) -> None:
-        self.name, self.entries, self.both = entries.name, entries, names
-
-    def blocks(self) -> Iterator[Rows]:
-        entries, count = self.entries, 0
-        with ExitStack() as stack:
-            for part in entries.parts(stack):
-                given = zip(self.both, (part.rows, part.columns), strict=True)
-                places = [names.known(own, entries.name) for names, own in given]
-                yield Rows(count, DenseBlock(np.stack(places, axis=1).astype(np.float64), 0.0), part.values)
-                count += len(part.rows)
-        if not count and entries.paths:
-            raise DataError(f"{entries.name} has no rows; check the input")
+    count = 0
+    with ExitStack() as stack:
+        for part in entries.parts(stack):
+            given = zip(both, (part.rows, part.columns), strict=True)
+            places = [names.known(own, entries.name) for names, own in given]
+            yield Rows(count, DenseBlock(np.stack(places, axis=1).astype(np.float64), 0.0), part.values)
+            count += len(part.rows)
+    if not count and entries.paths:
+        raise DataError(f"{entries.name} has no rows; check the input")
 
 
 class OfRatings(Tally):
@@ -129,7 +122,7 @@ class RatingsModel(Model):
             raise UsageError(f"`{given[0]}` is not for ratings; leave it out")
         self._both = self._both or (Names("row", self.row_names_), Names("column", self.column_names_))
         entries = Entries(data, columns, y, memory or MEMORY, labelled, self.header.get(NAMES) or ())
-        yield Pairs(entries, self._both)
+        yield Ordered(entries.name, 2, functools.partial(pairs_of, entries, self._both), matched=True)
 
     def _overflow(self, source: AnyRows, piece: Piece, row: int) -> DataError:
         assert isinstance(piece.block, DenseBlock)

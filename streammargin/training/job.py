@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -27,6 +27,7 @@ from streammargin.losses import make_loss
 from streammargin.model.base import Model
 from streammargin.model.linear import model_of
 from streammargin.options.table import FREE, MIDWAY, Options
+from streammargin.points.base import Point
 from streammargin.points.expansion import Expansion
 from streammargin.points.linear import LinearPoint
 from streammargin.points.mapped import Mapped
@@ -158,10 +159,10 @@ class Job:
 
     def result(self, outcome: Outcome, took: dict[str, float], history: History) -> TrainResult:
         """The model at the best value of C, for unscaled rows, and its certificate; took: see `Stopwatch.read`."""
-        problem, target, costs = self.problem, self.target, self.costs
+        problem, costs = self.problem, self.costs
         if outcome.C is not None:
             problem = problem.at(outcome.C / costs[0])
-        trial, chosen = outcome.best(problem), outcome.chosen(problem)
+        trial = outcome.best(problem)
         certificates = [self._certificate(problem, outcome, number) for number in range(problem.trials)]
         converged = bool(outcome.converged[problem.groups_of(trial)].all())
         C = costs[trial] if outcome.C is None else outcome.C
@@ -172,15 +173,40 @@ class Job:
         certificate = replace(certificates[trial], converged=converged)
         if self.options.midway and outcome.midway is None:
             warn("stopped before the midway bias was computed: the bias is 0", "bias")
-        answer = outcome.best_point(problem).unscaled(None, None, target.shift)
+        answer = outcome.best_point(problem).unscaled(None, None, self.target.shift)
         for step in reversed(self.steps.values()):
             answer = step.answer(answer)
         header = {
-            **self.params(), "C": C, "rows": problem.rows, "features": self.source.features,
-            "reason": outcome.reason, "converged": converged, "passes_done": outcome.passes, "seconds": took["seconds"],
-            "positive": target.rest, "certificate": certificate.to_dict(),
-            ATTRIBUTE: self.label_column, "outputs": target.outputs, "tasks": target.tasks.tolist() or None,
-            "problem": self._problem(outcome.midway is not None),
+            **self.params(), "C": C, "rows": problem.rows, **self._sizes(answer), "reason": outcome.reason,
+            "converged": converged, "passes_done": outcome.passes, "seconds": took["seconds"],
+            "certificate": certificate.to_dict(),
+        }  # fmt: skip
+        model = self._model(problem, outcome, answer, header)
+        figures = {key: certificate[key] for key in ("gap", "mean_gap", "margin_gap", "residual", "valid_error")}
+        end = {
+            "event": "run_end", "status": "ok", "converged": converged, "reason": outcome.reason,
+            "passes": outcome.passes, **took, "exit_code": 0, "model": None, "C": C,
+            "trials": outcome.path or self._trials(outcome, certificates), **figures,
+            **dict.fromkeys(("zeros", "smallest_margin", "never_predicted", "rarely_predicted", "pass")),
+            "unproven": outcome.unproven, **self._more(problem, outcome, answer),
+        }  # fmt: skip
+        history.publish(end)
+        return TrainResult(
+            model, certificate, history.events, outcome.reason, converged, outcome.passes, took["seconds"], end,
+            better=self.better, limit=outcome.limit, ranges=outcome.ranges, hidden=outcome.hidden,
+            cramped=self.method.wants_memory(self.problem),
+        )  # fmt: skip
+
+    def _sizes(self, answer: Point) -> dict[str, object]:
+        """The sizes of the rows, for the header."""
+        return {"features": self.source.features}
+
+    def _model(self, problem: Problem, outcome: Outcome, answer: Point, header: dict[str, object]) -> Model:
+        """The model of an answer, at one value of C, with the rest of its header."""
+        target = self.target
+        header |= {
+            "positive": target.rest, ATTRIBUTE: self.label_column, "outputs": target.outputs,
+            "tasks": target.tasks.tolist() or None, "problem": self._problem(outcome.midway is not None),
             **({} if (table := plain_of(self.source)) is None else {"table": table}),
         }  # fmt: skip
         if isinstance(answer, Expansion):
@@ -188,37 +214,21 @@ class Job:
         if isinstance(answer, Mapped):
             header |= {"map": str(answer.fitted.map)}
         model = model_of(answer, target.classes, header, self.names)
-        caps, tasks = problem.outputs.caps[chosen], problem.outputs.tasks
+        caps, tasks = problem.outputs.caps[outcome.chosen(problem)], problem.outputs.tasks
         if tasks:  # those of each task alone
             caps = caps.reshape(tasks, tasks, -1)[np.arange(tasks), np.arange(tasks)]
         of_each = tasks or (problem.outputs.several and not problem.numeric)
         model.problem = self._arrays(caps if of_each else caps[0])
-        more = {
-            "trials": outcome.path or self._trials(outcome, certificates),
-            "zeros": None if outcome.zeros is None else np.flatnonzero(outcome.zeros[chosen].all(axis=0)).tolist(),
-            "smallest_margin": outcome.smallest_margin, **self.unpredicted(outcome),
-            "pass": None if outcome.kept is None else int(outcome.kept[trial]),
-        }  # fmt: skip
-        return self.ended(model, certificate, outcome, took, history, more)
+        return model
 
-    def ended(
-        self, model: Model, certificate: Certificate, outcome: Outcome, took: dict[str, float], history: History,
-        more: Mapping[str, object],
-    ) -> TrainResult:  # fmt: skip
-        """The result, after the event of the end, which has what there is `more` to say."""
-        figures = {key: certificate[key] for key in ("gap", "mean_gap", "margin_gap", "residual", "valid_error")}
-        end = {
-            "event": "run_end", "status": "ok", "converged": certificate.converged, "reason": outcome.reason,
-            "passes": outcome.passes, **took, "exit_code": 0, "model": None, "C": model.header["C"], "trials": None,
-            **figures, "zeros": None, "smallest_margin": None, "never_predicted": None,
-            "rarely_predicted": None, "pass": None, "unproven": outcome.unproven, **more,
+    def _more(self, problem: Problem, outcome: Outcome, answer: Point) -> dict[str, object]:
+        """What else the event of the end says."""
+        zeros = None if outcome.zeros is None else outcome.zeros[outcome.chosen(problem)]
+        return {
+            "zeros": None if zeros is None else np.flatnonzero(zeros.all(axis=0)).tolist(),
+            "smallest_margin": outcome.smallest_margin, **self.unpredicted(outcome),
+            "pass": None if outcome.kept is None else int(outcome.kept[outcome.best(problem)]),
         }  # fmt: skip
-        history.publish(end)
-        return TrainResult(
-            model, certificate, history.events, outcome.reason, certificate.converged, outcome.passes, took["seconds"],
-            end, better=self.better, limit=outcome.limit, ranges=outcome.ranges,
-            hidden=outcome.hidden, cramped=self.method.wants_memory(self.problem),
-        )  # fmt: skip
 
     def _problem(self, midway: bool) -> dict[str, object]:
         """The parts of the objective that options do not give, as plain values; `verify` recomputes it from them."""

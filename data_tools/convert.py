@@ -43,7 +43,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     label.add_argument("--no-label", dest="label", action="store_false", help="of a table: all columns are values")
     parser.add_argument("--sample-weight", metavar="NAME", help="of a table: column of weights")
     parser.add_argument(
-        "--separator", metavar="C", help="of CSV, between fields: a character, or the word tab; default: found out"
+        "--separator", metavar="C", help="of CSV, between fields: a character, or tab (default: detected)"
     )
     parser.add_argument("--like", metavar="MODEL",
                         help="the columns that MODEL was trained on; those of a table in its order")  # fmt: skip
@@ -156,7 +156,7 @@ def _separator(given: str | None) -> str | None:
     fits = len(found) == 1 and ((found.isascii() and found.isprintable()) or found == "\t")
     if not fits or found.isalnum() or found in '+-."':
         raise UsageError(
-            "`separator` must be one character that is no letter, digit, quote, sign or point, or tab, not "
+            "`separator` must be tab, or a character other than a letter, digit, quote, sign or point, not "
             f"{shown(given)}"
         )
     return found

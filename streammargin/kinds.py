@@ -122,7 +122,10 @@ class Given(Word):
     alone = True
 
     def read(self, text: str) -> object:
-        return self.check("the value", text)
+        try:
+            return self.check("the value", text)
+        except UsageError as error:
+            raise UsageError(f"{error.raw}; to give none, write the option after DATA") from None
 
     def check(self, what: str, value: object) -> object:
         return bool(value) if _is_bool(value) else super().check(what, value)
@@ -152,7 +155,7 @@ class Number(Kind):
             if not self.fits(given):
                 raise ValueError
         except (TypeError, ValueError, ArithmeticError):  # OverflowError: an integer too large for a float
-            words = "".join(f" or the word {word}" for word in self.words)
+            words = "".join(f" or {word}" for word in self.words)
             raise UsageError(f"{what} must be {self.what}{words}, not {shown(value)}") from None
         return given
 
@@ -176,7 +179,7 @@ class NumberOrColumn(Column):
             float(text)
         except ValueError:
             if self.like_a_field(text):
-                raise UsageError(f"{shown(text)} begins like a field; write /{text} for the dataset") from None
+                raise UsageError(f"{shown(text)} begins like a parameter; write /{text} for the dataset") from None
             return super().read(text)
         return self.number.read(text)
 
@@ -332,7 +335,7 @@ class Factors(Kind):
         for part in text.split(","):
             label, equals, weight = part.rpartition("=")
             if not equals:
-                raise UsageError(f"{shown(part)} is not LABEL=WEIGHT (or the word balanced)")
+                raise UsageError(f"{shown(part)} is neither LABEL=WEIGHT nor balanced")
             table[label] = read_number(weight)
         return table
 

@@ -56,7 +56,7 @@ def parsed(text: str) -> dict[str, Any]:
     """The header of a model file as it was written. ValueError if it is none."""
     header = json.loads(text)
     if not isinstance(header, dict):
-        raise ValueError("its header is no object")
+        raise ValueError("its header is not an object")
     _check_plain(header, 0)
     return header
 
@@ -238,7 +238,7 @@ def _names(line: Array, array: np.ndarray, sizes: dict[str, int]) -> str | None:
 def _text(line: Array, array: np.ndarray) -> str | None:
     """What is wrong with an array of text."""
     if text_fault(array.reshape(-1)) >= 0:
-        return "is no valid text"
+        return "is not valid text"
     if line.words and str(array) not in line.words:
         return f"is {shown(str(array))}"
     return "has a value twice" if line.unequal and len(set(array.tolist())) != array.size else None

@@ -57,7 +57,7 @@ def _quoted(value: str) -> str:
 
 def counted(number: int, noun: str) -> str:
     """A number with its noun: 1 pass, 2 passes."""
-    plural = noun + ("es" if noun.endswith("s") else "s")
+    plural = f"{noun[:-1]}ies" if noun.endswith("ry") else noun + ("es" if noun.endswith("s") else "s")
     return f"{number} {noun if number == 1 else plural}"
 
 
@@ -109,8 +109,13 @@ def shortened(parts: Sequence[str]) -> str:
     return ", ".join(printable(short(part)) for part in parts[:SHOWN]) + more
 
 
+def joined(names: Sequence[str]) -> str:
+    """Names as the value of an option, whole, as a command is copied."""
+    return ",".join(map(one_line, dict.fromkeys(names)))
+
+
 def short(name: object) -> str:
-    """A label, a word of a table or a name for a message, on one line and shortened; two quotes for an empty one."""
+    """A label, a category or a name for a message, on one line and shortened; two quotes for an empty one."""
     return _cut(one_line(str(name))) or "''"
 
 

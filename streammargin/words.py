@@ -81,7 +81,7 @@ class Thing:
         for line in self.entries():
             value = getattr(self, line.name)
             if value is not None or line.default is not None:
-                value = line.metadata["kind"].check(f"the field {line.name} of {self.name}", value)
+                value = line.metadata["kind"].check(f"the parameter {line.name} of {self.name}", value)
             values[line.name] = value
         return self.replace(**values)
 
@@ -177,7 +177,7 @@ class Family(Generic[S]):
             return self._parse(str(value))
         if not isinstance(value, self.kind):
             raise UsageError(
-                f"`{self.option}` must be a word, as {next(iter(self.classes))}, or an object of a subclass of "
+                f"`{self.option}` must be a name, as {next(iter(self.classes))}, or an object of a subclass of "
                 f"streammargin.{self.folder}.{self.option.title()}, not {shown(value)}"
             )
         return self._with_mend(value.checked, type(value))
@@ -205,7 +205,7 @@ class Family(Generic[S]):
         head, comma, fields = name.partition(",")
         alike = f"{head}:{fields}" if comma and head in words else alike
         meant = f"did you mean `{self.option}={self.others.get(alike, alike)}`? " if alike else ""
-        raise UsageError(f"unknown {self.option} {shown(name)}; {meant}the words are {', '.join(words)}")
+        raise UsageError(f"unknown {self.option} {shown(name)}; {meant}known: {', '.join(words)}")
 
     def words_of_packages(self) -> list[str]:
         """The words that entry points of installed packages add to ours; none of them is imported."""
@@ -218,10 +218,10 @@ class Family(Generic[S]):
         for point in (point for point in points_of(group) if point.name == name):
             cls = loaded(point)
             if not (isinstance(cls, type) and issubclass(cls, self.kind)):
-                raise UsageError(f"the entry point {name} of {group} is no subclass of {self.option.title()}")
+                raise UsageError(f"the entry point {name} of {group} is not a subclass of {self.option.title()}")
             if cls.name != name:  # models and logs have the word of the class
                 raise UsageError(
-                    f"the entry point {name} of {group} is the class {cls.__name__}, whose word is {cls.name}; "
+                    f"the entry point {name} of {group} is the class {cls.__name__}, whose name is {cls.name}; "
                     "give both the same name"
                 )
             return cls
@@ -231,7 +231,7 @@ class Family(Generic[S]):
         name, colon, rest = word.partition(":")
         if name in self.short:
             if colon:
-                raise UsageError(f"{name} stands for `{self.option}={self.short[name]}`; give its fields there")
+                raise UsageError(f"{name} stands for `{self.option}={self.short[name]}`; give its parameters there")
             return self._parse(self.short[name])
         cls = self.find(name)
         return self._with_mend(lambda: cls(**dict(_values(cls, rest) if colon else ())).checked(), cls)
@@ -249,7 +249,7 @@ class Family(Generic[S]):
         """The fields of a word, with their defaults and an example."""
         lines = cls.entries()
         if not lines:
-            return f"{cls.name} has no fields: `{self.option}={cls.name}`"
+            return f"{cls.name} has no parameters: `{self.option}={cls.name}`"
         fields = ", ".join(f"{line.name} ({_default(line)})" for line in lines)
         return f"{cls.name} has {fields}, as in `{self.option}={cls.name}:{_example(lines[0])}`"
 
@@ -298,10 +298,10 @@ def _values(cls: type[Thing], rest: str) -> Iterator[tuple[str, Any]]:
         elif line is None or not equals:
             first = next(iter(lines.values()), None)
             if number or first is None or first.kw_only or not _may_be(first.metadata["kind"], part):
-                raise UsageError(f"{cls.name} has no field {shown(key.rpartition(',')[2] if equals else key)}")
+                raise UsageError(f"{cls.name} has no parameter {shown(key.rpartition(',')[2] if equals else key)}")
             line, text = first, part
         if line.name in seen:
-            raise UsageError(f"the field {line.name} of {cls.name} is given twice")
+            raise UsageError(f"the parameter {line.name} of {cls.name} is given twice")
         seen.add(line.name)
         kind = line.metadata["kind"]
         yield line.name, kind.read(os.path.expanduser(text) if isinstance(kind, Read) else text)
@@ -333,7 +333,7 @@ class Worded(Kind, Generic[S]):
     """A word of a family, or an object of one of its classes."""
 
     family: Family[S]
-    metavar: str = "WORD"
+    metavar: str = "NAME"
 
     def check(self, what: str, value: object) -> S:
         return self.family.of(value)

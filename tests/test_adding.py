@@ -161,9 +161,9 @@ def test_words_of_a_package_are_found_by_its_entry_points(extended, tmp_path):
     header = streammargin.load_model(tmp_path / "n.npz").header
     assert header["solver"] == "theirs:average" and header["loss"] == "hinge"
     wrong = run("train", "data.bin", "--penalty", "none")
-    assert wrong.returncode == 2 and "the entry point none of streammargin.penalties is no subclass" in wrong.stderr
+    assert wrong.returncode == 2 and "the entry point none of streammargin.penalties is not a subclass" in wrong.stderr
     for word, why in (
-        ("called", "is the class Below, whose word is below"), ("lost", "nowhere:Below raises ModuleNotFoundError"),
+        ("called", "is the class Below, whose name is below"), ("lost", "nowhere:Below raises ModuleNotFoundError"),
         ("split", "cannot be loaded: theirs:Nothing raises AttributeError"), ("belov", "did you mean --penalty below?"),
     ):  # fmt: skip
         wrong = run("penalties", word)

@@ -413,8 +413,8 @@ def test_a_model_that_no_training_wrote_is_told(trained, change):
 
 
 @pytest.mark.parametrize("change, why", [
-    ({"kernel": "rbf"}, "its kernel rbf has the word scale in place of the number"),
-    ({"kernel": "rbf:0.3,weight=1+sigmoid:weight=1"}, "has the word scale in place of the number"),
+    ({"kernel": "rbf"}, "its kernel rbf has scale in place of the number"),
+    ({"kernel": "rbf:0.3,weight=1+sigmoid:weight=1"}, "has scale in place of the number"),
     ({"kernel": "precomputed"}, "its array support has the number .*, which is out of range"),
     ({"factors": np.ones(2)}, "its array factors has the shape"),
 ])  # fmt: skip

@@ -89,15 +89,25 @@ def labelled(labels, **others):
      "lacks 1 column"),
     (lambda: sm.train(labelled(["b", "c"] * 3), y="y").model.evaluate(labelled([LONG] * 6), y="y"), "unknown to the"),
     (lambda: sm.train(labelled([1, 0] * 3, w=["b", "c"] * 3), y="y").model.predict(labelled([1] * 2, w=[LONG, "b"])),
-     "no row of the training had the word"),
+     "unknown category"),
     (lambda: sm.complete(pd.DataFrame({"u": [LONG, LONG], "i": ["1", "1"], "r": [1, 2]})), "is there twice"),
     (lambda: sm.complete(pd.DataFrame({"u": [1, 2], "i": [1, 2], "r": [1, 2]}), columns=[LONG, "i"]), "has no column"),
 ])  # fmt: skip
 def test_messages_cut_long_labels_and_words(call, words):
     with pytest.raises(sm.StreamMarginError) as error:
         call()
-    said = str(error.value)
+    said = re.sub(r'(?<=drop=")[^"]+', "", str(error.value))  # a command is whole, as the next test says
     assert words in said and CUT[:50] in said and LONG[:64] not in said, said
+
+
+@pytest.mark.parametrize("value", [np.inf, None])
+def test_the_option_that_leaves_a_column_out_is_whole(value):
+    frame = labelled([1, 0] * 3, b=np.arange(6.0), **{LONG: [1.5, value] * 3})
+    with pytest.raises(sm.DataError) as error:
+        sm.train(frame, y="y")
+    assert sm.train(
+        frame, y="y", drop=re.findall(r'drop="([^"]+)"', str(error.value))[0]
+    ).model.feature_names_in_.tolist() == ["a", "b"]
 
 
 def test_warnings_cut_long_labels(caplog):

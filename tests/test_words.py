@@ -74,14 +74,14 @@ def test_a_comma_ends_a_value_only_before_a_field(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("family, word, told", [
     (0, "quantile:2",
-        "the field quantile of quantile must be a number between 0 and 1, not 2.0; quantile has quantile"),
+        "the parameter quantile of quantile must be a number between 0 and 1, not 2.0; quantile has quantile"),
     (0, "quantile:0.5,quantile=0.6",
         r"given twice; quantile has quantile \(default 0.5\), top \(default none\), as in loss=\"quantile:0.5\""),
     (0, "quantile:0.9,0.8", "'0.9,0.8' is not a number"), (0, "quantile:", "'' is not a number"),
-    (0, "quantile:rate=3", "quantile has no field 'rate'; quantile has quantile"),
-    (0, "hinge:3", r"hinge has no field '3'; hinge has top \(default none\), as in loss=\"hinge:top=ROWS\""),
-    (0, "interpolate:top=3", "interpolate has no field 'top'; interpolate has epsilon"),
-    (0, "squared_error:top=3", "squared_error has no field 'top'; squared_error has no fields"),
+    (0, "quantile:rate=3", "quantile has no parameter 'rate'; quantile has quantile"),
+    (0, "hinge:3", r"hinge has no parameter '3'; hinge has top \(default none\), as in loss=\"hinge:top=ROWS\""),
+    (0, "interpolate:top=3", "interpolate has no parameter 'top'; interpolate has epsilon"),
+    (0, "squared_error:top=3", "squared_error has no parameter 'top'; squared_error has no parameters"),
     (0, "hindge", "unknown loss 'hindge'; did you mean loss=\"hinge\""),
     (0, "huber,0.5", "unknown loss 'huber,0.5'; did you mean loss=\"huber:0.5\""),
     (0, "log_loss", "did you mean loss=\"logistic\""), (0, "mse", "did you mean loss=\"squared_error\""),
@@ -89,10 +89,10 @@ def test_a_comma_ends_a_value_only_before_a_field(monkeypatch, tmp_path):
     (1, "none", "did you mean penalty=\"l2\" with a large C=1e4"), (1, None, "did you mean penalty=\"l2\" with a"),
     (1, "group",
         "group needs groups; group has groups .must be given., l1_ratio .default 1., power .default none., as in"),
-    (1, "linf:0.5", "linf has no field '0.5'; linf has power .default none., as in penalty="),
+    (1, "linf:0.5", "linf has no parameter '0.5'; linf has power .default none., as in penalty="),
     (2, "path", "path needs values; path has values .must be given., low .default none., high"),
-    (2, "path:1", "the field values of path must be a whole number and at least 2, not 1"),
-    (2, "path:5,step=2", "path has no field 'step'; path has"),
+    (2, "path:1", "the parameter values of path must be a whole number and at least 2, not 1"),
+    (2, "path:5,step=2", "path has no parameter 'step'; path has"),
 ])  # fmt: skip
 def test_what_is_no_word_is_told_with_fields_defaults_and_an_example(family, word, told):
     with pytest.raises(UsageError, match=told):
@@ -195,7 +195,7 @@ def test_the_front_door_is_small(capsys):
     ("penalties", "group",
      ["groups : must be given", "group:FILE", "solvers that take it: ascent, newton, pdprox, sdca, prox-newton"]),
     ("penalties", None, ["elasticnet:l1_ratio", "lp:p"]), ("solvers", None, ["the ones to take:", "streams:"]),
-    ("solvers", "pdprox", ["algorithm : default none", "--solver pdprox:primal", "takes a finite C", "the field top"]),
+    ("solvers", "pdprox", ["algorithm : default none", "--solver pdprox:primal", "takes a finite C", "top of a loss"]),
     ("penalties", "lp", ["solvers that take it: ascent, mirror, perceptron, sdca, asdca\n"]),
     ("solvers", "gd", ["gd takes C = inf; the losses exponential, logistic; the penalties l2; "]),
     ("solvers", "sdca", ["ascent: ", "sdca, which is ascent:momentum=no, takes any C; the losses "]),
@@ -209,7 +209,7 @@ def test_what_there_is_can_be_asked_for(verb, name, told, capsys):
 
 @pytest.mark.parametrize("option, word, meant", [
     ("solver", "SDCA", 'did you mean solver="sdca"?'), ("loss", "log_los", 'did you mean loss="logistic"?'),
-    ("penalty", "elasticnet:alpha=3", "elasticnet has no field 'alpha'; elasticnet has l1_ratio"),
+    ("penalty", "elasticnet:alpha=3", "elasticnet has no parameter 'alpha'; elasticnet has l1_ratio"),
 ])  # fmt: skip
 def test_a_slip_of_the_pen_is_named(option, word, meant):
     with pytest.raises(UsageError, match=re.escape(meant)):
@@ -254,7 +254,7 @@ def test_short_words_stand_for_a_solver_with_fields():
     assert family.of("sdca") == family.of("ascent:momentum=no") == solvers.Ascent(momentum="no") != family.of("ascent")
     assert str(family.of("asdca")) == "ascent:momentum=yes,order=permutation"
     assert family.of("prox-newton") == solvers.Newton()
-    with pytest.raises(UsageError, match=r"sdca stands for solver=\"ascent:momentum=no\"; give its fields there"):
+    with pytest.raises(UsageError, match=r"sdca stands for solver=\"ascent:momentum=no\"; give its parameters there"):
         family.of("sdca:momentum=yes")
     with pytest.raises(UsageError, match=r"must be auto, yes or no, not 'maybe'; ascent has momentum .default auto."):
         family.of("ascent:momentum=maybe")

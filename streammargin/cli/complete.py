@@ -19,29 +19,28 @@ HELPS = {
     "tol": "stop once the relative gap is proven to be EPS at most; absolute:EPS: the mean gap, (primal - dual) / (C "
     "times the number of ratings)",
     "valid": "held-out ratings, whose root mean squared error is shown with every certificate",
-    "columns": "ROW,COLUMN: the columns of a table, or the datasets, of the places of ratings (default: the first two)",
-    "y": "the column of a table, or the dataset, of the ratings (default: the next column; value)",
-    "spool": "folder for the ratings in the order of their lines, while they do not fit into the memory (default: "
-    "beside the model)",
+    "columns": "ROW,COLUMN: the columns or datasets that say where each rating is (default: the first two)",
+    "y": "the column or dataset of the ratings (default: the next column; value)",
+    "spool": "existing folder for sorted ratings that do not fit into the memory (default: beside the model)",
 }
 PASSES = 10_000
 
 
 def add_options(parser: Parser) -> None:
     """Options of a completion."""
-    parser.description = "Complete a matrix from RATINGS, each of a row and a column: two factors, by the trace norm."
+    parser.description = "Complete a matrix from RATINGS. The model is two factors; the penalty is their trace norm."
     parser.add_argument("data", nargs="+", metavar="RATINGS", help="table (CSV, Parquet, Feather), Matrix Market, "
                         "or HDF5 with datasets row, column and value")  # fmt: skip
     parser.add_argument(
         "-o", "--output", type=name, metavar="FACTORS", help="the model file, else RATINGS' stem + .model.npz, here"
     )
-    parser.add_argument("--loss", type=argument(RATINGS.of), default=None, metavar="WORD", help="absolute_error "
+    parser.add_argument("--loss", type=argument(RATINGS.of), default=None, metavar="NAME", help="absolute_error "
                         "(default), squared_error, or hinge:levels=1,2,3,4,at=0,3,6,9: a rating above level 3 should "
                         "have a value above 6")  # fmt: skip
     parser.add_argument("-c", "-C", "--C", dest="C", type=argument(Costs().read), default=1.0, metavar="FLOAT|path:K",
-                        help="weight of the errors against the trace norm (default 1); path:K: K values upward, of "
+                        help="weight of the errors against the trace norm (default 1); path:K: K values, of "
                         "which the best on --valid is kept")  # fmt: skip
-    parser.add_argument("--solver", type=name, default="auto", metavar="WORD", help="auto (default); factors, for low "
+    parser.add_argument("--solver", type=name, default="auto", metavar="NAME", help="auto (default); factors, for low "
                         "rank; splitting, for dense matrices in memory; completion: one, then the other")  # fmt: skip
     parser.add_argument("--passes", type=argument(Whole(1).read), default=PASSES, metavar="N",
                         help=f"stop after this many reads of the ratings (default {PASSES})")  # fmt: skip

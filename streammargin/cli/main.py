@@ -17,14 +17,14 @@ from streammargin.version import __version__
 
 VERBS = {
     "train": "train a model",
-    "complete": "complete a matrix from some of its entries, as ratings of users and films",
+    "complete": "complete a matrix from some of its entries, such as users' ratings of films",
     "predict": "predict labels or scores of the rows of a file",
     "evaluate": "accuracy, mistakes, loss and margin of a model on labelled data",
     "verify": "recompute the certificate of a model on its data, by NumPy alone",
     "info": "show what a data file or a model contains",
-    "solvers": "list the solvers, or show one: fields, algorithm, what it takes",
-    "losses": "list the losses, or show one: fields, formula, solvers that take it",
-    "penalties": "list the penalties, or show one: fields, formula, solvers that take it",
+    "solvers": "list the solvers, or show one: parameters, algorithm, what it takes",
+    "losses": "list the losses, or show one: parameters, formula, solvers that take it",
+    "penalties": "list the penalties, or show one: parameters, formula, solvers that take it",
     "demo": "make a data file larger than its memory budget, train on it, show the result",
     "warmup": "compile and cache every kernel, for images and clusters",
 }
@@ -117,7 +117,7 @@ def report(error: Exception, debug: bool, program: str) -> int:
 
 
 def _raiser(error: Exception) -> str:
-    """The begin of a sentence, which names the method of a word of others that raised it."""
+    """The begin of a sentence, which names the method of another package's class that raised it."""
     from streammargin.words import Thing
 
     found, at = "unexpected", error.__traceback__

@@ -63,7 +63,7 @@ class Parser(argparse.ArgumentParser):
             child._everything = everything
         for argument in args or []:
             if re.fullmatch(r"--[\w-]+=--", argument):  # argparse makes an empty list of it
-                self.error(f"argument {argument[:-3]}: -- is no value")
+                self.error(f"argument {argument[:-3]}: -- is not a value")
         parsed, unknown = self.parse_known_args(args, namespace)
         if unknown:
             self._verbs.get(getattr(parsed, "verb", ""), self).refuse(unknown)
@@ -156,8 +156,8 @@ def _add_line(parser: argparse._ActionsContainer, line: Line) -> None:
 
 
 LACKING = {
-    "--missing-columns": "columns of the model, by name, that DATA lacks: an error, or zeros",
-    "--unknown": "words of a table that no row of the training had: an error, or none",
+    "--missing-columns": "columns of the model that DATA lacks, by name: an error, or zeros",
+    "--unknown": "categories of a table that were not in the training data: an error, or zeros",
 }
 
 
@@ -197,7 +197,7 @@ def to_score(options: argparse.Namespace) -> tuple[Any, Any, dict[str, Any]]:
 def check_kind(options: argparse.Namespace, of_pairs: bool) -> None:
     """UsageError for an option that a model of rows, or of pairs of a completed matrix, does not have."""
     if not of_pairs and options.columns is not None:
-        raise UsageError("`columns` names those of pairs of a completed matrix; this model finds its columns by name")
+        raise UsageError("`columns` is for a completed matrix, and this model finds its columns by name; leave it out")
     for name in ("x", "sample_weight", "tasks", "id", "obs", "probability", "unknown", "missing_columns", "spool"):
         if of_pairs and getattr(options, name, None) not in (None, (), False, "error"):
             raise UsageError(f"`{name}` is not for ratings; leave it out")

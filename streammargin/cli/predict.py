@@ -39,13 +39,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="text, or binary if it ends in .h5, .npy or .parquet; default stdout",
     )
     parser.add_argument("--id", type=argument(Names().read), default=(), metavar="NAME[,NAME]",
-                        help="columns that head the lines of text and .parquet: of a table, or datasets beside the "
-                        "rows, FILE:NAME or FILE.npy; of single cells the name of the column of barcodes")  # fmt: skip
+                        help="columns to put first in each line: of a table, or datasets beside the rows, FILE:NAME "
+                        "or FILE.npy; of single cells a name for their barcodes")  # fmt: skip
     parser.add_argument("--obs", type=name, metavar="NAME",
                         help="write a copy of an .h5ad file with the labels as this column of obs")  # fmt: skip
     shown = parser.add_mutually_exclusive_group()
     shown.add_argument(
-        "--decision", action="store_true", help="write scores instead of labels, after a line of classes or outputs"
+        "--decision", action="store_true", help="write scores instead of labels, below a header of classes or outputs"
     )
     shown.add_argument("--probability", action="store_true", help="write probabilities of classes (logistic loss)")
     add_scoring(parser)
@@ -87,7 +87,7 @@ def _writer(options: argparse.Namespace, outputs: list[str] | None) -> Write | N
         if outputs is not None:
             raise UsageError("--obs adds one column of labels, and the model predicts several; name an output of text")
         if is_ordered(options.data[0]):
-            raise UsageError(f"--obs adds labels to a copy of an .h5ad file, and {options.data[0]} is none; name "
+            raise UsageError(f"--obs adds labels to a copy of an .h5ad file, and {options.data[0]} is not one; name "
                              "an output of text with -o")  # fmt: skip
         if len(options.data) > 1 or not output or options.decision or options.probability or id:
             raise UsageError("--obs adds labels to a copy of one .h5ad file: name it with -o, and omit --decision, "
@@ -96,7 +96,7 @@ def _writer(options: argparse.Namespace, outputs: list[str] | None) -> Write | N
     if output.endswith(".parquet"):
         return functools.partial(write_parquet, id)
     if id and output.endswith((".h5", ".npy")):
-        raise UsageError("--id heads lines of text; name an output that ends in neither .h5 nor .npy")
+        raise UsageError("--id needs lines of text or .parquet; name an output that ends in neither .h5 nor .npy")
     return write_npy if output.endswith(".npy") else write_hdf5 if output.endswith(".h5") else None
 
 

@@ -92,7 +92,7 @@ def write_npy(path: str, blocks: Iterator[Part], rows: int | None, wanted: Wante
 
     kind = np.dtype(wanted.dtype)
     if kind.hasobject:
-        raise UsageError("arrays of NumPy have no room for labels as long as these; name an output of text or .h5")
+        raise UsageError("the labels are too long for an array of NumPy; name an output of text or .h5")
 
     def header(count: int) -> None:
         told = {"descr": np.lib.format.dtype_to_descr(kind), "fortran_order": False, "shape": (count, *wanted.tail)}

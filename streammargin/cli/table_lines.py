@@ -26,7 +26,7 @@ def _values(column: Column) -> str:
     if column.kind == TEXT:
         return "text" + (f", sequences of up to {column.ngrams} words" if column.ngrams > 1 else "")
     if column.kind == CATEGORY:
-        words = counted(len(column.words), "word")
+        words = counted(len(column.words), "category")
         return f"{words} ({shortened(column.words)})" + (f", all others are {OTHER}" if column.other else "")
     if column.kind == DATE:
         since = f", days since {column.first}" if column.first else ""
@@ -37,7 +37,7 @@ def _values(column: Column) -> str:
 def _gaps(column: Column) -> str:
     if column.fill is None:
         return ""
-    filled = f"a gap is {column.fill:.6g}" if column.kind not in (CATEGORY, DATE) else "a gap is no word"
+    filled = "zeros if missing" if column.kind in (CATEGORY, DATE) else f"{column.fill:.6g} if missing"
     if column.first:
-        filled = f"a gap is day {column.fill:.6g}"
+        filled = f"day {column.fill:.6g} if missing"
     return filled + (", with a column of its own" if column.indicator else "")

@@ -41,7 +41,7 @@ REQUEUE = 75  # stopped early with a checkpoint: the same command resumes
 def add_options(parser: Parser) -> None:
     """Add all options of training; the letters of LIBLINEAR are aliases."""
     parser.description = "Train a model on the rows of DATA: a file, or several that are shards of one data set."
-    parser.epilog = "all words: streammargin losses|penalties|solvers [NAME]"
+    parser.epilog = "all names: streammargin losses|penalties|solvers [NAME]"
     parser.add_argument("data", nargs="+", metavar="DATA", help="HDF5 file, table or file of numbers, or - for a pipe; "
                         "as CSV, Parquet, Feather, svmlight, a folder of these, .mtx, .npy, .npz")  # fmt: skip
     parser.add_argument(
@@ -283,5 +283,5 @@ def _save(result: TrainResult, outputs: Outputs, read: Sequence[str]) -> str:
                 if not os.path.lexists(free):
                     raise  # else another run took the name while this one wrote
     if free != output:
-        warn(f"{output} was taken during the training; the model is written to {free}", "output")
+        warn(f"{output} appeared during the training; the model is written to {free}", "output")
     return free

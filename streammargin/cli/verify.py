@@ -14,18 +14,18 @@ if TYPE_CHECKING:
     from streammargin.verification import Check
 
 DISAGREES = 65
-SPOOL = "folder for the rows of a table as numbers (default: a temporary one)"
+SPOOL = "existing folder for the rows of a table as numbers (default: a temporary one)"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Options of verification."""
     parser.add_argument("model", metavar="MODEL")
-    parser.add_argument("data", nargs="+", metavar="DATA", help="the data that it learned from; several are shards")
+    parser.add_argument("data", nargs="+", metavar="DATA", help="the data that it was trained on; several are shards")
     add_lines(parser, ("x", "y", "columns", "tasks"))
     parser.add_argument(
         "--sample-weight", type=name, metavar="NAME", help="dataset of weights (default as in training), or column"
     )
-    parser.add_argument("--valid", type=name, metavar="DATA", help="the held-out data, for their error")
+    parser.add_argument("--valid", type=name, metavar="DATA", help="the held-out data, to check their error")
     add_lacking(parser, "--unknown")
     add_lines(parser, ("spool",), {"spool": SPOOL})
     parser.add_argument("--memory", default="256M", metavar="SIZE", help="memory for blocks of rows (default 256M)")

@@ -15,7 +15,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Options of warmup."""
     parser.add_argument(
         "--to", type=name, metavar="DIR",
-        help="cache them in this folder, for an image; where they are used NUMBA_CACHE_DIR names it",
+        help="cache them in this folder, for an image; name it in NUMBA_CACHE_DIR when they are used",
     )  # fmt: skip
     parser.add_argument("-q", "--quiet", action="store_true", help="say nothing")
 

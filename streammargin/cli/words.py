@@ -1,4 +1,4 @@
-"""streammargin solvers|losses|penalties [NAME]: a list of words, or the fields of one."""
+"""streammargin solvers|losses|penalties [NAME]: a list of names, or the parameters of one."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def _list_solvers() -> int:
     from streammargin.solvers.registry import CLASSES, FAMILY, SHELVES, SHORT, make_solver
     from streammargin.solvers.word import Auto
 
-    print("first column: bytes that are kept of each row out of core (two classes, float32, one value of C)")
+    print("first column: bytes kept for each row out of core (two classes, float32, one value of C)")
     lines = dict(zip(CLASSES, _listing(CLASSES), strict=True))
     for shelf in dict.fromkeys(SHELVES.values()):
         print(f"{shelf}:")

@@ -151,6 +151,6 @@ def check_near(
     for output in np.flatnonzero((sizes > 0.0) & (sizes * FARTHEST < np.abs(shifts))).tolist():
         of = "its labels" if outputs is None else f"its labels {short(outputs[output])}"
         raise DataError(
-            f"{name}: {of} are {shifts[output]:.7g} +- {sizes[output]:.2g}, too far from 0 for predictions that "
-            "resolve the spread; subtract their mean from them"
+            f"{name}: {of} are {shifts[output]:.7g} +- {sizes[output]:.2g}, too far from 0 to predict "
+            "their differences; subtract their mean from them"
         )

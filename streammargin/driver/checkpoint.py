@@ -126,7 +126,7 @@ class Checkpoint:
             self._serial, self._next = header["serial"], next(other for other in SLOTS if other != name)
             self._marks, self._taken = header["marks"], self._slots.path(name)
             for message in refused:
-                warn(f"{message}; the other slot is used", "checkpoint")
+                warn(f"{message}; the other checkpoint file is used", "checkpoint")
             return
         raise DataError(f"{'; '.join(refused)}; delete {self.folder} to start from scratch")
 

@@ -68,8 +68,8 @@ class Learner:
         method = options.solver
         if not isinstance(method, StreamSolver):
             raise UsageError(
-                f"{getattr(method, 'called', 'auto')} needs its rows more than once, but the batches of a stream pass "
-                f"by once; use {', '.join(streaming_solvers())}, or write the rows to a file with "
+                f"{getattr(method, 'called', 'auto')} needs its rows more than once, but a stream has each batch only "
+                f"once; use {', '.join(streaming_solvers())}, or write the rows to a file with "
                 "streammargin-data convert"
             )
         self.solver: StreamSolver[Any] = method

@@ -29,14 +29,14 @@ def numbers_of_rows(method: Method, problem: Problem, others: Sequence[Method]) 
     each = method.row_bytes(problem)
     if each * problem.rows < WORTH:
         return ""
-    said = f"; of this {method.called} keeps {each} bytes a row, {format_size(each * problem.rows)} in all"
+    said = f"; {method.called} keeps {each} bytes a row, {format_size(each * problem.rows)} in all"
     rest = (name for name in (*FREE, *names()) if name != Auto.name)
     for other in (*others, *map(make_solver, rest)):
         with suppress(UsageError):
             other.check(problem)
             if not other.row_bytes(problem):
                 return f"{said}; `solver={other.called}` keeps none"
-    return f"{said}; no method for this problem keeps none"
+    return f"{said}; every method for this problem keeps some"
 
 
 def usual_bytes(method: Method) -> int:

@@ -114,7 +114,7 @@ def make_labels(source: Source, outputs: Sequence[str]) -> Slices:
     """Read the labels once: the codes (n, outputs) int16 of labels 0 and 1. DataError if one is another value."""
     again = source.rereads_labels()
     codes = np.empty((0 if again else source.rows, len(outputs)), np.int16)
-    for start, chunk in _numbers_of(source, "labels of several columns are 0 or 1, and these are no numbers"):
+    for start, chunk in _numbers_of(source, "labels of several columns are 0 or 1, and these are not numbers"):
         if not np.all((chunk == 0.0) | (chunk == 1.0)):
             row, output = np.argwhere((chunk != 0.0) & (chunk != 1.0))[0].tolist()
             where, place = source.label_place(start + row)

@@ -76,7 +76,7 @@ def column_of(stack: ExitStack, given: Any, data: Any, x: str | None, source: So
     column = open_source(data, x=x, y=given)
     stack.callback(column.close)
     if column.outputs() is not None and len(column.outputs() or ()) > 1:
-        raise DataError(f"{source.name}: {given} has several columns, and a row is of one task; name one column")
+        raise DataError(f"{source.name}: {given} has several columns, and a row has one task; name one column")
     return column
 
 

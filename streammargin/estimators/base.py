@@ -86,8 +86,7 @@ def own(name: str, type: str, default: object, help: str) -> Line:
 
 SHARED = (
     own("random_state", "Any", 0, "seed of all random draws: an int, a RandomState or None"),
-    own("n_jobs", "int | None", None, "threads that visit rows at the same time, -1 for all cores; the weights do not "
-        "depend on it"),
+    own("n_jobs", "int | None", None, "number of threads, -1 for all cores; the weights do not depend on it"),
     own("verbose", "bool", False, "show the progress on stderr"),
 )  # fmt: skip
 HELD_OUT = own("validation_fraction", "float", 0.1, "with `early_stop`, the share of the rows (of each class) that is "
@@ -128,7 +127,7 @@ FAMILIES: dict[str, Family[Any]] = {
 def _thing(name: str, value: Any) -> Thing:
     """The loss, penalty or other thing of a word, or an object unchanged. UsageError for anything else."""
     if name not in FAMILIES or value is None:
-        raise UsageError(f"{name} is {shown(value)}, which has no fields; set {name} itself first")
+        raise UsageError(f"{name} is {shown(value)}, which has no parameters; set {name} itself first")
     return value if isinstance(value, Thing) else FAMILIES[name].of(value)
 
 
@@ -258,7 +257,7 @@ class Estimator(BaseEstimator):
             thing = _thing(word, getattr(self, word))
             unknown = fields.keys() - thing.get_params().keys()
             if unknown:
-                raise ValueError(f"{thing.name} has no field {unknown.pop()}; it has {sorted(thing.get_params())}")
+                raise ValueError(f"{thing.name} has no parameter {unknown.pop()}; it has {sorted(thing.get_params())}")
             setattr(self, word, thing.replace(**fields))
         return self
 

@@ -26,7 +26,7 @@ class KernelMachine(Estimator):
     """The base of both: the parameter `kernel`, and the expansion that was found."""
 
     own = (
-        own("kernel", "Kernel | str", "rbf", "likeness of two rows: rbf, rbf:0.5, poly:3, sigmoid, linear, "
+        own("kernel", "Kernel | str", "rbf", "similarity of two rows: rbf, rbf:0.5, poly:3, sigmoid, linear, "
             "precomputed, or sums of them"),
         intercept("add a free constant"),
         HELD_OUT,

@@ -259,7 +259,7 @@ class OfNumbers(Tally):
 
     def known(self, source: AnyRows, start: int, given: np.ndarray) -> np.ndarray:
         """Numbers (m,)."""
-        why = f"{source.name}: the labels are no numbers, but the model predicts numbers"
+        why = f"{source.name}: the labels are not numbers, but the model predicts numbers"
         return number_values(given, why, shifted(source.label_place, start))
 
     def judged(self, labels: np.ndarray, scores: np.ndarray) -> OfNumbers:
@@ -318,7 +318,7 @@ class OfSeveral(Tally):
 
     def known(self, source: AnyRows, start: int, given: np.ndarray) -> tuple[np.ndarray, list[Any]]:
         """Numbers (m, outputs), and what each output makes of its own."""
-        why = f"{source.name}: the labels of several columns are no numbers, but the model predicts numbers"
+        why = f"{source.name}: the labels of several columns are not numbers, but the model predicts numbers"
         labels = given.reshape(len(given), -1)
         numbers = number_rows(labels, why, shifted(source.label_place, start), self.outputs)
         return numbers, [tally.known(source, start, numbers[:, k].copy()) for k, tally in enumerate(self.each)]

@@ -189,7 +189,7 @@ def known_loss(loss: Any, levels: np.ndarray) -> Any:
         bad = other[0] if other.size else above[-1] if above.size else math.inf
         said = ", ".join(f"{one:g}" for one in own)
         raise DataError(
-            f"the rating {bad:g} is no level of `loss=hinge`, whose levels are {said} and one number above; name all "
-            "ratings but the highest in its field levels"
+            f"the rating {bad:g} is not a level of `loss=hinge`, whose levels are {said} and one number above; name "
+            "all ratings but the highest in its parameter levels"
         )
     return made

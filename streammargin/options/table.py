@@ -108,58 +108,58 @@ class Options:
 
     # fmt: off
     solver: SolverWord | str = option("auto", Worded(SOLVERS), "problem", ANYWHERE,
-        "the method, as newton or perceptron:average; auto takes the one that suits the data", common=True)
+        "the method, such as newton or perceptron:average; auto takes the one that suits the data", common=True)
     loss: Loss | str | None = option(None, Worded(LOSSES), "problem", LOSS,
-        "what an error costs, as hinge, logistic, or quantile:0.9 for regression; classes: hinge, squared_hinge, "
+        "cost of an error, such as hinge, or quantile:0.9 for regression; classes: hinge, squared_hinge, "
         "smooth_hinge, generalized_hinge, logistic, exponential; regression: squared_error, absolute_error, "
         "epsilon_insensitive, huber, quantile, l2_error, interpolate (default: the solver's, hinge for most)",
         common=True)
-    penalty: PenaltyWord | str = option(DEFAULT, Worded(PENALTIES), "problem", ANYWHERE, "what weights cost, as l2, l1 "
-        "or elasticnet:0.5; also lp:1.5, group:FILE, sparse_group:FILE, exclusive:FILE, linf, l2norm; of "
+    penalty: PenaltyWord | str = option(DEFAULT, Worded(PENALTIES), "problem", ANYWHERE, "cost of weights, such as l2 "
+        "or elasticnet:0.5; also l1, lp:1.5, group:FILE, sparse_group:FILE, exclusive:FILE, linf, l2norm; of "
         "several outputs l21, l1inf, trace", common=True)
     kernel: Kernel | str | None = option(None, Worded(KERNELS), "problem", TRAINED,
-        "likeness of rows for curved boundaries, as rbf:0.5; also poly:3, sigmoid, linear, precomputed, and sums such "
-        "as rbf:0.1+linear (default none: a linear model)", common=True)
+        "similarity of rows, for curved boundaries, such as rbf:0.5; also poly:3, sigmoid, linear, precomputed, and "
+        "sums such as rbf:0.1+linear (default none: a linear model)", common=True)
     map: Map | str | None = option(None, Worded(MAPS), "problem", ROWS,
-        "what rows become before a linear solver sees them, as nystroem:500,kernel=rbf:0.5 or rff:500,gamma=0.5; the "
-        "mapped rows are not stored (default none)")
+        "map each row to new columns before a linear solver, such as nystroem:500,kernel=rbf:0.5 or rff:500,gamma=0.5; "
+        "the mapped rows are not stored (default none)")
     C: float | Sequence[float] | Path | str | None = option(None, Costs(), "problem", LOSS,
-        "weight of the data against the penalty, as in scikit-learn: larger fits harder; inf: the hard margin; of "
-        "several values, or path:K, the best on `valid` is kept (default 1, or inf for a solver of the hard margin)",
+        "weight of the data against the penalty, as in scikit-learn: larger fits harder; inf: the hard margin; "
+        "several values, or path:K: the best on `valid` is kept (default 1, or inf for a solver of the hard margin)",
         short=("-c", "-C"), common=True)
     bias: float | str | None = option(
         None, Number("0 for none, a positive number", finite, (FREE, MIDWAY), "1|0|VALUE|free|midway"),
-        "problem", ANYWHERE, "constant column: its value, 0 for none, free of penalty, midway for C = inf; a value is "
-        "penalised like the weights; midway is found after them (default 1; 0 for C = inf; free for regression, and "
-        "for penalties other than l2 and lp, if the solver can)", short=("-B",), common=True)
+        "problem", ANYWHERE, "constant column: its value, 0 for none, free of penalty, midway for C = inf; the weight "
+        "of a value is penalised; midway is found after the weights (default 1; 0 for C = inf; free for regression, "
+        "and for penalties other than l2 and lp, if the solver can)", short=("-B",), common=True)
     scale: str = option("none", Word(("none", "maxabs", "std", "auto")), "problem", ROWS,
-        "scale the columns first; the model takes unscaled rows; sparse columns are not centred; auto: std if "
-        "ranges of columns differ by more than a thousandfold, or one is far from 0 beside its spread, else none",
+        "scale the columns first; the model takes unscaled rows; sparse columns are not centred; auto: std if the "
+        "ranges of columns differ over a thousandfold, or one is far from 0 compared with its spread; else none",
         common=True)
     class_weight: str | Mapping[object, float] | None = option(None, Factors(), "problem", CLASSES,
-        "factors of C by label, or balanced: all classes weigh the same", common=True)
+        "factors of C by label, or balanced: all classes have the same weight", common=True)
     positive: object = option(None, Label("LABEL"), "problem", CLASSES & ~Where.CLASSIFIER,
         "train this class against the rest")
     classes: Sequence[object] | None = option(None, Labels(), "problem", CLASSES & ~Where.CLASSIFIER,
         "keep only these classes; for a stream, all that may occur")
     multiclass: str | None = option(None, Word(("ovr", "joint"), NOT_HERE), "problem", CLASSES,
-        "ovr: each class against the rest; joint: one W for all classes, the softmax of loss=logistic or the hinge of "
-        "Crammer and Singer, at C = inf one margin (default: joint for logistic at a finite C, else ovr)")
+        "ovr: each class against the rest; joint: one problem for all classes: the softmax of loss=logistic, the hinge "
+        "of Crammer and Singer, or at C = inf one margin (default: joint for logistic at a finite C, else ovr)")
     tol: float | Absolute | str = option(1e-3, Tolerance(), "stop", ROWS,
-        "stop once the relative gap is proven to be EPS at most (C = inf: the relative margin gap; interpolate: no "
-        "error exceeds epsilon by more than tol max|y|, and the norm of w is as near to its lower bound); "
+        "stop once the relative gap is proven to be EPS at most (C = inf: the margin gap; interpolate: no error "
+        "exceeds epsilon by more than tol max|y|, and the norm of w is as near to its lower bound); "
         "absolute:EPS, for a finite C: the mean gap, (primal - dual) / (C sum_i s_i)",
         short=("-e",), common=True)
     passes: int = option(1000, Whole(1, "N"), "stop", ROWS, "stop after this many passes over the rows", common=True)
     early_stop: int | None = option(None, Whole(1, "N"), "stop", SCORED, "stop after N passes in a row without a "
-        "smaller error on the held-out rows (`valid`), and keep the best pass; regressions compare the mean loss")
+        "smaller error on the held-out rows (`valid`), and keep the best pass; regression compares the mean loss")
     max_seconds: float | None = option(None, Number("a positive number", lambda value: value > 0.0, metavar="S"),
         "stop", ANYWHERE, "finish within S seconds, the last check included", common=True)
     max_rows: int | None = option(None, Whole(1), "stop", Where.STREAM, "end a stream after this many rows")
     memory: str | int = option("1G", Size(), "resources", ANYWHERE,
         "bound on the memory that grows with the data (512M = 512 x 2^20 bytes); the compiler's is on top", common=True)
     threads: int | str | None = option(None, Threads(), "resources", CALLS | Where.STREAM,
-        "threads that visit rows at the same time, or all cores; no model depends on it (default 1, in the shell all)")
+        "number of threads, or all cores; the model does not depend on it (default 1, in the shell all)")
     seed: int = option(0, Whole(0, "N"), "resources", CALLS | Where.STREAM, "seed of all random choices")
     checkpoint: str | None = option(None, Folder("DIR"), "run", RUNS,
         "save the state in this folder, and resume from it; the state of another unfinished training is an error "
@@ -167,35 +167,35 @@ class Options:
     checkpoint_seconds: float = option(60.0, Number("a positive number", lambda value: value > 0.0, metavar="S"),
         "run", RUNS, "seconds between two checkpoints; more if they would take over 2% of the time")
     init: object = option(None, Saved("MODEL"), "data", Where.SHELL | Where.NUMBERS,
-        "begin from the weights of this model: columns are matched by name, classes by label, and what it lacks starts "
-        "at 0; for solvers that keep weights, at a finite C; the others refuse it and name them")
+        "begin from the weights of this model; columns are matched by name and classes by label, and others start at "
+        "0; for solvers that keep weights, at a finite C")
     x: str | None = option(None, Dataset("NAME"), "data", CALLS, "dataset or group of the rows (default X)")
     y: object = option(None, Column("NAME|FILE:NAME"), "data", CALLS,
         "labels: a dataset, columns of a table as a or a,b, or a .npy file (default y)", common=True)
     sample_weight: object = option(None, Column("NAME|FILE"), "data", CALLS,
-        "dataset of weights, factors of C by row (default sample_weight, if it exists); 0: the row is left out")
+        "weights of rows, factors of C (default: the dataset sample_weight, if it exists); 0: the row is left out")
     tasks: object = option(None, Column("NAME|FILE:NAME"), "data", Where.SHELL | Where.NUMBERS,
-        "the task of each row, read as `y` is, in a column of a table, too: each task has weights of its own, which "
-        "penalties of several outputs join; predictions ask for them")
+        "the task of each row, named like `y`; each task has its own weights, which penalties of several outputs "
+        "join; predictions need the tasks, too")
     valid: object = option(None, Rows("DATA"), "data", Where.SHELL | Where.NUMBERS,
         "held-out data, whose error is shown with every certificate; for numbers it is the mean loss", common=True)
-    columns: Sequence[str] | None = option(None, Names(), "table", TABLES, "take these columns of a table only")
+    columns: Sequence[str] | None = option(None, Names(), "table", TABLES, "use only these columns of a table")
     drop: Sequence[str] | None = option(None, Names(), "table", TABLES, "leave these columns of a table out")
-    categorical: Sequence[str] | None = option(None, Names(), "table", TABLES, "take these columns of a table "
-        "as words, whatever they look like, as zip codes")
-    text: str | None = option(None, Texts(), "table", TABLES, "count the words of this column of a table: each "
-        "word, or sequence of up to N words, is one of 2^18 columns")
-    decimal: str | None = option(None, Word(("point", "comma")), "table", TABLES, "the decimal mark of numbers of a "
-        "table that may be read in two ways, as 1,234 (default: they are an error)")
+    categorical: Sequence[str] | None = option(None, Names(), "table", TABLES, "treat these columns of a "
+        "table as categories, such as zip codes")
+    text: str | None = option(None, Texts(), "table", TABLES, "count the words of this column of a table; each "
+        "word, or sequence of up to N words, is hashed to one of 2^18 columns")
+    decimal: str | None = option(None, Word(("point", "comma")), "table", TABLES, "the decimal mark of "
+        "ambiguous numbers of a table, such as 1,234 (default: they are an error)")
     dates: bool | str | None = option(None, Given(("day-first", "month-first")), "table", TABLES, "expand the dates of "
-        "a table to year, days, month, day of the week and hour; the order of those that may be read in two ways "
-        "(default: dates are an error)")
-    missing: str | None = option(None, Word(("mean", "zero", "indicator")), "table", TABLES, "what replaces missing "
-        "values of a table: the mean, zero, or the mean and a column that marks them (default: they are an error)")
-    unknown: str | None = option(None, Word(("error", "zero")), "table", TABLES, "words of a held-out table that no "
-        "row of the training had: an error, or they count as none (default: error)")
+        "a table to year, days, month, day of the week and hour; the value is the order of ambiguous ones (default: "
+        "dates are an error)")
+    missing: str | None = option(None, Word(("mean", "zero", "indicator")), "table", TABLES, "replace missing values "
+        "of a table by the mean, by zero, or by the mean and a column that marks them (default: they are an error)")
+    unknown: str | None = option(None, Word(("error", "zero")), "table", TABLES, "categories of a held-out table "
+        "that were not in the training data: an error, or zeros (default: error)")
     spool: str | None = option(None, Folder("DIR"), "table", TABLES | Where.STREAM,
-        "folder for the rows of a table or of batches as numbers, which are read again while nothing changes "
+        "existing folder for the rows of a table or of batches as numbers; they are used again while nothing changes "
         "(default: beside the model)")
     # fmt: on
 

@@ -46,7 +46,7 @@ class Expansion:
         word, values = str(arrays["kernel"]), arrays["values"]
         kernel = known_kernel(word)
         if (missing := kernel.unresolved) is not None:
-            raise ValueError(f"its kernel {word} has the word {missing} in place of the number of the training")
+            raise ValueError(f"its kernel {word} has {missing} in place of the number of the training")
         if kernel.of_numbers != (values.shape[1:] == (0,)):
             raise ValueError(f"its kernel {word} does not fit its support rows")
         before = Before(int(arrays["features"]), arrays["centers"], arrays["factors"])

@@ -71,7 +71,7 @@ UNIT = 1e9  # multiplications of a unit, half a second: a request to stop waits 
 
 
 # options that few solvers support, as messages name them
-PATH, TOP = "`C=path:K`", "the field top of a loss"
+PATH, TOP = "`C=path:K`", "the parameter top of a loss"
 
 
 class Method(SolverWord):

@@ -62,9 +62,7 @@ def rows_of(
         first += found.num_rows
     if unknown:
         which = all_of([f"{short(name)} ({times})" for name, times in unknown.items()])
-        what = "a word that no row of the training had counts" if unknown.total() == 1 else (
-            f"{unknown.total()} words that no row of the training had count")  # fmt: skip
-        warn(f"{reader.name}: {what} as none: {which}")
+        warn(f"{reader.name}: unknown categories count as zeros: {which}")
 
 
 def fill(X: np.ndarray, columns: Iterable[tuple[int, np.ndarray]]) -> None:
@@ -282,8 +280,8 @@ class _Apply(NamedTuple):
         if unknown.size and self.asked.unknown != ZERO:
             word = shown(str(values[int(unknown[0])].as_py()))
             raise DataError(
-                f"{self._where(column, int(unknown[0]))}: no row of the training had the word {word}; replace it, or "
-                "let it count as none with `unknown=zero`"
+                f"{self._where(column, int(unknown[0]))}: unknown category {word}; replace it, or let it count as "
+                "zeros with `unknown=zero`"
             )
         if unknown.size:
             self.unknown[column.name] += unknown.size
@@ -294,7 +292,7 @@ class _Apply(NamedTuple):
         if column.name not in self.matchers:
             words = [number_in(word) for word in column.words] if column.numeric else column.words
             name = f"{self.reader.name}, column {short(column.name)}"
-            self.matchers[column.name] = Matcher(words, name, what=("word", "values"))
+            self.matchers[column.name] = Matcher(words, name, what=("category", "values"))
         values = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
         labels = [_truth(word) if column.numeric else word for word in values.dictionary.to_pylist()]
         found = map(self.matchers[column.name].find, labels)
@@ -305,6 +303,6 @@ class _Apply(NamedTuple):
 
     def _gap(self, column: Column, row: int) -> DataError:
         return DataError(
-            f"{self._where(column, row)}: the value is missing, which no value of the training was; drop the row, or "
-            "train again with `missing=mean`"
+            f"{self._where(column, row)}: the value is missing, and in training none was; drop the row, or train again "
+            "with `missing=mean`"
         )

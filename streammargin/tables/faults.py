@@ -12,7 +12,7 @@ from streammargin.tables.header import all_of
 from streammargin.tables.readers.base import Reader
 from streammargin.tables.readings import Reading, Said, hold, mixed, undecided
 from streammargin.tables.tally import Tally
-from streammargin.wording import counted, short
+from streammargin.wording import counted, joined, short
 
 KNOWN = {"number", "words", "date", "gap", "more"}  # what columns may hold, and what else has a place
 FEWEST = 20  # rows that tell whether a column is an id
@@ -30,7 +30,7 @@ def faults_of(
 def refused(table: str, faults: Sequence[Said], asked: Asked) -> DataError:
     """The refusal of a table. Its last words leave out all columns that it names, and those that were left out."""
     columns = list(dict.fromkeys(name for fault in faults for name in fault.columns))
-    drop = f"`drop={_joined([*asked.drop, *columns])}`"
+    drop = f"`drop={joined([*asked.drop, *columns])}`"
     hints = list(dict.fromkeys(fault.hint for fault in faults if fault.hint))
     said = "; ".join(f"{fault.where}: {fault.what}" if fault.where else fault.what for fault in faults)
     said = f"{table}{', ' if faults[0].where else ': '}{said}"
@@ -40,33 +40,28 @@ def refused(table: str, faults: Sequence[Said], asked: Asked) -> DataError:
     return DataError(f"{said}; {', or '.join([', '.join(hints), leave] if hints else [leave])}")
 
 
-def _joined(names: Sequence[str]) -> str:
-    """Names for an option."""
-    return ",".join(map(short, dict.fromkeys(names)))
-
-
 def ids(tallies: Mapping[str, Tally], asked: Asked) -> Iterator[Said]:
     """Columns of words that are ids: most rows have one of their own. Such words say nothing of other rows."""
     found = {name: tally for name, tally in tallies.items() if _is_id(tally)}
     if found:
-        told = [f"{_different(tally)} different words in {tally.rows} rows" for tally in found.values()]
+        told = [f"{_different(tally)} different texts in {tally.rows} rows" for tally in found.values()]
         names = [short(name) for name in found]
         one = len(found) == 1
         said = f"{names[0]} looks like an id ({told[0]})"
         if not one:
             each = [f"{name} ({what})" for name, what in zip(names, told, strict=True)]
             said = f"{len(found)} columns look like ids: {all_of(each)}"
-        hint = f"keep {'it' if one else 'them'} by `categorical={_joined([*asked.categorical, *found])}`"
+        hint = f"keep {'it' if one else 'them'} by `categorical={joined([*asked.categorical, *found])}`"
         texts = [name for name, tally in found.items() if _is_text(tally)]
         if len(texts) == 1 and not asked.text:
-            hint += f", or count the words of {'it' if one else short(texts[0])} by `text={short(texts[0])}`"
+            hint += f", or count the words of {'it' if one else short(texts[0])} by `text={joined(texts)}`"
         yield Said(said, hint, list(found), ids=True)
     for name, tally in tallies.items():
         if tally.full and name not in found:
-            what = f"{_different(tally)} different words are too many for a category"
+            what = f"{_different(tally)} different texts are too many for categories"
             hint = (
-                f"count its words by `text={short(name)}`, or take the {MOST_WORDS} most frequent by "
-                f"`categorical={_joined([*asked.categorical, name])}`"
+                f"count its words by `text={joined([name])}`, or take the {MOST_WORDS} most frequent by "
+                f"`categorical={joined([*asked.categorical, name])}`"
             )
             place = tally.first.get("more", "its rows")
             yield Said(what, hint, [name], f"{place}, column {short(name)}")

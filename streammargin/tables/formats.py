@@ -210,7 +210,7 @@ def _no_shard(path: str, kind: str, files: Sequence[str]) -> DataError:
         return DataError(f"{path} is {what[0]}, and {CALLED[kind]} is read as it is; unpack it")
     like = next((one for one in files if one != path and _shard_kind(one) == kind), None)
     shown = "" if like is None else f" ({like} is one)"
-    return DataError(f"{path} is no {CALLED[kind]} file, but lies in a folder of these; {AWAY}{shown}")
+    return DataError(f"{path} is not {CALLED[kind]}, but lies in a folder of {CALLED[kind]} files; {AWAY}{shown}")
 
 
 def _kind_among(files: Sequence[str]) -> str | None:

@@ -89,7 +89,7 @@ def say_doubts(path: str, columns: Sequence[str], known: bool) -> None:
         if numbers:
             warn(
                 f"{path}: the first line is read as a header though it has numbers: "
-                f"{all_of(numbers)}; if it is a row, correct its text fields"
+                f"{all_of(numbers)}; if it is a row, correct its texts"
             )
 
 

@@ -86,7 +86,7 @@ def _numbers(labels: pa.Array, reader: Reader, first: int) -> np.ndarray:
     if bad is not None:
         raise DataError(
             f"{reader.name}, {reader.place(first + bad)}: {shown(str(values[bad]))} is one of several "
-            "labels, and no number; name one column with `y`, or write numbers"
+            "labels, and not a number; name one column with `y`, or write numbers"
         )
     return np.array([float(text) for text in values.tolist()])
 

@@ -15,7 +15,7 @@ from streammargin.tables.forms import DATES, NUMBERS, of_kind, of_word, read
 from streammargin.tables.header import all_of
 from streammargin.tables.readers.base import Reader
 from streammargin.tables.tally import Tally, first_word
-from streammargin.wording import short, shown, warn
+from streammargin.wording import joined, short, shown, warn
 
 WORDS = ""
 
@@ -81,10 +81,10 @@ def mixed(reader: Reader, tallies: Mapping[str, Tally], readings: Mapping[str, R
             continue
         name = next(iter(odd))
         where, word = first_word(reader, name, odd[name])
-        hint = f"replace what is no {kind}, or make words of all with `categorical={','.join(map(short, odd))}`"
-        what = "is not a finite number" if kind == NUMBERS else "is no date"
+        hint = f"replace what is not a {kind}, or make categories of all with `categorical={joined(list(odd))}`"
+        what = "is not a finite number" if kind == NUMBERS else "is not a date"
         if len(odd) > 1:
-            said = f"{len(odd)} columns of {kind}s hold words, as {shown(word)} in {where}: {all_of(list(odd))}"
+            said = f"{len(odd)} columns of {kind}s hold text, as {shown(word)} in {where}: {all_of(list(odd))}"
             yield Said(said, hint, list(odd))
             continue
         if other := _otherwise(tallies[name], kind, word):

@@ -21,7 +21,7 @@ from streammargin.tables.readers.base import Reader
 from streammargin.tables.spellings import HELPERS, WHOLE
 from streammargin.tables.textfile import check_label
 from streammargin.tables.types import kind_of
-from streammargin.wording import short, shown
+from streammargin.wording import joined, short, shown
 
 MOST_DISTINCT = 1 << 18  # words of a column that are counted; with more it is no category, unless that is asked for
 MOST_LETTERS = 1 << 25  # of these words together
@@ -200,7 +200,7 @@ def _add(reader: Reader, into: Tally, name: str, column: pa.Array, row: int, lab
             where = reader.place(row + int(np.argmax(np.isinf(numbers))))
             raise DataError(
                 f"{reader.name}, {where}, column {short(name)}: the value is infinite; replace it, or leave the "
-                f"column out with `drop={short(name)}`"
+                f"column out with `drop={joined([name])}`"
             )
     elif kind == "words":
         _count(reader, into, name, column, row)
@@ -248,8 +248,8 @@ def _read(reader: Reader, name: str, column: pa.Array, spelling: str, row: int) 
     found, bad = read(column, spelling)
     if bad >= 0:
         raise DataError(
-            f"{reader.name}, {reader.place(row + bad)}, column {short(name)}: {shown(column[bad].as_py())} is no "
-            f"date; correct it, or leave the column out with `drop={short(name)}`"
+            f"{reader.name}, {reader.place(row + bad)}, column {short(name)}: {shown(column[bad].as_py())} is not "
+            f"a date; correct it, or leave the column out with `drop={joined([name])}`"
         )
     return found
 
@@ -294,5 +294,5 @@ def several_ways(where: str, word: str, name: str) -> DataError:
     """word: the first that is written otherwise than those before it; "" if it is not known."""
     what = f"{shown(word)} is not" if word else "not all of its numbers or dates are"
     return DataError(
-        f"{where}: {what} written as the others; write all alike, or leave the column out with `drop={short(name)}`"
+        f"{where}: {what} written as the others; write all alike, or leave the column out with `drop={joined([name])}`"
     )

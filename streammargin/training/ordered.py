@@ -38,9 +38,7 @@ def from_tables(stack: ExitStack, data: object, options: Options) -> tuple[objec
         from streammargin.training.tables import of_matrix
 
         if others := [name for name in given if name != SPOOL]:
-            raise UsageError(
-                f"`{others[0]}` is for tables with names and words; rows of numbers have all their columns"
-            )
+            raise UsageError(f"`{others[0]}` is for tables; leave it out, as rows of numbers have all their columns")
         source, valid, tasks = of_matrix(stack, data, options)
         return source, _without(options, ["x", "y", "sample_weight", SPOOL], valid=valid, tasks=tasks)
     if is_table(data) and (not beside or is_path(data)):

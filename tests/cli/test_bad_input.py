@@ -195,8 +195,8 @@ def test_memory_budget_too_small_names_the_minimum(capsys, tmp_path):
         (["--multiclass", "crammer_singer"], ["it is --loss hinge with --multiclass joint"]),
         (["--frobnicate"], ["unrecognized arguments: --frobnicate"]),
         (["--tol", "-1"], ["tol must be"]),
-        (["--penalty", "lp:1"], ["the field p of lp"]),
-        (["--penalty", "lp:2.5"], ["the field p of lp"]),
+        (["--penalty", "lp:1"], ["the parameter p of lp"]),
+        (["--penalty", "lp:2.5"], ["the parameter p of lp"]),
         (["--passes", "0"], ["passes must be a whole number and at least 1"]),
         (["--threads", "0"], ["--threads must be a whole number from 1 to 1024, or all, not 0"]),
         (["--memory", "lots"], ["512M"]),
@@ -292,7 +292,7 @@ def test_the_name_that_a_model_got_is_said_under_q_too(blobs_file, tmp_path, mon
     monkeypatch.setattr(module, name, beside_another)
     more = ["--checkpoint", "checkpoint"] if checkpoint else []
     assert main(["train", blobs_file, "-q", "-o", "m.npz", "--log-json", "log", *more]) == 73
-    told = "m.npz was taken during the training; the model is written to m-2.npz"
+    told = "m.npz appeared during the training; the model is written to m-2.npz"
     assert capsys.readouterr().err == f"warning: {told}\n" and told in (tmp_path / "log").read_text()
     assert (tmp_path / "m.npz").read_text() == "precious" and (tmp_path / "m-2.npz").exists()
 
@@ -437,14 +437,14 @@ def test_labels_of_several_lines_stay_one_line(capsys, blobs, tmp_path):
 @pytest.mark.parametrize("option", ["--x", "--y", "--valid", "--log-json", "--memory"])
 def test_two_dashes_are_no_value(trains_not, blobs_file, option):
     """argparse makes an empty list of them."""
-    trains_not(blobs_file, 2, f"argument {option}: -- is no value", options=[f"{option}=--"])
+    trains_not(blobs_file, 2, f"argument {option}: -- is not a value", options=[f"{option}=--"])
 
 
 def test_two_dashes_are_no_number_of_rows(capsys, tmp_path):
     from streammargin.data_tools.main import main as prepare
 
     assert prepare(["generate", "new.h5", "--rows=--"]) == 2
-    assert "argument --rows: -- is no value" in capsys.readouterr().err and os.listdir(tmp_path) == []
+    assert "argument --rows: -- is not a value" in capsys.readouterr().err and os.listdir(tmp_path) == []
 
 
 def test_a_path_of_thousands_of_folders(trains_not, blobs_file):

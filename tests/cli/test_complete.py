@@ -345,7 +345,7 @@ def test_bad_input_is_one_sentence(tmp_path, here, model, ratings):
     done = here("predict", model, pairs)
     assert done.returncode == 65 and "the row 'u99' had no rating in the training" in done.stderr
     done = here("complete", ratings, "-o", tmp_path / "f.npz", "--loss", "hinge:levels=1,2,4")
-    assert done.returncode == 65 and "the rating 3 is no level" in done.stderr
+    assert done.returncode == 65 and "the rating 3 is not a level" in done.stderr
     done = here("complete", ratings, "-o", tmp_path / "f.npz", "--loss", "hinge")
     assert done.returncode == 2 and "there are 5: name their levels" in done.stderr
     done = here("complete", ratings, "-o", tmp_path / "f.npz", "--memory", "1K")

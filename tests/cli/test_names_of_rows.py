@@ -124,7 +124,7 @@ def test_what_is_not_there_is_a_sentence(kind, capsys):
     assert found.out == "" and "nobody" in found.err.replace("names of rows", "nobody")
     assert found.err.startswith("streammargin: error: ") and "--y" not in found.err
     assert main(["predict", model, path, "--id", columns[0], "-o", "out.npy"]) == 2
-    assert "--id heads lines of text" in capsys.readouterr().err
+    assert "--id needs lines of text" in capsys.readouterr().err
     twice = f"{columns[1]},{columns[1]}"
     assert main(["predict", model, path, "--id", twice, "-o", "out.parquet"]) == 2
     assert "is the name of another column" in capsys.readouterr().err

@@ -344,7 +344,7 @@ def test_inputs_and_outputs_that_cannot_be(tmp_path):
     (tmp_path / "folder").mkdir()
     with pytest.raises(InputMissingError, match="directory"):
         convert(str(tmp_path / "folder"), out)
-    with pytest.raises(DataError, match="blank is no svmlight file, but lies in a folder of these"):
+    with pytest.raises(DataError, match="blank is not svmlight, but lies in a folder of svmlight files"):
         convert(str(tmp_path), out)
     for name in ("empty", "blank"):
         with pytest.raises(DataError, match=r"is empty|has no rows"):

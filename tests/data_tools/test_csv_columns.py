@@ -127,7 +127,7 @@ def test_separators(tmp_path, word):
 
 @pytest.mark.parametrize("word", ["", ",,", "a", "1", ".", "-", "+", '"', "\n", "\r", "é", "\x00"])
 def test_what_cannot_separate_is_refused(tmp_path, word):
-    with pytest.raises(UsageError, match="separator must be one character"):
+    with pytest.raises(UsageError, match="separator must be tab, or a character"):
         converted(tmp_path, "1,2\n", separator=word, label=False)
 
 
@@ -152,7 +152,7 @@ def test_a_separator_makes_a_table_of_any_text(tmp_path):
         (
             "1,2,0\n3,Oslo,1\n",
             {},
-            "line 2, column 1: 'Oslo' is not a finite number, as most .*, or make words of all with .*, or leave it",
+            "line 2, column 1: 'Oslo' is not a finite number, .*, or make categories of all with .*, or leave it",
         ),
         ("1 2 0\n3  1\n", {"separator": " "}, "line 2, column 1: the value is missing"),
         ('1,2,0\n3,4,"x\n', {}, "line 1 or later: unexpected end of data; is a quote missing"),  # the rest of a label

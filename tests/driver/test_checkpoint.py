@@ -360,7 +360,7 @@ def test_a_damaged_slot_is_refused_and_the_other_taken(damage, tmp_path, caplog)
     hurt(os.path.join(folder, newer), damage)
     with caplog.at_level(logging.WARNING, "streammargin"):
         result = train("sdca", folder)
-    assert f"{newer} is refused" in caplog.text and "the other slot is used" in caplog.text
+    assert f"{newer} is refused" in caplog.text and "the other checkpoint file is used" in caplog.text
     assert bits(result) == bits(train("sdca"))
     shutil.rmtree(folder)
     for name in stopped(folder):
@@ -463,7 +463,7 @@ def test_of_a_slot_that_does_not_fit_and_one_that_does_the_second_is_taken(tmp_p
     with caplog.at_level(logging.WARNING, "streammargin"):
         result = train("sdca", folder)
     assert f"{newer} does not fit this training: theta has the shape" in caplog.text
-    assert "the other slot is used" in caplog.text and bits(result) == bits(train("sdca"))
+    assert "the other checkpoint file is used" in caplog.text and bits(result) == bits(train("sdca"))
 
 
 def test_proofs_of_a_slot_that_the_rows_contradict_are_none_of_this_training(tmp_path):

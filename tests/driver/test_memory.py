@@ -35,8 +35,8 @@ def test_a_budget_too_small_for_them_names_their_bytes_and_who_keeps_none(solver
 
 
 @pytest.mark.parametrize("given, who", [
-    ({"C": 1.0, "penalty": "lp:1.5"}, "no method for this problem keeps none"),
-    ({"C": 1.0, "loss": "hinge:top=9"}, "no method for this problem keeps none"),
+    ({"C": 1.0, "penalty": "lp:1.5"}, "every method for this problem keeps some"),
+    ({"C": 1.0, "loss": "hinge:top=9"}, "every method for this problem keeps some"),
     ({"C": math.inf, "penalty": "lp:1.5"}, "`solver=mirror` keeps none"),
     ({"C": math.inf}, "`solver=mirror` keeps none"),
 ], ids=str)  # fmt: skip

@@ -27,16 +27,16 @@ def test_fields_are_parameters(penalty):
     assert penalty in ("elasticnet:0.3", "elasticnet:l1_ratio=0.30") or penalty == ElasticNet(0.3), "it is shared"
     model.set_params(penalty="lp", penalty__p=1.5)
     assert str(model.penalty) == "lp:1.5"
-    with pytest.raises(ValueError, match="lp has no field l1_ratio"):
+    with pytest.raises(ValueError, match="lp has no parameter l1_ratio"):
         model.set_params(penalty__l1_ratio=0.1)
 
 
 def test_values_are_kept_as_given_and_checked_in_fit():
     model = sm.MarginClassifier(penalty="elasticnet:7", loss=3)
     assert model.get_params()["penalty"] == "elasticnet:7"  # which never raises
-    with pytest.raises(sm.UsageError, match="the field l1_ratio of elasticnet must be a number from 0 to 1"):
+    with pytest.raises(sm.UsageError, match="the parameter l1_ratio of elasticnet must be a number from 0 to 1"):
         sm.MarginClassifier(penalty="elasticnet:7").fit(X, Y)
-    with pytest.raises(sm.UsageError, match="the field l1_ratio of elasticnet"):
+    with pytest.raises(sm.UsageError, match="the parameter l1_ratio of elasticnet"):
         sm.MarginClassifier(penalty=ElasticNet(1)).set_params(penalty__l1_ratio="much").fit(X, Y)
 
 
@@ -109,7 +109,7 @@ def test_solvers_have_fields_as_penalties_do():
     word = sm.MarginClassifier(solver="sdca")
     assert word.get_params()["solver__momentum"] == "no"
     assert word.set_params(solver__momentum="auto").solver == shared
-    with pytest.raises(ValueError, match="ascent has no field average"):
+    with pytest.raises(ValueError, match="ascent has no parameter average"):
         word.set_params(solver__average=True)
     for wrong in ("magic", "sdca:momentum=yes", 3, sm.solvers.Ascent):
         assert sm.MarginClassifier(solver=wrong).get_params()["solver"] is wrong
@@ -120,5 +120,5 @@ def test_solvers_have_fields_as_penalties_do():
 
 @pytest.mark.parametrize("word", ["map", "penalty"])
 def test_fields_of_none_are_told(word):
-    with pytest.raises(sm.UsageError, match=f"{word} is None, which has no fields; set {word} itself first"):
+    with pytest.raises(sm.UsageError, match=f"{word} is None, which has no parameters; set {word} itself first"):
         sm.MarginClassifier().set_params(**{f"{word}__columns": 7, word: None})

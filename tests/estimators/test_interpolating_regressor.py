@@ -69,7 +69,7 @@ def test_options_reach_the_solver(wide):
     for options, message in (
         ({"epsilon": -1}, "epsilon"),
         ({"solver": "perceptron"}, "sdca"),
-        ({"penalty": "lp:3"}, "the field p of lp"),
+        ({"penalty": "lp:3"}, "the parameter p of lp"),
     ):
         with pytest.raises(ValueError, match=message):
             sm.InterpolatingRegressor(**options).fit(X, y)

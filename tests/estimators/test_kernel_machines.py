@@ -109,7 +109,7 @@ def test_fields_of_the_parts_of_a_sum_are_parameters():
     assert plain[0].set_params(kernel__k2__weight=2.0).kernel == sm.kernels.Rbf(1e-4) + sm.kernels.Linear(weight=2.0)
     assert shared == sm.kernels.Rbf(0.5) + sm.kernels.Linear(weight=0.1), "it is shared"
     for name in ("weight", "k3__gamma", "k2__gamma"):
-        with pytest.raises(ValueError, match=f"a sum of kernels has no field {name}; it has .'k1__gamma'"):
+        with pytest.raises(ValueError, match=f"a sum of kernels has no parameter {name}; it has .'k1__gamma'"):
             both.set_params(**{f"kernel__{name}": 3})
 
 
@@ -122,7 +122,7 @@ def test_a_sum_is_shown_and_checked_by_its_parts():
     data = np.eye(2), [0, 1]
     assert sm.train(data, kernel=k.KernelSum(k.Rbf(1.0))).model.header["kernel"] == "rbf:1,weight=1"
     wrong = k.Rbf("x") + k.Linear(), k.KernelSum(k.Linear(), k.Precomputed())
-    for kernel, why in zip(wrong, ("or the word scale, not 'x'; rbf has gamma", "stands alone"), strict=True):
+    for kernel, why in zip(wrong, ("or scale, not 'x'; rbf has gamma", "stands alone"), strict=True):
         with pytest.raises(sm.UsageError, match=why) as found:
             sm.train(data, kernel=kernel)
         assert "sum" not in str(found.value)

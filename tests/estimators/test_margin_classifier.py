@@ -311,7 +311,7 @@ def test_warns_unless_converged(blobs, options, advice):
         ({"loss": "hing"}, "hing.*hinge, .*squared_hinge"),
         ({"solver": "sdac"}, "sdac.*sdca"),
         ({"loss": "logistic", "C": math.inf}, "C = inf"),
-        ({"penalty": "lp:3"}, "the field p of lp"),
+        ({"penalty": "lp:3"}, "the parameter p of lp"),
         ({"tol": -1}, "tol"),
         ({"passes": 0}, "passes"),
         ({"bias": -1.0}, "bias"),

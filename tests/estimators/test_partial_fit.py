@@ -181,7 +181,7 @@ def test_only_solvers_that_keep_nothing_of_the_rows_have_it(three):
     ({"scale": "std"}, "scale"),
     ({"class_weight": "balanced"}, "balanced"),
     ({"C": 1.0}, "maximum margin"),
-    ({"penalty": "lp:0.5"}, "the field p of lp"),
+    ({"penalty": "lp:0.5"}, "the parameter p of lp"),
     ({"multiclass": "joint"}, "joint"),
     ({"solver": "perceptron", "penalty": "l1"}, "l1"),
     ({"bias": -1.0}, "bias"),

@@ -136,14 +136,14 @@ class Own(Loss):
 def test_an_object_of_a_class_of_the_users_is_a_loss():
     assert terms(Own(2)) == OwnTerms(2.0) and str(make_loss(Own(2))) == "own:2"
     for other in (3, (1.0,), OwnTerms(1.0), Own, None):
-        with pytest.raises(UsageError, match=r"loss must be a word, as .*, or an object of a subclass of"):
+        with pytest.raises(UsageError, match=r"loss must be a name, as .*, or an object of a subclass of"):
             terms(other)
-    with pytest.raises(UsageError, match="the field rate of own must be a number, not 'a'; own has rate"):
+    with pytest.raises(UsageError, match="the parameter rate of own must be a number, not 'a'; own has rate"):
         terms(Own("a"))
 
 
 def test_bad_names_and_widths_are_refused():
-    with pytest.raises(UsageError, match="unknown loss 'hindge'; did you mean loss=\"hinge\"\\? the words are hinge"):
+    with pytest.raises(UsageError, match="unknown loss 'hindge'; did you mean loss=\"hinge\"\\? known: hinge"):
         terms("hindge")
     for width in (0.0, -1.0, math.inf, math.nan):
         with pytest.raises(UsageError, match="width of smooth_hinge must be a positive number"):
@@ -151,7 +151,7 @@ def test_bad_names_and_widths_are_refused():
     for slope in (1.0, -2.0, math.inf, math.nan, "2"):
         with pytest.raises(UsageError, match="slope of generalized_hinge must be a number above 1"):
             terms(LOSSES["generalized_hinge"](slope))
-    with pytest.raises(UsageError, match="hinge has no field 'slope'; hinge has top"):
+    with pytest.raises(UsageError, match="hinge has no parameter 'slope'; hinge has top"):
         terms("hinge:slope=3")
 
 

@@ -164,11 +164,11 @@ def test_words():
         assert isinstance(of_columns(word), sm.penalties.L2)
     assert isinstance(of_columns("l1:high=inf"), sm.penalties.L1)
     for word, refusal in {
-        "l2:low=1": "the field low of l2 must be a number of at most 0, not 1",
-        "l1:high=-0.5": "the field high of l1 must be a number of at least 0, not -0.5",
-        "l2:radius=-1": "the field radius of l2 must be a number of at least 0, not -1",
+        "l2:low=1": "the parameter low of l2 must be a number of at most 0, not 1",
+        "l1:high=-0.5": "the parameter high of l1 must be a number of at least 0, not -0.5",
+        "l2:radius=-1": "the parameter radius of l2 must be a number of at least 0, not -1",
         "l2:low=0,radius=1": "l2 takes low and high, or a radius, not both",
-        "l1:radius=1": "l1 has no field",
+        "l1:radius=1": "l1 has no parameter",
         "l2:low=nan": "nan is not allowed",
     }.items():
         with pytest.raises(sm.UsageError, match=refusal):

@@ -136,7 +136,7 @@ def test_the_formulas_of_a_lifted_loss(loss):
 @pytest.mark.parametrize("solver", ["sdca", "asdca", "ascent", "newton", "prox-newton"])
 def test_the_solver_that_serves_it_is_named(solver):
     with pytest.raises(
-        UsageError, match=r"does not support the field top of a loss; use solver=.pdprox., or loss=.huber:1"
+        UsageError, match=r"does not support the parameter top of a loss; use solver=.pdprox., or loss=.huber:1"
     ):
         sm.train((X, Y), loss="huber:top=3", solver=solver)
 
@@ -151,5 +151,5 @@ def test_a_loss_of_the_users_own_says_what_its_duals_are_parts_of():
             return terms(*super().terms())
 
     assert sm.train((X, Y), loss=Mine(0.8), penalty="l1", tol=1e-3).converged
-    with pytest.raises(UsageError, match="the field top needs the methods reach and lifted of a loss of numbers"):
+    with pytest.raises(UsageError, match="the parameter top needs the methods reach and lifted of a loss of numbers"):
         sm.train((X, Y), loss=Mine(0.8, top=3), penalty="l1", solver="pdprox")

@@ -95,7 +95,7 @@ def test_a_solver_of_the_users_own():
     assert stream.model.header["solver"] == stream.history[0]["params"]["solver"] == "mine:average=no"
     with pytest.raises(
         sm.UsageError,
-        match="must be a word, as auto, or an object of a subclass of",
+        match="must be a name, as auto, or an object of a subclass of",
     ):
         sm.train(separable(), solver=3)
 

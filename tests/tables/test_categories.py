@@ -90,7 +90,7 @@ def test_a_category_of_pandas_scores_as_its_numbers_or_text():
     model = sm.train(frame, y="t").model
     for other in (NUMBERS, NUMBERS.astype(float), NUMBERS.astype(str), pd.Categorical(NUMBERS.astype(str)), TEXT):
         assert (model.predict(frame.assign(zip=other)) == LABELS).all()
-    with pytest.raises(DataError, match=r"row 0, column zip: no row of the training had the word '7'"):
+    with pytest.raises(DataError, match=r"row 0, column zip: unknown category '7'"):
         model.predict(frame.assign(zip=7))
 
 
@@ -111,13 +111,13 @@ def test_text_of_the_training_is_matched_by_numbers_one_to_one(tmp_path):
         assert (model.predict(same) == LABELS).all()
     read.to_csv(tmp_path / "lost.csv", index=False)
     for text in (str(tmp_path / "lost.csv"), read.astype(str)):  # text that is another one
-        with pytest.raises(DataError, match=r"column zip: no row of the training had the word '1001'"):
+        with pytest.raises(DataError, match=r"column zip: unknown category '1001'"):
             model.predict(text)
     both = pd.DataFrame({"zip": ["1001", "01001", "7"] * 14, "t": list("aba") * 14})
     model = sm.train(both, y="t", categorical="zip").model
     assert (model.predict(both) == both.t).all()
     with pytest.raises(
-        DataError, match=r"column zip: the number 1001 may be the word '\d+' or '\d+', which are text; give values"
+        DataError, match=r"column zip: the number 1001 may be the category '\d+' or '\d+', which are text; give values"
     ):
         model.predict(both.assign(zip=both.zip.astype(int)))
     assert (model.predict(both.assign(zip=7)) == "a").all()
@@ -147,7 +147,7 @@ def make(root, codes):
 
 def test_keys_of_folders_keep_their_text(tmp_path):
     mixed, zeros = make(tmp_path / "m", ["01001", "01002", "11164", "2A001"]), make(tmp_path / "z", ["01001", "01002"])
-    with pytest.raises(DataError, match=r"column code: '2A001' is not .*make words of all with categorical=.code"):
+    with pytest.raises(DataError, match=r"column code: '2A001' is not .*make categories of all with categorical=.code"):
         sm.train(mixed, y="y")
     model = sm.train(mixed, y="y", categorical="code").model
     assert words_of(model, "code") == ["01001", "01002", "11164", "2A001"]
@@ -157,7 +157,7 @@ def test_keys_of_folders_keep_their_text(tmp_path):
     frame = pd.DataFrame({"x": [0.1, -2.0], "code": ["01001", "01002"]})
     expected = model.decision_function(frame)
     np.testing.assert_array_equal(model.decision_function(frame.assign(code=[1001, 1002])), expected)
-    with pytest.raises(DataError, match="no row of the training had the word '1001'"):
+    with pytest.raises(DataError, match="unknown category '1001'"):
         model.predict(make(tmp_path / "o", ["1001"]))
     assert len(model.predict(zeros)) == 80
     files = sorted(str(path) for path in (tmp_path / "z").rglob("*.parquet"))

@@ -195,8 +195,8 @@ def test_a_date_that_cannot_be_is_an_error_of_its_row(tmp_path, form, word):
 
 
 def test_a_training_names_the_date_that_cannot_be(tmp_path):
-    for word, message in (("30.02.2024", "line 7, column when: '30.02.2024' is no date"),
-                          ("soon", "line 7, column when: 'soon' is no date, as most of its values are")):  # fmt: skip
+    for word, message in (("30.02.2024", "line 7, column when: '30.02.2024' is not a date"),
+                          ("soon", "line 7, column when: 'soon' is not a date, as most of its")):  # fmt: skip
         frame = written("%d.%m.%Y")
         frame.loc[5, "when"] = word
         with pytest.raises(DataError, match=message):

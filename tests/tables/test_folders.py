@@ -242,7 +242,7 @@ def test_names_that_begin_so_are_left_out_and_others_are_named(kind):
         with open(f"F/{other}", "w") as file:
             file.write(text)
         called = {"parquet": "Parquet", "csv": "CSV", "feather": "Arrow", "svm": "svmlight"}[kind]
-        check_refused(f"F/{other} is no {called} file, but lies in a folder of these; move it elsewhere, or begin")
+        check_refused(f"F/{other} is not {called}, but lies in a folder of {called} files; move it elsewhere, or begin")
         os.unlink(f"F/{other}")
 
 
@@ -251,7 +251,7 @@ def test_a_folder_of_two_kinds_names_a_file_of_each(one, other):
     for k in range(2):
         write(rows(0, 30), f"F/a{k}.{one}")
     write(rows(0, 30), f"F/b.{other}")
-    check_refused(f"F/b.{other} is no .* file, but lies in a folder of these; .*F/a0.{one} is one")
+    check_refused(f"F/b.{other} is not .*, but lies in a folder of .* files; .*F/a0.{one} is one")
 
 
 def test_the_content_of_a_file_tells_what_it_is():

@@ -46,7 +46,7 @@ def test_an_id_is_refused_with_what_mends_it(tmp_path, form):
     with pytest.raises(DataError) as caught:
         sm.train(written(tmp_path, form, frame), y="y")
     assert re.fullmatch(
-        r"\S.*: customer looks like an id \(800 different words in 800 rows\): drop=\"customer\", or keep it by "
+        r"\S.*: customer looks like an id \(800 different texts in 800 rows\): drop=\"customer\", or keep it by "
         r"categorical=\"customer\"", str(caught.value)
     )  # fmt: skip
     assert sm.train(written(tmp_path, form, frame), y="y", drop="customer").model.feature_names_in_.tolist() == ["x"]
@@ -64,7 +64,7 @@ def test_more_than_half_of_the_rows_decide_at_any_size_from_20_on(rows, share):
     frame = pd.DataFrame({"id": RANDOM.permutation(words), "x": np.arange(rows) / rows, "y": np.arange(rows) % 2})
     refused = rows >= 20 and (2 * alone > rows or len(counts) > max(1000, rows // 2))
     if refused:
-        with pytest.raises(DataError, match=rf"id looks like an id \({len(counts)} different words in {rows} rows\)"):
+        with pytest.raises(DataError, match=rf"id looks like an id \({len(counts)} different texts in {rows} rows\)"):
             sm.train(frame, y="y")
     else:
         assert sm.train(frame, y="y", passes=1).model.schema.columns[0].kind == "category"
@@ -73,7 +73,7 @@ def test_more_than_half_of_the_rows_decide_at_any_size_from_20_on(rows, share):
 def test_rows_without_a_word_say_nothing():
     few = PLAIN.assign(note=[f"n{k}" if k < 15 else None for k in range(ROWS)])
     assert sm.train(few, y="y", missing="zero", passes=1).model.schema.columns[-1].kind == "category"
-    with pytest.raises(DataError, match=r"note looks like an id \(100 different words in 800 rows\)"):
+    with pytest.raises(DataError, match=r"note looks like an id \(100 different texts in 800 rows\)"):
         sm.train(few.assign(note=[f"n{k}" if k < 100 else None for k in range(ROWS)]), y="y", missing="zero")
 
 
@@ -102,7 +102,7 @@ def test_one_refusal_names_all_and_its_command_mends_all(tmp_path, form):
     said = str(caught.value)
     assert said.count("\n") == 0
     for part in (
-        r": 2 columns look like ids: customer \(800 different words in 800 rows\), order \(750 different words",
+        r": 2 columns look like ids: customer \(800 different texts in 800 rows\), order \(750 different texts",
         r"1 column holds dates, as in .*: when", r"column age: the value is missing, as in 114 more rows",
         r"1 column holds no value at all: none", r"keep them by categorical=\"customer,order\"",
         r"expand it with dates=True", r"missing=\"mean\"",
@@ -145,13 +145,13 @@ def test_words_without_end_stay_within_memory(tmp_path, monkeypatch, form):
     monkeypatch.setattr("streammargin.tables.tally.MOST_DISTINCT", 300)
     frame = PLAIN.assign(id=[f"u{k}" for k in range(ROWS)], when="2024-01-31")
     with pytest.raises(
-        DataError, match=r"id looks like an id \(more than 300 different words in 800 rows\); 1 column h"
+        DataError, match=r"id looks like an id \(more than 300 different texts in 800 rows\); 1 column h"
     ):
         sm.train(written(tmp_path, form, frame), y="y")
     frame = PLAIN.assign(id=["a", "b"] * 200 + [f"u{k // 2}" for k in range(0, 800, 1)][:400])
     frame = pd.concat([frame, frame.assign(id=[f"v{k // 3}" for k in range(ROWS)])])
     where = "line 1096" if form == "csv" else "row 1094"
-    with pytest.raises(DataError, match=rf"{where}, column id: more than 300 different words are too many for a cat"):
+    with pytest.raises(DataError, match=rf"{where}, column id: more than 300 different texts are too many for cat"):
         sm.train(written(tmp_path, form, frame), y="y")
     column = sm.train(written(tmp_path, form, frame), y="y", categorical="id", passes=1).model.schema.columns[1]
     assert len(column.words) == 300 and column.other and {"a", "b", "u0", "u199", "v0"} <= set(column.words)

@@ -339,8 +339,8 @@ BAD = [
     ("m.mtx", WORDS + "% note\n\n2 2 2\n1 1 1\n", r"has 1 entries, but line 4 says 2; fetch it again"),
     ("m.mtx", WORDS + "2 2 1\n3 1 1\n", r"the entry 3 1 is outside of a matrix of 2 x 2, which counts from 1"),
     ("m.mtx", WORDS + "2 2 1\n0 1 1\n", r"the entry 0 1 is outside"),
-    ("m.mtx", WORDS + "2 2 1\n1 1 x\n", r"line 3: '1 1 x' is no entry of 3 numbers"),
-    ("m.mtx", WORDS + "2 2 1\n1 1\n", r"line 3: '1 1' is no entry of 3 numbers"),
+    ("m.mtx", WORDS + "2 2 1\n1 1 x\n", r"line 3: '1 1 x' is not an entry of 3 numbers"),
+    ("m.mtx", WORDS + "2 2 1\n1 1\n", r"line 3: '1 1' is not an entry of 3 numbers"),
     ("m.mtx", WORDS + "2 2 1\n1 1 nan\n", r"row 0, column 0 is nan"),
     ("m.mtx", WORDS + "2 2 2\n1 1 1\n1 1 2\n", r"row 0 has column 0 twice"),
     ("m.mtx", WORDS + "2 9999999999 1\n1 1 1\n", r"columns \(below 2\^31\)"),
@@ -415,7 +415,7 @@ def test_rows_of_another_width_are_refused(files, tmp_path):
 
 
 def test_options_of_tables_are_refused(files):
-    with pytest.raises(UsageError, match="drop is for tables with names"):
+    with pytest.raises(UsageError, match="drop is for tables; leave it out"):
         sm.train(files["a.svm"], drop=["a"])
 
 

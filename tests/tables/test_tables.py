@@ -297,7 +297,7 @@ def test_a_word_that_training_had_not_is_an_error_or_nothing(tmp_path):
     model = sm.train(frame, y="income", scale="std").model
     other = frame.head(3).assign(city=["Oslo", "Paris", "Rome"])
     other.to_csv(tmp_path / "o.csv", index=False)
-    with pytest.raises(DataError, match=r"line 3, column city: no row of the training had the word 'Paris'"):
+    with pytest.raises(DataError, match=r"line 3, column city: unknown category 'Paris'"):
         model.predict(str(tmp_path / "o.csv"))
     zero = model.decision_function(str(tmp_path / "o.csv"), unknown="zero")
     as_none = other.assign(city=["Oslo", "Oslo", "Rome"])
@@ -308,7 +308,7 @@ def test_a_word_that_training_had_not_is_an_error_or_nothing(tmp_path):
     assert done.returncode == 65 and "--unknown zero" in done.stderr and done.stdout == ""
     done = call("predict", "m.npz", "o.csv", "--unknown", "zero", "--id", "city", cwd=tmp_path)
     assert done.stdout.splitlines()[0] == "city,label" and done.stdout.splitlines()[2].startswith("Paris,")
-    counted = "o.csv: a word that no row of the training had counts as none: city (1)"
+    counted = "o.csv: unknown categories count as zeros: city (1)"
     assert counted in done.stderr
 
 
@@ -332,7 +332,7 @@ def test_words_that_count_as_none_are_counted(caplog):
     other.loc[other.index[:3], "city"] = ["Paris", "Bonn", "Paris"]
     with caplog.at_level(logging.WARNING):
         model.evaluate(other, unknown="zero")
-    assert caplog.messages == ["the table: 33 words that no row of the training had count as none: city (3), work (30)"]
+    assert caplog.messages == ["the table: unknown categories count as zeros: city (3), work (30)"]
 
 
 def test_convert_takes_the_columns_of_a_model_and_lets_new_words_count_as_none(tmp_path):
@@ -341,7 +341,7 @@ def test_convert_takes_the_columns_of_a_model_and_lets_new_words_count_as_none(t
     model.save(tmp_path / "m.npz")
     frame.assign(city="Paris").to_csv(tmp_path / "o.csv", index=False)
     given = {"like": str(tmp_path / "m.npz")}
-    with pytest.raises(DataError, match=r"line 2, column city: no row of the training had the word 'Paris'.*unknown="):
+    with pytest.raises(DataError, match=r"line 2, column city: unknown category 'Paris'.*unknown="):
         convert(str(tmp_path / "o.csv"), str(tmp_path / "o.h5"), **given)
     convert(str(tmp_path / "o.csv"), str(tmp_path / "o.h5"), **given, unknown="zero")
     expected = model.decision_function(frame.assign(city="Paris"), unknown="zero")
@@ -352,7 +352,7 @@ def test_rare_words_of_held_out_rows_may_count_as_none(files, caplog):
     other = people().assign(city="Paris")
     with caplog.at_level(logging.WARNING):
         result = sm.train(files["p.csv"], valid=other, unknown="zero", **OPTIONS)
-    assert "400 words that no row of the training had count as none: city (400)" in caplog.text
+    assert "unknown categories count as zeros: city (400)" in caplog.text
     expected = result.model.evaluate(other, unknown="zero")["error"]
     assert result.certificate.valid_error == pytest.approx(expected)
 
@@ -497,7 +497,7 @@ def test_words_without_end_are_not_kept(monkeypatch):
     monkeypatch.setattr("streammargin.tables.tally.MOST_DISTINCT", 1000)
     monkeypatch.setattr("streammargin.tables.readers.arrow.ROWS", 500)
     frame = pd.DataFrame({"id": [f"u{k}" for k in range(5000)], "y": [0, 1] * 2500})
-    with pytest.raises(DataError, match=r"id looks like an id \(more than 1000 different words in 5000 rows\)"):
+    with pytest.raises(DataError, match=r"id looks like an id \(more than 1000 different texts in 5000 rows\)"):
         sm.train(frame, y="y")
 
 
@@ -519,7 +519,7 @@ def test_places_in_text_are_right_for_the_rows_of_another_table(tmp_path):
     frame.to_csv(tmp_path / "p.csv", index=False)
     frame.loc[150, "city"] = "Paris"
     frame.to_csv(tmp_path / "v.csv", index=False)
-    with pytest.raises(DataError, match=r"v.csv, line 152, column city: no row of the training had the word 'Paris'"):
+    with pytest.raises(DataError, match=r"v.csv, line 152, column city: unknown category 'Paris'"):
         sm.train(str(tmp_path / "p.csv"), y="income", valid=str(tmp_path / "v.csv"))
 
 
@@ -604,12 +604,12 @@ def test_info_says_in_words_how_a_model_reads_a_table(tmp_path, capsys):
     fills = [column.fill for column in model.schema.columns]
     assert [line[13:] for line in table] == [
         "6 columns, labels in income, read as float32:",
-        f"  age: numbers; a gap is {fills[0]:.6g}, with a column of its own",
-        "  city: 3 words (Bern, old town, Oslo, Rome); a gap is no word, with a column of its own",
-        f"  member: numbers; a gap is {fills[2]:.6g}",
-        f"  hours: numbers; a gap is {fills[3]:.6g}",
+        f"  age: numbers; {fills[0]:.6g} if missing, with a column of its own",
+        "  city: 3 categories (Bern, old town, Oslo, Rome); zeros if missing, with a column of its own",
+        f"  member: numbers; {fills[2]:.6g} if missing",
+        f"  hours: numbers; {fills[3]:.6g} if missing",
         "  review: text, sequences of up to 2 words",
-        f"  id: 130 words ({', '.join(sorted(set(frame.id))[:20])}, ... (130 in all)); a gap is no word",
+        f"  id: 130 categories ({', '.join(sorted(set(frame.id))[:20])}, ... (130 in all)); zeros if missing",
     ]
     assert "{" not in text and "'" not in text
     assert main(["info", str(tmp_path / "m.npz"), "--json"]) == 0
@@ -618,7 +618,7 @@ def test_info_says_in_words_how_a_model_reads_a_table(tmp_path, capsys):
 
 def test_too_many_words_are_no_category(tmp_path):
     frame = pd.DataFrame({"id": [f"u{k}" for k in range(3000)], "n": range(3000), "y": [0, 1] * 1500})
-    with pytest.raises(DataError, match=r"id looks like an id \(3000 different words in 3000 rows\): drop=.id"):
+    with pytest.raises(DataError, match=r"id looks like an id \(3000 different texts in 3000 rows\): drop=.id"):
         sm.train(frame, y="y")
 
 
@@ -630,7 +630,7 @@ def test_the_word_that_is_too_many_has_its_row_named(tmp_path, monkeypatch, form
     path = tmp_path / f"t.{form}"
     frame.to_csv(path, index=False) if form == "csv" else frame.to_parquet(path)
     where = "line 42001" if form == "csv" else "row 41999"
-    with pytest.raises(DataError, match=rf"t.{form}, {where}, column id: more than 2000 different words are too many"):
+    with pytest.raises(DataError, match=rf"t.{form}, {where}, column id: more than 2000 different texts are too many"):
         sm.train(str(path), y="y", missing="zero", spool=str(tmp_path))
     assert os.listdir(tmp_path) == [path.name]
 
@@ -709,7 +709,7 @@ def test_labels_of_several_columns_from_the_shell(tmp_path):
 @pytest.mark.parametrize(
     "y, text, message",
     [("y0,z", None, "has no column z for y"), ("y0,y0", None, "y names the column y0 twice"),
-     ("y0,y1", "much", "line 5: 'much' is one of several labels, and no number"),
+     ("y0,y1", "much", "line 5: 'much' is one of several labels, and not a number"),
      ("y0,y1", "", "line 5, column y1: the label is missing")],
 )  # fmt: skip
 def test_bad_labels_of_several_columns_are_named(tmp_path, y, text, message):
@@ -836,7 +836,7 @@ def test_a_file_of_another_kind_in_a_folder_of_parquet_is_named(tmp_path):
     (tmp_path / "_SUCCESS").write_text("written by a cluster")
     assert sm.train(str(tmp_path), y="income").model.classes_.tolist() == ["<=50K", ">50K"]
     (tmp_path / "notes.csv").write_text("a,b\n")
-    with pytest.raises(DataError, match=r"notes.csv is no Parquet file, but lies in a folder of these; move it"):
+    with pytest.raises(DataError, match=r"notes.csv is not Parquet, but lies in a folder of Parquet files; move it"):
         sm.train(str(tmp_path), y="income")
 
 

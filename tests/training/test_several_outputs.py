@@ -229,7 +229,7 @@ def bad(value, row=7, column=1, y=Y):
         (Y, {}, sm.DataError, "X: the label y0 of row 0 is .*; labels of several columns are 0 or 1, and for numbers"),
         (2 * B - 1, {}, sm.DataError, "of row .* is -1; labels of several columns are 0 or 1"),
         (bad(np.nan, y=B), {}, sm.DataError, "X: the label y1 of row 7 is nan"),
-        (np.full((ROWS, 2), "a"), {}, sm.DataError, "are 0 or 1, and these are no numbers; .* row 0 is 'a'$"),
+        (np.full((ROWS, 2), "a"), {}, sm.DataError, "are 0 or 1, and these are not numbers; .* row 0 is 'a'$"),
         (B * [1, 0, 1], {}, sm.DataError, "the label y1 is 0 in every row; training needs both, so drop it"),
         (B, {"positive": 1}, sm.UsageError, "its labels have 3 columns, .*; leave out positive, or name"),
         (B, {"multiclass": "joint"}, sm.UsageError, "leave out multiclass=.joint., or name"),

@@ -300,8 +300,8 @@ def test_errors_of_the_iterator_pass_unchanged():
     ({"solver": "pegasos", "C": [1.0, 2.0]}, "held-out|several"),
     ({"solver": "pegasos", "C": "much"}, "C must be"),
     ({"bias": -1.0}, "bias"),
-    ({"penalty": "lp:3"}, "the field p of lp"),
-    ({"solver": "perceptron:decay=linear"}, "perceptron has no field 'decay'"),
+    ({"penalty": "lp:3"}, "the parameter p of lp"),
+    ({"solver": "perceptron:decay=linear"}, "perceptron has no parameter 'decay'"),
     ({"positive": 1, "classes": [-1, 1]}, "leave out classes"),
 ], ids=str)  # fmt: skip
 def test_what_a_stream_refuses(options, message):

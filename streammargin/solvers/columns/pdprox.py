@@ -70,13 +70,13 @@ class Pdprox(Method):
     def check(self, problem: Problem) -> None:
         super().check(problem)
         if self.algorithm is None and self.scale is not None:
-            raise UsageError("the field scale of pdprox is that of the paper's steps; give algorithm=primal or dual")
+            raise UsageError("the parameter scale of pdprox is for the paper's steps; give algorithm=primal or dual")
         if problem.top < math.inf and problem.joint:
-            wrong = "the field top of a loss counts the largest losses of one output, and here several are joined"
+            wrong = "the parameter top counts the largest losses of one output, and here several are joined"
             raise Refusal(wrong, "leave it out")
         if bound_by_side(problem) and not (has(problem.loss, "reach") and has(problem.loss, "lifted")):
             loss = problem.loss_called
-            wrong = f"the field top needs the methods reach and lifted of a loss of numbers, which {loss} has not"
+            wrong = f"the parameter top needs the methods reach and lifted of a loss of numbers, which {loss} lacks"
             raise Refusal(wrong, "leave it out")
         if problem.hard:
             raise Refusal("pdprox needs a finite C", "for the hard margin, C = inf, use `solver=auto`")

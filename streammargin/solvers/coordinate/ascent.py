@@ -54,13 +54,13 @@ class Ascent(Method):
     name = "ascent"
     whole: ClassVar[str] = BY_ROW
     momentum: str = entry(
-        "auto", Word(("auto", "yes", "no")), "no: never, the word sdca; yes: from the first pass on, the word asdca; "
-        "auto: for rows in memory, from when that takes fewer passes", kw_only=True,
+        "auto", Word(("auto", "yes", "no")), "no: never, as sdca; yes: from the first pass on, as asdca; "
+        "auto: for rows in memory, once it saves passes", kw_only=True,
     )  # fmt: skip
     order: str = entry(
-        PERMUTATION, Word((PERMUTATION, UNIFORM, IMPORTANCE)), "permutation: each row once a pass, unless it sleeps; "
-        "the paper's, with replacement, out of core within a block: uniform, or importance, in proportion to L; "
-        "auto is then momentum=no",
+        PERMUTATION, Word((PERMUTATION, UNIFORM, IMPORTANCE)), "permutation: each row once a pass, unless it is "
+        "skipped; the paper's, with replacement, out of core within a block: uniform, or importance, in proportion to "
+        "L; auto is then momentum=no",
         kw_only=True,
     )  # fmt: skip
     steps: str | None = entry(

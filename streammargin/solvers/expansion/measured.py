@@ -114,7 +114,7 @@ def _check_gram(kernel: Kernel, block: Block) -> None:
         elif values.shape != (3, 2):
             raise UsageError(
                 f"the kernel {one} gives values of the shape {values.shape} for 3 and 2 rows; its method gram must "
-                "give a line for each row of X, and a column for each of Z"
+                "give a row for each row of X, and a column for each of Z"
             )
         else:
             continue

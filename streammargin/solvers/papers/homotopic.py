@@ -115,9 +115,11 @@ class Homotopic(HingePass[HomotopicState]):
     def checked(self: M) -> M:
         made = super().checked()
         if made.group is not None and not made.stochastic:
-            raise UsageError("the field group of homotopic is of stochastic steps; write stochastic as well")
+            raise UsageError("the parameter group of homotopic is for stochastic steps; write stochastic as well")
         if made.r <= 2.0 * made.p:
-            raise UsageError(f"the field r of homotopic must be above 2 p, which is {2.0 * made.p:g}, not {made.r:g}")
+            raise UsageError(
+                f"the parameter r of homotopic must be above 2 p, which is {2.0 * made.p:g}, not {made.r:g}"
+            )
         penalty, _, eta = kernel.rates(0.0, made.schedule())
         if eta * penalty > 1.0:  # v would not be a sum of rows with positive multiples
             raise UsageError(f"the first step of homotopic times its lambda is {eta * penalty:.3g}, above 1: raise s0")

@@ -160,8 +160,8 @@ def _numbers(raw: bytes, width: int, number: int, path: str) -> np.ndarray:
             continue
         values = _parsed(line)
         if values is None or values.size != width:
-            raise DataError(f"{path}, line {place}: {line[:40].decode('latin-1')!r} is no entry of {width} numbers; "
-                            "write the file again")  # fmt: skip
+            raise DataError(f"{path}, line {place}: {line[:40].decode('latin-1')!r} is not an entry of {width} "
+                            "numbers; write the file again")  # fmt: skip
         kept.append(values)
     return np.array(kept).reshape(-1, width)
 

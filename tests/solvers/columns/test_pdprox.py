@@ -424,10 +424,10 @@ X, Y = rows()
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"penalty": "l3"}, "unknown penalty 'l3'; .*the words are l2, elasticnet"),
+        ({"penalty": "l3"}, "unknown penalty 'l3'; .*known: l2, elasticnet"),
         ({"penalty": "elasticnet:1.5"}, "l1_ratio of elasticnet must be a number from 0 to 1, not 1.5"),
         ({"penalty": "l1", "norm": 1.5}, 'there is no norm here; give penalty="lp:1.5"'),
-        ({"penalty": "l1:1.5"}, "l1 has no field '1.5'; l1 has low"),
+        ({"penalty": "l1:1.5"}, "l1 has no parameter '1.5'; l1 has low"),
         ({"l1_ratio": 0.5}, 'there is no l1_ratio here; give penalty="elasticnet:0.5"'),
         ({"penalty": "group"}, 'group needs groups; group has groups .*, as in penalty="group:FILE"'),
         ({"penalty": sm.penalties.Group([0, 1])},
@@ -451,10 +451,10 @@ X, Y = rows()
         ({"solver": "pdprox", "C": math.inf}, "pdprox needs a finite C"),
         ({"solver": "pdprox", "penalty": "lp:1.5"}, "p = 2 only, not 1.5; use solver=\"ascent\""),
         ({"penalty": "lp:1.5", "bias": "free"}, "pdprox supports penalties with p = 2 only, not 1.5; use bias=1, or"),
-        ({"penalty": "l1", "solver": "pdprox:1/t"}, "the field algorithm of pdprox must be primal or dual"),
-        ({"loss": "hinge:top=0.0"}, "the field top of hinge must be a positive finite number, not 0.0; hinge has top"),
-        ({"loss": "hinge:top=3.0", "solver": "sdca"}, "sdca does not support the field top of a loss"),
-        ({"bias": "perhaps"}, "bias must be 0 for none, a positive number or the word free or the word midway"),
+        ({"penalty": "l1", "solver": "pdprox:1/t"}, "the parameter algorithm of pdprox must be primal or dual"),
+        ({"loss": "hinge:top=0.0"}, "the parameter top of hinge must be a positive finite number, not 0.0; hinge"),
+        ({"loss": "hinge:top=3.0", "solver": "sdca"}, "sdca does not support the parameter top of a loss"),
+        ({"bias": "perhaps"}, "bias must be 0 for none, a positive number or free or midway"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_one_sentence(options, message):

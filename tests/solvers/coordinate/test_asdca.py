@@ -199,7 +199,7 @@ def test_p_near_1(solver):
     X, y = separable()
     with pytest.raises(DataError, match="too large or too small"):
         train(X, y, solver=solver, penalty="lp:1.0000001")
-    with pytest.raises(UsageError, match="the field p of lp"):
+    with pytest.raises(UsageError, match="the parameter p of lp"):
         train(X, y, solver=solver, penalty="lp:1")
 
 

@@ -94,7 +94,7 @@ def test_the_logistic_loss_has_no_hard_margin():
 def test_solvers_are_known_by_name():
     assert all(str(make_solver(name)).startswith(make_solver(name).name) for name in names()[1:])
     assert [make_solver(name).called for name in ("sdca", "asdca", "ascent")] == ["sdca", "asdca", "ascent"]
-    with pytest.raises(UsageError, match="unknown solver 'magic'; the words are auto, ascent"):
+    with pytest.raises(UsageError, match="unknown solver 'magic'; known: auto, ascent"):
         make_solver("magic")
 
 

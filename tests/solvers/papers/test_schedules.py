@@ -44,7 +44,7 @@ def test_anything_else_is_an_error_that_names_them(solver, fields):
 
 
 def test_other_solvers_have_other_decays():
-    with pytest.raises(sm.UsageError, match="the field decay of homotopic must be power, log or exponential, not"):
+    with pytest.raises(sm.UsageError, match="the parameter decay of homotopic must be power, log or exponential, not"):
         sm.train(separable(), solver="homotopic:decay=linear")
 
 

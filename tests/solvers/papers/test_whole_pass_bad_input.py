@@ -140,7 +140,7 @@ def test_rows_of_very_different_lengths():
         ("gd", {"loss": "hinge"}, r"which hinge lacks \(these have it: exponential, logistic\); use solver="),
         ("dual-momentum", {"loss": "squared_hinge"}, "which squared_hinge lacks .these have it: exponential, logistic"),
         ("batch-perceptron", {"loss": "logistic"}, 'one loss of its own; use solver="dual-momentum"$'),
-        ("dual-momentum:average", {}, "dual-momentum has no field 'average'; dual-momentum has no fields"),
+        ("dual-momentum:average", {}, "dual-momentum has no parameter 'average'; dual-momentum has no parameters"),
         (
             "sdca",
             {"loss": "exponential"},

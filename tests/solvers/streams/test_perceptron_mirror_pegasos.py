@@ -355,9 +355,9 @@ def test_pegasos_at_extreme_scales(scale):
     ("mirror", {"loss": "squared_hinge"}, "loss"),
     ("pegasos", {"loss": "squared_hinge"}, "loss"),
     ("perceptron", {"multiclass": "joint", "labels": 3}, "joint"),
-    ("mirror:decay=linear", {}, "mirror has no field 'decay'"),
+    ("mirror:decay=linear", {}, "mirror has no parameter 'decay'"),
     ("pegasos", {"stochastic": True}, "there is no stochastic here; give solver=\"homotopic:stochastic\""),
-    ("perceptron", {"penalty": "lp:1"}, "the field p of lp"),
+    ("perceptron", {"penalty": "lp:1"}, "the parameter p of lp"),
     ("perceptron", {"max_rows": 5}, "max_rows"),
 ])  # fmt: skip
 def test_what_they_refuse(solver, options, message):

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
+from operator import attrgetter
 from typing import Any
 
 import pyarrow as pa
 
 from streammargin.dask.partitions import Partitions
-from streammargin.dask.write import Part, reader_of, tallied, types
+from streammargin.dask.write import Part, looked, reader_of
 from streammargin.tables.readers.base import Reader
-from streammargin.tables.tally import Counting, Tally, together
+from streammargin.tables.tally import Counting, Tally, tally, together
 
 
 class Frames(Reader):
@@ -26,13 +27,14 @@ class Frames(Reader):
 
     def tally(self, reader: Reader, of: Counting) -> dict[str, Tally]:
         """`tally` of all partitions, by the workers."""
-        return together(self.name, self._each(tallied, self.rows, self._parts, of))
+        found = self._each(looked, self.rows, self._parts, partial(tally, of=of))
+        return together(self.name, (each or {} for each in found))
 
     @cached_property
     def types(self) -> Mapping[str, pa.DataType]:  # type: ignore[override]
         """Those of the first partition with rows."""
         for part, data in zip(self._parts, self.rows.parts, strict=True):
-            [found] = self._each(types, self.rows._replace(parts=[data]), [part])
+            [found] = self._each(looked, self.rows._replace(parts=[data]), [part], attrgetter("types"))
             if found is not None:
                 return found
         return {}

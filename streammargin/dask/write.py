@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -26,7 +26,6 @@ from streammargin.tables.open import open_table
 from streammargin.tables.readers.base import Reader
 from streammargin.tables.spoolable import OfTable
 from streammargin.tables.table import Table
-from streammargin.tables.tally import Counting, Tally, tally
 
 T = TypeVar("T")
 
@@ -114,17 +113,10 @@ def peeked(data: Any, part: Part) -> list[str] | bool:
 
 
 @_answering
-def types(data: Any, part: Part) -> Mapping[str, Any] | None:
-    """The types of the columns of a partition of frames, as of a `Reader`; None without rows."""
+def looked(data: Any, part: Part, at: Callable[[Reader], T]) -> T | None:
+    """What `at` finds in the reader of a partition of frames; None without rows."""
     reader = reader_of(data, part)
-    return None if reader is None else reader.types
-
-
-@_answering
-def tallied(data: Any, part: Part, of: Counting) -> dict[str, Tally]:
-    """A tally of the columns of a partition; {} without rows."""
-    reader = reader_of(data, part)
-    return {} if reader is None else tally(reader, of)
+    return None if reader is None else at(reader)
 
 
 @_answering

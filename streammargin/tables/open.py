@@ -52,8 +52,7 @@ def open_table(data: Any, expected: Expected = ANYTHING, kind: str | None = None
 
 def _several(data: list[Any], expected: Expected, kind: str | None, room: Room) -> Reader:
     """The rows of several tables, as shards of one. Raises UsageError if a file is there twice by a folder."""
-    from streammargin.tables.readers.chain import Chain
-    from streammargin.tables.readers.folder import keyed, of_parts
+    from streammargin.tables.readers.folder import Chain, keyed, of_parts
 
     paths = [os.fspath(part) for part in data if is_path(part) and not is_pipe(os.fspath(part))]
     base = keyed(paths) if len(paths) == len(data) > 1 else ""

@@ -34,12 +34,7 @@ class Staged(Reader):
     def __init__(self, reader: Reader, path: str) -> None:
         self.reader: Reader = reader
         self.path: str = path
-        self.name: str = reader.name
-        self.columns: list[str] = reader.columns
-        self.named: bool = reader.named
-        self.typed: bool = reader.typed
-        self.types = reader.types
-        self.gaps: Sequence[str] = reader.gaps
+        self.take_after(reader)
         self._again = False  # whether the latest batch is from the file
         self._columns: list[str] = []  # that are written, once all rows are
         self._text: set[str] = set()  # those of them that are text in every batch, or gaps
@@ -87,7 +82,7 @@ class Staged(Reader):
 
     def rename(self, called: Mapping[str, str]) -> None:
         self.reader.rename(called)
-        self.columns, self.types = self.reader.columns, self.reader.types
+        self.take_after(self.reader)
 
     def place(self, row: int) -> str:
         if self._again and not self.typed:  # find the piece of text that has the row

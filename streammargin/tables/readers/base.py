@@ -77,6 +77,11 @@ class Reader(ABC):
         """Where a row of the latest batch is, for messages; row counts from the first of the table."""
         return f"row {row}"
 
+    def take_after(self, other: Reader) -> None:
+        """Have the name, the columns and the kind of another reader."""
+        for each in ("name", "columns", "named", "typed", "types", "gaps"):
+            setattr(self, each, getattr(other, each))
+
     @property
     def numeric(self) -> frozenset[str]:
         """The columns that hold numbers by their types, and nothing else."""

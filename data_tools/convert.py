@@ -18,10 +18,14 @@ from streammargin.files import STANDARD_INPUT, check_apart, check_output, no_fil
 from streammargin.options.table import Options, read_by
 from streammargin.ordered import files_read
 from streammargin.sizes import parse_size
+from streammargin.sources.label_column import ATTRIBUTE
 from streammargin.sources.names import equal
+from streammargin.sources.schema import plain_schema
 from streammargin.tables.formats import TABLES
+from streammargin.tables.header import Expected
 from streammargin.tables.matrices.base import How, Matrix
 from streammargin.tables.matrices.open import open_matrix
+from streammargin.tables.open import open_table
 from streammargin.wording import shown
 
 _SEPARATORS = {"tab": "\t", "\\t": "\t"}  # a tab is hard to type in a shell
@@ -117,13 +121,39 @@ def convert(
         check_options(given, kind, input)
         if features is not None:
             raise UsageError(f"{input} is a table, whose columns are counted; omit `features`")
-        from streammargin.data_tools.table import convert_table
-
-        return convert_table(input, output, kind, given, table, dtype, force)
+        return _convert_table(input, output, kind, given, table, dtype, force)
     check_options({**given, "like": None}, kind, input)
     with contextlib.ExitStack() as stack:
         how = How(output, stack, x, label_name, None, parse_size(memory), features, zero_based)
         return _convert_numbers(input, kind, how, like, dtype, force)
+
+
+def _convert_table(
+    input: str, output: str, kind: str, given: dict[str, Any], options: Options, dtype: str | None, force: bool
+) -> tuple[int, int, int]:
+    """The same of a table: the rows that a training on it would read. given: the checked options of `convert`."""
+    from streammargin.model.io import load_model
+    from streammargin.tables.spool import again
+    from streammargin.tables.spoolable import OfTable
+    from streammargin.tables.table import as_trained, with_roles
+    from streammargin.training.tables import asked_of
+
+    y, label, like, schema = given["y"], given["label"], given["like"], None
+    if like is not None:
+        model = load_model(like)
+        before = model.header.get(ATTRIBUTE)
+        schema = model.schema or plain_schema(model.feature_names_in_, model.answer.features, before)
+    expected = Expected(y, label, frozenset() if schema is None else schema.known, given["separator"])
+    asked = replace(asked_of(Options.of({**vars(options), "y": y})), unknown=given["unknown"])
+    with contextlib.ExitStack() as stack:
+        reader = again(stack, open_table(input, expected, kind), os.path.dirname(os.path.abspath(output)))
+        if schema is None:
+            unlabelled = ", or use `label=False` if there is none"
+            table = with_roles(reader, asked, given["sample_weight"], label, unlabelled)
+        else:
+            table, schema = as_trained(reader, schema, asked, label, like, before)
+        kept = None if dtype is None else np.dtype(dtype)
+        return OfTable(table, schema, kept, told=False).write(output, force).sizes
 
 
 def _convert_numbers(

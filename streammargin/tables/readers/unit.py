@@ -54,13 +54,16 @@ def by_rows(unit: Unit, sizes: Mapping[str, int], rows: int, room: Room) -> Iter
             folder = folder or stack.enter_context(temporary_folder(room.beside))
             paths.append(_written(batches, os.path.join(folder, str(len(paths)))))
 
+        def side_by_side(columns: Sequence[pa.ChunkedArray]) -> list[pa.RecordBatch]:
+            return pa.Table.from_arrays(columns, names=list(map(str, range(len(columns))))).to_batches()
+
         for names in parts(sizes, room.decoding):
             large = sum(sizes[name] for name in names) > room.decoded  # a column that memory never holds
             if not large:
                 more = unit.table(names).columns
                 held, taken = held + more, taken + sum(column.get_total_buffer_size() for column in more)
             if held and (large or taken > room.decoded):
-                write(_batches(held, rows))
+                write(_batches_of(side_by_side(held), rows))
                 held, taken = [], 0
             if large:
                 write(_batches_of(unit.batches(names, rows), rows))
@@ -70,20 +73,12 @@ def by_rows(unit: Unit, sizes: Mapping[str, int], rows: int, room: Room) -> Iter
             yield from table.to_batches(rows)
             return
         if held:
-            write(_batches(held, rows))
+            write(_batches_of(side_by_side(held), rows))
         held = []
         streams = [pa.ipc.open_stream(stack.enter_context(pa.OSFile(path))) for path in paths]
         for found in zip(*streams, strict=True):
             columns = [column for batch in found for column in batch.columns]
             yield pa.RecordBatch.from_arrays(columns, names=list(sizes))
-
-
-def _batches(columns: Sequence[pa.ChunkedArray], rows: int) -> Iterator[pa.RecordBatch]:
-    """These columns, `rows` at a time."""
-    table = pa.Table.from_arrays(columns, names=[str(place) for place in range(len(columns))])
-    table.validate(full=True)  # of a damaged file
-    for start in range(0, table.num_rows, rows):
-        yield from table.slice(start, rows).combine_chunks().to_batches()
 
 
 def _batches_of(found: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import dask
 import dask.array as da
 import numpy as np
 from dask.delayed import Delayed
+from pyarrow import dataset
 
 from streammargin.dask.train import files
 from streammargin.errors import UsageError
@@ -18,7 +20,11 @@ from streammargin.model.base import Model
 from streammargin.model.columns import ERROR
 from streammargin.ordered import is_ordered
 from streammargin.sources.open import is_path, open_source
-from streammargin.tables.counts import rows_told
+from streammargin.tables.formats import ARROW, NPY, NPZ, files_of, format_of, is_parquet
+from streammargin.tables.matrices.base import How
+from streammargin.tables.matrices.open import open_matrix
+from streammargin.tables.open import open_table
+from streammargin.tables.readers.arrow import damage
 
 SCORES, LABELS, PROBABILITIES = "decision_function", "predict", "predict_proba"
 
@@ -143,10 +149,27 @@ def _of_paths(model: Model, paths: list[Any], what: str, given: dict[str, Any], 
     parts = []
     for path in paths:
         if is_ordered(path):
-            rows = rows_told(path)
+            rows = _rows_told(path)
         else:
             with open_source(path) as source:
                 rows = source.rows
         shape = (math.nan if rows is None else rows, *like.shape[1:])
         parts.append(da.from_delayed(each(known, path, what, given), shape, dtype=like.dtype, meta=like))
     return da.concatenate(parts, axis=0, allow_unknown_chunksizes=True)
+
+
+def _rows_told(path: str) -> int | None:
+    """The rows that a file has by its footer or header; None if that is known at the end only.
+
+    Raises DataError, InputMissingError.
+    """
+    if is_parquet(path):
+        return sum(open_table(file).count or 0 for file in files_of(path))
+    kind = format_of(path)
+    if kind == ARROW:
+        with damage(path):
+            return int(dataset.dataset(path, format="ipc").count_rows())
+    if kind in (NPY, NPZ):
+        with ExitStack() as stack:
+            return open_matrix(path, How("", stack), kind).count
+    return None

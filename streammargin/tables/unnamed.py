@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 _UNNAMED = re.compile(r"Unnamed: \d+(\.\d+)*")
 _FIRST = re.compile(r"Unnamed: 0(\.\d+)*")
@@ -47,3 +48,33 @@ def is_stored_index(name: str) -> bool:
 def may_be_index(name: str) -> bool:
     """Whether a column of this name is an index, if it holds different whole numbers: the first one without a name."""
     return is_stored_index(name) or _FIRST.fullmatch(name) is not None
+
+
+class Stored:
+    """The names that columns have in a file, beside ours.
+
+    names: as they are stored; ours: the same in order, all different unless two columns have the same name.
+    """
+
+    def __init__(self, names: Iterable[str], ours: list[str] | None = None) -> None:
+        self.names: list[str] = list(names)
+        self.ours: list[str] = names_of(self.names) if ours is None else ours
+        self._of = dict(zip(self.ours, self.names, strict=True))
+        self._called: dict[str, list[str]] = {}  # ours of the columns with each stored name
+        for name, own in zip(self.names, self.ours, strict=True):
+            self._called.setdefault(name, []).append(own)
+
+    def of(self, name: str) -> str:
+        """The name that this one of our columns is stored by."""
+        return self._of[name]
+
+    def stored(self, columns: Sequence[str]) -> list[str]:
+        """The names that these of our columns are stored by; several without a name have one."""
+        return list(columns) if self.names == self.ours else list(dict.fromkeys(map(self.of, columns)))
+
+    def called(self, found: Any, columns: Sequence[str]) -> Any:
+        """These columns by our names. found: a table or batch with all that have their names; those of one in order."""
+        if self.names != self.ours:
+            left = {name: iter(self._called[name]) for name in found.schema.names}
+            found = type(found).from_arrays(found.columns, names=[next(left[name]) for name in found.schema.names])
+        return found.select(list(columns))

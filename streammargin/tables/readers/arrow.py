@@ -18,11 +18,10 @@ from streammargin.tables.header import check_different
 from streammargin.tables.readers.base import Reader
 from streammargin.tables.readers.messages import Checked, check_file
 from streammargin.tables.readers.room import USUAL, Room
-from streammargin.tables.readers.stored import Stored
 from streammargin.tables.readers.unit import by_rows
 from streammargin.tables.readers.worded import worded
 from streammargin.tables.types import is_category
-from streammargin.tables.unnamed import is_blank, names_of
+from streammargin.tables.unnamed import Stored, is_blank, names_of
 from streammargin.wording import short
 
 ROWS = 1 << 14  # of a batch, at most

@@ -34,30 +34,57 @@ def is_completion(path: str) -> bool:
         return False
 
 
-def loss_of(word: str, x: np.ndarray, ratings: np.ndarray) -> np.ndarray:
-    """The loss (m,) of values x (m,) of the matrix. ValueError for a word without a formula here."""
-    if word == "absolute_error":
-        return np.abs(x - ratings)
-    if word == "squared_error":
-        return (x - ratings) ** 2 / 2.0
-    if not word.startswith("hinge:"):
-        raise ValueError(word)
-    kinks, low = terms_of(word, ratings)
-    return np.maximum(0.0, np.where(low < 0.0, kinks - x[:, None], x[:, None] - kinks)).sum(axis=1)
+class Loss:
+    """The loss of a word: terms whose slopes rise by `width` at their kinks, or half a square.
 
+    ValueError for a word without a formula here. levels, at: of a hinge, else (0,).
+    """
 
-def rating_of(word: str, x: np.ndarray, ratings: list[float]) -> np.ndarray:
-    """The ratings (m,) that values of the matrix stand for; ratings: the different ones of the training."""
-    if not word.startswith("hinge:"):
-        return x
-    levels, at = levels_of(word)  # some of which no rating may have
-    return np.append(levels, max([*ratings, levels[-1]]))[np.sum(x[:, None] > at, axis=1)]
+    def __init__(self, word: str) -> None:
+        self.square, self.width = word == "squared_error", 2.0 if word == "absolute_error" else 1.0
+        self.levels = self.at = np.empty(0)
+        if word.startswith("hinge:"):
+            self.levels, self.at = (
+                np.array(one.split(","), float) for one in re.sub("hinge:(levels=)?", "", word).split(",at=")
+            )
+        elif word not in ("absolute_error", "squared_error"):
+            raise ValueError(word)
 
+    def rated(self, x: np.ndarray, ratings: list[float]) -> np.ndarray:
+        """The ratings (m,) that values of the matrix stand for; ratings: the different ones of the training."""
+        if not self.levels.size:
+            return x
+        top = max([*ratings, self.levels[-1]])  # of the levels some may have no rating
+        return np.append(self.levels, top)[np.sum(x[:, None] > self.at, axis=1)]
 
-def levels_of(word: str) -> tuple[np.ndarray, np.ndarray]:
-    """(levels, at) of the word of a hinge."""
-    levels, at = (np.array(one.split(","), float) for one in re.sub("hinge:(levels=)?", "", word).split(",at="))
-    return levels, at
+    def terms(self, ratings: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(z, low): the kinks (m, terms) of the terms, and their slopes on the left."""
+        if not self.levels.size:
+            return ratings[:, None], np.full((ratings.size, 1), -1.0)
+        above = ratings[:, None] > self.levels
+        return self.at + np.where(above, 1.0, -1.0), np.where(above, -1.0, 0.0)
+
+    def of(self, x: np.ndarray, ratings: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The losses (m,) of values x (m,) of the matrix, and their slopes; at a kink that on its left."""
+        z, low = self.terms(ratings)
+        apart = x[:, None] - z
+        slopes = apart if self.square else np.where(apart > 0.0, low + self.width, low)
+        return (slopes * apart).sum(axis=1) / (2.0 if self.square else 1.0), slopes.sum(axis=1)
+
+    def conjugate(self, duals: np.ndarray, ratings: np.ndarray) -> tuple[float, float]:
+        """(a, b) if the sum of l*(q s) is at most a q + b q^2, for 0 <= q <= 1; inf if duals s are out of range.
+
+        Of several terms the slopes rise one after the other: that is the least sum of duals times kinks.
+        """
+        if self.square:
+            return float(duals @ ratings), 0.5 * float(duals @ duals)
+        z, low = self.terms(ratings)
+        order, left = np.argsort(z, axis=1), duals - low.sum(axis=1)
+        z, low = (np.take_along_axis(one, order, axis=1) for one in (z, low))
+        if not np.all((left >= -BLUR) & (left <= self.width * z.shape[1] + BLUR)):
+            return math.inf, 0.0
+        taken = np.clip(left[:, None] - self.width * np.arange(z.shape[1]), 0.0, self.width)
+        return math.fsum(((low + taken) * z).sum(axis=1)), 0.0
 
 
 def trace_norm(left: np.ndarray, right: np.ndarray) -> float:
@@ -68,78 +95,38 @@ def trace_norm(left: np.ndarray, right: np.ndarray) -> float:
     return math.fsum(np.linalg.svd(up @ down.T, compute_uv=False))
 
 
-def slope_of(word: str, x: np.ndarray, ratings: np.ndarray) -> np.ndarray:
-    """The slope (m,) of the loss; at a kink that on its left."""
-    if word == "squared_error":
-        return x - ratings
-    z, low = terms_of(word, ratings)
-    return np.where(x[:, None] > z, low + width_of(word), low).sum(axis=1)
-
-
-def width_of(word: str) -> float:
-    """By how much the slope of a term changes at its kink."""
-    return 2.0 if word == "absolute_error" else 1.0
-
-
-def terms_of(word: str, ratings: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(z, low): the kinks (m, terms) of the terms of a loss, and their slopes on the left."""
-    if word == "absolute_error":
-        return ratings[:, None], np.full((ratings.size, 1), -1.0)
-    levels, at = levels_of(word)
-    above = ratings[:, None] > levels
-    return at + np.where(above, 1.0, -1.0), np.where(above, -1.0, 0.0)
-
-
-def conjugate_of(word: str, duals: np.ndarray, ratings: np.ndarray) -> tuple[float, float]:
-    """(a, b) if the sum of l*(q s) is at most a q + b q^2, for 0 <= q <= 1; inf if duals s are out of range.
-
-    Of several terms the slopes rise one after the other: that is the least sum of duals times kinks.
-    """
-    if word == "squared_error":
-        return float(duals @ ratings), 0.5 * float(duals @ duals)
-    z, low = terms_of(word, ratings)
-    order, wide = np.argsort(z, axis=1), width_of(word)
-    z, low = (np.take_along_axis(one, order, axis=1) for one in (z, low))
-    left = duals - low.sum(axis=1)
-    most = wide * z.shape[1]
-    if not np.all((left >= -BLUR) & (left <= most + BLUR)):
-        return math.inf, 0.0
-    taken = np.clip(left[:, None] - wide * np.arange(z.shape[1]), 0.0, wide)
-    return math.fsum(((low + taken) * z).sum(axis=1)), 0.0
-
-
 class Dual:
     """The bound: duals of entries in the order of the longer side of the matrix, whose places there are `lines`."""
 
-    def __init__(self, word: str, cost: float, proof: tuple[np.ndarray, np.ndarray], short: int) -> None:
-        self.word, self.cost, self.gram = word, cost, np.zeros((short, short))
+    def __init__(self, loss: Loss, cost: float, proof: tuple[np.ndarray, np.ndarray], short: int) -> None:
+        self.loss, self.cost, self.gram = loss, cost, np.zeros((short, short))
         order = np.argsort(proof[0])
         self.known, self.duals = proof[0][order], proof[1][order]
         self.linear, self.square = [0.0], [0.0]
-        self.waiting = tuple(np.empty(0, kind) for kind in (np.int64, np.int64, float))
+        self.waiting = [np.empty(0, kind) for kind in (np.int64, np.int64, float)]
 
-    def add(self, keys: np.ndarray, x: np.ndarray, ratings: np.ndarray, places: np.ndarray, lines: np.ndarray) -> None:
-        """Add entries; keys: their places in the model, places: on the shorter side."""
-        duals = slope_of(self.word, x, ratings)
+    def add(
+        self, keys: np.ndarray, duals: np.ndarray, ratings: np.ndarray, places: np.ndarray, lines: np.ndarray
+    ) -> None:
+        """Add entries; keys: their places in the model, duals: slopes there, places: on the shorter side."""
         if self.known.size:
             at = np.minimum(np.searchsorted(self.known, keys), self.known.size - 1)
             duals = np.where(self.known[at] == keys, self.duals[at], duals)
-        linear, square = conjugate_of(self.word, duals, ratings)
+        linear, square = self.loss.conjugate(duals, ratings)
         self.linear.append(linear)
         self.square.append(square)
-        now = (places, lines, self.cost * duals)
-        places, lines, duals = (np.append(old, new) for old, new in zip(self.waiting, now, strict=True))
-        whole = int(np.searchsorted(lines, lines[-1]))  # the last line may go on
-        self.close(places[:whole], lines[:whole], duals[:whole])
-        self.waiting = places[whole:], lines[whole:], duals[whole:]
+        now = [np.append(*both) for both in zip(self.waiting, (places, lines, self.cost * duals), strict=True)]
+        whole = int(np.searchsorted(now[1], lines[-1]))  # the last line may go on
+        self.close(*(one[:whole] for one in now))
+        self.waiting = [one[whole:] for one in now]
 
     def close(self, places: np.ndarray, lines: np.ndarray, duals: np.ndarray) -> None:
         """Add whole lines to T T^T, some at a time."""
-        _, starts, own = np.unique(lines, return_index=True, return_inverse=True)
+        numbers, own = np.unique(lines, return_inverse=True)
         step = max(1, TILE // len(self.gram))
-        for low in range(0, len(starts), step):
-            here = slice(starts[low], starts[low + step] if low + step < len(starts) else len(lines))
-            T = np.zeros((min(step, len(starts) - low), len(self.gram)))
+        for low in range(0, len(numbers), step):
+            here = slice(*np.searchsorted(own, (low, low + step)))
+            T = np.zeros((min(step, len(numbers) - low), len(self.gram)))
             T[own[here] - low, places[here]] = duals[here]
             self.gram += T.T @ T
 
@@ -151,9 +138,7 @@ class Dual:
             return -math.inf, 0.0
         rounding = 2.0 * (len(self.gram) + 2.0) ** 2 * np.finfo(float).eps
         norm = math.sqrt(largest(self.gram, rounding))
-        most = 1.0 / norm if norm > 0.0 else math.inf
-        if self.word != "squared_error":
-            most = min(1.0, most)
+        most = min(1.0 / norm if norm > 0.0 else math.inf, math.inf if self.loss.square else 1.0)
         q = min(max(-linear / (2.0 * square), 0.0), most) if square > 0.0 else most * (linear < 0.0)
         found = -self.cost * (q * linear + q * q * square) if math.isfinite(q) else 0.0
         return found, 8.0 * rounding * abs(found)
@@ -175,25 +160,26 @@ class Sums:
     """Sums over ratings, at the factors of a model."""
 
     def __init__(self, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
-        self.word, self.levels = header["loss"], header["levels"]
-        self.left, self.right = arrays["left"], arrays["right"]
         from streammargin.tables.ratings.names import Names
 
+        self.loss, self.levels = Loss(header["loss"]), header["levels"]
+        self.left, self.right = arrays["left"], arrays["right"]
         texts = (arrays[name].tobytes().decode().split("\0") for name in ("row_names", "column_names"))
         self.rows, self.columns = (Names(noun, names) for noun, names in zip(("row", "column"), texts, strict=True))
         self.losses: list[float] = []
         self.count, self.squares, self.slip = 0, 0.0, 0.0
 
     def add(self, i: np.ndarray, j: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """Add entries; returns the values of the matrix there."""
+        """Add entries; returns the slopes of the loss at the values of the matrix there."""
         products = self.left[i] * self.right[j]
         x, size = products.sum(axis=1), np.abs(products).sum(axis=1) + np.abs(values)
-        self.losses.append(math.fsum(loss_of(self.word, x, values)))
+        losses, slopes = self.loss.of(x, values)
+        self.losses.append(math.fsum(losses))
         self.slip += BLUR * float(size @ (1.0 + np.abs(x - values)))
-        apart = rating_of(self.word, x, self.levels) - values
+        apart = self.loss.rated(x, self.levels) - values
         self.squares += float(apart @ apart)
         self.count += x.size
-        return x
+        return slopes
 
     def add_all(self, entries: Any) -> None:
         """Add entries in any order."""
@@ -217,7 +203,7 @@ class Sums:
                                  f"`memory={(48 * short * short >> 20) + 1}M` or more")  # fmt: skip
             own = [names.known(pa.array(of), entries.name) for names, of in
                    ((self.rows, ratings.rows), (self.columns, ratings.columns))]  # fmt: skip
-            dual, side, start = Dual(self.word, cost, proof, short), int(ratings.sides[0] > ratings.sides[1]), 0
+            dual, side, start = Dual(self.loss, cost, proof, short), int(ratings.sides[0] > ratings.sides[1]), 0
             source, piece = ratings.source, max(1, PIECE // (1 + self.left.shape[1] // 16))
             buffer = source.allocate(np.append(np.arange(0, source.rows, piece), source.rows))
             for values in source.labels(piece):
@@ -251,18 +237,18 @@ def verify_ratings(
         entries = Entries(data, columns, y, memory, like=like)
         bound, blur = sums.add_sorted(entries, header["C"], proof, memory).bound()
         norm, losses = trace_norm(sums.left, sums.right), math.fsum(sums.losses)
+        primal, slip = norm + header["C"] * losses, header["C"] * sums.slip
+        blur, whole = blur + slip, max(abs(known["primal"]), abs(bound), 1e-300)
+        least = known["dual"] - blur - 1e-9 * abs(known["primal"])
+        gap, most = (primal - bound) / whole, known["gap"] + 2e-9 + 2.0 * blur / whole
         checks = [
             compare("ratings", header["rows"], sums.count),
             Check("trace norm", None, norm, None),
             Check("loss", None, losses, None),
-            compare("primal", known["primal"], norm + header["C"] * losses, header["C"] * sums.slip),
+            compare("primal", known["primal"], primal, slip),
+            Check("dual", known["dual"], bound, bool(bound >= least)),  # a better bound is one, too
+            Check("gap", known["gap"], gap, bool(gap <= most)),
         ]
-        whole, blur = abs(known["primal"]), blur + header["C"] * sums.slip
-        least = known["dual"] - blur - 1e-9 * whole
-        checks.append(Check("dual", known["dual"], bound, bool(bound >= least)))  # a better bound is one, too
-        apart, whole = norm + header["C"] * losses - bound, max(whole, abs(bound), 1e-300)
-        most = known["gap"] + 2e-9 + 2.0 * blur / whole
-        checks.append(Check("gap", known["gap"], apart / whole, bool(apart / whole <= most)))
         if valid is not None:
             if known["valid_error"] is None:
                 raise UsageError(f"{model} was trained without held-out ratings; leave `valid` out")

@@ -12,8 +12,7 @@ from streammargin.kernels import Kernel
 from streammargin.losses import Loss
 from streammargin.maps.base import Map
 from streammargin.options.costs import Path
-from streammargin.options.describe import described
-from streammargin.options.others import of_others
+from streammargin.options.others import described, of_others
 from streammargin.options.table import TABLE, Options
 from streammargin.options.tolerance import Absolute
 from streammargin.ordered import is_table

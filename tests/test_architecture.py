@@ -83,6 +83,7 @@ ALLOWED = {  # by folder, and by single file
     "ordered": {"files", "sources"},
     "training": {
         "training",
+        "compiled",
         "ordered",
         "tables",
         "options",

@@ -15,13 +15,13 @@ import streammargin.cli.main
 import streammargin.data_tools.main
 import streammargin.errors
 from streammargin.cli.main import main
-from streammargin.driver.memory import usual_bytes
 from streammargin.losses import LOSSES, losses_with, terms
 from streammargin.losses.ratings import RATINGS
 from streammargin.penalties import PENALTIES
 from streammargin.penalties.base import Columns
 from streammargin.solvers.base import PATH, TOP
 from streammargin.solvers.registry import SHORT, make_solver, names
+from streammargin.training.fitting import usual_bytes
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])

@@ -23,8 +23,7 @@ from streammargin.cli.remarks import Remarks, say, shell_text
 from streammargin.errors import OutputError, ReadWriteError, StreamMarginError, UsageError
 from streammargin.files import check_apart
 from streammargin.kinds import ALL, threads_of
-from streammargin.options.asked import asked_digest
-from streammargin.options.table import Options, Where, options_for, read_by
+from streammargin.options.table import Options, Where, asked_digest, options_for, read_by
 from streammargin.ordered import files_read, is_ordered, is_parquet
 from streammargin.wording import Message, warn
 

@@ -124,9 +124,9 @@ def _served_penalty(cls: type[PenaltyWord]) -> list[str]:
 
 def _list_solvers() -> int:
     """One line for each solver, under three headings."""
-    from streammargin.driver.memory import usual_bytes
     from streammargin.solvers.registry import CLASSES, FAMILY, SHELVES, SHORT, make_solver
     from streammargin.solvers.word import Auto
+    from streammargin.training.fitting import usual_bytes
 
     print("first column: bytes kept for each row out of core (two classes, float32, one value of C)")
     lines = dict(zip(CLASSES, _listing(CLASSES), strict=True))

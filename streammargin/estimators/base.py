@@ -18,16 +18,14 @@ import scipy.sparse as sp
 
 from streammargin.driver.events import History
 from streammargin.errors import DataError, UsageError
-from streammargin.estimators.held_out import held_out
 from streammargin.kernels import FAMILY as KERNELS
-from streammargin.kinds import MOST_THREADS, Kind
+from streammargin.kinds import MOST_THREADS, Kind, Number
 from streammargin.losses import FAMILY as LOSSES
 from streammargin.maps import FAMILY as MAPS
 from streammargin.model.base import Model
 from streammargin.model.linear import model_of
 from streammargin.options.costs import Path
-from streammargin.options.describe import described
-from streammargin.options.others import refuse
+from streammargin.options.others import described, refuse
 from streammargin.options.table import FREE, Line, Options, Where, options_for
 from streammargin.penalties import FAMILY as PENALTIES
 from streammargin.points.mapped import Mapped, put_together, taken_apart
@@ -53,6 +51,8 @@ except ImportError as error:
     raise ImportError(
         "the estimators of streammargin need scikit-learn 1.6 or newer; pip install 'streammargin[sklearn]'"
     ) from error
+
+PART = Number("a number between 0 and 1", lambda value: 0.0 < value < 1.0)
 
 
 def from_files(X: Any) -> bool:
@@ -358,3 +358,25 @@ class Estimator(BaseEstimator):
         tags.input_tags.sparse = True
         tags.target_tags.multi_output = self._takes_several()
         return tags
+
+
+def held_out(y: np.ndarray, sample_weight: np.ndarray | None, fraction: object, seed: int, classes: bool) -> np.ndarray:
+    """Which rows are held out (n,) bool: this fraction of each class, or of all rows of a regression; y (n,), or
+    (n, outputs) without classes.
+
+    Rows of weight 0 are absent, and are never drawn. At least one row of each class is left to train on. UsageError
+    if `fraction` is not between 0 and 1, or so small that no row is held out.
+    """
+    part = PART.number("validation_fraction", fraction)
+    random, chosen = np.random.default_rng(seed), np.zeros(len(y), bool)
+    present = np.ones(len(y), bool) if sample_weight is None else sample_weight > 0.0
+    for label in np.unique(y[present]) if classes else [None]:
+        rows = np.flatnonzero(present & (y == label) if classes else present)
+        many = min(round(part * rows.size), rows.size - 1)
+        chosen[random.permutation(rows)[: max(0, many)]] = True
+    if not chosen.any():
+        raise UsageError(
+            f"validation_fraction={part:g} of {len(y)} rows holds out none, but `early_stop` needs such rows; raise "
+            "it, or leave `early_stop` out"
+        )
+    return chosen

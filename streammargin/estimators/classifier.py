@@ -11,12 +11,11 @@ import numpy as np
 
 from streammargin.driver.learner import Learner, streaming_solvers
 from streammargin.errors import UsageError
-from streammargin.estimators.available import AvailableIf
 from streammargin.estimators.base import HELD_OUT, Estimator, Scored, from_files, intercept
 from streammargin.losses import losses_with, terms
 from streammargin.losses.base import has
 from streammargin.model.base import Model
-from streammargin.model.probability import METHOD
+from streammargin.model.scoring import METHOD
 from streammargin.options.table import Options, Where
 from streammargin.result import Certificate, TrainResult
 from streammargin.solvers.base import StreamSolver
@@ -29,6 +28,30 @@ from streammargin.wording import shown
 from sklearn.base import ClassifierMixin  # isort: skip
 from sklearn.utils.multiclass import check_classification_targets  # isort: skip
 from sklearn.utils.validation import check_is_fitted, column_or_1d  # isort: skip
+import functools
+from collections.abc import Callable
+
+
+class AvailableIf:
+    """Decorates a method: `check(estimator)` raises the AttributeError that explains why it is not there.
+
+    So `hasattr` is false, as scikit-learn expects; its `available_if` hides the explanation in the cause of another
+    error.
+    """
+
+    def __init__(self, check: Callable[[Any], None]) -> None:
+        self.check = check
+
+    def __call__(self, method: Callable[..., Any]) -> AvailableIf:
+        self.method = method
+        functools.update_wrapper(self, method)
+        return self
+
+    def __get__(self, estimator: Any, owner: Any = None) -> Any:
+        if estimator is None:  # of the class: help and pages show it
+            return self.method
+        self.check(estimator)
+        return self.method.__get__(estimator, owner)
 
 
 def _learns_from_streams(estimator: MarginClassifier) -> None:

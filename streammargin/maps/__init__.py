@@ -13,8 +13,8 @@ import numpy as np
 
 from streammargin.maps.base import Map as Map
 from streammargin.maps.base import Seen as Seen
+from streammargin.maps.base import product as product
 from streammargin.maps.fitted import Fitted, restored
-from streammargin.maps.products import product as product
 from streammargin.words import Family, called, classes_in
 
 PEERS = {"nystrom": "nystroem", "nystroem_approximation": "nystroem", "rbf_sampler": "rff", "fourier": "rff"}

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from streammargin.maps.base import Arrays, Map
-from streammargin.maps.products import TILE, tiles
+from streammargin.maps.base import TILE, Arrays, Map, tiles
 from streammargin.rows.blocks import Block, part, plain
 
 SOME = 8 * TILE  # rows of a block that are taken out of it at a time

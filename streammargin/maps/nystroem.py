@@ -13,8 +13,7 @@ from streammargin.kernels import known_kernel
 from streammargin.kernels.base import Kernel
 from streammargin.kernels.plain import Rbf
 from streammargin.kinds import Whole
-from streammargin.maps.base import Arrays, Map, Seen
-from streammargin.maps.products import product, tiles
+from streammargin.maps.base import Arrays, Map, Seen, product, tiles
 from streammargin.words import Worded, entry, needed
 
 

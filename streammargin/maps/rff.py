@@ -9,8 +9,7 @@ import numpy as np
 
 from streammargin.kernels.plain import GAMMA, SCALE
 from streammargin.kinds import Whole
-from streammargin.maps.base import Arrays, Map, Seen
-from streammargin.maps.products import product
+from streammargin.maps.base import Arrays, Map, Seen, product
 from streammargin.words import entry, needed
 
 

@@ -17,10 +17,9 @@ from streammargin.errors import DataError, UsageError
 from streammargin.losses import is_numeric
 from streammargin.losses.base import Loss, called, coupled, has, lifted, margin_shift
 from streammargin.matching import Codes
-from streammargin.model.probability import probabilities
 from streammargin.model.ranking import Ranking, ranked, rows_in
 from streammargin.model.rows import AnyRows
-from streammargin.model.scoring import BUDGET, Piece, Scorer
+from streammargin.model.scoring import BUDGET, Piece, Scorer, probabilities
 from streammargin.ordered import columns_of
 from streammargin.points.base import Answer, answered, exact
 from streammargin.sources.arrays import as_array

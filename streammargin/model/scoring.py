@@ -13,10 +13,9 @@ import numpy as np
 
 from streammargin.driver.tasks import numbers_of
 from streammargin.errors import DataError, UsageError
-from streammargin.losses import make_loss
+from streammargin.losses import losses_with, make_loss
 from streammargin.losses.base import Loss, has
 from streammargin.model.columns import ERROR, checked, matching_bytes, order_of
-from streammargin.model.probability import METHOD, OF_ALL, able, of_labels, probabilities
 from streammargin.model.rows import AnyRows, Beside, Rows
 from streammargin.points.base import Answer, answered
 from streammargin.points.linear import LinearPoint
@@ -33,6 +32,8 @@ from streammargin.workers import ALONE, Workers
 BUDGET = 96 << 20  # bytes for blocks of rows, if none are given
 # of a piece of a block, which may be all rows: most rows, most bytes of its scores or labels, and of the rows
 _PIECE_ROWS, _SCORES, _PIECE = 1 << 15, 1 << 18, 8 << 20
+METHOD = "log_likelihood"  # the method of a loss whose scores give probabilities, of a binary problem each
+OF_ALL = "log_likelihoods"  # the same of a loss of all scores of a row
 
 
 class Scored(NamedTuple):
@@ -248,3 +249,27 @@ class Scorer:
             loss = make_loss(self.header.get("loss", "hinge"))
             return loss if getattr(loss, "epsilons", None) is None else None
         return None
+
+
+def of_labels(loss: Any, scores: np.ndarray) -> np.ndarray:
+    """Probabilities (m, outputs) that labels are 1, from scores (m, outputs), each by itself."""
+    with np.errstate(over="ignore"):
+        return 1.0 / (1.0 + np.exp(loss.log_likelihood(-scores) - loss.log_likelihood(scores)))
+
+
+def probabilities(loss: Any, scores: np.ndarray) -> np.ndarray:
+    """Probabilities (m, k) of k classes from scores (m, 1) of two classes or (m, k) of several; rows sum to 1.
+
+    For several classes trained one against the rest, each probability is that of the class's own score, divided by the
+    row's sum. The division is done in logarithms, as all probabilities of a row may underflow.
+    """
+    if has(loss, OF_ALL):
+        return np.exp(loss.log_likelihoods(scores))
+    found = loss.log_likelihood(np.hstack([-scores, scores]) if scores.shape[1] == 1 else scores)
+    found = np.exp(found - found.max(axis=1, keepdims=True))
+    return found / found.sum(axis=1, keepdims=True)
+
+
+def able() -> str:
+    """The losses whose scores give probabilities, for messages."""
+    return " or ".join(f"`loss={name}`" for name in losses_with([METHOD]))

@@ -1,13 +1,16 @@
-"""Options of earlier versions and of other programs, and what to use here instead."""
+"""Options of earlier versions and of other programs, and what to use here instead; options in docstrings."""
 
 from __future__ import annotations
 
 import functools
 import re
+import textwrap
 from collections.abc import Callable, Iterable
 from typing import ParamSpec, TypeVar
 
 from streammargin.errors import UsageError
+from streammargin.options.table import Line
+from streammargin.wording import in_python
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -100,6 +103,7 @@ INSTEAD = {  # name with underscores -> what to give, or a colon and why nothing
 
 # of LIBLINEAR's -v 5, as -v is a flag of ours
 NO_FOLDS = "; -v takes no number here; to choose C, give several values of `C` and `valid`, or use GridSearchCV"
+T = TypeVar("T")
 
 
 def instead(name: str) -> str | None:
@@ -128,3 +132,23 @@ def of_others(function: Callable[P, R]) -> Callable[P, R]:
             raise
 
     return called
+
+
+def parameters(lines: Iterable[Line]) -> str:
+    """The paragraphs of a docstring for these options."""
+    described = []
+    for line in lines:
+        described.append(f"{line.name} : {line.type}, default {line.default!r}")
+        described += textwrap.wrap(in_python(line.help), 112, initial_indent="    ", subsequent_indent="    ")
+    return "\n    ".join(described)
+
+
+def described(lines: Iterable[Line]) -> Callable[[T], T]:
+    """A decorator that replaces {options} in a docstring by these options."""
+
+    def fill(documented: T) -> T:
+        if documented.__doc__:  # python -OO leaves none
+            documented.__doc__ = documented.__doc__.replace("{options}", parameters(lines))
+        return documented
+
+    return fill

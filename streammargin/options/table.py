@@ -6,6 +6,8 @@ A new option is a line here, a keyword in the signature of `streammargin.train`,
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -55,6 +57,7 @@ FREE, MIDWAY = "free", "midway"  # a constant column without penalty; a bias fou
 SOFTMAX = "the softmax is `loss=logistic` with `multiclass=joint`, its default for several classes"
 NOT_HERE = {"softmax": SOFTMAX, "multinomial": SOFTMAX, "crammer_singer": "it is `loss=hinge` with `multiclass=joint`"}
 SEVERAL = "several values of `C` need held-out data to choose among them; give `valid=DATA`"
+MAY_CHANGE = {"passes", "max_seconds", "tol"}  # between two runs of one training
 
 
 class Where(Flag):
@@ -340,3 +343,20 @@ def read_by(given: Mapping[str, object]) -> ReadBy:
     )
     files = [file for kind, value in named if isinstance(kind, Column) for file in kind.files(value)]
     return {"rows": rows, "x": next(iter(datasets), None), "columns": columns, "files": [*files, *models]}
+
+
+def asked_digest(options: Options, data: Sequence[str]) -> str:
+    """A digest of the options that make a training this one, and of its files' names without their folders.
+
+    Other digests are other trainings. Equal ones may differ in what the files hold. data: the paths of the rows.
+    """
+    told = {name: value for name, value in options.plain().items() if name not in MAY_CHANGE}
+    named = {line.name: getattr(options, line.name) for line in TABLE if line.theme == "data"}
+    files = {name: os.path.basename(value) for name, value in named.items() if isinstance(value, (str, os.PathLike))}
+    return digest_of([told, files, [os.path.basename(path) for path in data]])
+
+
+def digest_of(value: object) -> str:
+    """The digest of plain values."""
+    text = json.dumps(value, sort_keys=True, default=str)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()

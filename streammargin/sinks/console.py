@@ -7,9 +7,9 @@ import os
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, TextIO
 
-from streammargin.sinks.gap_bar import GapBar
 from streammargin.sinks.pace import Pace, duration
 from streammargin.wording import counted, printable
 
@@ -19,6 +19,7 @@ _TRIALS = 7  # most values of C in its table
 _OTHERS = 10  # lines reserved for start, warnings and end
 _DAYS = 2 * 86400.0  # seconds over which the progress lines are spread, at growing intervals
 _SHOWN = 0.05  # seconds of compiling; fewer are not shown
+WIDTH = 20  # characters between the brackets
 
 
 def relative(value: float | None) -> str:
@@ -245,3 +246,17 @@ class Console:
         certified = "last certified" if event["reason"] == "signal" else "certified"
         parts += [text for text in (self._gap and f"{certified} {self._gap}", self._valid) if text]
         self._line(", ".join(parts), mark=verdict)
+
+
+@dataclass
+class GapBar:
+    """largest: the first gap that was told, or a larger one, in the unit of the tolerance."""
+
+    largest: float = 0.0
+
+    def text(self, gap: float, tol: float) -> str:
+        """The bar for this gap."""
+        self.largest = max(self.largest, gap)
+        way = math.log(self.largest / tol) if self.largest > tol else 0.0
+        share = math.log(self.largest / max(gap, tol)) / way if way > 0.0 else 1.0
+        return f"[{'=' * int(WIDTH * share):<{WIDTH}}]"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from streammargin.errors import DataError
+from streammargin.maps.base import TILE
 from streammargin.maps.fitted import Fitted
-from streammargin.maps.products import TILE
 from streammargin.rows.blocks import Block, DenseBlock
 from streammargin.sources.base import Buffer, Source
 from streammargin.sources.checks import check_block

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
-from streammargin.driver.choose import choose
+import numpy as np
+
+from streammargin.compiled.overloads import expose
 from streammargin.driver.labels import LabelReader
-from streammargin.driver.memory import numbers_of_rows
 from streammargin.driver.plan import Plan, make_plan
 from streammargin.errors import BudgetError, UsageError
-from streammargin.losses import make_loss, terms_of
+from streammargin.losses import make_loss, terms, terms_of
 from streammargin.options.table import Options
+from streammargin.sizes import format_size
 from streammargin.solvers import leaves
 from streammargin.solvers.auto import candidates
 from streammargin.solvers.base import Method
+from streammargin.solvers.outputs import Outputs
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.registry import CLASSES, make_solver
+from streammargin.solvers.registry import CLASSES, make_solver, names
+from streammargin.solvers.word import Auto
 from streammargin.sources.base import Source
 from streammargin.training.hints import with_hints
 from streammargin.training.problem import Read, make_objective, make_problem
@@ -26,6 +31,9 @@ from streammargin.training.task import Task, make_task
 from streammargin.wording import warn
 
 SHARDED = 26  # bits of the bytes of a shard, of rows that several processes read
+WORTH = 1 << 16  # least bytes of all rows that are told
+FREE = ("newton", "mirror")  # what keeps no number of a row and is named first: for a finite C, for the hard margin
+Fit = TypeVar("Fit")
 
 
 @dataclass(frozen=True)
@@ -212,3 +220,65 @@ def who_begin(methods: Sequence[Method], problem: Problem, auto: bool) -> list[M
             "for a finite C: name one with `solver`, or leave out `init`"
         )
     return able
+
+
+def numbers_of_rows(method: Method, problem: Problem, others: Sequence[Method]) -> str:
+    """The end of a refusal: bytes a row, in all, and who keeps none; empty if the method itself keeps none.
+
+    others: methods that `auto` would take.
+    """
+    each = method.row_bytes(problem)
+    if each * problem.rows < WORTH:
+        return ""
+    said = f"; {method.called} keeps {each} bytes a row, {format_size(each * problem.rows)} in all"
+    rest = (name for name in (*FREE, *names()) if name != Auto.name)
+    for other in (*others, *map(make_solver, rest)):
+        with suppress(UsageError):
+            other.check(problem)
+            if not other.row_bytes(problem):
+                return f"{said}; `solver={other.called}` keeps none"
+    return f"{said}; every method for this problem keeps some"
+
+
+def usual_bytes(method: Method) -> int:
+    """Bytes that it keeps of each row out of core: two classes, float32 values, one value of C, the penalty l2."""
+    cost = math.inf if math.isinf(method.default_C) else 1.0
+    return method.row_bytes(Problem(
+        rows=1, features=1, dtype=np.dtype(np.float32), loss=terms(method.default_loss),
+        outputs=Outputs(np.array([1]), np.full((1, 2), cost)), trials=1, tol=1e-3, seed=0, present=1, resident=False,
+    ))  # fmt: skip
+
+
+def choose(
+    methods: Sequence[Method], problem_for: Callable[[Method], Problem], fit: Callable[[Method, Problem], Fit]
+) -> tuple[Method, Fit, BudgetError | None]:
+    """(The first solver that supports its problem and fits, what `fit` returned, a refusal).
+
+    The refusal is that of the first solver tried that needs more memory, if there was one.
+
+    If none does, raises the UsageError of the one that needs the least memory, or else the last refusal.
+    problem_for: the problem, with the solver's own loss and C if these were left out. fit: plans the memory;
+    UsageError for a budget that is too small. It is tried with smaller shares of the budget for the solver's optional
+    caches; a share of 0 makes the error name the minimum.
+    """
+    refusal: UsageError | None = None
+    too_large: list[UsageError] = []
+    before: BudgetError | None = None
+    for method in methods:
+        problem = problem_for(method)
+        expose(type(problem.loss))
+        expose(type(problem.norm))
+        try:
+            method.check(problem)
+        except UsageError as error:
+            refusal = error
+            continue
+        for share in (1.0, 0.75, 0.5, 0.0):  # caches may leave too little for blocks that cannot be small
+            try:
+                return method, fit(method, replace(problem, budget=int(share * problem.budget))), before
+            except UsageError as error:
+                too_large.append(error)
+        if before is None and isinstance(too_large[-1], BudgetError):
+            before = too_large[-1]
+    none_fits = refusal or UsageError("there is no solver to try")
+    raise min(too_large, key=lambda error: getattr(error, "least", math.inf), default=none_fits)

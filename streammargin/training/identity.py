@@ -8,13 +8,12 @@ import numbers
 
 import numpy as np
 
-from streammargin.driver.identity import PLAN
+from streammargin.driver.identity import PLAN, machine
 from streammargin.driver.labels import LabelReader
-from streammargin.driver.machine import machine
 from streammargin.driver.plan import Plan
 from streammargin.driver.validate import Validator
 from streammargin.json_values import to_plain
-from streammargin.options.asked import MAY_CHANGE
+from streammargin.options.table import MAY_CHANGE
 from streammargin.penalties.base import Penalty
 from streammargin.penalties.domains import Domain
 from streammargin.points.linear import LinearPoint

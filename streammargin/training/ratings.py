@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from streammargin.driver.centre import largest_targets
-from streammargin.driver.choose import choose
 from streammargin.driver.events import History
 from streammargin.driver.labels import NONE, SlicedLabels
 from streammargin.driver.outcome import Outcome
@@ -36,7 +35,7 @@ from streammargin.sources.names import packed
 from streammargin.sources.watched import WatchedSource
 from streammargin.tables.ratings.entries import Entries
 from streammargin.tables.ratings.sorted import Ratings, held_out, rated
-from streammargin.training.fitting import plan_of
+from streammargin.training.fitting import choose, plan_of
 from streammargin.training.identity import _digest
 from streammargin.training.job import Job
 from streammargin.training.prepare import watch

@@ -16,8 +16,7 @@ from streammargin.driver.slots import written_by
 from streammargin.driver.stopwatch import Stopwatch
 from streammargin.errors import OtherRowsError, ReadWriteError
 from streammargin.files import check_apart
-from streammargin.options.asked import asked_digest, digest_of
-from streammargin.options.table import Options, read_by
+from streammargin.options.table import Options, asked_digest, digest_of, read_by
 from streammargin.ordered import files_read
 from streammargin.result import TrainResult
 from streammargin.sources.open import paths_of

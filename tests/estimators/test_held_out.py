@@ -7,7 +7,7 @@ from sklearn.base import clone
 
 import streammargin as sm
 from streammargin.estimators import KernelMarginClassifier, KernelMarginRegressor, MarginClassifier, MarginRegressor
-from streammargin.estimators.held_out import held_out
+from streammargin.estimators.base import held_out
 
 RANDOM = np.random.default_rng(5)
 X = RANDOM.standard_normal((300, 30))

@@ -13,8 +13,8 @@ from conftest import write_h5
 from reference.sources import CountingSource
 
 import streammargin as sm
+from streammargin.maps.base import TILE, is_steady, product
 from streammargin.maps.fitted import Fitted
-from streammargin.maps.products import TILE, is_steady, product
 from streammargin.sources.mapped import MappedSource
 from streammargin.verification import verify
 
@@ -139,7 +139,7 @@ def test_products_have_the_same_bits_at_each_place_of_a_tile():
 
 
 def test_a_blas_that_is_not_steady_is_not_taken(monkeypatch):
-    monkeypatch.setattr("streammargin.maps.products.is_steady", lambda d, m: False)
+    monkeypatch.setattr("streammargin.maps.base.is_steady", lambda d, m: False)
     A, B = RANDOM.standard_normal((TILE, 9)), RANDOM.standard_normal((9, 5))
     found = product(A, B)
     assert np.array_equal(found, np.einsum("ij,jk->ik", A, B))

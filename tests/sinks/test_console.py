@@ -9,8 +9,7 @@ import time
 
 import pytest
 
-from streammargin.sinks.console import Console
-from streammargin.sinks.gap_bar import GapBar
+from streammargin.sinks.console import Console, GapBar
 
 
 def shown(columns, max_seconds, monkeypatch):

@@ -10,13 +10,13 @@ from reference.drive import hard_problem
 from scipy import sparse
 
 import streammargin as sm
-from streammargin.driver.choose import choose
 from streammargin.errors import BudgetError, UsageError
 from streammargin.penalties.elastic import ElasticNet
 from streammargin.penalties.lp import Lp
 from streammargin.penalties.norms import L1, Linf
 from streammargin.solvers.auto import candidates
 from streammargin.solvers.registry import make_solver
+from streammargin.training.fitting import choose
 
 
 @pytest.mark.parametrize(

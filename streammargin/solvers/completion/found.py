@@ -33,7 +33,7 @@ class MatrixState(State):
     was proven; seen: entries of this pass. softness: of the losses; shown: that of the last
     look; before: that of the last duals, if the centres are to move to them, else -1.
     gram: the lower triangle of T T^T, for the matrix T of C times the duals, with its shorter side first.
-    kinks, duals: entries whose duals do not follow from the best factors, once the run has ended (proof.py); settled:
+    kinks, duals: entries whose duals do not follow from the best factors, once the run has ended; settled:
     whether these are known, lost: whether they took too much memory.
     """
 

@@ -4,14 +4,14 @@
 
 The sum of the terms of all entries is l (losses/ratings.py). Duals u are scaled by the best q with q ||T||_2 <= 1, for
 a proven upper bound of ||T||_2 (spectral.py). For that, entries come line by line of the longer side of the matrix.
-Both figures are of one look. A last one is at the factors of the answer, and keeps what proves its bound (proof.py).
+Both figures are of one look. A last one is at the factors of the answer, and keeps what proves its bound.
 """
 
 from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from typing import ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -22,7 +22,6 @@ from streammargin.points.factors import Factors
 from streammargin.rows.blocks import Block, DenseBlock
 from streammargin.solvers.base import PATH, Method, PassReport, Solver
 from streammargin.solvers.completion.found import MatrixState, terms
-from streammargin.solvers.completion.proof import kinks_of
 from streammargin.solvers.completion.spectral import Spectrum, spectrum
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.best import best_figures
@@ -37,6 +36,8 @@ LOOK = "look"  # a task of a pass
 DIRECTIONS = 12  # singular vectors that a look finds
 KINK = 32  # bytes of an entry that is kept, and copied as others follow
 S = TypeVar("S", bound=MatrixState)
+NEAR = 1e-9  # share of its size within which the value of an entry is at a kink, as rounding may put it on either side
+TILE = 1 << 15  # entries at a time
 
 
 class Seen(NamedTuple):
@@ -311,3 +312,24 @@ def best_scale(linear: float, square: float, problem: Problem, upper: float) -> 
     if square > 0.0:
         q = min(max(-linear / (2.0 * square), 0.0), most)
     return -q * linear - q * q * square if q < math.inf else 0.0
+
+
+def kinks_of(x: np.ndarray, values: np.ndarray, loss: Any, duals: np.ndarray) -> np.ndarray:
+    """Indices of the entries whose duals, added up over the terms of the loss, are not its slope at x."""
+    found = [np.empty(0, np.int64)]
+    for low in range(0, x.size, TILE):
+        here = slice(low, low + TILE)
+        found.append(low + _kinks(x[here], values[here], duals[here], loss))
+    return np.concatenate(found)
+
+
+def _kinks(x: np.ndarray, values: np.ndarray, duals: np.ndarray, loss: Any) -> np.ndarray:
+    if loss.levels.size:
+        above = values[:, None] > loss.levels
+        z, low, high = loss.at + np.where(above, 1.0, -1.0), np.where(above, -1.0, 0.0), np.where(above, 0.0, 1.0)
+    else:
+        z, low, high = values[:, None], np.array(loss.low), np.array(loss.high)
+    apart = x[:, None] - z
+    near = np.abs(apart) <= NEAR * (np.abs(x[:, None]) + np.abs(z))
+    slopes = np.where(apart > 0.0, high, low).sum(axis=1)
+    return np.flatnonzero(near.any(axis=1) | (slopes != duals))

@@ -24,7 +24,7 @@ from streammargin.tables.formats import is_matrix, is_table
 from streammargin.tables.matrices.base import How
 from streammargin.tables.matrices.open import open_matrix
 from streammargin.tables.open import open_table
-from streammargin.tables.ratings.check import Check
+from streammargin.tables.ratings.names import Check
 from streammargin.tables.readers.base import Reader
 from streammargin.tables.readers.room import Room
 from streammargin.tables.spool import scratch

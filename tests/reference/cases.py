@@ -15,7 +15,6 @@ from reference.sources import CountingSource
 import streammargin as sm
 from streammargin import compiled as kernels
 from streammargin.compiled.sdca import sdca_turns
-from streammargin.solvers.columns import interior
 from streammargin.solvers.columns import working_set as column_steps
 from streammargin.solvers.newton import conjugate, newton, sampled
 from streammargin.sources import thinned
@@ -169,8 +168,6 @@ def run():
     answers = {name: refusal(rows) for name, rows in REFUSED.items()}
     answers["softmax"] = softmax_sums(X, labels)
     answers["pdprox by gradients"] = changed({(column_steps, "FEW"): 0}, *cases["pdprox of groups"])
-    always = {(column_steps, "EASY"): -1, (interior, "OUTER"): 0.0}  # steps are hard at once, and few columns matter
-    answers["pdprox by interior points"] = changed(always, *cases["pdprox"])
     answers["newton, then ascent"] = changed({(newton, "PATIENCE"): 0}, (X, y), {"solver": "newton", "tol": 1e-15})
     for name, rows, loss in (("dense", X, "logistic"), ("sparse", as_form(X, "csr"), "squared_hinge")):
         answers[f"newton by products, {name}"] = changed(

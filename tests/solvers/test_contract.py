@@ -160,9 +160,8 @@ def trained(monkeypatch):
                 monkeypatch.setattr(sampled, number, value)
         if kind.startswith("few columns"):  # in the Hessian of a read
             monkeypatch.setattr("streammargin.solvers.columns.curved_columns.FREE", (0.3, 0.3))
-        if kind == "in memory":  # and steps on columns are hard at once, and few of them dear
+        if kind == "in memory":  # and steps on columns are hard at once
             monkeypatch.setattr("streammargin.solvers.columns.working_set.EASY", -1)
-            monkeypatch.setattr("streammargin.solvers.columns.interior.OUTER", 0.0)
         monkeypatch.setattr("streammargin.training.rows.run", looped)
         result = sm.train(source, solver=name, passes=7, tol=1e-9, seed=4, **{"bias": 1.0, **options})
         result.ran, result.source, result.sweeps = ran[0], source, len(sweeps)

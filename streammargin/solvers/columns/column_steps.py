@@ -47,7 +47,6 @@ class OnColumns(Restarted):
 
     sigma: Shared[f8] = of(K)
     next_sigma: Shared[f8] = of(K)
-    interior_tried: Shared[b1] = of(K)
     proven: Shared[b1] = of(K)
     kept: Kept
     coming: Coming
@@ -58,9 +57,8 @@ class OnColumns(Restarted):
 class ColumnSteps(RestartedSteps[OnColumns]):
     """For penalties that are sums over columns or groups: many steps on a working set of columns per read.
 
-    In memory, they are made before the rows are visited (working_set.py). If they converge slowly, an interior point
-    method replaces them once (interior.py). For sparse rows out of core, or in several places, a read gathers the
-    columns of the working set. The steps follow it (kept_columns.py).
+    In memory, they are made before the rows are visited (working_set.py). For sparse rows out of core, or in several
+    places, a read gathers the columns of the working set. The steps follow it (kept_columns.py).
 
     A problem whose working set does not fit switches to proximal steps for good; the other problems stay here.
     """
@@ -143,10 +141,6 @@ class ColumnSteps(RestartedSteps[OnColumns]):
         w, state.next_sigma[k], proof = working_set.improve(
             problem, penalty, state, state.gathered, block, k, at, state.zeros[k]
         )
-        if state.next_sigma[k] <= sigma < math.inf and not state.interior_tried[k]:
-            state.interior_tried[k] = True
-            found = working_set.approach(problem, penalty, state, state.gathered, block, k, at._replace(w=w))
-            w, proof = found or (w, proof)
         state.w[:, k] = w
         state.rounding[:, k] = blur(w[None])
         if proof is not None:

@@ -28,7 +28,6 @@ from streammargin.points.tasks import by_task
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import Labels, RowNumbers, numbered_from
 from streammargin.solvers.base import PassReport, matrix_work
-from streammargin.solvers.columns.interior import linear
 from streammargin.solvers.columns.prox_newton import ONE
 from streammargin.solvers.columns.task_system import System, at_once
 from streammargin.solvers.problem import Problem
@@ -58,13 +57,15 @@ class Piece(NamedTuple):
 
 def pieces_of(loss: Any) -> list[Piece] | None:
     """The dual of a loss as a sum of one or two linear pieces, on both sides of 0; None if it is none."""
-    whole = linear(loss)
-    if whole is not None:
-        return [Piece(*whole)]
     if not (has(loss, "feasible") and has(loss, "dual")):
         return None
     low, high = loss.feasible(-math.inf, 1.0), loss.feasible(math.inf, 1.0)
-    if not -math.inf < low < 0.0 < high < math.inf:
+    if not 0.0 < high - low < math.inf:
+        return None
+    ends, middle = (loss.dual(low, 1.0), loss.dual(high, 1.0)), loss.dual(0.5 * (low + high), 1.0)
+    if abs(middle - 0.5 * sum(ends)) <= 1e-12 * (abs(middle) + high - low):
+        return [Piece(low, high, (ends[1] - ends[0]) / (high - low))]
+    if not low < 0.0 < high:
         return None
     sides = [Piece(low, 0.0, loss.dual(low, 1.0) / low), Piece(0.0, high, loss.dual(high, 1.0) / high)]
     exact = all(abs(loss.dual(0.5 * end, 1.0) - 0.5 * loss.dual(end, 1.0)) <= 1e-12 for end in (low, high))

@@ -29,7 +29,6 @@ from streammargin.rows.blocks import Block, values_of
 from streammargin.solvers.base import matrix_work
 from streammargin.solvers.cache import columns as cache
 from streammargin.solvers.cache.columns import ColumnCache
-from streammargin.solvers.columns import interior
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import Scratch, state
 from streammargin.solvers.state import State, labels_of
@@ -129,11 +128,8 @@ def reserved_bytes(problem: Problem) -> int:
     """Bytes of all columns, and of the temporary vectors."""
     width = problem.features + 1
     stored = problem.values + problem.rows
-    vectors = (ROW_VECTORS, COLUMN_VECTORS)
-    if interior.linear(problem.loss) is not None:
-        vectors = interior.ROW_VECTORS, COLUMN_VECTORS + interior.COLUMN_VECTORS
-    rows = vectors[0] + problem.outputs.several  # the targets of one output
-    return BYTES * stored + 8 * (rows * problem.rows + vectors[1] * width + min(FEW, width) ** 2)
+    rows = ROW_VECTORS + problem.outputs.several  # the targets of one output
+    return BYTES * stored + 8 * (rows * problem.rows + COLUMN_VECTORS * width + min(FEW, width) ** 2)
 
 
 def wanted(problem: Problem, penalty: Split, at: Position) -> np.ndarray:
@@ -182,33 +178,6 @@ def improve(
     w = np.zeros(at.w.size)
     w[columns] = chosen
     return w, following, proof
-
-
-def approach(
-    problem: Problem, penalty: Split, state: State, gathered: Gathered, block: Block, k: int, at: Position
-) -> tuple[np.ndarray, np.ndarray] | None:
-    """Weights (d+1,) and duals (n,) near the optimum by the interior point method, from those of `improve`.
-
-    None if it does not apply or fails, or if the working set is so large that it would take longer.
-    """
-    rows = interior.linear(problem.loss)
-    if rows is None or penalty.square > 0.0 or penalty.of.size > penalty.roots.size:
-        return None
-    columns = in_order(penalty, wanted(problem, penalty, at)[penalty.of])
-    starts, ends = gather(problem, state, gathered, block, k, columns)[:2]
-    if columns.size > FEW or interior.dear(columns.size, int((ends - starts).sum()), problem.rows):
-        return None
-    columns = in_order(penalty, np.ones(penalty.of.size, bool))
-    found = interior.approach(
-        rows, state.labels.caps_of(k, problem.outputs.caps[k]), state.labels.targets_of(k),
-        gather(problem, state, gathered, block, k, columns), penalty.roots[penalty.of[columns]], at.w[columns],
-        at.alpha, problem.tol, FEW, state,
-    )  # fmt: skip
-    if found is None:
-        return None
-    w = np.zeros(at.w.size)
-    w[columns] = found[0]
-    return w, found[1]
 
 
 class Inner:

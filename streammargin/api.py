@@ -11,10 +11,9 @@ from streammargin.errors import UsageError
 from streammargin.kernels import Kernel
 from streammargin.losses import Loss
 from streammargin.maps.base import Map
-from streammargin.options.costs import Path
+from streammargin.options.costs import Absolute, Path
 from streammargin.options.others import described, of_others
 from streammargin.options.table import TABLE, Options
-from streammargin.options.tolerance import Absolute
 from streammargin.ordered import is_table
 from streammargin.penalties.base import PenaltyWord
 from streammargin.result import TrainResult, remarks

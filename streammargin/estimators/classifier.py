@@ -9,7 +9,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from streammargin.driver.learner import Learner, streaming_solvers
 from streammargin.errors import UsageError
 from streammargin.estimators.base import HELD_OUT, Estimator, Scored, from_files, intercept
 from streammargin.losses import losses_with, terms
@@ -21,7 +20,7 @@ from streammargin.result import Certificate, TrainResult
 from streammargin.solvers.base import StreamSolver
 from streammargin.solvers.registry import FAMILY as SOLVERS
 from streammargin.solvers.registry import make_solver
-from streammargin.training.stream import stream_certificate, stream_header
+from streammargin.training.stream import Learner, streaming_solvers
 from streammargin.wording import shown
 
 # after streammargin.estimators.base, whose ImportError names the extra
@@ -182,8 +181,8 @@ class MarginClassifier(Classifier):
         assert learner.target is not None
         self.classes_ = learner.target.classes
         self.n_iter_, self.t_ = learner.batches, learner.rows
-        self._header = stream_header(learner, "passes", 0.0)
-        self.certificate_: Certificate = stream_certificate(learner)
+        self._header = learner.header("passes", 0.0)
+        self.certificate_: Certificate = learner.certificate()
         return self
 
     def _model(self) -> Model:

@@ -1,4 +1,4 @@
-"""Values of the option C: one number, several that share the reads of the rows, or a path from small to large."""
+"""Values of the options C and tol: numbers, a path over C from small to large, and a bound on the mean gap."""
 
 from __future__ import annotations
 
@@ -60,3 +60,32 @@ def _in_text(what: str, text: str) -> float:
         return read_number(text)
     except UsageError as error:
         raise UsageError(f"{what} must be a number, inf, several or path:K, but {error}") from None
+
+
+def finite(value: float) -> bool:
+    """Whether a number is finite and not negative."""
+    return 0.0 <= value < math.inf
+
+
+class Absolute(Thing):
+    """A bound on the mean gap, (primal - dual) / (C sum_i s_i), of each class and each C; C is finite."""
+
+    gap: float = needed(Number("a number >= 0", finite, metavar="EPS"), "the largest mean gap")
+
+
+TOLERANCES = Family("tol", "options", Absolute, {"absolute": Absolute})
+
+
+@dataclass(frozen=True)
+class Tolerance(Kind):
+    """A number >= 0, or absolute:EPS."""
+
+    metavar: str = "EPS|absolute:EPS"
+
+    def read(self, text: str) -> str | float:
+        return text if text[:8] == "absolute" else read_number(text)
+
+    def check(self, what: str, value: object) -> float | Absolute:
+        if isinstance(value, Absolute) or (isinstance(value, str) and value[:8] == "absolute"):
+            return TOLERANCES.of(value)
+        return Number("a number >= 0, or absolute:EPS", finite).number(what, value)

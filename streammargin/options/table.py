@@ -43,8 +43,7 @@ from streammargin.losses import FAMILY as LOSSES
 from streammargin.losses import Loss
 from streammargin.maps import FAMILY as MAPS
 from streammargin.maps.base import Map
-from streammargin.options.costs import Costs, Path
-from streammargin.options.tolerance import Absolute, Tolerance, finite
+from streammargin.options.costs import Absolute, Costs, Path, Tolerance, finite
 from streammargin.penalties import DEFAULT
 from streammargin.penalties import FAMILY as PENALTIES
 from streammargin.penalties.base import PenaltyWord

@@ -14,9 +14,9 @@ from reference.norms import length
 from reference.training import binary
 
 import streammargin as sm
-from streammargin.driver.learner import streaming_solvers
 from streammargin.errors import DataError, UsageError
 from streammargin.sinks.console import Console
+from streammargin.training.stream import streaming_solvers
 
 SOLVERS = ("perceptron", "mirror", "pegasos")
 NULL = {"primal", "dual", "gap", "margin_lower", "margin_gap", "mistakes", "train_error", "valid_error", "per_class"}

@@ -12,7 +12,7 @@ from typing import Any
 
 from streammargin.errors import DataError, UsageError
 from streammargin.files import reading
-from streammargin.ordered import is_matrix, is_table
+from streammargin.ordered import is_table
 from streammargin.saved import read_saved
 from streammargin.sources.labels import lie_inside
 from streammargin.sources.open import paths_of
@@ -47,8 +47,7 @@ class Rows:
 
     def written(self, data: Sequence[str], suffix: str = ".verify.h5") -> str:
         """The path of a spool of these rows. Raises DataError, InputMissingError, OutputError, UsageError."""
-        rows: Any = data[0] if len(data) == 1 else list(data)
-        made = self._table(rows) if is_table(rows) else self._matrix(rows)
+        made = self._table(list(data)) if is_table(list(data)) else self._matrix(data)
         source = self.stack.enter_context(spooled(made, self.folder, suffix, read=[self.model, *data]))
         return source.source.files()[0]
 
@@ -58,10 +57,11 @@ class Rows:
         inside = y is None or lie_inside(y)
         return replace(self, names={**self.names, "sample_weight": None, "y": y if inside else None}, weighted=False)
 
-    def _table(self, data: Any) -> OfTable:
+    def _table(self, data: list[str]) -> OfTable:
         plain = self.header.get("table")
         if plain is None:
-            raise DataError(f"{data} is a table, and {self.model} was trained on other rows; give the file of these")
+            told = ", ".join(data)
+            raise DataError(f"{told} is a table, and {self.model} was trained on other rows; give the file of these")
         schema = Schema.from_plain(plain)
         y = schema.labels if self.names["y"] is None else self.names["y"]
         expected = Expected(y if isinstance(y, str) else next(iter(y), None), True, schema.known)
@@ -79,16 +79,10 @@ class Rows:
         table = Table(reader, Asked(unknown=self.unknown), schema.values, labels, weight, tasks)
         return OfTable(table, schema, told=False)
 
-    def _matrix(self, data: Any) -> OfMatrix:
+    def _matrix(self, data: Sequence[str]) -> OfMatrix:
         how = How("", self.stack, self.names["x"], self.names["y"], self.names["sample_weight"], self.memory,
                   self.header.get("features"))  # fmt: skip
         return OfMatrix(paths_of(data), how, labelled=True)
-
-
-def is_spooled(data: Sequence[str]) -> bool:
-    """Whether these are rows that are read front to back."""
-    rows: Any = data[0] if len(data) == 1 else list(data)
-    return is_table(rows) or is_matrix(rows)
 
 
 def header_of(model: str, memory: int) -> dict[str, Any]:

@@ -38,22 +38,21 @@ def _checks(options: argparse.Namespace, memory: int) -> list[Check]:
 
     from streammargin.cli.remarks import Remarks
     from streammargin.errors import UsageError
-    from streammargin.ordered import PRESENT
+    from streammargin.ordered import is_ordered
     from streammargin.verification import verify
 
     names = {name: getattr(options, name) for name in ("x", "y", "sample_weight", "tasks")}
     data, valid, first = options.data, options.valid, options.data[0]
     with ExitStack() as stack:
-        if PRESENT and not (os.path.isfile(first) and h5py.is_hdf5(first)):
-            from streammargin.respooled import Rows, header_of, is_spooled
+        if not (os.path.isfile(first) and h5py.is_hdf5(first)) and is_ordered(data):
+            from streammargin.respooled import Rows, header_of
 
-            if is_spooled(data):
-                stack.enter_context(Remarks())
-                header = header_of(options.model, memory)
-                rows = Rows(options.model, header, stack, names, memory, options.spool, options.unknown)
-                data, names = [rows.written(data)], {}
-                if valid is not None and is_spooled([valid]):
-                    valid = rows.held_out().written([valid], ".verify.valid.h5")
+            stack.enter_context(Remarks())
+            header = header_of(options.model, memory)
+            rows = Rows(options.model, header, stack, names, memory, options.spool, options.unknown)
+            data, names = [rows.written(data)], {}
+            if valid is not None and is_ordered(valid):
+                valid = rows.held_out().written([valid], ".verify.valid.h5")
         if data is options.data and (options.spool is not None or options.unknown != "error"):
             raise UsageError("`spool` and `unknown` are for tables; leave them out")
         return verify(options.model, data, valid, memory=memory, **names)

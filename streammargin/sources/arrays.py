@@ -181,6 +181,14 @@ def writable_view(array: np.ndarray) -> np.ndarray:
     return np.frombuffer(memory, dtype=array.dtype).reshape(array.shape)  # type: ignore[call-overload]
 
 
+def in_pieces(labels: np.ndarray, outputs: list[str] | None, chunk: int) -> Iterator[np.ndarray]:
+    """Labels (n,) or (n, outputs), about `chunk` values at a time; those of one column are (n,)."""
+    chunk = max(1, chunk // max(1, len(outputs or ())))
+    for start in range(0, len(labels), chunk):
+        part = np.asarray(labels[start : start + chunk])
+        yield part[:, 0] if part.ndim == 2 and part.shape[1] == 1 else part
+
+
 class ArraySource(Source):
     """Rows X: array (n, d), any order, a frame, or a SciPy sparse matrix (n, d); y (n,) labels; weights (n,).
 
@@ -278,10 +286,7 @@ class ArraySource(Source):
     def labels(self, chunk: int = 1 << 16) -> Iterator[np.ndarray]:
         if self._y is None:
             raise DataError(f"{self.name} has no labels; give them as y")
-        chunk = max(1, chunk // max(1, len(self._outputs or ())))
-        for start in range(0, self.rows, chunk):
-            part = self._y[start : start + chunk]
-            yield part[:, 0] if part.ndim == 2 and part.shape[1] == 1 else part
+        yield from in_pieces(self._y, self._outputs, chunk)
 
     def outputs(self) -> list[str] | None:
         return self._outputs

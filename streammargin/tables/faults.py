@@ -22,7 +22,7 @@ LOOKED_AT = 1000  # words that tell whether they are text
 def faults_of(
     reader: Reader, tallies: Mapping[str, Tally], readings: Mapping[str, Reading], asked: Asked
 ) -> list[Said]:  # fmt: skip
-    """Columns that make no numbers. reader: the one that parses; readings: of all columns but categories."""
+    """Columns that make no numbers. readings: of all columns but categories."""
     read = {name: tallies[name] for name in readings}
     return [*mixed(reader, read, readings), *undecided(reader, read, readings, asked), *_types(read), *_empty(tallies)]
 

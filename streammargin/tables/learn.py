@@ -92,7 +92,7 @@ def _settled(
         tallies = counted_again(perhaps)
     readings = {name: reading_of(found, table.asked, reader.typed)
                 for name, found in tallies.items() if name not in categories}  # fmt: skip
-    faults = faults_of(reader.plain(), tallies, readings, table.asked)
+    faults = faults_of(reader, tallies, readings, table.asked)
     faulty = {name for fault in faults for name in fault.columns}
     both = {name for name in readings if tallies[name].words and tallies[name].numbers and name not in faulty}
     if both:

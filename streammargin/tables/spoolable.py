@@ -58,11 +58,7 @@ class OfTable(Spoolable):
         return self.table.name
 
     def key(self) -> str:
-        key = self.table.key()
-        if not key or self.schema is None:
-            return key
-        told = f"{key} {json.dumps(self.schema.to_plain())}"
-        return hashlib.blake2b(told.encode(), digest_size=16).hexdigest()
+        return self.table.key(self.schema)
 
     def files(self) -> list[str]:
         return self.table.reader.files()

@@ -10,8 +10,7 @@ import pyarrow as pa
 from streammargin.errors import StreamMarginError
 from streammargin.files import cannot_write
 from streammargin.tables.readers.base import Reader
-from streammargin.tables.readers.worded import worded
-from streammargin.tables.types import kind_of
+from streammargin.tables.types import kind_of, worded
 
 
 @contextlib.contextmanager
@@ -76,9 +75,6 @@ class Staged(Reader):
     @property
     def categories(self) -> frozenset[str]:
         return self.reader.categories
-
-    def plain(self) -> Reader:
-        return self if self.reader.once else self.reader
 
     def rename(self, called: Mapping[str, str]) -> None:
         self.reader.rename(called)

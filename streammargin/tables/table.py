@@ -60,10 +60,10 @@ class Table:
         """The columns beside the values."""
         return Beside(self.labels, self.weight, tasks=self.tasks)
 
-    def key(self) -> str:
-        """A text that changes with the files of the table, its options and this package; "" for objects."""
+    def key(self, schema: Schema | None = None) -> str:
+        """A text that changes with the files of the table, its options, a schema and this package; "" for objects."""
         files = self.reader.fingerprint()
-        told = repr((files, self.values, self.labels, self.weight, self.tasks, self.asked, __version__))
+        told = repr((files, self.values, self.labels, self.weight, self.tasks, self.asked, __version__, schema))
         return hashlib.blake2b(told.encode(), digest_size=16).hexdigest() if files else ""
 
 

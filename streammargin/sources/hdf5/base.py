@@ -14,7 +14,7 @@ import h5py
 import numpy as np
 
 from streammargin.errors import DataError, StreamMarginError
-from streammargin.sources.arrays import as_weights, labels_of_rows, sample
+from streammargin.sources.arrays import as_weights, in_pieces, labels_of_rows, sample
 from streammargin.sources.base import OfValues, Slices, Source
 from streammargin.sources.hdf5.labels import LABELS, QUERIES, WEIGHTS, Column, ColumnSlices, open_column
 from streammargin.sources.hdf5.names import names_bytes, names_column, read_names
@@ -67,10 +67,7 @@ class HDF5Source(Source):
             return
         if np.ndim(self._y) not in (1, 2) or len(self._y) != self.rows:
             raise DataError(f"y has shape {np.shape(self._y)} but {self.path} has {self.rows} rows; they must agree")
-        chunk = max(1, chunk // max(1, len(self._outputs or ())))
-        for start in range(0, self.rows, chunk):
-            part = np.asarray(self._y[start : start + chunk])
-            yield part[:, 0] if part.ndim == 2 and part.shape[1] == 1 else part
+        yield from in_pieces(self._y, self._outputs, chunk)
 
     def outputs(self) -> list[str] | None:
         if not _is_name(self._y):

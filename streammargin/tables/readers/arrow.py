@@ -19,8 +19,7 @@ from streammargin.tables.readers.base import Reader
 from streammargin.tables.readers.messages import Checked, check_file
 from streammargin.tables.readers.room import USUAL, Room
 from streammargin.tables.readers.unit import by_rows
-from streammargin.tables.readers.worded import worded
-from streammargin.tables.types import is_category
+from streammargin.tables.types import is_category, worded
 from streammargin.tables.unnamed import Stored, is_blank, names_of
 from streammargin.wording import short
 

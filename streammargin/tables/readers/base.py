@@ -104,10 +104,6 @@ class Reader(ABC):
         """The tables one after the other, each of which may number its rows anew: here one."""
         return [self]
 
-    def plain(self) -> Reader:
-        """The reader that parses, if this one keeps what another has parsed."""
-        return self
-
     def files(self) -> list[str]:
         """The files that are read."""
         return []

@@ -31,7 +31,8 @@ def of_folder(path: str, room: Room = USUAL, chosen: slice = ALL, opened: Opened
     files = parts_of(path, chosen, told=chosen == ALL)
     keys = [_keys(file, path) for file in files]
     name = path if chosen == ALL else files[chosen][0]
-    return Folder(name, files[chosen], keys[chosen], _types(keys), opened or _of_parquet(room))
+    opened = opened or (lambda path, keys, names: of_parquet(path, room))
+    return Folder(name, files[chosen], keys[chosen], _types(keys), opened)
 
 
 def keyed(paths: Sequence[str]) -> str:
@@ -48,10 +49,6 @@ def of_parts(paths: Sequence[str], base: str, opened: Opened) -> Reader:
     files = [file for path in paths for file in (parts_of(path, told=True) if os.path.isdir(path) else [path])]
     keys = [_keys(os.path.abspath(file), base) for file in files]
     return Folder(f"{paths[0]} and {len(paths) - 1} more", files, keys, _types(keys), opened)
-
-
-def _of_parquet(room: Room) -> Opened:
-    return lambda path, keys, names: of_parquet(path, room)
 
 
 def _keys(path: str, base: str) -> dict[str, str]:

@@ -54,9 +54,6 @@ class Frames(Reader):
             if (reader := reader_of(found, part)) is not None:
                 yield reader
 
-    def rename(self, called: Mapping[str, str]) -> None:
-        """Nothing: workers have readers of their own."""
-
     def place(self, row: int) -> str:
         reader, first = self._at
         return reader.place(row - first)

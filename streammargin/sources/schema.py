@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -82,13 +82,15 @@ class Schema:
     """The columns of a table that rows are made of, in order, and those of the labels.
 
     dtype: of the rows, float32 if it holds their numbers well. named: whether the table names its columns; without
-    names they go by position. Rows are sparse (CSR) if at most a quarter of their values can be other than 0.
+    names they go by position. Rows are sparse (CSR) if at most a quarter of their values can be other than 0. there:
+    what the columns are called in the table that is read; () if they are called so.
     """
 
     columns: tuple[Column, ...]
     labels: tuple[str, ...] = ()
     dtype: str = "float32"
     named: bool = True
+    there: tuple[str, ...] = ()
 
     @cached_property
     def features(self) -> int:
@@ -113,8 +115,16 @@ class Schema:
 
     @property
     def values(self) -> tuple[str, ...]:
-        """The names of the columns."""
-        return tuple(column.name for column in self.columns)
+        """The names of the columns in the table that is read."""
+        return self.there or tuple(column.name for column in self.columns)
+
+    @property
+    def read(self) -> Schema:
+        """The same, with these names as those of the columns."""
+        if not self.there:
+            return self
+        named = zip(self.columns, self.there, strict=True)
+        return replace(self, columns=tuple(replace(column, name=name) for column, name in named), there=())
 
     @property
     def known(self) -> frozenset[str]:

@@ -43,7 +43,7 @@ def rows_of(
 
     After the last row, a warning counts the words that training had not, if these count as none.
     """
-    there = set(reader.columns)
+    schema, there = schema.read, set(reader.columns)
     values = [column.name for column in schema.columns if column.name in there]
     words = frozenset(words_of(schema, reader)) & there
     extra = [name for name in dict.fromkeys(beside.given) if name not in values]

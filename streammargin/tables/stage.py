@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
@@ -75,10 +75,6 @@ class Staged(Reader):
     @property
     def categories(self) -> frozenset[str]:
         return self.reader.categories
-
-    def rename(self, called: Mapping[str, str]) -> None:
-        self.reader.rename(called)
-        self.take_after(self.reader)
 
     def place(self, row: int) -> str:
         if self._again and not self.typed:  # find the piece of text that has the row

@@ -237,16 +237,18 @@ def _as_before(reader: Reader, schema: Schema, before: object) -> str:
     return reader.columns[before] if here and isinstance(before, int) and before < len(reader.columns) else ""
 
 
-def _rename_unnamed(reader: Reader, schema: Schema, others: set[str]) -> None:
-    """Call the columns without a name as those of the schema, in order: one column less moves all behind it."""
+def _unnamed_moved(reader: Reader, schema: Schema, others: set[str]) -> Schema:
+    """The schema with columns without a name found in order: one column less in front of them moves all."""
     ours = [column.name for column in schema.columns if is_unnamed(column.name)]
     if set(ours) <= set(reader.columns):
-        return
+        return schema
     theirs = [name for name in reader.columns if is_unnamed(name) and name not in others]
     if len(theirs) > len(ours):
         theirs = [name for name in theirs if not may_be_index(name)]
-    if len(theirs) == len(ours) and not set(ours) & set(reader.columns).difference(theirs):
-        reader.rename(dict(zip(theirs, ours, strict=True)))
+    if len(theirs) != len(ours) or set(ours) & set(reader.columns).difference(theirs):
+        return schema
+    moved = dict(zip(ours, theirs, strict=True))
+    return replace(schema, there=tuple(moved.get(name, name) for name in schema.values))
 
 
 def matched(
@@ -271,10 +273,9 @@ def matched(
                 f"{len(schema.columns)}, and {whose} has no column names to match them by; write a table with these "
                 "columns"
             )
-        columns = tuple(replace(column, name=name) for column, name in zip(schema.columns, own, strict=True))
-        schema = replace(schema, columns=columns, named=False)
+        schema = replace(schema, named=False, there=tuple(own))
     else:
-        _rename_unnamed(reader, schema, {*labels, *ids, tasks})
+        schema = _unnamed_moved(reader, schema, {*labels, *ids, tasks})
     twice = [name for name, times in Counter(schema.values).items() if times > 1]
     if twice:
         raise DataError(

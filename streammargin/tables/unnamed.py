@@ -56,9 +56,9 @@ class Stored:
     names: as they are stored; ours: the same in order, all different unless two columns have the same name.
     """
 
-    def __init__(self, names: Iterable[str], ours: list[str] | None = None) -> None:
+    def __init__(self, names: Iterable[str]) -> None:
         self.names: list[str] = list(names)
-        self.ours: list[str] = names_of(self.names) if ours is None else ours
+        self.ours: list[str] = names_of(self.names)
         self._of = dict(zip(self.ours, self.names, strict=True))
         self._called: dict[str, list[str]] = {}  # ours of the columns with each stored name
         for name, own in zip(self.names, self.ours, strict=True):

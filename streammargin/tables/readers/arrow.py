@@ -6,7 +6,7 @@ import base64
 import contextlib
 import functools
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -77,11 +77,6 @@ class Batches(Reader):
                         as_it_is = found.schema if changed.schema.equals(found.schema) else None
                         found = changed
                     yield found
-
-    def rename(self, called: Mapping[str, str]) -> None:
-        self.stored = Stored(self.stored.names, [called.get(name, name) for name in self.columns])
-        self.columns = self.stored.ours
-        self.types = {called.get(name, name): kind for name, kind in self.types.items()}
 
     def place(self, row: int) -> str:
         return super().place(self._first + row)

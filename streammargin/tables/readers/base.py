@@ -29,6 +29,7 @@ def words_of(schema: Schema, reader: Reader) -> list[str]:
 
     Numbers that were text in training stay, too: they are matched one to one.
     """
+    schema = schema.read
     matched = {each.name for each in schema.columns if each.kind == CATEGORY and not each.numeric} & reader.numeric
     return [*(name for name in schema.worded if name not in matched), *(() if reader.typed else schema.spelt)]
 
@@ -95,10 +96,6 @@ class Reader(ABC):
         from streammargin.tables.types import is_category
 
         return frozenset(name for name, kind in self.types.items() if is_category(kind))
-
-    def rename(self, called: Mapping[str, str]) -> None:
-        """Call columns by other names from now on."""
-        self.columns = [called.get(name, name) for name in self.columns]
 
     def parts(self) -> Iterable[Reader]:
         """The tables one after the other, each of which may number its rows anew: here one."""

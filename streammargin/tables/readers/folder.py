@@ -114,11 +114,6 @@ class Chain(Reader):
     def categories(self) -> frozenset[str]:
         return frozenset.union(*(reader.categories for reader in self.readers))
 
-    def rename(self, called: Mapping[str, str]) -> None:
-        for reader in self.readers:
-            reader.rename(called)
-        super().rename(called)
-
     def parts(self) -> Iterable[Reader]:
         return [part for reader in self.readers for part in reader.parts()]
 
@@ -135,8 +130,7 @@ class Chain(Reader):
 class Folder(Chain):
     """The rows of files that are shards of one table, with the same columns; keys: columns of names of folders.
 
-    types: of the keys. first: the first file; renamed: other names of columns, in order; more: columns that were said
-    to be left out.
+    types: of the keys. first: the first file; more: columns that were said to be left out.
     """
 
     def __init__(
@@ -148,7 +142,6 @@ class Folder(Chain):
         line = frozenset(first.columns if first.named else ())
         self.opened: Callable[[str], Reader] = lambda path: opened(path, own, line)
         self.keys, self._keys = types, keys
-        self.renamed: list[Mapping[str, str]] = []
         self.more: set[str] = set()
         self.columns = [*first.columns, *(key for key in types if key not in first.columns)]
         self.types = {**first.types, **types} if first.types else first.types
@@ -161,14 +154,6 @@ class Folder(Chain):
     @property
     def categories(self) -> frozenset[str]:
         return self.first.categories.difference(self.keys)
-
-    def rename(self, called: Mapping[str, str]) -> None:
-        self.renamed.append(called)
-        self.first.rename(called)
-        self.columns = [called.get(name, name) for name in self.columns]
-        self.types = {called.get(name, name): kind for name, kind in self.types.items()}
-        for shard in self.readers:
-            shard.columns, shard.types = self.columns, self.types
 
     def fingerprint(self) -> str:
         found = super().fingerprint()  # which has no names, and keys are in these
@@ -189,8 +174,6 @@ class Shard(Reader):
 
     def batches(self, columns: Sequence[str], words: frozenset[str]) -> Iterator[pa.RecordBatch]:
         reader = self._at = self._of.opened(self.name)
-        for called in self._of.renamed:
-            reader.rename(called)
         self._check(reader, columns)
         stored = [name for name in columns if name not in self._keys]
         for batch in reader.batches(stored or reader.columns[:1], words):

@@ -74,22 +74,21 @@ def train(
 ) -> TrainResult:
     """Train a linear large-margin classifier: min R(w) + C sum_i s_i phi(y_i x_i.w), R(w) = 1/2 ||w||^2 by default.
 
-    With a regression loss, phi(x_i.w - y_i) replaces phi(y_i x_i.w).
-
-    A training that does not converge logs a warning, with a remedy, to the logger "streammargin".
+    A regression loss is phi(x_i.w - y_i). If training does not converge, a warning with a remedy is logged to the
+    logger "streammargin".
 
     Parameters
     ----------
     data : path, list of paths (shards), (X, y), Source, or an iterable of batches (X, y) or (X, y, sample_weight)
-        Rows (n, d); with arrays, y and sample_weight are arrays (n,), s_i >= 0. The model keeps the column names of a
-        frame or file, and matches columns by them. With an AnnData object, y and sample_weight may name columns of obs.
-        A table has its labels in the column `y`: a frame, an Arrow table, or the path of CSV, Parquet, Feather or of a
-        folder of these. Files of numbers are svmlight text, Matrix Market, .npy and .npz. With `spool`, an iterable
-        of batches is written to that folder first, and may be read again.
+        Rows (n, d); with arrays, y and sample_weight are arrays (n,), s_i >= 0. The model stores the column names of a
+        frame or file, and finds columns by name. With an AnnData object, y and sample_weight may name columns of obs.
+        In a table, `y` names the column of labels: a frame, an Arrow table, or the path of CSV, Parquet, Feather or of
+        a folder of these. Files of numbers are svmlight text, Matrix Market, .npy and .npz. With `spool`, batches are
+        first written to that folder, so that they can be read again.
     {options}
     verbose : show progress on stderr, as the command does; otherwise nothing is printed
     listeners : functions that are called with every event, a dict
-    should_stop : called between blocks; a result other than None ends the run with the model so far
+    should_stop : a function called between blocks; a result other than None ends the run with the current model
 
     Raises
     ------
@@ -98,12 +97,11 @@ def train(
     Streams
     -------
     The solvers perceptron, mirror and pegasos learn each row of an iterable of batches (an iterator, a loader, a list)
-    once, in order. The memory does not depend on the length of the stream. They stop at its end or at max_rows (reason
-    "passes"), or after max_seconds ("seconds"). Without a second read nothing is proven. All figures of the certificate
-    are None, except margin_upper, which the steps for a hard margin prove. Give all labels in `classes` if the first
-    batch may lack some. For pegasos the objective sums over max_rows rows, or over as many as the first batch has.
-    Options that need all rows (scale, class_weight="balanced", valid, tol, passes) are errors. Exceptions of the
-    iterable pass unchanged.
+    once, in order. Memory does not depend on the length of the stream. They stop at its end or at max_rows (reason
+    "passes"), or after max_seconds ("seconds"). There is no second read, so all figures of the certificate are None,
+    except margin_upper for a hard margin. Give all labels in `classes` if the first batch may lack some. For pegasos
+    the objective sums over max_rows rows, by default as many as the first batch has. Options that need all rows
+    (scale, class_weight="balanced", valid, tol, passes) are errors. Exceptions of the iterable pass unchanged.
 
     Sources: dual coordinate ascent of the lp-norm perceptron paper (Algorithm 1, appendices B.1, C).
     """
@@ -147,20 +145,20 @@ def complete(
     data : path, list of paths, frame, Arrow table, SciPy sparse matrix, or arrays (rows, columns, values)
         Ratings, each of one row and one column. Files are CSV, Parquet, Feather, Matrix Market, .npz of SciPy, or HDF5
         with datasets row, column and value. Rows and columns are named by whole numbers or text.
-    columns, y : names of the two columns with rows and columns of the matrix, and of that with ratings
+    columns, y : names of the two columns with rows and columns of the matrix, and of the column with ratings
         Default: the first three columns of a table.
-    loss : absolute_error, squared_error, or hinge with the field levels
-        hinge:levels=1,2,3,4,at=0,3,6,9 is the sum over the levels: a rating above level 3 should have X above 6.
-    C : weight of the errors; path:K needs `valid`, and keeps the value with the smallest error there
+    loss : absolute_error, squared_error, or hinge with the parameter levels
+        hinge:levels=1,2,3,4,at=0,3,6,9 is a sum over the levels: a rating above level 3 should have X above 6.
+    C : weight of the errors; path:K needs `valid`, and keeps the value with the smallest held-out error
     solver : auto, factors (low rank), splitting (any rank, in memory), or completion (one, then the other)
-    valid : held-out ratings, like data, for their root of the mean squared error
+    valid : held-out ratings, like data, for the root mean squared error
     tol, passes, max_seconds, memory, threads, checkpoint, checkpoint_seconds, verbose, listeners, should_stop
         As for `train`. A pass is a read of all ratings.
 
     Raises
     ------
     UsageError, DataError, InputMissingError, ReadWriteError
-        DataError for a rating that is there twice or is no number, and for a row or column of a matrix without one.
+        DataError for a rating that is there twice or is not a number, and for a row or column without ratings.
 
     Sources: Pdprox paper, section 5.3; Burer and Monteiro 2003; Lions and Mercier 1979.
     """

@@ -18,10 +18,9 @@ class Certificate:
     """Exact figures of a model's weights, and whether they prove the tolerance.
 
     A figure is None if it is not defined: margins need C = inf, the gap a dual. All are None if a signal ended
-    the run or the rows were a stream, except margin_upper, which the steps for a hard margin prove. For several
-    classes, primal and dual are sums, gaps are the largest of any class, and margins those of the class with the
-    smallest; per_class has those of each class, or one entry for a joint margin. Mistakes are counted with a bias
-    midway, and margins are without it.
+    the run or the rows were a stream, except margin_upper for a hard margin. For several classes, primal and dual are
+    sums, gaps the largest of any class, and margins those of the class with the smallest. per_class has the figures of
+    each class, or one entry for a joint margin. A midway bias counts for mistakes, but not for margins.
     """
 
     primal: float | None = None
@@ -56,12 +55,12 @@ class TrainResult:
 
     reason : tolerance | separated | passes | seconds | signal | not_separable | small_margin | early_stop
 
-    resumable : whether the run was stopped early and its state saved. The same call then resumes it.
-    better : whether `auto` would have chosen another solver than the named one.
-    limit : of several C, what ended one that is not the model's, "" if nothing did
+    resumable : whether the run was stopped early and its state saved; the same call then resumes it
+    better : whether `auto` would have chosen another solver than the named one
+    limit : what ended another one of several values of C, "" if nothing did
     ranges : the warning about columns of very different ranges, or None
-    hidden : of the reason small_margin, whether rounding hides a smaller one
-    cramped : bytes of memory with which far fewer passes would do, or 0
+    hidden : for the reason small_margin, whether rounding hides a smaller margin
+    cramped : bytes of memory with which far fewer passes would be enough, or 0
     """
 
     model: Model = field(repr=False)

@@ -30,7 +30,7 @@ SCORES, LABELS, PROBABILITIES = "decision_function", "predict", "predict_proba"
 
 
 def predict(model: Model, data: Any, *, tasks: Any = None, missing_columns: str = ERROR, unknown: str = "error") -> Any:
-    """`model.predict` of a collection, lazy: predicted labels, or numbers.
+    """`model.predict` for a collection, lazy: predicted labels, or numbers.
 
     data: an Array, whose chunks of rows are kept. A DataFrame gives a Series with its index, or a DataFrame if rows
     have several numbers. A path, a list of paths or a pattern that the workers see gives an Array.

@@ -51,17 +51,17 @@ def train(
     client : distributed.Client
         Its workers open the files themselves, and read a block at a time, within `memory` each.
     data : path, list of paths, pattern such as "/shared/part-*.h5", or a collection of dask
-        Files of rows that all workers see under the same path. They are shards of one data set. Of Parquet, and of a
-        collection, each worker reads or computes partitions that follow each other. It writes their rows to its local
-        directory, or to `spool`, a folder that all workers share. If a shard has rows of two workers, some partitions
-        are computed twice: they must have the same rows each time. Collections are a DataFrame (`y`: the column of the
-        labels, or a Series); the pair (X, y) of Arrays or of a DataFrame and a Series; a Bag of frames or of batches
-        (X, y) or (X, y, sample_weight); and a list of Delayed ones. `valid` may be a collection as well.
+        Files that all workers see under the same path; they are shards of one data set. Each worker reads or computes
+        adjacent parts of Parquet or of a collection. It writes their rows to its local directory, or to `spool`, an
+        existing folder that all workers share. Some partitions are computed twice: they must have the same rows each
+        time. Collections are a DataFrame (`y`: the column of the labels, or a Series); the pair (X, y) of Arrays or of
+        a DataFrame and a Series; a Bag of frames or of batches (X, y) or (X, y, sample_weight); and a list of Delayed
+        ones. `valid` may be a collection as well.
     verbose, listeners, should_stop, **options : as for `streammargin.train`
 
     Raises
     ------
-    UsageError, DataError, InputMissingError; errors of the collection pass unchanged, but that a package is lacking
+    UsageError, DataError, InputMissingError; errors of the collection pass unchanged, except a missing package
     ReadWriteError : the scheduler has ended, no worker is left, or tasks end without an answer
     """
     if not isinstance(client, Client):

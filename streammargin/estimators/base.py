@@ -237,7 +237,7 @@ class Estimator(BaseEstimator):
             del self.feature_names_in_
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The parameters by name; deep: with the fields of words, as in penalty__l1_ratio."""
+        """The parameters by name; deep: also those of the loss and others, as in penalty__l1_ratio."""
         params = super().get_params(deep=False)
         if deep:
             for name, value in list(params.items()):

@@ -103,10 +103,10 @@ class Classifier(Scored, ClassifierMixin, Estimator):
 class MarginClassifier(Classifier):
     """Linear large-margin classifier, trained until a certificate proves the tolerance.
 
-    Several classes are trained one-vs-rest, or with `multiclass="joint"` at once, as `loss="logistic"` does by default.
-    Each column of y (n, outputs) of labels 0 and 1 has weights of its own, from the same reads. X may also be the path
-    of a file, a list of paths (shards) or a Source, which is streamed. Columns of frames must have the names and order
-    of those in `fit`, as in all of scikit-learn; columns of files are matched by name, in any order.
+    Several classes are trained one-vs-rest, or with `multiclass="joint"` at once, the default of `loss="logistic"`.
+    Each column of y (n, outputs) of labels 0 and 1 has its own weights. X may also be the path of a file, a list of
+    paths (shards) or a Source, which is streamed. Columns of frames must have the names and order of those in `fit`;
+    columns of files are matched by name, in any order.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ class MarginClassifier(Classifier):
         """Fit on rows X (n, d), an array or a SciPy matrix, or on files that contain the labels too.
 
         y (n,) labels, or (n, outputs) of 0 and 1; sample_weight (n,) >= 0 multiplies C for its row; weight 0 drops the
-        row. With files, either may name a dataset. Warns (ConvergenceWarning) when the tolerance was not reached;
+        row. With files, either may name a dataset. Warns (ConvergenceWarning) if the tolerance was not reached;
         classes that are never predicted are logged, as by `streammargin.train`.
         """
         result, _ = self._trained(X, y, sample_weight)
@@ -151,9 +151,9 @@ class MarginClassifier(Classifier):
         """Learn from each row of the batch X (m, d) once, in order; y (m,) labels, sample_weight (m,) >= 0.
 
         For the solvers pegasos, perceptron and mirror; the latter two ignore weights except 0, which drops the row.
-        classes: all labels that may occur; by default those of the first batch. Each call continues from the state of
-        the last one, with the parameters of the first; after a `fit` it starts anew. The result is that of
-        `streammargin.train` on an iterator of the batches.
+        classes: all labels that may occur; by default those of the first batch. Each call continues the last one, with
+        the parameters of the first; after a `fit` it starts anew. The result is that of `streammargin.train` on an
+        iterator of the batches.
         """
         learner: Learner | None = getattr(self, "_learner", None)
         first = learner is None
@@ -193,9 +193,9 @@ class MarginClassifier(Classifier):
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities (n, k) of the classes in the order of `classes_`, for the logistic loss and a finite C.
 
-        For two classes, that of the second is 1 / (1 + exp(-score)). For several, each is that of its own score,
-        divided by the row's sum. With several outputs, (n, outputs): each label's own, of being 1. Calibrate the scores
-        of other losses with scikit-learn's CalibratedClassifierCV.
+        For two classes the second has 1 / (1 + exp(-score)). Several classes have the softmax of their scores, or with
+        `multiclass="ovr"` the probability of each score, divided by the row's sum. For several outputs, (n, outputs):
+        the probability that each label is 1. For other losses use scikit-learn's CalibratedClassifierCV.
         """
         return self._scorer(X).predict_proba(self._rows(X, reset=False))
 

@@ -90,7 +90,7 @@ class KernelMachine(Estimator):
 
     @property
     def sparsify(self) -> Any:
-        """Not of kernel machines."""
+        """Not for kernel machines."""
         raise AttributeError("a kernel machine stores support rows, support_vectors_, and no weights")
 
     densify = sparsify
@@ -130,7 +130,7 @@ class KernelMarginClassifier(KernelMachine, Classifier):
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit on rows X (n, d) with labels y (n,), or (n, outputs) of 0 and 1, or on files that contain them too.
 
-        sample_weight (n,) >= 0 multiplies C for its row; weight 0 drops the row. Warns (ConvergenceWarning) when the
+        sample_weight (n,) >= 0 multiplies C for its row; weight 0 drops the row. Warns (ConvergenceWarning) if the
         tolerance was not reached.
         """
         result, labels = self._trained(X, y, sample_weight)

@@ -33,7 +33,7 @@ class Regressor(Scored, RegressorMixin, Estimator):
         """Fit targets y (n,), or (n, outputs), on rows X (n, d), an array or a SciPy matrix, or on files with both.
 
         sample_weight (n,) >= 0 multiplies C for its row; weight 0 drops the row. For interpolation (C = inf) other
-        weights have no effect. With files, y and sample_weight may name a dataset. Warns (ConvergenceWarning) when the
+        weights have no effect. With files, y and sample_weight may name a dataset. Warns (ConvergenceWarning) if the
         tolerance was not reached.
         """
         self._warn(self._fit(X, y, sample_weight))
@@ -74,9 +74,9 @@ class LinearRegressor(Regressor):
 class MarginRegressor(LinearRegressor):
     """Linear regression with any loss and penalty, trained until a certificate proves the tolerance.
 
-    Minimises R(w) + C sum_i s_i phi(x_i.w + b - y_i). Each column of y (n, outputs) has weights of its own, from the
-    same reads. X may also be the path of a file, a list of paths (shards) or a Source, which is streamed. Columns of
-    frames must have the names and order of those in `fit`; columns of files are matched by name, in any order.
+    Minimises R(w) + C sum_i s_i phi(x_i.w + b - y_i). Each column of y (n, outputs) has its own weights. X may also be
+    the path of a file, a list of paths (shards) or a Source, which is streamed. Columns of frames must have the names
+    and order of those in `fit`; columns of files are matched by name, in any order.
 
     Parameters
     ----------
@@ -137,8 +137,8 @@ class InterpolatingRegressor(LinearRegressor):
         return False
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, epsilon: Any = None) -> Self:
-        """Like `Regressor.fit`; epsilon (n,): of each row, in place of the parameter. It is cut with the rows by
-        cross-validation, as sample_weight is.
+        """Like `Regressor.fit`; epsilon (n,): of each row, in place of the parameter. Cross-validation splits it like
+        sample_weight.
         """
         if epsilon is None and np.ndim(self.epsilon):
             raise UsageError("an array of epsilons belongs to the rows; give it to fit, as in fit(X, y, epsilon=...)")

@@ -42,9 +42,9 @@ class Model(Scorer):
     feature_names_in_ : (d,) column names, objects of type str, or None;
     problem : arrays that, with the header's `problem`, define the objective (docs/format.md); {} if unknown
 
-    Where both rows and model have column names, columns are matched by name; the logger "streammargin" reports it.
-    missing_columns: "zero" treats columns that the rows lack as 0, "error" refuses such rows. Columns unknown to the
-    model are always refused. Rows without names are matched by position.
+    If both rows and model have column names, columns are matched by name, otherwise by position.
+    missing_columns: "zero" takes columns that the rows lack as 0, "error" refuses such rows. Columns unknown to the
+    model are always refused.
     """
 
     of_pairs: ClassVar[bool] = False  # it predicts the entries of a matrix
@@ -114,9 +114,9 @@ class Model(Scorer):
     ) -> np.ndarray:  # fmt: skip
         """Scores (n,), or (n, k) for several classes or outputs, float64; data as for `streammargin.train`, tables too.
 
-        tasks: the task of each row, of a model with tasks: an array, or the name of a column, as in training.
-        unknown: whether a word of a table that no row of the training had is an "error", or counts as none, "zero".
-        threads: how many score rows at the same time, or "all" cores; None: 1.
+        tasks: the task of each row, for a model with tasks: an array, or the name of a column, as in training.
+        unknown: whether an unknown category of a table is an "error", or counts as zeros, "zero".
+        threads: number of threads, or "all" cores; None: 1.
         """
         out = self._of_rows(data, np.asarray, threads, tasks=tasks, missing_columns=missing_columns, unknown=unknown)
         return out[:, 0] if out.shape[1] == 1 and self.outputs is None else out
@@ -135,9 +135,9 @@ class Model(Scorer):
     ) -> np.ndarray:  # fmt: skip
         """Probabilities (n, k) of the classes in the order of `classes_`, float64, for a model with the logistic loss.
 
-        For two classes, that of the second is 1 / (1 + exp(-score)). For several it is the softmax of their scores;
-        with `multiclass=ovr` that of its own score, divided by the row's sum, as in LIBLINEAR. With several outputs,
-        (n, outputs): each label's own, of being 1. Raises UsageError if the model was trained with another loss.
+        For two classes the second has 1 / (1 + exp(-score)). Several classes have the softmax of their scores; with
+        `multiclass=ovr` each has the probability of its own score, divided by the row's sum, as in LIBLINEAR. For
+        several outputs, (n, outputs): the probability that each label is 1. UsageError for another loss.
         """
         made = self.probabilities_of()
         return self._of_rows(data, made, threads, tasks=tasks, missing_columns=missing_columns, unknown=unknown)
@@ -167,18 +167,18 @@ class Model(Scorer):
         """Accuracy, mistakes, mean loss and smallest margin on labelled data, streamed.
 
         memory: bytes, or text like 512M, for the model and blocks of rows; None: 96 MiB beside the model.
-        loss: the loss to average, a word or an object; by default that of the training. In the result, `loss` is the
-        mean, summed over the classes; with the field top, the sum of the largest losses divided by all rows. It is None
-        if the model was trained with a user's own loss, or an epsilon for each row, and none is given. `margin` is
+        loss: the loss to average, its name or an object (default: that of the training). In the result, `loss` is the
+        mean, summed over the classes; with the parameter top, the sum of the largest losses divided by all rows. It is
+        None if the training had your own loss, or an epsilon for each row, and none is given. `margin` is
         the smallest y (x.w + b) / ||w||_p, None for several classes. The other figures are those of scikit-learn:
         precision, recall and F1 of each class and their means (macro), balanced accuracy, and the confusion matrix
-        (labels by predictions). ROC AUC and average precision are, of up to 20 classes, the mean over each against the
-        rest. `log_loss` is None without probabilities. `top_k` has the share of rows whose label is among the k largest
-        scores. Raises DataError for unknown labels.
-        For a regressor: rows, loss, mean_squared_error, mean_absolute_error, largest_error and r2. The last one is the
-        explained share of the variance, None if all targets are equal.
-        With several outputs the figures are means of those of each, in `per_output`; mistakes are added up, and
-        `subset_accuracy` is the share of rows of which all labels are right.
+        (labels by predictions). ROC AUC and average precision are the mean over each class against the rest, for up to
+        20 classes. `log_loss` is None without probabilities. `top_k` has the share of rows whose label is among the k
+        largest scores. Raises DataError for unknown labels.
+        For a regressor: rows, loss, mean_squared_error, mean_absolute_error, largest_error and r2, which is None if
+        all targets are equal.
+        For several outputs the figures are means over the outputs, each of which is in `per_output`. Mistakes are added
+        up; `subset_accuracy` is the share of rows with all labels right.
         """
         tally = functools.partial(tally_of, self, self.trained_loss() if loss is None else make_loss(loss))
         return self._judged(

@@ -47,9 +47,8 @@ class LinearModel(Model):
         """The n weights of largest absolute value for each class, in descending order, without zeros.
 
         A list of {"label": ..., "features": [{"column": j, "name": ..., "weight": ...}]}, one for each row of coef_.
-        For two classes that is `classes_[1]`, the class of positive scores; for a regressor the label is None. With
-        several outputs, or tasks, it is the name of that. Without column names, the name is None. Weights apply to
-        unscaled columns: columns of small numbers have large weights.
+        The label is `classes_[1]` for two classes, None for a regressor, the name of an output or a task. The name is
+        None without column names. Weights are for unscaled columns, so columns of small numbers have large weights.
         Raises UsageError for n < 1.
         """
         if not isinstance(n, numbers.Integral) or n < 1:

@@ -85,9 +85,9 @@ class Source(ABC):
     def bounds(self, max_bytes: int) -> np.ndarray:
         """Row bounds (int64, from 0 to n) of consecutive blocks.
 
-        Each block's buffer, everything needed to fill it included, takes at most max_bytes; the
-        bounds follow the chunks of the file if that saves reading a chunk twice. When even the
-        smallest block needs more, the blocks are as small as possible; the caller checks their size.
+        The buffer of a block, with all that is needed to fill it, takes at most max_bytes. Bounds
+        follow the chunks of the file if that saves reading a chunk twice. If even the smallest
+        block needs more, blocks are as small as possible; the caller checks their size.
         """
 
     @abstractmethod
@@ -106,8 +106,8 @@ class Source(ABC):
     def read(self, start: int, stop: int, buffer: Buffer) -> Block:
         """Rows start..stop as a block of views into the buffer (bias 0); one contiguous read per array.
 
-        Values are not checked here (driver/prefetch.py does). Raises DataError for a truncated or
-        inconsistent file, ReadWriteError when the disk fails.
+        Values are checked elsewhere (driver/prefetch.py). Raises DataError for a truncated or
+        inconsistent file, ReadWriteError if the disk fails.
         """
 
     def announce(self, start: int, stop: int) -> None:  # noqa: B027

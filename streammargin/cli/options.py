@@ -7,7 +7,7 @@ import difflib
 import inspect
 import itertools
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NoReturn, TypeVar
 
 from streammargin.errors import UsageError
@@ -129,11 +129,11 @@ def add_table(parser: argparse.ArgumentParser) -> dict[str, argparse._ArgumentGr
     return groups
 
 
-def add_lines(parser: argparse.ArgumentParser, names: Sequence[str], helps: Mapping[str, str] = {}) -> None:
-    """Add these options of a training; helps: of those that mean something else here."""
+def add_lines(parser: argparse.ArgumentParser, names: Collection[str], others: Mapping[str, Any] = {}) -> None:
+    """Add these options of a training; others: what is another in the lines of some, which mean something else here."""
     for line in options_for(Where.SHELL):
         if line.name in names:
-            _add_line(parser, line._replace(help=helps.get(line.name, line.help)))
+            _add_line(parser, line._replace(**others.get(line.name, {})))
 
 
 def flags(line: Line) -> list[str]:

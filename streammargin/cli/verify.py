@@ -27,7 +27,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--valid", type=name, metavar="DATA", help="the held-out data, to check their error")
     add_lacking(parser, "--unknown")
-    add_lines(parser, ("spool",), {"spool": SPOOL})
+    add_lines(parser, ("spool",), {"spool": {"help": SPOOL}})
     parser.add_argument("--memory", default="256M", metavar="SIZE", help="memory for blocks of rows (default 256M)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 

@@ -165,7 +165,7 @@ class Sums:
         self.loss, self.levels = Loss(header["loss"]), header["levels"]
         self.left, self.right = arrays["left"], arrays["right"]
         texts = (arrays[name].tobytes().decode().split("\0") for name in ("row_names", "column_names"))
-        self.rows, self.columns = (Names(noun, names) for noun, names in zip(("row", "column"), texts, strict=True))
+        self.names = Names("row", next(texts)), Names("column", next(texts))
         self.losses: list[float] = []
         self.count, self.squares, self.slip = 0, 0.0, 0.0
 
@@ -181,14 +181,6 @@ class Sums:
         self.count += x.size
         return slopes
 
-    def add_all(self, entries: Any) -> None:
-        """Add entries in any order."""
-        with ExitStack() as stack:
-            for part in entries.parts(stack):
-                assert part.values is not None
-                i, j = self.rows.known(part.rows, entries.name), self.columns.known(part.columns, entries.name)
-                self.add(i, j, part.values)
-
     def add_sorted(self, entries: Any, cost: float, proof: tuple[np.ndarray, np.ndarray], memory: int) -> Dual:
         """Add the entries of the training; returns what bounds the objective."""
         import pyarrow as pa
@@ -201,8 +193,8 @@ class Sums:
             if memory // 2 < 24 * short * short:
                 raise UsageError(f"a matrix of {short} x {short} must fit into the memory; use "
                                  f"`memory={(48 * short * short >> 20) + 1}M` or more")  # fmt: skip
-            own = [names.known(pa.array(of), entries.name) for names, of in
-                   ((self.rows, ratings.rows), (self.columns, ratings.columns))]  # fmt: skip
+            both = zip(self.names, (ratings.rows, ratings.columns), strict=True)
+            own = [names.codes(pa.array(of), entries.name) for names, of in both]
             dual, side, start = Dual(self.loss, cost, proof, short), int(ratings.sides[0] > ratings.sides[1]), 0
             source, piece = ratings.source, max(1, PIECE // (1 + self.left.shape[1] // 16))
             buffer = source.allocate(np.append(np.arange(0, source.rows, piece), source.rows))
@@ -253,7 +245,8 @@ def verify_ratings(
             if known["valid_error"] is None:
                 raise UsageError(f"{model} was trained without held-out ratings; leave `valid` out")
             held_out = Sums(header, arrays)
-            held_out.add_all(Entries(valid, columns, y, memory, like=like))
+            for pairs, values in Entries(valid, columns, y, memory, like=like).places(held_out.names):
+                held_out.add(pairs[:, 0], pairs[:, 1], values)
             found = math.sqrt(held_out.squares / max(1, held_out.count))
             checks.append(compare("valid error", known["valid_error"], found, 1e-9))
         return checks

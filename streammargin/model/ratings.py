@@ -6,7 +6,6 @@ import contextlib
 import functools
 import math
 from collections.abc import Iterator
-from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -31,12 +30,9 @@ MEMORY = 256 << 20  # bytes for reading pairs, if none are given
 def pairs_of(entries: Entries, both: tuple[Names, Names]) -> Iterator[Rows]:
     """Pairs of names in order, as places in a matrix; labels: their ratings, if the entries have them."""
     count = 0
-    with ExitStack() as stack:
-        for part in entries.parts(stack):
-            given = zip(both, (part.rows, part.columns), strict=True)
-            places = [names.known(own, entries.name) for names, own in given]
-            yield Rows(count, DenseBlock(np.stack(places, axis=1).astype(np.float64), 0.0), part.values)
-            count += len(part.rows)
+    for pairs, values in entries.places(both):
+        yield Rows(count, DenseBlock(pairs.astype(np.float64), 0.0), values)
+        count += len(pairs)
     if not count and entries.paths:
         raise DataError(f"{entries.name} has no rows; check the input")
 

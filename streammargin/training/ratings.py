@@ -66,7 +66,7 @@ def from_ratings(stack: ExitStack, data: object, options: Options) -> tuple[Rati
     ratings = rated(stack, Entries(data, options.columns, y, budget // 8), budget, options.spool)
     if options.valid is not None:
         entries = Entries(options.valid, options.columns, y, budget // 8, like=ratings.names)
-        ratings = replace(ratings, held_out=held_out(entries, ratings, stack))
+        ratings = replace(ratings, held_out=held_out(entries, ratings))
     return ratings, replace(options, spool=None)
 
 

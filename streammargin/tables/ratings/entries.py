@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import h5py
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from streammargin.errors import DataError, UsageError
 from streammargin.files import no_file, temporary_folder
@@ -21,29 +22,27 @@ from streammargin.sources.kinds import first_bytes, kind_of
 from streammargin.sources.names import listed
 from streammargin.sources.open import check_file
 from streammargin.tables.formats import is_matrix, is_table
+from streammargin.tables.header import is_number
 from streammargin.tables.matrices.base import How
 from streammargin.tables.matrices.open import open_matrix
 from streammargin.tables.open import open_table
-from streammargin.tables.ratings.names import Check
+from streammargin.tables.ratings.names import Names
 from streammargin.tables.readers.base import Reader
 from streammargin.tables.readers.room import Room
 from streammargin.tables.spool import scratch
 from streammargin.tables.unnamed import may_be_index
-from streammargin.wording import note, short, shown, warn
+from streammargin.wording import note, one_line, short, shown, warn
 
 PIECE = 1 << 17  # entries at a time
+MOST = 2.0**63  # of names that are whole numbers
 THREE = "row, column and value"
 ROLES = ("rows", "columns", "ratings")
 PLACES, VALUE = ("row", "column"), "value"  # datasets of HDF5
 
 
 class Part(NamedTuple):
-    """Some entries: names of their rows and columns (m,), and values (m,) float64, or None of pairs alone.
+    """Some entries: names of their rows and columns (m,), and values (m,) float64, or None of pairs alone."""
 
-    first: the number of the first one.
-    """
-
-    first: int
     rows: pa.Array
     columns: pa.Array
     values: np.ndarray | None
@@ -60,6 +59,7 @@ class Entries:
 
     shape: tuple[int, int] | None = None
     names: Sequence[str] = ()
+    reader: Reader | None = None
 
     def __init__(
         self, data: Any, columns: Sequence[str] | None = None, y: object = None, memory: int = 256 << 20,
@@ -98,6 +98,13 @@ class Entries:
             kind = shown(self.data)
             raise UsageError(f"ratings are a path, a table, a SciPy matrix, or ({THREE}) as a tuple, not {kind}")
 
+    def places(self, names: tuple[Names, Names]) -> Iterator[tuple[np.ndarray, Any]]:
+        """The places (m, 2) int64 of the entries in a matrix with these names, and values. DataError for a new name."""
+        with ExitStack() as stack:
+            for part in self.parts(stack):
+                given = zip(names, (part.rows, part.columns), strict=True)
+                yield np.stack([known.codes(own, self.name) for known, own in given], axis=1), part.values
+
     # each kind
 
     def _of_arrays(self, given: tuple[Any, ...], first: int = 0) -> Iterator[Part]:
@@ -110,11 +117,10 @@ class Entries:
         if any(each.ndim != 1 for each in arrays) or len({each.size for each in arrays}) > 1:
             sizes = ", ".join(str(each.shape) for each in arrays)
             raise DataError(f"{self.name}: {THREE} must be as many, in one dimension; their shapes are {sizes}")
-        check = Check(self.name)
         for low in range(0, arrays[0].size, PIECE):
             rows, columns, *rest = (each[low : low + PIECE] for each in arrays)
-            values = check.numbers(rest[0], low) if self.wanted and rest else None
-            yield Part(first + low, check.named(rows, low), check.named(columns, low), values)
+            values = self._numbers(rest[0], first + low) if self.wanted and rest else None
+            yield Part(self._named(rows, first + low), self._named(columns, first + low), values)
 
     def _of_matrix(self) -> Iterator[Part]:
         found = self.data.tocoo()
@@ -137,14 +143,11 @@ class Entries:
 
     def _of_table(self) -> Iterator[Part]:
         reader = open_table(self.data, room=Room(self.memory, os.path.join(scratch(), "")))
-        self.name = reader.name
-        names, check = self._chosen(reader), Check(self.name, reader)
-        self.names = names
-        first = 0
+        self.name, self.reader, first = reader.name, reader, 0
+        names = self.names = self._chosen(reader)
         for batch in reader.batches(names, frozenset(names[:2])):
-            values = check.numbers(batch.column(2), first) if self.wanted else None
-            rows, others = (check.filled(batch.column(k), first) for k in (0, 1))
-            yield Part(first, rows, others, values)
+            values = self._numbers(batch.column(2), first) if self.wanted else None
+            yield Part(self._filled(batch.column(0), first), self._filled(batch.column(1), first), values)
             first += batch.num_rows
 
     def _chosen(self, reader: Reader) -> list[str]:
@@ -223,8 +226,7 @@ class Entries:
                 yield from self._of_arrays((*pairs, *parts[1 if wide else 2 :]), low)
 
     def _of_csr(self, path: str) -> Iterator[Part]:
-        source = open_file(path, "X", None, None)
-        try:
+        with closing(open_file(path, "X", None, None)) as source:
             self.shape = source.rows, source.features
             bounds = source.bounds(max(1 << 20, self.memory // 4))
             buffer, first = source.allocate(bounds), 0
@@ -234,8 +236,60 @@ class Entries:
                 rows = start + np.repeat(np.arange(stop - start), np.diff(block.indptr))
                 yield from self._of_arrays((rows, block.indices, block.data), first)
                 first += rows.size
-        finally:
-            source.close()
+
+    # checks of values and names, of the first entry on
+
+    def _numbers(self, values: Any, first: int) -> np.ndarray:
+        """Ratings as float64. DataError for one that is no finite number."""
+        raw = values
+        if isinstance(values, pa.Array):
+            values = values.to_numpy(zero_copy_only=False)
+        if values.dtype.kind in "cmM":
+            raise DataError(f"{self.name}: the ratings are of type {values.dtype}; write them as real numbers")
+        try:
+            numbers = np.asarray(values, np.float64)
+        except (TypeError, ValueError):
+            bad, told = next((k, one) for k, one in enumerate(values.tolist()) if not is_number(one))
+            where = self._place(first + bad)
+            raise DataError(f"{self.name}, {where}: the rating is {shown(told)}, not a number") from None
+        wrong = np.flatnonzero(~np.isfinite(numbers))
+        if wrong.size:
+            k = int(wrong[0])
+            what = "missing" if isinstance(raw, pa.Array) and not raw[k].is_valid else f"{numbers[k]}"
+            raise DataError(f"{self.name}, {self._place(first + k)}: the rating is {what}; drop it, or write a number")
+        return numbers
+
+    def _filled(self, names: pa.Array, first: int) -> pa.Array:
+        """The same names. DataError for one that is missing."""
+        texts = names.dictionary if isinstance(names, pa.DictionaryArray) else names
+        blank = None
+        if pa.types.is_string(texts.type) or pa.types.is_large_string(texts.type):
+            blank = pc.equal(names.cast(texts.type), "")
+        if names.null_count or (blank is not None and pc.any(blank).as_py()):
+            absent = np.asarray(names.is_null()) | (False if blank is None else np.asarray(blank.fill_null(True)))
+            where = self._place(first + int(np.flatnonzero(absent)[0]))
+            raise DataError(f"{self.name}, {where}: the name of the row or column is missing; drop the rating")
+        return names
+
+    def _named(self, names: np.ndarray, first: int) -> pa.Array:
+        """Names of an array: whole numbers or text."""
+        kinds = "rows and columns are named by whole numbers or text"
+        if names.dtype.kind not in "biufUOS":
+            raise DataError(f"{self.name}: {kinds}, not {names.dtype}")
+        if names.dtype.kind == "f" and not np.all((names == np.trunc(names)) & (np.abs(names) < MOST)):
+            raise DataError(f"{self.name}: {kinds}, not by fractions or numbers of 2^63 and more")
+        if names.dtype.kind in "bif":
+            return pa.array(names.astype(np.int64))
+        if names.dtype.kind == "u":
+            return pa.array(names)
+        try:
+            texts = [one.decode() if isinstance(one, bytes) else one for one in names.tolist()]
+            return self._filled(pa.array(texts), first)
+        except (pa.ArrowException, UnicodeError, OverflowError) as error:
+            raise DataError(f"{self.name}: {kinds} in UTF-8, all of one kind; {one_line(str(error))}") from error
+
+    def _place(self, entry: int) -> str:
+        return f"entry {entry}" if self.reader is None else self.reader.place(entry)
 
 
 def _paths(data: Any) -> list[str]:

@@ -127,7 +127,7 @@ def rated(stack: ExitStack, entries: Entries, budget: int, near: str | None = No
     raw = Raw(os.path.join(folder, "entries"), int(SHARE * budget / (SORTING + IN_MEMORY)))
     for part in entries.parts(stack):
         assert part.values is not None
-        raw.add(rows.codes(part.rows), columns.codes(part.columns), part.values)
+        raw.add(rows.codes(part.rows, entries.name), columns.codes(part.columns, entries.name), part.values)
         if rows.nbytes + columns.nbytes > budget:
             raise UsageError(
                 f"the names of {entries.name} take more than the memory, {format_size(budget)}; raise `memory`"
@@ -213,13 +213,10 @@ def _write(
                 writer.append(Batch(pairs, None, None, None, here["value"].copy(), None))
 
 
-def held_out(entries: Entries, ratings: Ratings, stack: ExitStack) -> Source:
+def held_out(entries: Entries, ratings: Ratings) -> Source:
     """Held-out entries, in memory. DataError for a row or column without a rating in the training."""
-    rows, columns = Names("row", ratings.rows), Names("column", ratings.columns)
-    found = []
-    for part in entries.parts(stack):
-        codes = rows.known(part.rows, entries.name), columns.known(part.columns, entries.name)
-        found.append((np.stack(codes, axis=1).astype(ratings.source.dtype), part.values))
+    names = Names("row", ratings.rows), Names("column", ratings.columns)
+    found = [(pairs.astype(ratings.source.dtype), values) for pairs, values in entries.places(names)]
     if not found:
         raise DataError(f"{entries.name}: there is no rating; check the input")
     pairs, values = (np.concatenate(parts) for parts in zip(*found, strict=True))

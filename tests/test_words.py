@@ -194,9 +194,10 @@ def test_the_front_door_is_small(capsys):
     ("losses", None, ["smooth_hinge:width,top", "interpolate:epsilon"]),
     ("penalties", "group",
      ["groups : must be given", "group:FILE", "solvers that take it: ascent, newton, pdprox, sdca, prox-newton"]),
-    ("penalties", None, ["elasticnet:l1_ratio", "lp:p"]), ("solvers", None, ["the ones to take:", "streams:"]),
+    ("penalties", None, ["elasticnet:l1_ratio", "lp:p"]), ("solvers", None, ["recommended:", "streams:"]),
     ("solvers", "pdprox", ["algorithm : default none", "--solver pdprox:primal", "takes a finite C", "top of a loss"]),
     ("penalties", "lp", ["solvers that take it: ascent, mirror, perceptron, sdca, asdca\n"]),
+    ("solvers", "factors", ["for `streammargin complete`: a finite C, and the losses absolute_error, squared_error"]),
     ("solvers", "gd", ["gd takes C = inf; the losses exponential, logistic; the penalties l2; "]),
     ("solvers", "sdca", ["ascent: ", "sdca, which is ascent:momentum=no, takes any C; the losses "]),
 ])  # fmt: skip

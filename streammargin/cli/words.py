@@ -51,7 +51,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _listing(classes: Mapping[str, type[Any]]) -> list[str]:
-    """The text on each word: one line, or two if the word and its fields are long."""
+    """The text on each name: one line, or two if the name and its parameters are long."""
     words = list(map(_with_fields, classes.values()))
     helps = ((inspect.getdoc(cls) or "").partition("\n")[0] for cls in classes.values())  # empty under python -OO
     width = max(len(word) for word in words if len(word) <= LONG)
@@ -160,11 +160,14 @@ def _served_by_solver(cls: type[Any]) -> list[str]:
 
 def _served(word: str) -> str:
     from streammargin.losses import LOSSES
+    from streammargin.losses.ratings import RATINGS
     from streammargin.penalties import PENALTIES
     from streammargin.solvers.base import StreamSolver
     from streammargin.solvers.registry import SHORT, make_solver
 
     method = make_solver(word)
+    if method.completes:
+        return f"{word} is for `streammargin complete`: a finite C, and the losses {', '.join(RATINGS.classes)}"
     hard, either = method.default_C == float("inf"), "has_hard_margin" in method.required()
     costs = "C = inf" if hard else "any C" if either else "a finite C"
     able = [name for name, cls in LOSSES.items() if serves_loss(method, cls)]

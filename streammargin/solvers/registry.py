@@ -20,10 +20,10 @@ from streammargin.words import Family
 if TYPE_CHECKING:
     from streammargin.solvers.base import Method
 
-TAKE = "the ones to take"
+TAKE = "recommended"
 SHELVES = {  # folder -> its heading in `streammargin solvers`
     "coordinate": TAKE, "newton": TAKE, "columns": TAKE, "margin": TAKE, "expansion": TAKE,
-    "completion": TAKE, "streams": "streams", "papers": "methods after the papers",
+    "completion": TAKE, "streams": "streams", "papers": "methods from papers",
 }  # fmt: skip
 SHORT = {"sdca": "ascent:momentum=no", "asdca": "ascent:momentum=yes", "prox-newton": "newton"}
 PEERS = {  # words of scikit-learn, LIBLINEAR and others

@@ -16,7 +16,7 @@ class SolverWord(Thing, ABC):
 
 
 class Auto(SolverWord):
-    """The solver that suits C, the penalty and the data; the run says which one it took, and why.
+    """Chooses the solver by C, the penalty and the data; the run says which one, and why.
 
     C = inf: active-set for l2, ascent:momentum=yes for lp, dual-momentum for one margin of all classes.
     With a kernel smo, and dual-momentum for one margin of all classes.

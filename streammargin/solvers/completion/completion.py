@@ -17,7 +17,7 @@ FACTORS, SPLITTING = Factors(), Splitting()
 
 
 class Completion(Completing):
-    """Completion of a matrix: `factors`, and `splitting` once the rank is above a sixth of the shorter side.
+    """Completes a matrix: `factors`, then `splitting` if the rank exceeds a sixth of the shorter side.
 
     It stays with the factors if dense matrices do not fit into the memory.
 

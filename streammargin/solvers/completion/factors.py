@@ -43,10 +43,10 @@ SHARE = 0.7  # of what is left by all else
 
 
 class Factors(MatrixSolver[FactorsState]):
-    """Completion of a matrix by factors that grow: for solutions of low rank; memory for (rows + columns) r numbers.
+    """Completes a matrix by factors that grow: for low rank r; memory for (rows + columns) r numbers.
 
     U, V <- steps of L-BFGS on ||U||^2/2 + ||V||^2/2 + C sum_e l(u_i.v_j), one read each. Losses with kinks are softened
-    (proximal point method on the duals). A look certifies U V^T every some steps, in another read. If a singular
+    (proximal point method on the duals). A certificate read of U V^T follows after some steps. If a singular
     value of T is above 1, its vectors become columns of U and V.
 
     Source: Burer and Monteiro 2003; Rockafellar 1976; Liu and Nocedal 1989.

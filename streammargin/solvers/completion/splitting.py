@@ -24,7 +24,7 @@ NOISE = 1e-12
 
 
 class Splitting(MatrixSolver[SplittingState]):
-    """Completion of a matrix that stays dense in memory: for solutions of any rank.
+    """Completes a matrix that is dense in memory: for any rank.
 
     M <- M + 1.6 (W - V), where V has the singular values of M less 1/weight, and W = 2 V - M but at the entries, if
     it is the prox of C/weight l. A step is a read of the entries and an eigendecomposition of the shorter side.

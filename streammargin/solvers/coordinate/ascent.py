@@ -41,11 +41,11 @@ class Ascent(Method):
         u <- y_i x_i.w
         alpha_i <- the best dual, of all classes at once if they are joint, at u and L_i    (hinge: clip to [0, C s_i])
         theta <- theta + (change of alpha_i) y_i x_i,   w <- mirror(theta)    (for l2: w = theta)
-    The duality gap of w and alpha is summed up in a read with both frozen.
+    A certificate read computes the duality gap of w and alpha.
     Orders: a permutation in each pass; uniform and importance draw with replacement, out of core within each block.
-    With momentum (any p > 1) the steps start from a sequence z that runs ahead of alpha, and restarted; momentum=auto
-    looks at how the gap falls after 16 passes, 32, 64, ..., and changes over if many are left.
-    Out of core, rows that still move stay in memory between two reads. Other penalties than l2 and lp have no momentum.
+    With momentum (p > 1) the steps start from a sequence z that runs ahead of alpha, with restarts. momentum=auto
+    measures how the gap falls after 16 passes, 32, 64, ..., and changes to it if many are left.
+    Out of core, rows that still move stay in memory between two reads. Only l2 and lp have momentum.
 
     Source: Shalev-Shwartz and Zhang 2013; lp-norm perceptron paper, Algorithm 1 and appendix C; momentum: Fercoq and
     Richtarik 2015; all classes at once: Keerthi et al. 2008.

@@ -23,9 +23,9 @@ from streammargin.solvers.problem import Problem
 class Smo(Working):
     """Kernel machines: steps on two coefficients of an expansion at a time; the first choice for `kernel`.
 
-    A round takes up to 128 rows that violate their optimum most, computes their columns of the Gram matrix by one
-    product of matrices, and makes steps on these and on up to 896 rows whose columns are held. Rows in memory: all of
-    them take part. Rows on disk: those on which steps are made stay in memory, and a read finds the next ones.
+    A round takes the (up to) 128 rows that violate the optimum most, computes their columns of the Gram matrix by one
+    product of matrices, and makes steps on these and on up to 896 rows whose columns are stored. If rows are on disk,
+    those with steps stay in memory, and a read finds the next ones.
 
     Source: Platt 1998; Joachims 1999; second rows of steps: Fan, Chen and Lin 2005.
     """

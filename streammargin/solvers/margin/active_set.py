@@ -260,14 +260,14 @@ SMALL = Exact()
 
 
 class ActiveSet(Method):
-    """Exact on the few rows that carry the margin, a read checks all; C = inf, l2; the first choice for it.
+    """Exact on the few rows that decide the margin, a read checks all; C = inf, l2; the first choice for it.
 
     Rows drawn at random are the first working set. Then, in turns:
         the maximum margin of the working set, found exactly: its value bounds that of all rows from above;
         a read of all rows at these weights: the smallest margin is a lower bound, and proves the weights;
         the rows with the smallest margins join the working set; the furthest of those without weight leave it.
-    Lower and upper bound meet once no row outside is nearer than those inside.
-    If the rows that carry the margin do not fit, coordinate ascent with momentum goes on from their duals.
+    The bounds meet once no row outside is nearer than those inside.
+    If these rows do not fit into memory, coordinate ascent with momentum continues from their duals.
 
     Source: non-negative least squares for the working set (Lawson and Hanson 1974); the rest is our own.
     """

@@ -80,7 +80,7 @@ class Adaptive(WholePass[AdaptiveState]):
         g <- t/(t+1) (g + y_i x_i),   w <- w + g + y_i x_i                     (step=momentum);
         w <- w + sqrt(ln n / T) y_i x_i, starting again with 2 T steps after T   (step=proven).
     Both g and w are sums of rows with known weights: their lengths over these weights bound the margin from above.
-    Out of core a pass visits the quarter of the blocks that weigh most, every fourth pass all of them.
+    Out of core a pass reads the quarter of the blocks that weigh most; every fourth pass reads all.
 
     Source: dual acceleration paper, Algorithm 2, Theorem 4.1, section 5.2.
     """

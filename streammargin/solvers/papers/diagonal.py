@@ -82,9 +82,9 @@ class Diagonal(PowerIteration[DiagonalState], HingePass[DiagonalState]):
     In iteration t, one read, with the penalty lambda_t = lambda0 / decay(t):
         beta_i <- clip(beta_i + gamma (1 - y_i x_i.w), 0, 1 / lambda_t);
         w <- sum_i beta_i y_i x_i.
-    The step gamma follows the curvature that the last steps met, with a margin of safety. With gamma=fixed it is the
+    The step gamma follows the curvature of the last steps, with a safety margin. With gamma=fixed it is the
     paper's, below 1 / ||A A^T||, by a power iteration of 8 reads before the first pass.
-    On rows that can be separated w comes to the maximum margin as lambda_t falls.
+    If rows can be separated, w approaches the maximum margin as lambda_t falls.
     The margin is at most ||w|| / sum_i beta_i.
 
     Source: diagonal descent paper, Algorithm 1, eq. (4.1)-(4.3).

@@ -22,7 +22,7 @@ class Mirror(HardPrimal):
         theta <- theta + gamma max(0, 1 - y_i x_i.w) y_i x_i,   w <- mirror(theta)    (for l2: w = theta)
     R_q is the largest norm of a row: of all rows by a read before the first pass, of a stream of those so far.
     The sum of the losses met is at most ||w*||^2 R_q^2 / (2 (p - 1)), whatever the order (Theorem 1).
-    average reports the mean of w after each row, of which Corollary 2 speaks.
+    average reports the mean of w after each row (Corollary 2).
 
     Source: lp-norm perceptron paper, eq. (10), Theorem 1 and Corollary 2.
     """

@@ -75,25 +75,43 @@ class PairFile(View):
 
 
 class Raw:
-    """Entries as they come: in memory up to `most` of them, else in a file; and what is known of them."""
+    """Entries as they come, in memory if they fit, else in a file; what is known of them, and their order."""
 
-    def __init__(self, path: str, most: int) -> None:
-        self.path, self.most, self.count, self.levels = path, most, 0, np.empty(0)
+    def __init__(self, entries: Entries, path: str, budget: int) -> None:
+        self.entries, self.path, self.budget = entries, path, budget
+        self.names = Names("row"), Names("column")
+        self.count, self.levels, self.spilt = 0, np.empty(0), False
         self.kept: list[np.ndarray] = []
-        self.many = self.spilt = False
-        self.ranks: tuple[np.ndarray, np.ndarray] | None = None  # the places of the names that were numbered
+        self.ranks: list[np.ndarray] = []  # the places of the names that were numbered
+        self.order = "i", "j"  # the longer side first
 
-    def add(self, i: np.ndarray, j: np.ndarray, values: np.ndarray) -> None:
-        """Append entries. Raises ReadWriteError."""
-        part = np.empty(values.size, RAW)
-        part["i"], part["j"], part["value"] = i, j, values
-        self.kept.append(part)
-        self.count += part.size
-        if self.spilt or self.count > self.most:
-            self._spill()
-        if not self.many:
-            self.levels = np.union1d(self.levels, values)
-            self.many = self.levels.size > MOST_LEVELS
+    def read(self) -> None:
+        """Read them all, and order their names. Raises DataError, ReadWriteError, UsageError."""
+        most = int(SHARE * self.budget / (SORTING + IN_MEMORY))
+        for pairs, values in self.entries.places(self.names):
+            part = np.empty(values.size, RAW)
+            part["i"], part["j"], part["value"] = *pairs.T, values
+            self.kept.append(part)
+            self.count += part.size
+            if self.spilt or self.count > most:
+                self._spill()
+            if self.levels.size <= MOST_LEVELS:
+                self.levels = np.union1d(self.levels, values)
+            if sum(names.nbytes for names in self.names) > self.budget:
+                least = format_size(self.budget)
+                raise UsageError(f"the names of {self.entries.name} take more than the memory, {least}; raise `memory`")
+        if not self.count:
+            raise DataError(f"{self.entries.name}: there is no rating; check the input")
+        for names, size in zip(self.names, self.entries.shape or (), strict=False):
+            if len(names) < size:
+                lacking = next(number for number in range(size) if str(number) not in names.numbers)
+                raise DataError(
+                    f"{self.entries.name}: {names.noun} {lacking} has no rating, so nothing is known of it; leave out "
+                    "rows and columns without a rating"
+                )
+        self.ranks = [names.sort() for names in self.names]
+        if len(self.names[0]) <= len(self.names[1]):
+            self.order = "j", "i"
 
     def _spill(self) -> None:
         try:
@@ -106,15 +124,57 @@ class Raw:
 
     def parts(self, size: int = 1 << 20) -> Iterator[np.ndarray]:
         """The entries, some at a time, with the places of their names."""
-        assert self.ranks is not None
-        for part in self._read(size) if self.spilt else self.kept:
+        for part in self._stored(size) if self.spilt else self.kept:
             part["i"], part["j"] = self.ranks[0][part["i"]], self.ranks[1][part["j"]]
             yield part
 
-    def _read(self, size: int) -> Iterator[np.ndarray]:
+    def _stored(self, size: int) -> Iterator[np.ndarray]:
         with open(self.path, "rb") as file:
             while (part := np.fromfile(file, RAW, size)).size:
                 yield part
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The type of places."""
+        return np.dtype(np.float32 if max(map(len, self.names)) < FLOAT32 else np.float64)
+
+    def ordered(self, part: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The pairs (m, 2) of these entries in order, and their values. DataError for a rating that is there twice."""
+        first, second = self.order
+        part = part[np.lexsort((part[second], part[first]))]
+        twice = np.flatnonzero((np.diff(part["i"]) == 0) & (np.diff(part["j"]) == 0))
+        if twice.size:
+            (i, j, value), (*_, other) = part[twice[0] : twice[0] + 2].tolist()
+            row, column = (short(names.listed[place]) for names, place in zip(self.names, (i, j), strict=True))
+            raise DataError(
+                f"{self.entries.name}: the rating of row {row}, column {column} is there twice, as {shown(value)} and "
+                f"{shown(other)}; keep one"
+            )
+        return np.stack([part["i"], part["j"]], axis=1).astype(self.dtype), part["value"].copy()
+
+    def write(self, path: str) -> None:
+        """Write the entries in order to an HDF5 file of pairs, with ratings as labels."""
+        field = self.order[0]
+        counts = np.zeros(max(map(len, self.names)), np.int64)
+        for part in self.parts():
+            counts += np.bincount(part[field], minlength=counts.size)
+        most = max(1 << 16, int(SHARE * self.budget / SORTING))
+        file_of = (np.cumsum(counts) - counts) // most  # by the entries of the lines before
+        piles = [f"{path}.{k}" for k in range(int(file_of[-1]) + 1)]
+        with ExitStack() as opened:
+            files = [opened.enter_context(open(name, "wb")) for name in piles]
+            for part in self.parts():
+                where = file_of[part[field]]
+                for k in np.unique(where).tolist():
+                    part[where == k].tofile(files[k])
+        os.unlink(self.path)
+        with writing(path, False, self.dtype, sparse=False, features=2) as writer:
+            for name in piles:
+                pairs, values = self.ordered(np.fromfile(name, RAW))
+                os.unlink(name)
+                for low in range(0, values.size, 1 << 18):
+                    here = slice(low, low + (1 << 18))
+                    writer.append(Batch(pairs[here], None, None, None, values[here], None))
 
 
 def rated(stack: ExitStack, entries: Entries, budget: int, near: str | None = None) -> Ratings:
@@ -122,95 +182,19 @@ def rated(stack: ExitStack, entries: Entries, budget: int, near: str | None = No
 
     near: the folder of files; None: that of temporary files. The stack removes them.
     """
-    rows, columns = Names("row"), Names("column")
     folder = stack.enter_context(temporary_folder(os.path.join(near or scratch(), "")))
-    raw = Raw(os.path.join(folder, "entries"), int(SHARE * budget / (SORTING + IN_MEMORY)))
-    for part in entries.parts(stack):
-        assert part.values is not None
-        raw.add(rows.codes(part.rows, entries.name), columns.codes(part.columns, entries.name), part.values)
-        if rows.nbytes + columns.nbytes > budget:
-            raise UsageError(
-                f"the names of {entries.name} take more than the memory, {format_size(budget)}; raise `memory`"
-            )
-    if not raw.count:
-        raise DataError(f"{entries.name}: there is no rating; check the input")
-    if entries.shape is not None:
-        _check_whole(entries, rows, columns)
-    raw.ranks = rows.sort(), columns.sort()
-    sides = len(rows), len(columns)
-    long = 1 if sides[0] <= sides[1] else 0
-    dtype = np.dtype(np.float32 if max(sides) < FLOAT32 else np.float64)
-    names = (rows.listed, columns.listed)
-    levels = np.empty(0) if raw.many else raw.levels
+    raw = Raw(entries, os.path.join(folder, "entries"), budget)
+    raw.read()
     if raw.spilt:
         path = os.path.join(folder, "sorted.h5")
-        _write(path, raw, long, sides[long], dtype, entries, names, budget)
+        raw.write(path)
         source: Source = PairFile(open_file(path, None, None, None), entries)
         stack.callback(source.close)
     else:
-        found = _ordered(np.concatenate(list(raw.parts())), long, entries, names)
-        source = PairSource(_pairs(found, dtype), found["value"].copy(), name=entries.name)
-    return Ratings(source, *names, levels, entries.paths, entries.names)
-
-
-def _pairs(part: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    return np.stack([part["i"], part["j"]], axis=1).astype(dtype)
-
-
-def _check_whole(entries: Entries, rows: Names, columns: Names) -> None:
-    """DataError if a row or column of a matrix has no entry."""
-    assert entries.shape is not None
-    for names, size in zip((rows, columns), entries.shape, strict=True):
-        if len(names) < size:
-            lacking = next(number for number in range(size) if str(number) not in names.numbers)
-            raise DataError(
-                f"{entries.name}: {names.noun} {lacking} has no rating, so nothing is known of it; leave out rows and "
-                "columns without a rating"
-            )
-
-
-def _ordered(part: np.ndarray, long: int, entries: Entries, names: tuple[list[str], list[str]]) -> np.ndarray:
-    """These entries in order. DataError for a rating that is there twice."""
-    first, second = ("i", "j") if long == 0 else ("j", "i")
-    part = part[np.lexsort((part[second], part[first]))]
-    twice = np.flatnonzero((np.diff(part["i"]) == 0) & (np.diff(part["j"]) == 0))
-    if twice.size:
-        i, j, value = part[int(twice[0])].tolist()
-        other = float(part["value"][int(twice[0]) + 1])
-        raise DataError(
-            f"{entries.name}: the rating of row {short(names[0][i])}, column {short(names[1][j])} is there "
-            f"twice, as {shown(value)} and {shown(other)}; keep one"
-        )
-    return part
-
-
-def _write(
-    path: str, raw: Raw, long: int, size: int, dtype: np.dtype, entries: Entries, names: tuple[list[str], list[str]],
-    budget: int,
-) -> None:  # fmt: skip
-    """Write the entries in order to an HDF5 file of pairs, with ratings as labels."""
-    field = "i" if long == 0 else "j"
-    counts = np.zeros(size, np.int64)
-    for part in raw.parts():
-        counts += np.bincount(part[field], minlength=size)
-    most = max(1 << 16, int(SHARE * budget / SORTING))
-    file_of = (np.cumsum(counts) - counts) // most  # by the entries of the lines before
-    piles = [f"{path}.{k}" for k in range(int(file_of[-1]) + 1)]
-    with ExitStack() as opened:
-        files = [opened.enter_context(open(name, "wb")) for name in piles]
-        for part in raw.parts():
-            where = file_of[part[field]]
-            for k in np.unique(where).tolist():
-                part[where == k].tofile(files[k])
-    os.unlink(raw.path)
-    with writing(path, False, dtype, sparse=False, features=2) as writer:
-        for name in piles:
-            part = _ordered(np.fromfile(name, RAW), long, entries, names)
-            os.unlink(name)
-            for low in range(0, part.size, 1 << 18):
-                here = part[low : low + (1 << 18)]
-                pairs = _pairs(here, dtype)
-                writer.append(Batch(pairs, None, None, None, here["value"].copy(), None))
+        source = PairSource(*raw.ordered(np.concatenate(list(raw.parts()))), name=entries.name)
+    rows, columns = (names.listed for names in raw.names)
+    levels = raw.levels if raw.levels.size <= MOST_LEVELS else np.empty(0)
+    return Ratings(source, rows, columns, levels, entries.paths, entries.names)
 
 
 def held_out(entries: Entries, ratings: Ratings) -> Source:

@@ -13,6 +13,7 @@ from streammargin.data_tools.rows import batches, label_of
 from streammargin.driver.plan import column_names
 from streammargin.errors import DataError, StreamMarginError
 from streammargin.files import check_apart
+from streammargin.sources.arrays import value_dtype
 from streammargin.sources.batch import Batch
 from streammargin.sources.hdf5.file import encoding_of
 from streammargin.sources.hdf5.names import names_bytes, names_column, read_names
@@ -20,7 +21,7 @@ from streammargin.sources.hdf5.nodes import attribute, decoding, look_up
 from streammargin.sources.hdf5.reader import RowReader, stored_dtype
 from streammargin.sources.hdf5.storage import has_link, opened
 from streammargin.sources.open import open_source
-from streammargin.tables.matrices.base import How, Matrix, beside, kept_dtype
+from streammargin.tables.matrices.base import How, Matrix, beside
 from streammargin.tables.matrices.compressed import by_columns, check_kind, check_lengths, check_shape
 from streammargin.tables.matrices.spill import buckets_for
 
@@ -45,7 +46,7 @@ def read(path: str, how: How) -> Matrix:
         if column is not None:
             check_apart({"the output": how.near}, column.files)
             names = read_names(column, width)
-        return Matrix(found, True, width, kept_dtype(stored, path), names)
+        return Matrix(found, True, width, value_dtype(stored, f"{path}: X"), names)
     source = how.opened.enter_context(open_source(path, x=x, y=y))
     names = column_names(source, how.memory)
     found = batches(source, how.memory, source.names_bytes())

@@ -12,7 +12,7 @@ from streammargin.cli.options import add_lines, named, number
 from streammargin.data_tools.rows import batches, check_seed, label_of, table_of
 from streammargin.errors import UsageError
 from streammargin.files import check_apart, check_output, replacing
-from streammargin.sources.hdf5.write import filling
+from streammargin.sources.hdf5.write import writing
 from streammargin.sources.open import open_source
 
 
@@ -67,8 +67,8 @@ def split(
         with contextlib.ExitStack() as stack:
             # write both files completely before renaming the first
             names = [stack.enter_context(replacing(path, force)) for path in (train, test)]
-            train_rows = stack.enter_context(filling(names[0], train, *kind))
-            test_rows = stack.enter_context(filling(names[1], test, *kind))
+            train_rows = stack.enter_context(writing(train, force, *kind, hidden=names[0]))
+            test_rows = stack.enter_context(writing(test, force, *kind, hidden=names[1]))
             for writer in (train_rows, test_rows):
                 writer.file.attrs.update(table_of(source))
             for batch in batches(source):

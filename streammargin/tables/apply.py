@@ -197,20 +197,16 @@ class _Apply(NamedTuple):
         if column.kind == NUMBER:
             numbers = self._numbers(column, values)
             gaps = np.isnan(numbers)
-            if gaps.any():
-                if column.fill is None:
-                    raise self._gap(column, int(np.flatnonzero(gaps)[0]))
-                numbers = np.where(gaps, column.fill, numbers)
+        if gaps.any() and column.fill is None:
+            raise self._gap(column, int(np.flatnonzero(gaps)[0]))
+        if column.kind == NUMBER:
+            numbers = np.where(gaps, column.fill or 0.0, numbers) if gaps.any() else numbers
             if self.narrowing is not None:
                 self.narrowing.check_values(numbers)
             yield 0, numbers
         elif column.kind == CATEGORY:
-            if gaps.any() and column.fill is None:
-                raise self._gap(column, int(np.flatnonzero(gaps)[0]))
             yield -1, self._places(column, values, gaps)
         elif column.kind == DATE:
-            if gaps.any() and column.fill is None:
-                raise self._gap(column, int(np.flatnonzero(gaps)[0]))
             yield from self._date(column, values, gaps)
         if column.indicator:
             yield column.width - 1, gaps.astype(np.float64)

@@ -116,31 +116,23 @@ class RowWriter:
 @contextlib.contextmanager
 def writing(
     path: str, force: bool, dtype: Any, sparse: bool, features: int | None = None, names: np.ndarray | None = None,
-    label: LabelColumn | None = None,
+    label: LabelColumn | None = None, hidden: str = "",
 ) -> Iterator[RowWriter]:  # fmt: skip
     """A RowWriter whose complete file appears at `path` when the block ends without an error.
 
     features: d; None (sparse only): the largest column index + 1. names (d,): column names, if any. label: where the
-    labels are from, if known. Raises OutputError, ReadWriteError, and DataError when no row was written.
+    labels are from, if known. hidden: a file that the caller renames. Raises OutputError, ReadWriteError, and DataError
+    when no row was written.
     """
-    with replacing(path, force) as name, filling(name, path, dtype, sparse, features, names, label) as writer:
-        yield writer
-
-
-@contextlib.contextmanager
-def filling(
-    name: str, path: str, dtype: Any, sparse: bool, features: int | None, names: np.ndarray | None = None,
-    label: LabelColumn | None = None,
-) -> Iterator[RowWriter]:  # fmt: skip
-    """A RowWriter of the file `name`, called `path` in messages; on disk when the block ends without an error."""
-    try:
-        with writable(name, libver=("v108", "latest"), rdcc_nbytes=0) as (file, disk):
-            writer = RowWriter(file, disk, dtype, sparse, features, names, label)
-            yield writer
-            if writer.rows == 0:
-                raise DataError(f"there are no rows to write to {path}; check the input")
-            writer.close()
-    except (OSError, RuntimeError) as error:
-        if isinstance(error, StreamMarginError):
-            raise
-        raise cannot_write(path, error) from error
+    with contextlib.nullcontext(hidden) if hidden else replacing(path, force) as name:
+        try:
+            with writable(name, libver=("v108", "latest"), rdcc_nbytes=0) as (file, disk):
+                writer = RowWriter(file, disk, dtype, sparse, features, names, label)
+                yield writer
+                if writer.rows == 0:
+                    raise DataError(f"there are no rows to write to {path}; check the input")
+                writer.close()
+        except (OSError, RuntimeError) as error:
+            if isinstance(error, StreamMarginError):
+                raise
+            raise cannot_write(path, error) from error

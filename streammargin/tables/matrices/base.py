@@ -14,7 +14,7 @@ import numpy as np
 
 from streammargin.errors import DataError, UsageError
 from streammargin.files import check_apart, check_input
-from streammargin.sources.arrays import as_array, as_weights, value_dtype
+from streammargin.sources.arrays import as_array, as_weights
 from streammargin.sources.batch import Batch
 from streammargin.sources.label_column import LabelColumn
 from streammargin.sources.labels import LabelCursor
@@ -103,14 +103,6 @@ def _column(
         yield batch._replace(**{noun: values if noun == "labels" else as_weights(values, batch.rows, column.name)})
     if seen != column.length:
         raise DataError(f"{column.name} has {column.length} {noun} but {path} has {seen} rows")
-
-
-def kept_dtype(stored: np.dtype, path: str) -> np.dtype:
-    """The type that values of a stored type are kept in. Raises DataError."""
-    try:
-        return value_dtype(stored)
-    except DataError as error:
-        raise DataError(f"{path}: {error.raw}") from None
 
 
 def tasks_in_memory(given: Any, name: str) -> np.ndarray:

@@ -114,6 +114,7 @@ def deal(
     check_space(near, 8 * rows)  # a small file may declare very many empty rows
     # an entry is written as (row, column, value); ranges have equally many rows, and fit in memory on average
     count = min(rows, buckets_for(24 * entries, memory, held=held))
+    empty = np.empty(0, np.int64)
     edge = np.linspace(0, rows, count + 1).astype(np.int64)
     with temporary_folder(near) as folder:
         spill = Spill(folder)
@@ -127,17 +128,11 @@ def deal(
                     spill.append(k, Batch(None, data[here], column[here].astype(np.int32),
                                           np.array([0, here.size]), row[here], None))  # fmt: skip
         for k in range(count):
-            yield from _range_of_rows(spill.read(k), int(edge[k]), int(edge[k + 1]), columns, path)
-
-
-def _range_of_rows(found: Batch | None, start: int, stop: int, columns: int, path: str) -> Iterator[Batch]:
-    """The rows start..stop of the entries on disk, in order, a few at a time: most rows may be empty."""
-    if found is None:
-        found = Batch(None, np.empty(0, np.float32), np.empty(0, np.int32), None, np.empty(0, np.int64), None)
-    assert found.data is not None and found.indices is not None and found.labels is not None
-    order = np.argsort(found.labels, kind="stable")
-    data, indices, row = found.data[order], found.indices[order], found.labels[order]
-    yield from between(row, indices, data, start, stop, columns, path)
+            part: Any = spill.read(k)
+            part = (empty, empty, np.empty(0, np.float32)) if part is None else (part.labels, part.indices, part.data)
+            order = np.argsort(part[0], kind="stable")
+            row, column, data = (each[order] for each in part)
+            yield from between(row, column, data, int(edge[k]), int(edge[k + 1]), columns, path)
 
 
 def between(

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from streammargin.errors import DataError
-from streammargin.sources.arrays import check_filled
+from streammargin.sources.arrays import check_filled, value_dtype
 from streammargin.sources.batch import Batch, finite_rows
 from streammargin.sources.npy import read_header
-from streammargin.tables.matrices.base import How, Matrix, beside, kept_dtype
+from streammargin.tables.matrices.base import How, Matrix, beside
 from streammargin.tables.textfile import Text
 
 TEXT = False
@@ -31,14 +31,14 @@ def read(text: Text, how: How) -> Matrix:
     rows, columns = check_rows(shape, dtype, path)
     check_stored(shape, dtype, os.fstat(file.fileno()).st_size - file.tell(), path)
     found = dense_rows(file.read, rows, columns, dtype, path)
-    return Matrix(beside(found, path, how), False, columns, kept_dtype(dtype, path), count=rows)
+    return Matrix(beside(found, path, how), False, columns, value_dtype(dtype, f"{path}: X"), count=rows)
 
 
 def check_rows(shape: tuple[int, ...], dtype: Any, path: str) -> tuple[int, int]:
     """(rows, columns) of an array of rows. Raises DataError for another one."""
     if len(shape) != 2:
         raise DataError(f"{path} has the shape {shape}; rows must be a 2-dimensional array, one row each")
-    kept_dtype(dtype, path)
+    value_dtype(dtype, f"{path}: X")
     check_filled(path, *shape)
     return shape
 
@@ -54,7 +54,7 @@ def dense_rows(take: Callable[[int], bytes], rows: int, columns: int, dtype: np.
             raise DataError(f"{path} is cut short: it has {rows} rows by its header, and ends in row "
                             f"{start + len(raw) // size}; write it again")  # fmt: skip
         X = np.frombuffer(raw, dtype).reshape(count, columns)
-        yield finite_rows(X.astype(kept_dtype(dtype, path), copy=False), path, start)
+        yield finite_rows(X.astype(value_dtype(dtype, f"{path}: X"), copy=False), path, start)
 
 
 def check_stored(shape: tuple[int, ...], dtype: np.dtype, stored: int, path: str) -> None:

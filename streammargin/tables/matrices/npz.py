@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streammargin.errors import DataError
-from streammargin.sources.arrays import as_weights
+from streammargin.sources.arrays import as_weights, value_dtype
 from streammargin.sources.batch import Batch
 from streammargin.sources.labels import as_values, lie_inside
 from streammargin.sources.names import listed
 from streammargin.sources.npy import read_header
-from streammargin.tables.matrices.base import How, Matrix, beside, kept_dtype
+from streammargin.tables.matrices.base import How, Matrix, beside
 from streammargin.tables.matrices.compressed import by_columns, by_rows, check_kind, check_lengths, check_shape
 from streammargin.tables.matrices.npy import check_rows, check_stored, dense_rows
 from streammargin.tables.textfile import Text
@@ -38,7 +38,7 @@ def read(text: Text, how: How) -> Matrix:
         if archive.has("header"):
             raise DataError(f"{path} is a model, and has no rows; name a file of rows")
         stored, width, found = _matrix(archive, how)
-        return Matrix(beside(found, path, how), True, width, kept_dtype(stored, path))
+        return Matrix(beside(found, path, how), True, width, value_dtype(stored, f"{path}: X"))
     columns: dict[str, str] = {}  # that are in the archive
     for part, name, usual in (("labels", how.y, "y"), ("weights", how.weight, "sample_weight")):
         if archive.has(name or usual):
@@ -50,7 +50,7 @@ def read(text: Text, how: How) -> Matrix:
     found = dense_rows(archive[x].read, rows, width, stored, f"{path}: {x}")
     found = _with(archive, found, columns, rows)
     how = replace(how, y=None if "labels" in columns else how.y, weight=None if "weights" in columns else how.weight)
-    return Matrix(beside(found, path, how), False, width, kept_dtype(stored, path), count=rows)
+    return Matrix(beside(found, path, how), False, width, value_dtype(stored, f"{path}: X"), count=rows)
 
 
 def _with(archive: Archive, found: Iterator[Batch], columns: dict[str, str], rows: int) -> Iterator[Batch]:

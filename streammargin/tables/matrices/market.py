@@ -15,10 +15,9 @@ from typing import NamedTuple
 import numpy as np
 
 from streammargin.errors import DataError
-from streammargin.sources.batch import Batch
 from streammargin.sources.names import as_names
 from streammargin.tables.matrices.base import How, Matrix, beside
-from streammargin.tables.matrices.compressed import Entries, between, check_shape, deal
+from streammargin.tables.matrices.compressed import Entries, check_shape, deal
 from streammargin.tables.matrices.spill import check_space
 from streammargin.tables.textfile import Text, decoded, plain_lines
 
@@ -69,9 +68,7 @@ def read(text: Text, how: How) -> Matrix:
     check_shape((rows, columns), path)
     check_space(how.near, 8 * rows)  # a small file may declare very many empty rows
     entries = _entries(itertools.chain([rest], pieces), head, path, turned)
-    found = _rows(entries, rows, columns, path) if _in_order(text, head, turned) else None
-    if found is None:
-        found = deal(entries, rows, columns, head.entries, path, how.memory, how.near)
+    found = deal(entries, rows, columns, head.entries, path, how.memory, how.near)
     features = as_names(names["features"], files["features"]) if "features" in names else None
     ids = iter(names["barcodes"]) if "barcodes" in names else None
     return Matrix(beside(found, path, how), True, columns, np.dtype(np.float32), features, ids=ids)
@@ -174,38 +171,3 @@ def _parsed(raw: bytes) -> np.ndarray | None:
             return np.fromstring(raw.decode("ascii"), sep=" ")
         except (ValueError, DeprecationWarning):
             return None
-
-
-def _in_order(text: Text, head: Head, turned: bool) -> bool:
-    """Whether the entries of a row stand together, and rows in order; found out by reading the file once more."""
-    if not os.path.isfile(text.name):
-        return False
-    last = -1
-    with Text(text.name) as again:
-        again.piece, again.memory = text.piece, text.memory
-        pieces = again.pieces()
-        _, rest = _head(pieces, text.name)
-        for rows, _, _ in _entries(itertools.chain([rest], pieces), head, text.name, turned):
-            if rows.size and (rows[0] < last or np.any(rows[1:] < rows[:-1])):
-                return False
-            last = int(rows[-1]) if rows.size else last
-    return True
-
-
-def _rows(entries: Entries, rows: int, columns: int, path: str) -> Iterator[Batch]:
-    """Batches of whole rows, of entries in the order of the rows."""
-    empty = np.empty(0, np.int64)
-    at, row, column, value = 0, empty, empty, np.empty(0)
-    for part in entries:
-        row, column, value = (np.concatenate(pair) for pair in zip((row, column, value), part, strict=True))
-        if not row.size:
-            continue
-        cut = int(np.searchsorted(row, row[-1]))  # the last row may go on
-        if cut:
-            yield from between(row[:cut], column[:cut], value[:cut], at, int(row[-1]), columns, path)
-            at, row, column, value = int(row[-1]), row[cut:], column[cut:], value[cut:]
-        elif row.size > columns:
-            raise DataError(
-                f"{path}: row {row[0]} has {row.size} values in {columns} columns; sum the duplicates first"
-            )
-    yield from between(row, column, value, at, rows, columns, path)

@@ -96,24 +96,28 @@ def reading(path: str, fault: str, hint: str) -> Iterator[None]:
         raise DataError(f"{path} {fault} ({short_reason(error)}); {hint}") from error
 
 
+def declared(archive: zipfile.ZipFile, name: str) -> tuple[int, int]:
+    """(bytes, numbers) of an array of a model file, as archive and header say. ValueError if these differ, KeyError."""
+    from numpy.lib import format
+
+    with archive.open(name) as stream:
+        if format.read_magic(stream) != (1, 0):  # the others have headers of any length
+            raise ValueError(f"{name} is in another format")
+        shape, _, dtype = format.read_array_header_1_0(stream)
+        stored, count = archive.getinfo(name).file_size - stream.tell(), math.prod(shape)
+    if dtype.hasobject or not dtype.itemsize or min(shape, default=0) < 0 or count * dtype.itemsize != stored:
+        raise ValueError(f"{name} is not an array of shape {shape}")
+    return stored, count
+
+
 def check_arrays(path: str, memory: float) -> None:
     """Check that a model file and several copies of its arrays in float64 fit into the memory, before they are read.
 
     Raises UsageError, and ValueError if a declared size is not that of what is stored.
     """
-    from numpy.lib import format
-
-    held = entries = 0
     with zipfile.ZipFile(path) as archive:
-        for member in archive.infolist():
-            with archive.open(member) as stream:
-                if format.read_magic(stream) != (1, 0):  # the others have headers of any length
-                    raise ValueError(f"{member.filename} is in another format")
-                shape, _, dtype = format.read_array_header_1_0(stream)
-                stored, count = member.file_size - stream.tell(), math.prod(shape)
-            if dtype.hasobject or min(shape, default=0) < 0 or count * dtype.itemsize != stored:
-                raise ValueError(f"{member.filename} is not an array of shape {shape}")
-            held, entries = held + stored, entries + count
+        sizes = [declared(archive, name) for name in archive.namelist()]
+    held, entries = sum(stored for stored, _ in sizes), sum(count for _, count in sizes)
     if held + _VERIFIED * entries > memory:
         raise UsageError(f"{path} holds {(held >> 20) + 1}M; raise `memory` to ten times that")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import zipfile
 from collections.abc import Mapping
 from typing import Any
@@ -11,12 +10,11 @@ from typing import Any
 import numpy as np
 
 from streammargin.errors import DataError, InputMissingError, UsageError
-from streammargin.files import check_input, replacing
+from streammargin.files import check_input, declared, replacing
 from streammargin.json_values import from_plain, to_plain
 from streammargin.saved import LINEAR, known_names, parsed
 from streammargin.saved_fields import ENTRIES, KINDS
 from streammargin.sizes import format_size
-from streammargin.sources.npy import read_header
 from streammargin.wording import shown
 
 FORMAT = "streammargin-model"
@@ -44,7 +42,7 @@ def job_of(path: str) -> str | None:
     """The name of the training that wrote this file; None if it was another program, or a training without one."""
     try:
         with zipfile.ZipFile(path) as archive:
-            if TEXT * _stored(archive, "header")[0] > LONGEST:
+            if TEXT * declared(archive, "header.npy")[0] > LONGEST:
                 return None
             header = json.loads(str(_array(archive, "header")))
             return header[JOB] if header["format"] == FORMAT and isinstance(header[JOB], str) else None
@@ -61,7 +59,7 @@ def read_model(path: str, memory: int | None = None) -> tuple[str, dict[str, np.
     check_input(path, "model file")
     try:
         with zipfile.ZipFile(path) as archive:
-            _check_memory(path, TEXT * _stored(archive, "header")[0], memory)
+            _check_memory(path, TEXT * declared(archive, "header.npy")[0], memory)
             header = parsed(str(_array(archive, "header")))
             if header.pop("format") != FORMAT:
                 raise ValueError("another format")
@@ -75,7 +73,7 @@ def read_model(path: str, memory: int | None = None) -> tuple[str, dict[str, np.
             if name not in KINDS:
                 raise DataError(f"{path} is a model of the unknown kind {shown(name)}; upgrade to read it")
             there = known_names([member.removesuffix(".npy") for member in archive.namelist()])
-            _check_memory(path, sum(_needed(*_stored(archive, each)) for each in there), memory)
+            _check_memory(path, sum(_needed(*declared(archive, f"{each}.npy")) for each in there), memory)
             return name, {each: _array(archive, each) for each in there}, header
     except PermissionError as error:
         raise InputMissingError(f"{path} cannot be read ({error.strerror})") from error
@@ -90,18 +88,6 @@ def unwritten(plain: dict[str, Any]) -> dict[str, Any]:
     """The header as it was before it was written; a class, a column or a word of a table that is inf stays text."""
     known, infinite = ({line.path.split(".")[0] for line in ENTRIES if part in line.types} for part in ("", "inf"))
     return from_plain(plain) | {name: plain[name] for name in known - infinite if name in plain}
-
-
-def _stored(archive: zipfile.ZipFile, name: str) -> tuple[int, int]:
-    """(bytes, entries) of an array, as declared by archive and header. ValueError if these differ, KeyError."""
-    member = f"{name}.npy"
-    with archive.open(member) as stream:
-        shape, dtype = read_header(stream)
-        stored = archive.getinfo(member).file_size - stream.tell()
-    count = math.prod(shape)
-    if dtype.hasobject or not dtype.itemsize or count * dtype.itemsize != stored:
-        raise ValueError(f"{name} is not an array of shape {shape}")
-    return stored, count
 
 
 def _needed(stored: int, count: int) -> int:

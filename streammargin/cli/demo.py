@@ -105,7 +105,7 @@ def _proven(events: list[dict[str, Any]], peak: int, idle: int, budget: int) -> 
         f"{start['data']['rows']:,} rows of {start['data']['features']:,} columns, {end['passes']} passes, "
         f"{end['seconds']:.1f} s, {read / 1e9:.1f} GB read",
         f"proven: the objective {exact['primal']:.6g} is within a relative {exact['gap']:.1e} of the best possible",
-        f"        (a dual solution of value {exact['dual']:.6g} bounds it from below; weights frozen, rows all read)",
+        f"        (a dual solution of value {exact['dual']:.6g} bounds it from below; at fixed weights, from all rows)",
         f"        {exact['mistakes']:,} rows ({exact['train_error']:.2%}) on the wrong side; 2.5% have the wrong label",
         f"memory: {(peak - idle) / mebibyte:.0f} MiB more than on 100 rows of the same width "
         f"(peak {peak / mebibyte:.0f} against {idle / mebibyte:.0f} MiB); the budget is {budget / mebibyte:.0f} MiB",

@@ -52,7 +52,7 @@ class Ranges(Visited):
             column, low, high = far
             harm = "the kernel hardly sees the spread" if of_kernel else "training takes more passes"
             return (
-                f"column {column} is far from 0 beside its spread, from {low:.7g} to {high:.7g}, so that {harm}; "
+                f"column {column} is far from 0 for its spread, from {low:.7g} to {high:.7g}, so that {harm}; "
                 "try `scale=std`"
             )
         if told or not much_apart(self.largest):

@@ -31,7 +31,7 @@ class Kernels(Family[Kernel]):
         if len(made) == 1:
             return made[0]
         if any(one.of_numbers for one in made):
-            raise UsageError("`kernel=precomputed` stands alone: add the other kernel to the matrix")
+            raise UsageError("`kernel=precomputed` cannot be combined with another kernel; add that one to the matrix")
         return KernelSum(*made)
 
 

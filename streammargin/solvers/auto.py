@@ -72,7 +72,7 @@ def reason(problem: Problem, name: str) -> str:
         return f"{name} for {size}: rows whose duals move fit into memory, and those near the margin do not"
     why = {
         "smo": "an expansion over rows, by steps on two coefficients at a time",
-        "active-set": "a hard margin at p = 2: few rows carry it",
+        "active-set": "a hard margin at p = 2: few rows decide it",
         "ascent:momentum=yes,order=permutation": "a hard margin: momentum takes fewer passes",
         "dual-momentum": "one margin of all classes",
         "pdprox": "no row moves the weights by itself under this penalty: steps on all duals at once",

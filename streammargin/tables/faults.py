@@ -51,16 +51,16 @@ def ids(tallies: Mapping[str, Tally], asked: Asked) -> Iterator[Said]:
         if not one:
             each = [f"{name} ({what})" for name, what in zip(names, told, strict=True)]
             said = f"{len(found)} columns look like ids: {all_of(each)}"
-        hint = f"keep {'it' if one else 'them'} by `categorical={joined([*asked.categorical, *found])}`"
+        hint = f"keep {'it' if one else 'them'} with `categorical={joined([*asked.categorical, *found])}`"
         texts = [name for name, tally in found.items() if _is_text(tally)]
         if len(texts) == 1 and not asked.text:
-            hint += f", or count the words of {'it' if one else short(texts[0])} by `text={joined(texts)}`"
+            hint += f", or count the words of {'it' if one else short(texts[0])} with `text={joined(texts)}`"
         yield Said(said, hint, list(found), ids=True)
     for name, tally in tallies.items():
         if tally.full and name not in found:
             what = f"{_different(tally)} different texts are too many for categories"
             hint = (
-                f"count its words by `text={joined([name])}`, or take the {MOST_WORDS} most frequent by "
+                f"count its words with `text={joined([name])}`, or take the {MOST_WORDS} most frequent with "
                 f"`categorical={joined([*asked.categorical, name])}`"
             )
             place = tally.first.get("more", "its rows")

@@ -29,7 +29,7 @@ def without_index(reader: Reader, values: Sequence[str], named: Collection[str] 
     if left_out:
         warn(
             f"{reader.name}: left out, as an index without a name: {all_of(left_out)}; to use it, name it in "
-            "`columns`, beside all others that are wanted"
+            "`columns`, with all other columns"
         )
     for name in found:
         if name not in left_out and twice[name] is not None:

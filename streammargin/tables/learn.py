@@ -172,7 +172,7 @@ def _number(table: Table, name: str, found: Tally, spelling: str, indicator: boo
     mean = total / max(1, found.numbers + found.words.total())
     if missing is not None and not math.isfinite(mean):
         raise DataError(
-            f"{table.name}, column {short(name)}: the sum of its values overflows, so there is no mean for gaps; "
+            f"{table.name}, column {short(name)}: the sum of its values overflows, so there is no mean; "
             "divide the column by a constant"
         )
     fill = None if missing is None else mean if missing != ZERO else 0.0

@@ -88,7 +88,7 @@ def mixed(reader: Reader, tallies: Mapping[str, Tally], readings: Mapping[str, R
             yield Said(said, hint, list(odd))
             continue
         if other := _otherwise(tallies[name], kind, word):
-            said = f"{shown(word)} is written otherwise than {shown(other)}, and no spelling fits both"
+            said = f"{shown(word)} is not written like {shown(other)}, and no format fits both"
             yield Said(said, f"write all {kind}s alike", [name], f"{where}, column {short(name)}")
             continue
         times = sum(tallies[name].words[each] for each in odd[name]) - 1
@@ -139,11 +139,11 @@ def undecided(
         both = [spelt(_value(word, spelling)) for spelling in readings[name].spellings]
         where, word = first_word(reader, name, {word})
         said = f"{shown(word)} may be {both[0]} or {both[1]}"
-        hint = "say which by `decimal=point` or `decimal=comma`"
+        hint = "choose with `decimal=point` or `decimal=comma`"
         if len(numbers) == 1:
             yield Said(said, hint, numbers, f"{where}, column {short(name)}")
         else:
-            yield Said(f"{len(numbers)} columns hold numbers of two readings, as in {where}, where {said}: "
+            yield Said(f"{len(numbers)} columns hold ambiguous numbers, as in {where}, where {said}: "
                        f"{all_of(numbers)}", hint, numbers)  # fmt: skip
     days = [name for name, reading in readings.items() if reading.kind == DATES]
     doubtful = [name for name in days if len(readings[name].spellings) > 1]

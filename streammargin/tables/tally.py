@@ -294,5 +294,6 @@ def several_ways(where: str, word: str, name: str) -> DataError:
     """word: the first that is written otherwise than those before it; "" if it is not known."""
     what = f"{shown(word)} is not" if word else "not all of its numbers or dates are"
     return DataError(
-        f"{where}: {what} written as the others; write all alike, or leave the column out with `drop={joined([name])}`"
+        f"{where}: {what} written like the others; write all alike, or leave the column out with "
+        f"`drop={joined([name])}`"
     )

@@ -61,7 +61,7 @@ def test_a_column_far_from_0_beside_its_spread_is_said_and_auto_centres_it(form,
     assert not warned(caplog, form(X + [0.0, near, 0.0, 0.0]), y, **options)
     X = form(X + [0.0, far, 0.0, 0.0])
     (found,) = warned(caplog, X, y, **options)
-    assert found.startswith("column 1 is far from 0 beside its spread, from ") and 'try scale="std"' in found
+    assert found.startswith("column 1 is far from 0 for its spread, from ") and 'try scale="std"' in found
     assert not warned(caplog, X, y, scale="auto", **options)
     both = [sm.train(X, y, scale=word, **options).certificate.primal for word in ("auto", "std")]
     assert both[0] == both[1]

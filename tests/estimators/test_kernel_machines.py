@@ -122,7 +122,7 @@ def test_a_sum_is_shown_and_checked_by_its_parts():
     data = np.eye(2), [0, 1]
     assert sm.train(data, kernel=k.KernelSum(k.Rbf(1.0))).model.header["kernel"] == "rbf:1,weight=1"
     wrong = k.Rbf("x") + k.Linear(), k.KernelSum(k.Linear(), k.Precomputed())
-    for kernel, why in zip(wrong, ("or scale, not 'x'; rbf has gamma", "stands alone"), strict=True):
+    for kernel, why in zip(wrong, ("or scale, not 'x'; rbf has gamma", "cannot be combined"), strict=True):
         with pytest.raises(sm.UsageError, match=why) as found:
             sm.train(data, kernel=kernel)
         assert "sum" not in str(found.value)

@@ -229,7 +229,7 @@ BAD = [
     ({"map": "rff:20", "kernel": "rbf", "solver": "newton"}, "give one of both"),
     ({"map": "nystroem:20,kernel=poly:40,gamma=1e9"}, "has a value that is not finite"),
     ({"map": "nystroem:9999999,kernel=poly:2"}, 'X has 500 to train on; use map="nystroem:500,kernel=poly:2,gamma'),
-    ({"map": 3}, "map must be a word"),
+    ({"map": 3}, "map must be a name"),
     ({"map": "rff:2000", "memory": "20M"}, "a memory budget of 20M is too small"),
 ]
 

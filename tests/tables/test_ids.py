@@ -46,7 +46,7 @@ def test_an_id_is_refused_with_what_mends_it(tmp_path, form):
     with pytest.raises(DataError) as caught:
         sm.train(written(tmp_path, form, frame), y="y")
     assert re.fullmatch(
-        r"\S.*: customer looks like an id \(800 different texts in 800 rows\): drop=\"customer\", or keep it by "
+        r"\S.*: customer looks like an id \(800 different texts in 800 rows\): drop=\"customer\", or keep it with "
         r"categorical=\"customer\"", str(caught.value)
     )  # fmt: skip
     assert sm.train(written(tmp_path, form, frame), y="y", drop="customer").model.feature_names_in_.tolist() == ["x"]
@@ -82,7 +82,7 @@ def test_text_and_labels_are_no_ids(tmp_path):
     frame = PLAIN.assign(review=[f"a review, the number {k}" for k in range(ROWS)])
     assert sm.train(frame, y="y", text="review", passes=1).model.coef_.shape == (1, (1 << 18) + 1)
     with pytest.raises(
-        DataError, match=r"or keep it by categorical=.review., or count the words of it by text=.review"
+        DataError, match=r"or keep it with categorical=.review., or count the words of it with text=.review"
     ):
         sm.train(frame, y="y")
     for column in ("customer", "task"):
@@ -104,7 +104,7 @@ def test_one_refusal_names_all_and_its_command_mends_all(tmp_path, form):
     for part in (
         r": 2 columns look like ids: customer \(800 different texts in 800 rows\), order \(750 different texts",
         r"1 column holds dates, as in .*: when", r"column age: the value is missing, as in 114 more rows",
-        r"1 column holds no value at all: none", r"keep them by categorical=\"customer,order\"",
+        r"1 column holds no value at all: none", r"keep them with categorical=\"customer,order\"",
         r"expand it with dates=True", r"missing=\"mean\"",
     ):  # fmt: skip
         assert re.search(part, said), said

@@ -290,7 +290,7 @@ def test_cells_find_their_labels_by_barcode(tmp_path, form):
             sm.train(folder, y=f"{labels}:{column}")
     write(mixed)
     scipy.io.mmwrite(tmp_path / "plain.mtx", sp.csc_matrix(X))
-    with pytest.raises(DataError, match=r"plain.mtx has no barcodes beside it, by which the labels of .* told apart"):
+    with pytest.raises(DataError, match=r"plain.mtx has no barcodes, by which .* names its labels"):
         sm.train(str(tmp_path / "plain.mtx"), y=f"{labels}:kind")
 
 

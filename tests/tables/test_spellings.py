@@ -127,10 +127,10 @@ def test_typed_numbers_are_taken_if_they_have_the_unit_of_the_training(tmp_path)
     "words, message",
     [
         (["12.3%", "5%", "unknown"], "'unknown' is not a finite number, as most of its values are"),
-        (["1.5", "2,5"], "'2,5' is written otherwise than '1.5', and no spelling fits both; write all numbers alike"),
-        (["$9.90", "€9.90"], r"'€9.90' is written otherwise than '\$9.90'"),
-        (["12.3%", "0.5"], "'0.5' is written otherwise than '12.3%'"),
-        (["1,234.5", "1.234,5"], "is written otherwise"),
+        (["1.5", "2,5"], "'2,5' is not written like '1.5', and no format fits both; write all numbers alike"),
+        (["$9.90", "€9.90"], r"'€9.90' is not written like '\$9.90'"),
+        (["12.3%", "0.5"], "'0.5' is not written like '12.3%'"),
+        (["1,234.5", "1.234,5"], "is not written like"),
     ],
 )
 @pytest.mark.parametrize("form", ("csv", "parquet", "pandas"))
@@ -211,7 +211,7 @@ def test_many_different_numbers_are_not_counted_as_words(tmp_path, monkeypatch):
     assert X[:, 0].tolist() == [k + 0.25 for k in range(0, 400_000, 500)]
     frame.loc[700, "v"] = "none yet"
     monkeypatch.setattr("streammargin.tables.readers.arrow.ROWS", 100)
-    with pytest.raises(DataError, match="row 700, column v: 'none yet' is not written as the others"):
+    with pytest.raises(DataError, match="row 700, column v: 'none yet' is not written like the others"):
         trained(frame, tmp_path)
 
 

@@ -84,8 +84,8 @@ def say_indefinite(kernel: Kernel) -> None:
 def say_sampled(kernel: Kernel, some: int, rows: int) -> None:
     """Warn of what the bounds of a certificate rest on."""
     text = (
-        f"the kernel {kernel} is not known to be positive semidefinite, and the matrix of {some} of {rows} rows was "
-        "tested; bounds hold if that of all has no eigenvalue below 0"
+        f"the kernel {kernel} is positive semidefinite on {some} of {rows} rows; the bounds assume that it is on "
+        "all of them"
     )
     warn(text, "kernel")
 

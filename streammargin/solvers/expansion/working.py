@@ -170,8 +170,8 @@ def _too_small(problem: Problem, support: int, rows: int) -> BudgetError:
     """The error for support rows that leave too little room for others. rows: that the budget holds."""
     more = int(2.0 * Memory.of(problem).bytes / 2**20) + 1
     text = (
-        f"{support} rows carry the expansion so far, and others are still to join, but the memory budget holds "
-        f"{rows} of them in all; raise `memory` by {more}M or more, use a smaller C, or "
+        f"the expansion has {support} support rows so far and needs more, but the memory budget holds {rows}; raise "
+        f"`memory` by {more}M or more, use a smaller C, or "
         f"`map=nystroem:{min(MAPPED, rows)}` in place of `kernel`"
     )
     return BudgetError(text, problem.budget + (more << 20))

@@ -32,7 +32,7 @@ def labelled(found: Matrix, name: str, path: str, column: str) -> Matrix:
     """
     if found.ids is None:
         raise DataError(
-            f"{name} has no barcodes beside it, by which the labels of {path} could be told apart; name labels in the "
+            f"{name} has no barcodes, by which {path} names its labels; name labels in the "
             "order of the rows with `y=FILE.npy`"
         )
     ids = list(found.ids)

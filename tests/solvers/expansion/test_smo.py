@@ -229,9 +229,9 @@ def test_a_few_rows_of_a_source_that_is_read_are_enough(n):
 
 def test_more_support_rows_than_the_budget_holds_is_said(large, monkeypatch):
     path, _, _ = large
-    with pytest.raises(UsageError, match=r"rows carry the expansion so far.*raise memory by \d+M") as refused:
+    with pytest.raises(UsageError, match=r"the expansion has .* support rows so far.*raise memory by \d+M") as refused:
         sm.train(path, kernel="rbf:5", C=10.0, memory="28M")
-    support, held = map(int, re.findall(r"\d+(?= rows carry)|(?<=holds )\d+", str(refused.value)))
+    support, held = map(int, re.findall(r"\d+(?= support rows)|(?<=holds )\d+", str(refused.value)))
     assert 0 < support <= held  # of more nobody knows
 
 
@@ -346,7 +346,7 @@ def test_what_was_tested_is_said_if_it_is_not_all(monkeypatch, caplog):
     assert every.converged and not caplog.text
     monkeypatch.setattr(matrices, "TESTED", 10)
     some = sm.train((K, signs), kernel="precomputed")
-    assert some.converged and "the matrix of 10 of 60 rows was tested; bounds hold if that of all" in caplog.text
+    assert some.converged and "semidefinite on 10 of 60 rows; the bounds assume that it is on all" in caplog.text
     assert len(caplog.records) == 1 and some.model.header["support"] > 10
 
 
@@ -428,7 +428,7 @@ def test_a_kernel_without_an_optimum_ends_with_finite_scores(loss, free, caplog)
         ({"kernel": "rbf:-1"}, "gamma of rbf"),
         ({"kernel": "rbf:nan"}, "nan"),
         ({"kernel": "rbf:0.5,weight=0"}, "weight of rbf"),
-        ({"kernel": "precomputed+linear"}, "stands alone"),
+        ({"kernel": "precomputed+linear"}, "cannot be combined"),
         ({"kernel": "precomputed"}, "square matrix"),
         ({"kernel": "precomputed", "scale": "std"}, "are its values; leave it out"),
         ({"kernel": "rbf", "gamma": 0.5}, r"there is no gamma here.*rbf:0.5"),
@@ -441,7 +441,7 @@ def test_a_kernel_without_an_optimum_ends_with_finite_scores(loss, free, caplog)
         ({"kernel": "rbf", "solver": "newton"}, "solver"),
         ({"solver": "smo"}, "kernel"),
         ({"kernel": "rbf", "init": "model.npz"}, "init keeps weights of columns"),
-        ({"kernel": 3}, "must be a word"),
+        ({"kernel": 3}, "must be a name"),
     ],
 )  # fmt: skip
 def test_what_is_refused(options, message):

@@ -6,9 +6,9 @@ threads. Numbers of rows are written in place, as no row is in two leaves.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from streammargin.solvers.problem import Problem
 from streammargin.solvers.visits import Visit
 from streammargin.workers import LEAF_BYTES
 
+T = TypeVar("T")
 LEAVES = 16  # most leaves of a block, and copies of the sums: each of them costs a few calls
 SHARE = 16  # copies of the sums may take one byte of so many of the budget, if rows that fit do not leave more
 FEW = 16  # values of a row whose second derivatives cost about as much as its score
@@ -62,6 +63,27 @@ def parts(problem: Problem, block: Block) -> list[tuple[RowNumbers, Block]]:
     """The leaves of all rows, for sums with second derivatives: (their numbers, their rows)."""
     ends = bounds(problem, block, square=True).tolist()
     return [(numbered_from(start), part(block, start, stop)) for start, stop in pairwise(ends)]
+
+
+def summed(
+    problem: Problem, some: Sequence[T], visit: Callable[[T, np.ndarray], float | None], sums: np.ndarray
+) -> float:
+    """Call visit(part, sums) for all of these parts; returns the sum of the results.
+
+    With room for copies, several cores do so. Each part then has sums of its own, which are added in order.
+    """
+    if problem.copies < 2 or len(some) < 2:
+        return sum(visit(part, sums) or 0.0 for part in some)
+
+    def own(part: T) -> tuple[np.ndarray, float]:
+        added = np.zeros_like(sums)
+        return added, visit(part, added) or 0.0
+
+    total = 0.0
+    for added, found in problem.workers.each(own, some, problem.copies):
+        sums += added
+        total += found
+    return total
 
 
 def carry_out(problem: Problem, state: Any, visit: Visit, blocks: Blocks) -> Share:

@@ -131,8 +131,6 @@ class ProximalNewton(CertifiedByLook[ProxNewton]):
     couples: ClassVar[tuple[str, ...]] = ("coupled_step", "coupled_slopes", "coupled_middle")
     takes: ClassVar[tuple[str, ...]] = (PATH,)
     state_class: ClassVar[type[ProxNewton]] = ProxNewton
-    mapped = True
-    adds = ("look",)
 
     def supports(self, penalty: Penalty, free: bool) -> bool:
         return penalty.proximal or isinstance(penalty, LpSquare)  # the exponent of lp is checked elsewhere
@@ -177,7 +175,8 @@ class ProximalNewton(CertifiedByLook[ProxNewton]):
         return self.visit(problem, state, np.arange(problem.groups))._replace(begin=self._begin_prologue)
 
     def _begin_prologue(self, problem: Problem, state: ProxNewton, active: np.ndarray) -> None:
-        self._clear(problem, state)
+        self._fit_columns(problem, state)
+        clear(state.look)
 
     def zero_factor(self, problem: Problem, state: ProxNewton) -> float:
         self._choose_columns(problem, state, np.arange(problem.groups))
@@ -194,16 +193,15 @@ class ProximalNewton(CertifiedByLook[ProxNewton]):
 
     def begin_pass(self, problem: Problem, state: ProxNewton, active: np.ndarray) -> None:
         state.ended = False
-        self._clear(problem, state)
+        self._fit_columns(problem, state)
         self._first_constants(problem, state)
-        self.show_certified(problem, state, active)
+        super().begin_pass(problem, state, active)
 
     @staticmethod
-    def _clear(problem: Problem, state: ProxNewton) -> None:
+    def _fit_columns(problem: Problem, state: ProxNewton) -> None:
         m = state.columns.shape[1]
         if state.look.H.shape[1] != m:
             state.look.H = np.zeros((problem.count, m, m))
-        clear(state.look)
 
     @staticmethod
     def _first_constants(problem: Problem, state: ProxNewton) -> None:

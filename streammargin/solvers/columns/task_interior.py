@@ -34,7 +34,7 @@ from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.look import CertifiedByLook, LookedAt
 from streammargin.solvers.proof.rounding import blur
 from streammargin.solvers.proof.sums import LookSums
-from streammargin.solvers.roles import GROUPS, TRIALS, Axis, K, N, Rows, Shared, Sum, W, clear, f8, i8, of, state
+from streammargin.solvers.roles import GROUPS, TRIALS, Axis, K, N, Rows, Shared, Sum, W, f8, i8, of, state
 from streammargin.solvers.state import labels_for, line_of
 from streammargin.solvers.visits import Visit
 
@@ -268,8 +268,6 @@ class Interior(CertifiedByLook[InteriorPoints]):
     """Interior points for the tasks of a value of C together: a read is an iteration, and certifies where it is."""
 
     name = "interior points of newton"
-    mapped = True
-    adds = ("look",)
     state_class = InteriorPoints
 
     def reserved_bytes(self, problem: Problem) -> int:
@@ -282,10 +280,6 @@ class Interior(CertifiedByLook[InteriorPoints]):
     def visit(self, problem: Problem, state: InteriorPoints, active: np.ndarray) -> Visit:
         each = problem.trials * (5.0 + (problem.features + 1) / 2)
         return super().visit(problem, state, active)._replace(square=True, lines=0, cost=each)
-
-    def begin_pass(self, problem: Problem, state: InteriorPoints, active: np.ndarray) -> None:
-        clear(state.look)
-        self.show_certified(problem, state, active)
 
     def run_block(self, problem: Problem, state: InteriorPoints, active: np.ndarray, block: Block, first: int) -> None:
         """Move the variables of these rows, and add up what certifies the weights and makes the next step."""

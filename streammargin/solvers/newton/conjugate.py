@@ -9,28 +9,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator, Iterator
+from typing import TypeVar
 
 import numpy as np
 
+from streammargin.compiled import look as certificate
 from streammargin.compiled import products as kernel
 from streammargin.losses.base import has, smooth
 from streammargin.rows.blocks import Block
-from streammargin.rows.labels import RowLabels, numbered_from
+from streammargin.rows.labels import Labels, RowLabels, RowNumbers, numbered_from
 from streammargin.solvers.base import PassReport, Share, matrix_work
 from streammargin.solvers.newton import truncated
-from streammargin.solvers.newton.conjugate_state import (
-    ADVANCES,
-    BEGINS,
-    PRODUCTS,
-    SCORES,
-    VISIT,
-    ConjugateState,
-    factored,
-)
-from streammargin.solvers.newton.frozen import Frozen
-from streammargin.solvers.newton.held import Held, Part, ridge
+from streammargin.solvers.newton.held import VISIT, Held, Part, ridge
+from streammargin.solvers.newton.truncated import ADVANCES, BEGINS, PRODUCTS, SCORES, Newton, factored
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.roles import clear
+from streammargin.solvers.proof.look import CertifiedByLook, LookedAt
+from streammargin.solvers.proof.rounding import blur
+from streammargin.solvers.proof.sums import LINES
+from streammargin.solvers.roles import GROUPS, Axis, N, Rows, Scratch, Shared, b1, f8, of, state
 from streammargin.solvers.state import labels_of
 from streammargin.solvers.visits import Visit
 
@@ -65,13 +61,62 @@ def hessian(problem: Problem) -> float:
     return matrix_work(lines * (problem.features + 1), problem.rows, lines * problem.values / problem.rows)
 
 
+BENDS = Axis(lambda problem: 2 * problem.lines if problem.all_scores else 1, name="1 or 2 lines")
+
+
+@state
+class ByProducts(LookedAt):
+    """newton: the step at hand; due (groups,): steps are left to make; steps: those under way."""
+
+    newton: Newton
+    due: Shared[b1] = of(GROUPS)
+    steps: Scratch[Iterator[float] | None] = None
+
+
+B = TypeVar("B", bound=ByProducts)
+
+
+class Frozen(CertifiedByLook[B]):
+    """Base class: the sums of a read are those that certify the weights, and no more."""
+
+    @staticmethod
+    def look(
+        problem: Problem, state: B, labels: Labels, active: np.ndarray, block: Block, numbers: RowNumbers,
+        margins: np.ndarray = certificate.NOWHERE,
+    ) -> None:  # fmt: skip
+        """Add the sums of these rows at the weights; margins (1, K, n) or (1, K, 0): set to theirs."""
+        found, none = state.look, np.zeros((1, problem.count))
+        found.rows += block.rows()
+        certificate.look(
+            block, numbers, labels, problem.loss, problem.lines_of(active),
+            certificate.Point(state.w[None], none, blur(state.w)[None]),
+            certificate.Prox(np.zeros((problem.count, 0)), np.zeros((problem.count, 0)), none[0], none[0]),
+            certificate.Found(
+                found.weights[None], found.duals, found.pull, found.wrong[None], margins, found.own, found.parts
+            ),
+        )  # fmt: skip
+
+
+@state
+class ConjugateState(ByProducts):
+    """scores (n, lines), bends, along: of all rows at the weights of the step, and along it (compiled/products.py).
+
+    due: before the look; work: multiplications since the last look. dear: the last step cost more than one with a
+    Hessian.
+    """
+
+    scores: Rows[f8] = of(N, LINES)
+    bends: Rows[f8] = of(N, BENDS)
+    along: Rows[f8] = of(N, LINES)
+    work: float = 0.0
+    dear: bool = False
+
+
 class Conjugate(Frozen[ConjugateState]):
     """Newton steps on all rows in memory, without a Hessian."""
 
     name = "newton's products"
     state_class = ConjugateState
-    mapped = True
-    adds = ("look",)
 
     def reserved_bytes(self, problem: Problem) -> int:
         width = problem.features + 1
@@ -84,9 +129,8 @@ class Conjugate(Frozen[ConjugateState]):
         return state
 
     def begin_pass(self, problem: Problem, state: ConjugateState, active: np.ndarray) -> None:
-        clear(state.look)
+        super().begin_pass(problem, state, active)
         state.work, state.newton.made, state.dear = 0.0, 0, False
-        self.show_certified(problem, state, active)
 
     def visit(self, problem: Problem, state: ConjugateState, active: np.ndarray) -> Visit:
         return super().visit(problem, state, active)._replace(prepare=self.move)

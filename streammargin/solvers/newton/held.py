@@ -13,9 +13,9 @@ from streammargin.rows.labels import Labels
 from streammargin.solvers import leaves
 from streammargin.solvers.base import UNIT
 from streammargin.solvers.cache.coded import PLAIN, Coding
-from streammargin.solvers.newton.conjugate_state import VISIT
 from streammargin.solvers.problem import Problem
 
+VISIT = 2  # multiplications of a value in a product
 STRIDE = 8  # one row of so many counts for the diagonal, if there are enough of them
 
 
@@ -68,15 +68,7 @@ class Held(NamedTuple):
         total, most = 0.0, max(1, problem.copies)
         for low in range(0, len(self.parts), most):
             some = self.parts[low : low + most]
-
-            def own(part: Part, alone: bool = len(some) == 1) -> tuple[np.ndarray, float]:
-                added = sums if alone else np.zeros_like(sums)
-                return added, visit(part, added) or 0.0
-
-            for added, found in problem.workers.each(own, some):
-                total += found
-                if added is not sums:
-                    np.add(sums, added, out=sums)
+            total += leaves.summed(problem, some, visit, sums)
             yield float(visits * self.scores.shape[1] * sum(stored(part.rows) for part in some))
         return total
 

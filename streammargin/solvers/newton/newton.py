@@ -35,13 +35,11 @@ from streammargin.solvers.coordinate.momentum import Momentum, MomentumAscent
 from streammargin.solvers.coordinate.plain import Plain, PlainAscent
 from streammargin.solvers.linear import LinearSolver, LinearState
 from streammargin.solvers.newton import conjugate, sample, sampled
-from streammargin.solvers.newton.conjugate import Conjugate
-from streammargin.solvers.newton.conjugate_state import ConjugateState
+from streammargin.solvers.newton.conjugate import Conjugate, ConjugateState
 from streammargin.solvers.newton.near_margin import NearMargin, NearState, enough_rows_fit, reaches_far, sample_fits
 from streammargin.solvers.newton.reads import Reads, ReadsState
 from streammargin.solvers.newton.sampled import Sampled
-from streammargin.solvers.newton.steps import Steps, work_of_step
-from streammargin.solvers.newton.steps_state import SOFTNESS, STEP, StepsState
+from streammargin.solvers.newton.steps import SOFTNESS, STEP, Steps, StepsState, work_of_step
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.best import Best
 from streammargin.solvers.roles import K, Shared, f8, new, of, state

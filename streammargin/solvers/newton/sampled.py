@@ -28,17 +28,16 @@ from streammargin.solvers.cache import rows as store
 from streammargin.solvers.cache.coded import PLAIN, CodedRows, Coding
 from streammargin.solvers.cache.rows import Kept
 from streammargin.solvers.newton import truncated
-from streammargin.solvers.newton.conjugate import supports
-from streammargin.solvers.newton.conjugate_state import ADVANCES, BEGINS, SCORES, VISIT, factored
-from streammargin.solvers.newton.frozen import Frozen
-from streammargin.solvers.newton.held import Held, Part, ridge
+from streammargin.solvers.newton.conjugate import ByProducts, Frozen, supports
+from streammargin.solvers.newton.held import VISIT, Held, Part, ridge
 from streammargin.solvers.newton.near_margin import draws, hashed, some_blocks
 from streammargin.solvers.newton.reads import share_left
-from streammargin.solvers.newton.sampled_state import SampledState
+from streammargin.solvers.newton.truncated import ADVANCES, BEGINS, SCORES, Newton, factored
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.best import best_figures
 from streammargin.solvers.proof.figures import Figures
-from streammargin.solvers.roles import clear
+from streammargin.solvers.proof.sums import LINES
+from streammargin.solvers.roles import GROUPS, D, Shared, W, clear, f4, f8, of, state
 from streammargin.solvers.state import labels_for
 from streammargin.solvers.visits import Visit
 
@@ -57,6 +56,7 @@ JUDGES = 4  # one row of so many judges
 TIGHT, LOOSE, OF_GAP = 0.02, 0.1, 0.3  # of the gradient: what a step leaves; relative to the root of the gap
 START_LOOSE = 0.25  # the same for steps of the start
 AIM = 0.5  # of the gradient that tol allows: the last step ends there
+COLUMNS = D.where(lambda problem: not problem.sparse)
 
 
 class Beside(NamedTuple):
@@ -66,6 +66,67 @@ class Beside(NamedTuple):
     chances: np.ndarray
     codes: np.ndarray
     weights: np.ndarray
+
+
+@state
+class OnSample(Newton):
+    """The step on a sample, whose preconditioner has half the bytes."""
+
+    of_lines: Shared[f8] = of(LINES, LINES)
+    of_columns: Shared[f4] = of(W, W)
+
+
+@state
+class Drawn:
+    """The sample that a read draws: rows whose keys are below `limit`, which take `held` bytes.
+
+    Beside a row lie its key, which is a hash over its chance, and its chance, class and weight. total: the sum of the
+    chances in this read; mean: of all rows in the last one. low, high (d,): the range of each column so far; known: in
+    all rows.
+    """
+
+    rows: CodedRows
+    limit: float = math.inf
+    held: int = 0
+    mean: float = 0.0
+    total: float = 0.0
+    low: Shared[f8] = of(COLUMNS, fill=math.inf)
+    high: Shared[f8] = of(COLUMNS, fill=-math.inf)
+    known: bool = False
+
+
+@state
+class First:
+    """The start: number of the cost factor; chosen (lines, d+1), what rows beside the sample's judge best so far."""
+
+    factor: int = 0
+    judged: float = math.inf
+    chosen: Shared[f8] = of(LINES, W)
+
+
+@state
+class SampledState(ByProducts):
+    """scores, bends, along: of the rows drawn, as one after the other, at the weights of the step and along it.
+
+    others (lines, d+1): the gradient without the losses of the sample. ended: the sums of the read were used.
+
+    begun (K, d+1): where the last step began. There `slope` is the gradient, height (groups,) the objective, and
+    descent (groups,) minus the derivative along last_step.
+    """
+
+    newton: OnSample
+    drawn: Drawn
+    first: First
+    scores: Shared[f8] = of(0, grows=True)
+    bends: Shared[f8] = of(0, grows=True)
+    along: Shared[f8] = of(0, grows=True)
+    others: Shared[f8] = of(LINES, W)
+    begun: Shared[f8]
+    slope: Shared[f8]
+    last_step: Shared[f8]
+    height: Shared[f8] = of(GROUPS, fill=math.inf)
+    descent: Shared[f8] = of(GROUPS)
+    ended: bool = False
 
 
 def suits(problem: Problem) -> bool:
@@ -110,6 +171,8 @@ class Sampled(Frozen[SampledState]):
 
     name = "newton's sample"
     state_class: ClassVar[type[SampledState]] = SampledState
+    mapped = False
+    adds = ()
 
     def all_labels(self, problem: Problem) -> bool:
         return False  # those of the sample lie beside its rows
@@ -165,9 +228,8 @@ class Sampled(Frozen[SampledState]):
         return some_blocks(problem, blocks, _uncoded(problem))
 
     def begin_pass(self, problem: Problem, state: SampledState, active: np.ndarray) -> None:
+        super().begin_pass(problem, state, active)
         drawn = state.drawn
-        clear(state.look)
-        self.show_certified(problem, state, active)
         coding = Coding.between(drawn.low, drawn.high) if drawn.known else PLAIN
         drawn.rows, drawn.limit, drawn.held, drawn.total = CodedRows(coding), math.inf, 0, 0.0
         state.ended, state.due[:] = False, False

@@ -18,11 +18,11 @@ from streammargin.solvers import leaves
 from streammargin.solvers.base import PassReport, Share
 from streammargin.solvers.linear import LinearSolver
 from streammargin.solvers.newton import sample
-from streammargin.solvers.newton.bound import begin_look, look_report
-from streammargin.solvers.newton.steps_state import LOOK, SAMPLE, SOFTNESS, STEP, StepsState, middle_centres
+from streammargin.solvers.newton.bound import Looking, begin_look, look_report
 from streammargin.solvers.newton.subproblem import Goal, Proximal, solve, step_work
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.rounding import blur
+from streammargin.solvers.roles import K, Lists, N, Rows, Scratch, Shared, f8, i8, of, state
 from streammargin.solvers.state import labels_of, line_of
 from streammargin.solvers.visits import Visit
 
@@ -30,6 +30,38 @@ LIKELY = 0.9  # of tol: the gap that steps in memory aim at, so that the look pr
 MOST_BETWEEN_LOOKS = 12  # most steps in memory between two looks
 WORK = 2e10  # most multiplications between two looks over all classes, about a second
 NONE = np.empty(0)
+SAMPLE, STEP, LOOK = range(3)  # what comes next for a problem
+SOFTNESS = 0.5  # the first 1 / sigma, relative to the caps: with 1/8 steps diverged, with 2 there are more steps
+OF_PROXIMAL = "softness", "height", "steps", "made", "spared"
+
+
+@state
+class StepsState(Looking):
+    """Weights w (K, d+1), and at w the sums `look`; norms (n,): of the rows.
+
+    step (K,): what comes next, steps on the sample, with the centres `drawn` (K, m); steps on all rows, with the
+    centres alpha (K, n); or a look. Those in OF_PROXIMAL (K,): of the proximal step, as in `Proximal`.
+    """
+
+    alpha: Rows[f8] = of(K, N.where(lambda problem: not smooth(problem.loss)))
+    norms: Rows[f8] = of(N)
+    softness: Shared[f8] = of(K)
+    height: Shared[f8] = of(K)
+    steps: Shared[i8] = of(K)
+    made: Shared[i8] = of(K)
+    spared: Shared[f8] = of(K)
+    step: Shared[i8] = of(K, fill=STEP)
+    drawn: Lists[f8]
+    sample: Scratch[sample.Sample | None] = None
+
+    def proximal(self, k: int, centres: np.ndarray) -> Proximal:
+        """The proximal step of problem k with these centres."""
+        return Proximal(centres=centres, **{name: getattr(self, name)[k].item() for name in OF_PROXIMAL})
+
+    def keep(self, k: int, now: Proximal) -> None:
+        """Keep what changed in the proximal step of problem k."""
+        for name in OF_PROXIMAL:
+            getattr(self, name)[k] = getattr(now, name)
 
 
 class Steps(LinearSolver[StepsState]):
@@ -157,3 +189,8 @@ def steps_between_looks(problem: Problem, active: np.ndarray) -> int:
 def work_of_step(problem: Problem) -> float:
     """Multiplications of a Newton step of one problem."""
     return step_work(problem.values, problem.features + 1)
+
+
+def middle_centres(problem: Problem, state: StepsState, k: int, part: float) -> None:
+    """Set the centres to the midpoints of the feasible intervals, times `part`."""
+    kernel.middle_centres(labels_of(problem, state), problem.loss, k, 0, part, state.alpha[k])

@@ -15,6 +15,7 @@ from streammargin.compiled import newton as kernel
 from streammargin.compiled.products import add_diagonal
 from streammargin.rows.blocks import Block, stored
 from streammargin.rows.labels import Labels, RowNumbers
+from streammargin.solvers import leaves
 from streammargin.solvers.base import UNIT, matrix_work
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import Shared, Total, f8, of, state
@@ -84,19 +85,8 @@ class Rows:
         self.longest = math.nan  # ||w||^2, since the margins were computed
 
     def _over(self, visit: Callable[[Block, RowNumbers, np.ndarray], None], total: np.ndarray) -> None:
-        """visit(rows, numbers, sums) of all parts, on several cores; with room for copies each has its own sums."""
-        if self.problem.copies < 2 or len(self.parts) < 2:
-            for numbers, block in self.parts:
-                visit(block, numbers, total)
-            return
-
-        def of_part(one: tuple[RowNumbers, Block]) -> np.ndarray:
-            own = np.zeros_like(total)
-            visit(one[1], one[0], own)
-            return own
-
-        for own in self.problem.workers.each(of_part, self.parts, self.problem.copies):
-            total += own
+        """visit(rows, numbers, sums) of all parts."""
+        leaves.summed(self.problem, self.parts, lambda part, own: visit(part[1], part[0], own), total)
 
     def _multiply(self, direction: np.ndarray, products: np.ndarray) -> None:
         """Set products (m,) to a_i.direction."""

@@ -14,13 +14,53 @@ import numpy as np
 
 from streammargin.compiled import products as kernel
 from streammargin.solvers.base import UNIT
-from streammargin.solvers.newton.conjugate_state import ADVANCES, BEGINS, ENDS, Newton, factored
-from streammargin.solvers.newton.held import STRIDE, Held, ridge
+from streammargin.solvers.newton.held import STRIDE, VISIT, Held, ridge
 from streammargin.solvers.problem import Problem
+from streammargin.solvers.proof.sums import LINES
+from streammargin.solvers.roles import Float, Shared, W, f8, of, state
 
 SLOW = 0.5  # a step goes on while a product lowers its model by more than this share of the mean so far
 SHARE = 0.01  # of the diagonal in the preconditioner; the rest is the identity
 MOST_PRODUCTS = 500  # most products of a step
+EIGEN = 4  # multiplications, times d^3, that find all eigenvectors of a matrix
+PRODUCTS = 25  # products that a step takes: if a Hessian costs less, it is summed up instead
+SCORES, BEGINS, ADVANCES, ENDS = range(4)  # what comes next of a step: scores, its gradient, a product, the line search
+
+
+def factored(problem: Problem) -> bool:
+    """Whether a Kronecker product preconditions: a loss of all lines, and eigenvectors cost less than products."""
+    products = PRODUCTS * VISIT * problem.lines * problem.values
+    return problem.all_scores and EIGEN * (problem.features + 1) ** 3 <= products
+
+
+@state
+class Newton:
+    """The Newton step at hand, that of `group`; begun: there is one; turn: what comes next.
+
+    gradient: at its weights. made: steps since the last look. diagonal: the preconditioner, of lines and columns turned
+    by of_lines (lines, lines) and of_columns (d+1, d+1) if these are not empty.
+
+    The step is what conjugate gradients have found so far. residual: minus what is left of the gradient; direction:
+    their next one; square: residual . preconditioned residual; fall: of the model of the objective; enough: a length of
+    the residual that may end them; reached: one that does; products so far.
+    """
+
+    begun: bool = False
+    group: int = 0
+    turn: int = SCORES
+    gradient: Shared[f8] = of(LINES, W)
+    diagonal: Shared[f8] = of(LINES, W)
+    of_lines: Shared[f8] = of(*2 * [LINES.where(factored)])
+    of_columns: Shared[Float] = of(*2 * [W.where(factored)])
+    step: Shared[f8] = of(LINES, W)
+    residual: Shared[f8] = of(LINES, W)
+    direction: Shared[f8] = of(LINES, W)
+    square: float = 0.0
+    fall: float = 0.0
+    enough: float = 0.0
+    reached: float = 0.0
+    products: int = 0
+    made: int = 0
 
 
 def precondition(problem: Problem, newton: Newton, held: Held) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.best import best_figures, gaps_of, keep_bounds
 from streammargin.solvers.proof.bounds import Bounds, bounds_of_group
 from streammargin.solvers.proof.sums import LookSums
-from streammargin.solvers.roles import Shared, f8, state
+from streammargin.solvers.roles import Names, Shared, clear, f8, state
 
 
 @state
@@ -31,12 +31,15 @@ L = TypeVar("L", bound=LookedAt)
 class CertifiedByLook(LinearSolver[L]):
     """Base class: the weights w stay as they are during a read, which certifies them."""
 
+    mapped = True
+    adds: ClassVar[Names] = ("look",)
+
     def begin_at(self, problem: Problem, state: L, w: np.ndarray) -> None:
         state.w[:] = w
 
-    @staticmethod
-    def show_certified(problem: Problem, state: L, active: np.ndarray) -> None:
+    def begin_pass(self, problem: Problem, state: L, active: np.ndarray) -> None:
         """Groups that are done show certified weights."""
+        clear(state.look)
         done = problem.lines_of(problem.done(active))
         state.w[done] = state.best_w[done]
 

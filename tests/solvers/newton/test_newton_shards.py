@@ -12,7 +12,7 @@ from reference.sources import CountingSource
 import streammargin as sm
 from streammargin.rows import blocks
 from streammargin.solvers import roles
-from streammargin.solvers.newton import newton, steps_state
+from streammargin.solvers.newton import newton, steps
 from streammargin.solvers.newton.reads import Reads
 from streammargin.solvers.newton.steps import Steps
 
@@ -121,7 +121,7 @@ def test_centres_may_be_moved_by_three_holders(monkeypatch):
     monkeypatch.setattr(Steps, "run_block", lambda *call: (met.append(call[1:3]), run_block(*call))[1])
     sm.train(data("dense", 2), solver="newton", passes=1, tol=0.5)
     (problem, state), in_three = met[0], StepsInThree()
-    alpha, work, random = state.alpha, steps_state.middle_centres, np.random.default_rng(2).random(state.alpha.shape)
+    alpha, work, random = state.alpha, steps.middle_centres, np.random.default_rng(2).random(state.alpha.shape)
     found = []
     for holders in (work, in_three.map("middle_centres", work)):
         alpha[:] = random

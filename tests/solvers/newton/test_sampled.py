@@ -14,8 +14,7 @@ from streammargin.compiled import products
 from streammargin.rows.blocks import DenseBlock
 from streammargin.solvers.cache.coded import LEVELS, Coding
 from streammargin.solvers.newton import conjugate, sampled, truncated
-from streammargin.solvers.newton.sampled import Sampled
-from streammargin.solvers.newton.sampled_state import SampledState
+from streammargin.solvers.newton.sampled import Sampled, SampledState
 
 
 @pytest.fixture(autouse=True)

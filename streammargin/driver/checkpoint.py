@@ -8,11 +8,10 @@ import time
 from typing import Any
 
 from streammargin.driver.events import History
-from streammargin.driver.folder import Slots, why
 from streammargin.driver.identity import difference
 from streammargin.driver.progress import DONE, IDENTITY
 from streammargin.driver.runs import Runs
-from streammargin.driver.slots import SLOTS, write_slot
+from streammargin.driver.slots import SLOTS, Slots, why, write_slot
 from streammargin.errors import DataError, StreamMarginError
 from streammargin.files import short_reason
 from streammargin.wording import LOG, warn

@@ -13,8 +13,7 @@ from streammargin.penalties.mirror_maps import resolve_p
 from streammargin.rows.blocks import DenseBlock
 from streammargin.rows.labels import RowLabels
 from streammargin.solvers import leaves
-from streammargin.solvers.outputs import Outputs
-from streammargin.solvers.problem import Problem
+from streammargin.solvers.problem import Outputs, Problem
 from streammargin.solvers.registry import make_solver
 
 

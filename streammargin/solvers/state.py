@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from streammargin.rows.labels import Labels, RowLabels
-from streammargin.solvers.outputs import Outputs
-from streammargin.solvers.problem import Problem
+from streammargin.solvers.problem import Outputs, Problem
 from streammargin.solvers.proof.best import Best
 from streammargin.solvers.roles import Given, Total, state
 

@@ -20,8 +20,7 @@ from streammargin.sizes import format_size
 from streammargin.solvers import leaves
 from streammargin.solvers.auto import candidates
 from streammargin.solvers.base import Method
-from streammargin.solvers.outputs import Outputs
-from streammargin.solvers.problem import Problem
+from streammargin.solvers.problem import Outputs, Problem
 from streammargin.solvers.registry import CLASSES, make_solver, names
 from streammargin.solvers.word import Auto
 from streammargin.sources.base import Source

@@ -24,8 +24,7 @@ from streammargin.options.table import FREE, Options
 from streammargin.penalties import make_penalty
 from streammargin.penalties.base import Columns, Penalty
 from streammargin.penalties.lp import LpSquare
-from streammargin.solvers.outputs import Outputs
-from streammargin.solvers.problem import Problem
+from streammargin.solvers.problem import Outputs, Problem
 from streammargin.sources.arrays import as_weights
 from streammargin.sources.base import Slices, Source
 from streammargin.sources.groups import column_groups

@@ -24,8 +24,7 @@ from streammargin.points.base import Point
 from streammargin.result import Certificate, TrainResult
 from streammargin.rows.labels import RowLabels
 from streammargin.solvers.base import StreamSolver
-from streammargin.solvers.outputs import Outputs
-from streammargin.solvers.problem import Problem
+from streammargin.solvers.problem import Outputs, Problem
 from streammargin.solvers.registry import CLASSES
 from streammargin.solvers.state import State
 from streammargin.sources.arrays import ArraySource

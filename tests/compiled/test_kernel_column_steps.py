@@ -12,7 +12,7 @@ from streammargin.rows.blocks import CSRBlock, DenseBlock
 from streammargin.rows.labels import Labels, RowLabels
 from streammargin.solvers.cache import columns as cache
 from streammargin.solvers.columns.working_set import Gathered, Inner, gather
-from streammargin.solvers.outputs import Outputs
+from streammargin.solvers.problem import Outputs
 from streammargin.solvers.roles import new
 from streammargin.solvers.state import State
 

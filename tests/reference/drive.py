@@ -7,8 +7,7 @@ from streammargin.penalties.lp import Lp
 from streammargin.rows.blocks import DenseBlock
 from streammargin.rows.labels import RowLabels
 from streammargin.solvers import leaves
-from streammargin.solvers.outputs import Outputs
-from streammargin.solvers.problem import Problem
+from streammargin.solvers.problem import Outputs, Problem
 
 
 def hard_problem(X, seed=0):

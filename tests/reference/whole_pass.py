@@ -5,8 +5,7 @@ from reference.drive import begin_pass, of_codes, prologue
 from scipy.special import logsumexp
 
 from streammargin.losses import terms
-from streammargin.solvers.outputs import Outputs
-from streammargin.solvers.problem import Problem
+from streammargin.solvers.problem import Outputs, Problem
 
 
 def make_problem(X, codes, *, loss="exponential", classes=2, joint=False, tol=1e-3):

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from streammargin.compiled import look
+from streammargin.compiled.coupled import LONG, MASS, PART
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.objectives.base import Candidate, Objective, Sums
 from streammargin.solvers.proof.rounding import EPS
-from streammargin.solvers.proof.sink import sunk
 from streammargin.solvers.proof.sums import LookSums
 
 CHUNKED = look.CHUNK * EPS  # rounding of a sum over a chunk, relative to the size of its terms
@@ -118,3 +119,33 @@ def _sides(duals: np.ndarray, present: int, passes: int, largest_duals: tuple[fl
             0.0, dual - CHUNKED * summed, alpha, 0.0, 0.0, mass=alpha / most, summed=summed, pulled=pulled, rows=terms
         ))  # fmt: skip
     return sides
+
+
+def sunk(
+    pull: np.ndarray, sides: Sequence[Sequence[Sums]], own: np.ndarray, parts: np.ndarray, present: int
+) -> tuple[np.ndarray, Sums]:
+    """(A^T alpha (lines, d+1), its sums) once free constants are balanced.
+
+    pull (lines, 2, d+1), sides: of the duals of the line's own class, and of the others; own (lines, d+1), parts
+    (lines, PARTS): of compiled/coupled.py.
+    """
+    taken, given = np.array([[side.alpha for side in line] for line in sides]).T
+    mass = parts[:, MASS]
+    excess = given - taken  # sum_i cap_i p_ik, minus the caps of class k
+    held = np.maximum(mass + excess, 0.0)  # sum_i cap_i p_ik
+    factor = np.divide(np.maximum(excess, 0.0), held, out=np.zeros_like(held), where=held > 0.0)
+    lacking = np.maximum(-excess, 0.0)
+    everything = own - pull.sum(axis=1)  # sum_i cap_i p_ik x_i
+    received = np.outer(lacking / max(float(lacking.sum()), 1e-300), factor @ everything)
+    theta = own - (everything * (1.0 - factor)[:, None] + received)
+    theta[:, -1] = 0.0
+    total = sides[0][0].part(0.0)
+    for line in sides:
+        total = total.plus(line[0]).plus(line[1])
+    before = parts[:, PART]
+    after = np.where(factor > 0.0, (1.0 - factor) * before, before + lacking)
+    slip = (present + 8.0) * EPS * float(np.abs(before).sum() + mass.sum())
+    lost = max(0.0, float((after - before).sum())) + slip
+    return theta, total._replace(
+        duals=total.duals - lost, summed=total.summed + lost, pulled=total.pulled + 2.0 * float(parts[:, LONG].sum())
+    )

@@ -20,9 +20,9 @@ from streammargin.compiled import adaptive as kernel
 from streammargin.errors import UsageError
 from streammargin.rows.blocks import CSRBlock, DenseBlock
 from streammargin.rows.labels import Labels, numbered_from
-from streammargin.solvers.outputs import Outputs
 from streammargin.solvers.papers import adaptive
 from streammargin.solvers.papers.adaptive import FULL, Adaptive, _columns
+from streammargin.solvers.problem import Outputs
 
 FORMS = ["dense", "csr", "csr without columns"]
 

@@ -10,8 +10,7 @@ from reference.datasets import noisy
 from streammargin.losses import terms
 from streammargin.penalties.lp import Lp
 from streammargin.solvers.linear import LinearState, keep_weights
-from streammargin.solvers.outputs import Outputs
-from streammargin.solvers.problem import Problem
+from streammargin.solvers.problem import Outputs, Problem
 from streammargin.solvers.proof.best import best_figures, keep_bounds
 from streammargin.solvers.proof.objectives.base import Candidate, Objective, Running, Sums
 from streammargin.solvers.proof.objectives.hard_margin import HardMargin, JointMargin

@@ -21,8 +21,7 @@ from streammargin.errors import UsageError
 from streammargin.losses import terms
 from streammargin.penalties.lp import Lp
 from streammargin.rows.blocks import DenseBlock
-from streammargin.solvers.outputs import Outputs
-from streammargin.solvers.problem import Problem
+from streammargin.solvers.problem import Outputs, Problem
 from streammargin.solvers.registry import make_solver
 
 HARD = ("perceptron", "mirror")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from streammargin.files import STANDARD_INPUT
@@ -15,23 +16,12 @@ from streammargin.files import STANDARD_INPUT
 PRESENT = importlib.util.find_spec("streammargin.tables") is not None
 
 
-def _formats() -> Any:
-    return importlib.import_module("streammargin.tables.formats")
+def _asked(question: str, data: object) -> Any:
+    """The answer of `streammargin/tables/formats.py`; without that folder it is no."""
+    return PRESENT and getattr(importlib.import_module("streammargin.tables.formats"), question)(data)
 
 
-def is_table(data: object) -> bool:
-    """Whether this is a table: an object with an Arrow C stream, a query, or the path of what a reader takes."""
-    return PRESENT and _formats().is_table(data)
-
-
-def is_parquet(data: object) -> bool:
-    """Whether these are the path of a Parquet file or of a folder of these, or a list of such paths."""
-    return PRESENT and _formats().is_parquet(data)
-
-
-def is_matrix(data: object) -> bool:
-    """Whether these are paths of rows of numbers that are read front to back."""
-    return PRESENT and _formats().is_matrix(data)
+is_table, is_parquet, is_matrix = (partial(_asked, name) for name in ("is_table", "is_parquet", "is_matrix"))
 
 
 def is_ordered(data: object) -> bool:
@@ -41,7 +31,7 @@ def is_ordered(data: object) -> bool:
 
 def files_of(paths: Sequence[str]) -> list[str]:
     """The files that are read of these paths: those of folders, and those beside a matrix."""
-    return _formats().files_of(paths) if PRESENT else list(paths)
+    return _asked("files_of", paths) or list(paths)
 
 
 def files_read(data: object, rows: Sequence[str] = (), **named: Any) -> list[str]:

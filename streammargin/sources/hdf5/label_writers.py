@@ -11,7 +11,7 @@ import numpy as np
 
 from streammargin.errors import DataError
 from streammargin.matching import EXACT, MAX_CLASSES, number_in, plain, spelt
-from streammargin.sources.hdf5.appender import Appender
+from streammargin.sources.hdf5.disk import Appender
 from streammargin.sources.label_column import values_of
 from streammargin.wording import shown
 

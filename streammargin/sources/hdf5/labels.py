@@ -14,9 +14,8 @@ from streammargin.errors import DataError, StreamMarginError
 from streammargin.files import check_input, short_reason
 from streammargin.sources.base import OfValues
 from streammargin.sources.hdf5.nodes import attribute, children, decoding, look_up
-from streammargin.sources.hdf5.reader import RowReader, check_stored, stored_dtype
+from streammargin.sources.hdf5.reader import Field, Read, RowReader, check_stored, stored_dtype
 from streammargin.sources.hdf5.storage import opened
-from streammargin.sources.hdf5.table import Field, Read
 from streammargin.sources.hdf5.texts import TextReader, utf8
 from streammargin.sources.labels import as_values, is_text, output_names
 from streammargin.sources.names import as_names

@@ -11,7 +11,7 @@ import numpy as np
 from streammargin.errors import DataError
 from streammargin.sources.hdf5.labels import Column
 from streammargin.sources.hdf5.nodes import attribute, decoding, look_up
-from streammargin.sources.hdf5.table import Field
+from streammargin.sources.hdf5.reader import Field
 from streammargin.sources.names import as_names
 
 VAR = "var"  # anndata's table with one entry per column

@@ -13,8 +13,7 @@ import numpy as np
 from streammargin.errors import DataError, StreamMarginError
 from streammargin.files import cannot_write, replacing
 from streammargin.sources.batch import Batch
-from streammargin.sources.hdf5.appender import Appender
-from streammargin.sources.hdf5.disk import Disk, writable
+from streammargin.sources.hdf5.disk import Appender, Disk, writable
 from streammargin.sources.hdf5.label_writers import LabelWriter, SpeltWriter
 from streammargin.sources.hdf5.labels import OUTPUTS
 from streammargin.sources.hdf5.names import write_names

@@ -34,28 +34,30 @@ _TABLE = ("columns", "drop", "categorical", "text", "decimal", "dates", "missing
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Options of convert."""
-    parser.add_argument("input", metavar="IN", help="text also compressed (gzip, bzip2, xz); a folder of tables or "
-                        "svmlight; a pipe, or - for standard input")  # fmt: skip
+    parser.add_argument("input", metavar="IN", help="a file, text also compressed (gzip, bzip2, xz); a folder of "
+                        "tables or svmlight; a pipe, or - for standard input")  # fmt: skip
     parser.add_argument("output", metavar="OUT.h5")
-    parser.add_argument("--format", choices=FORMATS, help="default: by name and content")
-    parser.add_argument("--features", type=int, metavar="D", help="columns (svmlight default: the largest index)")
+    parser.add_argument("--format", choices=FORMATS, help="format of IN (default: found by content and name)")
+    parser.add_argument(
+        "--features", type=int, metavar="D", help="number of columns (default for svmlight: the largest index)"
+    )
     parser.add_argument("--dtype", choices=["float32", "float64"],
-                        help="of the values; default float32 for text, as stored for others")  # fmt: skip
+                        help="type of the values (default: float32 for text, else as stored)")  # fmt: skip
     label = parser.add_mutually_exclusive_group()
     label.add_argument("--y", "--label-column", metavar="NAME|N|FILE:NAME|FILE.npy", help="labels; of a table a column "
-                       "or its number from 0, -1 the last; default: label, class, target or y")  # fmt: skip
-    label.add_argument("--no-label", dest="label", action="store_false", help="of a table: all columns are values")
-    parser.add_argument("--sample-weight", metavar="NAME", help="of a table: column of weights")
-    parser.add_argument(
-        "--separator", metavar="C", help="of CSV, between fields: a character, or tab (default: detected)"
+                       "or its number from 0, -1 the last (default: label, class, target or y)")  # fmt: skip
+    label.add_argument(
+        "--no-label", dest="label", action="store_false", help="a table has no labels; all columns are values"
     )
+    parser.add_argument("--sample-weight", metavar="NAME", help="column of weights of a table")
+    parser.add_argument("--separator", metavar="C", help="character between fields of CSV, or tab (default: detected)")
     parser.add_argument("--like", metavar="MODEL",
-                        help="the columns that MODEL was trained on; those of a table in its order")  # fmt: skip
+                        help="make the columns that MODEL was trained on, by name")  # fmt: skip
     parser.add_argument("--zero-based", action="store_true", help="svmlight indices count from 0")
-    parser.add_argument("--x", metavar="NAME", help="rows inside an HDF5 file or an archive (default X)")
+    parser.add_argument("--x", metavar="NAME", help="name of the rows in an HDF5 file or an archive (default X)")
     add_lines(parser, _TABLE)
     add_lacking(parser, "--unknown")
-    parser.add_argument("--memory", default="256M", metavar="SIZE", help="for what must be sorted, default 256M")
+    parser.add_argument("--memory", default="256M", metavar="SIZE", help="memory for sorting (default 256M)")
     parser.add_argument("--force", action="store_true", help="replace an existing OUT.h5")
 
 

@@ -24,18 +24,22 @@ _LARGEST_ROW = 1 << 30  # a few of them are in memory at a time
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Options of generate."""
     parser.add_argument("output", metavar="OUT.h5")
-    parser.add_argument("--rows", type=int, metavar="N", help="default 10000")
-    parser.add_argument("--size", metavar="SIZE", help="of the file, instead of --rows (1G = 2^30 bytes)")
-    parser.add_argument("--features", type=int, default=100, metavar="D", help="default 100")
-    parser.add_argument("--sparse", action="store_true", help="CSR rows of norm 1, few columns frequent, most rare")
-    parser.add_argument("--nonzeros", type=int, default=50, metavar="K", help="in a sparse row, default 50")
+    parser.add_argument("--rows", type=int, metavar="N", help="number of rows (default 10000)")
+    parser.add_argument("--size", metavar="SIZE", help="size of the file, instead of --rows (1G = 2^30 bytes)")
+    parser.add_argument("--features", type=int, default=100, metavar="D", help="number of columns (default 100)")
+    parser.add_argument(
+        "--sparse", action="store_true", help="sparse rows of norm 1, with few frequent columns and many rare ones"
+    )
+    parser.add_argument("--nonzeros", type=int, default=50, metavar="K", help="values of a sparse row (default 50)")
     parser.add_argument("--separable", type=number, metavar="MARGIN",
-                        help="every row at least this far from the separator (default: overlapping)")  # fmt: skip
+                        help="least distance of a row from the separator (default: classes overlap)")  # fmt: skip
     parser.add_argument("--noise", type=number, default=0.1, metavar="SHARE",
-                        help="overlapping: share of rows whose label is drawn at random, default 0.1")  # fmt: skip
-    parser.add_argument("--classes", type=int, default=2, metavar="K", help="default 2")
-    parser.add_argument("--dtype", default="float32", choices=["float32", "float64"], help="default float32")
-    parser.add_argument("--seed", type=int, default=0, help="default 0")
+                        help="share of rows with a random label, if classes overlap (default 0.1)")  # fmt: skip
+    parser.add_argument("--classes", type=int, default=2, metavar="K", help="number of classes (default 2)")
+    parser.add_argument(
+        "--dtype", default="float32", choices=["float32", "float64"], help="type of the values (default float32)"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="seed of the random numbers (default 0)")
     parser.add_argument("--force", action="store_true", help="replace an existing OUT.h5")
 
 

@@ -15,16 +15,16 @@ from streammargin.cli.options import Parser, add_common
 from streammargin.cli.remarks import Remarks, say
 
 VERBS = {
-    "convert": "svmlight text, CSV, SciPy's NPZ or HDF5 to a file that can be streamed",
-    "generate": "a seeded data set of any size",
-    "shuffle": "the rows of a file in a seeded random order, on disk",
-    "split": "the rows of a file into a part to train on and a part to test on",
+    "convert": "write a table, svmlight text, NumPy arrays or HDF5 as a file that can be streamed",
+    "generate": "make a random data set of any size",
+    "shuffle": "write the rows of a file in a random order",
+    "split": "split the rows of a file into a training part and a test part",
 }
 
 
 def build_parser(verb: str | None = None) -> Parser:
     """The parser of the command."""
-    about = "Prepare data for streammargin: everything streams, outputs are whole or not there."
+    about = "Prepare data for streammargin: files of any size; an output is complete or does not exist."
     codes = (
         "exit codes: 0 done, 2 usage, 65 bad data, 66 input missing, 73 cannot create output, 74 I/O error,\n"
         "129 hung up, 130 interrupted, 143 terminated, 1 unexpected"

@@ -26,8 +26,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Options of shuffle."""
     parser.add_argument("input", nargs="+", metavar="IN", help="HDF5 file; several are shards of one data set")
     parser.add_argument("output", metavar="OUT.h5")
-    parser.add_argument("--seed", type=int, default=0, help="default 0")
-    parser.add_argument("--memory", default="256M", metavar="SIZE", help="default 256M")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the random order (default 0)")
+    parser.add_argument("--memory", default="256M", metavar="SIZE", help="memory for blocks of rows (default 256M)")
     parser.add_argument("--force", action="store_true", help="replace an existing OUT.h5")
     add_lines(parser, ("x", "y"))
 

@@ -21,8 +21,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("input", nargs="+", metavar="IN", help="HDF5 file; several are shards of one data set")
     parser.add_argument("train", metavar="TRAIN.h5")
     parser.add_argument("test", metavar="TEST.h5")
-    parser.add_argument("--test-size", type=number, default=0.2, metavar="SHARE", help="of the rows, default 0.2")
-    parser.add_argument("--seed", type=int, default=0, help="default 0")
+    parser.add_argument(
+        "--test-size", type=number, default=0.2, metavar="SHARE", help="share of test rows (default 0.2)"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="seed of the random choice (default 0)")
     parser.add_argument("--force", action="store_true", help="replace existing outputs")
     add_lines(parser, ("x", "y"))
 

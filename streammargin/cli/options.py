@@ -155,6 +155,10 @@ def _add_line(parser: argparse._ActionsContainer, line: Line) -> None:
     parser.add_argument(*flags(line), dest=line.name, default=default, help=help, **how)
 
 
+SCORED = {  # what these mean for a model that is there
+    "columns": {"help": "ROW,COLUMN: the two columns of pairs, for a completed matrix (default: those of training)"},
+    "tasks": {"help": "the task of each row, for a model with tasks (default: the column of training)"},
+}
 LACKING = {
     "--missing-columns": "columns of the model that DATA lacks, by name: an error, or zeros",
     "--unknown": "categories of a table that were not in the training data: an error, or zeros",
@@ -173,7 +177,7 @@ def add_scoring(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL")
     parser.add_argument("data", nargs="+", metavar="DATA", help="HDF5 file; several are shards of one data set; or a "
                         "table or file of numbers, as train takes them")  # fmt: skip
-    add_lines(parser, ("x", "columns", "tasks"))
+    add_lines(parser, ("x", "columns", "tasks"), SCORED)
     add_lacking(parser, *LACKING)
     parser.add_argument(
         "--memory", default="256M", metavar="SIZE", help="memory for the model and blocks of rows (default 256M)"

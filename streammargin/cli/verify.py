@@ -8,7 +8,7 @@ import os
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from streammargin.cli.options import add_lacking, add_lines, check_kind, name
+from streammargin.cli.options import SCORED, add_lacking, add_lines, check_kind, name
 
 if TYPE_CHECKING:
     from streammargin.verification import Check
@@ -21,7 +21,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Options of verification."""
     parser.add_argument("model", metavar="MODEL")
     parser.add_argument("data", nargs="+", metavar="DATA", help="the data that it was trained on; several are shards")
-    add_lines(parser, ("x", "y", "columns", "tasks"))
+    add_lines(parser, ("x", "y", "columns", "tasks"), SCORED)
     parser.add_argument(
         "--sample-weight", type=name, metavar="NAME", help="dataset of weights (default as in training), or column"
     )

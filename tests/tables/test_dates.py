@@ -295,3 +295,8 @@ def test_an_estimator_takes_no_date_for_a_number_of_nanoseconds(made, estimator)
         estimator().fit(X, ["a", "b"] * (ROWS // 2))
     with pytest.raises(DataError, match="X holds dates or durations"):
         estimator().fit(np.array(DAYS, "datetime64[s]")[:, None], ["a", "b"] * (ROWS // 2))
+
+
+def test_dates_before_data_says_where_to_write_it(capsys):
+    assert main(["train", "--dates", "t.csv"]) == 2
+    assert "not 't.csv'; to give none, write the option after DATA" in capsys.readouterr().err

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import scipy.sparse as sp
 
-from streammargin.errors import DataError
+from streammargin.errors import DataError, UsageError
 from streammargin.matching import Matcher, number_in
 from streammargin.sources.batch import Batch, Narrowing
-from streammargin.sources.schema import CATEGORY, DATE, NUMBER, TEXT, Column, Schema
+from streammargin.sources.schema import CATEGORY, DATE, NUMBER, TEXT, TEXT_COLUMNS, Column, Schema
 from streammargin.tables.asked import ZERO, Asked
 from streammargin.tables.dates import day_of, is_time, parts_of, places_of
 from streammargin.tables.forms import SPELLINGS, read
@@ -24,7 +25,6 @@ from streammargin.tables.readers.base import Reader, words_of
 from streammargin.tables.spellings import PAIRS, TRUTH, is_share
 from streammargin.tables.table import Beside
 from streammargin.tables.tally import coded, codes_of, numbers_of
-from streammargin.tables.texts import counts_of
 from streammargin.tables.types import kind_of, of_decimals
 from streammargin.wording import short, shown, warn
 
@@ -302,3 +302,29 @@ class _Apply(NamedTuple):
             f"{self._where(column, row)}: the value is missing, and in training none was; drop the row, or train again "
             "with `missing=mean`"
         )
+
+
+@functools.cache
+def _vectorizer(ngrams: int) -> Any:
+    try:
+        from sklearn.feature_extraction.text import HashingVectorizer
+    except ImportError:
+        raise UsageError(
+            "columns of text are counted by scikit-learn, which is not installed; "
+            "install it with: pip install 'streammargin[sklearn]'"
+        ) from None
+    return HashingVectorizer(n_features=TEXT_COLUMNS, ngram_range=(1, ngrams), alternate_sign=False, norm=None)
+
+
+def counts_of(texts: pa.Array, ngrams: int) -> Any:
+    """Rows (m, TEXT_COLUMNS), CSR: 1 + log(count) of each word, or sequence of up to `ngrams`; of length 1.
+
+    Words are sequences of two or more letters or digits, in lower case; a gap has none.
+    """
+    words = texts.dictionary.to_pylist() if pa.types.is_dictionary(texts.type) else []  # else gaps alone
+    X = _vectorizer(ngrams).transform([*words, ""])
+    X.data = 1.0 + np.log(X.data)
+    lengths = np.sqrt(np.add.reduceat(np.append(X.data**2, 0.0), X.indptr[:-1]) * (np.diff(X.indptr) > 0))
+    X.data /= np.repeat(np.where(lengths > 0.0, lengths, 1.0), np.diff(X.indptr))
+    X.sort_indices()
+    return X[codes_of(texts.indices) if words else np.full(len(texts), -1)]  # the last row is of a gap

@@ -12,10 +12,9 @@ from streammargin.sources.names import listed
 from streammargin.sources.schema import CATEGORY, DATE, MOST_WORDS, NUMBER, TEXT, Column, Schema
 from streammargin.tables.asked import INDICATOR, ZERO
 from streammargin.tables.dates import Dates, iso
-from streammargin.tables.faults import faults_of, gaps, ids, refused
 from streammargin.tables.forms import DATES, NUMBERS
 from streammargin.tables.readers.base import Reader, words_of
-from streammargin.tables.readings import WORDS, Reading, reading_of, say_dates, told
+from streammargin.tables.readings import WORDS, Reading, faults_of, gaps, ids, reading_of, refused, say_dates, told
 from streammargin.tables.spellings import COMMA, PAIRS, TRUTH
 from streammargin.tables.table import Table
 from streammargin.tables.tally import Counting, Tally, no_label, tally

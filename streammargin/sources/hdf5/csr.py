@@ -66,10 +66,7 @@ class CSRHDF5Source(HDF5Source):
     def _stored_pointers(self, start: int, stop: int) -> np.ndarray:
         """indptr[start : stop + 1] as stored, unchecked, int64."""
         out = np.empty(stop - start + 1, np.int64)
-        scratch = None
-        if self._indptr.stored != np.int64:
-            scratch = np.empty(len(out) * self._indptr.item, np.uint8)
-        self._indptr.read(start, stop + 1, out, scratch)
+        self._indptr.read(start, stop + 1, out, np.empty(len(out) * self._indptr.extra, np.uint8))
         return out
 
     def _pointers(self, start: int, stop: int) -> np.ndarray:
@@ -94,12 +91,10 @@ class CSRHDF5Source(HDF5Source):
             )
 
     def _nnz_bytes(self) -> int:
-        extra = sum(r.item for r in (self._data, self._indices) if r.stored != r.dtype)
-        return self.dtype.itemsize + 4 + extra
+        return self.dtype.itemsize + 4 + self._data.extra + self._indices.extra
 
     def _row_bytes(self) -> int:
-        # indptr and its differences
-        return 16 + (self._indptr.item if self._indptr.stored != np.int64 else 0)
+        return 16 + self._indptr.extra  # indptr and its differences
 
     def held_bytes(self) -> int:
         return self._data.held_bytes + self._indices.held_bytes + self._indptr.held_bytes
@@ -129,8 +124,7 @@ class CSRHDF5Source(HDF5Source):
 
     def allocate(self, bounds: np.ndarray) -> Buffer:
         nnz = self._largest(bounds)
-        item = max((r.item for r in (self._data, self._indices) if r.stored != r.dtype), default=0)
-        scratch = np.empty(nnz * item, np.uint8) if item else None
+        scratch = np.empty(nnz * max(self._data.extra, self._indices.extra), np.uint8)
         return Buffer(np.empty(nnz, self.dtype), np.empty(nnz, np.uint32), scratch=scratch)
 
     def announce(self, start: int, stop: int) -> None:

@@ -34,8 +34,7 @@ class DenseHDF5Source(HDF5Source):
         self._reader = RowReader(dataset, self.dtype, path)
 
     def _row_bytes(self) -> int:
-        scratch = self._reader.item if self._reader.stored != self.dtype else 0
-        return self.features * self.dtype.itemsize + scratch
+        return self.features * self.dtype.itemsize + self._reader.extra
 
     def held_bytes(self) -> int:
         return self._reader.held_bytes
@@ -54,7 +53,7 @@ class DenseHDF5Source(HDF5Source):
 
     def allocate(self, bounds: np.ndarray) -> Buffer:
         rows = int(np.diff(bounds).max())
-        scratch = np.empty(rows * self._reader.item, np.uint8) if self._reader.stored != self.dtype else None
+        scratch = np.empty(rows * self._reader.extra, np.uint8)
         return Buffer(np.empty((rows, self.features), self.dtype), scratch=scratch)
 
     def announce(self, start: int, stop: int) -> None:

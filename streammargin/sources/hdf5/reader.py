@@ -74,6 +74,11 @@ class RowReader:
         self._locate(raw, keep)
 
     @property
+    def extra(self) -> int:
+        """Bytes of scratch space for an entry: as stored, before a conversion."""
+        return self.item if self.stored != self.dtype else 0
+
+    @property
     def direct(self) -> bool:
         """Whether bytes are read into the buffer without HDF5 and without a copy."""
         return self.stored.isnative and (self._offset is not None or self._straight)

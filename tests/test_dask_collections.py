@@ -219,7 +219,7 @@ def test_a_map_is_learned_from_present_rows_and_its_blocks_may_span_pieces(clien
 
 
 def test_frames_with_other_columns_are_refused(client, frame):
-    with pytest.raises(sm.UsageError, match="held-out rows beside frames of dask are a collection, or Parquet"):
+    with pytest.raises(sm.UsageError, match="with frames of dask, held-out rows must be a collection or Parquet"):
         sm.dask.train(client, in_frames(frame), valid=frame, **NEEDED)
     other = dask.delayed(frame.rename(columns={"a": "A"}))
     with pytest.raises(sm.DataError, match="partition 1 of the batches differs from others by the column A; give all"):
@@ -496,7 +496,7 @@ def test_predictions_of_files_of_unknown_chunks_and_of_nothing_else(rows, files,
     with pytest.raises(ValueError, match="chunk sizes are unknown"):
         lazy[:5]
     for data in (rows[0], [1], None, dask.delayed(rows[0]), X[:, 0], dd.from_dask_array(X[:, 0])):
-        with pytest.raises(sm.UsageError, match="predictions are of an Array of rows, a DataFrame, or paths"):
+        with pytest.raises(sm.UsageError, match="give an Array of rows, a DataFrame, or paths"):
             sm.dask.predict(model, data)
     for predict in (sm.dask.predict, sm.dask.predict_proba):
         with pytest.raises(sm.UsageError, match="the model must be one of streammargin, not int"):

@@ -55,7 +55,7 @@ class Outputs:
             return
         if self._there and (job is None or self._own not in (None, job)):
             raise OutputError(
-                f"{self._there[0]} exists, of another training or from before the checkpoint was deleted; use "
+                f"{self._there[0]} exists, of another training, or of this one without its checkpoint; use "
                 "`force=True` to replace it, or name another output"
             )
 

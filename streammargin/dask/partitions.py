@@ -102,7 +102,7 @@ def partitions(data: Any, y: Any, weight: Any, tasks: Any, held_out: bool) -> Pa
         return _of_parquet(f"{which}{kind}", paths)
     if isinstance(data, tuple):
         if len(data) != 2 or y is not None:
-            raise UsageError("rows of dask are X, or the pair (X, y); give the labels once, and weights apart")
+            raise UsageError("give rows of dask as X or (X, y), labels once, and weights as `sample_weight`")
         data, y = data
     data = [data] if isinstance(data, Delayed) else data  # which has any attribute
     if isinstance(data, list) and not all(isinstance(one, Delayed) for one in data):
@@ -112,9 +112,7 @@ def partitions(data: Any, y: Any, weight: Any, tasks: Any, held_out: bool) -> Pa
     if hasattr(data, "columns"):
         return _of_frame(f"{which}DataFrame", data, y, weight, tasks)
     if any(each is not None for each in (y, weight, tasks)):
-        raise UsageError(
-            "the labels of batches are in the batches: (X, y), or (X, y, sample_weight); tasks are a column of frames"
-        )
+        raise UsageError("give labels in the batches: (X, y), or (X, y, sample_weight); tasks are a column of frames")
     if isinstance(data, list):
         return Partitions(f"{which}batches", data)
     return Partitions(f"{which}Bag", list(data.to_delayed()))

@@ -78,7 +78,7 @@ def _lazily(model: Model, data: Any, what: str, tasks: Any, given: dict[str, Any
     if is_path(data) or (isinstance(data, (list, tuple)) and data and all(map(is_path, data))):
         found: Any = files(data)
         return _of_paths(model, found if isinstance(found, list) else [found], what, given, like)
-    raise UsageError("predictions are of an Array of rows, a DataFrame, or paths; in memory use those of the model")
+    raise UsageError("give an Array of rows, a DataFrame, or paths; for rows in memory use the methods of the model")
 
 
 def _of_none(model: Model, what: str) -> np.ndarray:

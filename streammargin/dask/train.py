@@ -101,7 +101,7 @@ def train_on(
             options = replace(options, valid=os.path.abspath(options.valid))
         if how is not None and is_table(options.valid) and not is_parquet(options.valid):
             raise UsageError(
-                "held-out rows beside frames of dask are a collection, or Parquet; make `valid` one, as with "
+                "with frames of dask, held-out rows must be a collection or Parquet; make `valid` one, as with "
                 "dask.dataframe.from_pandas"
             )
         if is_collection(options.valid) or (how is not None and is_parquet(options.valid)):

@@ -18,8 +18,8 @@ from streammargin.losses import is_numeric
 from streammargin.losses.base import Loss, called, coupled, has, lifted, margin_shift
 from streammargin.matching import Codes
 from streammargin.model.ranking import Ranking, ranked, rows_in
-from streammargin.model.rows import AnyRows
-from streammargin.model.scoring import BUDGET, Piece, Scorer, probabilities
+from streammargin.model.rows import AnyRows, Rows
+from streammargin.model.scoring import BUDGET, Scorer, probabilities
 from streammargin.ordered import columns_of
 from streammargin.points.base import Answer, answered, exact
 from streammargin.sources.arrays import as_array
@@ -371,16 +371,16 @@ def judged(
     if not isinstance(source, Source) and y is not None and not isinstance(y, str) and not columns_of(y):
         stored = LabelCursor(iter([as_array(y, "y")]))
 
-    def labelled(pieces: list[Piece]) -> Iterator[tuple[Piece, Any]]:
+    def labelled(pieces: list[Rows]) -> Iterator[tuple[Rows, Any]]:
         """The pieces with their labels as the tally takes them; in order, as labels of files are."""
         nonlocal rows
         for piece in pieces:
-            labels = piece.labels if stored is None else stored.take(piece.high - piece.low)
+            labels = piece.labels if stored is None else stored.take(piece.block.rows())
             if labels is None:
                 raise DataError(f"{source.name} has no labels; name them with `y`")
             _check_outputs(model, source, labels)
-            yield piece, tally.known(source, piece.first + piece.low, labels)
-            rows += piece.high - piece.low
+            yield piece, tally.known(source, piece.first, labels)
+            rows += piece.block.rows()
 
     for answer, pieces in model.pieces(source, memory, missing_columns, workers, ranks - _RANKS):
         for part in workers.each(functools.partial(_judged, model, tally, source, exact(answer)), labelled(pieces)):
@@ -446,6 +446,6 @@ def _tally_of_one(model: Scorer, loss: Any, top: float | None, length: float, mo
 
 
 @np.errstate(all="ignore")  # on another thread
-def _judged(model: Scorer, tally: Tally, source: AnyRows, answer: Answer, asked: tuple[Piece, Any]) -> Any:
+def _judged(model: Scorer, tally: Tally, source: AnyRows, answer: Answer, asked: tuple[Rows, Any]) -> Any:
     piece, labels = asked
     return tally.judged(labels, model.scored(source, answer, piece).scores)

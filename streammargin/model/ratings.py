@@ -16,7 +16,6 @@ from streammargin.model.base import Model
 from streammargin.model.evaluation import OfNumbers, Tally
 from streammargin.model.file import COLUMN_NAMES, ROW_NAMES
 from streammargin.model.rows import AnyRows, Ordered, Rows
-from streammargin.model.scoring import Piece
 from streammargin.points.factors import Factors
 from streammargin.rows.blocks import DenseBlock
 from streammargin.tables.ratings.entries import Entries
@@ -120,9 +119,9 @@ class RatingsModel(Model):
         entries = Entries(data, columns, y, memory or MEMORY, labelled, self.header.get(NAMES) or ())
         yield Ordered(entries.name, 2, functools.partial(pairs_of, entries, self._both), matched=True)
 
-    def _overflow(self, source: AnyRows, piece: Piece, row: int) -> DataError:
-        assert isinstance(piece.block, DenseBlock)
-        i, j = piece.block.X[piece.low + row].astype(int).tolist()
+    def _overflow(self, source: AnyRows, rows: Rows, row: int) -> DataError:
+        assert isinstance(rows.block, DenseBlock)
+        i, j = rows.block.X[row].astype(int).tolist()
         place = f"row {self.row_names_[i]}, column {self.column_names_[j]}"
         return DataError(f"the value at {place} of the matrix overflows; train it again")
 

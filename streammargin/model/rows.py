@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streammargin.rows.blocks import Block
+from streammargin.rows.blocks import Block, part
 from streammargin.sources.base import Slices, Source
 from streammargin.sources.view import View
 
@@ -16,13 +16,22 @@ TABLE = "table"  # the entry of a model's header that has its schema
 
 
 class Rows(NamedTuple):
-    """Rows from `first` on, with labels, names of rows, arrays (m,), and tasks (m,) if they are asked for."""
+    """Rows from `first` on, with labels, names of rows, arrays (m,), and tasks (m,) if they are asked for.
+
+    To be scored, tasks are numbers: a row has the score of the lines of its task alone.
+    """
 
     first: int
     block: Block
     labels: np.ndarray | None
     ids: tuple[np.ndarray, ...] = ()
     tasks: np.ndarray | None = None
+
+    def part(self, low: int, high: int) -> Rows:
+        """Some of them, in place."""
+        labels, tasks = (None if of is None else of[low:high] for of in (self.labels, self.tasks))
+        ids = tuple(of[low:high] for of in self.ids)
+        return Rows(self.first + low, part(self.block, low, high), labels, ids, tasks)
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,7 @@ from streammargin.model.rows import AnyRows, Beside, Rows
 from streammargin.points.base import Answer, answered
 from streammargin.points.linear import LinearPoint
 from streammargin.points.tasks import own_scores
-from streammargin.rows.blocks import Block, nbytes
-from streammargin.rows.blocks import part as rows_of
+from streammargin.rows.blocks import nbytes
 from streammargin.sources.base import Source
 from streammargin.sources.checks import check_block
 from streammargin.sources.labels import LabelCursor
@@ -37,27 +36,11 @@ OF_ALL = "log_likelihoods"  # the same of a loss of all scores of a row
 
 
 class Scored(NamedTuple):
-    """Scores (m, k) of the rows from `start` on; of a table with labels (m,) and names of rows, if asked for."""
+    """Scores (m, k) of the rows from `start` on, and names of rows, if asked for."""
 
     start: int
     scores: np.ndarray
-    labels: np.ndarray | None = None
     ids: tuple[np.ndarray, ...] = ()
-
-
-class Piece(NamedTuple):
-    """Some rows of a block, to be scored: low .. high of those from `first` on; labels and names as of `Scored`.
-
-    tasks (m,): the numbers of their tasks, whose lines alone score them; None for rows of no task.
-    """
-
-    block: Block
-    first: int
-    low: int
-    high: int
-    labels: np.ndarray | None
-    tasks: np.ndarray | None
-    ids: tuple[np.ndarray, ...]
 
 
 class Scorer:
@@ -143,7 +126,7 @@ class Scorer:
         """
         for answer, pieces in self.pieces(source, memory, missing_columns, workers):
 
-            def scored(piece: Piece, answer: Answer = answer) -> Scored:
+            def scored(piece: Rows, answer: Answer = answer) -> Scored:
                 found = self.scored(source, answer, piece)
                 return found._replace(scores=made(found.scores))
 
@@ -151,7 +134,7 @@ class Scorer:
 
     def pieces(
         self, source: AnyRows, memory: int | None, missing_columns: str, workers: Workers, beside: int = 0
-    ) -> Iterator[tuple[Answer, list[Piece]]]:
+    ) -> Iterator[tuple[Answer, list[Rows]]]:
         """The scorer of the rows, and the pieces of each block; beside: further bytes of the budget."""
         if not isinstance(source, Source):
             answer = self.answer if source.matched else self._answer_for(source, checked(missing_columns))
@@ -175,37 +158,30 @@ class Scorer:
             ids = tuple(cursor.take(stop - first) for cursor in cursors)
             yield answer, self._cut(answer, Rows(first, block, None, ids, tasks))
 
-    def _cut(self, answer: Answer, rows: Rows) -> list[Piece]:
-        """The pieces of rows, which do not depend on the number of threads; their tasks are numbers."""
-        first, block, labels, ids, tasks = rows
-        each = max(8 * answer.outputs, self.classes_.dtype.itemsize)
-        most = min(_PIECE_ROWS, _SCORES // each, _PIECE * block.rows() // max(1, nbytes(block)))
-        ends = [*range(0, block.rows(), max(1, most)), block.rows()]
-        return [
-            Piece(
-                block, first, low, high, None if labels is None else labels[low:high],
-                None if tasks is None else tasks[low:high], tuple(one[low:high] for one in ids),
-            )
-            for low, high in itertools.pairwise(ends)
-        ]  # fmt: skip
+    def _cut(self, answer: Answer, rows: Rows) -> list[Rows]:
+        """The rows in pieces, which do not depend on the number of threads; their tasks are numbers."""
+        count, each = rows.block.rows(), max(8 * answer.outputs, self.classes_.dtype.itemsize)
+        most = min(_PIECE_ROWS, _SCORES // each, _PIECE * count // max(1, nbytes(rows.block)))
+        ends = [*range(0, count, max(1, most)), count]
+        return [rows.part(low, high) for low, high in itertools.pairwise(ends)]
 
     @np.errstate(all="ignore")  # what overflows is told
-    def scored(self, source: AnyRows, answer: Answer, piece: Piece) -> Scored:
-        """The scores of a piece. Raises DataError if one overflows."""
-        scores = np.empty((piece.high - piece.low, answer.outputs if piece.tasks is None else 1))
-        if piece.tasks is None:
-            answer.score(piece.block, piece.low, scores)
+    def scored(self, source: AnyRows, answer: Answer, rows: Rows) -> Scored:
+        """The scores of some rows. Raises DataError if one overflows."""
+        scores = np.empty((rows.block.rows(), answer.outputs if rows.tasks is None else 1))
+        if rows.tasks is None:
+            answer.score(rows.block, 0, scores)
         else:
-            own_scores(answer, rows_of(piece.block, piece.low, piece.high), piece.tasks, answer.outputs, scores)
+            own_scores(answer, rows.block, rows.tasks, answer.outputs, scores)
         bad = np.flatnonzero(~np.isfinite(scores).all(axis=1))
         if bad.size:
             if isinstance(source, Source):
-                check_block(source, rows_of(piece.block, piece.low, piece.high), piece.first + piece.low)
-            raise self._overflow(source, piece, int(bad[0]))
-        return Scored(piece.first + piece.low, scores, piece.labels, piece.ids)
+                check_block(source, rows.block, rows.first)
+            raise self._overflow(source, rows, int(bad[0]))
+        return Scored(rows.first, scores, rows.ids)
 
-    def _overflow(self, source: AnyRows, piece: Piece, row: int) -> DataError:
-        where, place = source.place(piece.first + piece.low + row)
+    def _overflow(self, source: AnyRows, rows: Rows, row: int) -> DataError:
+        where, place = source.place(rows.first + row)
         return DataError(f"{where}: the score of row {place} overflows; divide the rows by a constant")
 
     def labels_of(self, scores: np.ndarray) -> np.ndarray:

@@ -250,7 +250,7 @@ class Console:
 
 @dataclass
 class GapBar:
-    """largest: the first gap that was told, or a larger one, in the unit of the tolerance."""
+    """How far the gap has come to the tolerance, on a logarithmic scale. largest: the first gap, or a larger one."""
 
     largest: float = 0.0
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
+import numbers
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from streammargin.driver.clock import Clock
 from streammargin.driver.course import Shared
 from streammargin.driver.events import SCHEMA, History
 from streammargin.driver.holders import Elsewhere
+from streammargin.driver.identity import PLAN, machine
 from streammargin.driver.labels import LabelReader
 from streammargin.driver.outcome import Limits, Outcome, certificate_event
 from streammargin.driver.path import Path
@@ -23,10 +27,13 @@ from streammargin.driver.scaling import Scaling
 from streammargin.driver.setup import Survey, Target
 from streammargin.driver.steps import Step
 from streammargin.driver.validate import RARE, Predictions, Validator
+from streammargin.json_values import to_plain
 from streammargin.losses import make_loss
 from streammargin.model.base import Model
 from streammargin.model.linear import model_of
-from streammargin.options.table import FREE, MIDWAY, Options
+from streammargin.options.table import FREE, MAY_CHANGE, MIDWAY, Options
+from streammargin.penalties.base import Penalty
+from streammargin.penalties.domains import Domain
 from streammargin.points.base import Point
 from streammargin.points.expansion import Expansion
 from streammargin.points.linear import LinearPoint
@@ -37,9 +44,9 @@ from streammargin.solvers.leaves import may_split
 from streammargin.solvers.problem import Problem
 from streammargin.sources.base import Source
 from streammargin.sources.label_column import ATTRIBUTE
+from streammargin.sources.names import packed
 from streammargin.sources.schema import plain_of
 from streammargin.sources.watched import WatchedSource
-from streammargin.training.identity import identity
 from streammargin.version import __version__
 from streammargin.wording import warn
 
@@ -111,10 +118,21 @@ class Job:
         }  # fmt: skip
 
     def identity(self) -> dict[str, object]:
-        """The values that must be the same for another process to resume."""
-        known = identity(self.params(), self.problem, self.labels, self.names, self.validator, self.start, self.plan)
-        # rows that others read are not compared with those of earlier reads
-        return known | ({"files": self.source.fingerprint()} if self.problem.holders > 1 else {})
+        """What must be the same for another process to resume: what decides the bits, and labels by what they hold.
+
+        The rows are compared when they are read (sources/watched.py), but for those that others read.
+        """
+        params, known, start, names = self.params(), _of_labels(self.labels), self.start, self.names
+        return {
+            **{name: value for name, value in to_plain(params).items() if name not in MAY_CHANGE},
+            "rows": self.problem.rows, "features": self.problem.features,
+            "penalty": _held(self.problem.objective.penalty, str(params["penalty"])), **known,
+            "held-out labels": None if self.validator is None else _of_labels(self.validator.labels)["labels"],
+            "first weights": None if start is None else digest_of_arrays(start.w),
+            "names of columns": None if names is None else digest_of_arrays(packed(names)),
+            PLAN: digest_of_arrays(self.plan.bounds), **machine(),
+            **({"files": self.source.fingerprint()} if self.problem.holders > 1 else {}),
+        }  # fmt: skip
 
     def training(
         self, history: History, should_stop: Callable[[], str | None] | None, elsewhere: Elsewhere | None = None
@@ -272,3 +290,33 @@ class Job:
             {"C": C, "pass": number, **{name: certificate[name] for name in names}}
             for C, number, certificate in zip(self.costs, kept, certificates, strict=True)
         ]
+
+
+def _held(penalty: Penalty, word: str) -> str:
+    """The word of a penalty, or what its fields hold if that is more than a word shows: arrays, and groups."""
+    if isinstance(penalty, Domain):  # of which its arrays are made
+        return word
+    held = {field.name: getattr(penalty, field.name) for field in fields(penalty)}
+    if all(value is None or isinstance(value, (str, numbers.Real)) for value in held.values()):
+        return word
+    arrays = (np.ndarray, list, tuple)
+    told = [f"{name}={digest_of_arrays(v) if isinstance(v, arrays) else repr(v)}" for name, v in held.items()]
+    return f"{penalty.name}({', '.join(told)})"
+
+
+def _of_labels(labels: LabelReader) -> dict[str, str]:
+    """Digests of the labels of all rows, and of their epsilons, from one read."""
+    parts = [hashlib.blake2b(digest_size=8) for _ in range(4)]
+    for piece in labels.pieces():
+        for part, array in zip(parts, (piece.codes, piece.weights, piece.targets, piece.epsilons), strict=True):
+            part.update(np.ascontiguousarray(array).data)
+    *first, epsilons = [part.hexdigest() for part in parts]
+    return {"labels": " ".join(first), "epsilons": epsilons}
+
+
+def digest_of_arrays(*arrays: ArrayLike) -> str:
+    """The digest of what arrays hold."""
+    digest = hashlib.blake2b(digest_size=8)
+    for array in arrays:
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()

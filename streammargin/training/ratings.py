@@ -36,8 +36,7 @@ from streammargin.sources.watched import WatchedSource
 from streammargin.tables.ratings.entries import Entries
 from streammargin.tables.ratings.sorted import Ratings, held_out, rated
 from streammargin.training.fitting import choose, plan_of
-from streammargin.training.identity import _digest
-from streammargin.training.job import Job
+from streammargin.training.job import Job, digest_of_arrays
 from streammargin.training.prepare import watch
 from streammargin.training.problem import Read, make_problem
 from streammargin.training.rows import Given
@@ -145,7 +144,7 @@ class RatingsJob(Job):
 
     def identity(self) -> dict[str, object]:
         names = [packed(np.array(each, object)) for each in (self.ratings.rows, self.ratings.columns)]
-        return {**super().identity(), "names of rows and columns": _digest(*names)}
+        return {**super().identity(), "names of rows and columns": digest_of_arrays(*names)}
 
     def result(self, outcome: Outcome, took: dict[str, float], history: History) -> TrainResult:
         return super().result(replace(outcome, ranges=None), took, history)

@@ -292,7 +292,7 @@ def test_a_scheduler_that_ends_leaves_a_sentence_and_a_checkpoint(files, tmp_pat
             if len(passes) == 2:
                 cluster.close()
 
-        with pytest.raises(sm.ReadWriteError, match=r"the dask cluster ended.*goes on from .*saved"):
+        with pytest.raises(sm.ReadWriteError, match=r"the dask cluster ended.*resumes from .*saved"):
             sm.dask.train(other, files, listeners=[end], checkpoint=saved, **NEEDED)
     rest = sm.dask.train(client, files, checkpoint=saved, **NEEDED)
     assert bits(rest) == bits(sm.dask.train(client, files, **NEEDED))
@@ -320,7 +320,7 @@ def test_a_command_whose_scheduler_ends_says_so_and_goes_on_with_another(client,
             threading.Event().wait(0.05)
     told = command_of.communicate()[1]
     assert command_of.returncode == 74 and "Traceback" not in told
-    assert re.search(r"the dask cluster ended.*; the same training goes on from .*saved", told)
+    assert re.search(r"the dask cluster ended.*; the same training resumes from .*saved", told)
     ran = subprocess.run([*command, client.scheduler.address], capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
 

@@ -78,7 +78,7 @@ class Checkpoint:
         self.ended = run.progress.phase == DONE
         self._told = False
         p = run.progress
-        LOG.info("going on from the checkpoint in %s, at pass %d", self.folder, p.number)
+        LOG.info("resuming from the checkpoint in %s, at pass %d", self.folder, p.number)
         run.history.progress(
             {"event": "resumed", "path": self.folder, "phase": p.phase, "pass": p.number, "block": p.position,
              "run_start": run_start, "job": name}
@@ -173,7 +173,7 @@ class Checkpoint:
         except OSError as error:
             message = f"no checkpoint could be written to {self.folder}: {short_reason(error)}"
             if message != self._failed:
-                warn(f"{message}; the training goes on", "checkpoint")
+                warn(f"{message}; the training continues", "checkpoint")
             self._failed, self._last = message, time.monotonic()
             return False
         self._serial, self._next = self._serial + 1, next(name for name in SLOTS if name != self._next)

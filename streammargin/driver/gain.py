@@ -46,4 +46,4 @@ class Gain:
         self._told = now
         minutes = int((now - self._fell) / 60.0)
         known = "no gap is known yet" if math.isinf(self.gap) else f"the gap is still about {self.gap:.1e}"
-        return f"no progress for {minutes} min: {known}; the training goes on"
+        return f"no progress for {minutes} min: {known}; the training continues"

@@ -50,7 +50,7 @@ class Costs(Kind):
             listed = ", ".join(f"{cost:g}" for cost in costs) or "none"
             raise UsageError(f"{what} must be positive (or inf for the hard margin), not {listed}")
         if len(costs) > 1 and math.inf in costs:
-            raise UsageError(f"{what} = inf cannot be mixed with finite values; train the hard margin by itself")
+            raise UsageError(f"{what} = inf cannot be mixed with finite values; train the hard margin alone")
         return costs
 
 

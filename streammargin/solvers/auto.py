@@ -65,7 +65,7 @@ def reason(problem: Problem, name: str) -> str:
     if name == "pdprox" and problem.top < math.inf:
         return f"{name} for {size}: which losses are the largest depends on all rows: steps on all duals at once"
     if name == "pdprox" and problem.path:
-        return f"{name} for {size}: steps on all duals at once go on from one value of C to the next"
+        return f"{name} for {size}: steps on all duals at once, each value of C from the one before"
     if problem.sides != (0, 0):
         return f"{name} for {problem.rows} entries of {problem.sides[0]} rows and {problem.sides[1]} columns"
     if name.startswith("ascent") and _few_columns(problem) and _moving_rows_fit(problem):
@@ -75,7 +75,7 @@ def reason(problem: Problem, name: str) -> str:
         "active-set": "a hard margin at p = 2: few rows decide it",
         "ascent:momentum=yes,order=permutation": "a hard margin: momentum takes fewer passes",
         "dual-momentum": "one margin of all classes",
-        "pdprox": "no row moves the weights by itself under this penalty: steps on all duals at once",
+        "pdprox": "this penalty needs steps on all duals at once",
         "newton": "a finite C and few columns: second-order steps take few reads at any C",
     }
     return f"{name} for {size}: {why.get(name, 'one row at a time, as its steps cost least')}"

@@ -146,17 +146,17 @@ class Method(SolverWord):
         """The refusal of joined outputs by a method that trains each by itself, with a hint."""
         if not problem.all_scores:
             wrong = (
-                f"{self.called} trains each class or output by itself, and `penalty={problem.penalty_word}` joins them"
+                f"{self.called} trains each class or output separately, and `penalty={problem.penalty_word}` joins them"
             )
             return wrong, "use `solver=newton`"
         if problem.numeric:
-            return f"{self.called} trains each target by itself, and the loss joins them", "use `solver=newton`"
+            return f"{self.called} trains each target separately, and the loss joins them", "use `solver=newton`"
         return f"{self.called} trains one class against the rest at a finite C", "use `multiclass=ovr`"
 
     def _check_loss(self, problem: Problem) -> None:
         needed = self.couples if coupled(problem.loss) else self.required()
         if not needed and problem.loss != terms(self.default_loss):
-            raise Refusal(f"{self.called} has one loss of its own", "leave `loss` out")
+            raise Refusal(f"{self.called} has its own loss", "leave `loss` out")
         for method in needed:
             if not has(problem.loss, method):
                 able, loss = ", ".join(losses_with(needed, is_numeric(problem.loss))), problem.loss_called

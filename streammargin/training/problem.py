@@ -180,7 +180,7 @@ def _several(options: Options, labels: SlicedLabels, outputs: list[str]) -> tupl
     alone = np.flatnonzero(np.count_nonzero(known.mass[1], axis=1) < 2)
     if alone.size:
         value = int(np.argmax(known.mass[1, alone[0]]))
-        more = f", as {alone.size - 1} others" if alone.size > 1 else ""
+        more = f", like {alone.size - 1} others" if alone.size > 1 else ""
         raise DataError(
             f"{labels.source.name}: the label {short(outputs[alone[0]])} is {value} in every row{more}; training "
             "needs both, so drop it"
@@ -274,14 +274,14 @@ def _check_tasks(rows: np.ndarray, target: Target, name: str) -> None:
         raise DataError(f"{name}: the task {names[empty[0]]} has no row of positive weight; drop its rows")
     if (alone := np.flatnonzero(~rows.all(axis=1))).size:
         label = short(target.classes[int(np.argmax(rows[alone[0]]))])
-        more = f", as {alone.size - 1} others" if alone.size > 1 else ""
+        more = f", like {alone.size - 1} others" if alone.size > 1 else ""
         raise DataError(
             f"{name}: all rows of the task {names[alone[0]]} have the label {label}{more}; training needs both classes "
             "in each task, so drop its rows"
         )
     single = np.flatnonzero(rows.sum(axis=1) == 1)
     if single.size:
-        more = f", as {single.size - 1} others" if single.size > 1 else ""
+        more = f", like {single.size - 1} others" if single.size > 1 else ""
         text = f"{name}: the task {names[single[0]]} has one row only{more}, which its constant fits"
         warn(text, "tasks")
 

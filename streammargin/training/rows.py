@@ -81,7 +81,7 @@ def _train(
         if checkpoint is None or elsewhere is None:
             raise
         checkpoint.keep(training, "signal")  # the last read has added nothing
-        raise ReadWriteError(f"{error.raw}; the same training goes on from {checkpoint.folder}") from error
+        raise ReadWriteError(f"{error.raw}; the same training resumes from {checkpoint.folder}") from error
     except ArithmeticError as error:
         raise error if checkpoint is None else checkpoint.contradicted(error) from None
     if checkpoint is not None:

@@ -287,7 +287,7 @@ def test_a_directory_that_vanishes_costs_neither_the_log_nor_the_model(work, mon
     found, events = written(folder)
     assert found == arrays and events[-1]["event"] == "run_end"
     assert [e["message"] for e in events if "could be written" in e.get("message", "")] == [
-        "no checkpoint could be written to FOLDER/points: No space left on device; the training goes on"
+        "no checkpoint could be written to FOLDER/points: No space left on device; the training continues"
     ]
 
 
@@ -338,7 +338,7 @@ def test_a_disk_that_fails_while_training_costs_a_warning(work, failure, told):
     assert done.returncode == 0 and done.stdout == "2 3\n", done.stderr
     found, events = written(folder)
     assert found == arrays and [e["message"] for e in events if "could be" in e.get("message", "")] == [
-        f"no checkpoint could be written to FOLDER/points: {told}; the training goes on"
+        f"no checkpoint could be written to FOLDER/points: {told}; the training continues"
     ]
 
 

@@ -298,7 +298,7 @@ def test_going_on_is_said(tmp_path, caplog):
     train("sdca", str(tmp_path), should_stop=stop_after(9))
     with caplog.at_level(logging.INFO, "streammargin"):
         train("sdca", str(tmp_path))
-    assert f"going on from the checkpoint in {tmp_path}" in caplog.text
+    assert f"resuming from the checkpoint in {tmp_path}" in caplog.text
 
 
 @pytest.mark.parametrize("other", ["C", "labels", "rows of an array", "rows of a file"])
@@ -492,7 +492,7 @@ def test_a_disk_that_fails_costs_a_warning_and_no_more(failure, tmp_path, monkey
             _(*given), shutil.rmtree(folder)))  # fmt: skip
     with caplog.at_level(logging.WARNING, "streammargin"):
         result = train("sdca", folder, checkpoint_seconds=1e-9)
-    assert caplog.text.count("no checkpoint could be written") == 1 and "the training goes on" in caplog.text
+    assert caplog.text.count("no checkpoint could be written") == 1 and "the training continues" in caplog.text
     assert bits(result) == bits(train("sdca"))
     if failure == "full":
         assert kept == [Path(folder, name).read_bytes() for name in SLOTS]

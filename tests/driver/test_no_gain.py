@@ -58,7 +58,7 @@ def test_a_gap_or_an_objective_that_falls_is_gain(monkeypatch):
         return known.remark(None, [Figures(primal, 0.0, gap, None, None, None, 0)])
 
     assert after(59.0, 0.9) is None and after(59.0, 0.8) is None and after(2.0, 0.8) is None
-    assert after(59.0, 0.799) == "no progress for 1 min: the gap is still about 8.0e-01; the training goes on"
+    assert after(59.0, 0.799) == "no progress for 1 min: the gap is still about 8.0e-01; the training continues"
     assert after(30.0, 0.8) is None and "no progress for 2 min" in after(31.0, 0.8)
     assert after(59.0, 0.8, primal=1.0) is None and after(59.0, 0.8, primal=1.0) is None
 

@@ -105,12 +105,12 @@ def test_what_a_refusal_advises_works(data):
         (
             "three targets",
             {"loss": "l2_error", "solver": "pegasos"},
-            'pegasos trains each target by itself, and the loss joins them; use solver="newton"$',
+            'pegasos trains each target separately, and the loss joins them; use solver="newton"$',
         ),
         (
             "three targets",
             {"loss": "squared_error", "solver": "pegasos", "penalty": "l21"},
-            'pegasos trains each class or output by itself, and penalty="l21" joins them; use solver="newton"$',
+            'pegasos trains each class or output separately, and penalty="l21" joins them; use solver="newton"$',
         ),
         (
             "three classes",

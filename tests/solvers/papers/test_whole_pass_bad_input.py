@@ -139,7 +139,7 @@ def test_rows_of_very_different_lengths():
         ("dual-momentum", {"C": 1.0}, 'use solver="newton", or leave out C$'),
         ("gd", {"loss": "hinge"}, r"which hinge lacks \(these have it: exponential, logistic\); use solver="),
         ("dual-momentum", {"loss": "squared_hinge"}, "which squared_hinge lacks .these have it: exponential, logistic"),
-        ("batch-perceptron", {"loss": "logistic"}, 'one loss of its own; use solver="dual-momentum"$'),
+        ("batch-perceptron", {"loss": "logistic"}, 'has its own loss; use solver="dual-momentum"$'),
         ("dual-momentum:average", {}, "dual-momentum has no parameter 'average'; dual-momentum has no parameters"),
         (
             "sdca",

@@ -7,7 +7,7 @@ import contextlib
 import functools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 
@@ -18,7 +18,7 @@ from streammargin.tables.header import check_different
 from streammargin.tables.readers.base import Reader
 from streammargin.tables.readers.messages import Checked, check_file
 from streammargin.tables.readers.room import USUAL, Room
-from streammargin.tables.readers.unit import by_rows
+from streammargin.tables.readers.unit import Group, by_rows
 from streammargin.tables.types import is_category, worded
 from streammargin.tables.unnamed import Stored, is_blank, names_of
 from streammargin.wording import short
@@ -239,26 +239,8 @@ def of_groups(
         sizes = {name: least + bytes_of[names.of(name)] for name in columns}
         per_row = sum(sizes.values()) // (stored.num_rows or 1)
         fit = max(1, min(rows, room.batch // max(1, per_row)))
-        yield from by_rows(_Group(file, group, names), sizes, fit, room)
+        yield from by_rows(Group(file, group, names), sizes, fit, room)
         pa.default_memory_pool().release_unused()  # buffers of one group would stay beside those of the next
-
-
-class _Group(NamedTuple):
-    """A row group of a Parquet file, as a `Unit`."""
-
-    file: Any
-    number: int
-    stored: Stored
-
-    def table(self, names: Sequence[str]) -> pa.Table:
-        columns = self.stored.stored(names)
-        found = self.file.read_row_group(self.number, columns=columns, use_threads=False)
-        return self.stored.called(found, names)
-
-    def batches(self, names: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
-        columns = self.stored.stored(names)
-        for batch in self.file.iter_batches(rows, row_groups=[self.number], columns=columns):
-            yield self.stored.called(batch, names)
 
 
 def _schema(file: Any) -> pa.Schema:

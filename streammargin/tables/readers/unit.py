@@ -8,23 +8,34 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Protocol
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from streammargin.files import temporary_folder
 from streammargin.tables.readers.room import Room
 from streammargin.tables.stage import writes
+from streammargin.tables.unnamed import Stored
 
 
-class Unit(Protocol):
-    """Rows whose columns can be decoded one by one."""
+class Group(NamedTuple):
+    """A row group of a Parquet file, whose columns can be decoded one by one."""
+
+    file: Any
+    number: int
+    stored: Stored
 
     def table(self, names: Sequence[str]) -> pa.Table:
         """All rows of these columns, in this order."""
+        columns = self.stored.stored(names)
+        found = self.file.read_row_group(self.number, columns=columns, use_threads=False)
+        return self.stored.called(found, names)
 
     def batches(self, names: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
         """The same, so many rows at a time."""
+        columns = self.stored.stored(names)
+        for batch in self.file.iter_batches(rows, row_groups=[self.number], columns=columns):
+            yield self.stored.called(batch, names)
 
 
 def parts(sizes: Mapping[str, int], most: int) -> Iterator[list[str]]:
@@ -41,7 +52,7 @@ def parts(sizes: Mapping[str, int], most: int) -> Iterator[list[str]]:
         yield part
 
 
-def by_rows(unit: Unit, sizes: Mapping[str, int], rows: int, room: Room) -> Iterator[pa.RecordBatch]:
+def by_rows(unit: Group, sizes: Mapping[str, int], rows: int, room: Room) -> Iterator[pa.RecordBatch]:
     """The rows of a unit, `rows` at a time; sizes: the names of its columns, with the bytes of each."""
     held: list[pa.ChunkedArray] = []
     taken = 0  # bytes of these

@@ -12,16 +12,18 @@ import numpy as np
 
 from streammargin.cli.options import add_lacking, add_lines, named
 from streammargin.data_tools import hdf5file
-from streammargin.data_tools.formats import FORMATS, HDF5, check_options, format_for
-from streammargin.errors import InputMissingError, UsageError
+from streammargin.errors import DataError, InputMissingError, UsageError
 from streammargin.files import STANDARD_INPUT, check_apart, check_output, no_file
 from streammargin.options.table import Options, read_by
 from streammargin.ordered import files_read
 from streammargin.sizes import parse_size
+from streammargin.sources.kinds import kind_of
 from streammargin.sources.label_column import ATTRIBUTE
 from streammargin.sources.names import equal
+from streammargin.sources.open import check_file, is_source
 from streammargin.sources.schema import plain_schema
-from streammargin.tables.formats import TABLES
+from streammargin.tables import formats
+from streammargin.tables.formats import CSV, FOLDERS
 from streammargin.tables.header import Expected
 from streammargin.tables.matrices.base import How, Matrix
 from streammargin.tables.matrices.open import open_matrix
@@ -30,6 +32,19 @@ from streammargin.wording import shown
 
 _SEPARATORS = {"tab": "\t", "\\t": "\t"}  # a tab is hard to type in a shell
 _TABLE = ("columns", "drop", "categorical", "text", "decimal", "dates", "missing")
+HDF5 = "hdf5"
+FORMATS = (HDF5, CSV, formats.PARQUET, formats.ARROW, *formats.MATRICES)  # that `format` may name
+_OF_TABLE = ("y", "label", "like", *_TABLE, "sample_weight", "unknown")
+USED = {
+    HDF5: ("x", "y"),
+    CSV: (*_OF_TABLE, "separator"),
+    **dict.fromkeys((formats.PARQUET, formats.ARROW, formats.STREAM, *FOLDERS.values()), _OF_TABLE),
+    FOLDERS[CSV]: (*_OF_TABLE, "separator"),
+    formats.SVMLIGHT: ("zero_based",),
+    formats.NPZ: ("x", "y"),
+}
+OTHERS = ("y",)  # of other files of numbers
+DEFAULTS: dict[str, Any] = {"label": True, "zero_based": False, "unknown": "error"}
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -119,7 +134,7 @@ def convert(
     given = {"y": y, "label": label, "sample_weight": sample_weight, "separator": separator, "like": like, "x": x,
              "zero_based": zero_based, "unknown": unknown,
              **{name: getattr(table, name) for name in _TABLE}}  # fmt: skip
-    if kind in TABLES:
+    if kind in formats.TABLES:
         check_options(given, kind, input)
         if features is not None:
             raise UsageError(f"{input} is a table, whose columns are counted; omit `features`")
@@ -215,3 +230,48 @@ def _check_names(names: np.ndarray, width: int | None, known: np.ndarray | None,
         )
     if len(names) != width:
         raise UsageError(f"{path} names its {len(names)} columns, and more would have no names; ask for no more")
+
+
+def format_for(path: str, named: str | None, separator: str | None) -> str:
+    """The format of an input, by its name and content; text that looks like nothing else is svmlight.
+
+    Raises DataError for other binary files, and if a pipe cannot be read.
+    """
+    if named is not None and named not in FORMATS:
+        raise UsageError(f"`format` must be one of {', '.join(FORMATS)}, not {shown(named)}")
+    folder = os.path.isdir(path)
+    if named is not None and not folder and not (formats.is_pipe(path) and named == HDF5):
+        return named
+    found = formats.format_of(path)
+    if named is not None and folder and found not in (named, FOLDERS.get(named)):
+        raise UsageError(f"{path} is a folder, and none of {named}; leave out `format`, or name a file of it")
+    if found == formats.SVMLIGHT and separator is not None:
+        return CSV  # any character may be a separator, so the content cannot tell
+    if found is not None:
+        return found
+    if folder and not is_source(path):
+        check_file(path)
+    start = formats.start_of(path)
+    if not formats.is_pipe(path) and is_source(path):
+        return HDF5
+    if b"\x89HDF\r\n\x1a\n" in start:
+        raise DataError(f"{path} is a pipe, and HDF5 cannot be read from a pipe; name a file")
+    if not start:
+        raise DataError(f"{path} is empty")
+    kind = kind_of(path, start)
+    if kind is None and b"\0" in start:
+        kind = "binary", "write its rows as CSV or svmlight text, or as HDF5"
+    if kind is not None:
+        raise DataError(f"{path} is {kind[0]}, not text; {kind[1]}")
+    return CSV if separator is not None else formats.SVMLIGHT
+
+
+def check_options(given: dict[str, Any], kind: str, path: str) -> None:
+    """Raises UsageError for an option that this format does not use."""
+    for name, value in given.items():
+        if value == DEFAULTS.get(name) or name in USED.get(kind, OTHERS):
+            continue
+        spelt = f"{name}={value}" if isinstance(value, bool) else name
+        able = " or ".join(f"`format={other}`" for other in FORMATS if name in USED.get(other, OTHERS))
+        hint = "its labels are in each line; omit it" if (kind, name) == (formats.SVMLIGHT, "y") else "omit it"
+        raise UsageError(f"{path} is read as {kind}, which does not use `{spelt}`; {hint}, or use {able}")

@@ -147,7 +147,7 @@ def test_a_separator_makes_a_table_of_any_text(tmp_path):
         (
             "1.5;2;0\n3,5;4;1\n",
             {"separator": ";"},
-            "line 2, column 0: '3,5' is written otherwise than '1.5', .*; write all numbers alike, or leave it out",
+            "line 2, column 0: '3,5' is not written like '1.5', .*; write all numbers alike, or leave it out",
         ),
         (
             "1,2,0\n3,Oslo,1\n",

@@ -69,8 +69,9 @@ def from_ratings(stack: ExitStack, data: object, options: Options) -> tuple[Rati
     return ratings, replace(options, spool=None)
 
 
-def prepare_ratings(stack: ExitStack, ratings: Ratings, options: Options, least_tol: float, remote: bool) -> Job:
+def prepare_ratings(stack: ExitStack, ratings: object, options: Options, least_tol: float, remote: bool) -> Job:
     """Plan the reading, and choose a solver; the stack closes what was opened."""
+    assert isinstance(ratings, Ratings)
     budget = parse_size(options.memory)
     loss = known_loss(options.loss, ratings.levels)
     options = replace(options, loss=loss)
@@ -161,4 +162,10 @@ class RatingsJob(Job):
         return {"rank": answer.nonzeros()}
 
 
-GIVEN = Given(from_ratings, prepare_ratings, lambda ratings: list(ratings.paths))
+def files_of(ratings: object) -> list[str]:
+    """The files that were read."""
+    assert isinstance(ratings, Ratings)
+    return list(ratings.paths)
+
+
+GIVEN = Given(from_ratings, prepare_ratings, files_of)

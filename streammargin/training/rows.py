@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from streammargin.driver.checkpoint import Checkpoint, OtherTraining
 from streammargin.driver.events import History
@@ -29,9 +29,9 @@ from streammargin.training.prepare import prepare
 class Given(NamedTuple):
     """The handling of data of one kind: opened (data, options), which may be read again; its job; and its files."""
 
-    opened: Callable[[ExitStack, object, Options], tuple[Any, Options]]
-    prepare: Callable[[ExitStack, Any, Options, float, bool], Job]
-    paths: Callable[[Any], list[str]]
+    opened: Callable[[ExitStack, object, Options], tuple[object, Options]]
+    prepare: Callable[[ExitStack, object, Options, float, bool], Job]
+    paths: Callable[[object], list[str]]
 
 
 ROWS = Given(from_tables, prepare, paths_of)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -75,11 +74,11 @@ class Learner:
                 f"once; use {', '.join(streaming_solvers())}, or write the rows to a file with "
                 "streammargin-data convert"
             )
-        self.solver: StreamSolver[Any] = method
+        self.solver: StreamSolver[State] = method
         if options.positive is not None and options.classes is not None:
             raise UsageError("with a stream, `positive` sets one class against all others; leave out `classes`")
         self.options = options
-        self.loss: Any = terms(self.solver.default_loss if options.loss is None else options.loss)
+        self.loss: object = terms(self.solver.default_loss if options.loss is None else options.loss)
         self.C = options.costs[0] if options.costs else self.solver.default_C
         self.column: float = options.column([self.C])
         self.batches: int = 0
@@ -97,7 +96,7 @@ class Learner:
         assert self.problem is not None, "no batch was learned"
         return self.problem.features
 
-    def learn(self, X: Any, y: Any, sample_weight: Any = None, limit: int | None = None) -> None:
+    def learn(self, X: object, y: object, sample_weight: object = None, limit: int | None = None) -> None:
         """Learn from each of the first `limit` rows of X (m, d) once, in order, with labels y (m,).
 
         Raises DataError, naming batch and row (both from 0), for values that are not finite, an unknown label, or
@@ -218,7 +217,7 @@ class Learner:
         }  # fmt: skip
 
 
-def _listed(classes: Sequence[Any]) -> np.ndarray:
+def _listed(classes: Sequence[object]) -> np.ndarray:
     """The classes of this option, sorted and of one kind. Raises UsageError."""
     labels = np.empty(len(classes), object)
     labels[:] = [plain(label) for label in classes]
@@ -233,7 +232,7 @@ def _no_groups(given: object) -> np.ndarray:
 
 
 def learn_stream(
-    batches: Iterable[Any], learner: Learner, history: History, should_stop: Callable[[], str | None] | None
+    batches: Iterable[object], learner: Learner, history: History, should_stop: Callable[[], str | None] | None
 ) -> tuple[str, float]:
     """Learn until the batches end or max_rows are read ("passes"), time is up ("seconds"), or a "signal" comes.
 

@@ -1,8 +1,8 @@
 """Kernels K(x, z), the similarity of two rows. A new kernel is one class, with a NumPy body.
 
-A kernel is a subclass of `Kernel` (base.py): a word of `kernel` with typed fields, and `gram`, its values for rows of
-two arrays. A kernel of x.z, ||x||^2 and ||z||^2 is a subclass of `OfProducts`, which is several times as fast.
-Words that are joined by + are a sum, in Python as well: `Rbf(0.1) + Linear()`.
+A kernel is a subclass of `Kernel` (base.py) with typed parameters, and `gram`, its values for rows of two arrays. A
+kernel of x.z, ||x||^2 and ||z||^2 is a subclass of `OfProducts`, which is several times as fast. Names joined by + are
+a sum, in Python as well: `Rbf(0.1) + Linear()`.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ PEERS = {
 
 @dataclass(frozen=True)
 class Kernels(Family[Kernel]):
-    """The words of `kernel`; several of them are joined by +."""
+    """The names of `kernel`; several of them are joined by +."""
 
     def of(self, value: object) -> Kernel:
-        """The checked kernel of a word, a sum of words, or an object. Raises UsageError."""
+        """The checked kernel of a name, a sum of names, or an object. Raises UsageError."""
         words = re.split(r"\+(?=[^\d])", value) if isinstance(value, str) else [value]
         made = [super(Kernels, self).of(one) for one in (value.parts if isinstance(value, KernelSum) else words)]
         if len(made) == 1:

@@ -1,7 +1,7 @@
 """Maps z(x) of rows, in front of any linear solver. A new map is one class, with a NumPy body.
 
-A map is a subclass of `Map` (base.py): a word of `map` with typed fields, `learn`, which looks at some rows once, and
-`rows`, which maps rows. A file here lists its classes in MAPS.
+A map is a subclass of `Map` (base.py) with typed parameters, `learn`, which gets some rows once, and `rows`, which maps
+rows. A file here lists its classes in MAPS.
 """
 
 from __future__ import annotations

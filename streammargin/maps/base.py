@@ -41,7 +41,7 @@ class Map(Thing, ABC):
 
     @property
     def sample(self) -> int:
-        """How many rows, drawn at random, `learn` looks at; here 0."""
+        """How many rows, drawn at random, `learn` gets; here 0."""
         return 0
 
     @property

@@ -1,4 +1,4 @@
-"""The Nystroem map: likeness to a sample of the rows."""
+"""The Nystroem map: similarity to a sample of the rows."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Solvers: each has a state, steps that change it row by row or pass by pass, and bounds that certify the result.
 
 They never open files and know nothing of passes over them. Here are the classes of all solvers, `solvers.Newton`, and
-what a solver of your own derives from, loaded on first use; `roles` has the annotations of a state's fields. Pass a
-word or an instance as `solver` to `streammargin.train`.
+the base classes for your own, loaded on first use; `roles` has the annotations of a state. Pass a name or an instance
+as `solver` to `streammargin.train`.
 """
 
 from __future__ import annotations

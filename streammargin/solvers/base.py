@@ -40,7 +40,7 @@ class PassReport:
     """A solver's report at the end of a pass.
 
     estimate (groups,): the estimated relative (margin) gap of each; mistakes: rows misclassified when they were
-    visited. certificate: exact figures of all groups, if the pass had frozen weights and computed them; wrong: the
+    processed. certificate: exact figures of all groups, if the pass had fixed weights and computed them; wrong: the
     rows whose largest score is of a wrong class. still: another pass would change nothing. kept_rows: rows that it read
     and that stayed in memory.
     """
@@ -75,9 +75,9 @@ PATH, TOP = "`C=path:K`", "the parameter top of a loss"
 
 
 class Method(SolverWord):
-    """The class of a word of `solver`: what it supports. It is one solver, or several that follow one another.
+    """A method that `solver` names: what it supports. It is one solver, or several that follow one another.
 
-    Its fields (`streammargin.words.entry`) are those of its word. An object is never changed, as several trainings may
+    Its parameters are declared by `streammargin.words.entry`. An object is never changed, as several trainings may
     share it.
     """
 
@@ -424,12 +424,12 @@ class Solver(Method, Generic[S]):
     # a certificate, if passes compute none
 
     def certificate(self, problem: Problem, state: S, active: np.ndarray) -> Visit:
-        """A read with frozen weights; groups that are no longer active keep those of their last certificate."""
+        """A read with fixed weights; groups that are no longer active keep those of their last certificate."""
         begin = partial(self.begin_certificate, active=active)
         return Visit("certificate", self.certify_block, lines=problem.count, begin=begin, end=self.end_certificate)
 
     def begin_certificate(self, problem: Problem, state: S, active: np.ndarray) -> None:
-        """Freeze the weights, and clear the sums."""
+        """Fix the weights, and clear the sums."""
 
     def certify_block(self, problem: Problem, state: S, block: Block, first: int) -> Share:
         """Add the sums of a block."""

@@ -128,7 +128,7 @@ def test_one_row_a_class(solver):
     [
         ({"C": 1.0}, "maximum margin only"),
         ({"penalty": "lp:1.5"}, "p = 2"),
-        ({"loss": "logistic"}, "loss of its own"),
+        ({"loss": "logistic"}, "has its own loss"),
         ({"average": True}, "there is no average here; give solver="),
     ],
 )

@@ -130,7 +130,7 @@ def test_stochastic_steps_depend_on_the_seed_alone():
     [
         ({"C": 1.0}, "maximum margin only"),
         ({"penalty": "lp:1.5"}, "p = 2"),
-        ({"loss": "squared_hinge"}, "loss of its own"),
+        ({"loss": "squared_hinge"}, "has its own loss"),
         ({"solver": "homotopic:decay=linear"}, "must be power, log or exponential"),
     ],
 )

@@ -226,6 +226,17 @@ def cannot_write(path: str, error: Exception) -> ReadWriteError:
     return ReadWriteError(f"cannot write {path}: {short_reason(error)}; free some space")
 
 
+@contextlib.contextmanager
+def writes(path: str, kinds: tuple[type[Exception], ...] = (OSError,)) -> Iterator[None]:
+    """Failures of the disk, which are exceptions of these kinds, as ReadWriteError that names the output."""
+    try:
+        yield
+    except kinds as error:
+        if isinstance(error, StreamMarginError):
+            raise
+        raise cannot_write(path, error) from error
+
+
 def _place(path: str) -> str:
     """The absolute path of the output itself: links are followed up to its folder, and a link of its name is not."""
     return os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
@@ -329,20 +340,17 @@ def replacing(path: str, force: bool = False) -> Iterator[str]:
     target = _place(path)
     folder = os.path.dirname(target)
     with _temporary(path) as name:
-        try:
-            yield name
-            with open(name, "rb+") as file:
-                os.fsync(file.fileno())
-            check_still_apart(path)
-            _rename(name, target, force)
-        except FileExistsError as error:
-            raise OutputError(
-                f"{path} appeared while it was written; use `force=True`, or name another output"
-            ) from error
-        except OSError as error:
-            if isinstance(error, StreamMarginError):
-                raise
-            raise cannot_write(path, error) from error
+        with writes(path):
+            try:
+                yield name
+                with open(name, "rb+") as file:
+                    os.fsync(file.fileno())
+                check_still_apart(path)
+                _rename(name, target, force)
+            except FileExistsError as error:
+                raise OutputError(
+                    f"{path} appeared while it was written; use `force=True`, or name another output"
+                ) from error
         with contextlib.suppress(OSError):
             handle = os.open(folder, os.O_RDONLY)
             os.fsync(handle)

@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from streammargin.errors import StreamMarginError
-from streammargin.files import cannot_write
+from streammargin.files import writes
 from streammargin.tables.readers.base import Reader
 from streammargin.tables.types import kind_of, worded
-
-
-@contextlib.contextmanager
-def writes(path: str) -> Iterator[None]:
-    """Failures of the disk as ReadWriteError that names the output; readers turn those of their own into others."""
-    try:
-        yield
-    except OSError as error:
-        if isinstance(error, StreamMarginError):
-            raise
-        raise cannot_write(path, error) from error
 
 
 class Staged(Reader):

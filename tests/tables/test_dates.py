@@ -203,9 +203,7 @@ def test_a_training_names_the_date_that_cannot_be(tmp_path):
             trained(in_form(frame, "csv", tmp_path), tmp_path, dates=True)
     frame = written("%d.%m.%Y")
     frame.loc[5, "when"] = "2024-01-05"
-    with pytest.raises(
-        DataError, match=r"'2024-01-05' is not written like '20\.12\.2023'.*write all dates alike"
-    ):
+    with pytest.raises(DataError, match=r"'2024-01-05' is not written like '20\.12\.2023'.*write all dates alike"):
         trained(in_form(frame, "csv", tmp_path), tmp_path, dates=True)
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import h5py
 import numpy as np
 
-from streammargin.errors import DataError, StreamMarginError
-from streammargin.files import cannot_write, replacing
+from streammargin.errors import DataError
+from streammargin.files import replacing, writes
 from streammargin.sources.batch import Batch
 from streammargin.sources.hdf5.disk import Appender, Disk, writable
 from streammargin.sources.hdf5.label_writers import LabelWriter, SpeltWriter
@@ -123,15 +123,13 @@ def writing(
     labels are from, if known. hidden: a file that the caller renames. Raises OutputError, ReadWriteError, and DataError
     when no row was written.
     """
-    with contextlib.nullcontext(hidden) if hidden else replacing(path, force) as name:
-        try:
-            with writable(name, libver=("v108", "latest"), rdcc_nbytes=0) as (file, disk):
-                writer = RowWriter(file, disk, dtype, sparse, features, names, label)
-                yield writer
-                if writer.rows == 0:
-                    raise DataError(f"there are no rows to write to {path}; check the input")
-                writer.close()
-        except (OSError, RuntimeError) as error:
-            if isinstance(error, StreamMarginError):
-                raise
-            raise cannot_write(path, error) from error
+    with (
+        contextlib.nullcontext(hidden) if hidden else replacing(path, force) as name,
+        writes(path, (OSError, RuntimeError)),
+        writable(name, libver=("v108", "latest"), rdcc_nbytes=0) as (file, disk),
+    ):
+        writer = RowWriter(file, disk, dtype, sparse, features, names, label)
+        yield writer
+        if writer.rows == 0:
+            raise DataError(f"there are no rows to write to {path}; check the input")
+        writer.close()

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from streammargin.errors import DataError, OutputError, UsageError
-from streammargin.files import cannot_write
+from streammargin.files import writes
 from streammargin.sizes import format_size
 from streammargin.sources.batch import Batch
 
@@ -44,12 +44,10 @@ class Spill:
             self._write(bucket, name, values)
 
     def _write(self, bucket: int, part: str, values: np.ndarray) -> None:
-        try:
+        with writes(self._folder):
             values = values.astype(self._widen(part, values.dtype), copy=False)
             with open(self._path(bucket, part), "ab") as file:
                 file.write(np.ascontiguousarray(values).view(np.uint8).data)
-        except OSError as error:
-            raise cannot_write(self._folder, error) from error
 
     def _widen(self, name: str, kind: np.dtype) -> np.dtype:
         """The type that holds both the values already written and these. Converts the written ones."""

@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
 
 from streammargin.errors import DataError, StreamMarginError
+from streammargin.files import writes
 from streammargin.tables.readers.base import Reader
 from streammargin.tables.readers.room import Room
-from streammargin.tables.stage import writes
 from streammargin.tables.textfile import LONGEST_LINE, LONGEST_ROW, PIECE, Text, decoded, plain_lines
 from streammargin.wording import counted, short, shown
 

@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from streammargin.files import temporary_folder
+from streammargin.files import temporary_folder, writes
 from streammargin.tables.readers.room import Room
-from streammargin.tables.stage import writes
 from streammargin.tables.unnamed import Stored
 
 

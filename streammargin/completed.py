@@ -193,8 +193,8 @@ class Sums:
             if memory // 2 < 24 * short * short:
                 raise UsageError(f"a matrix of {short} x {short} must fit into the memory; use "
                                  f"`memory={(48 * short * short >> 20) + 1}M` or more")  # fmt: skip
-            both = zip(self.names, (ratings.rows, ratings.columns), strict=True)
-            own = [names.codes(pa.array(of), entries.name) for names, of in both]
+            both = zip(self.names, ratings.names, strict=True)
+            own = [names.codes(pa.array(of.listed), entries.name) for names, of in both]
             dual, side, start = Dual(self.loss, cost, proof, short), int(ratings.sides[0] > ratings.sides[1]), 0
             source, piece = ratings.source, max(1, PIECE // (1 + self.left.shape[1] // 16))
             buffer = source.allocate(np.append(np.arange(0, source.rows, piece), source.rows))

@@ -64,8 +64,8 @@ def from_ratings(stack: ExitStack, data: object, options: Options) -> tuple[Rati
     y = options.y
     ratings = rated(stack, Entries(data, options.columns, y, budget // 8), budget, options.spool)
     if options.valid is not None:
-        entries = Entries(options.valid, options.columns, y, budget // 8, like=ratings.names)
-        ratings = replace(ratings, held_out=held_out(entries, ratings))
+        entries = Entries(options.valid, options.columns, y, budget // 8, like=ratings.entries.names)
+        ratings.held_out = held_out(entries, ratings)
     return ratings, replace(options, spool=None)
 
 
@@ -144,7 +144,7 @@ class RatingsJob(Job):
         return event
 
     def identity(self) -> dict[str, object]:
-        names = [packed(np.array(each, object)) for each in (self.ratings.rows, self.ratings.columns)]
+        names = [packed(np.array(each.listed, object)) for each in self.ratings.names]
         return {**super().identity(), "names of rows and columns": digest_of_arrays(*names)}
 
     def result(self, outcome: Outcome, took: dict[str, float], history: History) -> TrainResult:
@@ -155,8 +155,8 @@ class RatingsJob(Job):
 
     def _model(self, problem: Problem, outcome: Outcome, answer: Point, header: dict[str, object]) -> Model:
         assert isinstance(answer, Factors)
-        header |= {LEVELS: self.ratings.levels.tolist(), NAMES: list(self.ratings.names)}
-        return RatingsModel(answer, header, self.ratings.rows, self.ratings.columns)
+        header |= {LEVELS: self.ratings.levels.tolist(), NAMES: list(self.ratings.entries.names)}
+        return RatingsModel(answer, header, *(names.listed for names in self.ratings.names))
 
     def _more(self, problem: Problem, outcome: Outcome, answer: Point) -> dict[str, object]:
         return {"rank": answer.nonzeros()}
@@ -165,7 +165,7 @@ class RatingsJob(Job):
 def files_of(ratings: object) -> list[str]:
     """The files that were read."""
     assert isinstance(ratings, Ratings)
-    return list(ratings.paths)
+    return list(ratings.entries.paths)
 
 
 GIVEN = Given(from_ratings, prepare_ratings, files_of)

@@ -34,7 +34,11 @@ class Names:
         return list(self.numbers)
 
     def sort(self) -> np.ndarray:
-        """Number them anew, whole numbers by size and text by its letters; returns the new number of each one."""
+        """Number them anew, whole numbers by size and text by its letters; returns the new number of each one.
+
+        After that no new one is known.
+        """
+        self.open = False
         names = [unpointed(name) for name in self.listed]
         self._whole = all(map(is_whole, names))
         names = names if self._whole else self.listed

@@ -6,9 +6,8 @@ Entries on disk are dealt to files by their place on the longer side. Each is so
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -35,26 +34,6 @@ FLOAT32 = 1 << 24  # places below are exact in float32
 MOST_LEVELS = 1000  # different ratings that are counted
 
 
-@dataclass(frozen=True)
-class Ratings:
-    """source: pairs (n, 2) of places, with ratings as labels; rows, columns: names; levels: the different ratings,
-    ascending, (0,) if there are very many. paths: of their files; names: of the columns that were read.
-    """
-
-    source: Source
-    rows: list[str]
-    columns: list[str]
-    levels: np.ndarray
-    paths: list[str]
-    names: Sequence[str] = ()
-    held_out: Source | None = None
-
-    @property
-    def sides(self) -> tuple[int, int]:
-        """Rows and columns of the matrix."""
-        return len(self.rows), len(self.columns)
-
-
 class PairSource(ArraySource):
     """Entries in memory, counted."""
 
@@ -74,8 +53,15 @@ class PairFile(View):
         return [*self._given, *self.source.files()]
 
 
-class Raw:
-    """Entries as they come, in memory if they fit, else in a file; what is known of them, and their order."""
+class Ratings:
+    """Entries as they come, in memory if they fit, else in a file; what is known of them, and their order.
+
+    names: of rows and of columns. levels: the different ratings, ascending, (0,) if there are very many. source: pairs
+    (n, 2) of places in order, with ratings as labels; held_out: others.
+    """
+
+    source: Source
+    held_out: Source | None = None
 
     def __init__(self, entries: Entries, path: str, budget: int) -> None:
         self.entries, self.path, self.budget = entries, path, budget
@@ -84,6 +70,11 @@ class Raw:
         self.kept: list[np.ndarray] = []
         self.ranks: list[np.ndarray] = []  # the places of the names that were numbered
         self.order = "i", "j"  # the longer side first
+
+    @property
+    def sides(self) -> tuple[int, int]:
+        """Rows and columns of the matrix."""
+        return len(self.names[0]), len(self.names[1])
 
     def read(self) -> None:
         """Read them all, and order their names. Raises DataError, ReadWriteError, UsageError."""
@@ -110,8 +101,10 @@ class Raw:
                     "rows and columns without a rating"
                 )
         self.ranks = [names.sort() for names in self.names]
-        if len(self.names[0]) <= len(self.names[1]):
+        if self.sides[0] <= self.sides[1]:
             self.order = "j", "i"
+        if self.levels.size > MOST_LEVELS:
+            self.levels = np.empty(0)
 
     def _spill(self) -> None:
         try:
@@ -136,7 +129,7 @@ class Raw:
     @property
     def dtype(self) -> np.dtype:
         """The type of places."""
-        return np.dtype(np.float32 if max(map(len, self.names)) < FLOAT32 else np.float64)
+        return np.dtype(np.float32 if max(self.sides) < FLOAT32 else np.float64)
 
     def ordered(self, part: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The pairs (m, 2) of these entries in order, and their values. DataError for a rating that is there twice."""
@@ -155,7 +148,7 @@ class Raw:
     def write(self, path: str) -> None:
         """Write the entries in order to an HDF5 file of pairs, with ratings as labels."""
         field = self.order[0]
-        counts = np.zeros(max(map(len, self.names)), np.int64)
+        counts = np.zeros(max(self.sides), np.int64)
         for part in self.parts():
             counts += np.bincount(part[field], minlength=counts.size)
         most = max(1 << 16, int(SHARE * self.budget / SORTING))
@@ -183,24 +176,22 @@ def rated(stack: ExitStack, entries: Entries, budget: int, near: str | None = No
     near: the folder of files; None: that of temporary files. The stack removes them.
     """
     folder = stack.enter_context(temporary_folder(os.path.join(near or scratch(), "")))
-    raw = Raw(entries, os.path.join(folder, "entries"), budget)
-    raw.read()
-    if raw.spilt:
+    found = Ratings(entries, os.path.join(folder, "entries"), budget)
+    found.read()
+    if found.spilt:
         path = os.path.join(folder, "sorted.h5")
-        raw.write(path)
-        source: Source = PairFile(open_file(path, None, None, None), entries)
-        stack.callback(source.close)
+        found.write(path)
+        found.source = PairFile(open_file(path, None, None, None), entries)
+        stack.callback(found.source.close)
     else:
-        source = PairSource(*raw.ordered(np.concatenate(list(raw.parts()))), name=entries.name)
-    rows, columns = (names.listed for names in raw.names)
-    levels = raw.levels if raw.levels.size <= MOST_LEVELS else np.empty(0)
-    return Ratings(source, rows, columns, levels, entries.paths, entries.names)
+        found.source = PairSource(*found.ordered(np.concatenate(list(found.parts()))), name=entries.name)
+        found.kept = []
+    return found
 
 
 def held_out(entries: Entries, ratings: Ratings) -> Source:
     """Held-out entries, in memory. DataError for a row or column without a rating in the training."""
-    names = Names("row", ratings.rows), Names("column", ratings.columns)
-    found = [(pairs.astype(ratings.source.dtype), values) for pairs, values in entries.places(names)]
+    found = [(pairs.astype(ratings.dtype), values) for pairs, values in entries.places(ratings.names)]
     if not found:
         raise DataError(f"{entries.name}: there is no rating; check the input")
     pairs, values = (np.concatenate(parts) for parts in zip(*found, strict=True))

@@ -53,37 +53,33 @@ class Groups(NamedTuple):
     """Some row groups of a Parquet file; chosen: which, or which file of a folder."""
 
     path: str
-    chosen: slice
-    folder: bool
+    chosen: slice = arrow.ALL
 
     def reader(self) -> Reader:
         """The reader of these. Raises DataError, InputMissingError."""
-        return (of_folder if self.folder else arrow.of_parquet)(self.path, USUAL, self.chosen)
+        return (of_folder if os.path.isdir(self.path) else arrow.of_parquet)(self.path, USUAL, self.chosen)
 
 
 def _of_parquet(name: str, paths: list[Any]) -> Partitions:
     """Row groups of at least MANY bytes that follow each other, and each file of a folder. Raises UsageError."""
     if len(paths) > 1 and (base := keyed(paths)):
         raise UsageError(f"folders called key=value are columns of all files below {base}; give this folder alone")
-    parts = [part for path in paths for part in (_of_folder(path) if os.path.isdir(path) else _of_file(path))]
-    reader = (of_folder if os.path.isdir(paths[0]) else arrow.of_parquet)(paths[0])
-    return Partitions(name, [dask.delayed(part, traverse=False) for part in parts], list(reader.columns))
+    parts = [dask.delayed(part, traverse=False) for path in paths for part in _groups_of(path)]
+    return Partitions(name, parts, list(Groups(paths[0]).reader().columns))
 
 
-def _of_folder(path: str) -> list[Groups]:
-    return [Groups(path, slice(k, k + 1), True) for k in range(len(of_folder(path).files()))]
-
-
-def _of_file(path: str) -> list[Groups]:
+def _groups_of(path: str) -> list[Groups]:
     from pyarrow import parquet
 
+    if os.path.isdir(path):
+        return [Groups(path, slice(k, k + 1)) for k in range(len(of_folder(path).files()))]
     with arrow.damage(path), parquet.ParquetFile(path) as file:
         ends, size = [0], 0
         for group in range(file.num_row_groups):
             size += file.metadata.row_group(group).total_byte_size
             if size >= MANY or group == file.num_row_groups - 1:
                 ends, size = [*ends, group + 1], 0
-    return [Groups(path, slice(*pair), False) for pair in pairwise(ends)]
+    return [Groups(path, slice(*pair)) for pair in pairwise(ends)]
 
 
 def partitions(data: Any, y: Any, weight: Any, tasks: Any, held_out: bool) -> Partitions:

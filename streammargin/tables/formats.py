@@ -7,7 +7,6 @@ import sys
 from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from streammargin.errors import DataError, InputMissingError, StreamMarginError
 from streammargin.files import STANDARD_INPUT
@@ -34,14 +33,7 @@ CALLED = {PARQUET: "Parquet", ARROW: "Arrow", CSV: "CSV", SVMLIGHT: "svmlight"} 
 LOOKED = 100  # files of a folder whose first bytes are looked at for its kind, if no name tells it
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 SEPARATORS = (b",", b"\t", b";", b"|")
-_pipes: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # standard input, or what stands for a path -> the pipe
-
-
-class _Held:
-    """Stands for the path of a pipe."""
-
-
-_paths: dict[str, _Held] = {}
+_pipes: dict[str, tuple[Any, Any]] = {}  # by path: the standard input of that time, or the path, and the pipe
 
 
 def is_table(data: object) -> bool:
@@ -140,19 +132,18 @@ def is_pipe(path: str) -> bool:
 
 def piped(path: str) -> Any:
     """A pipe that is open: a Text, or a file if it is no text. These first bytes are read all the same."""
+    own = path != STANDARD_INPUT
+    holder = path if own else sys.stdin
     try:
-        holder = sys.stdin if path == STANDARD_INPUT else _paths.setdefault(path, _Held())
-        known = _pipes.get(holder)
-        if known is None:
-            own = path != STANDARD_INPUT
+        if _pipes.get(path, ("", None))[0] != holder:
             file = open(path if own else sys.stdin.fileno(), "rb", closefd=own)  # noqa: SIM115  # read later
             binary = file.peek(8)[:8].startswith((STREAM_START, b"PAR1", b"ARROW1"))
-            known = _pipes[holder] = file if binary else Text(path if own else "standard input", file)
-        return known
+            _pipes[path] = holder, file if binary else Text(path if own else "standard input", file)
+        return _pipes[path][1]
     except (AttributeError, OSError, TypeError, ValueError) as error:  # None, closed, or an object without a file
         if isinstance(error, StreamMarginError):
             raise
-        what = "standard input is not open" if path == STANDARD_INPUT else f"{path} cannot be read"
+        what = f"{path} cannot be read" if own else "standard input is not open"
         raise InputMissingError(f"{what}; name a file") from error
 
 

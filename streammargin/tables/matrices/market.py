@@ -59,50 +59,43 @@ def names_beside(path: str) -> dict[str, str]:
 def read(text: Text, how: How) -> Matrix:
     """The rows, with labels of another file; those of single-cell counts are the cells."""
     path = text.name
-    pieces = text.pieces()
-    head, rest = _head(pieces, path)
+    head = _head(text, path)
     files = names_beside(path)
     names = {what: list(_first_fields(file)) for what, file in files.items()}
     turned = _turned(head, names, files, path)
     rows, columns = (head.columns, head.rows) if turned else (head.rows, head.columns)
     check_shape((rows, columns), path)
     check_space(how.near, 8 * rows)  # a small file may declare very many empty rows
-    entries = _entries(itertools.chain([rest], pieces), head, path, turned)
+    entries = _entries(text.pieces(), head, path, turned)
     found = deal(entries, rows, columns, head.entries, path, how.memory, how.near)
     features = as_names(names["features"], files["features"]) if "features" in names else None
     ids = iter(names["barcodes"]) if "barcodes" in names else None
     return Matrix(beside(found, path, how), True, columns, np.dtype(np.float32), features, ids=ids)
 
 
-def _head(pieces: Iterator[tuple[int, bytes]], path: str) -> tuple[Head, tuple[int, bytes]]:
-    """The head, and the rest of its piece with the number of its first line. Raises DataError."""
-    number, raw = next(pieces, (1, b""))
-    end = raw.find(b"\n")
-    words = raw[:end].decode("latin-1").lower().split()
-    what = words[1:5]
+def _head(text: Text, path: str) -> Head:
+    """The head, which stays in the text. Raises DataError."""
+    what = text.peek(1).partition(b"\n")[0].decode("latin-1").lower().split()[1:5]
     if len(what) < 4 or what[:2] != ["matrix", "coordinate"] or what[2] not in ("real", "integer", "pattern"):
         raise DataError(f"{path} holds {' '.join(what)[:80] or 'nothing'}; a matrix of coordinates with real, integer "
                         "or no values can be read; write one with scipy.io.mmwrite")  # fmt: skip
     if what[3] != "general":
         raise DataError(f"{path} is {what[3][:40]}, and its other half would be missing; write it with "
                         "scipy.io.mmwrite(..., symmetry='general')")  # fmt: skip
-    while True:
-        number, raw = number + 1, raw[end + 1 :]
-        end = raw.find(b"\n")
-        if end < 0:
-            more = next(pieces, None)
-            if more is None:
-                raise DataError(f"{path}, line {number}: the file ends before the size of the matrix; fetch it again")
-            number, raw, end = number - 1, b"\n" + raw + more[1], 0
-            continue
-        line = raw[:end].strip()
-        if line and not line.startswith(b"%"):
-            break
+    line, number, most = b"%", 1, 1
+    while not line or line.startswith(b"%"):
+        most *= 2
+        lines = text.peek(most).split(b"\n")
+        ended = len(lines) <= most  # else the last line may be a part of one
+        found = ((line.strip(), place) for place, line in enumerate(lines[1 : None if ended else -1], 2))
+        line, number = next((pair for pair in found if pair[0] and not pair[0].startswith(b"%")), (b"", len(lines)))
+        if not line and ended:
+            raise DataError(f"{path}, line {number}: the file ends before the size of the matrix; fetch it again")
     sizes = line.split()
     if len(sizes) != 3 or not all(size.isdigit() and len(size) < 19 for size in sizes):
         raise DataError(f"{path}, line {number}: {line[:40]!r} is not rows, columns and entries; write the file again")
     rows, columns, entries = map(int, sizes)
-    return Head(rows, columns, entries, what[2] == "pattern", number), (number + 1, raw[end + 1 :])
+    return Head(rows, columns, entries, what[2] == "pattern", number)
 
 
 def _first_fields(path: str) -> Iterator[str]:
@@ -127,6 +120,9 @@ def _entries(pieces: Iterator[tuple[int, bytes]], head: Head, path: str, turned:
     """The entries in the order of the file. Raises DataError for one that is out of range, or is missing."""
     width, seen = 2 if head.pattern else 3, 0
     for number, raw in pieces:
+        if number <= head.line:
+            raw = b"".join(raw.split(b"\n", head.line - number + 1)[head.line - number + 1 :])
+            number = head.line + 1
         table = _numbers(raw, width, number, path)
         i, j = table[:, 0], table[:, 1]
         wrong = (i < 1) | (i > head.rows) | (j < 1) | (j > head.columns) | (i != np.rint(i)) | (j != np.rint(j))

@@ -7,8 +7,7 @@ not depend on the blocks. A row counts 1 / probability times. Where the range of
 bytes: four times as many as in float32.
 
 Each read looks at all rows: it certifies its weights, and has the gradient of the next step. Conjugate gradients find
-that step on the sample, in memory, with the products of steps on all rows (truncated.py). The first read is of a part
-of the rows, whose sample says where to start; a quarter of it judges.
+that step on the sample, in memory, with the products of steps on all rows (truncated.py).
 """
 
 from __future__ import annotations
@@ -30,16 +29,13 @@ from streammargin.solvers.cache.rows import Kept
 from streammargin.solvers.newton import truncated
 from streammargin.solvers.newton.conjugate import ByProducts, Frozen, supports
 from streammargin.solvers.newton.held import VISIT, Held, Part, ridge
-from streammargin.solvers.newton.near_margin import draws, hashed, some_blocks
+from streammargin.solvers.newton.near_margin import hashed
 from streammargin.solvers.newton.reads import share_left
 from streammargin.solvers.newton.truncated import ADVANCES, BEGINS, SCORES, Newton, factored
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.proof.best import best_figures
-from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.proof.sums import LINES
-from streammargin.solvers.roles import GROUPS, D, Shared, W, clear, f4, f8, of, state
+from streammargin.solvers.roles import GROUPS, D, Shared, W, f4, f8, of, state
 from streammargin.solvers.state import labels_for
-from streammargin.solvers.visits import Visit
 
 WIDE = 4000  # a Hessian of so many columns takes fewer reads, and is summed up
 LEAST = 3  # least rows of a sample, in multiples of the columns
@@ -50,11 +46,7 @@ MOST_BUFFERS, SHARE = 128 << 20, 6  # bytes for blocks: one of SHARE, in these b
 A_ROW = 8 + 8 + 8 + 2 + 8 + 2 * (2 + 8)  # bytes of a row beside its values and scores: number, key, chance, labels
 CHUNK = 1024  # rows whose second derivatives are found at a time
 ROUNDING = 1e-13  # of an objective: a rise that is not one
-FACTORS = (0.01, 0.1, 1.0)  # of C on the first sample
-STARTED, MOST_STARTS = 0.1, 20  # the gap to which it is solved at each, and most steps for that
-JUDGES = 4  # one row of so many judges
 TIGHT, LOOSE, OF_GAP = 0.02, 0.1, 0.3  # of the gradient: what a step leaves; relative to the root of the gap
-START_LOOSE = 0.25  # the same for steps of the start
 AIM = 0.5  # of the gradient that tol allows: the last step ends there
 COLUMNS = D.where(lambda problem: not problem.sparse)
 
@@ -96,15 +88,6 @@ class Drawn:
 
 
 @state
-class First:
-    """The start: number of the cost factor; chosen (lines, d+1), what rows beside the sample's judge best so far."""
-
-    factor: int = 0
-    judged: float = math.inf
-    chosen: Shared[f8] = of(LINES, W)
-
-
-@state
 class SampledState(ByProducts):
     """scores, bends, along: of the rows drawn, as one after the other, at the weights of the step and along it.
 
@@ -116,7 +99,6 @@ class SampledState(ByProducts):
 
     newton: OnSample
     drawn: Drawn
-    first: First
     scores: Shared[f8] = of(0, grows=True)
     bends: Shared[f8] = of(0, grows=True)
     along: Shared[f8] = of(0, grows=True)
@@ -203,30 +185,6 @@ class Sampled(Frozen[SampledState]):
         size = state.drawn.rows.count * problem.lines if state.newton.begun else 0
         return [state.scores.size, state.bends.size, state.along.size] == [size, 2 * size, size]
 
-    def visit(self, problem: Problem, state: SampledState, active: np.ndarray) -> Visit:
-        order = self.first_blocks if draws(problem, state.number) else None
-        return super().visit(problem, state, active)._replace(order=order)
-
-    def certificate(self, problem: Problem, state: SampledState, active: np.ndarray) -> Visit:
-        """The figures of the weights of the first sample, if no read follows it; of all groups."""
-        return super().certificate(problem, state, np.arange(problem.groups))._replace(sums=("look",))
-
-    def begin_certificate(self, problem: Problem, state: SampledState, active: np.ndarray) -> None:
-        clear(state.look)
-
-    def certify_block(self, problem: Problem, state: SampledState, block: Block, first: int) -> None:
-        labels = labels_for(state.labels.cut(first, first + block.rows()), problem.outputs)
-        self.look(problem, state, labels, np.arange(problem.groups), block, numbered_from(0))
-
-    def end_certificate(self, problem: Problem, state: SampledState) -> tuple[list[Figures], np.ndarray]:
-        self.prove(problem, state, np.arange(problem.groups))
-        return best_figures(problem, state.best), state.look.wrong.copy()
-
-    @staticmethod
-    def first_blocks(problem: Problem, state: SampledState, blocks: int) -> np.ndarray:
-        """One block of every part of the file, for the first sample."""
-        return some_blocks(problem, blocks, _uncoded(problem))
-
     def begin_pass(self, problem: Problem, state: SampledState, active: np.ndarray) -> None:
         super().begin_pass(problem, state, active)
         drawn = state.drawn
@@ -245,10 +203,7 @@ class Sampled(Frozen[SampledState]):
         drawn, rows = state.drawn, block.rows()
         known = state.labels.cut(first, first + rows)
         present = known.present(slice(0, rows))
-        if draws(problem, state.number):
-            chances = present.astype(float)
-        else:
-            chances = self._chances(problem, state, active, block, first, known)
+        chances = self._chances(problem, state, active, block, first, known)
         drawn.total += float(chances.sum())
         chances = np.where(present, np.maximum(chances, FLOOR * drawn.mean or LEAST_CHANCE), 0.0)
         if isinstance(block, DenseBlock) and not drawn.known and present.any():
@@ -309,13 +264,10 @@ class Sampled(Frozen[SampledState]):
             drawn.held = int(sum(_sizes(problem, kept).sum() for kept in drawn.rows.pieces.values()))
 
     def end_pass(self, problem: Problem, state: SampledState, active: np.ndarray) -> PassReport | float:
-        starts = draws(problem, state.number)
         if not state.ended:
             state.ended = True
             self._drop(problem, state)
-            if starts:
-                state.due[active] = True
-            elif state.look.rows == problem.rows:
+            if state.look.rows == problem.rows:
                 self._judge(problem, state, active)
             state.due &= state.drawn.rows.count > 0
         if state.due.any():
@@ -326,8 +278,6 @@ class Sampled(Frozen[SampledState]):
                 state.due[k] = False
                 self._end(state)
             return 1.0 - float(state.due.sum()) / problem.groups
-        if starts:
-            return PassReport(np.ones(problem.groups), 0, kept_rows=state.drawn.rows.count)
         report = self.report(problem, state)
         report.kept_rows = state.drawn.rows.count
         return report
@@ -361,16 +311,10 @@ class Sampled(Frozen[SampledState]):
         return ridge(problem, problem.view(state.w, k)) - pull
 
     def _steps(self, problem: Problem, state: SampledState, k: int) -> Iterator[float]:
-        """The step of group k, or its start; the turn says where a checkpoint has left it."""
+        """The step of group k; the turn says where a checkpoint has left it."""
         newton, w = state.newton, problem.view(state.w, k)
         if not newton.begun:
             self._begin(problem, state, k)
-        if draws(problem, state.number):
-            while newton.turn == ADVANCES or (yield from self._begin_start(problem, state)):
-                held = self._first(problem, state)
-                yield from self._advance(problem, state, held)
-                truncated.finish(problem, newton, held, w, float(np.vdot(ridge(problem, w), newton.step)))
-            return
         held = self._held(problem, state)
         if newton.turn == SCORES and w.any():
             yield from held.score(problem, w, held.scores)
@@ -378,41 +322,26 @@ class Sampled(Frozen[SampledState]):
             newton.turn = BEGINS
             if not (yield from self._begin_step(problem, state, held)):
                 return
-        yield from self._advance(problem, state, held)
-        yield from self._end_step(problem, state, held)
-
-    @staticmethod
-    def _precondition(problem: Problem, state: SampledState, held: Held) -> Iterator[float]:
-        """Begin conjugate gradients for the step from a gradient, which was found in a visit of the rows."""
-        visits = truncated.precondition(problem, state.newton, held)
-        truncated.begin(state.newton, held)
-        state.multiplications += held.values * problem.lines * (1.0 + visits)
-        yield held.values * problem.lines * visits
-
-    @staticmethod
-    def _advance(problem: Problem, state: SampledState, held: Held) -> Iterator[float]:
-        """Go on with conjugate gradients until they end."""
-        while state.newton.turn == ADVANCES:
-            yield from truncated.advance(problem, state.newton, held)
+        while newton.turn == ADVANCES:
+            yield from truncated.advance(problem, newton, held)
             state.multiplications += VISIT * held.values * problem.lines
+        yield from self._end_step(problem, state, held)
 
     def _begin(self, problem: Problem, state: SampledState, k: int) -> None:
         """Make room for the numbers of the sample's rows."""
-        newton, first = state.newton, state.first
+        newton = state.newton
         newton.begun, newton.group, newton.turn, newton.made = True, k, SCORES, 0
-        first.factor, first.judged = 0, math.inf
         size = state.drawn.rows.count * problem.lines
         state.scores, state.bends, state.along = np.zeros(size), np.zeros(2 * size), np.zeros(size)
 
-    def _held(self, problem: Problem, state: SampledState, counts: np.ndarray | None = None) -> Held:
-        """The sample; counts (m,): how many rows each stands for, by default 1 over the probability of each."""
+    @staticmethod
+    def _held(problem: Problem, state: SampledState) -> Held:
+        """The sample, of which each row stands for 1 over its probability."""
         drawn, lines, at = state.drawn, problem.lines, 0
         parts: list[Part] = []
         pieces = [drawn.rows.pieces[name] for name in sorted(drawn.rows.pieces)]
         chances, codes, weights = (np.concatenate([kept.beside[n] for kept in pieces]) for n in (1, 2, 3))
-        if counts is None:
-            counts = 1.0 / np.minimum(1.0, drawn.limit * chances)
-        known = RowLabels(codes, weights * counts, np.empty(0))
+        known = RowLabels(codes, weights / np.minimum(1.0, drawn.limit * chances), np.empty(0))
         for kept in pieces:
             stop = at + kept.ids.size
             parts.extend(Part(kept.rows, labels_for(known.cut(at, stop), problem.outputs), at, stop).pieces(problem))
@@ -420,38 +349,6 @@ class Sampled(Frozen[SampledState]):
         scores, along = state.scores.reshape(-1, lines), state.along.reshape(-1, lines)
         bends = state.bends.reshape(-1, 2 * lines)
         return Held(parts, labels_for(known, problem.outputs), scores, bends, along, drawn.rows.coding)
-
-    def _first(self, problem: Problem, state: SampledState, judges: bool = False) -> Held:
-        """The first sample, at the factor of C at hand, or the rows of it that judge, for all rows."""
-        chosen = (np.arange(state.drawn.rows.count) % JUDGES == JUDGES - 1) == judges
-        stands = problem.present / max(1, int(chosen.sum()))
-        return self._held(problem, state, chosen * stands * (1.0 if judges else FACTORS[state.first.factor]))
-
-    def _begin_start(self, problem: Problem, state: SampledState) -> Generator[float, None, bool]:
-        """Begin a step on the first sample, at the next factor of C if it is solved; returns whether there is one.
-
-        If not, the weights are those that did best for the judges.
-        """
-        newton, first, w = state.newton, state.first, problem.view(state.w, state.newton.group)
-        ridged = ridge(problem, w)
-        while True:
-            square = 0.5 * float(np.vdot(w, ridged))
-            if newton.made == 0:
-                judged = (yield from self._first(problem, state, True).pull(problem, newton.group))[0] + square
-                if judged <= first.judged:
-                    first.judged, first.chosen[:] = judged, w
-                if judged > first.judged or first.factor == len(FACTORS):
-                    w[:] = first.chosen
-                    return False
-            held = self._first(problem, state)
-            losses, image = yield from held.pull(problem, newton.group)
-            newton.gradient[:] = ridged - image
-            away = 0.5 * float(np.vdot(newton.gradient, newton.gradient))
-            if STARTED * (losses + square) < away < math.inf and newton.made < MOST_STARTS:
-                newton.enough, newton.reached = START_LOOSE * math.sqrt(2.0 * away), 0.0
-                yield from self._precondition(problem, state, held)
-                return True
-            first.factor, newton.made = first.factor + 1, 0
 
     def _begin_step(self, problem: Problem, state: SampledState, held: Held) -> Generator[float, None, bool]:
         """Begin the step from the exact gradient; returns whether there is one."""
@@ -467,7 +364,10 @@ class Sampled(Frozen[SampledState]):
         loose = min(LOOSE, max(TIGHT, OF_GAP * math.sqrt(0.5 * square / height)))
         newton.enough = loose * math.sqrt(float(np.vdot(newton.gradient, newton.gradient)))
         newton.reached = AIM * math.sqrt(2.0 * problem.tol * height)
-        yield from self._precondition(problem, state, held)
+        visits = truncated.precondition(problem, newton, held)
+        truncated.begin(newton, held)
+        state.multiplications += held.values * problem.lines * (1.0 + visits)
+        yield held.values * problem.lines * visits
         return True
 
     @staticmethod
@@ -496,12 +396,6 @@ class Sampled(Frozen[SampledState]):
         last[:] = t * newton.step
         problem.view(state.slope, k)[:] = exact
         state.descent[k] = -float(np.vdot(exact, last))
-
-
-def _uncoded(problem: Problem) -> float:
-    """How many rows a sample has as they are."""
-    values = problem.values / problem.rows * (problem.dtype.itemsize + 4 * problem.sparse) + 8 * problem.sparse
-    return sample_bytes(problem) / (row_beside(problem) + values)
 
 
 def _sizes(problem: Problem, kept: Kept) -> np.ndarray:

@@ -417,7 +417,7 @@ def test_the_plan_changes_no_proof_and_no_more_reads(trained, way, form):
         run, solver = result.ran, result.ran.solver
         if not result.sweeps:  # a read proves its own weights
             kinds = [event["event"] for event in result.history]
-            # the first pass takes one, to start from; steps on a sample, and those of prox-newton for numbers, take none
+            # the first pass takes one, to start from; but for steps on a sample, and of prox-newton, as for numbers
             sample = way[:2] != ("newton", "wide classes") and way[0] == "newton"
             sample = sample and not (run.problem.resident or run.problem.numeric)
             assert kinds.count("certificate") == (result.passes - sample) * run.problem.trials

@@ -196,6 +196,7 @@ def run(
     lines = JsonLines(options.log_json, kept=options.checkpoint is not None) if options.log_json else None
     threads = 1 if options.dask else threads_of(asked["threads"])
     console = Console(verbosity, max_seconds=options.max_seconds, logged=lines is not None, threads=threads)
+    console.reading(options.data)
     sinks = _Sinks(console, lines, outputs)
     try:
         save = functools.partial(_save, outputs=outputs, read=read)

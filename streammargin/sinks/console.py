@@ -1,4 +1,4 @@
-"""Shows events on stderr: a status line on a terminal, otherwise a few plain lines, however long a run takes."""
+"""Shows events on stderr: a status line on a terminal, otherwise a plain line for a certificate or a long read."""
 
 from __future__ import annotations
 
@@ -6,18 +6,16 @@ import math
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TextIO
 
 from streammargin.sinks.pace import Pace, duration
-from streammargin.wording import counted, printable
+from streammargin.wording import counted, printable, shortened
 
-_EVERY = 1.0  # seconds between lines
-_LINES = 20  # most lines of a run without a terminal
-_TRIALS = 7  # most values of C in its table
-_OTHERS = 10  # lines reserved for start, warnings and end
-_DAYS = 2 * 86400.0  # seconds over which the progress lines are spread, at growing intervals
+_APART = 10.0  # least seconds between two lines without a terminal
+_GROWTH = 3.0  # of the time until then a run without a certificate waits before it says how far it is
+_TRIALS = 7  # most values of C in the table without a terminal
 _SHOWN = 0.05  # seconds of compiling; fewer are not shown
 WIDTH = 20  # characters between the brackets
 
@@ -81,8 +79,6 @@ class Console:
         self._valid = ""
         self._judged, self._error = "error", "loss"  # the latter of a regression
         self._pace = Pace({}, max_seconds)
-        self._lines_left = _LINES - _OTHERS  # of progress
-        self._next = _EVERY
 
     def _line(self, text: str, passing: bool = False, mark: str = "") -> None:
         text = mark + printable(text)  # of what is shown, the mark alone may hold escape sequences
@@ -96,6 +92,7 @@ class Console:
             self.stream.write(("\r\x1b[K" if self._open else "") + text + "\n")
             self._open = False
         self.stream.flush()
+        self._last = time.monotonic()
 
     def _columns(self) -> int:
         try:
@@ -106,6 +103,11 @@ class Console:
     def _paint(self, text: str, code: str) -> str:
         return f"\x1b[{code}m{text}\x1b[0m" if self.color else text
 
+    def reading(self, paths: Sequence[str]) -> None:
+        """Say on a terminal what is read, before the slow imports."""
+        if self.bar and self.verbosity >= 0:
+            self._line(f"reading {shortened(paths)}")
+
     def __call__(self, event: dict[str, Any]) -> None:
         handler = getattr(self, "_on_" + event["event"], None)
         if handler is not None and (self.verbosity >= 0 or event["event"] == "warning"):
@@ -114,8 +116,6 @@ class Console:
     def _on_run_start(self, event: dict[str, Any]) -> None:
         data, plan = event["data"], event["plan"]
         self._pace.params = event["params"]
-        if isinstance(costs := event["params"].get("C"), list):  # they get a table at the end
-            self._lines_left = max(1, self._lines_left - min(len(costs), _TRIALS + 1) - 1)
         if data["rows"] is None or data["nnz"] is None:
             self._line(f"{data['path']}: batches of {data['features']} features, each row once")
             return
@@ -140,24 +140,16 @@ class Console:
             "budget, and the last line says how long it took"
         )
 
-    def _due(self) -> bool:
-        """Whether the next progress line is due."""
-        now = time.monotonic()
-        if self.bar or self.verbosity > 0:
-            due = now - self._last >= (0.1 if self.bar else _EVERY)
-        else:
-            due = self._lines_left > 0 and now - self._started >= self._next
-            if due:
-                self._next = (now - self._started) * max(2.0, (_DAYS / self._next) ** (1.0 / self._lines_left))
-                self._lines_left -= 1
-        if due:
-            self._last = now
-        return due
+    def _due(self, growth: float = _GROWTH) -> bool:
+        """Whether the next line is due. growth: of the time until the last one, which a log waits for the next."""
+        least = 0.1 if self.bar else 1.0 if self.verbosity > 0 else max(_APART, growth * (self._last - self._started))
+        return time.monotonic() - self._last >= least
 
     def _on_progress(self, event: dict[str, Any]) -> None:
         reading = event.get("reading", True)
         speed = self._pace.speed(event) if reading else ""
-        if not self._due():
+        begun = self.bar or self.verbosity > 0 or event["seconds"] >= _APART  # a log does not say 0%
+        if not (begun and self._due()):
             return
         done = event["block"] / event["blocks"]
         what = f"pass {event['pass']}" if event["phase"] == "pass" else event["phase"]
@@ -201,9 +193,10 @@ class Console:
     def _on_certificate(self, event: dict[str, Any]) -> None:
         self._judge(event)
         self._figures(event)
-        if self.verbosity >= 1:
+        if self.verbosity >= 1 or (not self.bar and self._due(growth=0.0)):
             mistakes = "" if event["mistakes"] is None else f"{event['mistakes']} mistakes"
-            parts = [f"pass {event['pass']}", f"certified {self._gap or 'no gap yet'}", mistakes, self._valid]
+            cost = f"C {event['C']:g}" if isinstance(self._pace.params.get("C"), list) else ""
+            parts = [f"pass {event['pass']}", cost, f"certified {self._gap or 'no gap yet'}", mistakes, self._valid]
             self._line("  ".join(part for part in parts if part))
 
     def _on_warning(self, event: dict[str, Any]) -> None:

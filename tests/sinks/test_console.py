@@ -75,12 +75,12 @@ def start(**params):
     return {"event": "run_start", "params": {"tol": 1e-3, "passes": 1000, **params}, "data": data, "plan": plan}
 
 
-def told(passes, monkeypatch, params=(), seconds=1.0, estimates=lambda number: 0.5, upto=None):
+def told(passes, monkeypatch, params=(), seconds=1.0, estimates=lambda number: 0.5, verbosity=0):
     """The lines, without a terminal, of a run of this many passes, each of this many seconds."""
     clock, stream = Clock(monkeypatch), io.StringIO()
-    console = Console(stream=stream, max_seconds=dict(params).get("max_seconds"))
+    console = Console(verbosity, stream, max_seconds=dict(params).get("max_seconds"))
     console(start(**dict(params)))
-    for number in range(1, (upto or passes) + 1):
+    for number in range(1, passes + 1):
         for block in range(1, 5):
             clock.now += seconds / 4
             console(
@@ -92,22 +92,64 @@ def told(passes, monkeypatch, params=(), seconds=1.0, estimates=lambda number: 0
     return stream.getvalue().splitlines()
 
 
-@pytest.mark.parametrize("passes, seconds", [(3, 2.0), (1000, 1.0), (1000, 3600.0), (100_000, 0.01)])
+@pytest.mark.parametrize("passes, seconds", [(3, 20.0), (1000, 1.0), (1000, 3600.0), (100_000, 0.01)])
 def test_without_a_terminal_there_are_few_lines_however_long_it_takes(passes, seconds, monkeypatch):
     lines = told(passes, monkeypatch, seconds=seconds)
     assert 2 < len(lines) <= 14  # and room for warnings and the end
-    assert len(told(passes, monkeypatch, {"C": [1.0] * 8}, seconds)) <= 6
+
+
+def test_without_a_terminal_a_certificate_is_a_line_but_not_within_ten_seconds(monkeypatch):
+    clock, stream = Clock(monkeypatch), io.StringIO()
+    console = Console(stream=stream)
+    console(start(C=[0.1, 1.0]))
+    figures = {"gap": 0.5, "margin_gap": None, "mistakes": 7, "residual": None, "valid_error": None}
+    for clock.now in (9.0, 10.0, 19.0, 1000.0, 1010.0):
+        for cost in (0.1, 1.0):
+            console({"event": "certificate", "pass": int(clock.now), "C": cost, **figures})
+    assert stream.getvalue().splitlines()[1:] == [
+        f"pass {number}  C 0.1  certified gap 5.0e-01  7 mistakes" for number in (10, 1000, 1010)
+    ]
+
+
+@pytest.mark.parametrize("first, passes, seconds", [(0.0, 1, 0.2), (0.0, 9, 1.0), (3600.0, 2, 4.0)])
+def test_a_short_read_is_no_line_without_a_terminal(first, passes, seconds, monkeypatch):
+    """first: seconds before the first pass, as of compiling."""
+    clock, stream = Clock(monkeypatch), io.StringIO()
+    console = Console(stream=stream)
+    clock.now = first
+    console(start())
+    for number in range(1, passes + 1):
+        event = {"event": "progress", "phase": "pass", "pass": number, "blocks": 2, "rows": 500, "bytes_read": 0,
+                 "wait_seconds": 0.0, "estimate": None, "elapsed": clock.now}  # fmt: skip
+        for block in (0.01, 1, 2):
+            console({**event, "block": block, "seconds": seconds * block / 2})
+        clock.now += seconds
+        console({"event": "pass_end", "pass": number, "rows": 1000, "seconds": seconds, "estimate": 0.5})
+    assert len(stream.getvalue().splitlines()) == 1
+
+
+@pytest.mark.parametrize("name, said", [("xterm", "reading a.h5, b.csv\n"), ("dumb", "")])
+def test_a_terminal_says_what_is_read_before_anything_slow(name, said, monkeypatch):
+    monkeypatch.setenv("TERM", name)
+    leader, follower = pty.openpty()
+    with open(follower, "w", encoding="utf-8") as stream:
+        Console(-1, stream).reading(["a.h5", "b.csv"])
+        Console(stream=stream).reading(["a.h5", "b.csv"])
+        stream.write("end")
+        stream.flush()
+        assert os.read(leader, 4096).decode().replace("\r\n", "\n") == said + "end"
+    os.close(leader)
 
 
 def test_time_left_counts_passes_and_seconds(monkeypatch):
     slow = lambda number: 0.5 - 1e-4 * number  # noqa: E731  # by its slope it would take hours
-    unlimited = told(8, monkeypatch, estimates=slow)
-    assert "h" in unlimited[-1].rpartition("~")[2] or "m" in unlimited[-1].rpartition("~")[2]
-    for limit, end in (({"passes": 10}, 10.0), ({"max_seconds": 9.0}, 9.0)):
-        line = told(8, monkeypatch, limit, estimates=slow)[-1]
+    last = lambda limit: [line for line in told(8, monkeypatch, limit, 4.0, slow, 1) if line.endswith("left")][-1]  # noqa: E731
+    assert re.search(r"~\d+[hm]", last({"passes": 100_000}))
+    for limit, end in (({"passes": 10}, 40.0), ({"max_seconds": 36.0}, 36.0)):
+        line = last(limit)
         number, share = re.match(r"pass (\d+) +(\d+)%", line).groups()
-        passed = int(number) - 1 + int(share) / 100
-        assert line.endswith(f"at most {end - passed:.1f}s left") and passed > 3.0
+        passed = 4.0 * (int(number) - 1 + int(share) / 100)
+        assert line.endswith(f"at most {end - passed:.1f}s left") and passed > 12.0
 
 
 def test_what_is_believed_and_what_is_proven_are_told_apart_by_words(monkeypatch):

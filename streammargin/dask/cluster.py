@@ -24,7 +24,7 @@ from streammargin.dask.spool import Spool, of_worker
 from streammargin.dask.worker import Numbers, Tree, climb, work
 from streammargin.driver import plan
 from streammargin.driver.holders import Holders, Parts, Visits
-from streammargin.driver.prefetch import BlockReader, ReadCounts
+from streammargin.driver.prefetch import BlockReader
 from streammargin.errors import StreamMarginError
 from streammargin.solvers import roles
 from streammargin.solvers.problem import Problem
@@ -73,7 +73,7 @@ class Cluster(Holders):
 
     def _round(self, problem: Problem, visits: Visits, tree: Tree, rows: Numbers) -> Generator[None]:
         """Ask all workers, and put the sums that they answer into the tree, and the numbers of rows into `rows`."""
-        task, most = _Task(problem, visits, self), ReadCounts()
+        task, read, waited = _Task(problem, visits, self), [0.0], [0.0]
         todo = list(range(task.shards))
         with contextlib.closing(Round(self.client)) as round_:
             while todo or round_.asked:
@@ -96,11 +96,13 @@ class Cluster(Holders):
                         rows |= answer.rows
                         for node, parts in answer.sums.items():
                             climb(tree, task.shards, node, parts, visits)
-                        most = _together(self.reader.counts, answer.counts, most)
+                        self.reader.counts.bytes_read += answer.counts.bytes_read
+                        read.append(answer.counts.read_seconds)
+                        waited.append(answer.counts.wait_seconds)
                 if todo or round_.asked:
                     yield None
-        self.reader.counts.read_seconds += most.read_seconds
-        self.reader.counts.wait_seconds += most.wait_seconds
+        self.reader.counts.read_seconds += max(read)  # of any worker, as they read at the same time
+        self.reader.counts.wait_seconds += max(waited)
 
     def _needed(self, shards: Sequence[int]) -> set[str]:
         """The files of the pieces that these shards are in."""
@@ -135,12 +137,6 @@ class Cluster(Holders):
             room = max(0, size - len(own[worker]))
             own[worker], left = sorted(own[worker] + left[:room]), left[room:]
         yield from ((worker, mine) for worker, mine in own.items() if mine)
-
-
-def _together(total: ReadCounts, found: ReadCounts, most: ReadCounts) -> ReadCounts:
-    """Add the bytes to the total; the most seconds of any worker so far, as they read at the same time."""
-    total.bytes_read += found.bytes_read
-    return ReadCounts(max(most.read_seconds, found.read_seconds), max(most.wait_seconds, found.wait_seconds))
 
 
 class _Task:

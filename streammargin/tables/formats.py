@@ -181,7 +181,7 @@ def parts_of(folder: str, chosen: slice = slice(None), told: bool = False) -> li
     kind = _kind_among(found.files)
     if kind is None:
         raise DataError(f"{folder} has no files of rows that are read together; name a folder that has some")
-    if any(not _is_utf8(path[len(folder) :]) for path in found.files):
+    if any("\udc80" <= letter <= "\udcff" for path in found.files for letter in path[len(folder) :]):  # as Arrow asks
         raise InputMissingError(f"{folder} cannot be read, as the path of a file there is not UTF-8; rename it")
     for path in found.files[chosen]:
         if not _is_shard(path, kind):
@@ -226,11 +226,6 @@ def _is_shard(path: str, kind: str) -> bool:
         return _format(path) == kind and (kind == SVMLIGHT or SHARDS.get(_suffix(path)) == CSV)
     starts = [magic for magic, of in STARTS.items() if of == kind or (kind, of) == (ARROW, STREAM)]
     return first_bytes(path, f"; {AWAY}").startswith(tuple(starts))
-
-
-def _is_utf8(path: str) -> bool:
-    """Whether a path is text: Arrow takes no other, and keys are words."""
-    return not any("\udc80" <= letter <= "\udcff" for letter in path)
 
 
 def _suffix(path: str) -> str:

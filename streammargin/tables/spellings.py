@@ -109,7 +109,8 @@ def pair_of(words: Collection[str]) -> str:
 def numbers_in(words: pa.Array, spelling: str) -> np.ndarray:
     """Different words (m,) as numbers float64; NaN for those that do not fit the spelling."""
     if spelling in PAIRS:
-        return np.array([1.0, 0.0, np.nan])[_places(pc.utf8_lower(words), PAIRS[spelling])]
+        places = pc.index_in(pc.utf8_lower(words), value_set=pa.array(PAIRS[spelling], words.type)).fill_null(2)
+        return np.array([1.0, 0.0, np.nan])[places.to_numpy(zero_copy_only=False)]
     mark, _, unit = spelling.partition(" ")
     fits = pc.match_substring_regex(words, PATTERNS[spelling])
     words = pc.if_else(fits, words, None)
@@ -124,8 +125,3 @@ def numbers_in(words: pa.Array, spelling: str) -> np.ndarray:
     )
     sizes = pc.cast(digits, pa.float64()).to_numpy(zero_copy_only=False)
     return np.where(negative.fill_null(False).to_numpy(zero_copy_only=False), -sizes, sizes) + 0.0  # no -0
-
-
-def _places(words: pa.Array, pair: tuple[str, str]) -> np.ndarray:
-    """0 and 1 for the first and the second of a pair, 2 for other words."""
-    return pc.index_in(words, value_set=pa.array(pair, words.type)).fill_null(2).to_numpy(zero_copy_only=False)

@@ -32,8 +32,7 @@ from streammargin.tables.matrices.base import MEMORY, How, Matrix
 from streammargin.tables.matrices.open import fingerprint, open_matrix
 from streammargin.tables.readers.base import check_same
 from streammargin.tables.readings import say_dates
-from streammargin.tables.spool import KEY, Spoolable
-from streammargin.tables.stage import Staged
+from streammargin.tables.spool import KEY, Spoolable, Staged
 from streammargin.tables.table import Table
 from streammargin.tables.tally import fits_float32
 from streammargin.tables.types import kind_of

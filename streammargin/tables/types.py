@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from streammargin.matching import plain, spelt
 
 VIEW = "string_view"  # a type that older releases of Arrow lack
+OF_VIEWS = (VIEW, f"dictionary<values={VIEW}")
 
 
 @functools.lru_cache(64)
@@ -44,14 +45,10 @@ def of_decimals(column: pa.Array) -> pa.Array:
 def worded(batch: pa.RecordBatch, words: frozenset[str]) -> pa.RecordBatch:
     """The batch with these columns as text. Those of a dictionary keep it: a long text may stand in many rows."""
     arrays = [
-        _text(column) if name in words or str(_value_type(column)) == VIEW else column
+        _text(column) if name in words or str(column.type).startswith(OF_VIEWS) else column
         for name, column in zip(batch.schema.names, batch.columns, strict=True)
     ]
     return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
-
-
-def _value_type(column: pa.Array) -> pa.DataType:
-    return column.type.value_type if pa.types.is_dictionary(column.type) else column.type
 
 
 def _text(column: pa.Array) -> pa.Array:

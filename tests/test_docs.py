@@ -17,11 +17,13 @@ import streammargin.errors
 from streammargin.cli.main import main
 from streammargin.losses import LOSSES, losses_with, terms
 from streammargin.losses.ratings import RATINGS
+from streammargin.options.table import Options, Where, options_for
 from streammargin.penalties import PENALTIES
 from streammargin.penalties.base import Columns
 from streammargin.solvers.base import PATH, TOP
 from streammargin.solvers.registry import SHORT, make_solver, names
 from streammargin.training.fitting import usual_bytes
+from streammargin.training.ratings import options_of as options_of_ratings
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -99,6 +101,24 @@ def test_commands_are_understood(path, capsys):
         if not arguments or arguments == ["--help"]:
             continue  # the name of a command, not a call
         module.build_parser(verb).parse_args([verb, *arguments])
+
+
+VERBS = [(program, verb) for program, module in PARSERS.items() for verb in module.VERBS]
+
+
+@pytest.mark.parametrize("program, verb", VERBS, ids=lambda word: word)
+def test_a_help_ends_with_three_commands_that_work(program, verb, capsys):
+    for more in ([], ["all"]):
+        assert PARSERS[program].main([verb, "--help", *more]) == 0
+        *_, head, first, second, third = capsys.readouterr().out.splitlines()
+        assert head == "examples:" and len({first, second, third}) == 3
+    for line in (first, second, third):
+        called, *words = shlex.split(line)
+        assert [called, words[0]] == [program, verb]
+        found = PARSERS[program].build_parser(verb).parse_args(words)
+        if verb in ("train", "complete"):
+            check = {"train": Options.of, "complete": options_of_ratings}[verb]
+            check({option.name: getattr(found, option.name) for option in options_for(Where.SHELL)} | {"threads": 1})
 
 
 def options_of(module):

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from streammargin.cli import entry
+from streammargin.cli.examples import examples
 from streammargin.cli.options import Parser, add_common
 from streammargin.cli.remarks import say
 from streammargin.errors import StreamMarginError
@@ -52,6 +53,8 @@ def parser_of(
         child = children.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
         if name == verb:
             add(name, child)
+            lines = [f"  {line}" for line in examples(program, name)]
+            child.epilog = "\n".join([*filter(None, [child.epilog]), "examples:", *lines])
     return parser
 
 

@@ -177,8 +177,8 @@ class Options:
     sample_weight: object = option(None, Column("NAME|FILE"), "data", CALLS,
         "weights of rows, factors of C (default: the dataset sample_weight, if it exists); 0: the row is left out")
     tasks: object = option(None, Column("NAME|FILE:NAME"), "data", Where.SHELL | Where.NUMBERS,
-        "the task of each row, named like `y`; each task has its own weights, which penalties of several outputs "
-        "join; predictions need the tasks, too")
+        "the task of each row, such as the shop of a sale, named like `y`: each task learns its own weights, and a "
+        "penalty such as l21 or trace lets tasks learn from each other; predictions need the task of each row, too")
     valid: object = option(None, Rows("DATA"), "data", Where.SHELL | Where.NUMBERS,
         "held-out data, whose error is shown with every certificate; for numbers it is the mean loss", common=True)
     columns: Sequence[str] | None = option(None, Names(), "table", TABLES, "use only these columns of a table")

@@ -1,33 +1,107 @@
-"""Rounds of steps of a machine of any kernel, on all rows in memory or on some of them."""
+"""The kernel of a training as measured in the first read, and rounds of steps of a machine of any kernel."""
 
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import numpy as np
 
 from streammargin.compiled import smo as steps
 from streammargin.kernels.base import Kernel
 from streammargin.rows.blocks import Block, alone
-from streammargin.solvers.base import Share
+from streammargin.solvers.base import Share, Solver
 from streammargin.solvers.cache.rows import Kept as KeptRows
-from streammargin.solvers.expansion.columns import Columns
+from streammargin.solvers.expansion.columns import NONE, Columns
 from streammargin.solvers.expansion.form import Form, form_of
-from streammargin.solvers.expansion.found import SUPPORT, WORKING, SmoState, rows_of, set_found
+from streammargin.solvers.expansion.found import SUPPORT, WORKING, SmoState, inside, rows_of, set_found
 from streammargin.solvers.expansion.matrices import indefinite, say_sampled, tested
-from streammargin.solvers.expansion.measured import check_values, given, kernel_of, largest_value
+from streammargin.solvers.expansion.measured import (
+    blur,
+    check_values,
+    given,
+    kernel_of,
+    largest_value,
+    measure,
+    smallest_margin,
+    squares_of,
+)
 from streammargin.solvers.expansion.memory import Memory
 from streammargin.solvers.expansion.rounds import constant_of, make_round
-from streammargin.solvers.expansion.values import Values
 from streammargin.solvers.problem import Problem
+from streammargin.solvers.visits import Visit
 
+ROUGH = 2e-3  # error of a value in float32, relative to the largest, from which on float64 is taken
+STEEP = 32.0  # coefficients at their bound that a round moves: their rounding adds up in a score
+FEW = 2048  # rows whose columns are float64 in any case
+LOOKED = 2048  # support rows that the pieces of a certificate are cut for
 SHARE = 0.5  # of the tolerance: the estimated gap that a pass aims at
 PASS_ROUNDS = 200  # most rounds of a pass, for each line
 HARD_ROUNDS = 50  # of a hard margin, which nothing may separate: a certificate tells
 
 
-class Steps(Values):
+class Steps(Solver[SmoState]):
     """Rounds of a pass, until the estimated gap of each line is where a certificate is worth it."""
+
+    state_class: ClassVar[type[SmoState]] = SmoState
+    requires: ClassVar[tuple[str, ...]] = ("primal", "dual_form")
+    prologue: ClassVar[int] = 1
+
+    def prologue_passes(self, problem: Problem) -> int:
+        return 1 if problem.kernel is None or problem.kernel.by_products or problem.kernel.of_numbers else 2
+
+    def prologue_visit(self, problem: Problem, state: SmoState, index: int) -> Visit:
+        return Visit("prologue", self.prologue_block, (index,), leaves=False, lines=problem.count)
+
+    def prologue_block(self, problem: Problem, state: SmoState, index: int, block: Block, first: int) -> None:
+        if index == 0:
+            measure(problem, state.measured, state.labels, block, first)
+        if index == 1 or given(problem).of_numbers:
+            squares_of(problem, state.measured, state.labels, block, first)
+
+    def _dtype(self, problem: Problem, state: SmoState) -> np.dtype:
+        """Of the columns: float32 unless rows are few, or its rounding is large for this C and tolerance."""
+        kernel, value = kernel_of(problem, state.measured), largest_value(problem, state.measured)
+        if kernel.of_numbers:
+            return problem.dtype
+        width = int(problem.values / max(1, problem.rows))
+        rough = kernel.blur(state.measured.longest, value, width) * 2.0**-24
+        large = float(problem.outputs.caps.max()) * value / (problem.largest_target or 1.0)
+        wide = rough > ROUGH * value or STEEP * large * 2.0**-24 > problem.tol or problem.rows <= FEW
+        return np.dtype(np.float64 if wide or not kernel.by_products else np.float32)
+
+    def mean_norm(self, problem: Problem, state: SmoState) -> float:
+        """The mean length of a row in the space of the kernel, about."""
+        mass, _, squares, _ = state.measured.moments.tolist()
+        kernel = kernel_of(problem, state.measured)
+        if not kernel.by_products:
+            return math.sqrt(float(state.measured.largest[0]))
+        mean = np.array([squares / mass]) if mass else np.zeros(1)
+        return math.sqrt(max(0.0, float(kernel.of_products(mean.copy(), mean, mean)[0]))) if mass else 0.0
+
+    def smallest_margin(self, problem: Problem, state: SmoState) -> float:
+        hidden = 2.0 * math.sqrt(blur(problem, state.measured, state.frozen.numbers.size))  # by rounding
+        return smallest_margin(problem, self.mean_norm(problem, state), hidden)
+
+    # memory
+
+    def reserved_bytes(self, problem: Problem) -> int:
+        return Memory.of(problem).bytes
+
+    def kept_bytes(self, problem: Problem) -> int:
+        return 0 if problem.resident else Memory.of(problem).bytes
+
+    def look_work(self, problem: Problem) -> float:
+        return 2.0 * min(LOOKED, problem.rows)
+
+    def fits(self, problem: Problem, state: SmoState) -> bool:
+        held = state.held
+        slots = {held.rows.shape, held.batch.shape, held.used.shape}
+        cached = all(np.all((one >= NONE) & (one < problem.rows)) for one in (held.rows, held.batches[1], held.recent))
+        known = all(inside(problem, one) for one in (state.frozen, state.best_point, state.kept_point))
+        return len(slots) == 1 and cached and known
+
+    # rounds
 
     def begin_pass(self, problem: Problem, state: SmoState, active: np.ndarray) -> None:
         if state.number == 1:

@@ -17,12 +17,12 @@ from streammargin.matching import Matcher, number_in
 from streammargin.sources.batch import Batch, Narrowing
 from streammargin.sources.schema import CATEGORY, DATE, NUMBER, TEXT, TEXT_COLUMNS, Column, Schema
 from streammargin.tables.asked import ZERO, Asked
-from streammargin.tables.dates import day_of, is_time, parts_of, places_of
+from streammargin.tables.dates import is_time, parts_of, places_of
 from streammargin.tables.forms import SPELLINGS, read
 from streammargin.tables.header import all_of
 from streammargin.tables.labels import Part, beside_rows
 from streammargin.tables.readers.base import Reader, words_of
-from streammargin.tables.spellings import PAIRS, TRUTH, is_share
+from streammargin.tables.spellings import PAIRS, SHARES, TRUTH
 from streammargin.tables.table import Beside
 from streammargin.tables.tally import coded, codes_of, numbers_of
 from streammargin.tables.types import kind_of, of_decimals
@@ -215,7 +215,7 @@ class _Apply(NamedTuple):
         kind = kind_of(values.type)
         if kind == "words":
             values, kind = self._read(column, values, column.spelling), "number"
-        elif kind == "number" and is_share(column.spelling):  # 0.12 may be 12% or 0.12%
+        elif kind == "number" and column.spelling.partition(" ")[2] in SHARES:  # 0.12 may be 12% or 0.12%
             raise DataError(
                 f"{self._where(column, 0)}: numbers without the sign that they had in training "
                 f"({column.spelling}); write it behind each, in a column of text"
@@ -254,7 +254,7 @@ class _Apply(NamedTuple):
         known = np.flatnonzero(~gaps)
         parts = parts_of(values.drop_null()) if known.size else None
         if column.first:
-            start, fill = day_of(column.first), column.fill or 0.0
+            start, fill = int(np.datetime64(column.first, "D").astype(np.int64)), column.fill or 0.0
             numbers = np.tile([[column.year], [fill]], len(values))
             if parts is not None and parts.years is not None and parts.days is not None:
                 numbers[:, known] = parts.years, parts.days - start

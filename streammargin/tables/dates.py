@@ -216,11 +216,6 @@ def iso(day: int) -> str:
     return str(np.datetime64(day, "D"))
 
 
-def day_of(date: str) -> int:
-    """The day of a date, counted from 1970. Raises ValueError."""
-    return int(np.datetime64(date, "D").astype(np.int64))
-
-
 def like_dates(numbers: np.ndarray) -> bool:
     """Whether all of these (m,) are whole numbers that read as dates, as 20240131."""
     if not len(numbers) or not (numbers.min() >= 1900_01_01 and numbers.max() <= 2100_12_31):

@@ -79,11 +79,6 @@ WITH_UNIT = [name for name in NAMES if name not in MARKS]
 UNIT = rf"(?i:{'|'.join(UNITS.values())})|^{_ZERO}$"
 
 
-def is_share(spelling: str) -> bool:
-    """Whether numbers in this spelling are percent, say."""
-    return spelling.partition(" ")[2] in SHARES
-
-
 def readings(fitting: Collection[str], decimal: str | None) -> list[str]:
     """The spellings that a column may have, of those that fit all of its values; several: they differ in the values.
 

@@ -8,6 +8,7 @@ import shutil
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
+from dataclasses import replace
 from typing import Any
 
 import dask
@@ -20,7 +21,7 @@ from streammargin.dask.partitions import Partitions
 from streammargin.dask.pieces import Piece, Written
 from streammargin.dask.rounds import Round
 from streammargin.dask.worker import remove
-from streammargin.dask.write import How, Part, peeked, write
+from streammargin.dask.write import Part, peeked, write
 from streammargin.errors import DataError, InputMissingError, UsageError
 from streammargin.files import temporary_folder
 from streammargin.sources.schema import Column, Schema
@@ -28,6 +29,7 @@ from streammargin.sources.shards import ShardedSource
 from streammargin.tables.learn import learn
 from streammargin.tables.readers.base import Reader
 from streammargin.tables.readers.room import scratch
+from streammargin.tables.spoolable import OfTable
 
 LOST = (KilledWorker, CancelledError, TimeoutError, CommClosedError)  # and not an error of the collection
 
@@ -85,8 +87,8 @@ class Spool:
     # how they come there
 
     def write(
-        self, stack: contextlib.ExitStack, rows: Partitions, roles: Callable[[Reader | None], How | None]
-    ) -> tuple[ShardedSource, How | None]:  # fmt: skip
+        self, stack: contextlib.ExitStack, rows: Partitions, roles: Callable[[Reader | None], OfTable | None]
+    ) -> tuple[ShardedSource, OfTable | None]:  # fmt: skip
         """The rows of a collection as a source, and what made them of frames.
 
         roles: what the columns of frames are; None of batches, which have none. Raises DataError, UsageError,
@@ -94,15 +96,15 @@ class Spool:
         """
         columns = rows.columns if rows.columns is not None or rows.batches else self._columns(rows)
         frames = None if columns is None else Frames(rows, columns, self._named(rows), self._each)
-        how = roles(frames)
-        found = self._each(write, rows, self._named(rows), how, "")
-        if how is not None and frames is not None and None in found:
-            how = how._replace(schema=learn(how.table(frames), tally=frames.tally).schema)
-            found = self._each(write, rows, self._named(rows), how, "")
-        source = ShardedSource(self._pieces(stack, rows, how, found))
-        if how is not None and how.schema is None:
-            how = how._replace(schema=Schema(tuple(map(Column, how.values)), how.labels))
-        return source, how
+        made = roles(frames)
+        found = self._each(write, rows, self._named(rows), *_bare(made), "")
+        if made is not None and frames is not None and None in found:
+            made = replace(made, schema=learn(made.table, tally=frames.tally).schema)
+            found = self._each(write, rows, self._named(rows), *_bare(made), "")
+        source = ShardedSource(self._pieces(stack, rows, made, found))
+        if made is not None and made.schema is None:
+            made = replace(made, schema=Schema(tuple(map(Column, made.table.values)), made.table.labels))
+        return source, made
 
     def _columns(self, rows: Partitions) -> list[str] | None:
         """The columns of frames, from the first partition with rows; None for batches."""
@@ -117,10 +119,10 @@ class Spool:
         return [Part(rows.name, k, os.path.join(folder, f"{k}.h5")) for k in range(len(rows.parts))]
 
     def _pieces(
-        self, stack: contextlib.ExitStack, rows: Partitions, how: How | None, found: list[Written]
+        self, stack: contextlib.ExitStack, rows: Partitions, made: OfTable | None, found: list[Written]
     ) -> list[Piece]:  # fmt: skip
         """The pieces of the partitions that have rows."""
-        kept = _shared(how)
+        kept = list(map(_shared, _bare(made)))
         home = stack.enter_context(temporary_folder(os.path.join(scratch(), "")))
         pieces = []
         for data, part, known in zip(rows.parts, self._named(rows), found, strict=True):
@@ -130,7 +132,7 @@ class Spool:
             with open(path, "wb") as file:
                 file.write(known.husk)
             pieces.append(Piece(part.name, part.file, path, known.facts, known.digest))
-            self._parts[part.file] = data, part, kept, known.digest
+            self._parts[part.file] = data, part, *kept, known.digest
             self._files[part.name] = part.file
             self.found(known.address, {part.file})
         if not pieces:
@@ -172,6 +174,13 @@ def of_worker(error: Exception) -> Exception:
     if isinstance(error, ImportError):
         return UsageError(f"a worker says: {error}; install the same packages everywhere")
     return error
+
+
+def _bare(made: OfTable | None) -> tuple[OfTable | None, Sequence[str]]:
+    """The rows of frames without their reader, as workers have their own, and the columns."""
+    if made is None:
+        return None, ()
+    return replace(made, table=replace(made.table, reader=None)), made.table.reader.columns  # type: ignore[arg-type]
 
 
 def _shared(value: Any) -> Any:

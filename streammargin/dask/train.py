@@ -20,7 +20,6 @@ from streammargin.api import checked, train_by
 from streammargin.dask.cluster import Cluster
 from streammargin.dask.partitions import is_collection, partitions
 from streammargin.dask.spool import Spool
-from streammargin.dask.write import How
 from streammargin.driver.events import Listener
 from streammargin.errors import InputMissingError, ReadWriteError, UsageError
 from streammargin.options.others import refuse
@@ -33,7 +32,8 @@ from streammargin.sources.label_column import TASKS
 from streammargin.sources.open import is_path, matching
 from streammargin.tables.asked import ERROR
 from streammargin.tables.readers.base import Reader
-from streammargin.tables.table import matched, with_roles
+from streammargin.tables.spoolable import OfTable
+from streammargin.tables.table import Table, matched, with_roles
 from streammargin.training.held_out import say_if_trained_on
 from streammargin.training.ordered import NAMES, SPOOL
 from streammargin.training.tables import asked_of
@@ -120,7 +120,7 @@ def _check(options: Options) -> None:
 
 def _spooled(
     stack: contextlib.ExitStack, spool: Spool, data: object, options: Options
-) -> tuple[object, How | None, Options]:
+) -> tuple[object, OfTable | None, Options]:
     """A collection as a source, with the roles of its columns if it has frames, and the options that it leaves."""
     say_if_trained_on(data, options.valid)
     labels = columns_of(options.y) or options.y
@@ -130,21 +130,20 @@ def _spooled(
     rows = partitions(data, y, weight, tasks, held_out=False)
     asked = [*named, *(name for name in NAMES if name != SPOOL and getattr(options, name) is not None)]
 
-    def roles(frames: Reader | None) -> How | None:
+    def roles(frames: Reader | None) -> OfTable | None:
         if frames is None and asked:
             raise UsageError(f"`{asked[0]}` is for frames, whose columns have names; {rows.name} has none")
         if frames is None:
             return None
         label, weight, tasks = (given or named.get(name) for given, name in zip(rows.beside, own, strict=True))
-        table = with_roles(frames, replace(asked_of(options), y=label), weight, tasks=tasks)
-        return How(table.asked, table.values, table.labels, table.weight, table.tasks, columns=tuple(frames.columns))
+        return OfTable(with_roles(frames, replace(asked_of(options), y=label), weight, tasks=tasks), told=False)
 
     source, how = spool.write(stack, rows, roles)
     left = dict.fromkeys([*own, *NAMES]) | {"tasks": None if options.tasks is None else TASKS}
     return source, how, Options.of({**vars(options), **left})
 
 
-def _held_out(stack: contextlib.ExitStack, spool: Spool, how: How | None, options: Options) -> object:
+def _held_out(stack: contextlib.ExitStack, spool: Spool, how: OfTable | None, options: Options) -> object:
     """Held-out rows of a collection as a source; how: what the rows of the training were made by, if of frames."""
     valid, tasks = options.valid, None
     if options.tasks is not None and isinstance(valid, tuple) and len(valid) == 3:
@@ -152,18 +151,18 @@ def _held_out(stack: contextlib.ExitStack, spool: Spool, how: How | None, option
         valid = tuple(pair)
     rows = partitions(valid, None, None, tasks, held_out=True)
 
-    def roles(frames: Reader | None) -> How | None:
+    def roles(frames: Reader | None) -> OfTable | None:
         if options.tasks is not None and tasks is None and (frames is None or how is None):
             raise UsageError("the tasks of the held-out rows are unknown; give these as (X, y, tasks)")
         if frames is None:
             return None
         if how is None or how.schema is None:
             raise UsageError("held-out rows are frames, and those of the training are not; give both alike")
-        labels = (rows.beside[0],) if rows.beside[0] else how.labels
-        beside = rows.beside[2] or how.tasks
+        labels = (rows.beside[0],) if rows.beside[0] else how.table.labels
+        beside = rows.beside[2] or how.table.tasks
         schema = matched(frames, how.schema, labels, tasks=beside)
-        asked = replace(how.asked, unknown=options.unknown or ERROR)
-        return How(asked, schema.values, labels, "", beside, schema, tuple(frames.columns))
+        asked = replace(how.table.asked, unknown=options.unknown or ERROR)
+        return OfTable(Table(frames, asked, schema.values, labels, tasks=beside), schema, told=False)
 
     return spool.write(stack, rows, roles)[0]
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -19,34 +20,12 @@ from streammargin.sources.hdf5.from_batches import write_batches
 from streammargin.sources.hdf5.label_writers import LabelWriter
 from streammargin.sources.label_column import TASKS
 from streammargin.sources.labels import class_values
-from streammargin.sources.schema import Schema
-from streammargin.tables.asked import Asked
 from streammargin.tables.formats import is_table
 from streammargin.tables.open import open_table
 from streammargin.tables.readers.base import Reader
 from streammargin.tables.spoolable import OfTable
-from streammargin.tables.table import Table
 
 T = TypeVar("T")
-
-
-class How(NamedTuple):
-    """The columns that partitions of frames become, as in `Table`; schema: None if numbers alone are expected.
-
-    columns: of each of them.
-    """
-
-    asked: Asked
-    values: tuple[str, ...]
-    labels: tuple[str, ...]
-    weight: str
-    tasks: str
-    schema: Schema | None = None
-    columns: tuple[str, ...] = ()
-
-    def table(self, reader: Reader) -> Table:
-        """The table of this reader."""
-        return Table(reader, self.asked, self.values, self.labels, self.weight, self.tasks)
 
 
 class Part(NamedTuple):
@@ -120,10 +99,11 @@ def looked(data: Any, part: Part, at: Callable[[Reader], T]) -> T | None:
 
 
 @_answering
-def write(data: Any, part: Part, how: How | None, digest: str) -> Written | None:
+def write(data: Any, part: Part, rows: OfTable | None, columns: Sequence[str], digest: str) -> Written | None:
     """Write the piece of a partition, in a worker; None if numbers alone are expected, and it has other values.
 
-    how: None for batches. digest: of the piece as it was written before; "" the first time.
+    rows: of frames with these columns, whose reader is here, without a schema if numbers alone are expected; None for
+    batches. digest: of the piece as it was written before; "" the first time.
     """
     path = place(part.file)
     home = os.path.dirname(path)
@@ -131,7 +111,7 @@ def write(data: Any, part: Part, how: How | None, digest: str) -> Written | None
         raise OutputError(f"a worker has no folder {base} to write rows to; make it, or name another with `spool=DIR`")
     os.makedirs(home, exist_ok=True)
     data, tasks = data if isinstance(data, WithTasks) else (data, None)
-    if how is None:
+    if rows is None:
         items = _items(data, part)
         if not any(len(item) and _rows(item[0]) for item in items):
             return Written(get_worker().address)
@@ -145,10 +125,10 @@ def write(data: Any, part: Part, how: How | None, digest: str) -> Written | None
         reader = reader_of(data, part)
         if reader is None:
             return Written(get_worker().address)
-        if apart := sorted(set(reader.columns) ^ set(how.columns)):
+        if apart := sorted(set(reader.columns) ^ set(columns)):
             raise DataError(f"{part.name} differs from others by the column {apart[0]}; give all the same columns")
-        rows = OfTable(how.table(reader), how.schema, told=False)
-        if how.schema is not None:
+        rows = replace(rows, table=replace(rows.table, reader=reader))
+        if rows.schema is not None:
             rows.write(path, True)
         elif rows.write_numbers(path, True) is None:
             return None

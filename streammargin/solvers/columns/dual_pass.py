@@ -422,9 +422,8 @@ def _keep(problem: Problem, state: Pair, found: Found, average: bool | None) -> 
 
 def _find_zeros(problem: Problem, state: Pair, k: int, proof: Bounds) -> None:
     """Mark columns that the last duals prove to be 0, for a loss of bounded curvature."""
-    best, most = state.best, largest_bend(problem.loss)
+    most = largest_bend(problem.loss)
     if problem.joint or most == math.inf or budgets(problem)[k] < math.inf:
         return
-    gap = float(best.primal[k] + best.rounding[k]) - proof.dual
     bend = most * problem.outputs.largest_cap(k) * column_squares(problem, state)[1]
-    state.zeros[k] |= proven_zeros(problem, proof.theta, proof.total, gap, bend)
+    state.zeros[k] |= proven_zeros(problem, k, state.best, proof, bend)

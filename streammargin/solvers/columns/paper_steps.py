@@ -7,8 +7,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from streammargin.compiled import largest, look
+from streammargin.compiled import largest
 from streammargin.compiled import row_norms as norms
+from streammargin.compiled.newton import signed_products
 from streammargin.kinds import YesNo
 from streammargin.losses.base import POSITIVE, has
 from streammargin.rows.blocks import Block
@@ -129,16 +130,19 @@ class PaperSteps(DualPass[PaperPair]):
     def run_block(self, problem: Problem, state: PaperPair, active: np.ndarray, block: Block, first: int) -> None:
         lines = lines_of(problem)
         if lines is not None and state.number:
-            _find_margins(problem, state, active, block, first)
-            rows = slice(first, first + block.rows())
+            numbers, labels = numbered_from(first), labels_of(problem, state)
             for k in problem.lines_of(active):
-                self._move(problem, state, lines, k, rows)
+                signed_products(block, numbers, labels, k, state.w[LAST, k], state.two_duals[2, k])
+                self._move(problem, state, lines, k, slice(first, first + block.rows()))
         super().run_block(problem, state, active, block, first)
 
     def _move(self, problem: Problem, state: PaperPair, lines: Lines, k: int, rows: slice) -> None:
         """The steps of both duals of these rows, from the margins that were just found."""
-        pair, u = state.two_duals[:2, k, rows], state.two_duals[2, k, rows]
-        caps = state.labels.cut(rows.start, rows.stop).caps_of(k, problem.outputs.caps[k])
+        known, two = state.labels.cut(rows.start, rows.stop), state.two_duals[:, k, rows]
+        pair, u = two[:2], two[2]
+        if problem.numeric:
+            u -= known.targets_of(k)
+        caps = known.caps_of(k, problem.outputs.caps[k])
         sigma = float(self.dual_steps(problem, state)[k // problem.lines])
         ahead = moved(pair, lines, u, caps, sigma)
         if self.twice(problem, state):
@@ -185,19 +189,6 @@ class PaperSteps(DualPass[PaperPair]):
             step(alpha)
         if self.dual:
             step(u)
-
-
-def _find_margins(problem: Problem, state: PaperPair, active: np.ndarray, block: Block, first: int) -> None:
-    """Store the margins of these rows at the last weights; nothing is pulled."""
-    K, none, empty = problem.count, np.zeros((1, problem.count)), np.zeros((problem.count, 0))
-    look.look(
-        block, numbered_from(first), labels_of(problem, state), problem.loss, problem.lines_of(active),
-        look.Point(state.w[:1], none, none), look.Prox(empty, empty, np.full(K, math.inf), none[0], total=empty),
-        look.Found(
-            np.zeros((1, K, look.LOSS_SUMS)), np.zeros((K, 1, look.DUAL_SUMS)), np.zeros((K, 1, state.w.shape[2])),
-            np.zeros((1, problem.trials), np.int64), state.two_duals[2:],
-        ),
-    )  # fmt: skip
 
 
 def _largest_caps(problem: Problem) -> np.ndarray:

@@ -354,11 +354,10 @@ class ProximalNewton(CertifiedByLook[ProxNewton]):
     @staticmethod
     def _find_zeros(problem: Problem, state: ProxNewton, k: int, proof: Bounds) -> None:
         """Mark weights proven to be 0, for a loss of bounded curvature; `scale` bounds the Hessian's diagonal."""
-        best, most = state.best, largest_bend(problem.loss)
+        most = largest_bend(problem.loss)
         if most < math.inf and problem.lines == 1:
-            gap = float(best.primal[k] + best.rounding[k]) - proof.dual
             bend = state.step.scale[k] * (1.0 if smooth(problem.loss) else 1.0 + SOFTNESS * most)
-            state.zeros[k] |= proven_zeros(problem, proof.theta, proof.total, gap, bend)
+            state.zeros[k] |= proven_zeros(problem, k, state.best, proof, bend)
 
     def zeros(self, problem: Problem, state: ProxNewton) -> np.ndarray:
         return state.zeros[:, :-1]

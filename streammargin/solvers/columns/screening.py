@@ -8,7 +8,8 @@ import numpy as np
 
 from streammargin.penalties.base import shrink
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.proof.objectives.base import Sums
+from streammargin.solvers.proof.best import Best
+from streammargin.solvers.proof.bounds import Bounds
 from streammargin.solvers.proof.rounding import norm_rounding
 
 TOO_FAR = (
@@ -17,21 +18,22 @@ TOO_FAR = (
 BLURRED = 1e-6  # relative allowance for rounding of sums over rows
 
 
-def proven_zeros(problem: Problem, theta: np.ndarray, sums: Sums, gap: float, bend: np.ndarray) -> np.ndarray:
-    """Which columns (d+1,) have weight 0 in every solution, as far as a dual point proves it.
+def proven_zeros(problem: Problem, k: int, best: Best, proof: Bounds, bend: np.ndarray) -> np.ndarray:
+    """Which columns (d+1,) have weight 0 in every solution of line k, as far as a dual point proves it.
 
-    theta (d+1,): A^T alpha of feasible duals with these sums; gap: the objective of some weights minus the dual bound;
-    bend (d+1,): sum_i cap_i a_ij^2 times the largest second derivative of the loss, or more; inf without a bound.
+    best: the figures of some weights; bend (d+1,): sum_i cap_i a_ij^2 times the largest second derivative of the loss,
+    or more; inf without a bound.
 
     Bounded curvature makes the dual strongly concave. So A^T alpha in block b is within sqrt(2 gap bend_b) of its
     optimal value. A block that stays below its threshold at that distance, counted beyond its cut, is 0. So is a column
     that stays below its cut.
     """
+    theta, gap = proof.theta, float(best.primal[k] + best.rounding[k]) - proof.dual
     zeros, penalty = np.zeros(theta.size, bool), problem.objective.penalty
     ordered = problem.objective.pieces(theta.shape)
     if ordered is None or not gap < math.inf:
         return zeros
-    blur = sums.blur
+    blur = proof.total.blur
     part = penalty.part(problem.objective.penalised(theta), blur, norm_rounding(theta.size))
     order, pieces = ordered
     first, sizes = pieces.starts[:-1], np.diff(pieces.starts)

@@ -212,9 +212,8 @@ def route(problem: Problem) -> tuple[str, ...]:
     if problem.resident:
         return ("start", "momentum", "steps") if begins_by_ascent(problem) else ("steps",)
     enough = not smooth(problem.loss) and enough_rows_fit(problem)
-    if enough if problem.from_weights else sample_fits(problem):
-        return "near", "reads"
-    return ("reads", "near") if enough else ("reads",)
+    near = enough if problem.from_weights else sample_fits(problem)
+    return ("near", "reads") if near else ("reads",)
 
 
 def begins_by_ascent(problem: Problem) -> bool:

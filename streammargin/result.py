@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from streammargin.model.base import Model
-from streammargin.wording import counted, short
+from streammargin.wording import brief, counted, short
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Certificate:
     """Exact figures of a model's weights, and whether they prove the tolerance.
 
@@ -34,7 +34,7 @@ class Certificate:
     mistakes: int | None = None
     train_error: float | None = None
     valid_error: float | None = None
-    per_class: list[dict[str, Any]] | None = field(default=None, repr=False)
+    per_class: list[dict[str, Any]] | None = None
     converged: bool = False
 
     def to_dict(self) -> dict[str, Any]:
@@ -44,8 +44,11 @@ class Certificate:
     def __getitem__(self, name: str) -> Any:  # like the event, a dict
         return self.to_dict()[name]
 
+    def __repr__(self) -> str:
+        return brief(self, **{**self.to_dict(), "per_class": None})
 
-@dataclass
+
+@dataclass(repr=False)
 class TrainResult:
     """The return value of `train`.
 
@@ -63,21 +66,26 @@ class TrainResult:
     cramped : bytes of memory with which far fewer passes would be enough, or 0
     """
 
-    model: Model = field(repr=False)
+    model: Model
     certificate: Certificate
-    history: list[dict[str, Any]] = field(repr=False)
+    history: list[dict[str, Any]]
     reason: str
     converged: bool
     passes: int
     seconds: float
-    run_end: dict[str, Any] = field(repr=False, default_factory=dict)
+    run_end: dict[str, Any] = field(default_factory=dict)
     resumable: bool = False
-    replaced: bool = field(repr=False, default=False)
-    better: bool = field(repr=False, default=False)
-    limit: str = field(repr=False, default="")
-    ranges: str | None = field(repr=False, default=None)
-    hidden: bool = field(repr=False, default=False)
-    cramped: int = field(repr=False, default=0)
+    replaced: bool = False
+    better: bool = False
+    limit: str = ""
+    ranges: str | None = None
+    hidden: bool = False
+    cramped: int = 0
+
+    def __repr__(self) -> str:
+        proven = {name: self.certificate[name] for name in ("gap", "margin_gap", "residual", "valid_error")}
+        how = {name: getattr(self, name) for name in ("reason", "converged", "passes", "seconds")}
+        return brief(self, model=type(self.model).__name__, **how, **proven)
 
 
 SHOWN = 20  # labels in a message

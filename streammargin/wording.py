@@ -151,3 +151,10 @@ def shown(value: Any) -> str:
     if not text or ("array(" in text and not isinstance(value, str)):
         text = f"a value of the type {type(value).__name__}"
     return _cut(text)
+
+
+def brief(thing: object, **facts: object) -> str:
+    """The repr of an object, on one line: its class, and the facts that are not None, numbers to four digits."""
+    told = {name: f"{value:.4g}" if isinstance(value, float) else shown(value)
+            for name, value in facts.items() if value is not None}  # fmt: skip
+    return f"{type(thing).__name__}({', '.join(f'{name}={value}' for name, value in told.items())})"

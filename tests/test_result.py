@@ -40,6 +40,28 @@ def test_a_result_fits_on_a_screen():
     assert len(text) < 1000 and "gap=" in text and "reason=" in text
 
 
+def test_what_it_is_fits_on_a_line(tmp_path, monkeypatch):
+    X, y = noisy(3)
+    result = sm.train(X, y)
+    certificate, proven = result.certificate, f"gap={result.certificate.gap:.4g}"
+    start = f"TrainResult(model='LinearModel', reason='tolerance', converged=True, passes={result.passes}, seconds="
+    assert repr(result).startswith(start) and repr(result).endswith(f", {proven})") and "\n" not in repr(result)
+    assert repr(result.model) == "LinearModel(features=4, classes=3, loss='hinge', penalty='l2', C=1, converged=True)"
+    mistakes = f"mistakes={certificate.mistakes}, train_error={certificate.train_error:.4g}, converged=True)"
+    assert repr(certificate).startswith("Certificate(primal=") and repr(certificate).endswith(mistakes)
+    assert f", {proven}, " in repr(certificate) and "None" not in repr(certificate)
+    hard = sm.train(*separable(20, 3, 0), C=np.inf)
+    assert f"margin_gap={hard.certificate.margin_gap:.4g})" in repr(hard) and "C=inf" in repr(hard.model)
+    bent, numbers = sm.train(X, y, kernel="rbf").model, sm.train(X, X[:, 0], loss="squared_error").model
+    assert repr(bent).startswith("Model(features=4, classes=3, kernel='rbf:") and "classes" not in repr(numbers)
+    ratings = sm.complete((np.arange(30) % 5, np.arange(30) % 6, np.arange(30.0))).model
+    assert repr(ratings).startswith(f"RatingsModel(rows=5, columns=6, rank={ratings.rank}, loss='absolute_error'")
+    monkeypatch.chdir(tmp_path)
+    write_h5("a\nb.h5", X, y)
+    with sm.open_source("a\nb.h5") as source:
+        assert repr(source) == r"DenseHDF5Source(name='a\nb.h5', rows=80, features=4, nnz=320, dtype='float64')"
+
+
 def test_what_did_not_converge_is_told_as_python_spells_it(caplog):
     with caplog.at_level(logging.WARNING, "streammargin"):
         sm.train(*noisy())

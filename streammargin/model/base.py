@@ -28,7 +28,7 @@ from streammargin.sources.label_column import TASKS
 from streammargin.sources.names import packed, packed_texts
 from streammargin.sources.open import is_path, is_shards, open_source, opened
 from streammargin.sources.schema import Schema
-from streammargin.wording import shown
+from streammargin.wording import brief, shown
 from streammargin.workers import Workers
 
 
@@ -48,6 +48,15 @@ class Model(Scorer):
     """
 
     of_pairs: ClassVar[bool] = False  # it predicts the entries of a matrix
+
+    def __repr__(self) -> str:
+        asked = {name: self.header.get(name) for name in ("kernel", "map", "loss", "penalty", "C", "converged")}
+        return brief(self, **self._size(), **asked)
+
+    def _size(self) -> dict[str, int | None]:
+        """How many there are of what the model knows; None for what it has not."""
+        counts = {"classes": self.classes_, "outputs": self.outputs or (), "tasks": self.tasks or ()}
+        return {"features": self.header.get("features"), **{name: len(known) or None for name, known in counts.items()}}
 
     @functools.cached_property
     def schema(self) -> Schema | None:

@@ -86,6 +86,10 @@ class RatingsModel(Model):
         self.row_names_, self.column_names_ = rows, columns
         self._both: tuple[Names, Names] | None = None
 
+    def _size(self) -> dict[str, int | None]:
+        """Rows, columns and rank."""
+        return {"rows": len(self.row_names_), "columns": len(self.column_names_), "rank": self.rank}
+
     @property
     def rank(self) -> int:
         """The number of columns of the factors."""

@@ -14,6 +14,7 @@ import numpy as np
 
 from streammargin.errors import UsageError
 from streammargin.rows.blocks import Block
+from streammargin.wording import brief
 
 MUCH = 1e3  # ratio of the largest range of columns to the smallest that is worth a warning
 
@@ -76,6 +77,10 @@ class Source(ABC):
     dtype: np.dtype
     sparse: bool
     largest_square: float = math.inf  # about the largest ||x||^2 of a row, if that is known before a read
+
+    def __repr__(self) -> str:
+        facts = {name: getattr(self, name, None) for name in ("name", "rows", "features", "nnz")}
+        return brief(self, **facts, dtype=str(getattr(self, "dtype", None)))
 
     def whole(self) -> Block | None:
         """All rows as one block that is in memory already and is used in place, or None."""

@@ -41,7 +41,7 @@ HARD_ROUNDS = 50  # of a hard margin, which nothing may separate: a certificate 
 
 
 class Steps(Solver[SmoState]):
-    """Rounds of a pass, until the estimated gap of each line is where a certificate is worth it."""
+    """A kernel as measured, and rounds of a pass until each estimated gap is where a certificate is worth it."""
 
     state_class: ClassVar[type[SmoState]] = SmoState
     requires: ClassVar[tuple[str, ...]] = ("primal", "dual_form")

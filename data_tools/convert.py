@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from streammargin.cli.options import add_lacking, add_lines, named
-from streammargin.data_tools import hdf5file
+from streammargin.data_tools.rows import of_hdf5
 from streammargin.errors import DataError, InputMissingError, UsageError
 from streammargin.files import STANDARD_INPUT, check_apart, check_output, no_file
 from streammargin.options.table import Options, read_by
@@ -187,7 +187,7 @@ def _convert_numbers(
         option = f"`like={like}`, which has {how.features}"
     if kind == HDF5 and os.path.isdir(input):
         raise InputMissingError(f"{input} is a directory; name a file")
-    found = hdf5file.read(input, how) if kind == HDF5 else open_matrix(input, how, kind)
+    found = of_hdf5(input, how) if kind == HDF5 else open_matrix(input, how, kind)
     width = _width(found, how.features, option, input)
     if found.names is not None:
         _check_names(found.names, width, known, input, str(like))

@@ -16,12 +16,11 @@ import numpy as np
 from distributed import Client, Future, KilledWorker
 from distributed.comm import CommClosedError
 
-from streammargin.dask.frames import Frames
 from streammargin.dask.partitions import Partitions
 from streammargin.dask.pieces import Piece, Written
 from streammargin.dask.rounds import Round
 from streammargin.dask.worker import remove
-from streammargin.dask.write import Part, peeked, write
+from streammargin.dask.write import Frames, Part, peeked, write
 from streammargin.errors import DataError, InputMissingError, UsageError
 from streammargin.files import temporary_folder
 from streammargin.sources.schema import Column, Schema

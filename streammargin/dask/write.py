@@ -1,18 +1,20 @@
-"""Workers write the partitions of a collection to pieces, or count what its columns hold."""
+"""Workers write the partitions of a collection to pieces, or count what the columns of all of them hold."""
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property, partial, wraps
+from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+import pyarrow as pa
 from distributed import get_worker
 
-from streammargin.dask.partitions import Groups, WithTasks
+from streammargin.dask.partitions import Groups, Partitions, WithTasks
 from streammargin.dask.pieces import Written, place, written
 from streammargin.errors import DataError, OutputError, StreamMarginError, UsageError
 from streammargin.sources.hdf5.disk import writable
@@ -24,6 +26,7 @@ from streammargin.tables.formats import is_table
 from streammargin.tables.open import open_table
 from streammargin.tables.readers.base import Reader
 from streammargin.tables.spoolable import OfTable
+from streammargin.tables.tally import Counting, Tally, tally, together
 
 T = TypeVar("T")
 
@@ -74,7 +77,7 @@ def reader_of(data: Any, part: Part) -> Reader | None:
 def _answering(function: Callable[..., T]) -> Callable[..., T | StreamMarginError]:
     """A function whose errors are answers, too, so that it is not asked again."""
 
-    @functools.wraps(function)
+    @wraps(function)
     def answer(*given: Any) -> T | StreamMarginError:
         try:
             return function(*given)
@@ -153,3 +156,50 @@ def _write_tasks(path: str, values: Any) -> None:
 
 def _rows(X: Any) -> int:
     return int(X.shape[0]) if hasattr(X, "shape") else len(X)
+
+
+class Frames(Reader):
+    """All partitions of frames, for who learns a schema of them.
+
+    parts: those of the rows. each: the results of a function for some partitions, as of `Spool`.
+    """
+
+    def __init__(
+        self, rows: Partitions, columns: list[str], parts: list[Part], each: Callable[..., list[Any]]
+    ) -> None:  # fmt: skip
+        self.rows, self.name, self.columns = rows, rows.name, columns
+        self._parts, self._each = parts, each
+        self._at: tuple[Reader, int]  # that of the latest batch, and the rows before it
+
+    def tally(self, reader: Reader, of: Counting) -> dict[str, Tally]:
+        """`tally` of all partitions, by the workers."""
+        found = self._each(looked, self.rows, self._parts, partial(tally, of=of))
+        return together(self.name, (each or {} for each in found))
+
+    @cached_property
+    def types(self) -> Mapping[str, pa.DataType]:  # type: ignore[override]
+        """Those of the first partition with rows."""
+        for part, data in zip(self._parts, self.rows.parts, strict=True):
+            [found] = self._each(looked, self.rows._replace(parts=[data]), [part], attrgetter("types"))
+            if found is not None:
+                return found
+        return {}
+
+    def batches(self, columns: Sequence[str], words: frozenset[str]) -> Iterator[pa.RecordBatch]:
+        """To name a row: of a partition at a time, in this process."""
+        first = 0
+        for reader in self.parts():
+            self._at = reader, first
+            for batch in reader.batches(columns, words):
+                yield batch
+                first += batch.num_rows
+
+    def parts(self) -> Iterator[Reader]:
+        for part, data in zip(self._parts, self.rows.parts, strict=True):
+            [found] = self._each(lambda data, _: data, self.rows._replace(parts=[data]), [part])
+            if (reader := reader_of(found, part)) is not None:
+                yield reader
+
+    def place(self, row: int) -> str:
+        reader, first = self._at
+        return reader.place(row - first)

@@ -12,6 +12,7 @@ import secrets
 import shlex
 import shutil
 import stat
+import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -303,9 +304,9 @@ def _temporary(path: str) -> contextlib.AbstractContextManager[str]:
     return _hidden(path, ".part", lambda name: os.close(os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)))
 
 
-def temporary_folder(near: str) -> contextlib.AbstractContextManager[str]:
-    """A hidden folder beside the output `near`, or in the folder `near/`; removed at the end with its content."""
-    return _hidden(near, "", lambda name: os.mkdir(name, 0o700))
+def temporary_folder(near: str = "") -> contextlib.AbstractContextManager[str]:
+    """A hidden folder beside the output `near`, in the folder `near/`, or the system's; removed with its content."""
+    return _hidden(near or os.path.join(tempfile.gettempdir(), ""), "", lambda name: os.mkdir(name, 0o700))
 
 
 def _remove(name: str) -> None:

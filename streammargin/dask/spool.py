@@ -27,7 +27,6 @@ from streammargin.sources.schema import Column, Schema
 from streammargin.sources.shards import ShardedSource
 from streammargin.tables.learn import learn
 from streammargin.tables.readers.base import Reader
-from streammargin.tables.readers.room import scratch
 from streammargin.tables.spoolable import OfTable
 
 LOST = (KilledWorker, CancelledError, TimeoutError, CommClosedError)  # and not an error of the collection
@@ -122,7 +121,7 @@ class Spool:
     ) -> list[Piece]:  # fmt: skip
         """The pieces of the partitions that have rows."""
         kept = list(map(_shared, _bare(made)))
-        home = stack.enter_context(temporary_folder(os.path.join(scratch(), "")))
+        home = stack.enter_context(temporary_folder())
         pieces = []
         for data, part, known in zip(rows.parts, self._named(rows), found, strict=True):
             if not known.rows:

@@ -32,7 +32,7 @@ from streammargin.tables.matrices.base import MEMORY, How, Matrix, tasks_in_memo
 from streammargin.tables.matrices.open import fingerprint, open_matrix
 from streammargin.tables.open import open_table
 from streammargin.tables.readers.base import check_same
-from streammargin.tables.readers.room import USUAL, Room, scratch
+from streammargin.tables.readers.room import USUAL, Room
 from streammargin.tables.table import Beside, apart, matched
 
 
@@ -96,7 +96,7 @@ def _of_files(stack: ExitStack, paths: list[str], model: Scorer, wanted: Wanted)
     name = paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
     stamp = functools.partial(fingerprint, paths)
     before = stamp()
-    near = os.path.join(stack.enter_context(temporary_folder(os.path.join(scratch(), ""))), "rows")
+    near = os.path.join(stack.enter_context(temporary_folder()), "rows")
     y = wanted.y if wanted.labelled and isinstance(wanted.y, str) else None
     how = How(near, stack, wanted.x, y, memory=MEMORY if wanted.memory is None else wanted.memory)
     found = open_matrix(paths, how)

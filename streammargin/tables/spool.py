@@ -23,7 +23,6 @@ from streammargin.sources.schema import Schema
 from streammargin.sources.view import View
 from streammargin.tables.readers.base import Reader
 from streammargin.tables.readers.delimited import Delimited
-from streammargin.tables.readers.room import scratch
 from streammargin.tables.types import kind_of, worded
 from streammargin.wording import note
 
@@ -80,7 +79,7 @@ def spooled(
     """
     with contextlib.ExitStack() as stack:
         if folder is None:
-            path = os.path.join(stack.enter_context(temporary_folder(os.path.join(scratch(), ""))), "rows.h5")
+            path = os.path.join(stack.enter_context(temporary_folder()), "rows.h5")
             rows.write(path, False)
         else:  # two tables in different folders may have one name
             path = os.path.normpath(os.path.join(folder, os.path.basename(os.path.normpath(rows.name)) + suffix))
@@ -110,7 +109,7 @@ def again(stack: contextlib.ExitStack, reader: Reader, folder: str | None) -> Re
     """This reader, or if it can be read once only a reader of a copy, which the stack removes."""
     if not reader.once:
         return reader
-    near = os.path.join(scratch() if folder is None else folder, "")
+    near = "" if folder is None else os.path.join(folder, "")
     path = os.path.join(stack.enter_context(temporary_folder(near)), "stream")
     return reader.copied(path) if isinstance(reader, Delimited) else Staged(reader, path)
 

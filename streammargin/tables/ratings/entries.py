@@ -29,7 +29,6 @@ from streammargin.tables.open import open_table
 from streammargin.tables.ratings.names import Names
 from streammargin.tables.readers.base import Reader
 from streammargin.tables.readers.room import Room
-from streammargin.tables.spool import scratch
 from streammargin.tables.unnamed import may_be_index
 from streammargin.wording import note, one_line, short, shown, warn
 
@@ -129,7 +128,7 @@ class Entries:
         yield from self._of_arrays((found.row, found.col, found.data))
 
     def _of_file(self, stack: ExitStack) -> Iterator[Part]:
-        near = stack.enter_context(temporary_folder(os.path.join(scratch(), "")))
+        near = stack.enter_context(temporary_folder())
         matrix = open_matrix(self.paths, How(os.path.join(near, "ratings"), stack, memory=self.memory))
         row = first = 0
         for batch in matrix.batches:
@@ -142,7 +141,7 @@ class Entries:
             self.shape = (row, int(matrix.features or 0))
 
     def _of_table(self) -> Iterator[Part]:
-        reader = open_table(self.data, room=Room(self.memory, os.path.join(scratch(), "")))
+        reader = open_table(self.data, room=Room(self.memory))
         self.name, self.reader, first = reader.name, reader, 0
         names = self.names = self._chosen(reader)
         for batch in reader.batches(names, frozenset(names[:2])):

@@ -23,7 +23,6 @@ from streammargin.sources.view import View
 from streammargin.tables.formats import files_of
 from streammargin.tables.ratings.entries import Entries
 from streammargin.tables.ratings.names import Names
-from streammargin.tables.spool import scratch
 from streammargin.wording import short, shown
 
 RAW = np.dtype([("i", "<i4"), ("j", "<i4"), ("value", "<f8")])
@@ -175,7 +174,7 @@ def rated(stack: ExitStack, entries: Entries, budget: int, near: str | None = No
 
     near: the folder of files; None: that of temporary files. The stack removes them.
     """
-    folder = stack.enter_context(temporary_folder(os.path.join(near or scratch(), "")))
+    folder = stack.enter_context(temporary_folder(os.path.join(near or "", "")))
     found = Ratings(entries, os.path.join(folder, "entries"), budget)
     found.read()
     if found.spilt:

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from dataclasses import dataclass
 
 LEAST_ROWS = 64
 CELLS = 512  # bytes of text at a time for each column, so that a wide table has some rows in a piece
-
-
-def scratch() -> str:
-    """The folder of temporary files."""
-    return tempfile.gettempdir()
 
 
 @dataclass(frozen=True)
@@ -50,11 +43,6 @@ class Room:
         Each column of a piece takes as long as hundreds of its rows: that of a wide table may take more memory.
         """
         return max(min(most, max(1 << 16, self.memory // 64)), min(CELLS * columns, self.memory // 8))
-
-    @property
-    def beside(self) -> str:
-        """The path that temporary files go next to."""
-        return self.near or os.path.join(scratch(), "")
 
 
 USUAL = Room()

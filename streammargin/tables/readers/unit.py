@@ -61,7 +61,7 @@ def by_rows(unit: Group, sizes: Mapping[str, int], rows: int, room: Room) -> Ite
 
         def write(batches: Iterable[pa.RecordBatch]) -> None:
             nonlocal folder
-            folder = folder or stack.enter_context(temporary_folder(room.beside))
+            folder = folder or stack.enter_context(temporary_folder(room.near))
             paths.append(_written(batches, os.path.join(folder, str(len(paths)))))
 
         def side_by_side(columns: Sequence[pa.ChunkedArray]) -> list[pa.RecordBatch]:

@@ -333,7 +333,10 @@ class Worded(Kind, Generic[S]):
     """A word of a family, or an object of one of its classes."""
 
     family: Family[S]
-    metavar: str = "NAME"
+
+    @property
+    def metavar(self) -> str:  # type: ignore[override]
+        return self.family.option.upper()
 
     def check(self, what: str, value: object) -> S:
         return self.family.of(value)

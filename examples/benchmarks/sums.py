@@ -1,4 +1,4 @@
-"""CPU of the look at frozen weights over that of the kernels that stay beside it (docs/architecture.md).
+"""CPU of the look at frozen weights over that of the sweep that stays beside it (docs/architecture.md).
 
     python -m examples.benchmarks.sums          median of 7 short slices, in turns
 
@@ -13,9 +13,8 @@ from statistics import median
 
 import numpy as np
 
-from streammargin.compiled import certificate, look, newton
+from streammargin.compiled import certificate, look
 from streammargin.losses import terms
-from streammargin.losses.base import smooth
 from streammargin.rows.blocks import Block, CSRBlock, DenseBlock
 from streammargin.rows.labels import Labels, numbered_from
 
@@ -44,27 +43,15 @@ def calls(rng: np.random.Generator, block: Block, K: int, name: str) -> dict[str
         np.ones((K, classes)), np.empty(0), np.empty(0),
     )  # fmt: skip
     w = rng.standard_normal((K, width)) / 5.0
-    blur, softness = 1e-16 * np.linalg.norm(w, axis=1), zero + 0.5 * (not smooth(loss))
-    none, nothing, wrong = np.zeros((K, 0)), np.zeros(0), np.zeros(1, np.int64)
-    alpha = np.full((K, rows), 0.5)
-    centres, midway = (none, 0.0) if smooth(loss) else (alpha, 0.5)
-    norms = np.array([block.sum_powers(i, 2.0) ** 0.5 for i in range(rows)])
-    margins, image, no_sleep = np.zeros((K, rows)), np.zeros((K, width)), none
+    blur, none, wrong = 1e-16 * np.linalg.norm(w, axis=1), np.zeros((K, 0)), np.zeros(1, np.int64)
+    alpha, image, no_sleep = np.full((K, rows), 0.5), np.zeros((K, width)), none
     point = look.Point(w[None], np.zeros((1, K)), blur[None])
 
-    def looked(rule: look.Prox, margins: np.ndarray = look.NOWHERE, H: look.Curvature | None = None) -> None:
+    def looked(rule: look.Prox) -> None:
         found = look.Found(
-            np.zeros((1, K, look.LOSS_SUMS)), np.zeros((K, 1, look.DUAL_SUMS)), np.zeros((K, 1, width)), wrong[None],
-            margins,
+            np.zeros((1, K, look.LOSS_SUMS)), np.zeros((K, 1, look.DUAL_SUMS)), np.zeros((K, 1, width)), wrong[None]
         )  # fmt: skip
-        look.look(block, numbers, labels, loss, active, point, rule, found, H)
-
-    def stepped(norms: np.ndarray, centres: np.ndarray, margins: np.ndarray, H: np.ndarray) -> None:
-        newton.newton_sums(
-            block, numbers, labels, loss, active, newton.Point(w, blur, norms), newton.Centred(centres, softness),
-            newton.Wanted(margins, H=H, drift=np.zeros((K, width))),
-            newton.Totals(image, np.zeros((K, newton.SUMS)), wrong),
-        )  # fmt: skip
+        look.look(block, numbers, labels, loss, active, point, rule, found)
 
     def certified(alpha: np.ndarray, theta: np.ndarray) -> None:
         certificate.certify_block(
@@ -72,11 +59,7 @@ def calls(rng: np.random.Generator, block: Block, K: int, name: str) -> dict[str
             certificate.new_sums(K), wrong,
         )  # fmt: skip
 
-    found: dict[str, tuple[Call, Call]] = {
-        "newton_sums": (
-            lambda: stepped(norms, centres, margins, np.zeros((0, 1, 1))),
-            lambda: looked(look.Prox(centres, none, zero, softness), margins[None]),
-        ),
+    return {
         "certify_block": (
             lambda: certified(alpha, image),
             lambda: looked(look.Prox(alpha, none, zero + np.inf, zero)),
@@ -86,13 +69,6 @@ def calls(rng: np.random.Generator, block: Block, K: int, name: str) -> dict[str
             lambda: looked(look.Prox(none, none, zero, zero)),
         ),
     }  # fmt: skip
-    if width < 1000:
-        H = np.zeros((K, width, width))
-        found["newton_sums, H"] = (
-            lambda: stepped(nothing, none, none, H),
-            lambda: looked(look.Prox(none, none, zero, softness, midway=midway), H=look.Curvature(H)),
-        )
-    return found
 
 
 def cpu(call: Call, times: int) -> float:

@@ -113,10 +113,11 @@ class _Files(caching.IndexDataCacheFile):
 
 
 def _classes(arguments: Iterable[Any]) -> Iterator[type]:
-    """The classes of all named tuples among these types, nested ones included."""
+    """The classes that these types name: of named tuples, nested ones included, and of losses called by address."""
     for one in arguments:
-        if isinstance(one, types.BaseNamedTuple):  # type: ignore[attr-defined]
+        if hasattr(one, "instance_class"):
             yield one.instance_class
+        if isinstance(one, types.BaseTuple):  # type: ignore[attr-defined]
             yield from _classes(one)
 
 

@@ -6,30 +6,40 @@ rows are stored in columns, so that losses are vectorised over rows. The combina
 
 from __future__ import annotations
 
-from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 from numba.extending import register_jitable
 
-from streammargin.compiled import overloads  # noqa: F401
-from streammargin.compiled.careful import carried_sum, loss_rounding, margin_rounding
+from streammargin.compiled.careful import carried_sum, margin_rounding
 from streammargin.compiled.classes import count_confused
-from streammargin.compiled.coupled import PARTS, Columns, add_crossed, add_own, coupled_steps
 from streammargin.compiled.jit import kernel
-from streammargin.compiled.overloads import REORDERED, along
+from streammargin.compiled.judged import (
+    APART,
+    CAPS,
+    CENTRES,
+    EXTRA,
+    FIELDS,
+    GAPS,
+    KEPT,
+    MARGINS,
+    OFF,
+    SAID,
+    SHARES,
+    SIGNS,
+    SIZES,
+    SLIPPED,
+    TARGETS,
+    VALUE,
+    A,
+    Asked,
+    judge_of,
+)  # fmt: skip
+from streammargin.compiled.overloads import REORDERED
 from streammargin.compiled.row_norms import row_norm
 from streammargin.compiled.samples import ONE, Sample, counts, weights
-from streammargin.losses.base import (
-    attained,
-    has,
-    largest_bend,
-    lifted,
-    margin_shift,
-    reached,
-    share_of,
-)
-from streammargin.rows.blocks import GRAM_ROWS, Block
+from streammargin.losses.base import coupled, has
+from streammargin.rows.blocks import GRAM_ROWS, Block, add_outer_products
 from streammargin.rows.labels import Labels, RowNumbers
 
 # columns of the sums of the weights, and of those of the duals, as in certificate.py; compensation terms are last.
@@ -41,19 +51,25 @@ LOSS_CARRIED, DUAL_CARRIED = ((LOSSES, LOSS_CARRY),), ((DUAL, CARRY), (ALPHA, CA
 CHUNK = 512  # most rows of a chunk
 VALUES = 1 << 16  # most values of a chunk, roughly: half a megabyte
 NONE, NOWHERE, NO_COLUMNS = np.zeros((1, 0)), np.zeros((1, 1, 0)), np.zeros((1, 0), np.int64)
+NO_NORMS, NO_KEYS = np.zeros(0), np.zeros(0, np.float32)
 ALL = -1  # in place of a side
+# of the rows of a line's own class: PART: sum of cap of_share(p) over all rows (losses/__init__.py); MASS: sum of cap;
+# LONG: sum of cap ||x_i||
+PART, MASS, LONG, PARTS = range(4)
 
 
 class Point(NamedTuple):
     """Weights w (V, K, d+1): the duals use the margins of the first; for the others only figures are computed.
 
     multiplier (V, K): of the bound on the duals' sum. It is added to the margins of classes, and changes the loss of
-    numbers (`lifted`). blur (V, K): eps times the norms of the weights.
+    numbers (`lifted`). blur (V, K): eps times the norms of the weights. norms (n,): of the rows, 0 until first needed;
+    or (0,): not kept.
     """
 
     w: np.ndarray
     multiplier: np.ndarray
     blur: np.ndarray
+    norms: np.ndarray = NO_NORMS
 
 
 class Prox(NamedTuple):
@@ -64,6 +80,9 @@ class Prox(NamedTuple):
     twice      alpha makes the step, and what is pulled extrapolates from there (the Pdprox paper's Algorithm 1);
     total      (K, n), or (K, 0): the duals are added to it;
     steepest   if above 0, the slope of every row is this times its cap
+    crisp      (K,): a centre that is nan is a step from the midpoint with this softness; or (0,): none is nan
+    base       the number of the row that the first centre, dual, margin and key belong to
+    gaps       whether GAP is wanted; with second derivatives it is
     """
 
     centres: np.ndarray
@@ -74,6 +93,9 @@ class Prox(NamedTuple):
     total: np.ndarray = NONE
     steepest: float = 0.0
     midway: float = 0.0
+    crisp: np.ndarray = NO_NORMS
+    base: int = 0
+    gaps: bool = False
 
 
 class Found(NamedTuple):
@@ -83,8 +105,9 @@ class Found(NamedTuple):
     softness / cap_i (alpha_i - centre_i)^2, without softness of these squares alone. pull (K, S, d+1): sum_i a_i x_i.
     With S = 2 the second sums are those of the duals that decrease the constant.
     confused (V, trials): for several classes, rows whose class is not the one with the largest score.
-    margins (V, K, n), or (V, K, 0): set to the margins of the rows, without a multiplier. class_sums (K, d+1),
-    parts (K, PARTS), or (0, ...): of a coupled loss whose duals add up to 0 over the lines (compiled/coupled.py).
+    margins (V, K, n), or (V, K, 0): set to the margins of the rows, without a multiplier. keys (n,) float32, or (0,):
+    set to t / (1 + t) with t the distance of u from the curved part of the loss, the smallest of all lines.
+    class_sums (K, d+1), parts (K, PARTS), or (0, ...): of a coupled loss whose duals add up to 0 over the lines.
     """
 
     losses: np.ndarray
@@ -94,6 +117,7 @@ class Found(NamedTuple):
     margins: np.ndarray = NOWHERE
     class_sums: np.ndarray = NONE[:0]
     parts: np.ndarray = NONE[:0]
+    keys: np.ndarray = NO_KEYS
 
 
 class Curvature(NamedTuple):
@@ -105,6 +129,8 @@ class Curvature(NamedTuple):
     columns  (K, m): these columns, ascending, the constant last; (1, 0): all, and m = d+1
     diagonal (K, d+1): out, of all columns; (0, 0): not wanted
     places   (K, d+1): of each column, its place in `columns`, or -1; `look` sets it
+    drift    (K, d+1): minus the derivative of `pull` by the logarithm of the softness; (0, 0): not wanted
+    active   (K,): the number of rows with a positive slope is added to it; (0,): not wanted
     """
 
     lines: np.ndarray
@@ -112,6 +138,8 @@ class Curvature(NamedTuple):
     columns: np.ndarray = NO_COLUMNS
     diagonal: np.ndarray = NONE[:0]
     places: np.ndarray = NO_COLUMNS
+    drift: np.ndarray = NONE[:0]
+    active: np.ndarray = NO_NORMS
 
     def placed(self, width: int) -> Curvature:
         """The same with `places`, or with no columns if they are all; width: d+1."""
@@ -126,13 +154,16 @@ class Curvature(NamedTuple):
 class Scratch(NamedTuple):
     """Temporary arrays for a chunk, whose rows are numbers within the block.
 
-    columns: (lines, CHUNK) each; lines: rows of weights that a loss couples, or 1. present (CHUNK,): the chunk's rows,
-    and their lengths; mine (lines, CHUNK): those that a line has; listed, factors (CHUNK,): rows that are added up.
-    scores (V, K, CHUNK), few (GRAM_ROWS, m), part (d+1,).
+    columns (FIELDS, lines, CHUNK), slopes (2 lines, CHUNK), said (SAID,): as in judged.py; lines: rows of weights that
+    a loss couples, or 1. shift (V, K): added to the margins. lengths (CHUNK,): norms of the chunk's rows; mine
+    (lines, CHUNK): the rows that a line has; listed, factors (CHUNK,): rows that are added up. scores (V, K, CHUNK),
+    few (GRAM_ROWS, m), part (d+1,).
     """
 
-    columns: Columns
-    present: np.ndarray
+    columns: np.ndarray
+    slopes: np.ndarray
+    said: np.ndarray
+    shift: np.ndarray
     lengths: np.ndarray
     mine: np.ndarray
     listed: np.ndarray
@@ -153,15 +184,17 @@ def look(
     H          is added to, if it is given
     """
     V, K, width = point.w.shape
-    single, coupled = (None, loss) if has(loss, "coupled_step") else (loss, None)
-    lines = 1 if coupled is None else K // found.confused.shape[1]
+    lines = K // found.confused.shape[1] if coupled(loss) else 1
+    shift = np.zeros((V, K)) if has(loss, "lifted") else point.multiplier
+    few = np.zeros((GRAM_ROWS, width if H is None else H.lines.shape[2]))
+    columns, slopes = np.zeros((FIELDS, lines, CHUNK + APART)), np.empty((2 * lines, CHUNK + APART))
     scratch = Scratch(
-        Columns(*np.zeros((len(Columns._fields), lines, CHUNK))), np.empty(CHUNK, np.int64), np.empty(CHUNK),
-        np.empty((lines, CHUNK), np.int64), np.empty(CHUNK, np.int64), np.empty(CHUNK),
-        np.empty((V, K, CHUNK)), np.zeros((GRAM_ROWS, width if H is None else H.lines.shape[2])), np.empty(width),
+        columns, slopes, np.empty(SAID), shift, np.empty(CHUNK),
+        np.empty((lines, CHUNK), np.int64), np.empty(CHUNK, np.int64), np.empty(CHUNK), np.empty((V, K, CHUNK)), few,
+        np.empty(width),
     )  # fmt: skip
-    slopes, H = (None, None) if H is None else (np.empty((2 * lines, CHUNK)), H.placed(width))
-    look_block(block, numbers, labels, single, coupled, problems, point, rule, found, H, slopes, scratch)
+    H = None if H is None else H.placed(width)
+    look_block(block, numbers, labels, judge_of(loss), problems, point, rule, found, H, scratch)
 
 
 def sum_losses(
@@ -178,136 +211,177 @@ def sum_losses(
 
 
 @kernel
-def look_block(block, numbers, labels, loss, coupled, problems, point, rule, found, H, slopes, scratch):
+def look_block(block, numbers, labels, judge, problems, point, rule, found, H, scratch):
     """`look` with its scratch arrays; parts for arguments that are None are not compiled."""
     lines, width = scratch.mine.shape[0], point.w.shape[2]
     stop = 0
     while stop < block.rows():
+        start, values = stop, 0
         # with H chunks are whole: adding rows to it is what costs, and costs as much for one row as for GRAM_ROWS
-        m, values, stop = _next_chunk(block, numbers, labels, stop, VALUES if H is None else np.inf, scratch)
-        _score_chunk(block, numbers, labels, problems, point.w, found.confused, m, scratch)
+        while stop < block.rows() and stop - start < CHUNK and (H is not None or values < VALUES):
+            values += block.entries(stop)
+            stop += 1
+        _measure_rows(block, numbers, start, stop, point.norms, scratch.lengths)
+        _score_chunk(block, numbers, labels, problems, point.w, found.confused, start, stop, scratch)
         # sum a chunk separately, which rounds less, if d + 1 additions are less work than its rows
         at_once = values >= width
         for at in range(0, problems.size, lines):
             k = problems[at]
-            size = _judge_chunk(
-                block, numbers, labels, loss, coupled, k, m, point, rule, found, slopes, scratch
-            )  # fmt: skip
+            rows = start, stop, H is not None
+            size = _judge_chunk(block, numbers, labels, judge, k, rows, point, rule, found, scratch)
             for g in range(lines):
-                _keep_duals(numbers, k + g, g, size, rule, scratch)
-                _pull_rows(block, k + g, g, size, at_once, rule.softness[k + g], found, scratch)
-                if coupled is not None and found.class_sums.shape[0] > 0:
-                    add_own(
-                        block, coupled, g, scratch.mine[g, :size], scratch.columns, scratch.listed, scratch.factors,
-                        found.class_sums[k + g], found.parts[k + g],
-                    )  # fmt: skip
+                _keep_rows(numbers, k + g, g, size, at > 0 or g > 0, rule, found, scratch)
+                _pull_rows(block, k + g, g, size, at_once, rule, found, scratch)
+                if found.class_sums.size > 0:
+                    _add_own(block, g, size, scratch, found.class_sums[k + g], found.parts[k + g])
             if H is not None:
-                _bend_chunk(block, coupled, k, size, rule.steepest, H, slopes, scratch)
+                _bend_chunk(block, k, size, rule, H, scratch)
 
 
 @register_jitable
-def _next_chunk(block, numbers, labels, start, most, scratch):
-    """Collect the rows from `start` that have a weight: (their number, their values, where the next chunk starts).
-
-    most: number of values after which a chunk ends
-    """
-    m, values, stop = 0, 0, start
-    while stop < block.rows() and stop - start < CHUNK and values < most:
-        if labels.weight(numbers.row(stop)) > 0.0:
-            scratch.present[m], scratch.lengths[m] = stop, row_norm(block, stop, 2.0)
-            m += 1
-            values += block.entries(stop)
-        stop += 1
-    return m, values, stop
+def _measure_rows(block, numbers, start, stop, norms, lengths):
+    """Fill the lengths of the rows start .. stop, from `norms` if they are kept there."""
+    for i in range(start, stop):
+        row = numbers.row(i)
+        size = norms[row] if norms.size > 0 else 0.0
+        if not size > 0.0:
+            size = row_norm(block, i, 2.0)
+            if norms.size > 0:
+                norms[row] = size
+        lengths[i - start] = size
 
 
 @register_jitable
-def _score_chunk(block, numbers, labels, problems, w, confused, m, scratch):
-    """Scores of the chunk's m rows by the problems, or by all classes, whose confused rows are counted."""
-    present, scores = scratch.present[:m], scratch.scores
+def _score_chunk(block, numbers, labels, problems, w, confused, start, stop, scratch):
+    """Scores of the chunk's rows by the problems, or by all classes, whose confused rows are counted."""
     several = confused.shape[1] < w.shape[1]
     for v in range(w.shape[0]):
         for at in range(w.shape[1] if several else problems.size):
             k = at if several else problems[at]
-            line = w[v, k]
-            for r in range(m):
-                block.prefetch_row(present[r] + 2)
-                scores[v, k, r] = block.exact_dot(present[r], line)
+            line, scores = w[v, k], scratch.scores[v, k]
+            for i in range(start, stop):
+                block.prefetch_row(i + 2)
+                scores[i - start] = block.exact_dot(i, line)
         if several:
-            count_confused(numbers, labels, present, scores[v], confused[v])
+            count_confused(numbers, labels, range(start, stop), scratch.scores[v], confused[v])
 
 
 @register_jitable
-def _judge_chunk(block, numbers, labels, loss, coupled, k, m, point, rule, found, slopes, scratch):
+def _judge_chunk(block, numbers, labels, judge, k, rows, point, rule, found, scratch):
     """Add the losses of problem k at all weights, and take the duals' step at the first; returns the rows it has.
 
     A coupled loss does it for the lines from k on. The first weights are last: their columns are used afterwards.
+    rows: where the chunk starts and stops, and whether second derivatives are wanted.
     """
-    columns, size = scratch.columns, 0
+    start, stop, bent = rows
+    size, lines = 0, scratch.mine.shape[0]
     for v in range(point.w.shape[0] - 1, -1, -1):
-        for g in range(scratch.mine.shape[0]):
-            scores, shift = scratch.scores[v, k + g, :m], margin_shift(loss, point.multiplier[v, k + g])
-            size = _gather(
-                block, numbers, labels, k + g, g, v, scores, shift, point.blur[v, k + g], rule, found, scratch
-            )  # fmt: skip
-        primal, slipped, gap = 0.0, 0.0, 0.0
-        curvature, softness = rule.curvatures[k], rule.softness[k]
-        if loss is not None:
-            above, bends = lifted(loss, point.multiplier[v, k]), None if slopes is None else slopes[0]
-            primal, slipped, gap = _single_steps(
-                loss, above, curvature, softness, rule.twice, v == 0, columns, size, bends
-            )
-        if coupled is not None:
-            kept = rule.centres.shape[1] > 0
-            primal, slipped, gap = coupled_steps(coupled, curvature, softness, kept, rule.twice, columns, size, slopes)
+        for g in range(lines):
+            size = _gather(block, numbers, labels, k + g, g, v, start, stop, point.blur[v, k + g], rule, found, scratch)
+        extra = v == 0 and (found.keys.size > 0 or found.class_sums.size > 0)
+        crisp = rule.crisp[k] if rule.crisp.size > 0 else 0.0
+        asked = Asked(
+            point.multiplier[v, k], rule.curvatures[k], rule.softness[k], crisp, rule.midway, rule.twice, v == 0, bent,
+            bent or rule.gaps, extra, lines > 1 and rule.centres.shape[1] == 0,
+        )  # fmt: skip
+        judge.call(asked, scratch.columns, scratch.slopes, size, scratch.said)
         sums = found.losses[v, k]
-        sums[LOSSES], sums[LOSS_CARRY] = carried_sum(sums[LOSSES], sums[LOSS_CARRY], primal)
-        sums[ROUNDING] += slipped
-        sums[GAP] += gap
+        sums[LOSSES], sums[LOSS_CARRY] = carried_sum(sums[LOSSES], sums[LOSS_CARRY], scratch.said[VALUE])
+        sums[ROUNDING] += scratch.said[SLIPPED]
+        sums[GAP] += scratch.said[GAPS]
     return size
 
 
 @register_jitable
-def _gather(block, numbers, labels, k, g, v, scores, shift, blur, rule, found, scratch):
+def _gather(block, numbers, labels, k, g, v, start, stop, blur, rule, found, scratch):
     """Fill line g of the columns with the rows that problem k has, and count its mistakes; returns their number."""
-    c, mine, size, mistakes = scratch.columns, scratch.mine, 0, 0
-    for r in range(scores.size):
-        i, length = scratch.present[r], scratch.lengths[r]
-        row = numbers.row(i)
-        cap = labels.cap(k, row)
-        margin = labels.margin(k, row, scores[r])
-        # always written, and counted if present: faster than a branch
-        mine[g, size], c.caps[g, size], c.sizes[g, size], c.margins[g, size] = i, cap, length, margin + shift
-        c.signs[g, size], c.targets[g, size] = labels.sign(k, row), labels.target(k, row)
-        c.off[g, size] = margin_rounding(block.entries(i) + 1, length, blur)
-        if rule.centres.shape[1] > 0:
-            c.centres[g, size] = rule.centres[k, row]
-        elif rule.midway != 0.0:
-            c.centres[g, size] = rule.midway * cap
-        if cap > 0.0:
-            size += 1
-            mistakes += labels.wrong(k, row, margin)
-        if found.margins.shape[2] > 0:
-            found.margins[v, k, row] = margin
+    m, c, mine = stop - start, scratch.columns, scratch.mine[g]
+    scores, lengths = scratch.scores[v, k], scratch.lengths
+    caps, margins, signs, targets = c[CAPS, g], c[MARGINS, g], c[SIGNS, g], c[TARGETS, g]
+    centres, off, sizes = c[CENTRES, g], c[OFF, g], c[SIZES, g]
+    told_of_rows(labels, numbers, k, start, m, caps, signs, targets)
+    shift, size, mistakes = scratch.shift[v, k], 0, 0
+    for r in range(m):
+        margin = signs[r] * scores[r] - targets[r]
+        wrong = margin < 0.0 or (margin == 0.0 and signs[r] > 0.0)
+        mistakes += wrong and caps[r] > 0.0
+        size += caps[r] > 0.0
+        margins[r], sizes[r] = margin, lengths[r]
+    for r in range(m):
+        off[r] = margin_rounding(block.entries(start + r) + 1, lengths[r], blur)
     found.losses[v, k, MISTAKES] += mistakes
+    for r in range(m):
+        mine[r] = start + r
+    if size < m:
+        size = 0
+        for r in range(m):
+            # always written, and counted if present: faster than a branch
+            mine[size], caps[size], signs[size], targets[size] = start + r, caps[r], signs[r], targets[r]
+            margins[size], off[size], sizes[size] = margins[r], off[r], sizes[r]
+            size += caps[r] > 0.0
+    for r in range(size if found.margins.shape[2] > 0 else 0):
+        found.margins[v, k, numbers.row(mine[r]) - rule.base] = margins[r]
+    for r in range(size):
+        margins[r] += shift
+    if rule.centres.shape[1] > 0:
+        for r in range(size):
+            centres[r] = rule.centres[k, numbers.row(mine[r]) - rule.base]
+    else:
+        for r in range(size):
+            centres[r] = rule.midway * caps[r]
     return size
 
 
 @register_jitable
-def _keep_duals(numbers, k, g, size, rule, scratch):
-    """Store the duals of the chunk's rows, and add them to the total, if these are wanted."""
-    for r in range(size):
-        row = numbers.row(scratch.mine[g, r])
-        if rule.alpha.shape[1] > 0:
-            rule.alpha[k, row] = scratch.columns.kept[g, r]
-        if rule.total.shape[1] > 0:
-            rule.total[k, row] += scratch.columns.a[g, r]
+def told_of_rows(
+    labels: Labels, numbers: RowNumbers, k: int, start: int, m: int, caps: np.ndarray, signs: np.ndarray,
+    targets: np.ndarray,
+) -> None:  # fmt: skip
+    """Fill caps, signs and targets of m rows of a block from `start` on in problem k."""
+    if numbers.listed.size > 0 or labels.codes_a_row != 1 or labels.targets_a_row != 1:
+        for r in range(m):
+            row = numbers.row(start + r)
+            caps[r], signs[r], targets[r] = labels.cap(k, row), labels.sign(k, row), labels.target(k, row)
+        return
+    # loops that LLVM vectorises
+    low = numbers.first + start - labels.first
+    codes, most, own = labels.codes[low : low + m], labels.caps[k], labels.positive[k]
+    for r in range(m):
+        code = np.int64(codes[r])
+        signs[r] = 1.0 if code == own else -1.0
+        caps[r] = most[max(code, 0)] if code >= 0 else 0.0
+    if labels.weights.size > 0:
+        weights = labels.weights[low : low + m]
+        for r in range(m):
+            caps[r] = caps[r] * weights[r] if weights[r] > 0.0 else 0.0
+    if labels.targets.size > 0:
+        numbers_of = labels.targets[low : low + m]
+        for r in range(m):
+            targets[r] = numbers_of[r]
+    else:
+        targets[:m] = 0.0
 
 
 @register_jitable
-def _pull_rows(block, k, g, size, at_once, softness, found, scratch):
+def _keep_rows(numbers, k, g, size, again, rule, found, scratch):
+    """Store what is wanted of the chunk's rows: duals, their total, keys; again: a line before has set the keys."""
+    mine, kept, a, extra = scratch.mine[g], scratch.columns[KEPT, g], scratch.columns[A, g], scratch.columns[EXTRA, g]
+    if rule.alpha.shape[1] > 0:
+        for r in range(size):
+            rule.alpha[k, numbers.row(mine[r]) - rule.base] = kept[r]
+    if rule.total.shape[1] > 0:
+        for r in range(size):
+            rule.total[k, numbers.row(mine[r]) - rule.base] += a[r]
+    if found.keys.size > 0:
+        for r in range(size):
+            at, key = numbers.row(mine[r]) - rule.base, extra[r] / (1.0 + extra[r])
+            found.keys[at] = min(found.keys[at], key) if again else key
+
+
+@register_jitable
+def _pull_rows(block, k, g, size, at_once, rule, found, scratch):
     """Add the duals of the chunk's rows to the sums of problem k, and the combination of these rows to its pull."""
-    mine, signs, a = scratch.mine[g], scratch.columns.signs[g], scratch.columns.a[g]
+    mine, signs, a = scratch.mine[g], scratch.columns[SIGNS, g], scratch.columns[A, g]
     listed, factors, apart, pull = scratch.listed, scratch.factors, scratch.part, found.pull
     for side in range(pull.shape[1]):
         only = side if pull.shape[1] > 1 else ALL
@@ -316,7 +390,7 @@ def _pull_rows(block, k, g, size, at_once, softness, found, scratch):
             factor = signs[r] * a[r]
             listed[count], factors[count] = mine[r], factor
             count += factor != 0.0 and (only == ALL or (factor < 0.0) == (only == 1))
-        _add_duals(found.duals[k, side], only, softness, scratch.columns, g, size)
+        _add_duals(found.duals[k, side], only, rule.softness[k], rule.alpha.shape[1] > 0, scratch.columns, g, size)
         pulls = apart if at_once else pull[k, side]
         if at_once:
             apart[:] = 0.0
@@ -327,15 +401,34 @@ def _pull_rows(block, k, g, size, at_once, softness, found, scratch):
 
 
 @register_jitable
-def _bend_chunk(block, coupled, k, size, steepest, H, slopes, scratch):
+def _add_own(block, g, size, scratch, own, parts):
+    """own (d+1,) += sum of cap x_i over the rows of the own class of line g, and `parts` of a chunk."""
+    listed, factors, c, count = scratch.listed, scratch.factors, scratch.columns, 0
+    for r in range(size):
+        cap = c[CAPS, g, r]
+        parts[PART] += c[EXTRA, g, r]
+        listed[count], factors[count] = scratch.mine[g, r], cap
+        if c[SIGNS, g, r] > 0.0:
+            count += 1
+            parts[MASS] += cap
+            parts[LONG] += cap * c[SIZES, g, r]
+    block.add_rows(listed[:count], factors[:count], own)
+
+
+@register_jitable
+def _bend_chunk(block, k, size, rule, H, scratch):
     """Add the second derivatives of the chunk's rows to the matrices of problem k, or of the lines from k on."""
-    listed = scratch.listed
-    for g in range(scratch.mine.shape[0]):
+    listed, slopes, lines = scratch.listed, scratch.slopes, scratch.mine.shape[0]
+    for g in range(lines):
+        if H.drift.shape[0] > 0 and rule.softness[k] > 0.0:
+            _add_drift(block, g, size, rule.softness[k], scratch, H.drift[k + g])
         count = 0
         for r in range(size):
-            slope = steepest * scratch.columns.caps[g, r] if steepest > 0.0 else slopes[g, r]
+            slope = rule.steepest * scratch.columns[CAPS, g, r] if rule.steepest > 0.0 else slopes[g, r]
             listed[count], slopes[g, count] = scratch.mine[g, r], slope
             count += slope > 0.0
+        if H.active.size > 0:
+            H.active[k + g] += count
         if H.columns.shape[1] > 0:
             block.add_gram_of(
                 listed[:count], slopes[g, :count], H.columns[k + g], H.places[k + g], scratch.few, H.lines[k + g]
@@ -344,23 +437,36 @@ def _bend_chunk(block, coupled, k, size, steepest, H, slopes, scratch):
             block.add_gram(listed[:count], slopes[g, :count], scratch.few, H.lines[k + g])
         for r in range(count if H.diagonal.shape[0] > 0 else 0):
             block.add_squares(listed[r], slopes[g, r], H.diagonal[k + g])
-    if coupled is not None and steepest == 0.0:
-        lines = scratch.mine.shape[0]
+    if H.crossed.size > 0 and rule.steepest == 0.0:
         add_crossed(block, scratch.mine[0, :size], slopes[lines:, :size], H.crossed[k // lines])
 
 
+@register_jitable
+def _add_drift(block, g, size, softness, scratch, drift):
+    """Add minus the derivative of what the chunk's rows pull, by the logarithm of the softness, to drift (d+1,)."""
+    c, slopes, factors = scratch.columns, scratch.slopes[g], scratch.factors
+    for r in range(size):
+        moved = c[SIGNS, g, r] * (c[A, g, r] - c[CENTRES, g, r])
+        factors[r] = moved * slopes[r] * (softness / c[CAPS, g, r])
+    block.add_rows(scratch.mine[g, :size], factors[:size], drift)
+
+
 @register_jitable(fastmath=REORDERED)
-def _add_duals(sums, side, softness, columns, g, size):
-    """Add a chunk's duals to the sums: those that increase the constant (side 0), decrease it (1), or ALL."""
-    caps, signs, targets, centres = columns.caps[g], columns.signs[g], columns.targets[g], columns.centres[g]
-    sizes, a, kept, shares = columns.sizes[g], columns.a[g], columns.kept[g], columns.shares[g]
+def _add_duals(sums, side, softness, stored, c, g, size):
+    """Add a chunk's duals to the sums: those that increase the constant (side 0), decrease it (1), or ALL.
+
+    Duals that are not stored are rounded, too, and the derivative of their share is at most |u|.
+    """
+    own = 0.0 if stored else 1.0
+    caps, signs, targets, centres, margins = c[CAPS, g], c[SIGNS, g], c[TARGETS, g], c[CENTRES, g], c[MARGINS, g]
+    sizes, a, kept, shares = c[SIZES, g], c[A, g], c[KEPT, g], c[SHARES, g]
     dual, mass, summed, pulled, moved = 0.0, 0.0, 0.0, 0.0, 0.0
     for r in range(size):
         if side == ALL or (signs[r] * a[r] < 0.0) == (side == 1):
             met, change = a[r] * targets[r], kept[r] - centres[r]
             dual += shares[r] + met
             mass += abs(a[r])
-            summed += abs(shares[r]) + abs(met) + 2.0 * abs(a[r])
+            summed += abs(shares[r]) + abs(met) + (2.0 + own * abs(margins[r])) * abs(a[r])
             pulled += abs(a[r]) * sizes[r]
             moved += (softness / caps[r] if softness > 0.0 else 1.0) * change * change
     sums[DUAL], sums[CARRY] = carried_sum(sums[DUAL], sums[CARRY], dual)
@@ -370,74 +476,44 @@ def _add_duals(sums, side, softness, columns, g, size):
     sums[MOVED] += moved
 
 
-@along
-def loss_value(loss: Any, bend: float, u: float, off: float, cap: float) -> tuple[float, float]:
-    """(cap phi(u), its largest increase within `off` of u); bend: bound on phi''."""
-    if bend < np.inf:
-        a, value, _share = reached(loss, u, cap)
-        return value, off * (abs(a) + 0.5 * bend * cap * off)
-    value = loss.primal(u, cap)
-    return value, loss_rounding(loss, u, off, cap, value)
-
-
-@register_jitable(fastmath=REORDERED)
-def _single_steps(plain, loss, curvature, softness, twice, wanted, columns, size, slopes):
-    """LOSSES, ROUNDING and GAP of the rows of a chunk, whose duals are found if wanted; slopes (size,) out, or None.
-
-    loss: makes the steps, and is what margins cost; plain: the same without a multiplier, whose dual counts.
-    """
-    caps, margins, centres, off = columns.caps[0], columns.margins[0], columns.centres[0], columns.off[0]
-    a, kept, shares = columns.a[0], columns.kept[0], columns.shares[0]
-    bend, primal, slipped, gap = largest_bend(loss), 0.0, 0.0, 0.0
-    if not wanted:
-        for r in range(size):
-            value, slip = loss_value(loss, bend, margins[r], off[r], caps[r])
-            primal += value
-            slipped += slip
-        return primal, slipped, gap
-    if softness == 0.0 and curvature == 0.0 and bend < np.inf:
-        for r in range(size):
-            if slopes is None:
-                a[r], value, share = reached(loss, margins[r], caps[r])
-            else:
-                a[r], value, share, slopes[r] = attained(loss, margins[r], caps[r])
-            shares[r] = share_of(plain, loss, a[r], caps[r], share)
-            kept[r] = a[r]
-            primal += value
-            slipped += off[r] * (abs(a[r]) + 0.5 * bend * caps[r] * off[r])
-        return primal, slipped, gap
-    for r in range(size):
-        cap, u, new = caps[r], margins[r], centres[r]
-        L = curvature + softness / cap
-        if curvature < np.inf:
-            new = loss.step(new, u, L, cap)
-        kept[r] = new
-        if twice:
-            new = loss.step(new, u, L, cap)
-        a[r], shares[r] = new, plain.dual(new, cap)
-        value, slip = loss_value(loss, bend, u, off[r], cap)
-        primal += value
-        slipped += slip
-        if slopes is not None:
-            gap += loss.gap(new, u, cap)
-            slopes[r] = loss.slope(new, L, cap)
-    return primal, slipped, gap
+@register_jitable
+def add_crossed(block: Block, rows: np.ndarray, crossed: np.ndarray, H: np.ndarray) -> None:
+    """H (L (d+1), L (d+1)) += sum_r (c_r x x_r) (c_r x x_r)^T, upper triangle, over the listed rows; crossed (L, m)."""
+    lines = crossed.shape[0]
+    width = H.shape[0] // lines
+    few = np.empty((GRAM_ROWS, H.shape[0]))
+    count = 0
+    for r in range(rows.size):
+        largest = 0.0
+        for g in range(lines):
+            largest = max(largest, abs(crossed[g, r]))
+        if largest > 0.0:
+            few[count] = 0.0
+            for g in range(lines):
+                if crossed[g, r] != 0.0:
+                    block.add(rows[r], crossed[g, r], few[count, g * width : (g + 1) * width])
+            count += 1
+        if count == GRAM_ROWS or (r + 1 == rows.size and count > 0):
+            up = (count + 7) // 8 * 8
+            few[count:up] = 0.0
+            add_outer_products(few[:up], 1.0, H, 0)
+            count = 0
 
 
 def warm(sample: Sample) -> None:
-    none, pair = np.zeros((2, 1)), np.zeros((1, 2))
-    for method, H in (("step", None), ("slope", Curvature(np.zeros((1, 3, 3))))):
-        for loss in sample.losses(method):
+    """All kinds of rows: the losses of all scores differ from others in their address alone."""
+    none, pair, lines = np.zeros((2, 1)), np.zeros((1, 2)), np.zeros((1, 2))
+    for H in (None, Curvature(np.zeros((1, 3, 3)))):
+        for loss in sample.losses("step"):
             found = Found(np.zeros((2, 1, LOSS_SUMS)), np.zeros((1, 1, DUAL_SUMS)), weights()[None], counts(2)[:, None])
             rule = Prox(pair, pair.copy(), np.ones(1), np.ones(1))
             look(*sample.rows, loss, ONE, Point(np.zeros((2, 1, 3)), none, none), rule, found, H)
     block, numbers, _ = sample.rows
-    lines, two = np.zeros((1, 2)), np.array([0, 1])
-    for loss, H in product(sample.joint_losses(), (None, Curvature(np.zeros((2, 3, 3)), np.zeros((1, 6, 6))))):
+    for loss in sample.joint_losses():
         point = Point(np.zeros((1, 2, 3)), lines, lines)
         found = Found(
             np.zeros((1, 2, LOSS_SUMS)), np.zeros((2, 1, DUAL_SUMS)), np.zeros((2, 1, 3)), counts()[:, None],
             class_sums=np.zeros((2, 3)), parts=np.zeros((2, PARTS)),
         )  # fmt: skip
         rule = Prox(np.zeros((2, 2)), np.zeros((2, 2)), np.ones(2), np.ones(2))
-        look(block, numbers, sample.joint_labels, loss, two, point, rule, found, H)
+        look(block, numbers, sample.joint_labels, loss, np.array([0, 1]), point, rule, found)

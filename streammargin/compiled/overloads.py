@@ -83,9 +83,11 @@ def _by_method(
     overload(function, strict=False, jit_options=ALONG)(choose)
 
 
-_by_method(base.linear_around, "distance", lambda loss, u, most: loss.distance(u) > most, lambda loss, u, most: False)
 _by_method(base.attained, "attained", lambda loss, u, cap: loss.attained(u, cap), base.attained_one_by_one)
-_by_method(base.reached, "attained", lambda loss, u, cap: loss.attained(u, cap)[:3], base.reached_one_by_one)
+_by_method(
+    base.slope_of, "slope", lambda loss, alpha, L, cap: loss.slope(alpha, L, cap), lambda loss, alpha, L, cap: 0.0
+)  # fmt: skip
+_by_method(base.distance_of, "distance", lambda loss, u: loss.distance(u), lambda loss, u: 0.0)
 _by_method(base.largest_bend, "curvature_bound", lambda loss: loss.curvature_bound(), lambda loss: np.inf)
 _by_method(base.lifted, "lifted", lambda loss, multiplier: loss.lifted(multiplier), lambda loss, multiplier: loss)
 _by_method(

@@ -1,118 +1,153 @@
 """Sums over rows in memory for Newton's method without a Hessian: gradients, products of the Hessian, line searches.
 
 The scores of all rows (n, lines) are kept beside the weights (lines, d+1) and beside a direction. So a line search
-reads no row, and a product of the Hessian reads each row once. The loss is one of a single margin, whose group has one
-line, or one of all lines of the group, whose part is in coupled_products.py. The second derivatives by the scores are
-the `bends` of the rows: (n, 1), or (n, 2 lines). Kernels take weights as rows read them: of sparse rows (d+1, lines).
+reads no row, and a product of the Hessian reads each row once. The loss, called by address (judged.py), is one of a
+single margin, whose group has one line, or one of all lines of the group. The second derivatives by the scores of a row
+are the `bends` of the rows: (n, 1), or (n, 2 lines), straight and then crossed. Kernels take weights as rows read them:
+of sparse rows (d+1, lines).
 """
 
 from __future__ import annotations
 
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba.extending import register_jitable
 
-from streammargin.compiled import overloads  # noqa: F401
-from streammargin.compiled.coupled_products import (
-    add_factors,
-    bend_scores,
-    coupled_constants,
-    coupled_pulls,
-    coupled_slope,
-)
 from streammargin.compiled.jit import kernel
-from streammargin.compiled.newton import CHUNK, FLAT, SEARCH_STEPS, chunk_slope, narrowed
-from streammargin.compiled.overloads import REORDERED
+from streammargin.compiled.judged import APART, CAPS, FIELDS, MARGINS, SAID, SIGNS, TARGETS, VALUE, A, Asked, judge_of
+from streammargin.compiled.look import told_of_rows
+from streammargin.compiled.newton import CHUNK, FLAT, SEARCH_STEPS, narrowed
 from streammargin.compiled.samples import Sample
-from streammargin.losses.base import attained, coupled, smooth
-from streammargin.rows.blocks import Block, DenseBlock
-from streammargin.rows.labels import Labels
+from streammargin.losses.base import smooth
+from streammargin.rows.blocks import GRAM_ROWS, Block, DenseBlock
+from streammargin.rows.labels import Labels, RowNumbers
 
 LEAST = 16  # least rows of a chunk, of which CHUNK is the most
 VALUES = 1 << 16  # most values of a chunk of more rows than the least
 
 
-def apart(loss: Any) -> tuple[Any, Any]:
-    """(The loss of a single margin, None), or (None, one of all lines): parts for None are not compiled."""
-    return (None, loss) if coupled(loss) else (loss, None)
-
-
 @register_jitable
-def _chunk_of(width):
-    """How many rows of this many values are in a chunk."""
-    return min(CHUNK, max(LEAST, VALUES // width))
+def _chunk_of(width, lines):
+    """How many rows of this many values and scores are in a chunk."""
+    return min(CHUNK, max(LEAST, VALUES // max(width, lines)))
 
 
 @kernel
 def add_scores(block, w, scores):
     """Set scores (n, lines) to those of all rows at w."""
-    size = _chunk_of(block.features() + 1)
+    size = _chunk_of(block.features() + 1, 1)
     for start in range(0, block.rows(), size):
         stop = min(start + size, block.rows())
         block.scores_of(start, stop, w, scores[start:stop])
 
 
-@register_jitable(fastmath=REORDERED)
-def _single_terms(loss, caps, margins, a, slopes):
-    """Fill the duals and slopes of a chunk; returns the sum of its losses."""
-    total = 0.0
-    for r in range(caps.size):
-        a[r], value, _share, slopes[r] = attained(loss, margins[r], caps[r])
-        total += value
+class Scored(NamedTuple):
+    """Temporary arrays for a chunk of m rows whose scores are kept; here (m,): those that are present."""
+
+    columns: np.ndarray
+    slopes: np.ndarray
+    said: np.ndarray
+    here: np.ndarray
+
+
+@register_jitable
+def _scored(lines, m):
+    columns, slopes = np.zeros((FIELDS, lines, m + APART)), np.empty((2 * lines, m + APART))
+    return Scored(columns, slopes, np.empty(SAID), np.empty(m, np.int64))
+
+
+@register_jitable
+def _judge(labels, judge, k, start, stop, scores, along, t, chunk):
+    """Duals and second derivatives of the rows start .. stop at scores + t along; returns how many are present.
+
+    scores, along (n, lines), or (0, lines): 0.
+    """
+    c, here, lines = chunk.columns, chunk.here, scores.shape[1]
+    numbers, m, size = RowNumbers(0, np.empty(0, np.int64)), stop - start, 0
+    for g in range(lines):
+        told_of_rows(labels, numbers, k + g, start, m, c[CAPS, g], c[SIGNS, g], c[TARGETS, g])
+        for r in range(m):
+            score = scores[start + r, g] + (t * along[start + r, g] if along.shape[0] > 0 else 0.0)
+            c[MARGINS, g, r] = c[SIGNS, g, r] * score - c[TARGETS, g, r]
+    for r in range(m):
+        here[size] = r
+        if size < r:
+            for g in range(lines):
+                c[CAPS, g, size], c[SIGNS, g, size] = c[CAPS, g, r], c[SIGNS, g, r]
+                c[MARGINS, g, size] = c[MARGINS, g, r]
+        size += c[CAPS, 0, size] > 0.0
+    judge.call(
+        Asked(0.0, 0.0, 0.0, 0.0, 0.0, False, True, True, False, False, False), c, chunk.slopes, size, chunk.said
+    )
+    return size
+
+
+@register_jitable
+def _pulls(labels, judge, k, start, stop, scores, bends, R, chunk):
+    """Fill `bends` of the rows start .. stop, and R with what their duals pull; returns the sum of their losses."""
+    size, c, lines = _judge(labels, judge, k, start, stop, scores, scores[:0], 0.0, chunk), chunk.columns, R.shape[1]
+    if size < stop - start:
+        R[: stop - start] = 0.0
+        bends[start:stop] = 0.0
+    for r in range(size):
+        row = chunk.here[r]
+        for g in range(lines):
+            R[row, g] = c[SIGNS, g, r] * c[A, g, r]
+        for g in range(bends.shape[1]):
+            bends[start + row, g] = chunk.slopes[g, r]
+    return chunk.said[VALUE]
+
+
+@kernel
+def find_bends(labels, judge, k, scores, bends):
+    """Fill `bends` of all rows at these scores (n, lines)."""
+    rows, lines = scores.shape
+    m = _chunk_of(1, lines)
+    R, chunk = np.empty((m, lines)), _scored(lines, m)
+    for start in range(0, rows, m):
+        _pulls(labels, judge, k, start, min(start + m, rows), scores, bends, R, chunk)
+
+
+@kernel
+def add_gradient(block, labels, judge, k, scores, bends, image):
+    """Fill `bends` at these scores, and add what the duals pull to image; returns the sum of the losses.
+
+    judge: of the loss (`judge_of`). k: the first line of the group.
+    """
+    lines, size = scores.shape[1], _chunk_of(block.features() + 1, scores.shape[1])
+    R, total, chunk = np.empty((size, lines)), 0.0, _scored(lines, size)
+    for start in range(0, block.rows(), size):
+        stop = min(start + size, block.rows())
+        total += _pulls(labels, judge, k, start, stop, scores, bends, R, chunk)
+        block.add_pulls(start, stop, R, image)
     return total
 
 
 @register_jitable
-def _single_pulls(labels, loss, k, start, stop, scores, bends, R):
-    """Fill `bends` of the rows start .. stop, and R with what their duals pull; returns the sum of their losses."""
-    size = stop - start
-    caps, margins, signs, a, slopes = np.empty(size), np.empty(size), np.empty(size), np.empty(size), np.empty(size)
-    count = 0
-    for i in range(start, stop):
-        caps[count], signs[count] = labels.cap(k, i), labels.sign(k, i)
-        margins[count] = labels.margin(k, i, scores[i, 0])
-        count += caps[count] > 0.0
-    total = _single_terms(loss, caps[:count], margins[:count], a[:count], slopes[:count])
-    count = 0
-    for i in range(start, stop):
-        present = labels.cap(k, i) > 0.0
-        R[i - start, 0] = signs[count] * a[count] if present else 0.0
-        bends[i, 0] = slopes[count] if present else 0.0
-        count += present
-    return total
-
-
-@kernel
-def add_gradient(block, labels, loss, joint, k, scores, bends, image):
-    """Fill `bends` at these scores, and add what the duals pull to image; returns the sum of the losses.
-
-    loss, joint: as `apart` returns them. k: the first line of the group.
-    """
-    lines, size = scores.shape[1], _chunk_of(block.features() + 1)
-    R, total = np.empty((size, lines)), 0.0
-    for start in range(0, block.rows(), size):
-        stop = min(start + size, block.rows())
-        if loss is not None:
-            total += _single_pulls(labels, loss, k, start, stop, scores, bends, R)
-        if joint is not None:
-            total += coupled_pulls(labels, joint, k, start, stop, scores, bends, R)
-        block.add_pulls(start, stop, R, image)
-    return total
+def _bend_scores(bends: np.ndarray, Z: np.ndarray, R: np.ndarray) -> None:
+    """Set R to the products of the scores Z (m, lines) of some rows and their second derivatives."""
+    lines = Z.shape[1]
+    for r in range(Z.shape[0]):
+        met = 0.0
+        for g in range(lines):
+            met += bends[r, lines + g] * Z[r, g]
+        for g in range(lines):
+            R[r, g] = bends[r, g] * Z[r, g] - bends[r, lines + g] * met
 
 
 @kernel
 def add_curved(block, bends, v, scores, image):
     """Add A^T (second derivatives) A v to image, and set scores (n, lines) to those of v."""
-    lines, size = scores.shape[1], _chunk_of(block.features() + 1)
+    lines, size = scores.shape[1], _chunk_of(block.features() + 1, scores.shape[1])
     R = np.empty((size, lines))
     for start in range(0, block.rows(), size):
         stop = min(start + size, block.rows())
         Z = scores[start:stop]
         block.scores_of(start, stop, v, Z)
         if bends.shape[1] > lines:
-            bend_scores(bends[start:stop], Z, R)
+            _bend_scores(bends[start:stop], Z, R)
         else:
             for r in range(stop - start):
                 R[r, 0] = bends[start + r, 0] * Z[r, 0]
@@ -133,66 +168,82 @@ def add_diagonal(block, bends, stride, diagonal):
 
 
 @kernel
-def add_constants(labels, loss, joint, k, scores, pull, bend):
+def add_factors(block, bends, stride, of_lines, of_columns):
+    """Factors of a Kronecker product near the Hessian, from one row of `stride`.
+
+    With D_i the second derivatives of row i by its scores, of_lines (lines, lines) += sum D_i / sum trace D_i and
+    of_columns (d+1, d+1) += stride sum trace(D_i) x_i x_i^T, both as upper triangles.
+    """
+    lines, count, total = of_lines.shape[0], 0, 0.0
+    listed, traces = np.empty(-(-block.rows() // stride), np.int64), np.empty(-(-block.rows() // stride))
+    for i in range(0, block.rows(), stride):
+        trace = 0.0
+        for g in range(lines):
+            trace += bends[i, g] - bends[i, lines + g] * bends[i, lines + g]
+        if trace > 0.0:
+            listed[count], traces[count] = i, stride * trace
+            count += 1
+            total += trace
+    for r in range(count):
+        i = listed[r]
+        for g in range(lines):
+            of_lines[g, g] += bends[i, g] / total
+            for h in range(g, lines):
+                of_lines[g, h] -= bends[i, lines + g] * bends[i, lines + h] / total
+    few = np.zeros((GRAM_ROWS, of_columns.shape[0]))
+    block.add_gram(listed[:count], traces[:count], few, of_columns)
+
+
+@kernel
+def add_constants(labels, judge, k, scores, pull, bend):
     """Add what the duals at scores (n, lines) pull the constants of a group to pull (lines,); returns the sum of
     |duals|.
 
     The sum of the second derivatives by the scores is added to bend (lines, lines). k: the first line.
     """
-    total = 0.0
-    if joint is not None:
-        total = coupled_constants(labels, joint, k, scores, pull, bend)
-    if loss is not None:
-        total = _single_constants(labels, loss, k, scores, pull, bend)
+    rows, lines = scores.shape
+    m = _chunk_of(1, lines)
+    chunk, total = _scored(lines, m), 0.0
+    c, slopes = chunk.columns, chunk.slopes
+    for start in range(0, rows, m):
+        size = _judge(labels, judge, k, start, min(start + m, rows), scores, scores[:0], 0.0, chunk)
+        for g in range(lines):
+            for r in range(size):
+                pull[g] += c[SIGNS, g, r] * c[A, g, r]
+                total += abs(c[A, g, r])
+                bend[g, g] += slopes[g, r]
+            for h in range(lines if lines > 1 else 0):
+                for r in range(size):
+                    bend[g, h] -= slopes[lines + g, r] * slopes[lines + h, r]
     return total
 
 
 @register_jitable
-def _single_constants(labels, loss, k, scores, pull, bend):
-    """The same for a loss of a single margin."""
-    total = 0.0
-    for i in range(scores.shape[0]):
-        cap = labels.cap(k, i)
-        if cap > 0.0:
-            dual, _value, _share, slope = attained(loss, labels.margin(k, i, scores[i, 0]), cap)
-            pull[0] += labels.sign(k, i) * dual
-            total += abs(dual)
-            bend[0, 0] += slope
-    return total
-
-
-@register_jitable
-def _single_slope(labels, loss, k, scores, along, t):
+def _slope(labels, judge, k, scores, along, t, chunk):
     """(First, second derivative) by t of the losses at scores + t along, both (n, lines)."""
-    rows = scores.shape[0]
-    first, second = 0.0, 0.0
-    caps, margins, products, none = np.empty(CHUNK), np.empty(CHUNK), np.empty(CHUNK), np.empty(0)
-    for start in range(0, rows, CHUNK):
-        stop = min(start + CHUNK, rows)
-        count = 0
-        for i in range(start, stop):
-            caps[count], margins[count] = labels.cap(k, i), labels.margin(k, i, scores[i, 0])
-            products[count] = labels.sign(k, i) * along[i, 0]
-            count += caps[count] > 0.0
-        down, bend = chunk_slope(loss, 0.0, caps[:count], margins[:count], none, products[:count], t)
-        first += down
-        second += bend
+    rows, lines = scores.shape
+    c, slopes, m, first, second = chunk.columns, chunk.slopes, chunk.here.size, 0.0, 0.0
+    for start in range(0, rows, m):
+        size = _judge(labels, judge, k, start, min(start + m, rows), scores, along, t, chunk)
+        for r in range(size):
+            row, met = start + chunk.here[r], 0.0
+            for g in range(lines):
+                first -= c[SIGNS, g, r] * c[A, g, r] * along[row, g]
+                second += slopes[g, r] * along[row, g] * along[row, g]
+                met += slopes[lines + g, r] * along[row, g] if lines > 1 else 0.0
+            second -= met * met
     return first, second
 
 
 @kernel
-def lowest_along(labels, loss, joint, k, scores, along, slope, square, down):
+def lowest_along(labels, judge, k, scores, along, slope, square, down):
     """An approximate minimiser t > 0 of the losses at scores + t along, plus slope t + square t^2 / 2.
 
     down < 0: the derivative of all at 0. Newton's method from t = 1, inside an interval that contains the minimum.
     """
-    low, high, t = 0.0, np.inf, 1.0
+    low, high, t, chunk = 0.0, np.inf, 1.0, _scored(scores.shape[1], _chunk_of(1, scores.shape[1]))
     for _ in range(SEARCH_STEPS):
-        first, second = 0.0, 0.0
-        if joint is not None:
-            first, second = coupled_slope(labels, joint, k, scores, along, t)
-        if loss is not None:
-            first, second = _single_slope(labels, loss, k, scores, along, t)
+        first, second = _slope(labels, judge, k, scores, along, t, chunk)
         first += slope + square * t
         if abs(first) <= FLAT * abs(down):
             break
@@ -206,8 +257,8 @@ def warm(sample: Sample) -> None:
     for loss in sample.joint_losses():
         if smooth(loss):
             warm_loss(sample, sample.joint_labels, loss, 2)
-            numbers, blocks = np.zeros((2, 2)), [sample.block]
-            coupled_pulls(sample.joint_labels, loss, 0, 0, 2, numbers, np.zeros((2, 4)), numbers.copy())
+            find_bends(sample.joint_labels, judge_of(loss), 0, np.zeros((2, 2)), np.zeros((2, 4)))
+            blocks = [sample.block]
             if sample.kind == "dense float32":  # or in bytes
                 blocks += [DenseBlock(np.ones((2, 2), np.uint8), 1.0)]
                 warm_rows(blocks[1], sample.joint_labels, loss, np.zeros((2, 3)))
@@ -217,10 +268,10 @@ def warm(sample: Sample) -> None:
 
 def warm_loss(sample: Sample, labels: Labels, loss: Any, lines: int) -> None:
     w = np.zeros((3, lines) if sample.sparse else (lines, 3))
-    scores, both = np.zeros((2, lines)), apart(loss)
+    scores, judge = np.zeros((2, lines)), judge_of(loss)
     warm_rows(sample.block, labels, loss, w)
-    add_constants(labels, *both, 0, scores, np.zeros(lines), np.zeros((lines, lines)))
-    lowest_along(labels, *both, 0, scores, scores.copy(), 0.0, 1.0, -1.0)
+    add_constants(labels, judge, 0, scores, np.zeros(lines), np.zeros((lines, lines)))
+    lowest_along(labels, judge, 0, scores, scores.copy(), 0.0, 1.0, -1.0)
     add_diagonal(sample.block, np.zeros((2, 1 if lines == 1 else 2 * lines)), 1, np.zeros((lines, 3)))
 
 
@@ -228,5 +279,5 @@ def warm_rows(block: Block, labels: Labels, loss: Any, w: np.ndarray) -> None:
     lines = w.size // 3
     scores, bends = np.zeros((2, lines)), np.zeros((2, 1 if lines == 1 else 2 * lines))
     add_scores(block, w, scores)
-    add_gradient(block, labels, *apart(loss), 0, scores, bends, w.copy())
+    add_gradient(block, labels, judge_of(loss), 0, scores, bends, w.copy())
     add_curved(block, bends, w, scores, w.copy())

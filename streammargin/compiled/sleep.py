@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numba.extending import register_jitable
 
-from streammargin.losses.base import linear_around
+from streammargin.losses.base import distance_of
 from streammargin.rows.labels import Labels, RowNumbers
 
 AWAKE = 7  # the largest counter of an awake row
@@ -63,5 +63,5 @@ def longer(counter: int, loss: Any, u: float, longest: int) -> int:
 
     With longest = 0 no row ever sleeps.
     """
-    times = min(counter + 1 + linear_around(loss, u, FAR), FOR_LONG)
+    times = min(counter + 1 + (distance_of(loss, u) > FAR), FOR_LONG)
     return times + (AWAKE + 1) * (longest if times == FOR_LONG else min(longest, (1 << (times - 1)) - 1))

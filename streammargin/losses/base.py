@@ -50,6 +50,14 @@ class Largest(Loss):
     )  # fmt: skip
 
 
+def middle_share(loss: Any) -> float:
+    """The midpoint of the feasible interval of a dual, as a share of its cap; 0 if it has no end."""
+    if not has(loss, "feasible"):
+        return 0.0
+    found = 0.5 * (loss.feasible(-math.inf, 1.0) + loss.feasible(math.inf, 1.0))
+    return float(found) if math.isfinite(found) else 0.0
+
+
 def has(loss: Any, method: str) -> bool:
     """Whether a loss, or its class, has this method; a user's field of that name does not count."""
     return callable(getattr(loss, method, None))
@@ -75,11 +83,6 @@ def smooth(loss: Any) -> bool:
     return largest_bend(loss) <= SMOOTH
 
 
-def linear_around(loss: Any, u: float, most: float) -> bool:
-    """Whether phi is linear within a distance of `most` from u; False for a loss without `distance`."""
-    return has(loss, "distance") and loss.distance(u) > most
-
-
 def attained(loss: Any, u: float, cap: float) -> tuple[float, float, float, float]:
     """(-cap phi'(u), primal, dual, slope) for a smooth loss."""
     return loss.attained(u, cap) if has(loss, "attained") else attained_one_by_one(loss, u, cap)
@@ -88,18 +91,17 @@ def attained(loss: Any, u: float, cap: float) -> tuple[float, float, float, floa
 def attained_one_by_one(loss: Any, u: float, cap: float) -> tuple[float, float, float, float]:
     """The same for a loss without `attained`."""
     alpha = loss.step(0.0, u, 0.0, cap)
-    return alpha, loss.primal(u, cap), loss.dual(alpha, cap), loss.slope(alpha, 0.0, cap)
+    return alpha, loss.primal(u, cap), loss.dual(alpha, cap), slope_of(loss, alpha, 0.0, cap)
 
 
-def reached(loss: Any, u: float, cap: float) -> tuple[float, float, float]:
-    """(-cap phi'(u), primal, dual) for a smooth loss, which may lack a slope."""
-    return loss.attained(u, cap)[:3] if has(loss, "attained") else reached_one_by_one(loss, u, cap)
+def slope_of(loss: Any, alpha: float, L: float, cap: float) -> float:
+    """-d step / du; 0 for a loss without `slope`."""
+    return loss.slope(alpha, L, cap) if has(loss, "slope") else 0.0
 
 
-def reached_one_by_one(loss: Any, u: float, cap: float) -> tuple[float, float, float]:
-    """The same for a loss without `attained`."""
-    alpha = loss.step(0.0, u, 0.0, cap)
-    return alpha, loss.primal(u, cap), loss.dual(alpha, cap)
+def distance_of(loss: Any, u: float) -> float:
+    """The distance of u from the nearest kink or curved part of phi; 0 for a loss without `distance`."""
+    return loss.distance(u) if has(loss, "distance") else 0.0
 
 
 def lifted(loss: Any, multiplier: float) -> Any:

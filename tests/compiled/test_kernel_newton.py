@@ -8,8 +8,11 @@ from reference.datasets import as_form, noisy
 from reference.training import binary
 from reference.words import sized
 
+from streammargin.compiled import look as kernel
 from streammargin.compiled import newton as steps
-from streammargin.compiled.jit import kernel
+from streammargin.compiled.jit import kernel as compiled
+from streammargin.compiled.judged import judge_of
+from streammargin.losses.base import middle_share
 from streammargin.rows.labels import Labels, numbered_from
 from streammargin.solvers.newton.bound import raise_bound
 from streammargin.solvers.newton.subproblem import direction
@@ -19,7 +22,7 @@ BIAS = 0.5
 FORMS = [slow("dense", np.float32), ("dense", np.float64), slow("csr", np.float32), ("csr", np.float64)]
 
 
-@kernel
+@compiled
 def gram(block, rows, factors, H):
     block.add_gram(rows, factors, np.zeros((32, H.shape[0])), H)
 
@@ -45,20 +48,28 @@ class Setting:
         self.alpha = np.zeros((1, 40))
         self.alpha[0, self.there] = self.problem.caps * top * rng.random(len(self.there))
 
-    def look(self):
-        self.margins, self.image, self.drift = np.zeros((1, 40)), np.zeros((1, 7)), np.zeros((1, 7))
-        self.keys = np.full(40, -1.0, np.float32)
-        self.H, self.sums = np.zeros((1, 7, 7)), np.zeros((1, steps.SUMS))
-        wanted = steps.Wanted(self.margins, self.keys, self.H, self.drift)
-        self.add(wanted, steps.Totals(self.image, self.sums, np.zeros(1, np.int64)))
-        return self.sums[0]
-
-    def add(self, wanted, totals):
-        steps.newton_sums(
-            self.block, numbered_from(0), self.labels, self.loss, np.array([0]),
-            steps.Point(self.w, np.zeros(1), np.zeros(40)),
-            steps.Centred(self.alpha, np.array([self.softness]), self.crisp), wanted, totals,
+    def look(self, **wanted):
+        """The sums, and what is wanted besides; without `wanted` all of it."""
+        self.margins, self.drift, self.active = np.zeros((1, 40)), np.zeros((1, 7)), np.zeros(1)
+        self.keys, self.H, none = np.full(40, -1.0, np.float32), np.zeros((1, 7, 7)), np.zeros((1, 0))
+        H = kernel.Curvature(self.H, drift=self.drift, active=self.active)
+        wanted = wanted or {"H": H, "margins": self.margins[None], "keys": self.keys}
+        H = wanted.pop("H", None)
+        found = kernel.Found(
+            np.zeros((1, 1, kernel.LOSS_SUMS)), np.zeros((1, 1, kernel.DUAL_SUMS)), np.zeros((1, 1, 7)),
+            np.zeros((1, 1), np.int64), **wanted,
         )  # fmt: skip
+        rule = kernel.Prox(
+            self.alpha, none, np.zeros(1), np.array([self.softness]), midway=middle_share(self.loss), crisp=self.crisp,
+            gaps=True,
+        )  # fmt: skip
+        point = kernel.Point(self.w[None], np.zeros((1, 1)), np.zeros((1, 1)), np.zeros(40))
+        kernel.look(self.block, numbered_from(0), self.labels, self.loss, np.array([0]), point, rule, found, H)
+        losses, duals, self.image = found.losses[0, 0], found.duals[0, 0], found.pull[0]
+        return {
+            "PRIMAL": losses[kernel.LOSSES], "DUAL": duals[kernel.DUAL], "GAP": losses[kernel.GAP],
+            "ACTIVE": self.active[0], "MISTAKES": losses[kernel.MISTAKES],
+        }  # fmt: skip
 
 
 def soft(loss):
@@ -76,25 +87,24 @@ def test_one_visit_gives_the_gradient_the_matrix_and_the_certificate(loss, form,
     assert s.image[0] == pytest.approx(problem.A.T @ a, rel=1e-5, abs=1e-7)
     H = np.triu(newton.hessian(problem, w, s.alpha[0, s.there], s.softness))
     assert np.triu(s.H[0]) + np.eye(7) == pytest.approx(H, rel=1e-3, abs=1e-4)
-    primal, dual = total[steps.PRIMAL] + w @ w / 2, total[steps.DUAL] - s.image[0] @ s.image[0] / 2
+    primal, dual = total["PRIMAL"] + w @ w / 2, total["DUAL"] - s.image[0] @ s.image[0] / 2
     assert primal == pytest.approx(problem.primal(w), rel=1e-12)
     assert dual == pytest.approx(problem.dual(np.minimum(a, problem.loss.top * problem.caps)), rel=1e-6, abs=1e-6)
     # the gap is that of the losses, and the distance of w from A^T a
     apart = w - s.image[0]
-    assert primal - dual == pytest.approx(total[steps.GAP] + apart @ apart / 2, rel=1e-10)
-    assert total[steps.MISTAKES] == problem.mistakes(w)
+    assert primal - dual == pytest.approx(total["GAP"] + apart @ apart / 2, rel=1e-10)
+    assert total["MISTAKES"] == problem.mistakes(w)
     caps, found, slopes, sums = np.empty(40), np.empty(40), np.empty(40), np.ones(steps.SUMS)
     steps.row_caps(s.labels, s.margins[0], caps)
-    steps.attain(s.loss, s.softness, caps, s.alpha[0], s.margins[0], found, slopes, sums)
+    steps.attain(judge_of(s.loss), s.softness, caps, s.alpha[0], s.margins[0], found, slopes, sums)
     assert found[s.there] == pytest.approx(a, rel=1e-6, abs=1e-8)
     assert not np.delete(found, s.there).any()
     for name in ("PRIMAL", "DUAL", "GAP", "ACTIVE"):
-        at = getattr(steps, name)
-        assert sums[at] == pytest.approx(total[at], rel=1e-12)
-    assert not any(one.size for one in steps.Wanted())  # nothing is written to them, and the sums are the same
-    alone = steps.Totals(np.zeros((1, 7)), np.zeros((1, steps.SUMS)), np.zeros(1, np.int64))
-    s.add(steps.Wanted(), alone)
-    assert np.array_equal(alone.sums[0], total) and np.array_equal(alone.image, s.image)
+        assert sums[getattr(steps, name)] == pytest.approx(total[name], rel=1e-12)
+    image, matrix = s.image, s.H[0]
+    alone = s.look(keys=np.zeros(0, np.float32))  # nothing else is wanted, and the sums are the same
+    assert {**alone, "ACTIVE": total["ACTIVE"]} == total and np.array_equal(s.image, image)
+    s.H[0] = matrix
     again, matrix = np.zeros(7), np.zeros((7, 7))
     steps.add_image(s.block, numbered_from(0), s.labels, 0, found, again)
     steps.add_matrix(s.block, numbered_from(0), slopes, matrix)
@@ -112,7 +122,7 @@ def test_the_drift_is_how_the_gradient_changes_with_the_softness(loss):
 
 
 @pytest.mark.parametrize("loss", losses.NAMES)
-def test_the_line_search_sees_the_derivatives_of_the_merit(loss):
+def test_duals_and_slopes_are_the_derivatives_of_the_merit(loss):
     s = Setting(loss, softness=soft(loss))
     s.look()
     p = np.random.default_rng(5).standard_normal(7)
@@ -121,48 +131,38 @@ def test_the_line_search_sees_the_derivatives_of_the_merit(loss):
     assert products[s.there] == pytest.approx(s.problem.A @ p, rel=1e-12)
     centres, caps = s.alpha[0, s.there], np.empty(40)
     steps.row_caps(s.labels, s.margins[0], caps)
+    a, bends = np.empty(40), np.empty(40)
     for t in (0.0, 0.3, 1.0):
         w = s.w[0] + t * p
-        first, second = steps.chunk_slope(s.loss, s.softness, caps, s.margins[0], s.alpha[0], products, t)
+        steps.attain(
+            judge_of(s.loss), s.softness, caps, s.alpha[0], s.margins[0] + t * products, a, bends, np.zeros(steps.SUMS)
+        )
         gradient = newton.gradient(s.problem, w, centres, s.softness)
-        assert first + w @ p == pytest.approx(gradient @ p, rel=1e-4, abs=1e-5)
-        assert second + p @ p == pytest.approx(p @ newton.hessian(s.problem, w, centres, s.softness) @ p, rel=1e-3)
-
-
-@pytest.mark.parametrize("loss", losses.NAMES)
-def test_centres_move_to_what_was_attained(loss):
-    s = Setting(loss, softness=0.7)
-    s.look()
-    a = newton.merit(s.problem, s.w[0], s.alpha[0, s.there], 0.7)[1]
-    steps.move_centres(s.labels, s.loss, 0, 0.7, s.alpha[0], s.margins[0])
-    assert s.alpha[0, s.there] == pytest.approx(a, abs=1e-6)
-    absent = np.setdiff1d(np.arange(40), s.there)
-    assert not s.alpha[0, absent].any()
+        assert w @ p - a @ products == pytest.approx(gradient @ p, rel=1e-4, abs=1e-5)
+        second = bends @ np.square(products) + p @ p
+        assert second == pytest.approx(p @ newton.hessian(s.problem, w, centres, s.softness) @ p, rel=1e-3)
 
 
 def test_without_numbers_of_rows_the_centres_are_midpoints_and_duals_are_feasible():
     s = Setting("hinge")
     s.alpha[0, s.there] = 0.5 * s.problem.caps
-    expected, given = s.look().copy(), s.image.copy()
+    expected, given = s.look(), s.image.copy()
     s.alpha = np.zeros((1, 0))
-    assert np.array_equal(s.look(), expected) and np.array_equal(s.image, given)
+    assert s.look() == expected and np.array_equal(s.image, given)
     # nan: a step from the midpoint with a softness of its own, then one from there
     s.alpha, s.crisp = np.full((1, 40), np.nan), np.full(1, 0.1)
     total, u = s.look(), s.problem.A @ s.w[0]
     start = np.clip(s.problem.caps * (0.5 + (1.0 - u) / 0.1), 0.0, s.problem.caps)
     a = np.clip(start + s.problem.caps * (1.0 - u) / s.softness, 0.0, s.problem.caps)
     assert s.image[0] == pytest.approx(s.problem.A.T @ a, rel=1e-12)
-    assert total[steps.DUAL] == pytest.approx(a.sum(), rel=1e-12)
+    assert total["DUAL"] == pytest.approx(a.sum(), rel=1e-12)
     away = np.abs(1.0 - u)
     assert s.keys[s.there] == pytest.approx(away / (1.0 + away), rel=1e-6)
 
 
 def test_the_midpoint_of_an_interval_without_an_end_is_the_feasible_number_nearest_to_0():
-    found = np.full(3, 7.0)
-    labels = Labels(np.ones(5, np.int16), np.array([1]), np.full((1, 2), 2.0), np.empty(0), np.empty(0))
-    for loss, middle in (("hinge", 1.0), ("squared_hinge", 0.0)):
-        steps.middle_centres(labels, sized(loss, 0.5), 0, 2, 1.0, found)
-        assert np.array_equal(found, np.full(3, middle))
+    for loss, middle in (("hinge", 0.5), ("squared_hinge", 0.0)):
+        assert middle_share(sized(loss, 0.5)) == middle
 
 
 @pytest.mark.parametrize("size", [1, 7, 33, 300])
@@ -209,7 +209,7 @@ def test_the_search_finds_the_lowest_point_of_a_way(loss):
         steps.signed_products(s.block, numbered_from(0), s.labels, 0, p, products)
 
         way = s.alpha[0], s.margins[0], products, s.w[0] @ p, p @ p, -downhill @ p
-        t = steps.lowest(s.loss, s.softness, caps, *way)
+        t = steps.lowest(judge_of(s.loss), s.softness, caps, *way)
         end = newton.gradient(s.problem, s.w[0] + t * p, centres, s.softness) @ p
         assert end == pytest.approx(0.0, abs=1.01 * steps.FLAT * (downhill @ p))
 

@@ -8,6 +8,7 @@ from scipy.optimize import minimize_scalar
 
 from streammargin.compiled import products
 from streammargin.compiled.jit import kernel
+from streammargin.compiled.judged import judge_of
 from streammargin.losses import terms
 from streammargin.losses.logistic import Logistic
 from streammargin.rows.labels import Labels
@@ -61,7 +62,7 @@ def test_gradient_and_products_of_a_loss_of_one_margin(form, dtype):
     scores, bends, image = np.empty((ROWS, 1)), np.full((ROWS, 1), np.nan), laid(form, np.ones((1, COLUMNS + 1)))
     products.add_scores(block, laid(form, w), scores)
     assert scores[:, 0] == pytest.approx(rows @ w[0], abs=1e-12)
-    losses = products.add_gradient(block, LABELS, terms("logistic"), None, 0, scores, bends, image)
+    losses = products.add_gradient(block, LABELS, judge_of(terms("logistic")), 0, scores, bends, image)
     u = SIGNS * scores[:, 0]
     p = 1.0 / (1.0 + np.exp(u))
     assert losses == pytest.approx(CAPS @ np.logaddexp(0.0, -u), rel=1e-12)
@@ -102,7 +103,7 @@ def test_gradient_and_products_of_a_loss_of_all_lines(lines, form, dtype):
     scores, bends = np.empty((ROWS, lines)), np.full((ROWS, 2 * lines), np.nan)
     image = laid(form, np.ones((lines, COLUMNS + 1)))
     products.add_scores(block, laid(form, w), scores)
-    losses = products.add_gradient(block, labels, None, Logistic().joint(), lines, scores, bends, image)
+    losses = products.add_gradient(block, labels, judge_of(Logistic().joint()), lines, scores, bends, image)
     assert losses == pytest.approx(value.sum(), rel=1e-12)
     assert laid(form, image) == pytest.approx(1.0 - slopes.T @ rows, abs=1e-11)
     bent, along = laid(form, np.ones((lines, COLUMNS + 1))), np.empty((ROWS, lines))
@@ -113,7 +114,7 @@ def test_gradient_and_products_of_a_loss_of_all_lines(lines, form, dtype):
     products.add_diagonal(block, bends, 1, diagonal)
     assert diagonal == pytest.approx(1.0 + np.einsum("igg,ij->gj", curved, rows**2), abs=1e-11)
     pull, bend = np.ones(lines), np.ones((lines, lines))
-    size = products.add_constants(labels, None, Logistic().joint(), lines, scores, pull, bend)
+    size = products.add_constants(labels, judge_of(Logistic().joint()), lines, scores, pull, bend)
     assert pull == pytest.approx(1.0 - slopes.sum(axis=0), abs=1e-12) and size == pytest.approx(np.abs(slopes).sum())
     assert bend == pytest.approx(1.0 + curved.sum(axis=0), abs=1e-12)
     of_lines, of_columns = np.zeros((lines, lines)), np.zeros((COLUMNS + 1, COLUMNS + 1))
@@ -134,7 +135,7 @@ def test_the_line_search_of_a_loss_of_all_lines_ends_near_the_minimum():
         return -40.0 * t + 0.05 * t * t + softmax_of(scores + t * along, codes, 0.7 * WEIGHTS)[0].sum()
 
     slope = (value(1e-6) - value(-1e-6)) / 2e-6
-    t = products.lowest_along(labels, None, Logistic().joint(), 0, scores, along, -40.0, 0.1, slope)
+    t = products.lowest_along(labels, judge_of(Logistic().joint()), 0, scores, along, -40.0, 0.1, slope)
     there = (value(t + 1e-6) - value(t - 1e-6)) / 2e-6
     assert slope < 0.0 < t and abs(there) <= 0.03 * abs(slope) + 1e-3
 
@@ -149,7 +150,7 @@ def test_the_line_search_ends_near_the_minimum(loss, least):
         return -40.0 * t + 0.05 * t * t + CAPS @ phi(SIGNS * (scores[:, 0] + t * along[:, 0]))
 
     slope = (value(1e-6) - value(-1e-6)) / 2e-6
-    t = products.lowest_along(LABELS, terms(loss), None, 0, scores, along, -40.0, 0.1, slope)
+    t = products.lowest_along(LABELS, judge_of(terms(loss)), 0, scores, along, -40.0, 0.1, slope)
     there = (value(t + 1e-6) - value(t - 1e-6)) / 2e-6
     assert slope < 0.0 < t and abs(there) <= 0.03 * abs(slope) + least
     assert value(t) - minimize_scalar(value, bounds=(0.0, 1e3), method="bounded").fun <= 0.03 * abs(slope) * t

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from streammargin.compiled.jit import kernel
 from streammargin.compiled.overloads import expose
 from streammargin.losses import terms
-from streammargin.losses.base import linear_around
+from streammargin.losses.base import distance_of
 from streammargin.sources.arrays import ArraySource
 
 
@@ -52,11 +52,11 @@ class Own(NamedTuple):
 
 @kernel
 def far_from(loss, u):
-    return linear_around(loss, u, 0.5)
+    return distance_of(loss, u) > 0.5
 
 
 def test_margins_far_from_where_a_loss_bends():
     expose(Own)
     assert [far_from(terms("hinge"), u) for u in (-1.0, 0.6, 1.4, 1.6)] == [True, False, False, True]
     assert not far_from(terms("absolute_error"), 9.0)
-    assert not far_from(Own(9.0), 9.0) and not linear_around(Own(9.0), 9.0, 0.5)
+    assert not far_from(Own(9.0), 9.0) and not distance_of(Own(9.0), 9.0)

@@ -13,7 +13,7 @@ from streammargin.compiled import look as kernel
 from streammargin.compiled import row_norms as norms
 from streammargin.compiled.careful import margin_rounding
 from streammargin.compiled.columns import add_squares
-from streammargin.compiled.coupled import PARTS
+from streammargin.compiled.look import PARTS
 from streammargin.errors import DataError
 from streammargin.kinds import YesNo
 from streammargin.losses.base import largest_bend

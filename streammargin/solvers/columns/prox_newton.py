@@ -6,14 +6,14 @@ Lee, Sun and Saunders 2014 (SIAM J. Optim. 24) for smooth losses; Li, Sun and To
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from streammargin.compiled import look as kernel
 from streammargin.compiled.quadratic import minimise_quadratic
 from streammargin.errors import DataError
-from streammargin.losses.base import coupled, has, largest_bend, smooth
+from streammargin.losses.base import coupled, largest_bend, middle_share, smooth
 from streammargin.penalties.base import Penalty, Pieces
 from streammargin.penalties.lp import LpSquare
 from streammargin.points.tasks import by_task
@@ -430,14 +430,6 @@ def hessian(problem: Problem, read: Curved, k: int) -> np.ndarray:
     if read.crossed.size:
         H -= read.crossed[k]
     return H[None]
-
-
-def middle_share(loss: Any) -> float:
-    """The midpoint of the feasible interval of a dual, as a share of its cap; 0 if it has no end."""
-    if not has(loss, "feasible"):
-        return 0.0
-    found = 0.5 * (loss.feasible(-math.inf, 1.0) + loss.feasible(math.inf, 1.0))
-    return found if math.isfinite(found) else 0.0
 
 
 def lowest(

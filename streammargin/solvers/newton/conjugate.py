@@ -15,6 +15,7 @@ import numpy as np
 
 from streammargin.compiled import look as certificate
 from streammargin.compiled import products as kernel
+from streammargin.compiled.judged import judge_of
 from streammargin.losses.base import has, smooth
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import Labels, RowLabels, RowNumbers, numbered_from
@@ -208,10 +209,10 @@ class Conjugate(Frozen[ConjugateState]):
         newton, lines = state.newton, problem.lines
         if not problem.free or not block.bias:
             return
-        labels, loss, k, left = labels_of(problem, state), kernel.apart(problem.loss), newton.group * lines, math.inf
+        labels, judge, k, left = labels_of(problem, state), judge_of(problem.loss), newton.group * lines, math.inf
         for _ in range(BALANCES):
             pull, bend = np.zeros(lines), np.zeros((lines, lines))
-            size = kernel.add_constants(labels, *loss, k, state.scores, pull, bend)
+            size = kernel.add_constants(labels, judge, k, state.scores, pull, bend)
             off = float(np.abs(pull).sum())
             if off <= BALANCED * size or not off < left:
                 break
@@ -219,7 +220,7 @@ class Conjugate(Frozen[ConjugateState]):
             if not step @ pull > 0.0:  # no row bends
                 step = pull / size
             along = np.repeat(step[None], len(state.scores), axis=0)
-            t = kernel.lowest_along(labels, *loss, k, state.scores, along, 0.0, 0.0, -float(step @ pull))
+            t = kernel.lowest_along(labels, judge, k, state.scores, along, 0.0, 0.0, -float(step @ pull))
             state.scores += t * step
             problem.view(state.w, newton.group)[:, -1] += t * step / block.bias
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from streammargin.compiled import products as kernel
+from streammargin.compiled.judged import judge_of
 from streammargin.rows.blocks import Block, part, stored
 from streammargin.rows.labels import Labels
 from streammargin.solvers import leaves
@@ -85,7 +86,7 @@ class Held(NamedTuple):
 
         def visit(part: Part, sums: np.ndarray) -> float:
             here = slice(part.start, part.stop)
-            given = part.labels, *kernel.apart(problem.loss), k * problem.lines
+            given = part.labels, judge_of(problem.loss), k * problem.lines
             return float(kernel.add_gradient(part.rows, *given, self.scores[here], self.bends[here], sums))
 
         losses = yield from self._visit(problem, visit, image)

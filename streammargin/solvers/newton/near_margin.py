@@ -14,20 +14,20 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from streammargin.compiled import newton as kernel
-from streammargin.compiled.newton import Centred, Point, Wanted
-from streammargin.losses.base import smooth
+from streammargin.compiled.look import GAP
+from streammargin.compiled.newton import add_image
+from streammargin.losses.base import middle_share, smooth
 from streammargin.rows.blocks import Block, nbytes
 from streammargin.rows.labels import RowLabels, numbered_from
 from streammargin.solvers import leaves
 from streammargin.solvers.base import PassReport
 from streammargin.solvers.cache import rows as store
 from streammargin.solvers.cache.rows import Coming, Kept, RowCache
-from streammargin.solvers.newton.bound import Bound, Look, prove, report_of
+from streammargin.solvers.newton.bound import Bound, add_sums, prove, report_of, soft_step
 from streammargin.solvers.newton.subproblem import Goal, Parts, Proximal, solve
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.best import best_figures, gaps_of
-from streammargin.solvers.proof.rounding import blur
+from streammargin.solvers.proof.sums import LookSums
 from streammargin.solvers.proof.sweep import Certified, CertifiedBySweep
 from streammargin.solvers.roles import Count, K, Shared, W, clear, f8, i8, new, of, state, u1
 from streammargin.solvers.softness import may_soften, next_softness
@@ -81,7 +81,7 @@ class NearState(Certified):
 
     w: Shared[f8]
     bound: Bound
-    look: Look
+    look: LookSums
     softness: Shared[f8] = of(K, fill=SOFTNESS)
     crisp: Shared[f8] = of(K, fill=SOFTNESS)
     rows: RowCache
@@ -165,7 +165,7 @@ class NearMargin(CertifiedBySweep[NearState]):
     def run_block(self, problem: Problem, state: NearState, active: np.ndarray, block: Block, first: int) -> None:
         numbers = np.arange(first, first + block.rows())
         keys, duals = self._look(problem, state, active, block, first)
-        state.look.seen += numbers.size
+        state.look.rows += numbers.size
         wanted = self._wanted(problem, state, numbers, keys) & state.labels.present(numbers)
         each = nbytes(block) / numbers.size + row_beside(problem)
         if state.held + wanted.sum() * each > cache_bytes(problem):
@@ -197,10 +197,9 @@ class NearMargin(CertifiedBySweep[NearState]):
         margins = np.full(duals.shape, math.inf)
 
         def add(own: NearState, rows: Block, number: int) -> None:
-            kernel.newton_sums(
-                rows, numbered_from(number), labels, problem.loss, active, Point(own.w, blur(own.w)),
-                Centred(duals, own.softness, own.crisp, True, first), Wanted(margins, keys), own.look.added(),
-            )  # fmt: skip
+            step = soft_step(problem, own.softness, duals, alpha=duals, crisp=own.crisp, base=first)
+            here = rows, numbered_from(number), labels
+            add_sums(problem, own.look, here, active, own.w, step, margins=margins[None], keys=keys)
 
         leaves.over(problem, state, block, first, add)
         lossy = (margins < 1.0).any(axis=0)
@@ -214,10 +213,11 @@ class NearMargin(CertifiedBySweep[NearState]):
         """Where the duals (K, m) of rows step from: known ones, else the midpoints, or nan for a step that is crisp."""
         centres = np.zeros((problem.count, rows))
         # what is not cached was looked at before, or is far from the margin
-        crisp = state.all_lossy or state.number > 1 + (not problem.from_weights)
+        crisp = not smooth(problem.loss) and (state.all_lossy or state.number > 1 + (not problem.from_weights))
+        part = math.nan if crisp else 1.0
+        labels, share = state.labels.cut(first, first + rows), middle_share(problem.loss)
         for k, own in enumerate(centres):
-            part = math.nan if crisp else 1.0
-            kernel.middle_centres(labels_of(problem, state), problem.loss, k, first, part, own)
+            own[:] = part * share * labels.caps_of(k, problem.outputs.caps[k])
         low, high = np.searchsorted(state.known, [first, first + rows])
         centres[:, state.known[low:high] - first] = state.duals[:, low:high]
         return centres
@@ -248,7 +248,7 @@ class NearMargin(CertifiedBySweep[NearState]):
         each = np.repeat(list(sizes.values()), [kept.ids.size for kept in state.rows.pieces.values()])
         drawn, keys = self._sampled(problem, state, ids), state.rows.beside(0)
         # early in a pass keep a larger reserve for rows to come, as every drop copies the cache
-        filled = FULL * max(EARLY, state.look.seen / problem.rows)
+        filled = FULL * max(EARLY, state.look.rows / problem.rows)
         free = filled * cache_bytes(problem) - float(each[drawn].sum())
         return store.threshold(keys[~drawn], each[~drawn], free)
 
@@ -272,7 +272,7 @@ class NearMargin(CertifiedBySweep[NearState]):
     @staticmethod
     def _unproven(problem: Problem, state: NearState, active: np.ndarray) -> np.ndarray:
         """The problems whose weights this read, if it saw all rows, has not proven."""
-        if state.look.seen < problem.rows:
+        if state.look.rows < problem.rows:
             return active[:0]
         prove(problem, state, state.bound, state.look, state.w, active)
         state.all_lossy = few_lossy(problem, state.lossy)
@@ -298,7 +298,7 @@ class NearMargin(CertifiedBySweep[NearState]):
             if not first:
                 proximal.centres[~near] *= stands
                 for numbers, block in parts:
-                    kernel.subtract_image(block, numbers, labels, 0, proximal.centres, state.offset)
+                    add_image(block, numbers, labels, 0, -proximal.centres, state.offset)
         goal = Goal(share=FIRST_GAP) if first else Goal(WITHIN * problem.tol * float(abs(state.best.primal[k])))
         done = solve(problem, parts, labels, proximal, w, state.offset, goal)
         state.multiplications += proximal.multiplications
@@ -312,16 +312,13 @@ class NearMargin(CertifiedBySweep[NearState]):
     @staticmethod
     def _expect(problem: Problem, state: NearState) -> None:
         """Set the limit that the first read of all rows is expected to have, by the rows of the sample."""
-        midpoints, every = np.zeros((problem.count, 0)), np.arange(problem.count)
-        found, lossy = [np.ones(1, np.float32)], 0
+        every, found, lossy = np.arange(problem.count), [np.ones(1, np.float32)], 0
         for kept in state.rows.pieces.values():
             keys = np.ones(kept.ids.size, np.float32)
             labels = labels_for(RowLabels(kept.beside[2], kept.beside[3], np.empty(0)), problem.outputs)
-            look, margins = new(Look, problem), np.full((problem.count, keys.size), math.inf)
-            kernel.newton_sums(
-                kept.rows, numbered_from(0), labels, problem.loss, every, Point(state.w, blur(state.w)),
-                Centred(midpoints, state.softness), Wanted(margins, keys), look.added(),
-            )  # fmt: skip
+            look, margins = new(LookSums, problem), np.full((problem.count, keys.size), math.inf)
+            rows, step = (kept.rows, numbered_from(0), labels), soft_step(problem, state.softness)
+            add_sums(problem, look, rows, every, state.w, step, margins=margins[None], keys=keys)
             lossy += int((margins < 1.0).any(axis=0).sum())
             found.append(keys)
         state.all_lossy = few_lossy(problem, lossy * problem.rows / max(1, state.rows.count))
@@ -338,11 +335,11 @@ class NearMargin(CertifiedBySweep[NearState]):
             proximal.harder(0.0 if smooth(problem.loss) else FIRST_SOFTNESS, -math.inf)
             state.offset[:] = 0.0
             return
-        image = state.look.image[k]
+        image = state.look.pull[k, 0]
         state.crisp[k] = min(state.softness[k], reach(state))  # for the next read, as the softness below
         proximal.harder(float(state.softness[k]), -math.inf)
         state.offset[:] = image
-        if may_soften(0.5 * float(np.square(w - image).sum()), float(state.look.totals[k, kernel.GAP])):
+        if may_soften(0.5 * float(np.square(w - image).sum()), float(state.look.weights[k, GAP])):
             state.softness[k] = next_softness(float(state.softness[k]))
 
     def frozen(self, problem: Problem, state: NearState, k: int) -> np.ndarray:

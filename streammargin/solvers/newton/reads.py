@@ -14,18 +14,17 @@ from typing import ClassVar
 
 import numpy as np
 
-from streammargin.compiled import newton as kernel
-from streammargin.compiled.newton import Centred, Point, Wanted
+from streammargin.compiled import look as kernel
+from streammargin.compiled.look import Curvature
 from streammargin.losses.base import smooth
 from streammargin.rows.blocks import GRAM_ROWS, Block
 from streammargin.rows.labels import RowLabels, numbered_from
 from streammargin.solvers.base import PassReport, matrix_work
 from streammargin.solvers.cache import rows as store
 from streammargin.solvers.linear import LinearSolver
-from streammargin.solvers.newton.bound import Looking, begin_look, look_report
+from streammargin.solvers.newton.bound import Looking, add_sums, begin_look, look_report, soft_step
 from streammargin.solvers.newton.subproblem import direction
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.proof.rounding import blur
 from streammargin.solvers.roles import K, Kept, Shared, Sum, W, f8, i8, of, state
 from streammargin.solvers.softness import LEAST_FALL, may_soften, next_fall, share_of_softness
 from streammargin.solvers.state import labels_of
@@ -58,7 +57,9 @@ class Begun:
 
 @state
 class ReadsState(Looking):
-    """Weights w (K, d+1), and at w the sums `look`, H (K, d+1, d+1) and drift (K, d+1), as in compiled/newton.py.
+    """Weights w (K, d+1), and at w the sums `look`, H (K, d+1, d+1) and drift (K, d+1), as in compiled/look.py.
+
+    sloped (K,): the number of rows with a slope there.
 
     last_step (K, d+1): to w; descent (K,): minus the slope at its start; left (K,): the share of the softness that it
     left. fall (K,): the least share that the next one may leave.
@@ -66,6 +67,7 @@ class ReadsState(Looking):
 
     H: Sum[f8] = of(K, W, W)
     drift: Sum[f8]
+    sloped: Sum[f8] = of(K)
     softness: Shared[f8] = of(K, fill=SOFTNESS)
     last_step: Shared[f8]
     descent: Shared[f8] = of(K)
@@ -97,7 +99,7 @@ class Reads(LinearSolver[ReadsState]):
 
     def begin_pass(self, problem: Problem, state: ReadsState, active: np.ndarray) -> None:
         begin_look(problem, state, active)
-        state.H[active], state.drift[active] = 0.0, 0.0
+        state.H[active], state.drift[active], state.sloped[active] = 0.0, 0.0, 0.0
 
     def visit(self, problem: Problem, state: ReadsState, active: np.ndarray) -> Visit:
         cost = problem.count * (store.LOOK + (problem.features + 1) / 2)
@@ -105,17 +107,14 @@ class Reads(LinearSolver[ReadsState]):
 
     def run_block(self, problem: Problem, state: ReadsState, active: np.ndarray, block: Block, first: int) -> None:
         """Add the sums of these rows at the current weights."""
-        look, midpoints = state.look, np.zeros((problem.count, 0))
-        look.seen += block.rows()
-        kernel.newton_sums(
-            block, numbered_from(first), labels_of(problem, state), problem.loss, active,
-            Point(state.w, blur(state.w)), Centred(midpoints, state.softness), Wanted(H=state.H, drift=state.drift),
-            look.added(),
-        )  # fmt: skip
+        state.look.rows += block.rows()
+        rows = block, numbered_from(first), labels_of(problem, state)
+        curvature = Curvature(state.H, drift=state.drift, active=state.sloped)
+        add_sums(problem, state.look, rows, active, state.w, soft_step(problem, state.softness), curvature)
 
     def end_pass(self, problem: Problem, state: ReadsState, active: np.ndarray) -> PassReport:
         report = look_report(problem, state, active)
-        if state.look.seen == problem.rows:
+        if state.look.rows == problem.rows:
             for k in active[report.estimate[active] > problem.tol]:
                 self._step(problem, state, k)
         return report
@@ -127,9 +126,9 @@ class Reads(LinearSolver[ReadsState]):
         shortened, with all of the softness, if the slope at its end is too steep.
         """
         w, step, begun = state.w[k], state.last_step[k], state.begun
-        gradient = w - state.look.image[k]
+        gradient = w - state.look.pull[k, 0]
         newton = direction(state.H[k].copy(), gradient)
-        slope, gap = float(gradient @ step), float(state.look.totals[k, kernel.GAP])
+        slope, gap = float(gradient @ step), float(state.look.weights[k, kernel.GAP])
         # how far the Newton step changes the margins of rows with a slope, relative to the width of the softened part
         moved = math.sqrt(max(0.0, curvature(state.H[k], newton)) / (EVEN * gap)) if gap > 0.0 else math.inf
         follows = state.left[k] < 1.0 and bool(begun.drift[k].any())  # then the step depends on what is left
@@ -151,10 +150,10 @@ class Reads(LinearSolver[ReadsState]):
         self, problem: Problem, state: ReadsState, k: int, gradient: np.ndarray, newton: np.ndarray, moved: float
     ) -> None:
         """Begin a step at w. It leaves so much of the softness that its gap, which falls with the square, meets tol."""
-        w, begun, totals = state.w[k], state.begun, state.look.totals[k]
-        gap, goal = float(totals[kernel.GAP]), problem.tol * float(abs(state.best.primal[k]))
+        w, begun = state.w[k], state.begun
+        gap, goal = float(state.look.weights[k, kernel.GAP]), problem.tol * float(abs(state.best.primal[k]))
         begun.w[k], begun.softness[k], begun.gradient[k], begun.newton[k] = w, state.softness[k], gradient, newton
-        begun.active[k] = totals[kernel.ACTIVE]
+        begun.active[k] = state.sloped[k]
         if begun.H.size:
             begun.H[k] = state.H[k]
         near = may_soften(-0.5 * float(gradient @ newton), gap)

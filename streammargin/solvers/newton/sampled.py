@@ -19,6 +19,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from streammargin.compiled import products as kernel
+from streammargin.compiled.judged import judge_of
 from streammargin.rows.blocks import Block, CSRBlock, DenseBlock, values_of
 from streammargin.rows.labels import RowLabels, numbered_from
 from streammargin.solvers import leaves
@@ -245,9 +246,7 @@ class Sampled(Frozen[SampledState]):
                 signs = np.where(some.codes[:, None] == some.positive[own], 1.0, -1.0)
                 scores = np.multiply(signs, margins[0, own, start:stop].T, order="C")
                 bends = np.empty((stop - start, 2 * lines))
-                kernel.coupled_pulls(
-                    some, problem.loss, k * lines, 0, stop - start, scores, bends, np.empty_like(scores)
-                )
+                kernel.find_bends(some, judge_of(problem.loss), k * lines, scores, bends)
                 traces[start:stop] += (bends[:, :lines] - bends[:, lines:] ** 2).sum(axis=1)
         return traces * (_squares(block) + problem.column**2)
 

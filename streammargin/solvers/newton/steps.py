@@ -9,19 +9,16 @@ from typing import ClassVar
 
 import numpy as np
 
-from streammargin.compiled import newton as kernel
-from streammargin.compiled.newton import Centred, Point, Wanted
-from streammargin.losses.base import smooth
+from streammargin.losses.base import middle_share, smooth
 from streammargin.rows.blocks import GRAM_ROWS, Block
 from streammargin.rows.labels import RowLabels, numbered_from
 from streammargin.solvers import leaves
 from streammargin.solvers.base import PassReport, Share
 from streammargin.solvers.linear import LinearSolver
 from streammargin.solvers.newton import sample
-from streammargin.solvers.newton.bound import Looking, begin_look, look_report
+from streammargin.solvers.newton.bound import Looking, add_sums, begin_look, look_report, soft_step
 from streammargin.solvers.newton.subproblem import Goal, Proximal, solve, step_work
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.proof.rounding import blur
 from streammargin.solvers.roles import K, Lists, N, Rows, Scratch, Shared, f8, i8, of, state
 from streammargin.solvers.state import labels_of, line_of
 from streammargin.solvers.visits import Visit
@@ -161,16 +158,16 @@ class Steps(LinearSolver[StepsState]):
 
     def run_block(self, problem: Problem, state: StepsState, active: np.ndarray, block: Block, first: int) -> None:
         """Add the sums of these rows at the current weights."""
-        look = state.look
-        look.seen += block.rows()
-        kernel.newton_sums(
-            block, numbered_from(first), labels_of(problem, state), problem.loss, active,
-            Point(state.w, blur(state.w), state.norms), Centred(state.alpha, state.softness), Wanted(), look.added(),
-        )  # fmt: skip
+        state.look.rows += block.rows()
+        rows, step = (
+            (block, numbered_from(first), labels_of(problem, state)),
+            soft_step(problem, state.softness, state.alpha),
+        )
+        add_sums(problem, state.look, rows, active, state.w, step, norms=state.norms)
 
     def end_pass(self, problem: Problem, state: StepsState, active: np.ndarray) -> PassReport:
         report = look_report(problem, state, active)
-        if state.look.seen == problem.rows:
+        if state.look.rows == problem.rows:
             state.step[active] = np.where(report.estimate[active] > problem.tol, STEP, LOOK)
         return report
 
@@ -193,4 +190,4 @@ def work_of_step(problem: Problem) -> float:
 
 def middle_centres(problem: Problem, state: StepsState, k: int, part: float) -> None:
     """Set the centres to the midpoints of the feasible intervals, times `part`."""
-    kernel.middle_centres(labels_of(problem, state), problem.loss, k, 0, part, state.alpha[k])
+    state.alpha[k] = part * middle_share(problem.loss) * state.labels.caps_of(k, problem.outputs.caps[k])

@@ -13,6 +13,7 @@ from collections.abc import Generator, Iterator
 import numpy as np
 
 from streammargin.compiled import products as kernel
+from streammargin.compiled.judged import judge_of
 from streammargin.solvers.base import UNIT
 from streammargin.solvers.newton.held import STRIDE, VISIT, Held, ridge
 from streammargin.solvers.problem import Problem
@@ -168,7 +169,7 @@ def finish(problem: Problem, newton: Newton, held: Held, w: np.ndarray, slope: f
     if not down < 0.0:  # rounding, or nan
         return 0.0
     t = kernel.lowest_along(
-        held.labels, *kernel.apart(problem.loss), newton.group * problem.lines, held.scores, held.along, slope,
+        held.labels, judge_of(problem.loss), newton.group * problem.lines, held.scores, held.along, slope,
         float(np.vdot(ridge(problem, step), step)), down,
     )  # fmt: skip
     w += t * step

@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from streammargin.compiled import look
-from streammargin.compiled.coupled import LONG, MASS, PART
+from streammargin.compiled.look import LONG, MASS, PART
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.objectives.base import Candidate, Objective, Sums
 from streammargin.solvers.proof.rounding import EPS
@@ -54,7 +54,7 @@ def balanced_lines(
 ) -> tuple[np.ndarray, Sums]:  # fmt: skip
     """`balanced_group` of several lines, from pull (lines, S, d+1) and duals (lines, S, DUAL_SUMS); present: rows.
 
-    own, parts: of compiled/coupled.py, for a loss whose duals add up to 0 over the lines, with free constants; else
+    own, parts: of compiled/look.py, for a loss whose duals add up to 0 over the lines, with free constants; else
     (0, ...). Without them each line is balanced by itself.
     """
     sides = [_sides(line, present, passes, (1.0, 1.0)) for line in duals]
@@ -127,7 +127,7 @@ def sunk(
     """(A^T alpha (lines, d+1), its sums) once free constants are balanced.
 
     pull (lines, 2, d+1), sides: of the duals of the line's own class, and of the others; own (lines, d+1), parts
-    (lines, PARTS): of compiled/coupled.py.
+    (lines, PARTS): of compiled/look.py.
     """
     taken, given = np.array([[side.alpha for side in line] for line in sides]).T
     mass = parts[:, MASS]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from streammargin.compiled import certificate
 from streammargin.compiled import look as kernel
-from streammargin.compiled.coupled import PARTS
+from streammargin.compiled.look import PARTS
 from streammargin.losses.base import has
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import TRIALS, Axis, Count, K, Sum, W, f8, i8, of, state

@@ -63,7 +63,7 @@ def test_the_problem_of_the_rows_kept_has_the_gradient_of_all_rows():
     image = problem.A.T @ a
     offset = image.copy()
     [(numbers, block)] = parts_of(X[kept], "csr", [0, 27])
-    kernel.subtract_image(block, numbers, labels, 0, omega * a[kept], offset)
+    kernel.add_image(block, numbers, labels, 0, -omega * a[kept], offset)
     share = problem.A[kept].T @ (omega * a[kept])
     assert w - offset - share == pytest.approx(w - image, rel=1e-12)
     # and a minimum of it is where the twin's gradient vanishes

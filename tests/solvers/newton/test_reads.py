@@ -1,5 +1,7 @@
 """A Newton step a read: no number of a row, duals that are a function of the weights, and steps that are shortened."""
 
+import copy
+
 import h5py
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from reference.training import binary, check_certificate
 from reference.words import loss_word
 
 import streammargin as sm
-from streammargin.compiled import newton as kernel
+from streammargin.compiled import look as kernel
 from streammargin.data_tools.generate import generate
 from streammargin.solvers.newton import newton
 from streammargin.solvers.newton.reads import Reads, curvature, share_left
@@ -64,22 +66,20 @@ def test_the_duals_are_feasible_and_their_gap_is_exact(seed, only_reads, monkeyp
     C, met, step = 10.0 ** rng.uniform(-2, 2), [], Reads._step
 
     def seen(self, problem, state, k):
-        met.append(
-            (state.w[k].copy(), float(state.softness[k]), state.look.totals[k].copy(), state.look.image[k].copy())
-        )
+        met.append((state.w[k].copy(), float(state.softness[k]), copy.deepcopy(state.look)))
         step(self, problem, state, k)
 
     monkeypatch.setattr(Reads, "_step", seen)
     result = in_blocks(X, y, weights, C=C, tol=1e-3)
     assert result.converged and met
     A, caps = y[:, None] * np.column_stack([X, np.zeros(y.size)]), C * weights
-    for w, softness, total, image in met:
+    for w, softness, look in met:
         u = A @ w
         a = np.clip(0.5 * caps + caps * (1.0 - u) / softness, 0.0, caps)
         assert np.all((a >= 0.0) & (a <= caps))
-        assert image == pytest.approx(A.T @ a, rel=1e-9, abs=1e-9 * np.abs(A.T @ a).max())
-        assert total[kernel.DUAL] == pytest.approx(a.sum(), rel=1e-11)
-        assert total[kernel.PRIMAL] == pytest.approx(caps @ np.maximum(0.0, 1.0 - u), rel=1e-11)
+        assert look.pull[0, 0] == pytest.approx(A.T @ a, rel=1e-9, abs=1e-9 * np.abs(A.T @ a).max())
+        assert look.duals[0, 0, kernel.DUAL] == pytest.approx(a.sum(), rel=1e-11)
+        assert look.weights[0, kernel.LOSSES] == pytest.approx(caps @ np.maximum(0.0, 1.0 - u), rel=1e-11)
 
 
 @pytest.mark.parametrize("loss", ["hinge", "logistic", "squared_hinge"])

@@ -426,6 +426,13 @@ BAD = [
 ]  # fmt: skip
 
 
+def test_a_quote_within_a_field_hides_the_number_of_a_line_alone(tmp_path):
+    """Arrow reads `"p"q` as pq, and Python's reader, which counts the lines of fields with line breaks, does not."""
+    (tmp_path / "a.csv").write_text("a,b,y\n" + 600 * "t,2,1\nu,3,0\n" + '"p"q,1,0\n"r\ns",,1\nt,2,1\n')
+    with pytest.raises(DataError, match=r"a.csv, row 1201, column b: the value is missing"):
+        sm.train(str(tmp_path / "a.csv"), y="y")
+
+
 def test_a_column_without_a_name_can_be_left_out(tmp_path):
     (tmp_path / "a.csv").write_text("a,b,y,\n1,2,0,\n3,4,1,\n")
     assert sm.train(str(tmp_path / "a.csv"), drop="").model.feature_names_in_.tolist() == ["a", "b"]
@@ -447,6 +454,12 @@ def _twice(path):
     parquet.write_table(pa.table([[1.0, 2.0], [3.0, 4.0], [0, 1]], names=["a", "a", "y"]), path)
 
 
+def _no_utf8(path):
+    """A column's name has bytes that are no text."""
+    people().dropna().rename(columns={"age": "oldage"}).to_feather(path)
+    path.write_bytes(path.read_bytes().replace(b"oldage", b"old\xf0\x08e"))
+
+
 def _cut(path):
     people().dropna().to_parquet(path)
     path.write_bytes(path.read_bytes()[:-100])
@@ -460,6 +473,7 @@ OF_ANOTHER_KIND = [
     ("a.parquet", lambda path: path.write_text("hello\n"), r"is not an HDF5 file, nor in another format whose rows"),
     ("a.parquet", _twice, r"several columns called a; give each a name of its own"),
     ("a.parquet", _cut, r"a.parquet is damaged .*; write or fetch it again"),
+    ("a.feather", _no_utf8, r"a.feather is damaged .*; write or fetch it again"),
     ("a.svm", lambda path: None, r"a.svm: no such file"),
 ]  # fmt: skip
 

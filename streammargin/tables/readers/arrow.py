@@ -59,7 +59,8 @@ class Batches(Reader):
     ) -> None:  # fmt: skip
         self.room: Room = room
         self.once, self.count, self._first = once, count, first
-        self.stored = Stored(schema.names)
+        with damage(name):  # names may be no UTF-8
+            self.stored = Stored(schema.names)
         self.name: str = name
         self.columns: list[str] = self.stored.ours
         self.types = dict(zip(self.columns, schema.types, strict=True))

@@ -193,9 +193,10 @@ class Delimited(Reader):
     def _place(self, row: int) -> str:
         if self._piece.count(b"\n") == self._here:  # a row a line
             return f"line {self._line + row - self._rows}"
-        for number, (line, _) in enumerate(self._lines(), self._rows):
-            if number == row:
-                return f"line {line}"
+        with contextlib.suppress(csv.Error):  # a quote that Arrow takes for a letter
+            for number, (line, _) in enumerate(self._lines(), self._rows):
+                if number == row:
+                    return f"line {line}"
         return f"row {row}"
 
     def copied(self, path: str) -> Delimited:

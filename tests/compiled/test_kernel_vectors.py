@@ -1,8 +1,10 @@
-"""Fused operations on long vectors against the plain ones."""
+"""Fused operations on long vectors against the plain ones, and the ranges of columns."""
 
 import numpy as np
 import pytest
+from conftest import slow
 
+from streammargin.compiled.columns import extremes
 from streammargin.compiled.vectors import mix, square, towards
 
 
@@ -26,3 +28,12 @@ def test_numbers_that_have_no_square_are_mixed_all_the_same():
     x, y = np.array([1e200, 0.0]), np.array([0.0, 3e200])
     assert mix(1.0, x, 1.0, y) == np.inf
     assert x.tolist() == [1e200, 3e200]
+
+
+@pytest.mark.parametrize(
+    "largest, expected",
+    [([0.0, 0.0], (-1, -1)), ([0.0, 3.0, 0.0], (1, 1)), ([2.0, 0.0, 5.0, 1.0, 5.0, 1.0], (2, 3)), ([], (-1, -1))],
+)
+@pytest.mark.parametrize("dtype", [slow(np.float32), np.float64])
+def test_where_the_extremes_stand(largest, expected, dtype):
+    assert extremes(np.array(largest, dtype)) == expected

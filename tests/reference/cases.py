@@ -15,8 +15,9 @@ from reference.sources import CountingSource
 import streammargin as sm
 from streammargin import compiled as kernels
 from streammargin.compiled.sdca import sdca_turns
+from streammargin.solvers.columns import curved_columns
 from streammargin.solvers.columns import working_set as column_steps
-from streammargin.solvers.newton import conjugate, newton, sampled
+from streammargin.solvers.newton import conjugate, sampled
 from streammargin.sources import thinned
 
 UNCOMPILED = {"jit.py", "overloads.py", "samples.py", "warmup.py", "__init__.py", "cache.py", "folders.py",
@@ -168,8 +169,10 @@ def run():
     answers = {name: refusal(rows) for name, rows in REFUSED.items()}
     answers["softmax"] = softmax_sums(X, labels)
     answers["pdprox by gradients"] = changed({(column_steps, "FEW"): 0}, *cases["pdprox of groups"])
-    answers["newton, then ascent"] = changed({(newton, "PATIENCE"): 0}, (X, y), {"solver": "newton", "tol": 1e-15})
     for name, rows, loss in (("dense", X, "logistic"), ("sparse", as_form(X, "csr"), "squared_hinge")):
+        answers[f"newton of few columns, {name}"] = changed(
+            {(curved_columns, "FREE"): (0.3, 0.3)}, (rows, y), {"solver": "newton", "loss": loss, "penalty": "l1"}
+        )
         answers[f"newton by products, {name}"] = changed(
             {(conjugate, "PRODUCTS"): 0}, (rows, y), {"solver": "newton", "loss": loss}
         )

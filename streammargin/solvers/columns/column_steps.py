@@ -11,7 +11,7 @@ from streammargin.rows.blocks import Block
 from streammargin.solvers.base import PassReport, Share
 from streammargin.solvers.cache import columns as cache
 from streammargin.solvers.columns import kept_columns, working_set
-from streammargin.solvers.columns.dual_pass import LAST, MEAN, zero_factor
+from streammargin.solvers.columns.dual_pass import LAST, MEAN, pulled, zero_factor
 from streammargin.solvers.columns.kept_columns import Coming, Kept
 from streammargin.solvers.columns.primal_dual import (
     Pulled,
@@ -19,7 +19,6 @@ from streammargin.solvers.columns.primal_dual import (
     RestartedSteps,
     first_step,
     proximal_step,
-    pulled_now,
     store_pulled,
 )
 from streammargin.solvers.columns.working_set import Gathered, Position, Split
@@ -175,7 +174,7 @@ class ColumnSteps(RestartedSteps[OnColumns]):
         """
         if plan.penalty is None:
             return False
-        self._wait(problem, state, k, pulled_now(problem, state, k))
+        self._wait(problem, state, k, pulled(problem, k, state.read))
         sigma, last = float(state.sigma[k]), state.w[LAST, k]
         if not plan.stored:
             state.sigma[k] = state.next_sigma[k]

@@ -22,10 +22,11 @@ from streammargin.solvers.columns.dual_pass import (
     Totals,
     budgets,
     count_largest,
+    pulled,
     sum_duals,
     sum_weights,
 )
-from streammargin.solvers.columns.primal_dual import pulled_before, pulled_now, weight_step
+from streammargin.solvers.columns.primal_dual import pulled_before, weight_step
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import K, N, Rows, f8, of, state
 from streammargin.solvers.state import labels_of
@@ -167,7 +168,7 @@ class PaperSteps(DualPass[PaperPair]):
         if problem.top < math.inf and not state.second:
             self.project(problem, state, k)
             return
-        now, before = pulled_now(problem, state, k), pulled_before(problem, state, k)
+        now, before = pulled(problem, k, state.read), pulled_before(problem, state, k)
         if self.dual:
             before = now  # its duals extrapolate by their second step
             if state.number == 1:

@@ -35,11 +35,6 @@ def _dot(x: np.ndarray, y: np.ndarray) -> float:
     return float(np.einsum("i,i", x.ravel(), y.ravel()))
 
 
-def pulled_now(problem: Problem, state: Pair, k: int) -> Pulled:
-    """The sums over the duals of this read."""
-    return pulled(problem, k, state.read)
-
-
 def pulled_before(problem: Problem, state: Pair, k: int) -> Pulled:
     """The sums of the duals of the previous pass."""
     return Pulled(problem.of_group(state.previous.image, k).copy(), float(state.previous.mass[k]))
@@ -142,7 +137,7 @@ class RestartedSteps(DualPass[R]):
             state.anchor.place(problem, k, problem.of_group(state.w[LAST], k), math.inf)
 
     def advance(self, problem: Problem, state: R, k: int, gaps: list[float]) -> None:
-        now, before = pulled_now(problem, state, k), pulled_before(problem, state, k)
+        now, before = pulled(problem, k, state.read), pulled_before(problem, state, k)
         if state.pace.step[k] == 0.0:
             before = now
             first_step(problem, state, k, gaps)
@@ -155,7 +150,7 @@ class RestartedSteps(DualPass[R]):
 
 def first_step(problem: Problem, state: Restarted, k: int, gaps: list[float]) -> None:
     """||A|| is at least what A^T does to the first duals, and these and the columns say what a step should be."""
-    pace, (image, mass) = state.pace, pulled_now(problem, state, k)
+    pace, (image, mass) = state.pace, pulled(problem, k, state.read)
     size = math.sqrt(_moved(problem, state, k))
     square = _dot(image, tempo_of(problem, state) * image)
     if problem.top < math.inf:

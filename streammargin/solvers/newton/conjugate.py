@@ -147,16 +147,11 @@ class Conjugate(Frozen[ConjugateState]):
             state.due[due[0]], state.newton.begun, state.steps = False, False, None
         return 1.0 - due.size / active.size
 
-    @staticmethod
-    def _held(problem: Problem, state: ConjugateState, block: Block) -> Held:
-        """All rows."""
-        labels = labels_of(problem, state)
-        parts = list(Part(block, labels, 0, block.rows()).pieces(problem))
-        return Held(parts, labels, state.scores, state.bends, state.along)
-
     def _steps(self, problem: Problem, state: ConjugateState, k: int, block: Block) -> Iterator[float]:
-        """The steps of group k."""
-        newton, held = state.newton, self._held(problem, state, block)
+        """The steps of group k, on all rows."""
+        newton, labels = state.newton, labels_of(problem, state)
+        parts = list(Part(block, labels, 0, block.rows()).pieces(problem))
+        held = Held(parts, labels, state.scores, state.bends, state.along)
         if not newton.begun:
             newton.begun, newton.group, newton.turn, newton.made = True, k, SCORES, 0
         if newton.turn == SCORES:

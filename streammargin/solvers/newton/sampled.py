@@ -313,7 +313,9 @@ class Sampled(Frozen[SampledState]):
         """The step of group k; the turn says where a checkpoint has left it."""
         newton, w = state.newton, problem.view(state.w, k)
         if not newton.begun:
-            self._begin(problem, state, k)
+            newton.begun, newton.group, newton.turn, newton.made = True, k, SCORES, 0
+            size = state.drawn.rows.count * problem.lines
+            state.scores, state.bends, state.along = np.zeros(size), np.zeros(2 * size), np.zeros(size)
         held = self._held(problem, state)
         if newton.turn == SCORES and w.any():
             yield from held.score(problem, w, held.scores)
@@ -325,13 +327,6 @@ class Sampled(Frozen[SampledState]):
             yield from truncated.advance(problem, newton, held)
             state.multiplications += VISIT * held.values * problem.lines
         yield from self._end_step(problem, state, held)
-
-    def _begin(self, problem: Problem, state: SampledState, k: int) -> None:
-        """Make room for the numbers of the sample's rows."""
-        newton = state.newton
-        newton.begun, newton.group, newton.turn, newton.made = True, k, SCORES, 0
-        size = state.drawn.rows.count * problem.lines
-        state.scores, state.bends, state.along = np.zeros(size), np.zeros(2 * size), np.zeros(size)
 
     @staticmethod
     def _held(problem: Problem, state: SampledState) -> Held:

@@ -110,10 +110,7 @@ def _single_terms(plain, loss, asked, columns, slopes, size):
         kept[r] = new
         if asked.twice:
             new = loss.step(new, u, L, cap)
-        a[r], shares[r] = new, plain.dual(new, cap)
-    if asked.slopes:
-        for r in range(size):
-            slopes[r] = slope_of(loss, a[r], curvature + softness / caps[r], caps[r])
+        a[r], shares[r], slopes[r] = new, plain.dual(new, cap), slope_of(loss, new, L, cap)
     if asked.gaps:
         for r in range(size):
             gaps += loss.gap(a[r], margins[r], caps[r])

@@ -11,7 +11,6 @@ from reference.words import sized
 from streammargin.compiled import look as kernel
 from streammargin.compiled import newton as steps
 from streammargin.compiled.jit import kernel as compiled
-from streammargin.compiled.judged import judge_of
 from streammargin.losses.base import middle_share
 from streammargin.rows.labels import Labels, numbered_from
 from streammargin.solvers.newton.bound import raise_bound
@@ -96,7 +95,7 @@ def test_one_visit_gives_the_gradient_the_matrix_and_the_certificate(loss, form,
     assert total["MISTAKES"] == problem.mistakes(w)
     caps, found, slopes, sums = np.empty(40), np.empty(40), np.empty(40), np.ones(steps.SUMS)
     steps.row_caps(s.labels, s.margins[0], caps)
-    steps.attain(judge_of(s.loss), s.softness, caps, s.alpha[0], s.margins[0], found, slopes, sums)
+    steps.attain(steps.proximal_steps.of(s.loss), s.softness, caps, s.alpha[0], s.margins[0], found, slopes, sums)
     assert found[s.there] == pytest.approx(a, rel=1e-6, abs=1e-8)
     assert not np.delete(found, s.there).any()
     for name in ("PRIMAL", "DUAL", "GAP", "ACTIVE"):
@@ -135,7 +134,14 @@ def test_duals_and_slopes_are_the_derivatives_of_the_merit(loss):
     for t in (0.0, 0.3, 1.0):
         w = s.w[0] + t * p
         steps.attain(
-            judge_of(s.loss), s.softness, caps, s.alpha[0], s.margins[0] + t * products, a, bends, np.zeros(steps.SUMS)
+            steps.proximal_steps.of(s.loss),
+            s.softness,
+            caps,
+            s.alpha[0],
+            s.margins[0] + t * products,
+            a,
+            bends,
+            np.zeros(steps.SUMS),
         )
         gradient = newton.gradient(s.problem, w, centres, s.softness)
         assert w @ p - a @ products == pytest.approx(gradient @ p, rel=1e-4, abs=1e-5)
@@ -209,7 +215,7 @@ def test_the_search_finds_the_lowest_point_of_a_way(loss):
         steps.signed_products(s.block, numbered_from(0), s.labels, 0, p, products)
 
         way = s.alpha[0], s.margins[0], products, s.w[0] @ p, p @ p, -downhill @ p
-        t = steps.lowest(judge_of(s.loss), s.softness, caps, *way)
+        t = steps.lowest(steps.slope_along.of(s.loss), s.softness, caps, *way)
         end = newton.gradient(s.problem, s.w[0] + t * p, centres, s.softness) @ p
         assert end == pytest.approx(0.0, abs=1.01 * steps.FLAT * (downhill @ p))
 

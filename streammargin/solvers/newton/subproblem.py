@@ -12,7 +12,6 @@ from typing import NamedTuple
 import numpy as np
 
 from streammargin.compiled import newton as kernel
-from streammargin.compiled.judged import judge_of
 from streammargin.compiled.products import add_diagonal
 from streammargin.rows.blocks import Block, stored
 from streammargin.rows.labels import Labels, RowNumbers
@@ -113,7 +112,16 @@ class Rows:
             np.negative(a, out=change)
             sums = np.zeros(kernel.SUMS)
             softness, loss = self.proximal.softness, self.problem.loss
-            kernel.attain(judge_of(loss), softness, self.caps[at], centres, self.margins[at], a, self.slopes[at], sums)
+            kernel.attain(
+                kernel.proximal_steps.of(loss),
+                softness,
+                self.caps[at],
+                centres,
+                self.margins[at],
+                a,
+                self.slopes[at],
+                sums,
+            )
             change += a
             own += np.concatenate([sums, [np.count_nonzero(change), np.count_nonzero(a)]])
 
@@ -186,7 +194,7 @@ class Rows:
         self._multiply(p, products)
         slope = float(gradient @ p)
         t = kernel.lowest(
-            judge_of(loss), proximal.softness, self.caps, proximal.centres, self.margins, products,
+            kernel.slope_along.of(loss), proximal.softness, self.caps, proximal.centres, self.margins, products,
             float((w - offset) @ p), float(p @ p), slope,
         )  # fmt: skip
         proximal.multiplications += self.values + LINE_SEARCH * self.count

@@ -20,8 +20,11 @@ from streammargin.solvers.columns import working_set as column_steps
 from streammargin.solvers.newton import conjugate, sampled
 from streammargin.sources import thinned
 
-UNCOMPILED = {"jit.py", "overloads.py", "samples.py", "warmup.py", "__init__.py", "cache.py", "folders.py",
-              "inventory.py", "shipped.py", "by_address.py"}  # these compile, warm, or keep what was compiled  # fmt: skip
+# these compile, warm, or keep what was compiled
+UNCOMPILED = {
+    "jit.py", "overloads.py", "samples.py", "warmup.py", "__init__.py", "cache.py", "folders.py", "inventory.py",
+    "shipped.py", "by_address.py",
+}  # fmt: skip
 KERNELS = sorted(path for path in Path(kernels.__file__).parent.glob("*.py") if path.name not in UNCOMPILED)
 SHORT = {"tol": 1e-7, "passes": 12}
 WARM = ("warm", "warm_loss", "warm_rows")  # samples to compile with

@@ -59,3 +59,14 @@ def test_losses_of_two_classes_with_the_same_fields_are_two():
         shares.append((said[VALUE], columns[SHARES, 0, 0], tuple(columns[A, :, 0])))
     assert shares[0] == shares[2] != shares[1]
     assert shares[1][0] == pytest.approx(3 * 0.25 * math.hypot(0.25, 0.25))
+
+
+def test_a_class_that_is_defined_again_is_another_loss(monkeypatch):
+    """As in a notebook, whose cell is run again after a change."""
+    monkeypatch.setattr("streammargin.compiled.jit.PATIENCE", 0.0)
+    u, found = np.array([1.0, 2.0]), np.empty(2)
+    for power, primal in ((2.0, lambda self, u, cap: u * u), (3.0, lambda self, u, cap: u * u * u)):
+        again = type("Again", (Tilted,), {"primal": primal})
+        expose(again)
+        valued(values.of(again(0.0, 0.0)), 1.0, u, found)
+        assert found.tolist() == [1.0, 2.0**power]

@@ -30,7 +30,7 @@ def test_every_room_of_solvers_has_its_line():
 
 
 def test_stages_that_are_drawn_are_those_of_the_methods():
-    for name in ("ascent", "active-set"):
+    for name in ("ascent", "active-set", "newton", "pdprox"):
         stages = list(make_solver(name).stages())
         table, *_ = re.findall(rf"^\| `{name}` \| .*\n(?:\| \| .*\n)*", PAGE, re.MULTILINE)
         assert re.findall(r"^\| [^|]*\| `(\w+)` ", table, re.MULTILINE) == stages
@@ -47,6 +47,22 @@ def test_stages_that_are_drawn_are_those_of_the_methods():
         ("solvers/proof/sweep.py", "def certify_block"),
         ("sources/base.py", "def read"),
         ("model/base.py", "def evaluate"),
+        ("model/io.py", "def load_model"),
+        ("model/file.py", "def read_model"),
+        ("sources/labels.py", "def class_values"),
+        ("sources/labels.py", "def number_values"),
+        ("sources/labels.py", "def census"),
+        ("sources/checks.py", "def check_block"),
+        ("sources/open.py", "def open_source"),
+        ("training/problem.py", "def read_labels"),
+        ("training/problem.py", "def make_problem"),
+        ("training/rows.py", "def train_rows"),
+        ("training/prepare.py", "def prepare"),
+        ("driver/plan.py", "def make_plan"),
+        ("driver/prefetch.py", "def _fill"),
+        ("driver/stopping.py", "def due"),
+        ("driver/runs.py", "def run"),
+        ("driver/run.py", "def step"),
         ("compiled/sdca.py", "loss.step"),
     ],
 )

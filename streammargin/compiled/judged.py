@@ -15,7 +15,17 @@ from numba.extending import register_jitable
 from streammargin.compiled.by_address import COLUMN, COLUMNS, PLANES, SIZE, Bound, by_address
 from streammargin.compiled.careful import loss_rounding
 from streammargin.compiled.overloads import REORDERED, along
-from streammargin.losses.base import attained, coupled, distance_of, largest_bend, lifted, part_of, share_of, slope_of
+from streammargin.losses.base import (
+    attained,
+    coupled,
+    distance_of,
+    gap_of,
+    largest_bend,
+    lifted,
+    part_of,
+    share_of,
+    slope_of,
+)
 
 # columns, (lines, CHUNK) each. OFF: bound on the rounding error of the margin. KEPT: the dual that is stored. SHARES:
 # what the dual objective gets; of a coupled loss in its first line. EXTRA: `Asked.extra`
@@ -113,7 +123,7 @@ def _single_terms(plain, loss, asked, columns, slopes, size):
         a[r], shares[r], slopes[r] = new, plain.dual(new, cap), slope_of(loss, new, L, cap)
     if asked.gaps:
         for r in range(size):
-            gaps += loss.gap(a[r], margins[r], caps[r])
+            gaps += gap_of(loss, a[r], margins[r], caps[r])
     return value, slipped, gaps
 
 

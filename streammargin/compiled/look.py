@@ -390,7 +390,8 @@ def _pull_rows(block, k, g, size, at_once, rule, found, scratch):
             factor = signs[r] * a[r]
             listed[count], factors[count] = mine[r], factor
             count += factor != 0.0 and (only == ALL or (factor < 0.0) == (only == 1))
-        _add_duals(found.duals[k, side], only, rule.softness[k], rule.alpha.shape[1] > 0, scratch.columns, g, size)
+        evaluated = rule.alpha.shape[1] > 0 or rule.softness[k] > 0.0
+        _add_duals(found.duals[k, side], only, rule.softness[k], evaluated, scratch.columns, g, size)
         pulls = apart if at_once else pull[k, side]
         if at_once:
             apart[:] = 0.0
@@ -452,12 +453,13 @@ def _add_drift(block, g, size, softness, scratch, drift):
 
 
 @register_jitable(fastmath=REORDERED)
-def _add_duals(sums, side, softness, stored, c, g, size):
+def _add_duals(sums, side, softness, evaluated, c, g, size):
     """Add a chunk's duals to the sums: those that increase the constant (side 0), decrease it (1), or ALL.
 
-    Duals that are not stored are rounded, too, and the derivative of their share is at most |u|.
+    evaluated: whether shares are those of the rounded duals. Else these are off, too, and the derivative of a share is
+    at most |u|.
     """
-    own = 0.0 if stored else 1.0
+    own = 0.0 if evaluated else 1.0
     caps, signs, targets, centres, margins = c[CAPS, g], c[SIGNS, g], c[TARGETS, g], c[CENTRES, g], c[MARGINS, g]
     sizes, a, kept, shares = c[SIZES, g], c[A, g], c[KEPT, g], c[SHARES, g]
     dual, mass, summed, pulled, moved = 0.0, 0.0, 0.0, 0.0, 0.0

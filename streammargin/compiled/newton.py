@@ -21,7 +21,7 @@ from streammargin.compiled.by_address import COLUMN, NUMBER, by_address
 from streammargin.compiled.jit import kernel
 from streammargin.compiled.overloads import REORDERED
 from streammargin.compiled.samples import Sample, weights
-from streammargin.losses.base import attained, slope_of
+from streammargin.losses.base import attained, gap_of, slope_of
 from streammargin.rows.blocks import GRAM_ROWS, add_outer_products
 
 PRIMAL, DUAL, GAP, ACTIVE, SUMS = range(5)  # sums of `attain`; GAP: of the losses' gaps; ACTIVE: positive slopes
@@ -79,7 +79,7 @@ def _steps(loss, softness, caps, centres, margins, a, slopes):
         new = loss.step(centres[r], u, L, cap)
         primal += loss.primal(u, cap)
         dual += loss.dual(new, cap)
-        gap += loss.gap(new, u, cap)
+        gap += gap_of(loss, new, u, cap)
         a[r], slopes[r] = new, slope_of(loss, new, L, cap)
         active += slopes[r] > 0.0
     return primal, dual, gap, active

@@ -87,6 +87,10 @@ _by_method(base.attained, "attained", lambda loss, u, cap: loss.attained(u, cap)
 _by_method(
     base.slope_of, "slope", lambda loss, alpha, L, cap: loss.slope(alpha, L, cap), lambda loss, alpha, L, cap: 0.0
 )  # fmt: skip
+_by_method(
+    base.gap_of, "gap", lambda loss, alpha, u, cap: loss.gap(alpha, u, cap),
+    lambda loss, alpha, u, cap: loss.primal(u, cap) - loss.dual(alpha, cap) + alpha * u,
+)  # fmt: skip
 _by_method(base.distance_of, "distance", lambda loss, u: loss.distance(u), lambda loss, u: 0.0)
 _by_method(base.largest_bend, "curvature_bound", lambda loss: loss.curvature_bound(), lambda loss: np.inf)
 _by_method(base.lifted, "lifted", lambda loss, multiplier: loss.lifted(multiplier), lambda loss, multiplier: loss)

@@ -99,6 +99,11 @@ def slope_of(loss: Any, alpha: float, L: float, cap: float) -> float:
     return loss.slope(alpha, L, cap) if has(loss, "slope") else 0.0
 
 
+def gap_of(loss: Any, alpha: float, u: float, cap: float) -> float:
+    """primal - dual + alpha u, by the method of the loss if it has one: that may round less."""
+    return loss.gap(alpha, u, cap) if has(loss, "gap") else loss.primal(u, cap) - loss.dual(alpha, cap) + alpha * u
+
+
 def distance_of(loss: Any, u: float) -> float:
     """The distance of u from the nearest kink or curved part of phi; 0 for a loss without `distance`."""
     return loss.distance(u) if has(loss, "distance") else 0.0

@@ -51,8 +51,13 @@ class ByAddress:
     def __init__(self, function: Callable[..., None], arguments: tuple[types.Type, ...]) -> None:
         self.function, self.arguments = register_jitable(function), types.Tuple(arguments)  # type: ignore[attr-defined]
         self.kind = _Called(self)
+        self.__module__, self.__qualname__ = function.__module__, function.__qualname__
         # typed: named tuples of different classes are equal if their fields are
         self.of = functools.lru_cache(maxsize=256, typed=True)(functools.partial(Bound, self))
+
+    def __reduce__(self) -> str:
+        """By its name, in caches."""
+        return self.__qualname__
 
 
 class Bound:
@@ -92,14 +97,14 @@ class _Code(types.Opaque):
     """Says which function and which class of losses are compiled; `instance_class` as of a named tuple (cache.py)."""
 
     def __init__(self, function: ByAddress, loss: type) -> None:
-        self.function, self.instance_class = function.function, loss
-        names = [f"{one.__module__}.{one.__qualname__}" for one in (self.function, loss)]
+        self.by_address, self.instance_class = function, loss
+        names = [f"{one.__module__}.{one.__qualname__}" for one in (function, loss)]
         super().__init__(f"Code({', '.join(names)})")
 
     @property
-    def key(self) -> tuple[Callable[..., None], type]:
+    def key(self) -> tuple[str, type]:
         """What makes two types equal: a class that a notebook defines again keeps its name."""
-        return self.function, self.instance_class
+        return self.name, self.instance_class
 
 
 class _Called(types.Type):
@@ -112,7 +117,7 @@ class _Called(types.Type):
 
 @overload(_enter, strict=False)
 def _entered(code: Any, fields: Any, arguments: Any) -> Any:
-    function = code.function
+    function = code.by_address.function
 
     def run(code, fields, arguments):
         function(_loss_at(code, fields), *arguments)

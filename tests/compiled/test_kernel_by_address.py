@@ -1,12 +1,14 @@
 """Losses that kernels call by address: one kernel serves all of them, and each call reaches its own loss."""
 
 import math
+import pickle
 from typing import NamedTuple
 
 import numpy as np
 import pytest
+from numba.core.serialize import dumps
 
-from streammargin.compiled.by_address import COLUMN, NUMBER, by_address
+from streammargin.compiled.by_address import COLUMN, NUMBER, _Code, by_address
 from streammargin.compiled.jit import kernel
 from streammargin.compiled.judged import FIELDS, NOTHING, SAID, SHARES, SIGNS, VALUE, A, judge_of
 from streammargin.compiled.overloads import expose
@@ -47,6 +49,13 @@ def test_one_kernel_serves_all_losses(monkeypatch):
         values.of(loss).call(2.0, u, plain)
         assert plain == pytest.approx(found, rel=1e-15)
     assert len(getattr(valued, "signatures", [0])) == 1
+
+
+def test_what_is_compiled_is_found_again_by_another_process():
+    """The type that names a function and a class is equal to itself after it was written and read."""
+    code = _Code(values, Tilted)
+    assert pickle.loads(dumps(code)) == code != _Code(values, CrammerSingerTerms)
+    assert len(dumps(code)) < 2000  # no source or bytecode
 
 
 def test_losses_of_two_classes_with_the_same_fields_are_two():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -84,8 +85,8 @@ class Bound:
         """The address of the compiled function."""
         signature = (_Code(self.function, type(self.loss)), FIELDS, self.function.arguments)
         entry.compile(signature)
-        made = entry.overloads[signature]
-        return int(made.library.get_pointer_to_function(made.fndesc.llvm_cfunc_wrapper_name))
+        code, description = attrgetter("library", "fndesc")(entry.overloads[signature])
+        return int(code.get_pointer_to_function(description.llvm_cfunc_wrapper_name))
 
 
 def by_address(*arguments: types.Type) -> Callable[[Callable[..., None]], ByAddress]:

@@ -36,14 +36,16 @@ VALUE, SLIPPED, GAPS, SAID = range(4)
 
 
 class Asked(NamedTuple):
-    """The step a_i = argmax over feasible a of dual_i(a) - a u_i - L_i/2 (a - centre_i)^2, and what is wanted of it.
+    """What is wanted of the step a_i = argmax over feasible a of dual_i(a) - a u_i - L_i/2 (a - centre_i)^2.
 
-    L_i = L + softness / cap_i. multiplier: of the bound on the duals' sum (largest.py).
-    crisp    a centre that is nan is a step from `midway` times the cap, with this softness
-    twice    A gets a second step, from the first one
-    duals    whether duals are wanted, slopes whether second derivatives, gaps whether gaps
-    extra    whether EXTRA is: distances from the curved part of the loss, or of a coupled loss `part_of`
-    middle   whether a coupled loss has its own centres
+    L_i = L + softness / cap_i.
+
+    - multiplier: of the bound on the duals' sum (largest.py).
+    - crisp: a centre that is nan is a step from `midway` times the cap, with this softness.
+    - twice: A gets a second step, from the first one.
+    - duals, slopes, gaps: whether duals, second derivatives and gaps are wanted.
+    - extra: whether EXTRA is: distances from the curved part of the loss, or of a coupled loss `part_of`.
+    - middle: whether a coupled loss has its own centres.
     """
 
     multiplier: float

@@ -101,13 +101,15 @@ class Prox(NamedTuple):
 class Found(NamedTuple):
     """The sums that `look` adds to.
 
-    losses (V, K, LOSS_SUMS) of all weights. duals (K, S, DUAL_SUMS); ALPHA: sum of |a_i|; MOVED: of
-    softness / cap_i (alpha_i - centre_i)^2, without softness of these squares alone. pull (K, S, d+1): sum_i a_i x_i.
-    With S = 2 the second sums are those of the duals that decrease the constant.
-    confused (V, trials): for several classes, rows whose class is not the one with the largest score.
-    margins (V, K, n), or (V, K, 0): set to the margins of the rows, without a multiplier. keys (n,) float32, or (0,):
-    set to t / (1 + t) with t the distance of u from the curved part of the loss, the smallest of all lines.
-    class_sums (K, d+1), parts (K, PARTS), or (0, ...): of a coupled loss whose duals add up to 0 over the lines.
+    - losses (V, K, LOSS_SUMS): of all weights.
+    - duals (K, S, DUAL_SUMS). ALPHA: sum of |a_i|. MOVED: of softness / cap_i (alpha_i - centre_i)^2, without softness
+      of these squares alone. With S = 2 the second sums are those of the duals that decrease the constant.
+    - pull (K, S, d+1): sum_i a_i x_i.
+    - confused (V, trials): for several classes, rows whose class is not the one with the largest score.
+    - margins (V, K, n), or (V, K, 0): set to the margins of the rows, without a multiplier.
+    - keys (n,) float32, or (0,): set to t / (1 + t), the smallest of all lines. t: the distance of u from the curved
+      part of the loss.
+    - class_sums (K, d+1), parts (K, PARTS), or (0, ...): of a coupled loss whose duals add up to 0 over the lines.
     """
 
     losses: np.ndarray

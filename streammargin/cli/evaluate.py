@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Iterator
 from typing import Any
 
 from streammargin.cli.options import add_lines, add_scoring, to_score
 from streammargin.cli.remarks import Remarks
 from streammargin.kinds import ALL
 from streammargin.wording import printable, short
+
+WIDEST = 20  # most classes of a confusion matrix that is printed
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -63,7 +66,30 @@ def run(options: argparse.Namespace) -> int:
         never = "" if part["predicted"] else ", never predicted"
         shares = f"precision {part['precision']:.4f}, recall {part['recall']:.4f}, F1 {part['f1']:.4f}"
         print(f"class {printable(short(part['label']))}: {part['correct']} of {part['rows']} right, {shares}{never}")
+    for line in _confusion(figures):
+        print(line)
     return 0
+
+
+def _confusion(figures: dict[str, Any]) -> Iterator[str]:
+    """The confusion matrix of up to WIDEST classes, in lines; of more the pairs that are confused most."""
+    matrix, pairs = figures.get("confusion"), figures.get("most_confused")
+    if matrix is None:
+        return
+    if len(matrix) > WIDEST:
+        if pairs:
+            yield "classes that are taken for another most often:"
+        for pair in pairs or []:
+            label, other = (printable(short(pair[name])) for name in ("label", "predicted"))
+            yield f"{pair['rows']:>10}  {label} taken for {other}"
+        return
+    labels = [printable(short(part["label"])) for part in figures["per_class"]]
+    cells = [["label", *labels], *([label, *map(str, row)] for label, row in zip(labels, matrix, strict=True))]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    yield "confusion matrix, a line for each label and a column for each prediction:"
+    for first, *rest in cells:
+        counts = (f"{cell:>{width}}" for cell, width in zip(rest, widths[1:], strict=True))
+        yield f"  {first:<{widths[0]}}  {'  '.join(counts)}"
 
 
 def _of_output(part: dict[str, Any]) -> str:

@@ -180,10 +180,11 @@ class Model(Scorer):
         mean, summed over the classes; with the parameter top, the sum of the largest losses divided by all rows. It is
         None if the training had your own loss, or an epsilon for each row, and none is given. `margin` is
         the smallest y (x.w + b) / ||w||_p, None for several classes. The other figures are those of scikit-learn:
-        precision, recall and F1 of each class and their means (macro), balanced accuracy, and the confusion matrix
-        (labels by predictions). ROC AUC and average precision are the mean over each class against the rest, for up to
-        20 classes. `log_loss` is None without probabilities. `top_k` has the share of rows whose label is among the k
-        largest scores. Raises DataError for unknown labels.
+        precision, recall and F1 of each class and their means (macro), and balanced accuracy. `confusion` is the matrix
+        of labels by predictions, None for more than 1,000 classes. `most_confused` has its ten pairs of a label and a
+        wrong prediction with the most rows. ROC AUC and average precision are the mean over each class against the
+        rest, for up to 20 classes. `log_loss` is None without probabilities. `top_k` has the share of rows whose label
+        is among the k largest scores. Raises DataError for unknown labels.
         For a regressor: rows, loss, mean_squared_error, mean_absolute_error, largest_error and r2, which is None if
         all targets are equal.
         For several outputs the figures are means over the outputs, each of which is in `per_output`. Mistakes are added

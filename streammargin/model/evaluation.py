@@ -30,6 +30,7 @@ from streammargin.wording import counted, short
 from streammargin.workers import Workers
 
 MOST_CONFUSED, MOST_RANKED = 1000, 20  # most classes of a confusion matrix, and of AUC and average precision
+PAIRS = 10  # classes that are taken for another, in `most_confused`
 AMONG = (2, 3, 5, 10)  # the label is among so many classes of the largest scores
 # least bytes for ranks, of those that a plan leaves free; if there is room, one of so many bytes of the budget
 _RANKS, _RANKED = 4 << 20, 8
@@ -224,7 +225,16 @@ class OfClasses(Tally):
             "log_loss": None if self.probable is None else self.surprise / rows,
             "top_k": {str(n): seen / rows for n, seen in self.among.items()},
             "confusion": None if self.confusion is None else self.confusion.tolist(),
+            "most_confused": None if self.confusion is None else most_confused(self.classes, self.confusion),
         }  # fmt: skip
+
+
+def most_confused(classes: np.ndarray, confusion: np.ndarray) -> list[dict[str, Any]]:
+    """The PAIRS of a label and a wrong prediction with the most rows, of a confusion matrix (k, k); no empty ones."""
+    wrong = np.where(np.eye(len(confusion), dtype=bool), 0, confusion)
+    order = np.argsort(-wrong, axis=None, kind="stable")[:PAIRS]
+    pairs = zip(*np.unravel_index(order[wrong.flat[order] > 0], wrong.shape), strict=True)
+    return [{"label": str(classes[i]), "predicted": str(classes[j]), "rows": int(wrong[i, j])} for i, j in pairs]
 
 
 def _shares(parts: np.ndarray, wholes: np.ndarray) -> np.ndarray:

@@ -4,6 +4,7 @@ autodoc imports the package, because the docstrings that list options are filled
 """
 
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import streammargin
@@ -14,30 +15,43 @@ from docstrings import classes_of, process  # beside this file
 project = "streammargin"
 release = version = streammargin.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode"]
+extensions += [name for name in ["sphinx_copybutton"] if find_spec(name)]  # of the extra docs; the rest goes without
 nitpicky = True
 
 myst_heading_anchors = 3
-myst_enable_extensions = ["substitution"]  # {{ losses }} on a page: all classes of streammargin.losses
+myst_enable_extensions = [
+    "substitution",  # {{ losses }} on a page: all classes of streammargin.losses
+    "dollarmath",
+    "attrs_block",  # {.cards} above a list
+    "attrs_inline",
+]
 myst_substitutions = {name: classes_of(name) for name in ("losses", "penalties", "solvers")}
-highlight_language = "none"
+highlight_language = "sh"  # of indented code: commands
+copybutton_prompt_text = "$ "
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # types stand in the docstrings, in words
 autodoc_inherit_docstrings = False  # what a class only overrides is described where it comes from
 
+MENU = ("index", "start", "guide", "reference", "develop")  # pages of cards alone
 html_theme = "pydata_sphinx_theme"
 html_title = "streammargin"
+html_logo = html_favicon = "_static/logo.svg"
 html_show_sourcelink = False
 html_copy_source = False
 html_static_path = ["_static"]
+templates_path = ["_templates"]
 html_css_files = ["site.css"]
-html_sidebars = {"**": ["globaltoc.html"]}  # all pages beside each of them
+html_sidebars = {"index": [], "benchmarks": []}
 html_theme_options = {
-    "navbar_center": [],
-    "navbar_end": ["theme-switcher"],
-    "secondary_sidebar_items": ["page-toc"],
+    "logo": {"text": "streammargin"},
+    "header_links_before_dropdown": 7,
+    "navbar_align": "left",
+    "navbar_end": ["version", "theme-switcher"],
+    "secondary_sidebar_items": {"**": ["page-toc"], **{page: [] for page in MENU}},
     "show_toc_level": 2,
+    "show_prev_next": False,
     "footer_start": ["copyright"],
     "footer_end": [],
 }

@@ -61,7 +61,7 @@ def set_as_rst(lines: list[str]) -> list[str]:
         if named:
             out += item(block)
         elif indented:
-            out += ["::", "", *(f"    {line}" for line in block), ""]
+            out += [".. code-block:: none", "", *(f"    {line}" for line in block), ""]
         else:
             out += [escaped(" ".join(line.strip() for line in block)), ""]
     return out

@@ -36,8 +36,8 @@ def test_the_code_of_a_page_runs(path, folder, capsys):
 
 def test_every_block_has_a_language_that_is_run_or_is_output():
     for path in [*DOCS.rglob("*.md"), pages.ROOT / "README.md"]:
-        opened = re.findall(r"^```(\S*)$", path.read_text(), re.MULTILINE)[::2]
-        assert set(opened) <= {"python", "sh", "text", "{toctree}", "{eval-rst}"}, path.name
+        opened = re.findall(r"^```(\S*).*$", path.read_text(), re.MULTILINE)[::2]
+        assert set(opened) <= {"python", "sh", "text", "{toctree}", "{eval-rst}", "{include}"}, path.name
 
 
 def test_the_run_of_the_readme_runs(folder):
@@ -74,9 +74,9 @@ def test_a_docstring_is_set_as_plain_text(monkeypatch):
     lines = [line for line in set_as_rst(told.splitlines()) if line.strip()]
     assert lines[0] == r"A \*b\* \|c\| d\_ of ``x_i``\ s."
     assert lines[1:4] == [".. rubric:: Parameters", "``wide``", "    *float, default 1*"]
-    assert lines[4:] == ["    how wide", "::", "        u = v_"]
+    assert lines[4:] == ["    how wide", ".. code-block:: none", "        u = v_"]
     lines = [line for line in set_as_rst(["For each row:", "    u <- y_i x_i.w", "so far."]) if line.strip()]
-    assert lines == ["For each row:", "::", "        u <- y_i x_i.w", "so far."]
+    assert lines == ["For each row:", ".. code-block:: none", "        u <- y_i x_i.w", "so far."]
 
 
 def test_pictures_are_there_and_each_is_shown():

@@ -16,6 +16,7 @@ from streammargin.files import no_file
 from streammargin.tables.formats import is_query
 from streammargin.tables.header import check_different
 from streammargin.tables.readers.base import Reader
+from streammargin.tables.readers.footer import check_chunks
 from streammargin.tables.readers.messages import Checked, check_file
 from streammargin.tables.readers.room import USUAL, Room
 from streammargin.tables.readers.unit import Group, by_rows
@@ -264,6 +265,8 @@ def of_parquet(path: str, room: Room = USUAL, groups: slice = ALL) -> Reader:
 
     def opened(columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
         with parquet_file(path) as file:
+            if columns:
+                check_chunks(path, file.metadata, range(file.num_row_groups)[groups])
             yield from of_groups(file, columns, rows, room, groups)
 
     first = sum(sizes[: groups.start or 0])

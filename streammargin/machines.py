@@ -12,36 +12,16 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from streammargin.numpy_model import FORMULAS, fields_of, kernel_values, scaled, words_in
+
 PIECE = 256  # rows at a time
-FORMULAS = ("rbf", "poly", "sigmoid", "linear")
 BLUR = 1e-12  # rounding of a value, relative to the largest
 EPS = float(np.finfo(np.float64).eps)
 
 
-def numbers_of(word: str) -> tuple[str, float, float, int, float]:
-    """(name, gamma, coef0, degree, weight) of a word of FORMULAS with all its numbers; 1 and 0 if it has none."""
-    name, _, rest = word.partition(":")
-    named = dict(re.findall(r"(\w+)=([^,]+)", rest))
-    first = rest.partition(",")[0]
-    gamma = float(named["gamma"] if name == "poly" else first) if name in ("rbf", "poly", "sigmoid") else 1.0
-    degree = int(first) if name == "poly" else 1
-    return name, gamma, float(named.get("coef0", 0.0)), degree, float(named.get("weight", 1.0))
-
-
-def value(word: str, products: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """K from x.z (m, s), ||x||^2 (m, 1) and ||z||^2 (1, s); word: of FORMULAS, with all its numbers."""
-    name, gamma, coef0, degree, weight = numbers_of(word)
-    scaled = gamma * products + coef0
-    values = {
-        "rbf": lambda: np.exp(-gamma * np.maximum(left + right - 2.0 * products, 0.0)),
-        "poly": lambda: scaled**degree, "sigmoid": lambda: np.tanh(scaled), "linear": lambda: products,
-    }  # fmt: skip
-    return weight * values[name]()
-
-
 def rounding(word: str, longest: float, columns: int, terms: int) -> float:
     """A bound on the error of a mean of so many values of a word of FORMULAS. longest: ||x||^2 of any row."""
-    name, gamma, coef0, degree, weight = numbers_of(word)
+    name, gamma, coef0, degree, weight = fields_of(word)
     size = gamma * longest + abs(coef0) if name in ("poly", "linear") else 1.0
     of_products = (4.0 if name == "rbf" else degree) * (columns + 8.0)
     steps = of_products * gamma * longest if name in ("rbf", "sigmoid") else of_products
@@ -61,10 +41,7 @@ class Rows:
 
     def scaled(self, X: Any) -> Any:
         """The rows (m, d), an array or a csr_array."""
-        if self.factor.size and sp.issparse(X):
-            X = X @ sp.diags(self.factor)
-        elif self.factor.size:
-            X = (X - self.center) * self.factor
+        X = scaled(X, self.center, self.factor)
         return sp.csr_array(X) if sp.issparse(X) else X
 
 
@@ -111,7 +88,7 @@ class Expansion(Rows):
 
     def __init__(self, arrays: dict[str, np.ndarray], known: Callable[[str], Any]) -> None:
         self.known = known
-        self.words = re.split(r"\+(?=[^\d])", str(arrays["kernel"]))
+        self.words = words_in(str(arrays["kernel"]))
         super().__init__(arrays)
         self.coef, values, indptr, self.width = arrays["dual_coef"], arrays["values"], arrays["indptr"], self.features
         shape = (arrays["support"].size, self.width)
@@ -140,7 +117,7 @@ class Expansion(Rows):
         found = np.zeros(dense.shape)
         for word in self.words:
             if word.partition(":")[0] in FORMULAS:
-                found += value(word, dense, left[:, None], right[None])
+                found += kernel_values(word, dense, left[:, None], right[None])
             else:
                 kernel = self.known(word)
                 both = (X, Z) if sp.issparse(X) == sp.issparse(Z) else (as_array(X), as_array(Z))

@@ -65,11 +65,6 @@ def spelt(number: float) -> str:
     return str(int(number))
 
 
-def texts_of(classes: np.ndarray) -> np.ndarray:
-    """The classes of a model file, in which long text is its bytes of UTF-8, each of type S1, with NULs between."""
-    return np.array(classes.tobytes().decode().split("\0"), object) if classes.dtype == "S1" else classes
-
-
 def plain(label: Any) -> Any:
     """A label as Python's number or text."""
     label = label.item() if getattr(label, "ndim", None) == 0 and hasattr(label, "item") else label

@@ -1,7 +1,7 @@
 """Recompute the figures of a saved model from its file and the stored rows, with NumPy and SciPy only.
 
-Readers who doubt the engine need this file, `formulas.py`, `machines.py` and `matching.py`, besides maps and users'
-kernels. A model is a JSON header and arrays: coef (K, d), intercept (K,), classes, caps, center, factor, groups.
+Readers who doubt the engine need this file, `formulas.py`, `machines.py`, `numpy_model.py` and `matching.py`, besides
+maps and users' kernels. A model is a JSON header and arrays: coef (K, d), intercept (K,), classes, caps and others.
 
 The penalised weights are those of the scaled columns, w = coef / factor, and that of the constant column of value v,
 (intercept - shift + coef . center) / v. The objective is R(w) + sum_i cap_i phi(u_i), with u = y (x.w + b) for classes
@@ -28,7 +28,8 @@ from streammargin.formulas import JOINT, LOSSES, NUMBERS, OF_LINES, PENALTIES, b
 from streammargin.kernels import known_kernel
 from streammargin.machines import machine_of, mapped_of, margins
 from streammargin.maps import fitted_of
-from streammargin.matching import Codes, Matcher, texts_of
+from streammargin.matching import Codes, Matcher
+from streammargin.numpy_model import texts_of
 from streammargin.packages import register_filters
 from streammargin.saved import read_saved
 from streammargin.saved_words import column_of, spelled
@@ -357,9 +358,8 @@ def verify(model: Any, data: Any, valid: Any = None, *, memory: int = 256 << 20,
         if bool(saved.tasks) != bool(called["tasks"]):
             told = "were an array; name their column in the file with" if saved.tasks else "are unknown here; leave out"
             raise UsageError(f"the tasks of the rows {told} `tasks`")
-        memory -= 64 * saved.coef.size
-        sums = sum_up(saved, [data] if isinstance(data, (str, os.PathLike)) else data, called, memory)
-        checks = list(check_all(saved, sums))
+        shards = [data] if isinstance(data, (str, os.PathLike)) else data
+        checks = list(check_all(saved, sum_up(saved, shards, called, memory := memory - 64 * saved.coef.size)))
         if valid is not None:
             if os.path.isfile(y if (y := called["y"] or "").endswith(".npy") else y.rpartition(":")[0]):
                 called["y"] = None  # labels in a separate file belong to the training rows

@@ -11,11 +11,12 @@ from streammargin.errors import DataError, UsageError
 from streammargin.files import as_path, replacing
 from streammargin.losses import LOSSES, is_numeric, make_loss
 from streammargin.losses.ratings import RATINGS
-from streammargin.matching import number_in, texts_of
+from streammargin.matching import number_in
 from streammargin.model.base import Model
 from streammargin.model.file import COLUMN_NAMES, NAMES, PROBLEM, ROW_NAMES, read_model, unwritten
 from streammargin.model.linear import LinearModel, model_of
 from streammargin.model.rows import TABLE
+from streammargin.numpy_model import texts_of
 from streammargin.points.factors import Factors
 from streammargin.points.table import KINDS
 from streammargin.saved import check

@@ -13,8 +13,8 @@ from pyarrow import feather, parquet
 import streammargin as sm
 from streammargin.cli.main import main
 from streammargin.errors import DataError, UsageError
-from streammargin.matching import texts_of
 from streammargin.model.io import load_model
+from streammargin.numpy_model import texts_of
 from streammargin.sources.batch import Batch
 from streammargin.sources.labels import WIDEST, as_values, census, is_text
 from streammargin.sources.names import packed_texts

@@ -1,0 +1,250 @@
+"""Predict with a model file by NumPy alone. Copy this file wherever you need it: it imports nothing else of ours.
+
+    from numpy_model import NumpyModel
+
+    model = NumpyModel("income.npz")
+    model.predict([{"age": 39, "work": "state"}, {"age": None, "work": "own"}])
+
+It takes linear models, with or without a map. Rows are an array (n, d), a sparse matrix of SciPy, or a table: a frame,
+a dict of columns, or a list of dicts. A number is a number: 12.3 for 12.3%. A date is one of Python, or 2024-01-31.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+FORMULAS = ("rbf", "poly", "sigmoid", "linear")  # kernels that `kernel_values` knows
+WEEKDAYS = np.array(["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"])
+
+
+class NumpyModel:
+    """A model file of streammargin. ValueError for one that takes more than NumPy: the sentence says why.
+
+    classes_ : (2,) or (k,) labels; (0,) for a model that predicts numbers
+    coef_, intercept_ : (1, d) or (k, d), and (1,) or (k,) float64; of mapped rows behind a map
+    outputs : the names of several outputs, or None
+    header : the header of the file, as docs/format.md says
+    """
+
+    def __init__(self, path: Any) -> None:
+        with np.load(path, allow_pickle=False) as file:
+            arrays: dict[str, np.ndarray] = dict(file)
+        self.header: dict[str, Any] = json.loads(str(arrays["header"]))
+        refuse(arrays, self.header)
+        self.coef_, self.intercept_ = (arrays[name].astype(np.float64) for name in ("coef", "intercept"))
+        self.classes_: np.ndarray = texts_of(arrays["classes"])
+        self.outputs: list[str] | None = self.header.get("outputs")
+        self._features = int(arrays["features"]) if "features" in arrays else self.coef_.shape[1]
+        self._mapped = map_of(arrays)
+        names = texts_of(arrays["feature_names"].view("S1")) if "feature_names" in arrays else ()
+        plain = {"columns": [{"name": name} for name in names], "dtype": "float64", "named": True}
+        self._table: dict[str, Any] = self.header.get("table") or plain
+
+    def decision_function(self, data: Any, unknown: str = "error") -> np.ndarray:
+        """Scores (n,), or (n, k) for several classes or outputs, float64.
+
+        unknown: whether an unknown category is an "error", or counts as zeros, "zero". ValueError for bad rows.
+        """
+        found = self._scores(data, unknown)
+        return found[:, 0] if found.shape[1] == 1 and self.outputs is None else found
+
+    def predict(self, data: Any, unknown: str = "error") -> np.ndarray:
+        """Labels, or numbers, (n,), or (n, outputs); arguments as for `decision_function`."""
+        found = self.decision_function(data, unknown)
+        if not len(self.classes_):
+            return found
+        several = found.ndim == 2 and self.outputs is None
+        return self.classes_[found.argmax(axis=1) if several else (found > 0.0).astype(np.intp)]
+
+    def predict_proba(self, data: Any, unknown: str = "error") -> np.ndarray:
+        """Probabilities (n, k) of the classes, or (n, outputs) that labels are 1. ValueError if the loss has none."""
+        loss, C = self.header.get("loss", "hinge"), self.header.get("C")
+        if loss != "logistic" or C == "inf":
+            raise ValueError(f"a model of the loss {loss} with C = {C} has no probabilities; use predict")
+        found = self._scores(data, unknown)
+        if self.outputs is not None:
+            return np.exp(-np.logaddexp(0.0, -found))
+        found = np.hstack([-found, found]) if found.shape[1] == 1 else found
+        logs = found if self.header.get("multiclass") == "joint" and found.shape[1] > 2 else -np.logaddexp(0.0, -found)
+        found = np.exp(logs - logs.max(axis=1, keepdims=True))
+        return np.asarray(found / found.sum(axis=1, keepdims=True))
+
+    def rows(self, data: Any, unknown: str = "error") -> Any:
+        """The rows of numbers (n, d) that data are, or become. ValueError names the row and column that do not fit."""
+        table = table_of(data)
+        if table is None:
+            X = data if hasattr(data, "tocsr") else np.asarray(data, np.float64)
+        else:
+            columns, there = self._table["columns"], list(table)
+            if not columns:
+                raise ValueError("the columns of the model have no names; give an array (n, d)")
+            names = [column["name"] for column in columns] if self._table["named"] else there[: len(columns)]
+            if missing := [name for name in names if name not in table] or ["another"] * (len(names) < len(columns)):
+                raise ValueError(f"the table has no column {missing[0]}, which the model was trained on")
+            parts = [numbers_of(*each, unknown) for each in zip(columns, map(table.get, names), strict=True)]
+            X = np.hstack(parts).astype(self._table["dtype"]).astype(np.float64)
+        if X.ndim != 2 or X.shape[1] != self._features:
+            raise ValueError(f"the rows have the shape {X.shape}, not (n, {self._features}) as those of the training")
+        return X
+
+    def _scores(self, data: Any, unknown: str) -> np.ndarray:
+        with np.errstate(all="ignore"):  # what overflows is said here
+            found = np.asarray(self._mapped(self.rows(data, unknown)) @ self.coef_.T + self.intercept_)
+        bad = np.flatnonzero(~np.isfinite(found).all(axis=1))
+        if bad.size:
+            raise ValueError(f"row {bad[0]}: a value is not finite, or its score overflows; replace it")
+        return found
+
+
+def refuse(arrays: Mapping[str, np.ndarray], header: Mapping[str, Any]) -> None:
+    """ValueError for a file that is no model, and for a model that takes more than NumPy."""
+    if header.get("format") != "streammargin-model" or header.get("schema", 2) > 1:
+        raise ValueError("this is no model of streammargin, or one of a newer version")
+    kind, map, columns = header.get("answer", "linear"), str(arrays.get("map", "")), (header.get("table") or {})
+    texts = [column["name"] for column in columns.get("columns", ()) if column.get("kind") == "text"]
+    kernels = {word.partition(":")[0] for word in words_in(map.partition("kernel=")[2])}
+    theirs = map and not map.startswith("rff:") and (not map.startswith("nystroem:") or kernels - set(FORMULAS))
+    for bad, why in (
+        (kind not in ("linear", "mapped"), f"it is of the kind {kind}"),
+        (header.get("tasks"), "each of its tasks has weights of its own"),
+        (texts, f"scikit-learn hashes the free text of its column {''.join(texts[:1])}"),
+        (theirs, f"its map {map} is not ours"),
+    ):
+        if bad:
+            raise ValueError(f"this model takes more than NumPy, as {why}; use streammargin.load_model")
+
+
+def texts_of(classes: np.ndarray) -> np.ndarray:
+    """The classes of a model file, in which long text is its bytes of UTF-8, each of type S1, with NULs between."""
+    return np.array(classes.tobytes().decode().split("\0"), object) if classes.dtype == "S1" else classes
+
+
+def scaled(X: Any, center: np.ndarray, factor: np.ndarray) -> Any:
+    """(X - center) factor for rows (n, d), or X if these are (0,); sparse rows are not centred."""
+    if not factor.size:
+        return X
+    return X.multiply(factor).tocsr() if hasattr(X, "tocsr") else (X - center) * factor
+
+
+def words_in(kernel: str) -> list[str]:
+    """The words of the kernels that a kernel is the sum of."""
+    return re.split(r"\+(?=[^\d])", kernel)
+
+
+def fields_of(word: str) -> tuple[str, float, float, int, float]:
+    """(name, gamma, coef0, degree, weight) of a word of FORMULAS with all its numbers; 1 and 0 if it has none."""
+    name, _, rest = word.partition(":")
+    named = dict(re.findall(r"(\w+)=([^,]+)", rest))
+    first = rest.partition(",")[0]
+    gamma = float(named["gamma"] if name == "poly" else first) if name in ("rbf", "poly", "sigmoid") else 1.0
+    degree = int(first) if name == "poly" else 1
+    return name, gamma, float(named.get("coef0", 0.0)), degree, float(named.get("weight", 1.0))
+
+
+def kernel_values(word: str, products: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """K from x.z (m, s), ||x||^2 (m, 1) and ||z||^2 (1, s); word: of FORMULAS, with all its numbers."""
+    name, gamma, coef0, degree, weight = fields_of(word)
+    if name == "rbf":
+        return weight * np.exp(-gamma * np.maximum(left + right - 2.0 * products, 0.0))
+    found = gamma * products + coef0
+    return np.asarray(weight * (np.tanh(found) if name == "sigmoid" else found**degree))
+
+
+def map_of(arrays: Mapping[str, np.ndarray]) -> Callable[[Any], Any]:
+    """The function from rows to those that the weights are for."""
+    if "map" not in arrays:
+        return lambda X: X
+    word, Z = str(arrays["map"]), arrays.get("map.landmarks")
+    if "map.landmarks.data" in arrays:  # sparse ones
+        Z, ends = np.zeros(arrays["map.landmarks.shape"]), arrays["map.landmarks.indptr"]
+        Z[np.repeat(np.arange(len(Z)), np.diff(ends)), arrays["map.landmarks.indices"]] = arrays["map.landmarks.data"]
+
+    def mapped(X: Any) -> np.ndarray:
+        X = scaled(X.toarray() if hasattr(X, "tocsr") else X, arrays["centers"], arrays["factors"])
+        if Z is None:
+            turns, columns = X @ arrays["map.directions"], int(re.split("[:,]", word)[1])
+            found = np.hstack([np.cos(turns), np.sin(turns[:, : columns // 2])]) * np.sqrt(2.0 / columns)
+        else:
+            of = X @ Z.T, (X * X).sum(axis=1)[:, None], (Z * Z).sum(axis=1)[None]
+            values = [kernel_values(one, *of) for one in words_in(word.partition("kernel=")[2])]
+            found = np.sum(values, axis=0) @ arrays["map.projection"]
+        return found.astype(str(arrays["dtype"])).astype(np.float64)
+
+    return mapped
+
+
+def table_of(data: Any) -> Mapping[Any, Any] | None:
+    """The columns of a frame, of a dict of columns or of a list of dicts; None for rows of numbers."""
+    if isinstance(data, Mapping):
+        return data
+    if isinstance(data, Sequence) and len(data) and isinstance(data[0], Mapping):
+        return {name: [row.get(name) for row in data] for name in dict.fromkeys(name for row in data for name in row)}
+    return {name: data[name] for name in data.columns} if hasattr(data, "columns") else None
+
+
+def numbers_of(column: Mapping[str, Any], values: Any, unknown: str) -> np.ndarray:
+    """The columns of numbers (n, width) that a column of a table becomes. ValueError names the row."""
+    kind, words, dated = column.get("kind", "number"), column.get("words", []), "first" in column
+    X = np.zeros((len(values), (1 if kind == "number" else 2 * dated + len(words)) + column.get("other", False)))
+    gaps, found = np.zeros(len(values), bool), {word: place for place, word in enumerate(words)}
+    if kind == "number" and (plain := np.asarray(values)).dtype.kind in "biuf" and not np.isnan(plain).any():
+        X[:, 0], values = plain, ()
+    for row, one in enumerate(values):
+        gaps[row] = gap = one is None or (not isinstance(one, str) and str(one) in ("nan", "NaT", "<NA>"))
+        try:
+            if gap and "fill" not in column:
+                raise ValueError("the value is missing, and in training none was")
+            if kind == "number":
+                X[row] = column["fill"] if gap else number_of(one, column.get("spelling", ""))
+            elif kind == "date" and gap:
+                X[row, :2] = [column.get("year", 0.0), column["fill"]] if dated else 0.0
+            elif kind == "date":
+                X[row] = date_of(one, column.get("first"), words)
+            elif not gap and (place := place_of(one, found, column, unknown)) >= 0:
+                X[row, place] = 1.0
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"row {row}, column {column['name']}: {error}") from None
+    return np.column_stack([X, gaps]) if column.get("indicator") else X
+
+
+def number_of(one: Any, spelling: str) -> float:
+    """The number that a value is; yes is 1, and no is 0, if the training had such words."""
+    yes, _, no = (spelling or "true/false").partition("/")
+    if isinstance(one, str) and no and one.lower() in (yes, no):
+        return float(one.lower() == yes)
+    if isinstance(one, str) and (spelling or "_" in one):
+        raise ValueError(f"{one!r} is text; give the number, such as 12.3 for 12.3%")
+    return float(one)
+
+
+def date_of(one: Any, first: str | None, words: Sequence[str]) -> list[float]:
+    """The year and the days since `first`, unless that is None, and a 1 for each part of the date among the words."""
+    when = np.array(one if first else f"1970-01-01T{one}", "datetime64[us]")
+    day, month, hour = (when.astype(f"datetime64[{unit}]").astype(int) for unit in "DMh")
+    parts = {f"month={month % 12 + 1}", f"day of the week={WEEKDAYS[(day + 3) % 7]}", f"hour={hour - 24 * day}"}
+    numbers = [int(month) // 12 + 1970.0, int(day) - int(np.datetime64(first, "D").astype(int))] if first else []
+    return [*numbers, *(float(word in parts) for word in words)]
+
+
+def place_of(one: Any, found: dict[Any, int], column: Mapping[str, Any], unknown: str) -> int:
+    """The place of a category, -1 for none; found: places of words, and of values that came before."""
+    if one not in found:
+        words = column.get("words", []) if column.get("numeric") or not isinstance(one, str) else []
+        alike = [place for place, word in enumerate(words) if number_in(word) == number_in(one) is not None]
+        if len(alike) > 1 or not (alike or column.get("other") or unknown == "zero"):
+            raise ValueError(f"the category {one!r} is {'not clear' if alike else 'unknown'}; replace it")
+        found[one] = alike[0] if alike else len(column["words"]) if column.get("other") else -1
+    return found[one]
+
+
+def number_in(one: Any) -> float | None:
+    """The number that a value is, or spells; None for other text."""
+    try:
+        return float(one)
+    except ValueError:
+        return None

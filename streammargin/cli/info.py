@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from streammargin.sources.base import Source
 
 NAMED = 5  # names
-NAMES, TOP, TABLE = "feature_names", "top_features", "table"  # facts
+NAMES, TOP, OVERALL, TABLE = "feature_names", "top_features", "top_columns", "table"  # facts
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -37,7 +37,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument(
         "--top", type=argument(lambda text: Whole(1).check("top", Whole(1).read(text))), metavar="N",
-        help="the N largest weights of each class, by name; weights are for the columns as DATA has them",
+        help="the N columns that matter most to each class: by the weight for the column as DATA has it, times its "
+        "standard deviation",
     )  # fmt: skip
     parser.add_argument("--liblinear", type=name, metavar="OUT", help="write the model as liblinear's text model file")
     parser.add_argument("--force", action="store_true", help="replace an existing OUT")
@@ -75,7 +76,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(to_plain(facts), allow_nan=False))
         return 0
-    top, table = facts.pop(TOP, []), facts.pop(TABLE, None)
+    top, overall, table = facts.pop(TOP, []), facts.pop(OVERALL, []), facts.pop(TABLE, None)
     for key, value in facts.items():
         if (value is not None and value != []) or key == NAMES:
             print(f"{key.replace('_', ' '):<12} {_plainly(key, 'none' if value is None else value)}")
@@ -83,6 +84,10 @@ def run(options: argparse.Namespace) -> int:
         print("\n".join(f"{TABLE if not place else '':<12} {line}" for place, line in enumerate(_table(table))))
     for part in top:
         print("\n".join(_weights(part, facts)))
+    if overall:
+        print("columns by their effect on all scores:")
+    for one in overall:
+        print(f"{one['effect']:>12.5g}  {_name(one)}")
     return 0
 
 
@@ -122,10 +127,17 @@ def _weights(part: dict[str, Any], facts: dict[str, Any]) -> Iterator[str]:
     alone = len(facts["classes"]) == 2 and facts.get("outputs") is None
     against = f" against {printable(facts['classes'][0])}" if alone else ""
     folded = "" if facts.get("scale", "none") == "none" else ", scaling folded in"
-    yield f"weights of {what}{against}, for the columns as stored{folded}:"
+    known = all(one["scaled_weight"] is not None for one in part["features"])
+    times = " times the standard deviation of the column, and" if known else ","
+    yield f"weights of {what}{against}{times} for the columns as stored{folded}:"
     for one in part["features"]:
-        name = f"column {one['column']}" if one["name"] is None else printable(one["name"])
-        yield f"{one['weight']:>12.5g}  {name}"
+        effect = f"{one['scaled_weight']:>12.5g}  " if known else ""
+        yield f"{effect}{one['weight']:>12.5g}  {_name(one)}"
+
+
+def _name(one: dict[str, Any]) -> str:
+    """A column by its name, or by its number."""
+    return f"column {one['column']}" if one["name"] is None else printable(one["name"])
 
 
 def _plainly(key: str, value: Any) -> str:
@@ -162,11 +174,13 @@ def _model(options: argparse.Namespace) -> dict[str, Any]:
     model = load_model(options.path[0], options.memory)
     if options.liblinear:
         export_liblinear(model, options.liblinear, options.force)
-    top = {}
+    top: dict[str, Any] = {}
     if options.top is not None:
         if not isinstance(model, LinearModel):
             raise UsageError("--top shows the weights of columns, and this model has none: it is not linear")
         top[TOP] = model.top_features(options.top)
+        if len(model.coef_) > 1:
+            top[OVERALL] = model.top_columns(options.top)
     if model.of_pairs:
         return {"kind": "completed matrix", **model.header}
     return {

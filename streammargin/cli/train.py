@@ -16,7 +16,7 @@ from dataclasses import replace
 from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, TypeAlias
 
-from streammargin.cli import entry
+from streammargin.cli import beside, entry
 from streammargin.cli.options import Parser, add_common, add_table, flags, name
 from streammargin.cli.outputs import Outputs
 from streammargin.cli.remarks import Remarks, say, shell_text
@@ -49,6 +49,7 @@ def add_options(parser: Parser) -> None:
     run = add_table(parser)["run"]
     run.add_argument("--dask", type=name, metavar="SCHEDULER", help="let the workers of this dask scheduler read the "
                      "rows: its address, or the file with it; needs the extra `dask`")  # fmt: skip
+    beside.add_options(run)
     add_run(run)
     add_common(run)
     common = [flag for line in options_for(Where.SHELL) if line.common for flag in flags(line)]
@@ -182,11 +183,13 @@ def run(
     log = None if options.log_json == "-" else options.log_json
     asked_for = None if options.checkpoint is None else asked_digest(problem, options.data)
     named = read_by(asked)
-    made = {"the model": output, "the log": log}
+    others = beside.Beside(options)
+    made = {"the model": output, "the log": log, **others.paths}
     if options.checkpoint is not None:
         made |= written_by(options.checkpoint)
     check_apart(made, [*options.data, *named["rows"], *named["files"]])  # by name, before "exists; use --force"
     outputs = Outputs(output, log, asked_for, options.force)
+    others.check()
     for path in [*options.data, *named["rows"]]:
         if given is None and not is_ordered(path):
             check_rows(path)
@@ -204,7 +207,7 @@ def run(
         if problem.spool is None and (given is not None or is_ordered(options.data[0])) and not by_workers:
             problem = replace(problem, spool=os.path.dirname(output) or os.curdir)
         with _Records(sinks.publish, options.quiet):
-            return _train(options, problem, save, sinks, given)
+            return _train(options, problem, save, sinks, given, others)
     except Exception as error:
         code, text = (error.exit_code, error.in_shell) if isinstance(error, StreamMarginError) else (1, str(error))
         sinks.publish(
@@ -218,7 +221,7 @@ def run(
 
 def _train(
     options: argparse.Namespace, problem: Options, save: Callable[[TrainResult], str], sinks: _Sinks,
-    given: Given | None,
+    given: Given | None, others: beside.Beside,
 ) -> int:  # fmt: skip
     from streammargin.api import train_by
 
@@ -241,6 +244,8 @@ def _train(
             code = REQUEUE if again else 128 + signals.caught
         elif not result.converged:
             code = REQUEUE if result.resumable else 3 if options.require_convergence else 0
+        failed = 0 if code == REQUEUE else others.write(result)  # then they are written once the training has ended
+        code = code or failed
         sinks.publish({**result.run_end, "exit_code": code or sinks.code, "model": output})
     if not options.quiet:
         say(f"model written to {output}")

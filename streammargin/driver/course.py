@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +21,7 @@ from streammargin.driver.outcome import Limits, Outcome, certificate_event, hope
 from streammargin.driver.prefetch import BlockReader, ReadCounts
 from streammargin.driver.progress import Progress
 from streammargin.driver.ranges import Ranges
+from streammargin.driver.spread import Spread
 from streammargin.driver.steps import Step
 from streammargin.driver.stopping import Stopping
 from streammargin.driver.validate import Errors, Predicted, Predictions, Validator
@@ -43,7 +44,7 @@ class Shared:
     labels: of all rows, or none if each block's are read with it (`Method.all_labels`). holders: of the rows that a
     reader reads, if they are in several places. watched: the sources as stored, training and held-out, of a training
     with checkpoints; they detect altered files. steps: of the rows, by the phases in which they are learned. start:
-    what to begin from, for rows as stored; None: 0.
+    what to begin from, for rows as stored; None: 0. spread: whether the first pass measures that of the columns.
     """
 
     labels: RowLabels
@@ -59,6 +60,7 @@ class Shared:
     watched: Sequence[WatchedSource] = ()
     start: Start | None = None
     holders: Mapping[BlockReader, Holders] = field(default_factory=dict)
+    spread: bool = False
 
 
 class Reading(NamedTuple):
@@ -112,6 +114,7 @@ class Course(Shared):
         }  # fmt: skip
         known = None if self.steps else self.reader.source.ranges()
         wanted["ranges"] = Ranges if not self.steps and not known else None  # in the first pass only
+        wanted["spread"] = Spread if self.spread else None
         self.progress.ranges = known or None
         labels = {"labels": NO_ROWS}
         return made | {
@@ -156,7 +159,10 @@ class Course(Shared):
 
     def outcome(self) -> Outcome:
         """How the run ended."""
-        return self.answer.in_doubt() if self.doubted else self.answer.outcome()
+        if self.doubted:
+            return self.answer.in_doubt()
+        spread = self.states.get("spread")
+        return replace(self.answer.outcome(), measured=None if spread is None else spread.measured())
 
     def blank(self) -> Progress:
         """The progress of a run that has not begun."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from streammargin.driver.spread import Measured
 from streammargin.points.base import Point
 from streammargin.solvers.base import Solver
 from streammargin.solvers.problem import Problem
@@ -47,6 +48,7 @@ class Outcome:
     C, path: for a path over C, the best value, and what was proven at each.
     unproven: of several values of C, those whose tolerance was not proven; later values of a path are not among them.
     limit: what ended another value than the one that is kept, "" if nothing did.
+    measured: means and standard deviations of the columns, if the first pass has measured them.
     predicted (classes,): rows for which each class is predicted, for each row of it, at least; None: unknown.
     ranges: the warning about columns of very different ranges, if any.
     kept (trials,): with early stopping, the pass whose weights `point` has, for each value of C.
@@ -70,6 +72,7 @@ class Outcome:
     hidden: bool = False
     unproven: list[float] = field(default_factory=list)
     limit: str = ""
+    measured: Measured | None = None
 
     def of_kept(self) -> Outcome:
         """The outcome with the reason of what is kept, which is proven: a limit met at another value is its `limit`."""

@@ -9,6 +9,7 @@ import numpy as np
 from streammargin.driver.centre import FARTHEST
 from streammargin.driver.labels import LabelReader
 from streammargin.driver.ranges import much_apart
+from streammargin.driver.spread import Measured
 from streammargin.driver.steps import Step
 from streammargin.errors import DataError
 from streammargin.points.base import Point, Start
@@ -55,6 +56,7 @@ class Scaling(Step):
     Sparse columns are divided, never centred. With `std`, a constant sparse column keeps its scale and a constant dense
     column becomes 0.
     center, factor (d,) float64 are 0 and 1 until `finish` sets them in place. Sources that hold them see the change.
+    measured: means and standard deviations of the columns as stored; None before `finish`, or if one overflows.
     """
 
     kind_of_sums = Moments
@@ -64,11 +66,12 @@ class Scaling(Step):
         self.kind: str = kind
         self.center: np.ndarray = np.zeros(source.features)
         self.factor: np.ndarray = np.ones(source.features)
+        self.measured: Measured | None = None
 
     @staticmethod
     def nbytes(features: int) -> int:
-        """Bytes of its six vectors; one of them has an entry for the row count too."""
-        return 8 * (6 * features + 1)
+        """Bytes of its eight vectors; one of them has an entry for the row count too."""
+        return 8 * (8 * features + 1)
 
     def taken(self, source: Source) -> ScaledSource:
         return ScaledSource(source, self.center, self.factor)
@@ -84,9 +87,12 @@ class Scaling(Step):
         """Compute center and factor after the last block. DataError for a column that cannot be scaled."""
         self.reader.release()
         largest, name = sums.largest, self.source.name
-        if self.kind == "auto" and not (much_apart(largest) or self._far(sums)):
+        found = self._deviations(sums)
+        if np.isfinite(found).all():
+            self.measured = Measured(self._means(sums), found, self.source.rows)
+        if self.kind == "auto" and not (much_apart(largest) or self._far(sums, found)):
             return
-        size = largest if self.kind == "maxabs" else self._deviations(sums)
+        size = largest if self.kind == "maxabs" else self._to_divide_by(sums, found)
         for column in np.flatnonzero((size > 0.0) & (size < sys.float_info.min)):
             raise DataError(
                 f"{name}: the values of column {column} are at most {largest[column]:.3g}, too small to scale; "
@@ -95,10 +101,9 @@ class Scaling(Step):
         alike = 0.0 if self.kind != "maxabs" and not self.source.sparse else 1.0
         self.factor[:] = np.divide(1.0, size, out=np.full(size.size, alike), where=size > 0.0)
 
-    def _far(self, sums: Moments) -> bool:
-        """Whether a column that may be centred is FAR from 0."""
-        size = np.sqrt(sums.spread / sums.mass[-1])
-        there = (size > sys.float_info.epsilon * sums.largest) & (np.abs(sums.mean) <= FARTHEST * size)
+    def _far(self, sums: Moments, size: np.ndarray) -> bool:
+        """Whether a column that may be centred is FAR from 0; size: the standard deviations (d,)."""
+        there = (size > 0.0) & (np.abs(sums.mean) <= FARTHEST * size)
         return not self.source.sparse and bool(np.any(there & (np.abs(sums.mean) > FAR * size)))
 
     def answer(self, point: Point) -> Point:
@@ -108,16 +113,25 @@ class Scaling(Step):
         return point.scaled(self.center, self.factor, column)
 
     def _deviations(self, sums: Moments) -> np.ndarray:
-        """Standard deviations (d,), 0 if a column is constant up to rounding; sets the centers."""
-        largest, mean, spread, mass = sums.largest, sums.mean, sums.spread, sums.mass
-        name, rows = self.source.name, mass[-1]
+        """Standard deviations (d,), 0 if a column is constant up to rounding, not finite if its squares overflow."""
+        mean, spread, mass = sums.mean, sums.spread, sums.mass
+        rows = mass[-1]
         if self.source.sparse:  # rows without a stored value count as 0
             stored = mass[:-1]
             spread = spread + mean**2 * (stored * ((rows - stored) / rows))
-        for column in np.flatnonzero(~np.isfinite(spread)):
-            raise DataError(f"{name}: the squares of column {column} overflow; use `scale=maxabs`")
         size = np.sqrt(spread / rows)
-        size[size <= sys.float_info.epsilon * largest] = 0.0
+        size[size <= sys.float_info.epsilon * sums.largest] = 0.0
+        return size
+
+    def _means(self, sums: Moments) -> np.ndarray:
+        """Means (d,); of sparse rows those without a stored value count as 0."""
+        return sums.mean * (sums.mass[:-1] / sums.mass[-1]) if self.source.sparse else sums.mean.copy()
+
+    def _to_divide_by(self, sums: Moments, size: np.ndarray) -> np.ndarray:
+        """Standard deviations (d,), if a column may be divided by each; sets the centers."""
+        name, mean = self.source.name, sums.mean
+        for column in np.flatnonzero(~np.isfinite(size)):
+            raise DataError(f"{name}: the squares of column {column} overflow; use `scale=maxabs`")
         if not self.source.sparse:
             for column in np.flatnonzero((size > 0.0) & (np.abs(mean) > FARTHEST * size)):
                 raise DataError(

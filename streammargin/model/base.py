@@ -17,7 +17,7 @@ from streammargin.kinds import threads_of
 from streammargin.losses import make_loss
 from streammargin.model.columns import ERROR
 from streammargin.model.evaluation import Tally, judged, tally_of
-from streammargin.model.file import NAMES, write_model
+from streammargin.model.file import MOMENTS, NAMES, write_model
 from streammargin.model.rows import TABLE, AnyRows, Beside
 from streammargin.model.scoring import Scorer
 from streammargin.ordered import columns_of, is_matrix, is_table
@@ -40,6 +40,7 @@ class Model(Scorer):
     tasks : names of the tasks, each with weights of its own; None if all rows have the same weights;
     header : dict of plain values: options, certificate, how training ended;
     feature_names_in_ : (d,) column names, objects of type str, or None;
+    moments : means and standard deviations (d,) of the columns in the training rows, or None;
     problem : arrays that, with the header's `problem`, define the objective (docs/format.md); {} if unknown
 
     If both rows and model have column names, columns are matched by name, otherwise by position.
@@ -48,6 +49,7 @@ class Model(Scorer):
     """
 
     of_pairs: ClassVar[bool] = False  # it predicts the entries of a matrix
+    moments: tuple[np.ndarray, np.ndarray] | None = None
 
     def __repr__(self) -> str:
         asked = {name: self.header.get(name) for name in ("kernel", "map", "loss", "penalty", "C", "converged")}
@@ -210,6 +212,7 @@ class Model(Scorer):
         answer = self.answer
         arrays = {**answer.arrays(), "classes": packed_texts(self.classes_), **self.problem}
         arrays |= {name: packed(texts) for name, texts in self._names().items()}
+        arrays |= dict(zip(MOMENTS, self.moments or (), strict=False))
         if not isinstance(force, (bool, np.bool_)):
             raise UsageError(f"force must be True or False, not {shown(force)}")
         write_model(as_path(path), kind_of(answer), arrays, self.header, bool(force))

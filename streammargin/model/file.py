@@ -22,6 +22,7 @@ SCHEMA = 1
 JOB, LONGEST = "job", 1 << 27  # of the header: the training with a checkpoint that wrote it; bytes to look for that
 TEXT = 8  # memory to parse a header, in multiples of its bytes
 NAMES = "feature_names"  # optional array of column names
+MOMENTS = ("means", "deviations")  # optional arrays of the columns' means and standard deviations
 ROW_NAMES, COLUMN_NAMES = "row_names", "column_names"  # optional arrays of the names of a matrix
 PROBLEM = ("caps", "center", "factor", "groups")  # optional arrays that define the objective, for `verify`
 

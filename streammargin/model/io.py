@@ -13,7 +13,7 @@ from streammargin.losses import LOSSES, is_numeric, make_loss
 from streammargin.losses.ratings import RATINGS
 from streammargin.matching import number_in
 from streammargin.model.base import Model
-from streammargin.model.file import COLUMN_NAMES, NAMES, PROBLEM, ROW_NAMES, read_model, unwritten
+from streammargin.model.file import COLUMN_NAMES, MOMENTS, NAMES, PROBLEM, ROW_NAMES, read_model, unwritten
 from streammargin.model.linear import LinearModel, model_of
 from streammargin.model.rows import TABLE
 from streammargin.numpy_model import texts_of
@@ -43,6 +43,7 @@ def load_model(path: str | os.PathLike[str], memory: str | int | None = None) ->
         names = {name: unpacked(arrays[name]) for name in (ROW_NAMES, COLUMN_NAMES, NAMES) if name in arrays}
         classes = texts_of(arrays["classes"])
         problem = {name: arrays[name] for name in PROBLEM if name in arrays}
+        moments = (arrays[MOMENTS[0]], arrays[MOMENTS[1]]) if MOMENTS[0] in arrays else None
         del arrays  # the answer has a copy, and the model will have another
         header = unwritten(header)
         _check_loss(header, isinstance(answer, Factors), not len(classes))
@@ -57,7 +58,7 @@ def load_model(path: str | os.PathLike[str], memory: str | int | None = None) ->
     except ValueError as fault:
         raise DataError(f"{path} is a damaged model: {fault}; train it again, or restore a backup") from None
     model = model_of(answer, classes, header, names.get(NAMES))
-    model.problem = problem
+    model.problem, model.moments = problem, moments
     return model
 
 

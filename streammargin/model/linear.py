@@ -23,6 +23,7 @@ class LinearModel(Model):
     outputs, tasks : names of the columns of the labels (n, outputs) that it predicts, or of tasks, or None
     header : dict of plain values: options, certificate, how training ended
     feature_names_in_ : (d,) column names, or None; columns are matched by name (see Model)
+    moments : means and standard deviations (d,) of the columns in the training rows, or None
     """
 
     def __init__(
@@ -37,33 +38,74 @@ class LinearModel(Model):
     @property
     def nbytes(self) -> int:
         """Bytes of the weights, twice: coef_ and intercept_, and the answer's copy."""
-        return 2 * (self.coef_.nbytes + self.intercept_.nbytes) + self.classes_.nbytes + self._names_bytes
+        known = self.classes_.nbytes + sum(array.nbytes for array in self.moments or ())
+        return 2 * (self.coef_.nbytes + self.intercept_.nbytes) + known + self._names_bytes
 
     @property
     def answer(self) -> LinearPoint:
         return LinearPoint.of(self.coef_, self.intercept_)
 
-    def top_features(self, n: int = 20) -> list[dict[str, Any]]:
-        """The n weights of largest absolute value for each class, in descending order, without zeros.
-
-        A list of {"label": ..., "features": [{"column": j, "name": ..., "weight": ...}]}, one for each row of coef_.
-        The label is `classes_[1]` for two classes, None for a regressor, the name of an output or a task. The name is
-        None without column names. Weights are for unscaled columns, so columns of small numbers have large weights.
-        Raises UsageError for n < 1.
-        """
-        if not isinstance(n, numbers.Integral) or n < 1:
-            raise UsageError(f"the number of features must be a whole number and at least 1, not {shown(n)}")
+    @property
+    def labels_of_weights(self) -> list[Any]:
+        """What each row of coef_ is for: `classes_[1]`, a class, an output or a task; None for a regressor."""
         labels: list[Any] = [None] if self.numeric else self.classes_.tolist()[-len(self.coef_) :]
-        labels = self.outputs or self.tasks or labels
-        found, names = [], self.feature_names_in_
-        for label, weights in zip(labels, self.coef_, strict=True):
-            order = np.argsort(-np.abs(weights), kind="stable")[: int(n)]
+        return self.outputs or self.tasks or labels
+
+    def scaled_weights(self, line: int) -> np.ndarray | None:
+        """A row of coef_ times the standard deviations of the columns, (d,): effects on the score; None if unknown."""
+        return None if self.moments is None else self.coef_[line] * self.moments[1]
+
+    def top_features(self, n: int = 20) -> list[dict[str, Any]]:
+        """The n columns of largest effect for each class, in descending order, without weights of 0.
+
+        The effect is |weight| times the standard deviation of the column in the training rows; |weight| alone where
+        `moments` is None. A list of {"label": ..., "features": [{"column": j, "name": ..., "weight": ...,
+        "scaled_weight": ...}]}, one for each row of coef_. The label is `classes_[1]` for two classes, None for a
+        regressor, the name of an output or a task. The name is None without column names. `weight` is for unscaled
+        columns, and `scaled_weight` is it times the standard deviation, or None. Raises UsageError for n < 1.
+        """
+        count, found = _count(n), []
+        for line, (label, weights) in enumerate(zip(self.labels_of_weights, self.coef_, strict=True)):
+            scaled = self.scaled_weights(line)
+            order = _largest(np.abs(weights if scaled is None else scaled), weights != 0.0, count)
             features = [
-                {"column": column, "name": None if names is None else names[column], "weight": float(weights[column])}
-                for column in order[weights[order] != 0.0].tolist()
-            ]
+                {**self._column(column), "weight": float(weights[column]),
+                 "scaled_weight": None if scaled is None else float(scaled[column])}
+                for column in order
+            ]  # fmt: skip
             found.append({"label": label, "features": features})
         return found
+
+    def top_columns(self, n: int = 20) -> list[dict[str, Any]]:
+        """The n columns of largest effect on all scores together, as {"column": j, "name": ..., "effect": ...}.
+
+        The effect is the root of the sum of squares of the column's weights, times its standard deviation, as in
+        `top_features`. Raises UsageError for n < 1.
+        """
+        effect = np.zeros(self.coef_.shape[1])
+        for weights in self.coef_:
+            effect += weights**2
+        effect = np.sqrt(effect) * (1.0 if self.moments is None else self.moments[1])
+        return [
+            {**self._column(column), "effect": float(effect[column])}
+            for column in _largest(effect, effect > 0.0, _count(n))
+        ]
+
+    def _column(self, column: int) -> dict[str, Any]:
+        names = self.feature_names_in_
+        return {"column": column, "name": None if names is None else names[column]}
+
+
+def _count(n: object) -> int:
+    if not isinstance(n, numbers.Integral) or n < 1:
+        raise UsageError(f"the number of features must be a whole number and at least 1, not {shown(n)}")
+    return int(n)
+
+
+def _largest(effect: np.ndarray, known: np.ndarray, count: int) -> list[int]:
+    """The columns of largest effect, of equal ones the first, without those that are not known."""
+    order = np.argsort(-effect, kind="stable")
+    return list(order[known[order]][:count].tolist())
 
 
 def model_of(answer: Answer, classes: np.ndarray, header: dict[str, Any], names: np.ndarray | None = None) -> Model:

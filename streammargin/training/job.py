@@ -47,6 +47,7 @@ from streammargin.sources.label_column import ATTRIBUTE
 from streammargin.sources.names import packed
 from streammargin.sources.schema import plain_of
 from streammargin.sources.watched import WatchedSource
+from streammargin.training.steps import bytes_beside
 from streammargin.version import __version__
 from streammargin.wording import warn
 
@@ -163,6 +164,7 @@ class Job:
             self.labels.in_memory(), reader, limits, Clock(limits, reader.counts), history, should_stop,
             self.validator, self.steps, options.midway, predictions, self.watched, self.start,
             {} if elsewhere is None else {one: elsewhere(one) for _, one in readers},
+            not any(self.problem.sides) and bytes_beside(self.source, options) > 0,
         )  # fmt: skip
         return Runs(Run(shared, self.problem, self.costs, self.method), path)
 
@@ -237,6 +239,11 @@ class Job:
             caps = caps.reshape(tasks, tasks, -1)[np.arange(tasks), np.arange(tasks)]
         of_each = tasks or (problem.outputs.several and not problem.numeric)
         model.problem = self._arrays(caps if of_each else caps[0])
+        if isinstance(answer, LinearPoint):
+            scaling = self.steps.get(SCALING)
+            measured = scaling.measured if isinstance(scaling, Scaling) else outcome.measured
+            if measured is not None:
+                model.moments, header["measured_rows"] = measured[:2], measured.rows
         return model
 
     def _more(self, problem: Problem, outcome: Outcome, answer: Point) -> dict[str, object]:

@@ -25,7 +25,7 @@ from streammargin.training.held_out import least_to_score, make_validator, open_
 from streammargin.training.job import Job
 from streammargin.training.problem import read_labels
 from streammargin.training.start import start_of
-from streammargin.training.steps import after_steps, bytes_of_steps, make_steps
+from streammargin.training.steps import after_steps, bytes_beside, bytes_of_steps, make_steps
 from streammargin.training.task import Task, check_tolerance, make_task
 from streammargin.wording import LOG, warn
 from streammargin.workers import Workers
@@ -64,7 +64,7 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
         held_out, own_tasks = open_held_out(stack, options, source, names, budget, own, target, workers)
         held_out = held_out if remote else watch(held_out, options, watched)
         scored = least_to_score(held_out, options, asked)
-    own += bytes_of_steps(source, options) + scored
+    own += bytes_of_steps(source, options) + bytes_beside(source, options) + scored
 
     left = max(0, asked.budget - own - working.held_bytes())
     asked = replace(asked, budget=left, least_tol=least_tol, workers=workers, from_weights=start is not None)

@@ -8,10 +8,12 @@ from streammargin.driver.labels import LabelReader
 from streammargin.driver.mapping import Mapping, check_sample
 from streammargin.driver.progress import MAPPING, SCALING
 from streammargin.driver.scaling import Scaling
+from streammargin.driver.spread import bytes_of_spread
 from streammargin.driver.steps import Step
 from streammargin.maps import make_map
 from streammargin.maps.fitted import Fitted
 from streammargin.options.table import Options
+from streammargin.sizes import parse_size
 from streammargin.sources.base import Source
 from streammargin.sources.mapped import MappedSource
 from streammargin.sources.scaled import ScaledSource
@@ -35,6 +37,13 @@ def bytes_of_steps(source: Source, options: Options) -> int:
     map = make_map(options.map)
     check_sample(map, source, source.rows)  # before the bytes that so many rows would take are asked for
     return scale + Mapping.nbytes(map, source)
+
+
+def bytes_beside(source: Source, options: Options) -> int:
+    """Bytes of the moments of columns that the first pass measures; 0 if a scale does, or the model is not linear."""
+    if options.scale != "none" or options.map is not None or options.kernel is not None:
+        return 0
+    return bytes_of_spread(source.features, parse_size(options.memory))
 
 
 def make_steps(source: Source, options: Options, labels: LabelReader, memory: int, present: int) -> dict[str, Step]:

@@ -97,20 +97,25 @@ def test_info_shows_the_largest_weights_by_name(paths, tmp_path, capsys):
     model = sm.load_model(paths[0])
     assert main(["info", paths[0], "--top", "3"]) == 0
     shown = capsys.readouterr().out
-    assert shown.count("for the columns as stored, scaling folded in:") == 3
+    assert shown.count("and for the columns as stored, scaling folded in:") == 3
     for label, weights in zip(model.classes_.tolist(), model.coef_, strict=True):
-        largest = int(np.abs(weights).argmax())
-        heading = f"weights of {label}, for the columns as stored, scaling folded in:\n"
-        assert heading + f"{weights[largest]:>12.5g}  GENE{largest}\n" in shown
+        scaled = weights * model.moments[1]
+        largest = int(np.abs(scaled).argmax())
+        heading = f"weights of {label} times the standard deviation of the column, and for the columns as stored, "
+        numbers = f"{scaled[largest]:>12.5g}  {weights[largest]:>12.5g}  GENE{largest}\n"
+        assert f"{heading}scaling folded in:\n{numbers}" in shown
+    most = model.top_columns(1)[0]
+    assert f"columns by their effect on all scores:\n{most['effect']:>12.5g}  {most['name']}\n" in shown
     assert main(["info", paths[0], "--top", "2", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["top_features"] == model.top_features(2)
+    told = json.loads(capsys.readouterr().out)
+    assert told["top_features"] == model.top_features(2) and told["top_columns"] == model.top_columns(2)
     assert main(["info", paths[0], "--json"]) == 0
     assert "top_features" not in json.loads(capsys.readouterr().out)
     random = np.random.default_rng(0)
     X = random.standard_normal((50, 3))
     sm.train((X, X[:, 1] > 0)).model.save(tmp_path / "two.npz")
     assert main(["info", str(tmp_path / "two.npz"), "--top", "1"]) == 0
-    assert "weights of True against False, for the columns as stored:" in (shown := capsys.readouterr().out)
+    assert "weights of True against False times" in (shown := capsys.readouterr().out)
     assert shown.splitlines()[-1].endswith("  column 1")
 
 

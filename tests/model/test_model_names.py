@@ -307,12 +307,20 @@ def test_liblinears_file_is_the_same_with_names(model, tmp_path):
 
 
 def test_the_largest_weights_by_name(model):
+    model.moments = (np.zeros(6), np.array([1.0, 1e-3, 2.0, 0.0, 1.0, 5.0]))
     found = model.top_features(2)
     assert [part["label"] for part in found] == list("abc")
     for part, weights in zip(found, model.coef_, strict=True):
-        columns = sorted(range(6), key=lambda k: -abs(weights[k]))[:2]
-        assert part["features"] == [{"column": k, "name": NAMES[k], "weight": weights[k]} for k in columns]
-    assert len(model.top_features()[0]["features"]) == 6
+        scaled = weights * model.moments[1]
+        columns = sorted(range(6), key=lambda k: -abs(scaled[k]))[:2]
+        assert part["features"] == [
+            {"column": k, "name": NAMES[k], "weight": weights[k], "scaled_weight": scaled[k]} for k in columns
+        ]
+    effects = np.linalg.norm(model.coef_ * model.moments[1], axis=0)
+    overall = model.top_columns(3)
+    assert [part["name"] for part in overall] == [NAMES[k] for k in np.argsort(-effects)[:3]]
+    assert [part["effect"] for part in overall] == pytest.approx(np.sort(effects)[::-1][:3])
+    assert len(model.top_features()[0]["features"]) == 6 and len(overall) == 3
     model.feature_names_in_ = None
     assert model.top_features(1)[0]["features"][0]["name"] is None
     for n in (0, -1, 1.5, "2"):
@@ -326,10 +334,14 @@ def test_the_largest_weights_of_two_classes_and_of_numbers():
     assert found["label"] == "yes" and [part["weight"] for part in found["features"]] == [-3.0, 2.0]  # none of 0
     (found,) = LinearModel(weights, constant, np.empty(0), {}).top_features(1)
     assert found["label"] is None and found["features"][0]["column"] == 1
+    assert found["features"][0]["scaled_weight"] is None  # no rows were read
 
 
-def test_the_largest_weights_are_those_of_the_data_as_stored():
-    """A column in smaller units has a larger weight: scaling is folded in."""
-    y = np.where(X[:, 0] + X[:, 1] > 0.0, 1, 0)
-    (part,) = sm.train((X * np.array([1.0, 1e-3, 1, 1, 1, 1]), y), scale="std").model.top_features(1)
-    assert part["features"][0]["column"] == 1 and part["features"][0]["weight"] > 100.0
+def test_weights_are_those_of_the_data_as_stored_and_rank_by_what_they_do():
+    """A column in smaller units has a larger weight, as scaling is folded in; its effect is the same."""
+    y = np.where(X[:, 0] + 2.0 * X[:, 1] > 0.0, 1, 0)
+    units = np.array([1e-3, 1, 1, 1, 1, 1])
+    (part,) = sm.train((X * units, y), scale="std").model.top_features(2)
+    first, second = part["features"]
+    assert (first["column"], second["column"]) == (1, 0)
+    assert second["weight"] > 100.0 * first["weight"] > 0.0 and second["scaled_weight"] < first["scaled_weight"]

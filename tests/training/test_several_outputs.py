@@ -319,7 +319,7 @@ def test_the_commands(here, tmp_path):
         done = here("evaluate", path, data, *y)
         assert done.returncode == 0 and "output q r: " in done.stdout and "of 3 outputs, in the mean:" in done.stdout
         done = here("info", path, "--top", "2")
-        assert done.returncode == 0 and "weights of q r, for the columns as stored:" in done.stdout
+        assert done.returncode == 0 and "weights of q r times the standard deviation of the column, and" in done.stdout
     assert "outputs      p, q r, s" in here("info", data).stdout
     with h5py.File(tmp_path / "d.h5", "r+") as file:
         file["labels"][5, 2] = 1 - B[5, 2]

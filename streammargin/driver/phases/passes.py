@@ -40,13 +40,15 @@ def _permuted(problem: Problem, state: State, blocks: int) -> np.ndarray:
 
 
 def reading(c: Course) -> Reading:
-    """A pass in the solver's order; the first one measures the ranges of the columns, too."""
+    """A pass in the solver's order; the first one measures ranges and standard deviations of the columns, too."""
     visit = _visit(c)
     if visit.order is None and (visit.alone or not (c.problem.resident or c.problem.holders > 1)):
         visit = visit._replace(order=_permuted)
     visits: list[tuple[Visit, Any]] = [(visit, c.state)]
     if "ranges" in c.states:
         visits.append((Visit("ranges", c.states["ranges"].add, leaves=False), c.states["ranges"]))
+    if "spread" in c.states and c.progress.number == 1:
+        visits.append((Visit("spread", c.states["spread"].add, leaves=False), c.states["spread"]))
     # a stage may visit fewer blocks at once than planned for, not more
     return Reading(c.reader, visits, min(c.method.blocks_per_step, c.solver.blocks_per_step))
 
@@ -62,6 +64,8 @@ def end(c: Course) -> Share:
     scored = c.early is not None and p.ending is None
     _tell(c, report, scored)
     whole = p.position == len(p.order)  # it covers all rows
+    if "spread" in c.states and p.number == 1:
+        c.states["spread"].whole = int(whole)
     if report.still and p.ending is None:
         p.ending = "passes"  # more of them would change nothing
     p.certify = report.certificate is None and (p.ending is not None or p.stopping.due(report.estimate, c.active))

@@ -304,6 +304,14 @@ def _temporary(path: str) -> contextlib.AbstractContextManager[str]:
     return _hidden(path, ".part", lambda name: os.close(os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)))
 
 
+def make_folder(path: str) -> None:
+    """Make a folder, and those around it, unless it is there. Raises OutputError."""
+    try:
+        os.makedirs(path, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"cannot make the folder {path}: {error.strerror}; name another one") from error
+
+
 def temporary_folder(near: str = "") -> contextlib.AbstractContextManager[str]:
     """A hidden folder beside the output `near`, in the folder `near/`, or the system's; removed with its content."""
     return _hidden(near or os.path.join(tempfile.gettempdir(), ""), "", lambda name: os.mkdir(name, 0o700))

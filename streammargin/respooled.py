@@ -67,6 +67,8 @@ class Rows:
         expected = Expected(y if isinstance(y, str) else next(iter(y), None), True, schema.known)
         reader = again(self.stack, open_table(data, expected, room=Room(self.memory)), self.folder)
         labels, weight = places_of(reader, apart(y, reader)), self.names["sample_weight"] or ""
+        if self.weighted and not weight:
+            weight = schema.weight
         if self.weighted and self.header["problem"]["weighted"] and not weight:
             raise UsageError(f"the rows of {self.model} have weights; name their column with `sample_weight`")
         if weight and weight not in reader.columns:

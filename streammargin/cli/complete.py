@@ -26,8 +26,7 @@ LINES: dict[str, dict[str, Any]] = {  # the options, and what is another than in
     "valid": {"help": "held-out ratings, whose root mean squared error is shown with every certificate"},
     "columns": {"help": "ROW,COLUMN: the columns or datasets that say where each rating is (default: the first two)"},
     "y": {"help": "the column or dataset of the ratings (default: the next column; value)"},
-    "spool": {"help": "existing folder for sorted ratings that do not fit into the memory (default: beside the "
-              "model)"},
+    "spool": {"help": "folder for sorted ratings that do not fit into the memory (default: beside the model)"},
 }  # fmt: skip
 
 

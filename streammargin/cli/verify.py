@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from streammargin.verification import Check
 
 DISAGREES = 65
-SPOOL = "existing folder for the rows of a table as numbers (default: a temporary one)"
+SPOOL = "folder for the rows of a table as numbers (default: a temporary one)"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

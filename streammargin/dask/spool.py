@@ -101,7 +101,8 @@ class Spool:
             found = self._each(write, rows, self._named(rows), *_bare(made), "")
         source = ShardedSource(self._pieces(stack, rows, made, found))
         if made is not None and made.schema is None:
-            made = replace(made, schema=Schema(tuple(map(Column, made.table.values)), made.table.labels))
+            table = made.table
+            made = replace(made, schema=Schema(tuple(map(Column, table.values)), table.labels, weight=table.weight))
         return source, made
 
     def _columns(self, rows: Partitions) -> list[str] | None:

@@ -22,6 +22,7 @@ from streammargin.dask.partitions import is_collection, partitions
 from streammargin.dask.spool import Spool
 from streammargin.driver.events import Listener
 from streammargin.errors import InputMissingError, ReadWriteError, UsageError
+from streammargin.files import make_folder
 from streammargin.options.others import refuse
 from streammargin.options.table import Options
 from streammargin.ordered import columns_of, is_matrix, is_parquet, is_table
@@ -52,8 +53,8 @@ def train(
         Its workers open the files themselves, and read a block at a time, within `memory` each.
     data : path, list of paths, pattern such as "/shared/part-*.h5", or a collection of dask
         Files that all workers see under the same path; they are shards of one data set. Each worker reads or computes
-        adjacent parts of Parquet or of a collection. It writes their rows to its local directory, or to `spool`, an
-        existing folder that all workers share. Some partitions are computed twice: they must have the same rows each
+        adjacent parts of Parquet or of a collection. It writes their rows to its local directory, or to `spool`, a
+        folder that all workers share. Some partitions are computed twice: they must have the same rows each
         time. Collections are a DataFrame (`y`: the column of the labels, or a Series); the pair (X, y) of Arrays or of
         a DataFrame and a Series; a Bag of frames or of batches (X, y) or (X, y, sample_weight); and a list of Delayed
         ones. `valid` may be a collection as well.
@@ -82,6 +83,7 @@ def train_on(
     """`train` with its options as one object."""
     _check(options)
     if options.spool is not None:
+        make_folder(options.spool)
         options = replace(options, spool=os.path.abspath(options.spool))
     with contextlib.ExitStack() as stack:
         spool = stack.enter_context(contextlib.closing(Spool(client, options.spool)))

@@ -197,7 +197,7 @@ class Options:
     unknown: str | None = option(None, Word(("error", "zero")), "table", TABLES, "categories of a held-out table "
         "that were not in the training data: an error, or zeros (default: error)")
     spool: str | None = option(None, Folder("DIR"), "table", TABLES | Where.STREAM,
-        "existing folder for the rows of a table or of batches as numbers; they are used again while nothing changes "
+        "folder for the rows of a table or of batches as numbers; they are used again while nothing changes "
         "(default: beside the model)")
     # fmt: on
 

@@ -83,7 +83,8 @@ class Schema:
 
     dtype: of the rows, float32 if it holds their numbers well. named: whether the table names its columns; without
     names they go by position. Rows are sparse (CSR) if at most a quarter of their values can be other than 0. there:
-    what the columns are called in the table that is read; () if they are called so.
+    what the columns are called in the table that is read; () if they are called so. weight: the column of the weights
+    of rows; "" for none.
     """
 
     columns: tuple[Column, ...]
@@ -91,6 +92,7 @@ class Schema:
     dtype: str = "float32"
     named: bool = True
     there: tuple[str, ...] = ()
+    weight: str = ""
 
     @cached_property
     def features(self) -> int:
@@ -165,7 +167,8 @@ class Schema:
             given, default = {**vars(column), "words": list(column.words)}, Column(column.name)
             kept = {name: value for name, value in given.items() if value not in (getattr(default, name), [])}
             columns.append({"name": column.name, **kept})
-        return {"columns": columns, "labels": list(self.labels), "dtype": self.dtype, "named": self.named}
+        weight = {"weight": self.weight} if self.weight else {}
+        return {"columns": columns, "labels": list(self.labels), "dtype": self.dtype, "named": self.named, **weight}
 
     @classmethod
     def from_plain(cls, plain: object) -> Schema:
@@ -181,7 +184,9 @@ class Schema:
             raise ValueError("the names of its labels are not a list of text")
         if dtype not in ("float32", "float64") or not isinstance(named, bool):
             raise ValueError("its schema has no type of rows")
-        return cls(columns, tuple(labels), dtype, named)
+        if not isinstance(weight := plain.get("weight", ""), str):
+            raise ValueError("the name of its weights is not text")
+        return cls(columns, tuple(labels), dtype, named, weight=weight)
 
 
 def plain_schema(names: np.ndarray | None, features: int, label: object) -> Schema:

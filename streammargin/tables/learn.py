@@ -68,7 +68,8 @@ def learn(table: Table, schema: Schema | None = None, tally: Tallying = tally) -
     ]
     dtype = "float32" if all(each.narrow for each in found.values()) else "float64"
     ranges = ranges_of({key: size for name, each in found.items() for key, size in _sizes(name, each).items()})
-    return Learnt(Schema(tuple(columns), table.labels, dtype, reader.named), rows, ranges)
+    schema = Schema(tuple(columns), table.labels, dtype, reader.named, weight=table.weight)
+    return Learnt(schema, rows, ranges)
 
 
 def _settled(

@@ -16,7 +16,7 @@ import h5py
 import pyarrow as pa
 
 from streammargin.errors import OutputError, UsageError
-from streammargin.files import check_apart, temporary_folder, writes
+from streammargin.files import check_apart, make_folder, temporary_folder, writes
 from streammargin.sources.hdf5.file import open_file
 from streammargin.sources.hdf5.nodes import attribute
 from streammargin.sources.schema import Schema
@@ -82,6 +82,7 @@ def spooled(
             path = os.path.join(stack.enter_context(temporary_folder()), "rows.h5")
             rows.write(path, False)
         else:  # two tables in different folders may have one name
+            make_folder(folder)
             path = os.path.normpath(os.path.join(folder, os.path.basename(os.path.normpath(rows.name)) + suffix))
             if is_kept(rows.key(), path):
                 note(f"{rows.name}: rows are read from {path}, as nothing has changed since it was written")
@@ -109,7 +110,10 @@ def again(stack: contextlib.ExitStack, reader: Reader, folder: str | None) -> Re
     """This reader, or if it can be read once only a reader of a copy, which the stack removes."""
     if not reader.once:
         return reader
-    near = "" if folder is None else os.path.join(folder, "")
+    near = ""
+    if folder is not None:
+        make_folder(folder)
+        near = os.path.join(folder, "")
     path = os.path.join(stack.enter_context(temporary_folder(near)), "stream")
     return reader.copied(path) if isinstance(reader, Delimited) else Staged(reader, path)
 

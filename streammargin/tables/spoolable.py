@@ -220,7 +220,8 @@ class Numbers:
 
     def __init__(self, table: Table) -> None:
         self.table = table
-        self.schema = Schema(tuple(map(Column, table.values)), table.labels, "float32", table.reader.named)
+        columns, named = tuple(map(Column, table.values)), table.reader.named
+        self.schema = Schema(columns, table.labels, "float32", named, weight=table.weight)
         self.largest = np.zeros(len(table.values))
         self.dated = [pa.types.is_integer(table.reader.types[name]) for name in table.values]  # all read as dates
         self._exact = [table.reader.types[name] in EXACT for name in table.values]

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from streammargin.cli.main import main
+from streammargin.data_tools.main import main as data_main
 
 RNG, ROWS = np.random.default_rng(3), 60
 FRAME = pd.DataFrame({
@@ -55,9 +56,8 @@ def test_tables_are_verified_as_they_are(kind, capsys):
     assert main(["verify", "m.npz", path, "--valid", "held.csv"]) == 0
     found = capsys.readouterr().out
     assert found.endswith("all agree\n") and "valid error" in found and sorted(os.listdir()) == before
-    os.mkdir("spool")
-    assert main(["verify", "m.npz", path, "--spool", "spool"]) == 0
-    assert os.listdir("spool") == [f"{os.path.basename(path)}.verify.h5"]
+    assert main(["verify", "m.npz", path, "--spool", "new/spool"]) == 0
+    assert os.listdir("new/spool") == [f"{os.path.basename(path)}.verify.h5"]
     assert main(["verify", "m.npz", written(FRAME.replace("Oslo", "Rome"), "csv", "altered")]) == 65
     assert "DIFFERS" in capsys.readouterr().out
 
@@ -65,15 +65,28 @@ def test_tables_are_verified_as_they_are(kind, capsys):
 def test_a_pipe_weights_and_tasks(monkeypatch, capsys):
     path = written(FRAME, "csv")
     train(path, *HOW, "--sample-weight", "w", "--tasks", "city")
-    assert main(["verify", "m.npz", path]) == 2
-    assert "have weights; name their column with --sample-weight" in capsys.readouterr().err
+    assert main(["verify", "m.npz", path]) == 0
+    assert capsys.readouterr().out.endswith("all agree\n")
+    written(FRAME.assign(other=FRAME.w * 2), "csv", "other")
+    assert main(["verify", "m.npz", "other.csv", "--sample-weight", "other"]) == 65
+    assert "DIFFERS" in capsys.readouterr().out
     code = "import sys; from streammargin.cli.main import main; sys.exit(main(sys.argv[1:]) or [name for name in " + (
         "('numba', 'streammargin.compiled', 'streammargin.driver', 'streammargin.training') if name in sys.modules])"
     )
-    words = [sys.executable, "-c", code, "verify", "m.npz", "-", "--sample-weight", "w"]
+    words = [sys.executable, "-c", code, "verify", "m.npz", "-"]
     with open(path) as file:
         done = subprocess.run(words, stdin=file, capture_output=True, text=True)
     assert done.stdout.endswith("all agree\n") and done.stderr.strip() == "[]"
+
+
+def test_weights_that_were_in_no_table_are_to_be_named(capsys):
+    path = written(FRAME[["age", "income", "w"]].dropna().drop(columns="w"), "csv")
+    assert data_main(["convert", path, "rows.h5", "--label-column", "income"]) == 0
+    with h5py.File("rows.h5", "a") as file:
+        file["sample_weight"] = np.arange(1.0, 1 + len(file["y"]))
+    train("rows.h5", "--tol", "0.1", "-q")
+    assert main(["verify", "m.npz", path]) == 2
+    assert "have weights; name their column with --sample-weight" in capsys.readouterr().err
 
 
 def test_what_is_no_table_of_the_training_is_a_sentence(capsys):

@@ -801,6 +801,31 @@ def test_labels_and_names_of_rows_keep_every_byte(tmp_path):
         sm.train(str(tmp_path / "g.csv"), y="y")
 
 
+@pytest.mark.parametrize("name", ["y", "label", "obs/label"])
+def test_labels_of_held_out_hdf5_are_called_y_or_as_those_of_the_table(tmp_path, name):
+    X, y = np.random.default_rng(0).normal(size=(60, 2)), np.repeat([0, 1], 30)
+    X[:, 0] += 3.0 * y
+    frame = pd.DataFrame(X, columns=["a", "b"]).assign(label=y)
+    with h5py.File(tmp_path / "v.h5", "w") as file:
+        file["X"], file[name] = X, y
+        file["other/label" if name == "y" else "other/y"] = 1 - y
+    result = sm.train(frame, y="label", C=1.0, valid=str(tmp_path / "v.h5"))
+    assert result.certificate.valid_error == result.certificate.train_error < 0.3
+    with h5py.File(tmp_path / "v.h5", "a") as file:
+        del file[name]
+    with pytest.raises(DataError, match=r"v.h5 has no .*y"):
+        sm.train(frame, y="label", C=1.0, valid=str(tmp_path / "v.h5"))
+
+
+def test_a_folder_that_is_not_there_is_made_for_spools(tmp_path):
+    frame = people()
+    frame.to_csv(tmp_path / "p.csv", index=False)
+    result = sm.train(str(tmp_path / "p.csv"), spool=str(tmp_path / "new" / "spool"), **OPTIONS)
+    assert result.converged and os.listdir(tmp_path / "new" / "spool") == ["p.csv.rows.h5"]
+    with pytest.raises(OutputError, match=r"cannot make the folder .*p.csv.*: .*; name another one"):
+        sm.train(str(tmp_path / "p.csv"), spool=str(tmp_path / "p.csv" / "spool"), **OPTIONS)
+
+
 def test_held_out_tables_are_matched_and_spooled_apart(files, tmp_path):
     (tmp_path / "other").mkdir()
     frame = people()

@@ -12,7 +12,7 @@ from contextlib import ExitStack
 import numpy as np
 
 from streammargin.errors import DataError, UsageError
-from streammargin.files import cannot_write, temporary_folder
+from streammargin.files import cannot_write, make_folder, temporary_folder
 from streammargin.sizes import format_size
 from streammargin.sources.arrays import ArraySource
 from streammargin.sources.base import Source
@@ -174,6 +174,8 @@ def rated(stack: ExitStack, entries: Entries, budget: int, near: str | None = No
 
     near: the folder of files; None: that of temporary files. The stack removes them.
     """
+    if near:
+        make_folder(near)
     folder = stack.enter_context(temporary_folder(os.path.join(near or "", "")))
     found = Ratings(entries, os.path.join(folder, "entries"), budget)
     found.read()

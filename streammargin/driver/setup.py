@@ -74,7 +74,7 @@ def make_target(
         )
     if positive is not None:
         [one] = Matcher(kept, source.name, UsageError).find_all([positive])
-        label = kept[one].item()
+        label = kept[one : one + 1].tolist()[0]  # text of Python has no item()
         new[new >= 0] = new[new >= 0] == one
         if not np.any(new == 0):
             raise DataError(f"{source.name}: every row has the label {short(label)}; training needs two classes")

@@ -217,6 +217,17 @@ class Model(Scorer):
             raise UsageError(f"force must be True or False, not {shown(force)}")
         write_model(as_path(path), kind_of(answer), arrays, self.header, bool(force))
 
+    def to_sklearn(self) -> Any:
+        """A fitted pipeline of scikit-learn that predicts the same: for programs without this package.
+
+        Its steps are the columns of a table, the scale, the map, and an estimator of scikit-learn with these weights.
+        Labels are equal, and scores up to rounding. UsageError for a model that has none: kernel machines, tasks,
+        dates, numbers with a unit, and some columns in front of a map. Without scikit-learn it is an error, too.
+        """
+        from streammargin.model.exports.pipeline import to_sklearn
+
+        return to_sklearn(self)
+
     def _names(self) -> dict[str, np.ndarray]:
         """Names, by those of their arrays in the model file."""
         return {} if self.feature_names_in_ is None else {NAMES: self.feature_names_in_}

@@ -1,0 +1,73 @@
+"""What every export asks of a model: weights, labels, how scores become probabilities, columns of a table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from streammargin.errors import UsageError
+from streammargin.model.rows import TABLE
+from streammargin.model.scoring import Scorer
+from streammargin.points.linear import LinearPoint
+from streammargin.points.mapped import Mapped, taken_apart
+from streammargin.sources.schema import Schema
+
+
+class Parts(NamedTuple):
+    """A linear model, taken apart.
+
+    coef (K, d), intercept (K,): of the rows as they come, or of those behind a map; behind: the map, or None.
+    classes, names, outputs: as of `Model`. link: how scores become probabilities: "logistic", each by itself, or
+    "softmax", or None. schema: of the table of the training, or None. features: the number of columns of a row.
+    """
+
+    coef: np.ndarray
+    intercept: np.ndarray
+    classes: np.ndarray
+    names: np.ndarray | None
+    outputs: list[str] | None
+    loss: str
+    C: float
+    link: str | None
+    schema: Schema | None
+    features: int
+    behind: Mapped | None
+
+    @property
+    def numeric(self) -> bool:
+        """Whether it predicts numbers."""
+        return len(self.classes) == 0
+
+    def coef_at(self, places: Sequence[int]) -> np.ndarray:
+        """The weights (K, w) of these columns; zeros behind a map, whose weights are for other columns."""
+        if self.behind is not None:
+            return np.zeros((len(self.coef), len(places)))
+        return self.coef[:, places.start : places.stop] if isinstance(places, range) else self.coef[:, list(places)]
+
+    @property
+    def labels(self) -> list[object]:
+        """Of each row of coef the label that its positive scores speak for, or the output; None for numbers."""
+        return list(self.outputs or self.classes.tolist()[-len(self.coef) :] or [None])
+
+
+def taken(model: Scorer, form: str, maps: bool = True) -> Parts:
+    """The parts of a model. UsageError, with the name of the form, if it has none; maps: whether one may have a map."""
+    answer, header = model.answer, model.header
+    if not isinstance(answer, (LinearPoint, Mapped)):
+        kind = "a completed matrix" if header.get("levels") else f"a machine of the kernel {header.get('kernel')}"
+        raise UsageError(f"{kind} has no form as {form}; load the model with streammargin.load_model")
+    if model.tasks is not None:
+        raise UsageError(f"a model with weights for each of {len(model.tasks)} tasks has no form as {form}")
+    behind, coef, intercept = taken_apart(answer)
+    if behind is not None and not maps:
+        raise UsageError(f"a model with the map {behind.fitted.map} has no form as {form}")
+    C, loss, plain = float(header.get("C", 1.0)), str(header.get("loss", "hinge")), header.get(TABLE)
+    joint = header.get("multiclass") == "joint" and len(model.classes_) > 2
+    link = None if loss != "logistic" or math.isinf(C) else "softmax" if joint else "logistic"
+    return Parts(
+        coef, intercept, model.classes_, model.feature_names_in_, model.outputs, loss, C, link,
+        None if plain is None else Schema.from_plain(plain), answer.features, behind,
+    )  # fmt: skip

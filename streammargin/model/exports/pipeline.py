@@ -1,0 +1,241 @@
+"""A fitted pipeline of scikit-learn that predicts as a model does: columns of tables, scale, map, and the weights.
+
+The pipeline holds objects of scikit-learn and NumPy alone, so that it can be stored and used without this package.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+from streammargin.errors import UsageError
+from streammargin.model.exports.parts import Parts, taken
+from streammargin.numpy_model import FORMULAS, fields_of, words_in
+from streammargin.points.mapped import Mapped
+from streammargin.sources.schema import CATEGORY, DATE, NUMBER, Column, Schema
+
+GAPS = (None, math.nan)  # how a frame of pandas shows that a value is missing
+MOST = float(np.finfo(np.float32).max)  # marks a gap while its column becomes 0 and 1
+NEEDED = "a pipeline needs scikit-learn, and for tables pandas; install them with: pip install 'streammargin[sklearn]'"
+
+
+def to_sklearn(model: Any) -> Any:
+    """The pipeline of a model. UsageError for a model that has none, and without scikit-learn."""
+    try:
+        return pipeline_of(taken(model, "a pipeline of scikit-learn"))
+    except ImportError as error:
+        raise UsageError(f"{NEEDED} ({error})") from None
+
+
+def pipeline_of(parts: Parts, gaps: Sequence[Any] = GAPS, float32: bool = False) -> Any:
+    """The pipeline of the parts of a model; gaps: the values that stand for a missing category.
+
+    float32: whether all numbers come as float32, so that no step needs to make them of anything else.
+    """
+    from sklearn.pipeline import make_pipeline
+
+    steps, coef, constants, order = [], parts.coef, parts.intercept, np.arange(parts.features)
+    if parts.schema is not None:
+        columns = list(_columns(parts, gaps, float32))
+        steps.append(_side_by_side(parts.schema, columns))
+        order = np.array([place for column in columns for place in column.places], np.intp)
+        if parts.behind is None:
+            coef = np.hstack([column.weights for column in columns])
+            constants = constants + sum(column.constants for column in columns)
+    if parts.behind is not None:
+        steps += _mapped(parts.behind, order)
+    steps.append(_with_weights(parts, coef, constants))
+    if parts.schema is None:
+        steps[0].n_features_in_ = parts.features
+        if parts.names is not None:
+            steps[0].feature_names_in_ = parts.names
+    return make_pipeline(*steps)
+
+
+class _Part(NamedTuple):
+    """What some columns of a table become.
+
+    names: of these columns; one: whether the transformer takes one column, without a second dimension; sample: a value
+    of each; places: the columns of the model's rows that it makes; weights (K, width) of what it makes; constants (K,).
+    """
+
+    names: list[str]
+    made: Any
+    sample: Any
+    places: Sequence[int]
+    weights: np.ndarray
+    constants: Any = 0.0
+    one: bool = False
+
+
+def _columns(parts: Parts, gaps: Sequence[Any], float32: bool) -> Iterator[_Part]:
+    """The parts of a table, from left to right."""
+    schema = parts.schema
+    assert schema is not None
+    table = zip(schema.columns, schema.starts.tolist(), strict=False)
+    dtype = "float64" if parts.behind is not None else schema.dtype
+    alike = itertools.groupby(table, lambda each: each[0].kind if each[0].kind != NUMBER else each[0].fill is None)
+    for kind, group in alike:
+        several = list(group)
+        if isinstance(kind, bool):
+            yield from _numbers(several, parts, None if float32 else dtype)
+            continue
+        for column, start in several:
+            if kind == CATEGORY:
+                yield _words(column, start, parts, gaps)
+            elif kind == DATE:
+                raise UsageError(f"scikit-learn makes no columns of dates, as of {column.name}; train on the parts of "
+                                 "dates as columns of numbers")  # fmt: skip
+            else:
+                yield _text(column, start, parts)
+
+
+def _numbers(columns: list[tuple[Column, int]], parts: Parts, dtype: str | None) -> Iterator[_Part]:
+    """Columns of numbers that stand side by side, and a column for the gaps of each that has one."""
+    from sklearn.impute import SimpleImputer
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import Binarizer, FunctionTransformer
+
+    if spelt := [column for column, _ in columns if column.spelling]:
+        raise UsageError(f"scikit-learn reads no numbers that are written as those of {spelt[0].name} "
+                         f"({spelt[0].spelling}); train on a table that has the numbers themselves")  # fmt: skip
+    keys = {"kw_args": {"dtype": dtype}, "feature_names_out": "one-to-one"}
+    cast = [] if dtype is None else [FunctionTransformer(np.asarray, **keys)]
+    places = [start for _, start in columns]
+    fills = [column.fill for column, _ in columns if column.fill is not None]
+    imputers = [SimpleImputer()] * bool(fills)
+    yield _Part([column.name for column, _ in columns], make_pipeline(*cast, *imputers) if cast + imputers else
+                "passthrough", fills or [0.0] * len(columns), places, parts.coef_at(places))  # fmt: skip
+    for column, start in columns:
+        if column.indicator:
+            marks = SimpleImputer(strategy="constant", fill_value=MOST), Binarizer(threshold=MOST / 2.0)
+            own = [start + column.width - 1]
+            yield _Part([column.name], make_pipeline(*cast, *marks), [0.0], own, parts.coef_at(own))
+
+
+def _words(column: Column, start: int, parts: Parts, gaps: Sequence[Any]) -> _Part:
+    """A category. Other words than those known have the weight of `other` by the constant, and known ones the rest."""
+    from sklearn.preprocessing import OneHotEncoder
+
+    words: list[Any] = [float(word) for word in column.words] if column.numeric else list(column.words)
+    places = list(range(start, start + len(words)))
+    mapped = parts.behind is not None
+    if mapped and (column.other or column.indicator):
+        raise UsageError(f"the column {column.name} has a column for rare or missing words, which no step of "
+                         "scikit-learn makes in front of a map")  # fmt: skip
+    if set(gaps) & set(words):
+        raise UsageError(f"the category {gaps[0]!r} of the column {column.name} stands for a missing value here")
+    known = [] if mapped or column.fill is None else [gap for gap in gaps if not (column.numeric and gap is None)]
+    made = OneHotEncoder(categories=[np.array(words + known, float if column.numeric else object)],
+                         handle_unknown="ignore" if column.other or mapped else "error")  # fmt: skip
+    other = parts.coef_at([start + len(words)]) if column.other else np.zeros((len(parts.coef), 1))
+    gap = parts.coef_at([start + column.width - 1]) if column.indicator else np.zeros_like(other)
+    weights = np.hstack([parts.coef_at(places) - other, *[gap - other] * len(known)])
+    return _Part([column.name], made, words[:1], places, weights, other[:, 0])
+
+
+def _text(column: Column, start: int, parts: Parts) -> _Part:
+    """Free text: 1 + log(count) of each word, hashed; rows of length 1."""
+    from sklearn.feature_extraction.text import HashingVectorizer, TfidfTransformer
+    from sklearn.pipeline import make_pipeline
+
+    counts = HashingVectorizer(n_features=column.width, ngram_range=(1, column.ngrams), alternate_sign=False, norm=None)
+    places = range(start, start + column.width)
+    made = make_pipeline(counts, TfidfTransformer(use_idf=False, sublinear_tf=True))
+    return _Part([column.name], made, ["a word"], places, parts.coef_at(places), one=True)
+
+
+def _side_by_side(schema: Schema, columns: list[_Part]) -> Any:
+    """The fitted transformer of a table: columns by name, or by position if they have no names."""
+    from sklearn.compose import ColumnTransformer
+
+    position = {column.name: place for place, column in enumerate(schema.columns)}
+
+    def keys(part: _Part) -> Any:
+        found = [name if schema.named else position[name] for name in part.names]
+        return found[0] if part.one else found
+
+    named = [(f"{part.names[0]} {number}", part.made, keys(part)) for number, part in enumerate(columns)]
+    made = ColumnTransformer(named, sparse_threshold=1.0 if schema.sparse else 0.0)
+    sample = {name: one for part in reversed(columns) for name, one in zip(part.names, part.sample, strict=True)}
+    row = [[sample[column.name]] for column in schema.columns]
+    if not schema.named:
+        return made.fit(np.array(row, object).T)
+    import pandas as pd
+
+    return made.fit(pd.DataFrame({column.name: values for column, values in zip(schema.columns, row, strict=True)}))
+
+
+def _mapped(behind: Mapped, order: np.ndarray) -> Iterator[Any]:
+    """The scale in front of a map, and the map; order: of the columns that come."""
+    from sklearn.kernel_approximation import Nystroem, RBFSampler
+    from sklearn.preprocessing import StandardScaler
+
+    before, learned, map = behind.before, behind.fitted.learned, cast(Any, behind.fitted.map)
+    if before.factor.size:
+        center, factor = before.center[order], before.factor[order]
+        scaler = StandardScaler(with_mean=bool(center.any()))
+        with np.errstate(divide="ignore"):  # a column with factor 0 becomes 0
+            scaler.mean_, scaler.scale_, scaler.var_ = center, 1.0 / factor, factor**-2.0
+        scaler.n_features_in_ = len(order)
+        yield scaler
+    word, columns = str(map), map.width
+    if map.name == "rff":
+        V, sines = learned["directions"][order], columns // 2
+        made = RBFSampler(gamma=float(map.gamma), n_components=columns)
+        made.random_weights_ = np.hstack([V, V[:, :sines]])
+        made.random_offset_ = np.repeat([0.0, -math.pi / 2.0], [columns - sines, sines])  # sin t = cos(t - pi / 2)
+    else:
+        kernels = words_in(word.partition("kernel=")[2])
+        if map.name != "nystroem" or len(kernels) > 1 or kernels[0].partition(":")[0] not in FORMULAS:
+            raise UsageError(f"scikit-learn has no map {word}; its maps are rff, and nystroem of one kernel of ours")
+        name, gamma, coef0, degree, weight = fields_of(kernels[0])
+        given = {"rbf": {"gamma": gamma}, "poly": {"gamma": gamma, "coef0": coef0, "degree": degree},
+                 "sigmoid": {"gamma": gamma, "coef0": coef0}, "linear": {}}  # fmt: skip
+        made = Nystroem(kernel=name, n_components=columns, **given[name])
+        made.components_ = learned["landmarks"][:, order]
+        made.normalization_ = weight * learned["projection"].T
+        made.component_indices_ = np.arange(columns)
+    made.n_features_in_ = len(order)
+    yield made
+
+
+def _with_weights(parts: Parts, coef: np.ndarray, constants: np.ndarray) -> Any:
+    """An estimator of scikit-learn with these weights, of the class that predicts as the model does."""
+    from sklearn.linear_model import LinearRegression, LogisticRegression
+    from sklearn.multiclass import OneVsRestClassifier
+    from sklearn.preprocessing import LabelBinarizer
+    from sklearn.svm import LinearSVC
+
+    C = parts.C if math.isfinite(parts.C) else 1e10
+    coef = np.ascontiguousarray(coef)
+
+    def fitted(made: Any, coef: np.ndarray, constants: Any, classes: np.ndarray | None = None) -> Any:
+        made.coef_, made.intercept_, made.n_features_in_ = coef, constants, coef.shape[-1]
+        if classes is not None:
+            made.classes_, made.n_iter_ = classes, np.ones(1, np.int32)
+        return made
+
+    def one() -> Any:
+        of_hinge = LinearSVC(C=C, loss=parts.loss if parts.loss == "hinge" else "squared_hinge")
+        return LogisticRegression(C=C) if parts.link else of_hinge
+
+    if parts.numeric:
+        alone = parts.outputs is None
+        return fitted(LinearRegression(), coef[0] if alone else coef, float(constants[0]) if alone else constants)
+    if parts.outputs is None and (parts.link != "logistic" or len(coef) == 1):
+        return fitted(one(), coef, constants, parts.classes)
+    made = OneVsRestClassifier(one())
+    each = zip(coef, constants, strict=True)
+    made.estimators_ = [fitted(one(), w[None], np.array([b]), np.array([0, 1])) for w, b in each]
+    labels = np.eye(len(coef), dtype=int) if parts.outputs is not None else parts.classes
+    made.label_binarizer_ = LabelBinarizer(sparse_output=True).fit(labels)
+    if parts.outputs is None:
+        made.label_binarizer_.classes_ = parts.classes  # in the order of the weights
+    made.classes_ = made.label_binarizer_.classes_
+    made.n_features_in_ = coef.shape[1]
+    return made

@@ -1,0 +1,218 @@
+"""A pipeline of scikit-learn predicts what its model does, alone in a process; what cannot become one says so."""
+
+import math
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
+
+import streammargin as sm
+from streammargin.tables import learn
+
+RANDOM = np.random.default_rng(12)
+X = RANDOM.standard_normal((90, 4))
+NEW = RANDOM.standard_normal((50, 4))
+TWO = np.where(X[:, 0] + 0.3 * X[:, 1] > 0.0, "yes", "no")
+THREE = np.array(["c", "a", "a word of " + 80 * "x"], object)[np.digitize(X[:, 0], [-0.5, 0.5])]
+NUMBERS = 3.0 * X[:, 0] - X[:, 1] + 40.0
+ROWS = {  # labels and options of a training on X
+    "hinge": (TWO, {}),
+    "hard margin": (TWO, {"C": math.inf}),
+    "squared hinge of three": (THREE, {"loss": "squared_hinge", "scale": "std"}),
+    "smooth hinge": (TWO, {"loss": "smooth_hinge"}),
+    "Crammer-Singer": (THREE, {"multiclass": "joint", "loss": "hinge"}),
+    "logistic": (TWO, {"loss": "logistic", "scale": "std"}),
+    "softmax": (THREE, {"loss": "logistic", "scale": "std"}),
+    "one against the rest": (THREE, {"loss": "logistic", "multiclass": "ovr"}),
+    "two of three": (THREE, {"loss": "logistic", "positive": "c"}),
+    "numbers": (NUMBERS, {"loss": "quantile:0.3"}),
+    "several labels": ((X[:, :3] > 0.0).astype(int), {"loss": "hinge"}),
+    "several probabilities": ((X[:, :2] > 0.0).astype(int), {"loss": "logistic"}),
+    "several numbers": (np.column_stack([NUMBERS, X[:, 1]]), {"loss": "squared_error"}),
+    "rff": (TWO, {"map": "rff:31,gamma=0.2", "scale": "std", "loss": "logistic"}),
+    "nystroem": (TWO, {"map": "nystroem:20,kernel=poly:2,gamma=0.5,coef0=1,weight=3"}),
+    "nystroem of numbers": (NUMBERS, {"map": "nystroem:20,kernel=rbf:0.2", "scale": "std", "loss": "squared_error"}),
+}
+
+
+def people(rows=200):
+    """A table with gaps, words, words of few rows, numbers as words, and truth."""
+    random = np.random.default_rng(5)
+    frame = pd.DataFrame(
+        {
+            "age": random.integers(18, 90, rows).astype(float),
+            "work": random.choice(["private", "state", "own"], rows).astype(object),
+            "hours": random.normal(40.0, 10.0, rows),
+            "grade": pd.Categorical(random.integers(1, 4, rows)),
+            "member": random.random(rows) < 0.5,
+        }
+    )
+    frame["income"] = np.where(frame["hours"] + 10 * (frame["work"] == "own") > 43, "high", "low")
+    return frame
+
+
+def with_gaps(frame):
+    """The frame with missing numbers and words, and two rare words."""
+    frame = frame.copy()
+    frame.loc[::7, "age"] = np.nan
+    frame.loc[3::11, "work"] = None
+    frame.loc[5::13, "grade"] = np.nan
+    frame.loc[[1, 50], "work"] = ["rare", "rarer"]
+    return frame
+
+
+def same(model, made, data, tol=1e-9):
+    """Labels are equal, scores and probabilities up to rounding."""
+    expected = model.decision_function(data)
+    size = max(1.0, np.abs(expected).max())
+    if model.numeric:
+        np.testing.assert_allclose(made.predict(data), model.predict(data), rtol=0.0, atol=tol * size)
+        return
+    np.testing.assert_allclose(made.decision_function(data), expected, rtol=0.0, atol=tol * size)
+    assert np.array_equal(made.predict(data), model.predict(data))
+    assert hasattr(made, "predict_proba") == (model.header["loss"] == "logistic")
+    if hasattr(made, "predict_proba"):
+        np.testing.assert_allclose(made.predict_proba(data), model.predict_proba(data), rtol=0.0, atol=tol)
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_rows_of_numbers(name):
+    y, options = ROWS[name]
+    model = sm.train((X, y), tol=0.1, **options).model
+    made = model.to_sklearn()
+    assert isinstance(made, Pipeline) and made.n_features_in_ == 4
+    same(model, made, NEW, 1e-6 if "map" in options else 1e-12)  # mapped rows are float32
+    if "map" not in options:
+        same(model, made, sp.csr_array(np.where(NEW > 0.5, NEW, 0.0)), 1e-12)
+    if not model.numeric and model.outputs is None:
+        assert made.classes_.tolist() == model.classes_.tolist()
+    assert clone(made).steps[-1][0] == made.steps[-1][0]
+
+
+def test_sparse_landmarks_and_scale():
+    rows = sp.csr_array(np.where(RANDOM.random(X.shape) < 0.4, X, 0.0))
+    model = sm.train((rows, TWO), map="nystroem:20", scale="maxabs", tol=0.1).model
+    same(model, model.to_sklearn(), rows, 1e-6)
+
+
+def test_columns_by_name():
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    model = sm.train((frame, TWO), tol=0.1).model
+    made = model.to_sklearn()
+    assert made.feature_names_in_.tolist() == list("abcd")
+    same(model, made, frame)
+    with pytest.raises(ValueError, match="feature names"):
+        made.predict(frame[list("dcba")])
+
+
+TABLES = {
+    "as they are": (people(), {}),
+    "gaps": (with_gaps(people()), {"missing": "mean"}),
+    "marked gaps": (with_gaps(people()), {"missing": "indicator", "scale": "std"}),
+    "zeros": (with_gaps(people()), {"missing": "zero", "loss": "logistic"}),
+}
+
+
+@pytest.mark.parametrize("words", [3, 1000])
+@pytest.mark.parametrize("name", TABLES)
+def test_tables(name, words, monkeypatch):
+    monkeypatch.setattr(learn, "MOST_WORDS", words)
+    frame, options = TABLES[name]
+    model = sm.train(frame, y="income", tol=0.1, **options).model
+    made = model.to_sklearn()
+    rows = frame.drop(columns="income")
+    same(model, made, rows)
+    same(model, made, frame)  # columns that the model does not know are left out
+    odd = rows.assign(work="unheard")
+    if any(column.other for column in model.schema.columns):
+        same(model, made, odd)
+        return
+    for bad, words in ((odd, "unknown categories"), (rows.assign(hours="many"), "could not convert string")):
+        with pytest.raises(ValueError, match=words):
+            made.predict(bad)
+    if options:
+        same(model, made, rows.assign(hours=math.nan))
+        return
+    with pytest.raises(ValueError, match="contains NaN"):
+        made.predict(rows.assign(hours=math.nan))
+
+
+def test_maps_of_tables():
+    frame = people()
+    model = sm.train(frame, y="income", map="rff:40,gamma=0.01", scale="std", tol=0.1).model
+    same(model, model.to_sklearn(), frame.drop(columns="income"), 1e-6)
+
+
+def test_free_text_beside_numbers():
+    texts = RANDOM.choice(["a good film", "so bad", "good, not bad", "bad", "a film"], 120)
+    frame = pd.DataFrame({"review": texts, "stars": RANDOM.integers(1, 6, 120), "y": np.char.find(texts, "good") >= 0})
+    model = sm.train(frame, y="y", text="review,ngrams=2", tol=0.1).model
+    rows = frame.drop(columns="y")
+    same(model, model.to_sklearn(), rows, 1e-6)
+    same(model, model.to_sklearn(), pd.DataFrame({"review": ["never seen, good"], "stars": [3]}), 1e-6)
+
+
+def test_a_table_without_names(tmp_path):
+    frame = people()[["age", "work", "hours", "income"]]
+    frame.to_csv(tmp_path / "t.csv", index=False, header=False)
+    model = sm.train(str(tmp_path / "t.csv"), y=3, tol=0.1).model
+    rows = frame.drop(columns="income")
+    rows.to_csv(tmp_path / "n.csv", index=False, header=False)
+    made = model.to_sklearn()
+    assert np.array_equal(made.predict(rows.to_numpy()), model.predict(str(tmp_path / "n.csv")))
+
+
+PROGRAM = """
+import pickle, sys
+class Ours:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("streammargin", "numba", "h5py", "pyarrow"):
+            raise ImportError(f"{name} is not there")
+sys.meta_path.insert(0, Ours())
+for path in sys.argv[1:]:
+    made, data, expected = pickle.load(open(path, "rb"))
+    assert (made.predict(data) == expected).all(), path
+"""
+
+
+def test_it_needs_scikit_learn_alone(tmp_path):
+    frame = with_gaps(people())
+    rows = frame.drop(columns="income")
+    table = sm.train(frame, y="income", missing="indicator", tol=0.1).model
+    mapped = sm.train((X, TWO), map="rff:31,gamma=0.2", scale="std", tol=0.1).model
+    files = []
+    for name, model, data in (("table", table, rows), ("mapped", mapped, NEW)):
+        files.append(str(tmp_path / name))
+        with open(files[-1], "wb") as file:
+            pickle.dump((model.to_sklearn(), data, model.predict(data)), file)
+    ran = subprocess.run([sys.executable, "-I", "-c", PROGRAM, *files], capture_output=True, text=True, timeout=900)
+    assert ran.returncode == 0, ran.stderr
+
+
+def test_what_has_no_pipeline_says_so():
+    days = pd.date_range("2024-01-01", periods=60)
+    dates = pd.DataFrame({"when": days, "y": np.arange(60) % 2})
+    prices = pd.DataFrame({"price": [f"{k}%" for k in range(60)], "y": np.arange(60) // 30})
+    gaps = with_gaps(people())
+    for trained, words in (
+        (lambda: sm.train((X, TWO), kernel="rbf:0.2", tol=0.1), "a machine of the kernel rbf:0.2,weight=1 has no form"),
+        (lambda: sm.train((X, TWO), tasks=np.arange(90) % 2, tol=0.1), "weights for each of 2 tasks has no form"),
+        (lambda: sm.train((X, TWO), map="nystroem:9,kernel=rbf:1+linear", tol=0.1), "no map nystroem.* of one kernel"),
+        (lambda: sm.train(dates, y="y", dates=True, tol=0.1), "no columns of dates, as of when"),
+        (lambda: sm.train(prices, y="y", tol=0.1), r"written as those of price \(point %\)"),
+        (
+            lambda: sm.train(gaps, y="income", missing="indicator", map="rff:9", tol=0.1),
+            "work .*front of a map",
+        ),
+    ):
+        with pytest.raises(sm.UsageError, match=words):
+            trained().model.to_sklearn()
+    ratings = sm.complete((np.arange(40) % 5, np.arange(40) // 5, np.arange(40) % 3 + 1.0)).model
+    with pytest.raises(sm.UsageError, match="a completed matrix has no form as a pipeline"):
+        ratings.to_sklearn()

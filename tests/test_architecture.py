@@ -1,6 +1,7 @@
 """The rules of the house: which part may import which, and who knows what a pass is."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -329,3 +330,16 @@ def test_no_two_files_of_tests_have_one_name():
     """pytest imports them by their names alone; of two it refuses the second, if both can be imported."""
     names = [path.name for path in TESTS.rglob("test_*.py")]
     assert len(set(names)) == len(names)
+
+
+def test_only_the_label_object_compares_codes_with_classes():
+    folders = [ROOT / name for name in ("solvers", "compiled", "points", "losses", "penalties")]
+    written = re.compile(r"codes(\[.*\])? *[!=]= |[!=]= *[\w.]*\bcodes\b|caps\[[^\]]*codes|tasks_of\([\w.]*codes")
+    found = [
+        f"{path.relative_to(ROOT)}: {line.strip()}"
+        for folder in folders
+        for path in folder.rglob("*.py")
+        for line in path.read_text().splitlines()
+        if written.search(line)
+    ]
+    assert not found, "a code may carry a fold: ask `Labels` of streammargin/rows/labels.py"

@@ -96,7 +96,8 @@ def certify_block(block, numbers, labels, common, trials, w, blur, alpha, sleep,
         if per_trial > 1:
             for trial in range(trials):
                 first = trial * per_trial
-                wrong[trial] += not own_is_largest(labels, first, row, scores[first : first + per_trial])
+                if labels.present(first, row):
+                    wrong[trial] += not own_is_largest(labels, first, row, scores[first : first + per_trial])
 
 
 def warm(sample: Sample) -> None:

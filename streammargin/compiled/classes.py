@@ -26,7 +26,7 @@ def count_confused(
     per_trial = scores.shape[0] // confused.size
     for r, i in enumerate(rows):
         row = numbers.row(i)
-        if labels.weight(row) > 0.0:
-            for trial in range(confused.size):
-                first = trial * per_trial
+        for trial in range(confused.size):
+            first = trial * per_trial
+            if labels.present(first, row):
                 confused[trial] += not own_is_largest(labels, first, row, scores[first : first + per_trial, r])

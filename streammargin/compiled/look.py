@@ -350,8 +350,11 @@ def told_of_rows(
     codes, most, own = labels.codes[low : low + m], labels.caps[k], labels.positive[k]
     for r in range(m):
         code = np.int64(codes[r])
-        signs[r] = 1.0 if code == own else -1.0
-        caps[r] = most[max(code, 0)] if code >= 0 else 0.0
+        known = code if code >= 0 else np.int64(0)
+        signs[r] = 1.0 if code & labels.low == own else -1.0
+        caps[r] = most[known & labels.low] if code >= 0 else 0.0
+    for r in range(m if labels.without.shape[0] > 0 else 0):
+        caps[r] = 0.0 if labels.left_out(k, codes[r]) else caps[r]
     if labels.weights.size > 0:
         weights = labels.weights[low : low + m]
         for r in range(m):

@@ -10,7 +10,7 @@ from streammargin.points.base import Point
 from streammargin.rows.blocks import Block
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import ALL, TRIALS, K, Sum, f8, i8, of, state
-from streammargin.solvers.state import Visited
+from streammargin.solvers.state import Visited, labels_for
 
 SCORES = 1 << 16  # computed at a time
 
@@ -45,8 +45,7 @@ class Midway(Visited):
             point.score(block, low, scores)
             rows = slice(first + low, first + high)
             present = sums.labels.present(rows)
-            codes = sums.labels.of(rows).codes
-            sums.add(scores[present], codes[present, None] == problem.outputs.positive)
+            sums.add(scores[present], labels_for(sums.labels.of(rows), problem.outputs).own_of_lines()[present])
 
     def bias(self) -> np.ndarray:
         """b (K,); 0 for a problem that no b separates, or whose rows all have one sign."""

@@ -17,6 +17,7 @@ from streammargin.penalties.base import Penalty
 from streammargin.penalties.lines import EachLine
 from streammargin.penalties.lp import Lp, LpSquare
 from streammargin.penalties.mirror_maps import L2, Shrunk, lp_norm, make_norm
+from streammargin.rows.labels import Parts
 from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.proof.objectives.base import Objective
 from streammargin.solvers.proof.objectives.hard_margin import HardMargin, JointMargin
@@ -33,6 +34,7 @@ class Outputs(NamedTuple):
     class, summed; (0, 0) if nothing asks for it. several: each line has a label or target of the rows of its own.
     tasks: of how many tasks the rows are, 0 if they are of none. A line of a value of C is one task: it has rows of
     its own, as the classes of all others have a cap of 0. The classes of a task follow those of the one before.
+    parts: how the codes of rows are read; each line may be trained without some folds of them.
     """
 
     positive: np.ndarray
@@ -41,14 +43,19 @@ class Outputs(NamedTuple):
     mass: np.ndarray = np.zeros((0, 0))
     several: bool = False
     tasks: int = 0
+    parts: Parts = Parts()
 
     def at(self, factor: float) -> Outputs:
         """The same at `factor` times each C."""
         return self._replace(costs=self.costs * factor, caps=self.caps * factor)
 
     def tasks_of(self, codes: np.ndarray) -> np.ndarray:
-        """The tasks (m,) of rows of these classes; -1 for absent rows."""
+        """The tasks (m,) of rows of these classes of tasks; below 0 for absent rows."""
         return codes // (self.caps.shape[1] // self.tasks)
+
+    def knows(self, codes: np.ndarray) -> bool:
+        """Whether these codes are of classes of the problem, and of no absent row."""
+        return bool(np.all((codes >= 0) & (self.parts.class_of(codes) < self.caps.shape[1])))
 
     def weight(self, line: int) -> float:
         """C sum_i s_i, with the weights of classes and rows."""

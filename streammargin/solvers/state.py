@@ -38,6 +38,9 @@ class State(Visited):
 # what comes next for a problem: rows, steps of its own between two reads, or nothing before the next read
 READ, STEPS, DONE = range(3)
 
+PIECE = 1 << 16  # rows at a time whose classes are counted
+_NONE = np.empty(0)
+
 
 def labels_of(problem: Problem, state: State) -> Labels:
     """The labels for kernels."""
@@ -46,10 +49,12 @@ def labels_of(problem: Problem, state: State) -> Labels:
 
 def labels_for(rows: RowLabels, outputs: Outputs) -> Labels:
     """The labels of these rows for kernels, in these lines."""
-    (codes, *of_codes), (targets, *of_targets) = map(_flat, (rows.codes, rows.targets))
+    codes, targets = _flat(rows.codes), _flat(rows.targets)
+    low, shift, without = outputs.parts
     return Labels(
-        codes, outputs.positive, outputs.caps, rows.weights, targets, rows.epsilons, rows.first, *of_codes, *of_targets
-    )
+        codes[0], outputs.positive, outputs.caps, rows.weights, targets[0], rows.epsilons, rows.first, codes[1],
+        codes[2], targets[1], targets[2], low, shift, without,
+    )  # fmt: skip
 
 
 def _flat(array: np.ndarray) -> tuple[np.ndarray, int, int]:
@@ -62,5 +67,19 @@ def line_of(labels: Labels, k: int) -> Labels:
     one = slice(k, k + 1)
     return labels._replace(
         codes=labels.codes[k * labels.codes_a_line :], targets=labels.targets[k * labels.targets_a_line :],
-        positive=labels.positive[one], caps=labels.caps[one],
+        positive=labels.positive[one], caps=labels.caps[one], without=labels.without[one],
     )  # fmt: skip
+
+
+def rows_of_lines(rows: RowLabels, outputs: Outputs) -> np.ndarray:
+    """The number (K,) of rows that each line is trained on."""
+    size = outputs.caps.shape[1] if outputs.parts.low < 0 else np.iinfo(np.int16).max
+    counts = np.zeros((1 if rows.codes.ndim == 1 else rows.codes.shape[1], size))
+    for start in range(0, len(rows.codes), PIECE):
+        here = rows.of(slice(start, start + PIECE))
+        there = here.present(slice(None))
+        for line, count in enumerate(counts):
+            count += np.bincount(here.codes_of(line)[there], minlength=size)
+    codes = np.flatnonzero(counts.any(axis=0))
+    kinds = labels_for(RowLabels(codes.astype(np.int16), _NONE, _NONE), outputs)
+    return np.array([counts[min(k, len(counts) - 1), codes] @ (kinds.caps_of(k) > 0.0) for k in range(len(kinds.caps))])

@@ -5,7 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from streammargin.rows.labels import Labels, RowLabels, RowNumbers, numbered_from
+from streammargin.rows.labels import Labels, Parts, RowLabels, RowNumbers, numbered_from
+from streammargin.solvers.problem import Outputs
+from streammargin.solvers.state import labels_for, rows_of_lines
 
 
 def test_numbers_are_consecutive_or_listed():
@@ -66,3 +68,33 @@ def test_a_window_says_of_its_rows_what_the_labels_of_all_say(weighted):
             assert (one.cap(k, row), one.sign(k, row)) == (all_rows.cap(k, row), all_rows.sign(k, row))
             assert one.target(k, row) == all_rows.target(k, row)
             assert one.margin(k, row, 1.5) == all_rows.margin(k, row, 1.5)
+
+
+@pytest.mark.parametrize("weighted", [True, False])
+def test_a_row_in_a_fold_that_a_line_is_trained_without_is_as_one_of_weight_0(weighted):
+    random, none, n = np.random.default_rng(1), np.empty(0), 60
+    classes, folds = random.integers(-1, 3, n), random.integers(0, 4, n)
+    parts = Parts(3, 2, np.array([[0, 1], [2, 4], [-1, -1]]))  # without the first fold, without the last two, all rows
+    codes = np.where(classes < 0, -1, classes | folds << 2).astype(np.int16)
+    outputs = Outputs(np.array([1, 2, 0]), random.random((3, 3)) * [1.0, 1.0, 0.0], parts=parts)
+    weights = np.where(random.random(n) < 0.3, 0.0, random.random(n)) if weighted else none
+    labels = labels_for(RowLabels(codes, weights, none), outputs)
+    np.testing.assert_array_equal(parts.class_of(codes), classes)
+    np.testing.assert_array_equal(parts.fold_of(codes)[classes >= 0], folds[classes >= 0])
+    out = np.stack([folds == 0, folds >= 2, np.zeros(n, bool)])
+    for k in range(3):
+        zeros = np.where(out[k], 0.0, weights if weighted else 1.0)
+        plain = labels_for(RowLabels(classes.astype(np.int16), zeros, none), outputs._replace(parts=Parts()))
+        for row in range(n):
+            for name in ("cap", "sign", "own", "present"):
+                assert getattr(labels, name)(k, row) == getattr(plain, name)(k, row), (name, k, row)
+            assert labels.code(row) == classes[row]
+        for name in ("caps_of", "signs_of", "own_of", "present_of", "classes_of"):
+            np.testing.assert_array_equal(getattr(labels, name)(k), getattr(plain, name)(k))
+        np.testing.assert_array_equal(labels.caps_of(k), [labels.cap(k, row) for row in range(n)])
+    np.testing.assert_array_equal(labels.own_of_lines(), classes[:, None] == outputs.positive)
+    scores, there = random.random((3, n)), labels.present_of(0)
+    wrong = outputs.positive[scores.argmax(axis=0)] != classes
+    assert labels.confused_of(0, scores) == np.count_nonzero(wrong & there) < np.count_nonzero(wrong)
+    counted = [np.count_nonzero(labels.caps_of(k)) for k in range(3)]
+    np.testing.assert_array_equal(rows_of_lines(RowLabels(codes, weights, none), outputs), counted)

@@ -29,7 +29,7 @@ from streammargin.solvers.columns.dual_pass import (
 from streammargin.solvers.columns.primal_dual import pulled_before, weight_step
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import K, N, Rows, f8, of, state
-from streammargin.solvers.state import labels_of
+from streammargin.solvers.state import labels_for, labels_of
 from streammargin.words import entry
 
 Lines = tuple[float, float, float, float]
@@ -143,7 +143,7 @@ class PaperSteps(DualPass[PaperPair]):
         pair, u = two[:2], two[2]
         if problem.numeric:
             u -= known.targets_of(k)
-        caps = known.caps_of(k, problem.outputs.caps[k])
+        caps = labels_for(known, problem.outputs).caps_of(k)
         sigma = float(self.dual_steps(problem, state)[k // problem.lines])
         ahead = moved(pair, lines, u, caps, sigma)
         if self.twice(problem, state):

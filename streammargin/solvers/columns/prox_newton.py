@@ -33,7 +33,7 @@ from streammargin.solvers.proof.rounding import blur
 from streammargin.solvers.proof.sums import LookSums
 from streammargin.solvers.roles import GROUPS, Axis, K, N, Rows, Shared, Sum, W, b1, clear, f8, i8, of, state
 from streammargin.solvers.softness import LEAST_FALL, may_soften, next_softness, share_of_softness
-from streammargin.solvers.state import labels_of, line_of
+from streammargin.solvers.state import labels_for, labels_of, line_of
 from streammargin.solvers.visits import Visit
 
 SOFTNESS = 0.5  # the first 1 / sigma, relative to the caps, as in `newton`
@@ -233,8 +233,8 @@ class ProximalNewton(CertifiedByLook[ProxNewton]):
             self._look(problem, state, labels, lines, slice(0, problem.count), block, numbered_from(first))
             return
         state.multiplications += lines.size / outputs.tasks * each
-        codes = state.labels.codes[state.labels.at(slice(first, first + block.rows()))]
-        for task, rows, at in by_task(block, outputs.tasks_of(codes)):
+        here = labels_for(state.labels.of(slice(first, first + block.rows())), outputs)
+        for task, rows, at in by_task(block, outputs.tasks_of(here.classes_of(0))):
             numbers = numbered_from(first + at.start) if isinstance(at, slice) else RowNumbers(first, first + at)
             for line in lines[lines % outputs.tasks == task].tolist():
                 self._look(problem, state, line_of(labels, line), ONE, slice(line, line + 1), rows, numbers)
@@ -366,7 +366,7 @@ class ProximalNewton(CertifiedByLook[ProxNewton]):
     def _move_centres(problem: Problem, state: ProxNewton, k: int) -> None:
         own, tasks = problem.lines_of(k), problem.outputs.tasks
         if tasks and not problem.joint:
-            here = problem.outputs.tasks_of(state.labels.codes) == k % tasks
+            here = problem.outputs.tasks_of(labels_of(problem, state).classes_of(0)) == k % tasks
             state.centres[k // tasks, here] = state.alpha[k // tasks, here]
         else:
             own = own[:1] // tasks if tasks else own

@@ -161,8 +161,9 @@ class Group(NamedTuple):
         """These rows; the first has the number `first`."""
         rows, outputs = state.labels.of(slice(first, first + block.rows())), problem.outputs
         labels, start = labels_for(rows, outputs), trial * outputs.tasks
-        tasks = outputs.tasks_of(rows.codes)
-        caps = outputs.caps[start + tasks, rows.codes] * (rows.codes >= 0)
+        classes = labels.classes_of(0)
+        tasks = outputs.tasks_of(classes)
+        caps = outputs.caps[start + tasks, classes] * (classes >= 0)
         caps = caps * rows.weights if rows.weights.size else caps
         at = np.flatnonzero(caps > 0.0)
         parts = [

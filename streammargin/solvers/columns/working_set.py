@@ -191,7 +191,7 @@ class Inner:
         self.problem, self.run, self.matrix, self.w, self.height = problem, run, matrix, w, math.inf
         self.sizes, softness = matrix.ends - matrix.starts, 1.0 / sigma
         groups, counts = np.unique(penalty.of[columns], return_counts=True)
-        caps = run.labels.caps_of(k, problem.outputs.caps[k])
+        caps = labels_of(problem, run).caps_of(k)
         self.most = sigma if softness > 0.0 else largest_bend(problem.loss) * float(caps.max())
         penalised = penalty.roots[penalty.of[columns]] > 0.0  # a free constant does not count in ||w||
         lengths = float(np.sum(w[penalised] ** 2)), float(np.sum(alpha**2))

@@ -170,9 +170,8 @@ class Apart(Solver[P]):
     @staticmethod
     def _caps(problem: Problem, state: P, rows: slice) -> np.ndarray:
         """The largest duals (K, m) of these rows."""
-        known = state.labels.of(rows)
-        caps = np.stack([problem.outputs.caps[k][known.codes_of(k)] for k in range(problem.count)])
-        return caps * known.weights if known.weights.size else caps
+        known = labels_for(state.labels.of(rows), problem.outputs)
+        return np.stack([known.caps_of(k) for k in range(problem.count)])
 
     def end_pass(self, problem: Problem, state: P, active: np.ndarray) -> PassReport | float:
         if not state.places.merged:

@@ -18,7 +18,7 @@ from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.proof.objectives.base import Running
 from streammargin.solvers.roles import Float, K, Rows, Shared, f8, i8, new, of, state
-from streammargin.solvers.state import labels_of
+from streammargin.solvers.state import labels_of, rows_of_lines
 
 RESTART = 30.0  # restart once the gap fell by this factor; without restarts it oscillates
 REFRESH = 8  # sum |theta_j|^q is recomputed after 8 (d + 1) values, as rounding accumulates
@@ -54,14 +54,7 @@ class Momentum(DualAscent[MomentumAscent]):
 
     def prepare(self, problem: Problem, state: MomentumAscent) -> MomentumAscent:
         """Initialise the steps and the pace of a state."""
-        labels, caps = state.labels, problem.outputs.caps
-        counts = np.zeros((1 if labels.codes.ndim == 1 else labels.codes.shape[1], caps.shape[1]))
-        for start in range(0, len(labels.codes), PIECE):
-            piece = slice(start, start + PIECE)
-            here = labels.present(piece)
-            for line, count in enumerate(counts):
-                count += np.bincount(labels.codes_of(line)[piece][here], minlength=count.size)
-        state.steps[:] = np.maximum(((caps > 0.0) * counts).sum(axis=1), 1.0)
+        state.steps[:] = np.maximum(rows_of_lines(state.labels, problem.outputs), 1.0)
         for k in range(problem.count):
             self._start_momentum(state, k)
         return state

@@ -10,6 +10,7 @@ import numpy as np
 from streammargin.compiled import smo
 from streammargin.rows.labels import RowLabels
 from streammargin.solvers.problem import Problem
+from streammargin.solvers.state import labels_for
 
 MOST = 1e12  # of a coefficient of a hard margin, if K may not be positive semidefinite
 
@@ -76,13 +77,11 @@ class Form(NamedTuple):
 
 def form_of(problem: Problem, labels: RowLabels, k: int) -> Form:
     """The form of line k for rows with these labels, all of which they are."""
-    outputs, numeric = problem.outputs, problem.numeric
-    codes = labels.codes_of(k)
-    caps = labels.caps_of(k, outputs.caps[k])
+    known, numeric = labels_for(labels, problem.outputs), problem.numeric
+    caps = known.caps_of(k)
     low, high, slope, over, under, g = problem.loss.dual_form()
-    own = codes == outputs.positive[k]
-    sign = np.where(own | numeric, 1.0, -1.0)
-    target = labels.targets_of(k) if numeric else np.zeros(codes.size)
+    sign = np.where(known.own_of(k) | numeric, 1.0, -1.0)
+    target = labels.targets_of(k) if numeric else np.zeros(caps.size)
     down, up = _times(low, caps), _times(high, caps)
     flipped = sign < 0.0
     return Form(

@@ -73,10 +73,8 @@ def _add_losses(
         sums[certificate.MISTAKES] += missed
     if problem.compared:
         scores = (f + constants[:, None]).reshape(problem.trials, problem.per_trial, -1)
-        positive = problem.outputs.positive.reshape(problem.trials, -1)
-        predicted = np.take_along_axis(positive, np.argmax(scores, axis=1), axis=1)
-        there = labels.present(slice(0, f.shape[1]))
-        kept.wrong += np.count_nonzero((predicted != labels.codes) & there, axis=1)
+        known, each = labels_for(labels, problem.outputs), problem.per_trial
+        kept.wrong += [known.confused_of(trial * each, of) for trial, of in enumerate(scores)]
 
 
 def figures(problem: Problem, kept: Kept, found: Found, unit: float, best: Best) -> list[Figures]:

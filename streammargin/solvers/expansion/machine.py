@@ -30,6 +30,7 @@ from streammargin.solvers.proof.kept import Kept
 from streammargin.solvers.proof.objectives.base import Candidate
 from streammargin.solvers.proof.rounding import EPS, TERM
 from streammargin.solvers.roles import new
+from streammargin.solvers.state import labels_of
 from streammargin.solvers.visits import Visit
 
 SINGLE = 1.05 * 2.0**-24  # the rounding of an operation in float32, and what adds to it in float64
@@ -298,13 +299,11 @@ class Machine(Steps):
         state.wrong[:] = 0
         if not problem.compared:
             return
-        there = state.labels.present(slice(0, problem.rows))
-        codes = state.labels.codes
+        labels = labels_of(problem, state)
         for trial in range(problem.trials):
             lines = range(trial * problem.per_trial, (trial + 1) * problem.per_trial)
             scores = np.stack([found[k].scale * state.scores[k] + found[k].constant for k in lines])
-            taken = problem.outputs.positive[lines.start : lines.stop][np.argmax(scores, axis=0)]
-            state.wrong[trial] = int(np.count_nonzero((taken != codes) & there))
+            state.wrong[trial] = labels.confused_of(lines.start, scores)
 
     def zero_factor(self, problem: Problem, state: SmoState) -> float:
         return 0.0  # not even a small C has the weights 0

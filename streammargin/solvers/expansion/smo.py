@@ -28,6 +28,7 @@ from streammargin.solvers.expansion.steps import SHARE
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.best import best_figures, gaps_of
 from streammargin.solvers.roles import new as fresh
+from streammargin.solvers.state import labels_for, labels_of
 
 FIRST, MORE = 2048, 512  # rows drawn for the first steps, and the least that a later read adds
 INNER = 0.05  # of the last exact gap, at most 1: the gap at which steps on the rows in memory end
@@ -135,10 +136,10 @@ class Smo(Machine):
         count = labels.codes.shape[0]
         random = np.random.default_rng((problem.seed, first))
         there = labels.present(slice(0, count))
-        codes = np.maximum(labels.codes_of(0), 0)
-        every = state.labels.codes_of(0)[state.labels.present(slice(0, problem.rows))]
-        counts = np.bincount(every, minlength=int(codes.max(initial=0)) + 1)
-        found: np.ndarray = np.where(there, random.random(count) ** (counts[codes] / max(1, counts.sum())), 0.0)
+        classes = np.maximum(labels_for(labels, problem.outputs).classes_of(0), 0)
+        every = labels_of(problem, state).classes_of(0)[state.labels.present(slice(0, problem.rows))]
+        counts = np.bincount(every, minlength=int(classes.max(initial=0)) + 1)
+        found: np.ndarray = np.where(there, random.random(count) ** (counts[classes] / max(1, counts.sum())), 0.0)
         return found
 
     def _room(self, problem: Problem, state: SmoState) -> int:

@@ -27,7 +27,7 @@ from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.objectives.hard_margin import TINY
 from streammargin.solvers.proof.whole_pass import PassSums, Whole, WholePass
 from streammargin.solvers.roles import ALL, Axis, Count, K, Lists, Shared, Sum, f8, i8, new, of, state, u1
-from streammargin.solvers.state import DONE, READ, STEPS, State, labels_of
+from streammargin.solvers.state import DONE, READ, STEPS, State, labels_for, labels_of
 
 EXACT = 1e-13  # a margin below this times the mean row norm counts as 0
 PIECE = 1 << 16  # rows per chunk when the first rows are drawn
@@ -208,7 +208,7 @@ class Exact(WholePass[ActiveSetState]):
         ids = state.new.ids_of(str(k))
         if not ids.size:
             return False
-        signs = np.where(state.labels.of(ids).codes == problem.outputs.positive[k], 1.0, -1.0)
+        signs = labels_for(state.labels.of(ids), problem.outputs).signs_of(k)
         # coordinate ascent needs squares of the norms
         able = 1e-100 < self.largest_norm(state) < 1e100
         worth = small_problem.worth(problem, state.values) if able else math.inf
@@ -246,9 +246,8 @@ def _draw(problem: Problem, state: State, k: int, positive: bool) -> np.ndarray:
     labels = state.labels
     for first in range(0, problem.rows, PIECE):
         piece = slice(first, first + PIECE)
-        here = np.flatnonzero(
-            labels.present(piece) & ((labels.of(piece).codes == problem.outputs.positive[k]) == positive)
-        )
+        own = labels_for(labels.of(piece), problem.outputs).own_of(k)
+        here = np.flatnonzero(labels.present(piece) & (own == positive))
         keys, ids = np.concatenate([keys, random.random(here.size)]), np.concatenate([ids, first + here])
         if keys.size > most:
             chosen = np.argpartition(keys, most)[:most]

@@ -124,8 +124,7 @@ class NearMargin(CertifiedBySweep[NearState]):
         for kept in state.rows.pieces.values():
             if [(one.dtype, one.shape[1:]) for one in kept.beside] != kinds:
                 return False
-            codes = kept.beside[Beside._fields.index("codes")]
-            if not np.all((codes >= 0) & (codes < problem.outputs.caps.shape[1])):
+            if not problem.outputs.knows(kept.beside[Beside._fields.index("codes")]):
                 return False
         return state.duals.shape[1] == state.known.size and bool(np.all(np.diff(state.known) > 0))
 
@@ -215,9 +214,10 @@ class NearMargin(CertifiedBySweep[NearState]):
         # what is not cached was looked at before, or is far from the margin
         crisp = not smooth(problem.loss) and (state.all_lossy or state.number > 1 + (not problem.from_weights))
         part = math.nan if crisp else 1.0
-        labels, share = state.labels.cut(first, first + rows), middle_share(problem.loss)
+        labels = labels_for(state.labels.cut(first, first + rows), problem.outputs)
+        share = middle_share(problem.loss)
         for k, own in enumerate(centres):
-            own[:] = part * share * labels.caps_of(k, problem.outputs.caps[k])
+            own[:] = part * share * labels.caps_of(k)
         low, high = np.searchsorted(state.known, [first, first + rows])
         centres[:, state.known[low:high] - first] = state.duals[:, low:high]
         return centres

@@ -104,7 +104,6 @@ def largest_share(problem: Problem, labels: Labels, k: int, duals: np.ndarray) -
 
     For nearly separable rows at a large C, duals stay far below the caps, so centres and steps should be small too.
     """
-    codes = labels.codes[k * labels.codes_a_line :: labels.codes_a_row]
-    caps = np.where(codes >= 0, problem.outputs.caps[k, codes] * labels.weights, 0.0)
+    caps = labels.caps_of(k)
     found = float(np.max(duals[caps > 0.0] / caps[caps > 0.0], initial=0.0))
     return min(found, 1.0) if found > 0.0 else 1.0

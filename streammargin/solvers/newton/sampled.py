@@ -176,12 +176,12 @@ class Sampled(Frozen[SampledState]):
         coding = state.drawn.rows.coding
         if any(one.dtype != np.float64 or one.shape not in ((0,), (width,)) for one in coding):
             return False
-        kinds, codes = [np.dtype(kind) for kind in (float, float, np.int16, float)], problem.outputs.caps.shape[1]
+        kinds = [np.dtype(kind) for kind in (float, float, np.int16, float)]
         for kept in state.drawn.rows.pieces.values():
             if [one.dtype for one in kept.beside] != kinds or not all(one.ndim == 1 for one in kept.beside):
                 return False
             own = Beside(*kept.beside)
-            if not (np.all((own.codes >= 0) & (own.codes < codes)) and np.all(own.chances > 0.0)):
+            if not (problem.outputs.knows(own.codes) and np.all(own.chances > 0.0)):
                 return False
         size = state.drawn.rows.count * problem.lines if state.newton.begun else 0
         return [state.scores.size, state.bends.size, state.along.size] == [size, 2 * size, size]
@@ -243,7 +243,7 @@ class Sampled(Frozen[SampledState]):
             some = labels_for(known.cut(start, stop), problem.outputs)
             for k in active.tolist():
                 own = np.arange(k * lines, (k + 1) * lines)
-                signs = np.where(some.codes[:, None] == some.positive[own], 1.0, -1.0)
+                signs = np.stack([some.signs_of(line) for line in own], axis=1)
                 scores = np.multiply(signs, margins[0, own, start:stop].T, order="C")
                 bends = np.empty((stop - start, 2 * lines))
                 kernel.find_bends(some, judge_of(problem.loss), k * lines, scores, bends)

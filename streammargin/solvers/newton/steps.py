@@ -190,4 +190,4 @@ def work_of_step(problem: Problem) -> float:
 
 def middle_centres(problem: Problem, state: StepsState, k: int, part: float) -> None:
     """Set the centres to the midpoints of the feasible intervals, times `part`."""
-    state.alpha[k] = part * middle_share(problem.loss) * state.labels.caps_of(k, problem.outputs.caps[k])
+    state.alpha[k] = part * middle_share(problem.loss) * labels_of(problem, state).caps_of(k)

@@ -33,7 +33,7 @@ from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.proof.whole_pass import Whole, WholePass
 from streammargin.solvers.roles import ALL, GROUPS, K, Shared, Sum, clear, f8, i8, of, state
-from streammargin.solvers.state import labels_of
+from streammargin.solvers.state import labels_for, labels_of
 from streammargin.solvers.visits import Visit
 from streammargin.words import entry
 
@@ -187,7 +187,7 @@ class Adaptive(WholePass[AdaptiveState]):
         decide_block(block, state.w, 0, scores)
         scores /= self.largest_norm(state)
         present = labels.present(ids)
-        own = labels.of(ids).codes[:, None] == problem.outputs.positive
+        own = labels_for(labels.of(ids), problem.outputs).own_of_lines()
         margins = np.where(present, problem.margin.margins_of_rows(scores, own)[active], math.inf)
         heaviest = (margins - margins.min(axis=1, keepdims=True)).min(axis=0) if present.any() else np.zeros(ids.size)
         count = min(_most_kept(problem), ids.size)

@@ -20,6 +20,7 @@ from streammargin.solvers.expansion.measured import given
 from streammargin.solvers.expansion.products import NONE, multiply_used, unit_rows
 from streammargin.solvers.papers.of_kernel import Gram, OfKernel
 from streammargin.solvers.problem import Problem
+from streammargin.solvers.state import labels_of
 from streammargin.solvers.visits import Visit
 
 STEPS = 64  # of a visit of all rows, for each group; one on dense rows costs as much as reading them once from memory
@@ -88,9 +89,9 @@ class DrawnOfKernel(OfKernel):
 
     def _own(self, problem: Problem, state: Any, group: int) -> tuple[np.ndarray, np.ndarray]:
         """(whether a row is of the class of the line (n, lines), whether it is there (n, 1))."""
-        positive = problem.view(problem.outputs.positive, group)
+        own = problem.view(labels_of(problem, state).own_of_lines().T, group).T
         there = state.labels.present(slice(0, problem.rows))
-        return state.labels.codes[:, None] == positive, there[:, None]
+        return own, there[:, None]
 
     def _column(self, problem: Problem, state: Any, block: Block, i: int) -> np.ndarray:
         """K(x, x_i) (n,) of all rows, from the cache if it is there."""

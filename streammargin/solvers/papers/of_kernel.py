@@ -341,9 +341,9 @@ class OfKernel(WholePass[Any]):
         if all_rows is None:
             return False
         line = group * problem.lines
-        codes = state.labels.codes_of(line).astype(int)
-        sides = codes + 1 if problem.joint else np.where(codes == problem.outputs.positive[line], 1, -1)
-        sides[state.labels.caps_of(line, problem.outputs.caps[line]) <= 0.0] = 0
+        labels = labels_of(problem, state)
+        sides = (labels.classes_of(line) + 1 if problem.joint else labels.signs_of(line)).astype(int)
+        sides[labels.caps_of(line) <= 0.0] = 0
         return inseparable(kernel_of(problem, state.gram.measured), all_rows.rows, sides)
 
     def rounding(self, problem: Problem, state: Any) -> float:

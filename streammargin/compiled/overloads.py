@@ -16,7 +16,7 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic, overload, overload_method, register_jitable
 
 from streammargin import losses
-from streammargin.losses import base, exponentials, simplex
+from streammargin.losses import base, choices, exponentials, simplex
 from streammargin.penalties import mirror_maps as norms
 from streammargin.rows import blocks, steps, visits
 from streammargin.rows import labels as rows
@@ -66,6 +66,14 @@ _as_written(blocks.add_outer_products, blocks.add_multiples, fastmath=REORDERED)
 _as_written(blocks.add_dense_scores, blocks.add_dense_pulls, fastmath=REORDERED)
 _as_written(blocks.power_sum, blocks.add_mirrored, blocks.combined_dot, blocks.grouped_dot, blocks.add_grouped, **ALONG)
 _as_written(blocks.beyond, exponentials.exp_minus, exponentials.log_one_plus, exponentials.logarithm, **ALONG)
+overload(choices.where, strict=False, jit_options=ALONG)(
+    lambda condition, yes, no: lambda condition, yes, no: yes if condition else no
+)
+overload(choices.every, strict=False, jit_options=ALONG)(lambda condition: lambda condition: condition)
+overload(choices.within, strict=False, jit_options=ALONG)(
+    lambda x, low, high: lambda x, low, high: min(max(x, low), high)
+)
+_as_written(exponentials.sigmoid, **ALONG)
 _as_written(simplex.own_line, simplex.feasible, simplex.middle, **ALONG)
 _as_written(visits.in_turn)  # references to what it returns are counted
 

@@ -3,7 +3,7 @@
 A loss file defines subclasses of `Loss` (base.py), the words of `loss` with their fields, and LOSSES, which lists them.
 `terms` of a loss returns what kernels use: a named tuple of floats with the methods below. Duals are on the scale of C:
 0 <= alpha <= cap * U, with cap = C s_i (see `hinges.py` for an example). Duals of a regression loss have both signs
-(`residuals.py`).
+(`residuals.py`). Methods of one margin take numbers or arrays alike (`choices.py`).
 
     step(alpha, u, L, cap)   the new dual variable; L is the curvature along the row
     slope(alpha, L, cap)     -d step / du if the step gave alpha, 0 at a bound; for L = 0 that is cap phi''(u)

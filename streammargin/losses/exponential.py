@@ -5,7 +5,10 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+import numpy as np
+
 from streammargin.losses.base import Loss
+from streammargin.losses.choices import where
 
 LARGEST = 709.0  # exp overflows beyond
 
@@ -19,16 +22,16 @@ class ExponentialTerms(NamedTuple):
         return True
 
     def primal(self, u: float, cap: float) -> float:
-        return cap * math.exp(-u) if u > -LARGEST else math.inf
+        return where(u > -LARGEST, cap * np.exp(np.minimum(-u, LARGEST)), math.inf)
 
     def level(self, score: float) -> float:
         return score
 
     def share(self, score: float, level: float) -> float:
-        return math.exp(score - level)
+        return np.exp(score - level)
 
     def value(self, score: float, level: float) -> float:
-        return math.exp(score - level)
+        return np.exp(score - level)
 
     def divisor(self, total: float, value: float, level: float) -> float:
         return total

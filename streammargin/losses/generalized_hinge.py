@@ -5,8 +5,11 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+import numpy as np
+
 from streammargin.kinds import Number
 from streammargin.losses.base import Largest
+from streammargin.losses.choices import where, within
 from streammargin.words import entry
 
 
@@ -22,7 +25,7 @@ class GeneralizedHingeTerms(NamedTuple):
         return self.a, 1.0, 1.0, 1.0
 
     def feasible(self, alpha: float, cap: float) -> float:
-        return min(max(alpha, 0.0), self.a * cap)
+        return within(alpha, 0.0, self.a * cap)
 
     def slack(self, u: float) -> float:
         return u
@@ -31,34 +34,33 @@ class GeneralizedHingeTerms(NamedTuple):
         return u <= 0.0
 
     def step(self, alpha: float, u: float, L: float, cap: float) -> float:
-        if L <= 0.0:  # the dual is linear on either side of cap; at u = 0 all from cap on are optimal
-            return 0.0 if u > 1.0 else cap if u >= 0.0 else self.a * cap
+        bent = L > 0.0  # else the dual is linear on either side of cap; at u = 0 all from cap on are optimal
+        flat = where(u > 1.0, 0.0, where(u >= 0.0, cap, self.a * cap))
         # the median of the kink at cap and the maximisers of the two sides
-        moved = min(max(cap, alpha - u / L), alpha + (1.0 - u) / L)
-        return self.feasible(moved, cap)
+        size = where(bent, L, 1.0)
+        moved = within(cap, alpha - u / size, alpha + (1.0 - u) / size)
+        return where(bent, self.feasible(moved, cap), flat)
 
     def slope(self, alpha: float, L: float, cap: float) -> float:
-        return 1.0 / L if not self.settled(alpha, cap) else 0.0
+        return where(self.settled(alpha, cap), 0.0, 1.0 / where(L > 0.0, L, 1.0))
 
     def distance(self, u: float) -> float:
-        return min(abs(u), abs(1.0 - u))
+        return np.minimum(abs(u), abs(1.0 - u))
 
     def curvature_bound(self) -> float:
         return math.inf
 
     def primal(self, u: float, cap: float) -> float:
-        if u >= 1.0:
-            return 0.0
-        return cap * (1.0 - (u if u >= 0.0 else self.a * u))
+        return where(u >= 1.0, 0.0, cap * (1.0 - where(u >= 0.0, u, self.a * u)))
 
     def dual(self, alpha: float, cap: float) -> float:
-        return min(alpha, cap)
+        return np.minimum(alpha, cap)
 
     def settled(self, alpha: float, cap: float) -> bool:
-        return alpha <= 0.0 or alpha == cap or alpha >= self.a * cap
+        return (alpha <= 0.0) | (alpha == cap) | (alpha >= self.a * cap)
 
     def gap(self, alpha: float, u: float, cap: float) -> float:
-        return self.primal(u, cap) - (alpha * (1.0 - u) if alpha <= cap else cap - alpha * u)
+        return self.primal(u, cap) - where(alpha <= cap, alpha * (1.0 - u), cap - alpha * u)
 
 
 class GeneralizedHinge(Largest):

@@ -11,7 +11,10 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+import numpy as np
+
 from streammargin.losses.base import POSITIVE, Largest
+from streammargin.losses.choices import where, within
 from streammargin.losses.crammer_singer import CrammerSingerTerms
 from streammargin.words import entry
 
@@ -29,7 +32,7 @@ class HingeTerms(NamedTuple):
         return 0.0, self.U, 1.0, 0.0, 0.0, self.g
 
     def feasible(self, alpha: float, cap: float) -> float:
-        return min(max(alpha, 0.0), self.U * cap)
+        return within(alpha, 0.0, self.U * cap)
 
     def slack(self, u: float) -> float:
         return u
@@ -39,44 +42,40 @@ class HingeTerms(NamedTuple):
 
     def step(self, alpha: float, u: float, L: float, cap: float) -> float:
         curvature = L + self.g / cap
-        if curvature <= 0.0:  # a row of norm 0: its dual is linear
-            return self.U * cap if cap < math.inf else alpha
-        moved = alpha + (1.0 - u - self.g * alpha / cap) / curvature
-        return min(max(moved, 0.0), self.U * cap)
+        bent = curvature > 0.0  # else a row of norm 0: its dual is linear
+        moved = alpha + (1.0 - u - self.g * alpha / cap) / where(bent, curvature, 1.0)
+        flat = where(cap < math.inf, self.U * cap, alpha)
+        return where(bent, self.feasible(moved, cap), flat)
 
     def slope(self, alpha: float, L: float, cap: float) -> float:
-        if alpha <= 0.0 or alpha >= self.U * cap:
-            return 0.0
-        return 1.0 / (L + self.g / cap)
+        curvature = L + self.g / cap
+        return where(self.settled(alpha, cap), 0.0, 1.0 / where(curvature > 0.0, curvature, 1.0))
 
     def distance(self, u: float) -> float:
-        if u >= 1.0:
-            return u - 1.0
-        return max(0.0, 1.0 - self.g * self.U - u) if math.isfinite(self.U) else 0.0
+        beyond = np.maximum(0.0, 1.0 - self.g * self.U - u) if math.isfinite(self.U) else 0.0
+        return where(u >= 1.0, u - 1.0, beyond)
 
     def curvature_bound(self) -> float:
         return 1.0 / self.g if self.g > 0.0 else math.inf
 
     def primal(self, u: float, cap: float) -> float:
         r = 1.0 - u
-        if r <= 0.0:
-            return 0.0
         if self.g == 0.0:
-            return cap * r
-        best = min(r / self.g, self.U)
-        return cap * best * (r - 0.5 * self.g * best)
+            return where(r <= 0.0, 0.0, cap * r)
+        best = np.minimum(r / self.g, self.U)
+        return where(r <= 0.0, 0.0, cap * best * (r - 0.5 * self.g * best))
 
     def dual(self, alpha: float, cap: float) -> float:
         return alpha - 0.5 * self.g * alpha * (alpha / cap)
 
     def settled(self, alpha: float, cap: float) -> bool:
-        return alpha <= 0.0 or alpha >= self.U * cap
+        return (alpha <= 0.0) | (alpha >= self.U * cap)
 
     def gap(self, alpha: float, u: float, cap: float) -> float:
         r = 1.0 - u
         if self.g == 0.0:
-            return (cap * r if r > 0.0 else 0.0) - alpha * r
-        best = min(max(r / self.g, 0.0), self.U)
+            return where(r > 0.0, cap * r, 0.0) - alpha * r
+        best = within(r / self.g, 0.0, self.U)
         return cap * best * (r - 0.5 * self.g * best) - alpha * (r - 0.5 * self.g * (alpha / cap))
 
 

@@ -7,14 +7,14 @@ safeguarded Newton search for the maximiser of the one-dimensional dual, kept in
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
 
 from streammargin.losses.base import Largest
-from streammargin.losses.exponentials import exp_minus, log_one_plus
-from streammargin.losses.softmax import SoftmaxTerms
+from streammargin.losses.choices import every, where, within
+from streammargin.losses.exponentials import exp_minus, log_one_plus, logarithm, sigmoid
+from streammargin.losses.softmax import SMALL, SoftmaxTerms
 
 
 class LogisticTerms(NamedTuple):
@@ -26,7 +26,7 @@ class LogisticTerms(NamedTuple):
         return False
 
     def feasible(self, alpha: float, cap: float) -> float:
-        return min(max(alpha, 0.0), cap)
+        return within(alpha, 0.0, cap)
 
     def slack(self, u: float) -> float:
         return u
@@ -41,21 +41,22 @@ class LogisticTerms(NamedTuple):
         low = -u - kappa * (1.0 - old)
         high = -u + kappa * old
         # the left side has one inflection point, z = 0: on the root's side of it Newton's method cannot cycle
-        if u + kappa * (0.5 - old) > 0.0:
-            high = min(high, 0.0)
-        else:
-            low = max(low, 0.0)
-        z = math.log(old / (1.0 - old)) if 0.0 < old < 1.0 else -u
-        z = min(max(z, low), high)
-        for _ in range(50 if kappa > 0.0 else 0):  # at 0, z = -u is the root
-            a = 1.0 / (1.0 + math.exp(-z)) if z >= 0.0 else math.exp(z) / (1.0 + math.exp(z))
+        left = u + kappa * (0.5 - old) > 0.0
+        high = where(left & (high > 0.0), 0.0, high)
+        low = where(left | (low > 0.0), low, 0.0)
+        inside = (old > 0.0) & (old < 1.0)
+        odds = where(inside, old, 0.5)
+        z = within(where(inside, np.log(odds / (1.0 - odds)), -u), low, high)
+        a = sigmoid(z)
+        for _ in range(50):
             value = z + u + kappa * (a - old)
-            new = min(max(z - value / (1.0 + kappa * a * (1.0 - a)), low), high)
-            done = abs(new - z) <= self.tolerance * (1.0 + abs(z))
+            new = within(z - value / (1.0 + kappa * a * (1.0 - a)), low, high)
+            done = every(abs(new - z) <= self.tolerance * (1.0 + abs(z)))
             z = new
+            a = sigmoid(z)
             if done:
                 break
-        return cap / (1.0 + math.exp(-z)) if z >= 0.0 else cap * (math.exp(z) / (1.0 + math.exp(z)))
+        return cap * a
 
     def distance(self, u: float) -> float:
         return 0.0
@@ -65,19 +66,15 @@ class LogisticTerms(NamedTuple):
         return bend / (1.0 + L * bend)
 
     def primal(self, u: float, cap: float) -> float:
-        return cap * (math.log1p(math.exp(-u)) if u >= 0.0 else math.log1p(math.exp(u)) - u)
+        return cap * (np.log1p(np.exp(-abs(u))) - np.minimum(u, 0.0))
 
     def dual(self, alpha: float, cap: float) -> float:
         a = alpha / cap
         b = (cap - alpha) / cap
-        entropy = 0.0
-        # log1p if the argument is near 1. For the small duals of large rows log(1 - a) would round to 0, and the
+        least, most = np.maximum(np.minimum(a, b), 0.0), np.maximum(a, b)
+        # -log(most) as log(1 + least / most): for the small duals of large rows log(1 - a) would round to 0, and the
         # dual objective would exceed the optimum
-        if a > 0.0:
-            entropy -= a * (math.log(a) if a < 0.5 else math.log1p(-b))
-        if b > 0.0:
-            entropy -= b * (math.log(b) if b < 0.5 else math.log1p(-a))
-        return cap * entropy
+        return cap * (most * log_one_plus(least / most) - least * logarithm(np.maximum(least, SMALL)))
 
     def attained(self, u: float, cap: float) -> tuple[float, float, float, float]:
         # the dual's share is phi(u) + alpha u, computed without cancellation
@@ -86,10 +83,9 @@ class LogisticTerms(NamedTuple):
         value = log_one_plus(t)
         inverse = 1.0 / (1.0 + t)
         least = t * inverse  # min(alpha, 1 - alpha)
-        share = value + (size * least if t > 0.0 else 0.0)
-        if u >= 0.0:
-            return cap * least, cap * value, cap * share, cap * least * inverse
-        return cap * inverse, cap * (value - u), cap * share, cap * least * inverse
+        share = value + where(t > 0.0, size * least, 0.0)
+        alpha = where(u >= 0.0, least, inverse)
+        return cap * alpha, cap * (value - np.minimum(u, 0.0)), cap * share, cap * least * inverse
 
     def settled(self, alpha: float, cap: float) -> bool:
         return False
@@ -101,25 +97,20 @@ class LogisticTerms(NamedTuple):
         return -np.logaddexp(0.0, -scores)
 
     def level(self, score: float) -> float:
-        return min(score, 0.0)
+        return np.minimum(score, 0.0)
 
     def share(self, score: float, level: float) -> float:
-        if score > 0.0:
-            return math.exp(-level) / (1.0 + math.exp(-score))
-        shifted = math.exp(score - level)
-        return shifted / (1.0 + shifted * math.exp(level))
+        return np.exp(np.minimum(score, 0.0) - level) / (1.0 + np.exp(-abs(score)))
 
     def value(self, score: float, level: float) -> float:
-        if score > 0.0:
-            return (score + math.log1p(math.exp(-score))) * math.exp(-level)
-        shifted = math.exp(score - level)
-        x = shifted * math.exp(level)
-        # log(1 + x) / x, by its series if that is exact: the logarithm would take as long as a short row
-        return (math.log1p(x) / x if x > 1e-5 else 1.0 - x * (0.5 - x / 3.0)) * shifted
+        x = np.exp(-abs(score))
+        found, near = log_one_plus(x), x <= 1e-5  # then its series over x
+        ratio = where(near, 1.0 - x * (0.5 - x / 3.0), found / where(near, 1.0, x))
+        return np.exp(np.minimum(score, 0.0) - level) * where(score > 0.0, score + found, ratio)
 
     def divisor(self, total: float, value: float, level: float) -> float:
-        risk = value * math.exp(level)
-        return value * (-math.expm1(-risk) / risk) if risk > 0.0 else value
+        risk = value * np.exp(level)
+        return value * where(risk > 0.0, -np.expm1(-risk) / where(risk > 0.0, risk, 1.0), 1.0)
 
     def steepness(self, rows: float) -> float:
         return rows

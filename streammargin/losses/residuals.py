@@ -17,8 +17,11 @@ import math
 from numbers import Real
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from streammargin.kinds import Number, NumberOrColumn
 from streammargin.losses.base import NOT_NEGATIVE, Largest, Loss
+from streammargin.losses.choices import where, within
 from streammargin.words import entry
 
 
@@ -64,48 +67,45 @@ class ResidualTerms(NamedTuple):
         return self.low, self.high, 0.0, self.over, self.under, self.g
 
     def feasible(self, alpha: float, cap: float) -> float:
-        return min(max(alpha, self.low * cap), self.high * cap)
+        return within(alpha, self.low * cap, self.high * cap)
 
     def slack(self, u: float) -> float:
-        return -max(u - self.over, -u - self.under, 0.0)
+        return -np.maximum(np.maximum(u - self.over, -u - self.under), 0.0)
 
     def missed(self, u: float) -> bool:
-        return u > self.over or -u > self.under
+        return (u > self.over) | (-u > self.under)
 
     def step(self, alpha: float, u: float, L: float, cap: float) -> float:
         curvature = L + self.g / cap
-        if curvature <= 0.0:  # its dual is linear; at C = inf the dual of a row of norm 0 has no effect
-            if not cap < math.inf:
-                return alpha
-            if -self.under <= u <= self.over:
-                return 0.0
-            return self.high * cap if u < 0.0 else self.low * cap
-        moved = alpha - (u + self.g * alpha / cap) / curvature
-        shrunk = max(abs(moved) - (self.under if moved > 0.0 else self.over) / curvature, 0.0)
-        return min(shrunk, self.high * cap) if moved > 0.0 else max(-shrunk, self.low * cap)
+        bent = curvature > 0.0  # else its dual is linear; at C = inf the dual of a row of norm 0 has no effect
+        end = where(self.missed(u), where(u < 0.0, self.high * cap, self.low * cap), 0.0)
+        size = where(bent, curvature, 1.0)
+        moved = alpha - (u + self.g * alpha / cap) / size
+        left = abs(moved) - where(moved > 0.0, self.under, self.over) / size
+        shrunk = where(left > 0.0, left, 0.0)
+        found = self.feasible(where(moved > 0.0, shrunk, -shrunk), cap)
+        return where(bent, found, where(cap < math.inf, end, alpha))
 
     def slope(self, alpha: float, L: float, cap: float) -> float:
-        if alpha <= self.low * cap or alpha >= self.high * cap or (alpha == 0.0 and self.over + self.under > 0.0):
-            return 0.0
-        return 1.0 / (L + self.g / cap)
+        curvature = L + self.g / cap
+        return where(self.settled(alpha, cap), 0.0, 1.0 / where(curvature > 0.0, curvature, 1.0))
 
     def curvature_bound(self) -> float:
         return 1.0 / self.g if self.g > 0.0 else math.inf
 
     def primal(self, u: float, cap: float) -> float:
-        beyond = abs(u) - (self.under if u < 0.0 else self.over)
-        if beyond <= 0.0:
-            return 0.0
-        best = self.high if u < 0.0 else -self.low
+        beyond = abs(u) - where(u < 0.0, self.under, self.over)
+        best = where(u < 0.0, self.high, -self.low)
         if self.g > 0.0:
-            best = min(best, beyond / self.g)
-        return cap * (best * (beyond - 0.5 * self.g * best))
+            best = np.minimum(best, beyond / self.g)
+        return where(beyond <= 0.0, 0.0, cap * (best * (beyond - 0.5 * self.g * best)))
 
     def dual(self, alpha: float, cap: float) -> float:
-        return -(self.under if alpha > 0.0 else self.over) * abs(alpha) - 0.5 * self.g * alpha * (alpha / cap)
+        return -where(alpha > 0.0, self.under, self.over) * abs(alpha) - 0.5 * self.g * alpha * (alpha / cap)
 
     def settled(self, alpha: float, cap: float) -> bool:
-        return alpha <= self.low * cap or alpha >= self.high * cap or (alpha == 0.0 and self.over + self.under > 0.0)
+        kink = (alpha == 0.0) & (self.over + self.under > 0.0)
+        return (alpha <= self.low * cap) | (alpha >= self.high * cap) | kink
 
     def gap(self, alpha: float, u: float, cap: float) -> float:
         return self.primal(u, cap) - self.dual(alpha, cap) + alpha * u

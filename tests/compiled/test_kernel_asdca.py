@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from conftest import slow
-from reference import losses
+from reference import words
 from reference.coordinate import ThreeSequences, loss_step
 from reference.datasets import as_form, noisy
 from reference.norms import exponent
@@ -51,7 +51,7 @@ def run(X, form, loss, norm, order, codes, caps, weights, targets, dtype=np.floa
 
 @pytest.mark.parametrize("C", [0.7, np.inf])
 @pytest.mark.parametrize("norm", [2, 1.5, "sparse"])
-@pytest.mark.parametrize("loss", losses.NAMES)
+@pytest.mark.parametrize("loss", words.LOSSES)
 def test_two_vectors_equal_three_sequences(loss, norm, C):
     if loss == "logistic" and np.isinf(C):
         pytest.skip("no hard margin")

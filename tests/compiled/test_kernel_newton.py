@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from conftest import slow
-from reference import losses, newton
+from reference import newton, words
 from reference.datasets import as_form, noisy
 from reference.training import binary
 from reference.words import sized
@@ -43,7 +43,7 @@ class Setting:
         self.labels = Labels(codes, np.array([1]), np.full((1, 2), 0.7), weights, np.empty(0))
         self.loss, self.softness = sized(loss, 0.5), softness
         self.w, self.crisp = 0.6 * rng.standard_normal((1, 7)), np.empty(0)
-        top = min(self.problem.loss.top, 2.0)
+        top = min(self.problem.loss.feasible(np.inf, 1.0), 2.0)
         self.alpha = np.zeros((1, 40))
         self.alpha[0, self.there] = self.problem.caps * top * rng.random(len(self.there))
 
@@ -76,7 +76,7 @@ def soft(loss):
 
 
 @pytest.mark.parametrize("form, dtype", FORMS)
-@pytest.mark.parametrize("loss", losses.NAMES)
+@pytest.mark.parametrize("loss", words.LOSSES)
 def test_one_visit_gives_the_gradient_the_matrix_and_the_certificate(loss, form, dtype):
     s = Setting(loss, form, dtype, soft(loss))
     total = s.look()
@@ -88,7 +88,7 @@ def test_one_visit_gives_the_gradient_the_matrix_and_the_certificate(loss, form,
     assert np.triu(s.H[0]) + np.eye(7) == pytest.approx(H, rel=1e-3, abs=1e-4)
     primal, dual = total["PRIMAL"] + w @ w / 2, total["DUAL"] - s.image[0] @ s.image[0] / 2
     assert primal == pytest.approx(problem.primal(w), rel=1e-12)
-    assert dual == pytest.approx(problem.dual(np.minimum(a, problem.loss.top * problem.caps)), rel=1e-6, abs=1e-6)
+    assert dual == pytest.approx(problem.dual(np.minimum(a, problem.top)), rel=1e-6, abs=1e-6)
     # the gap is that of the losses, and the distance of w from A^T a
     apart = w - s.image[0]
     assert primal - dual == pytest.approx(total["GAP"] + apart @ apart / 2, rel=1e-10)
@@ -110,7 +110,7 @@ def test_one_visit_gives_the_gradient_the_matrix_and_the_certificate(loss, form,
     assert again == pytest.approx(s.image[0], rel=1e-12) and matrix == pytest.approx(s.H[0], rel=1e-12)
 
 
-@pytest.mark.parametrize("loss", [name for name in losses.NAMES if soft(name)])
+@pytest.mark.parametrize("loss", [name for name in words.LOSSES if soft(name)])
 def test_the_drift_is_how_the_gradient_changes_with_the_softness(loss):
     seen, width = [], 1e-6
     for share in (-width, 0.0, width):
@@ -120,7 +120,7 @@ def test_the_drift_is_how_the_gradient_changes_with_the_softness(loss):
     assert np.abs(expected).max() > 0.01 and seen[1].drift == pytest.approx(expected, rel=1e-5, abs=1e-7)
 
 
-@pytest.mark.parametrize("loss", losses.NAMES)
+@pytest.mark.parametrize("loss", words.LOSSES)
 def test_duals_and_slopes_are_the_derivatives_of_the_merit(loss):
     s = Setting(loss, softness=soft(loss))
     s.look()
@@ -201,7 +201,7 @@ def test_the_gram_matrix_of_many_rows_and_columns(form):
     assert pytest.approx(expected, rel=1e-12, abs=1e-12) == H
 
 
-@pytest.mark.parametrize("loss", losses.NAMES)
+@pytest.mark.parametrize("loss", words.LOSSES)
 def test_the_search_finds_the_lowest_point_of_a_way(loss):
     s = Setting(loss, softness=soft(loss))
     s.look()

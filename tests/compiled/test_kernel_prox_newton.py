@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from reference import losses, newton
+from reference import newton, words
 from test_kernel_newton import FORMS, Setting, soft
 
 from streammargin.compiled import look as steps
@@ -25,7 +25,7 @@ def look(s, sides=1, steepest=0.0):
 
 
 @pytest.mark.parametrize("form, dtype", [FORMS[0], FORMS[-1]])
-@pytest.mark.parametrize("loss", losses.NAMES)
+@pytest.mark.parametrize("loss", words.LOSSES)
 def test_one_read_gives_the_slope_the_matrix_and_the_certificate(loss, form, dtype):
     s = look(Setting(loss, form, dtype, soft(loss)), sides=2)
     problem, w, centres = s.problem, s.w[0], s.alpha[0, s.there]

@@ -54,13 +54,13 @@ class ThreeSequences:
 
 
 def loss_step(problem):
-    """The step of the loss table on the C scale, or the clipped one of the hard margin."""
+    """The step of the loss, or the clipped one of the hard margin."""
 
     def step(i, alpha, u, L):
         cap = problem.caps[i]
         if np.isinf(cap):
             return max(0.0, alpha + (1 - u) / L)
-        return cap * problem.loss.step(alpha / cap, u, cap * L)
+        return problem.loss.step(alpha, u, L, cap)
 
     return step
 

@@ -9,12 +9,12 @@ def attained(problem, i, u, centre, L):
     cap = problem.caps[i]
 
     def value(a):
-        return cap * problem.loss.dual(a / cap) - a * u - 0.5 * L * (a - centre) ** 2
+        return problem.loss.dual(a, cap) - a * u - 0.5 * L * (a - centre) ** 2
 
-    top = min(problem.loss.top * cap, max(1.0, 4 * cap * (1 + abs(u)) + centre))
+    top = min(problem.top[i], max(1.0, 4 * cap * (1 + abs(u)) + centre))
     found = minimize_scalar(lambda a: -value(a), bounds=(0.0, top), method="bounded", options={"xatol": 1e-12 * top})
     # the search never tries the ends themselves
-    a = max((found.x, 0.0, top if np.isfinite(problem.loss.top) else found.x), key=value)
+    a = max((found.x, 0.0, top if np.isfinite(problem.top[i]) else found.x), key=value)
     return a, value(a)
 
 
@@ -31,9 +31,9 @@ def gradient(problem, w, centres, softness):
 
 
 def hessian(problem, w, centres, softness, step=1e-5):
-    """I + A^T diag(-da/du) A, by central differences of a_i, the coordinate step of the loss table, in its margin."""
+    """I + A^T diag(-da/du) A, by central differences of a_i, the coordinate step of the loss, in its margin."""
     slopes = []
     for margin, cap, centre in zip(problem.A @ w, problem.caps, centres, strict=True):
-        high, low = (cap * problem.loss.step(centre / cap, margin + side * step, softness) for side in (1, -1))
+        high, low = (problem.loss.step(centre, margin + side * step, softness / cap, cap) for side in (1, -1))
         slopes.append((low - high) / (2 * step))
     return np.eye(len(w)) + problem.A.T @ (np.array(slopes)[:, None] * problem.A)

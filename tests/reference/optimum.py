@@ -41,7 +41,7 @@ def _norm_hessian(theta, q):
 def solve(problem, name, width=1.0, accuracy=1e-8):
     """The optimum of a reference.training.Binary whose loss has this name."""
     n = len(problem.A)
-    top = problem.caps * problem.loss.top
+    top = problem.top
     boxed = np.isfinite(top)
     room = np.where(boxed, top, 1.0)
 

@@ -6,6 +6,9 @@ from streammargin.losses import terms
 from streammargin.penalties import FAMILY, make_penalty
 from streammargin.penalties.base import Columns
 
+LOSSES = ("hinge", "squared_hinge", "smooth_hinge", "logistic")  # of classes; optimum.py solves these
+DUAL_LOSSES = (*LOSSES, "generalized_hinge")
+
 
 def loss_word(name, number):
     """The word of a loss with this width, slope, quantile or epsilon, if it has one."""

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from conftest import slow
-from reference import losses
+from reference import words
 from reference.coordinate import ThreeSequences, drawn_rows, loss_step
 from reference.datasets import WEIGHTINGS, as_form, noisy, separable
 from reference.norms import curvature, length, mirror
@@ -76,7 +76,7 @@ def test_each_class_takes_the_steps_of_its_own(word):
 
 @pytest.mark.parametrize("weighting", WEIGHTINGS)
 @pytest.mark.parametrize("norm", [2, 1.5])
-@pytest.mark.parametrize("loss", losses.NAMES)
+@pytest.mark.parametrize("loss", words.LOSSES)
 @pytest.mark.parametrize("word", METHODS)
 def test_the_optimum_of_every_loss(word, loss, norm, weighting):
     X, y = noisy()

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from reference import losses
+from reference import words
 from reference.datasets import WEIGHTINGS, as_form, noisy, separable
 from reference.drive import certify, labels_of, problem_of, visit_all
 from reference.norms import length
@@ -30,7 +30,7 @@ def train(X, y, **options):
 @pytest.mark.parametrize("weighting", WEIGHTINGS)
 @pytest.mark.parametrize("form", ["dense", "csr"])
 @pytest.mark.parametrize("norm", [2, 1.5, "sparse"])
-@pytest.mark.parametrize("loss", losses.NAMES)
+@pytest.mark.parametrize("loss", words.LOSSES)
 def test_objective_equals_the_interior_point_optimum(loss, norm, form, weighting):
     X, y = noisy()
     problem = binary(X, y, loss=loss, width=WIDTH, norm=norm, **WEIGHTINGS[weighting])

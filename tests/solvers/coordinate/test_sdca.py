@@ -4,7 +4,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from reference import losses
+from reference import words
 from reference.datasets import CLASS_WEIGHT, SAMPLE_WEIGHT, as_form, noisy, separable
 from reference.norms import length
 from reference.optimum import solve
@@ -39,7 +39,7 @@ def weights_of(result, bias=None):
 @pytest.mark.parametrize("weighting", WEIGHTINGS)
 @pytest.mark.parametrize("form", ["dense", "csr"])
 @pytest.mark.parametrize("norm", [2, 1.5, "sparse", 1.2])
-@pytest.mark.parametrize("loss", losses.NAMES)
+@pytest.mark.parametrize("loss", words.LOSSES)
 def test_objective_equals_the_interior_point_optimum(loss, norm, form, weighting):
     problem, exact = optimum(loss, norm, weighting)
     X, y = noisy()
@@ -56,7 +56,7 @@ def test_objective_equals_the_interior_point_optimum(loss, norm, form, weighting
 
 
 @pytest.mark.parametrize("C", [1e-3, 30.0])
-@pytest.mark.parametrize("loss", losses.NAMES)
+@pytest.mark.parametrize("loss", words.LOSSES)
 def test_small_and_large_C(loss, C):
     problem, exact = optimum(loss, 2, C=C)
     result = train(noisy(), loss=loss_word(loss, WIDTH), C=C, tol=TOL, passes=20_000, bias=0)
@@ -66,7 +66,7 @@ def test_small_and_large_C(loss, C):
 @pytest.mark.slow
 @pytest.mark.parametrize("norm", [2, 1.5])
 @pytest.mark.parametrize("form", ["dense", "csr"])
-@pytest.mark.parametrize("loss", losses.NAMES)
+@pytest.mark.parametrize("loss", words.LOSSES)
 def test_float32_rows(loss, form, norm):
     X, y = noisy()
     X = X.astype(np.float32)
@@ -173,7 +173,7 @@ def test_an_empty_row_has_no_margin(weight, reason):
     assert train((X, y), sample_weight=s, C=np.inf, tol=1e-2, passes=20_000).reason == reason
 
 
-@pytest.mark.parametrize("loss", losses.NAMES)
+@pytest.mark.parametrize("loss", words.LOSSES)
 @pytest.mark.parametrize("norm", [2, 1.5])
 def test_weight_2_is_the_row_twice_and_weight_0_its_absence(loss, norm):
     X, y = noisy()

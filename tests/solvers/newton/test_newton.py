@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from conftest import slow
-from reference import losses
+from reference import words
 from reference.datasets import WEIGHTINGS, as_form, noisy, separable
 from reference.optimum import solve
 from reference.sources import CountingSource
@@ -37,7 +37,7 @@ def in_blocks(X, y, blocks=4, sample_weight=None, **options):
 @pytest.mark.parametrize("weighting", WEIGHTINGS)
 @pytest.mark.parametrize("form", ["dense", "csr"])
 @pytest.mark.parametrize("C", [0.01, 1.0, 100.0])
-@pytest.mark.parametrize("loss", losses.NAMES)
+@pytest.mark.parametrize("loss", words.LOSSES)
 def test_objective_equals_the_interior_point_optimum(loss, C, form, weighting):
     X, y = noisy()
     problem = binary(X, y, loss=loss, width=0.05, C=C, **WEIGHTINGS[weighting])
@@ -84,7 +84,7 @@ def hostile():
 
 
 @pytest.mark.parametrize("C", [1e-6, 1.0, 100.0, 1e8])
-@pytest.mark.parametrize("loss", [*losses.NAMES, slow("generalized_hinge")])
+@pytest.mark.parametrize("loss", [*words.LOSSES, slow("generalized_hinge")])
 @pytest.mark.parametrize("case", hostile())
 def test_hostile_data_end_with_a_proof(case, loss, C):
     X, y = hostile()[case]
@@ -96,7 +96,7 @@ def test_hostile_data_end_with_a_proof(case, loss, C):
     assert figures["primal"] - figures["dual"] <= 1e-3 * max(abs(figures["primal"]), abs(figures["dual"]))
 
 
-@pytest.mark.parametrize("loss", losses.ALL)
+@pytest.mark.parametrize("loss", words.DUAL_LOSSES)
 def test_a_weight_is_so_many_repetitions(loss):
     X, y = overlapping(60, 4)
     counts = np.random.default_rng(3).integers(0, 6, 60)
@@ -107,7 +107,7 @@ def test_a_weight_is_so_many_repetitions(loss):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("loss", losses.ALL)
+@pytest.mark.parametrize("loss", words.DUAL_LOSSES)
 def test_weights_over_six_orders_of_magnitude(loss):
     X, y = overlapping(300, 6)
     weights = 10.0 ** np.random.default_rng(4).uniform(-3, 3, 300)
@@ -120,7 +120,7 @@ def test_weights_over_six_orders_of_magnitude(loss):
     assert result.certificate["dual"] <= other.certificate["primal"] * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("loss", losses.ALL)
+@pytest.mark.parametrize("loss", words.DUAL_LOSSES)
 def test_classes_and_values_of_C_share_each_read(loss):
     X, _ = overlapping(300, 6)
     y = np.argmax(X[:, :3] + 0.7 * np.random.default_rng(5).standard_normal((300, 3)), axis=1)

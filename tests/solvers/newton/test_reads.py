@@ -6,7 +6,7 @@ import h5py
 import numpy as np
 import pytest
 from conftest import slow
-from reference import losses
+from reference import words
 from reference.datasets import WEIGHTINGS, as_form, noisy, separable
 from reference.optimum import solve
 from reference.sources import CountingSource
@@ -40,7 +40,7 @@ def in_blocks(X, y, weights=None, blocks=5, **options):
 
 @pytest.mark.parametrize("weighting", WEIGHTINGS)
 @pytest.mark.parametrize("C", [0.01, 1.0, slow(100.0)])
-@pytest.mark.parametrize("loss", losses.NAMES)
+@pytest.mark.parametrize("loss", words.LOSSES)
 def test_what_it_certifies_is_the_interior_point_optimum(loss, C, weighting, only_reads):
     X, y = noisy()
     weights = WEIGHTINGS[weighting]

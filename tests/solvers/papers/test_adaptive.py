@@ -10,7 +10,6 @@ from conftest import slow
 from reference import adaptive as naive
 from reference.datasets import as_form, noisy, separable
 from reference.drive import begin_pass, labels_of, of_codes, problem_of
-from reference.losses import make
 from reference.optimum import solve
 from reference.sources import CountingSource
 from reference.training import NO_SEPARATOR, Binary, binary
@@ -18,6 +17,7 @@ from reference.training import NO_SEPARATOR, Binary, binary
 import streammargin as sm
 from streammargin.compiled import adaptive as kernel
 from streammargin.errors import UsageError
+from streammargin.losses import terms
 from streammargin.rows.blocks import CSRBlock, DenseBlock
 from streammargin.rows.labels import Labels, numbered_from
 from streammargin.solvers.papers import adaptive
@@ -278,7 +278,7 @@ def joint():
     X = 0.4 * rng.standard_normal((40, 5))
     X[np.arange(40), labels] += 2.0
     A = naive.pseudo_rows(X, labels)
-    problem = Binary(A, np.full(len(A), np.inf), make("hinge", 1.0), 2.0)
+    problem = Binary(A, np.full(len(A), np.inf), terms("hinge"), 2.0)
     exact = solve(problem, "hinge")
     root = np.sqrt(2)
     return X, labels, root * problem.margin(exact.w), root * problem.margin_bound(exact.alpha)

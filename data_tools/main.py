@@ -21,15 +21,13 @@ VERBS = {
     "split": "split the rows of a file into a training part and a test part",
 }
 
+CODES = (0, 1, 2, 65, 66, 73, 74, 129, 130, 143)  # a part of those of `streammargin`
+
 
 def build_parser(verb: str | None = None) -> Parser:
     """The parser of the command."""
     about = "Prepare data for streammargin: files of any size; an output is complete or does not exist."
-    codes = (
-        "exit codes: 0 done, 2 usage, 65 bad data, 66 input missing, 73 cannot create output, 74 I/O error,\n"
-        "129 hung up, 130 interrupted, 143 terminated, 1 unexpected"
-    )
-    return parser_of("streammargin-data", about, codes, VERBS, verb, _add_options)
+    return parser_of("streammargin-data", about, CODES, VERBS, verb, _add_options)
 
 
 def _module(verb: str) -> Any:

@@ -10,7 +10,8 @@ from pathlib import Path
 import streammargin
 
 sys.path.insert(0, str(Path(__file__).parent))
-from docstrings import classes_of, process  # beside this file
+from docstrings import process  # beside this file
+from from_code import SUBSTITUTIONS, write_pages
 
 project = "streammargin"
 release = version = streammargin.__version__
@@ -21,20 +22,25 @@ nitpicky = True
 
 myst_heading_anchors = 3
 myst_enable_extensions = [
-    "substitution",  # {{ losses }} on a page: all classes of streammargin.losses
+    "substitution",  # {{ losses }} on a page: a table from the code
     "dollarmath",
+    "deflist",
     "attrs_block",  # {.cards} above a list
     "attrs_inline",
 ]
-myst_substitutions = {name: classes_of(name) for name in ("losses", "penalties", "solvers")}
+myst_substitutions = SUBSTITUTIONS
 highlight_language = "sh"  # of indented code: commands
 copybutton_prompt_text = "$ "
 
 autodoc_member_order = "bysource"
-autodoc_typehints = "none"  # types stand in the docstrings, in words
+autodoc_typehints_format = "short"
+autodoc_preserve_defaults = True
+python_maximum_signature_line_length = 80
+nitpick_ignore_regex = [("py:.*", ".*")]  # types in signatures, of other packages too
 autodoc_inherit_docstrings = False  # what a class only overrides is described where it comes from
 
 MENU = ("index", "start", "guide", "reference", "develop")  # pages of cards alone
+man_pages = [("commands", "streammargin", "train large-margin models on data larger than memory", "", 1)]
 html_theme = "pydata_sphinx_theme"
 html_title = "streammargin"
 html_logo = html_favicon = "_static/logo.svg"
@@ -50,6 +56,7 @@ html_theme_options = {
     "navbar_align": "left",
     "navbar_end": ["version", "theme-switcher"],
     "secondary_sidebar_items": {"**": ["page-toc"], **{page: [] for page in MENU}},
+    "navigation_depth": 1,  # API has no list of all classes beside each
     "show_toc_level": 2,
     "show_prev_next": False,
     "footer_start": ["copyright"],
@@ -59,4 +66,5 @@ copyright = "the streammargin developers, BSD-3 licence"
 
 
 def setup(app):
+    write_pages(Path(__file__).parent)
     app.connect("autodoc-process-docstring", process)

@@ -5,12 +5,12 @@ No character of a docstring is markup but a pair of backticks, so that none can 
 
 from __future__ import annotations
 
-import inspect
 import re
-from importlib import import_module
+
+from streammargin.options.table import TABLE
 
 NAME = re.compile(r"^([\w*.]+(?:, [\w*.]+)*) : (.*)$")
-TYPE = re.compile(r"^(.*, default .*|must be given)$")  # of an option: what follows on other lines is its help
+TYPE = re.compile(r"^((.*, )?default .*|must be given)$")  # of an option: what follows on other lines is its help
 
 
 def escaped(text: str) -> str:
@@ -37,9 +37,16 @@ def item(lines: list[str]) -> list[str]:
     return [f"``{found[1]}``", *(f"    {line}" for line in body), ""]
 
 
+def _themes(lines: list[str]) -> dict[str, str]:
+    """The heading of each option in the help, if these lines describe options."""
+    named = {found[1] for found in map(NAME.match, lines) if found}
+    return {line.name: line.theme for line in TABLE} if len(named & {"solver", "penalty", "memory"}) > 1 else {}
+
+
 def set_as_rst(lines: list[str]) -> list[str]:
     """The lines of a docstring, as reStructuredText."""
     out: list[str] = []
+    theme, themes = "", _themes(lines)
     number = 0
     while number < len(lines):
         line, start = lines[number], number
@@ -59,23 +66,15 @@ def set_as_rst(lines: list[str]) -> list[str]:
             number += 1
         block = lines[start:number]
         if named:
+            if themes.get(named[1], theme) != theme:
+                theme = themes[named[1]]
+                out += [f".. rubric:: {theme}", "   :heading-level: 4", ""]
             out += item(block)
         elif indented:
             out += [".. code-block:: none", "", *(f"    {line}" for line in block), ""]
         else:
             out += [escaped(" ".join(line.strip() for line in block)), ""]
     return out
-
-
-def classes_of(name: str) -> str:
-    """Markdown that shows each public class of a folder: what others derive from with its methods, and first."""
-    module = import_module(f"streammargin.{name}")
-    classes = {found: getattr(module, found) for found in dir(module)}
-    listed = sorted((not inspect.isabstract(cls), found) for found, cls in classes.items() if inspect.isclass(cls))
-    lines = ["```{eval-rst}"]
-    for concrete, found in listed:
-        lines += [f".. autoclass:: streammargin.{name}.{found}()", *([] if concrete else ["   :members:"]), ""]
-    return "\n".join([*lines, "```"])
 
 
 def process(app: object, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:

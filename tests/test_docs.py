@@ -1,8 +1,8 @@
 """README, docs, help and code name the same things."""
 
 import argparse
+import importlib
 import json
-import math
 import re
 import shlex
 import tomllib
@@ -14,15 +14,11 @@ import pytest
 import streammargin.cli.main
 import streammargin.data_tools.main
 import streammargin.errors
-from streammargin.cli.main import main
-from streammargin.losses import LOSSES, losses_with, terms
-from streammargin.losses.ratings import RATINGS
+from streammargin.cli.main import EXIT_CODES, main
+from streammargin.losses import LOSSES
 from streammargin.options.table import Options, Where, options_for
 from streammargin.penalties import PENALTIES
-from streammargin.penalties.base import Columns
-from streammargin.solvers.base import PATH, TOP
-from streammargin.solvers.registry import SHORT, make_solver, names
-from streammargin.training.fitting import usual_bytes
+from streammargin.solvers.registry import SHORT, names
 from streammargin.training.ratings import options_of as options_of_ratings
 
 ROOT = Path(__file__).parent.parent
@@ -42,7 +38,7 @@ def table(text, heading):
     for line in lines[first:]:
         if not line.startswith("|"):
             break
-        rows.append([cell.strip().replace("`", "") for cell in line.strip("|").split("|")])
+        rows.append([cell.strip().replace("`", "") for cell in re.split(r"(?<!\\)\|", line.strip("|"))])
     return rows[2:]
 
 
@@ -153,61 +149,60 @@ def test_benchmarks_that_are_named_exist():
     assert found == files
 
 
-def test_the_solvers_are_those_of_the_code():
-    rows = {row[0].removesuffix(" (default)"): row for row in table(page("solvers.md"), "By hand")}
-    assert set(rows) == set(names())
-    parser = streammargin.cli.main.build_parser("train").parse_args(["train", "DATA"])
-    assert [row[0] for row in rows.values() if row[0].endswith(" (default)")] == [f"{parser.solver} (default)"]
-    for name in names()[1:]:
-        method = make_solver(name)
-        _, losses, C, _, options, each, _ = rows[name]
-        assert int(each) == usual_bytes(method), name
-        hard = math.isinf(method.default_C)
-        assert (C == "inf") == hard, name
-        needed = method.required()
-        if method.completes:  # which has losses of its own
-            assert set(losses.split(", ")) == set(RATINGS.classes), name
-            continue
-        able = losses_with(needed) if needed else [method.default_loss]
-        if hard and "has_hard_margin" in needed:
-            able = [loss for loss in able if terms(loss).has_hard_margin()]
-        if method.numeric:
-            able += losses_with(needed, of_numbers=True)
-            able += ["interpolate"] if "has_hard_margin" in needed else []
-        for group, (members, *_) in zip(
-            ("classes", "regression"), table(page("losses.md"), "Which goes with which"), strict=True
-        ):
-            losses = losses.replace(group, members)
-        assert set(losses.split(", ")) == set(able), name
-        called = {PATH: "C=path:K", TOP: "loss:top"}
-        fields = [] if name in SHORT else [line.name for line in method.entries()]
-        own = {*fields, *(called[extra] for extra in method.takes), *(["joint"] if method.joint else [])}
-        assert {option for option in options.split(", ") if option} == own, name
-
-
-def test_the_losses_are_those_of_the_code():
-    assert set(names_in(table(page("losses.md"), "Losses"))) == set(LOSSES)
-
-
-def test_the_penalties_are_those_of_the_code():
-    rows = {row[0].removesuffix(" (default)"): row for row in table(page("losses.md"), "Penalties")}
-    assert set(rows) == set(PENALTIES)
-    for name, (_, _, penalised, solvers) in rows.items():
-        assert (penalised == "yes") == (name in ("l2", "lp"))
-        given = {"groups": np.array([0, 1]), "l1_ratio": 0.5}
-        fields = {line.name: given[line.name] for line in PENALTIES[name].entries() if line.name in given}
-        penalty = PENALTIES[name](**fields).of_columns(Columns(2, np.asarray, lines=2))
-        for solver in ("sdca", "pdprox", "newton") if name not in ("lp", "l2") else ():
-            assert (solver in solvers) == make_solver(solver).supports(penalty, False), name
-
-
 def test_the_exit_codes_are_those_of_the_code():
-    codes = {int(row[0]) for row in table(page("events.md"), "Exit codes")}
     classes = [kind for kind in vars(streammargin.errors).values() if isinstance(kind, type)]
     raised = {kind.exit_code for kind in classes if issubclass(kind, streammargin.errors.StreamMarginError)}
-    assert codes == raised | {0, 3, 75, 129, 130, 143}
+    assert set(EXIT_CODES) == raised | {0, 3, 75, 129, 130, 143}
     helped = streammargin.cli.main.build_parser().epilog
-    assert codes == {int(number) for number in re.findall(r"\b\d+(?= [a-zA-Z])", helped)}
+    assert set(EXIT_CODES) == {int(number) for number in re.findall(r"^ *(\d+)(?= [a-zA-Z])", helped, re.M)}
+
+
+@pytest.fixture(scope="module")
+def from_code():
+    """docs/from_code.py, which makes tables and pages of the code."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(ROOT / "docs")
+        return importlib.import_module("from_code")
+
+
+@pytest.mark.parametrize("name, classes", [("losses", LOSSES), ("penalties", PENALTIES)])
+def test_pages_list_every_loss_and_penalty_with_its_solvers(from_code, name, classes):
+    made = dict(zip(classes, table("# a\n" + from_code.SUBSTITUTIONS[name], "a"), strict=True))
+    assert all(row[0].split(":")[0] == word for word, row in made.items())
+    for word, (_, formula, solvers) in made.items():
+        assert formula and set(solvers.split(", ")) <= set(names()) - {"auto"}, word
+    if name == "losses":
+        assert "newton" in made["quantile"][2] and made["interpolate"][2] == "sdca, asdca"
+    else:
+        assert made["l1"][2].split(", ") == ["newton", "pdprox"] and "perceptron" in made["lp"][2]
+
+
+def test_pages_list_every_solver_once(from_code):
+    shelves = [table("# a\n" + from_code.SUBSTITUTIONS[shelf], "a") for shelf in ("recommended", "streams", "papers")]
+    found = [row[0].split(":")[0] for shelf in shelves for row in shelf]
+    assert len(found) == len(set(found)) and set(found) == set(names()) - set(SHORT)
+    each = {row[0].split(":")[0]: row[2] for shelf in shelves for row in shelf}
+    assert each["newton"] == "0" and each["inertial-diagonal"] == "16"
+
+
+@pytest.mark.parametrize("program, verb", VERBS, ids=lambda word: word)
+def test_the_page_of_commands_has_every_option(from_code, program, verb):
+    text = from_code.commands().split(f"## {program} {verb}\n")[1].split("\n## ")[0]
+    parser = PARSERS[program].build_parser(verb)
+    for action in parser._verbs[verb]._actions:
+        assert action.dest == "help" or f"`{', '.join(action.option_strings)}" in text, action.dest
+
+
+def test_there_is_a_page_for_every_public_name(from_code, tmp_path):
+    (tmp_path / "api").mkdir()
+    (tmp_path / "api" / "gone.rst").touch()
+    from_code.write_pages(tmp_path)
+    pages = {path.stem: path.read_text() for path in (tmp_path / "api").iterdir()}
+    assert set(streammargin.__all__) - {"losses", "penalties", "solvers", "__version__"} <= set(pages)
+    for name in ("losses", "penalties", "solvers"):
+        module = getattr(streammargin, name)
+        assert {f"{name}.{one}" for one in dir(module) if isinstance(getattr(module, one), type)} <= set(pages)
+    assert "gone" not in pages and ":members:" in pages["losses.Loss"] and ":members:" not in pages["losses.Hinge"]
 
 
 @pytest.fixture(scope="module")

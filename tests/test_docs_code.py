@@ -6,9 +6,6 @@ import re
 import pages
 import pytest
 
-from streammargin.losses import LOSSES
-from streammargin.penalties import PENALTIES
-
 DOCS = pages.ROOT / "docs"
 OTHERS = sorted(path for path in DOCS.rglob("*.md") if path.stem not in ("tutorial", "adding") and pages.blocks(path))
 
@@ -49,21 +46,6 @@ def test_the_run_of_the_readme_runs(folder):
     for line in shown:
         if re.search(r"\d+ (rows|row)\b", line) and "rows/s" not in line:  # what no machine changes
             assert line in printed, line
-
-
-def test_the_api_shows_every_loss_and_penalty_and_what_solvers_derive_from(monkeypatch):
-    monkeypatch.syspath_prepend(DOCS)
-    from docstrings import classes_of
-
-    page = (DOCS / "api.md").read_text()
-    expected = {
-        "losses": {"Loss", *(cls.__name__ for cls in LOSSES.values())},
-        "penalties": {"Penalty", *(cls.__name__ for cls in PENALTIES.values())},
-        "solvers": {"Method", "Solver", "StreamSolver", "State", "Problem"},
-    }
-    for name, classes in expected.items():
-        assert f"{{{{ {name} }}}}" in page
-        assert classes <= set(re.findall(rf"autoclass:: streammargin\.{name}\.(\w+)", classes_of(name)))
 
 
 def test_a_docstring_is_set_as_plain_text(monkeypatch):

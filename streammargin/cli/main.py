@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from streammargin.cli import entry
@@ -30,23 +30,35 @@ VERBS = {
     "warmup": "compile and cache every kernel, for images and clusters",
 }
 
+EXIT_CODES = {
+    0: "done; a training that did not converge says so in a warning",
+    1: "unexpected; --debug shows where",
+    2: "usage: an option, or a combination of options, that cannot work",
+    3: "not converged, with --require-convergence only",
+    65: "bad data, data that differ from the checkpoint's, or verify disagrees",
+    66: "input missing",
+    73: "the output cannot be created, exists without --force, or was taken during the run: the model has another name",
+    74: "the disk failed while reading or writing; if only the log failed, the model was written",
+    75: "stopped early with a checkpoint: run the same command again; the model so far was written",
+    129: "hung up: the model so far was written",
+    130: "interrupted (Ctrl-C): the model so far was written",
+    143: "terminated: the model so far was written",
+}
+
 
 def build_parser(verb: str | None = None) -> Parser:
     """The parser of the command."""
     about = "Linear large-margin classifiers on data larger than memory, with a certificate of how good the answer is."
-    codes = (
-        "exit codes: 0 done, 2 usage, 3 not converged (with --require-convergence),\n"
-        "65 bad data or verify disagrees, 66 input missing, 73 cannot create output,\n"
-        "74 I/O error, 75 stopped with a checkpoint, 129 hung up, 130 interrupted,\n143 terminated, 1 unexpected"
-    )
-    return parser_of("streammargin", about, codes, VERBS, verb, _add_options)
+    return parser_of("streammargin", about, EXIT_CODES, VERBS, verb, _add_options)
 
 
 def parser_of(
-    program: str, about: str, codes: str, verbs: Mapping[str, str], verb: str | None, add: Callable[[str, Parser], None]
-) -> Parser:
+    program: str, about: str, codes: Iterable[int], verbs: Mapping[str, str], verb: str | None,
+    add: Callable[[str, Parser], None],
+) -> Parser:  # fmt: skip
     """The parser of a command. Only the named verb gets its options, so that no other module is imported."""
-    parser = Parser(prog=program, description=about, epilog=codes)
+    told = "\n".join(["exit codes:", *(f"{code:>5} {EXIT_CODES[code]}" for code in codes)])
+    parser = Parser(prog=program, description=about, epilog=told)
     parser.add_argument("--version", action="version", version=f"{program} {__version__}")
     children = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     for name, summary in verbs.items():

@@ -66,6 +66,9 @@ class SpooledSource(View):
     def files(self) -> list[str]:
         return [*self._rows.files(), *self.source.files()]
 
+    def label_place(self, row: int) -> tuple[str, int]:
+        return self.name, row
+
 
 @contextlib.contextmanager
 def spooled(

@@ -144,3 +144,23 @@ def test_predictions_of_text_on_a_full_disk(monkeypatch):
             assert main(["predict", "m.npz", "t.csv", "-o", "p.h5"]) == 74
         assert sorted(os.listdir()) == before
     assert main(["predict", "m.npz", "t.csv", "-o", "p.h5"]) == 0
+
+
+@pytest.mark.parametrize("rows", [3, 30])  # in one piece, and in chunks
+def test_long_texts_are_written_a_few_at_a_time(tmp_path, monkeypatch, rows):
+    """HDF5 copies each text of a write, and rows with one long word share it in memory until then."""
+    monkeypatch.setattr(disk, "CHUNK_BYTES", 640)  # ten texts in a chunk
+    written = []
+    write = h5py.Dataset.__setitem__
+    monkeypatch.setattr(
+        h5py.Dataset, "__setitem__",
+        lambda dataset, place, values: written.append(sum(map(len, values))) or write(dataset, place, values),
+    )  # fmt: skip
+    texts = np.array([("no", "yes" * 100)[row % 2] for row in range(rows)], object)
+    with writable(str(tmp_path / "t.h5")) as (file, _):
+        labels = disk.Appender(file, "y", h5py.string_dtype())
+        labels.append(texts)
+        labels.close()
+    with h5py.File(tmp_path / "t.h5") as file:
+        assert file["y"].asstr()[:].tolist() == texts.tolist()
+    assert sum(written) == sum(map(len, texts)) and max(written) <= 640 + 300

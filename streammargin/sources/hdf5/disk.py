@@ -134,7 +134,8 @@ class Appender:
             self._dataset = self._create((0, *self.tail), chunks=(self.chunk, *self.tail), maxshape=(None, *self.tail))
         start = self._dataset.shape[0]
         self._dataset.resize(start + len(values), axis=0)
-        self._dataset[start:] = values
+        for part in _parts(values):
+            self._dataset[start + part.start : start + part.stop] = values[part]
 
     def _create(self, shape: tuple[int, ...], **options: Any) -> h5py.Dataset:
         return self.group.create_dataset(self.name, shape, self.dtype, **options)
@@ -143,7 +144,24 @@ class Appender:
         """Write the rest."""
         if self._dataset is None:
             rest = np.empty((0, *self.tail), self.dtype) if self._buffer is None else self._buffer[: self._held]
-            self._create(rest.shape)[:] = rest
+            dataset = self._create(rest.shape)
+            for part in _parts(rest):
+                dataset[part] = rest[part]
         elif self._buffer is not None and self._held:
             self._write(self._buffer[: self._held])
         self._buffer, self._held = None, 0
+
+
+def _parts(values: np.ndarray) -> Iterator[slice]:
+    """All values; texts a few at a time, as HDF5 copies each of them, and a long one may stand in many rows."""
+    if not values.dtype.hasobject:
+        yield slice(0, len(values))
+        return
+    start = size = 0
+    for place, text in enumerate(values.tolist()):
+        size += len(text)
+        if size > CHUNK_BYTES:
+            yield slice(start, place + 1)
+            start, size = place + 1, 0
+    if start < len(values):
+        yield slice(start, len(values))

@@ -89,7 +89,10 @@ def run():
         "newton logistic": ((X, np.arange(20) % 3), {"solver": "newton", "loss": "logistic", "multiclass": "ovr"}),
         "kernel": ((X, y), {"kernel": "rbf", "C": 3.0, "tol": 1e-13}),
         "kernel, sparse": ((as_form(X, "csr"), labels), {"kernel": "rbf:0.3+linear", "tol": 1e-13}),
-        "kernel, mostly zeros": ((as_form(np.diag(np.arange(1.0, 21.0)), "csr"), y), {"kernel": "rbf:0.01", "tol": 1e-13}),
+        "kernel, mostly zeros": (
+            (as_form(np.diag(np.arange(1.0, 21.0)), "csr"), y),
+            {"kernel": "rbf:0.01", "tol": 1e-13},
+        ),
         "kernel, numbers": ((X, X[:, 0] + y), {"kernel": "poly:2", "loss": "epsilon_insensitive:0.1", "bias": 0}),
         "kernel, no constant": ((as_form(X, "csr", np.float32), y), {"kernel": "sigmoid:0.1", "bias": 0}),
         "softmax": ((as_form(X, "csr"), labels), {"loss": "logistic", "bias": "free"}),

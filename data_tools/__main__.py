@@ -1,4 +1,5 @@
 """python -m streammargin.data_tools, the command streammargin-data. Handles signals before importing anything else."""
+# PYTHON_ARGCOMPLETE_OK: argcomplete looks for this mark
 
 from __future__ import annotations
 

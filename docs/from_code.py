@@ -162,7 +162,7 @@ def commands() -> str:
     out: list[str] = []
     for program, (verbs, parser_of) in PROGRAMS.items():
         for verb in verbs:
-            parser = parser_of(verb)._verbs[verb]
+            parser = parser_of(verb).verbs[verb]
             out += [f"## {program} {verb}\n", f"{_cell(parser.description or '')}\n"]
             for group in parser._action_groups:
                 actions = [one for one in group._group_actions if one.dest != "help"]

@@ -1,4 +1,5 @@
 """The command streammargin, and python -m streammargin: catches signals before anything else is imported."""
+# PYTHON_ARGCOMPLETE_OK: argcomplete looks for this mark
 
 from __future__ import annotations
 

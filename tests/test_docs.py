@@ -189,7 +189,7 @@ def test_pages_list_every_solver_once(from_code):
 def test_the_page_of_commands_has_every_option(from_code, program, verb):
     text = from_code.commands().split(f"## {program} {verb}\n")[1].split("\n## ")[0]
     parser = PARSERS[program].build_parser(verb)
-    for action in parser._verbs[verb]._actions:
+    for action in parser.verbs[verb]._actions:
         assert action.dest == "help" or f"`{', '.join(action.option_strings)}" in text, action.dest
 
 

@@ -93,6 +93,8 @@ def carried_out(
 ) -> int:  # fmt: skip
     """Parse the arguments, None: those of the process, and run a verb; returns the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    if "_ARGCOMPLETE" in os.environ:  # the shell asks, which has no arguments
+        importlib.import_module("streammargin.cli.completion").complete(verbs, parser)
     try:
         code = run(parser(next((verb for verb in arguments[:1] if verb in verbs), None)).parse_args(arguments))
         sys.stdout.flush()  # a full disk is found now, while it can still be reported

@@ -59,18 +59,18 @@ class Parser(argparse.ArgumentParser):
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         everything = any(one in ("-h", "--help") and two == "all" for one, two in itertools.pairwise(args or []))
-        for child in self._verbs.values():
+        for child in self.verbs.values():
             child._everything = everything
         for argument in args or []:
             if re.fullmatch(r"--[\w-]+=--", argument):  # argparse makes an empty list of it
                 self.error(f"argument {argument[:-3]}: -- is not a value")
         parsed, unknown = self.parse_known_args(args, namespace)
         if unknown:
-            self._verbs.get(getattr(parsed, "verb", ""), self).refuse(unknown)
+            self.verbs.get(getattr(parsed, "verb", ""), self).refuse(unknown)
         return parsed
 
     @property
-    def _verbs(self) -> dict[str, Parser]:
+    def verbs(self) -> dict[str, Parser]:
         """The parsers of the verbs."""
         several = [action for action in self._actions if isinstance(action, argparse._SubParsersAction)]
         return {name: child for action in several for name, child in action.choices.items()}

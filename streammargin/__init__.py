@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from streammargin import maps as maps
     from streammargin import penalties as penalties
     from streammargin import solvers as solvers
+    from streammargin import transforms as transforms
     from streammargin.api import complete as complete
     from streammargin.api import train as train
     from streammargin.errors import DataError as DataError
@@ -57,7 +58,7 @@ if TYPE_CHECKING:
     from streammargin.sources.open import open_source as open_source
 
 
-_FOLDERS = ("kernels", "losses", "maps", "penalties", "solvers")  # packages with public classes
+_FOLDERS = ("kernels", "losses", "maps", "penalties", "solvers", "transforms")  # packages with public classes
 
 
 def __getattr__(name: str) -> Any:

@@ -23,6 +23,7 @@ from streammargin.sources.open import is_stream
 from streammargin.training.ordered import is_spooled
 from streammargin.training.rows import ROWS, Given, train_rows
 from streammargin.training.stream import train_stream
+from streammargin.transforms import Transform
 from streammargin.wording import shown, warn
 
 
@@ -41,6 +42,7 @@ def train(
     map: Map | str | None = None,
     C: float | Sequence[float] | Path | str | None = None,
     bias: float | str | None = None,
+    transform: Sequence[Transform | str] | Transform | str | None = None,
     scale: str = "none",
     class_weight: str | Mapping[object, float] | None = None,
     positive: object = None,
@@ -107,11 +109,11 @@ def train(
     """
     options = Options(
         y=y, x=x, sample_weight=sample_weight, solver=solver, loss=loss, penalty=penalty, kernel=kernel, map=map, C=C,
-        bias=bias, scale=scale, class_weight=class_weight, positive=positive, classes=classes, multiclass=multiclass,
-        tol=tol, passes=passes, early_stop=early_stop, max_seconds=max_seconds, max_rows=max_rows, memory=memory,
-        threads=threads, seed=seed, checkpoint=checkpoint, checkpoint_seconds=checkpoint_seconds, init=init,
-        tasks=tasks, valid=valid, columns=columns, drop=drop, categorical=categorical, text=text, decimal=decimal,
-        dates=dates, missing=missing, unknown=unknown, spool=spool,
+        bias=bias, transform=transform, scale=scale, class_weight=class_weight, positive=positive, classes=classes,
+        multiclass=multiclass, tol=tol, passes=passes, early_stop=early_stop, max_seconds=max_seconds,
+        max_rows=max_rows, memory=memory, threads=threads, seed=seed, checkpoint=checkpoint,
+        checkpoint_seconds=checkpoint_seconds, init=init, tasks=tasks, valid=valid, columns=columns, drop=drop,
+        categorical=categorical, text=text, decimal=decimal, dates=dates, missing=missing, unknown=unknown, spool=spool,
     )  # fmt: skip
     return _called(data, options, listeners, verbose, should_stop)
 

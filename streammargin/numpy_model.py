@@ -40,7 +40,7 @@ class NumpyModel:
         self.classes_: np.ndarray = texts_of(arrays["classes"])
         self.outputs: list[str] | None = self.header.get("outputs")
         self._features = int(arrays["features"]) if "features" in arrays else self.coef_.shape[1]
-        self._mapped = map_of(arrays)
+        self._mapped, self._steps = map_of(arrays), Steps(arrays)
         names = texts_of(arrays["feature_names"].view("S1")) if "feature_names" in arrays else ()
         plain = {"columns": [{"name": name} for name in names], "dtype": "float64", "named": True}
         self._table: dict[str, Any] = self.header.get("table") or plain
@@ -94,7 +94,8 @@ class NumpyModel:
 
     def _scores(self, data: Any, unknown: str) -> np.ndarray:
         with np.errstate(all="ignore"):  # what overflows is said here
-            found = np.asarray(self._mapped(self.rows(data, unknown)) @ self.coef_.T + self.intercept_)
+            X = self._mapped(self._steps.taken(self.rows(data, unknown)))
+            found = np.asarray(X @ self.coef_.T + self.intercept_)
         bad = np.flatnonzero(~np.isfinite(found).all(axis=1))
         if bad.size:
             raise ValueError(f"row {bad[0]}: a value is not finite, or its score overflows; replace it")
@@ -114,6 +115,7 @@ def refuse(arrays: Mapping[str, np.ndarray], header: Mapping[str, Any]) -> None:
         (header.get("tasks"), "each of its tasks has weights of its own"),
         (texts, f"scikit-learn hashes the free text of its column {''.join(texts[:1])}"),
         (theirs, f"its map {map} is not ours"),
+        (step := Steps(arrays).theirs, f"its step {step} is not ours"),
     ):
         if bad:
             raise ValueError(f"this model takes more than NumPy, as {why}; use streammargin.load_model")
@@ -129,6 +131,54 @@ def scaled(X: Any, center: np.ndarray, factor: np.ndarray) -> Any:
     if not factor.size:
         return X
     return X.multiply(factor).tocsr() if hasattr(X, "tocsr") else (X - center) * factor
+
+
+def row_sums(values: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    """The sum of its row for each stored value (v,); those of row i are at starts[i] .. starts[i + 1]."""
+    filled, found = np.flatnonzero(np.diff(starts)), np.zeros(len(starts) - 1)
+    found[filled] = np.add.reduceat(values, starts[filled]) if filled.size else 0.0
+    return np.repeat(found, np.diff(starts))
+
+
+def over(values: Any, by: np.ndarray) -> np.ndarray:
+    """The quotient, and 0 for a divisor of 0."""
+    return np.divide(values, by, out=np.zeros(by.shape), where=by != 0.0)
+
+
+STEPS: dict[str, Callable[..., np.ndarray]] = {  # of values, bounds of their rows, the number of the word, arrays
+    "total": lambda x, starts, number, _: x * over(number, row_sums(x, starts)),
+    "log1p": lambda x, *_: np.log1p(x), "sqrt": lambda x, *_: np.sqrt(x), "tfidf": lambda x, *of: x * of[2]["factors"],
+    "unit": lambda x, starts, *_: over(x, np.sqrt(row_sums(x * x, starts))),
+    "clipped": lambda x, _, most, of: np.clip((x - of["center"]) * of["factor"], -most, most),
+}  # fmt: skip
+
+
+class Steps:
+    """The steps that rows of a model file take, if there are any. theirs: one that is not ours."""
+
+    def __init__(self, arrays: Mapping[str, np.ndarray]) -> None:
+        words = arrays["transform"].tolist() if "transform" in arrays else []
+        self.steps = [re.split(r":(?:\w+=)?", f"{word}:")[:2] for word in words]
+        self.theirs: str | None = next((name for name, _ in self.steps if name not in STEPS), None)
+        self.arrays = {name: array for name, array in arrays.items() if name.startswith("transform.")}
+
+    def taken(self, X: Any) -> Any:
+        """The rows (m, d), an array or a sparse matrix, after the steps, in float64."""
+        if not self.steps:
+            return X
+        if hasattr(X, "tocsr"):
+            found = X.tocsr(copy=True)
+            found.data = self._values(found.data.astype(np.float64), found.indptr, found.indices)
+            return found
+        m, d = X.shape
+        return self._values(X.astype(np.float64).ravel(), np.arange(m + 1) * d, np.tile(np.arange(d), m)).reshape(m, d)
+
+    def _values(self, values: np.ndarray, starts: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        for k, (name, number) in enumerate(self.steps):
+            prefix, dtype = f"transform.{k}.", str(self.arrays["transform.dtypes"][k])
+            of = {key[len(prefix) :]: each[columns] for key, each in self.arrays.items() if key.startswith(prefix)}
+            values = STEPS[name](values, starts, float(number or 1.0), of).astype(dtype).astype(np.float64)
+        return values
 
 
 def words_in(kernel: str) -> list[str]:

@@ -98,6 +98,9 @@ ARRAYS = (
     Array("proof.duals", "factors", FLOAT, like="proof.places"),
     Array("row_names", "ratings", BYTES, "?", names="i"),
     Array("column_names", "ratings", BYTES, "?", names="j"),
+    Array("transform", "rows", TEXT, "t", needed=False),
+    Array("transform.dtypes", "rows", TEXT, like="transform"),
+    Array("transform.*", "rows", ANY, "*", needed=False),  # of steps, which know their shapes
     Array("feature_names", "rows", BYTES, "?", needed=False, names="d"),
     Array("caps", "together", FLOAT, "c", needed=False, low=0, inf=True),
     Array("caps", "each", FLOAT, "K c", needed=False, low=0, inf=True),

@@ -29,7 +29,7 @@ from streammargin.kernels import known_kernel
 from streammargin.machines import machine_of, mapped_of, margins
 from streammargin.maps import fitted_of
 from streammargin.matching import Codes, Matcher
-from streammargin.numpy_model import texts_of
+from streammargin.numpy_model import Steps, texts_of
 from streammargin.packages import register_filters
 from streammargin.saved import read_saved
 from streammargin.saved_words import column_of, spelled
@@ -54,7 +54,7 @@ class Saved:
 
     def __init__(self, path: str, memory: float = math.inf) -> None:
         arrays, self.header = read_saved(path, memory)
-        h = self.header
+        h, self.steps = self.header, Steps(arrays)
         self.machine, self.mapped = machine_of(arrays, known_kernel), mapped_of(arrays, fitted_of)
         if self.machine is not None:
             if (size := 64 * len(self.machine.coef) * self.machine.width) > memory:
@@ -65,14 +65,14 @@ class Saved:
         self.problem = problem = h["problem"]
         if problem is None or h["certificate"]["primal"] is None:
             raise UsageError(f"{path} is of a stream, or stopped early, so nothing was certified; train it for longer")
-        self.column = column_of(h["loss"])  # of the epsilons
-        if self.column == "[...]":
+        if (column := column_of(h["loss"])) == "[...]":  # of the epsilons
             raise UsageError(f"the epsilons of {path} were an array; to verify it, train with `loss=interpolate:NAME`")
-        word = h["loss"] if self.column is None else "interpolate"
+        word, self.column = h["loss"] if column is None else "interpolate", column
         (self.loss, self.number, named), (penalty, r, domain) = spelled(word), spelled(h["penalty"])
         one = problem["joint"] and not np.isinf(arrays["caps"]).all()  # a loss of all scores of a row
-        if self.loss not in (JOINT if one else LOSSES) or penalty not in PENALTIES | OF_LINES:
-            raise UsageError(f"verify does not know users' own formulas: {path} has {h['loss']} and {h['penalty']}")
+        if self.loss not in (JOINT if one else LOSSES) or penalty not in PENALTIES | OF_LINES or self.steps.theirs:
+            own = self.steps.theirs or f"{h['loss']} and {h['penalty']}"
+            raise UsageError(f"verify does not know users' own formulas: {path} has {own}")
         self.coef, self.intercept = arrays["coef"].astype(np.float64), arrays["intercept"].astype(np.float64)
         self.classes, self.caps, width = texts_of(arrays["classes"]), arrays["caps"], self.coef.shape[1]
         self.known = Codes(self.classes, h["positive"], path)
@@ -128,8 +128,8 @@ class Saved:
         return tuple(one + more for one, more in zip((found, blur), self.machine.scores(X), strict=True))
 
     def as_trained(self, X: Any) -> Any:
-        """Rows as stored, mapped if the training did."""
-        return X if self.mapped is None else self.mapped.mapped(X)
+        """Rows as stored, after the steps and the map of the training."""
+        return self.steps.taken(X) if self.mapped is None else self.mapped.mapped(self.steps.taken(X))
 
     def squares(self, X: Any) -> np.ndarray:
         """||a||_2^2 (m,) of the rows as trained on: scaled, with the constant column."""

@@ -40,7 +40,8 @@ def extended(tmp_path_factory):
 def test_there_is_one_of_each():
     files = [found[1] for block in BLOCKS if (found := FILE.match(block))]
     lines = [found[1] for block in BLOCKS if (found := LINE.match(block))]
-    assert [Path(name).parent.name for name in files] == ["losses", "penalties", "", "", "", "papers", "sources"]
+    folders = ["losses", "penalties", "", "", "", "transforms", "papers", "sources"]
+    assert [Path(name).parent.name for name in files] == folders
     assert lines == ["streammargin/sources/open.py"]
 
 

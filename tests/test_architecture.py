@@ -24,11 +24,11 @@ BASE = {
     "words",
     "workers",
 }  # leaves
-NAMED = {"kernels", "losses", "maps", "penalties", "rows"}  # named tuples, and classes of penalties
+NAMED = {"kernels", "losses", "maps", "penalties", "rows", "transforms"}  # named tuples, and classes of penalties
 ALLOWED = {  # by folder, and by single file
     "__main__": {"cli"},
     "api": {"options", "ordered", "solvers", "sources", "driver", "training", "result", "sinks", "errors", "wording"}
-    | {"kernels", "losses", "maps", "penalties"},
+    | {"kernels", "losses", "maps", "penalties", "transforms"},
     "dask": {
         "dask",
         "api",
@@ -68,6 +68,7 @@ ALLOWED = {  # by folder, and by single file
     "words": {"errors", "kinds", "packages", "wording"},
     "kernels": {"kernels", "errors", "kinds", "wording", "words"},
     "maps": {"maps", "kernels", "rows", "errors", "kinds", "wording", "words"},
+    "transforms": {"transforms", "rows", "errors", "kinds", "wording", "words"},
     "losses": {"losses", "errors", "kinds", "wording", "words"},
     "penalties": {"penalties", "rows", "errors", "kinds", "wording", "words"},
     "rows": {"rows"},
@@ -239,7 +240,7 @@ def test_what_verifies_can_be_read_and_compiles_nothing():
     paths = [ROOT / name for name in names]
     assert len(paths[0].read_text().splitlines()) <= 370
     assert len(paths[1].read_text().splitlines()) <= 100
-    assert len(paths[3].read_text().splitlines()) <= 250  # people copy it
+    assert len(paths[3].read_text().splitlines()) <= 300  # people copy it
     assert {name.split(".")[0] for path in paths for name in imports(path)} <= {
         "__future__", "collections", "contextlib", "h5py", "json", "math", "numpy", "os", "re", "scipy",
         "streammargin", "typing",

@@ -227,4 +227,4 @@ def test_models_that_take_more_than_numpy_are_refused_by_name(tmp_path):
 
 def test_the_file_is_short_enough_to_be_copied():
     text = Path(numpy_model.__file__).read_text()
-    assert len(text.splitlines()) <= 250 and "import streammargin" not in text and "from streammargin" not in text
+    assert len(text.splitlines()) <= 300 and "import streammargin" not in text and "from streammargin" not in text

@@ -12,7 +12,7 @@ from streammargin.cli.options import add_lines, argument, name
 from streammargin.files import check_apart
 from streammargin.json_values import to_plain
 from streammargin.kinds import Whole
-from streammargin.wording import printable, shortened
+from streammargin.wording import in_shell, printable, shortened
 
 if TYPE_CHECKING:
     import numpy as np
@@ -126,10 +126,12 @@ def _weights(part: dict[str, Any], facts: dict[str, Any]) -> Iterator[str]:
     what = "predictions" if label is None else printable(str(label))
     alone = len(facts["classes"]) == 2 and facts.get("outputs") is None
     against = f" against {printable(facts['classes'][0])}" if alone else ""
-    folded = "" if facts.get("scale", "none") == "none" else ", scaling folded in"
+    steps, scale = facts.get("transform"), facts.get("scale", "none")
+    folded = "" if scale == "none" else f", after `scale={scale}`" if ":" in scale else ", scaling folded in"
     known = all(one["scaled_weight"] is not None for one in part["features"])
     times = " times the standard deviation of the column, and" if known else ","
-    yield f"weights of {what}{against}{times} for the columns as stored{folded}:"
+    rows = f"behind the steps {steps}" if steps else "as stored"
+    yield in_shell(f"weights of {what}{against}{times} for the columns {rows}{folded}:")
     for one in part["features"]:
         effect = f"{one['scaled_weight']:>12.5g}  " if known else ""
         yield f"{effect}{one['weight']:>12.5g}  {_name(one)}"

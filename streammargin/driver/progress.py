@@ -14,7 +14,8 @@ from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.roles import is_count, is_number
 
-SCALING, MAPPING, PROLOGUE, PASS, CERTIFICATE = "scaling", "mapping", "prologue", "pass", "certificate"
+TRANSFORMING, SCALING, MAPPING = "transforming", "scaling", "mapping"  # steps that rows take learn
+PROLOGUE, PASS, CERTIFICATE = "prologue", "pass", "certificate"
 HELD_OUT, BIAS, PREDICTIONS, DONE = "held-out errors", "bias", "predictions", "done"
 SCORES, LAST_READ = "held-out errors of the pass", "figures of the best pass"  # with early_stop
 ENDING = (BIAS, PREDICTIONS, DONE)  # the weights are fixed

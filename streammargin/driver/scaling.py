@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 
 import numpy as np
@@ -19,6 +20,8 @@ from streammargin.solvers.roles import ALL, Axis, D, Sum, f8, of, state
 from streammargin.solvers.state import Visited
 from streammargin.sources.base import Source
 from streammargin.sources.scaled import ScaledSource
+from streammargin.transforms.chain import Link
+from streammargin.transforms.clipped import Clipped
 
 FAR = 100.0  # |mean| of a column, in units of its standard deviation, that `auto` subtracts
 WITH_CONSTANT = Axis(lambda problem: problem.features + 1, name="d+1")
@@ -55,15 +58,19 @@ class Scaling(Step):
 
     Sparse columns are divided, never centred. With `std`, a constant sparse column keeps its scale and a constant dense
     column becomes 0.
-    center, factor (d,) float64 are 0 and 1 until `finish` sets them in place. Sources that hold them see the change.
+    Scaled values are clipped to -clip .. clip. center, factor (d,) float64 are 0 and 1 until `finish` sets them in
+    place. Sources that hold them see the change.
     measured: means and standard deviations of the columns as stored; None before `finish`, or if one overflows.
     """
 
     kind_of_sums = Moments
 
-    def __init__(self, source: Source, kind: str, labels: LabelReader, memory: int) -> None:
+    def __init__(
+        self, source: Source, kind: str, labels: LabelReader, memory: int, clip: float = math.inf
+    ) -> None:  # fmt: skip
         super().__init__(source, labels, memory)
         self.kind: str = kind
+        self.clip: float = clip
         self.center: np.ndarray = np.zeros(source.features)
         self.factor: np.ndarray = np.ones(source.features)
         self.measured: Measured | None = None
@@ -74,7 +81,14 @@ class Scaling(Step):
         return 8 * (8 * features + 1)
 
     def taken(self, source: Source) -> ScaledSource:
-        return ScaledSource(source, self.center, self.factor)
+        return ScaledSource(source, self.center, self.factor, self.clip)
+
+    @property
+    def link(self) -> Link | None:
+        """The last step of rows, of a scale that clips: no weights for unscaled rows give the same scores."""
+        if self.clip == math.inf:
+            return None
+        return Link(Clipped(self.clip), ScaledSource.dtype, {"center": self.center, "factor": self.factor})
 
     @staticmethod
     def add(problem: Problem, sums: Moments, block: Block, first: int) -> None:
@@ -89,7 +103,7 @@ class Scaling(Step):
         largest, name = sums.largest, self.source.name
         found = self._deviations(sums)
         if np.isfinite(found).all():
-            self.measured = Measured(self._means(sums), found, self.source.rows)
+            self.measured = None if self.link else Measured(self._means(sums), found, self.source.rows)
         if self.kind == "auto" and not (much_apart(largest) or self._far(sums, found)):
             return
         size = largest if self.kind == "maxabs" else self._to_divide_by(sums, found)
@@ -107,10 +121,10 @@ class Scaling(Step):
         return not self.source.sparse and bool(np.any(there & (np.abs(sums.mean) > FAR * size)))
 
     def answer(self, point: Point) -> Point:
-        return point.unscaled(self.center, self.factor, 0.0)
+        return point if self.link else point.unscaled(self.center, self.factor, 0.0)
 
     def start(self, point: Start, column: float) -> Start:
-        return point.scaled(self.center, self.factor, column)
+        return point.scaled(None, None, column) if self.link else point.scaled(self.center, self.factor, column)
 
     def _deviations(self, sums: Moments) -> np.ndarray:
         """Standard deviations (d,), 0 if a column is constant up to rounding, not finite if its squares overflow."""

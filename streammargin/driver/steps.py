@@ -1,4 +1,4 @@
-"""Steps that rows take on their way to the solver: a scale, a map. Each is learned in one read of all rows."""
+"""Steps that rows take on their way to the solver: of `transform`, a scale, a map. Each is learned in one read."""
 
 from __future__ import annotations
 

@@ -39,6 +39,7 @@ from streammargin.sources.labels import check_present
 from streammargin.sources.open import is_path, is_shards
 from streammargin.training.rows import train_rows
 from streammargin.training.task import make_task
+from streammargin.transforms.chain import Chain
 from streammargin.wording import in_python, shown, warn
 from streammargin.words import Family, Thing
 from streammargin.workers import cores
@@ -85,6 +86,8 @@ def own(name: str, type: str, default: object, help: str) -> Line:
 
 
 SHARED = (
+    own("transforms", "Sequence[Transform | str] | str | None", None, "steps of each row in front of scale and map, as "
+        "`transform` of streammargin.train: scikit-learn calls an attribute of that name"),
     own("random_state", "Any", 0, "seed of all random draws: an int, a RandomState or None"),
     own("n_jobs", "int | None", None, "number of threads, -1 for all cores; the weights do not depend on it"),
     own("verbose", "bool", False, "show the progress on stderr"),
@@ -165,6 +168,8 @@ class Estimator(BaseEstimator):
     own: ClassVar[tuple[Line, ...]] = ()  # further parameters
     coef_: Any
     validation_fraction: float
+    transforms: Any
+    _steps: Chain | None = None  # that rows take before the weights
     _mapped: Mapped | None = None  # of a map, whose weights are coef_ and intercept_
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -190,7 +195,9 @@ class Estimator(BaseEstimator):
     def _model_of(self, intercept: np.ndarray, classes: np.ndarray) -> Model:
         """The model of coef_ and these constants, behind the map if there is one."""
         answer = put_together(self._mapped, self._dense_coef(), intercept)
-        return model_of(answer, classes, self._header, self._names())
+        model = model_of(answer, classes, self._header, self._names())
+        model.steps = self._steps
+        return model
 
     def _rows(self, X: Any, **checks: Any) -> Any:
         """X, or X and y, checked by scikit-learn; files are checked when they are read."""
@@ -266,7 +273,7 @@ class Estimator(BaseEstimator):
         C = options.get("C")
         if np.asarray(C, object).ndim or isinstance(C, Path) or re.search(",|path", str(C)):
             raise UsageError("an estimator takes one `C`; choose among several with GridSearchCV")
-        return {**options, "bias": self.bias if self.fit_intercept else 0.0}
+        return {**options, "transform": self.transforms, "bias": self.bias if self.fit_intercept else 0.0}
 
     def _train(self, data: Any, y: Any, sample_weight: Any, named: Any = None) -> TrainResult:
         """Train, and set the attributes that classifiers and regressors share; named: a frame of the labels, if any."""
@@ -292,7 +299,7 @@ class Estimator(BaseEstimator):
         self.n_features_in_: int = result.model.answer.features
         self.n_iter_: int = result.passes
         self.certificate_: Certificate = result.certificate
-        self._header = result.model.header
+        self._header, self._steps = result.model.header, result.model.steps
         if from_files(data):
             self._take_names(result.model.feature_names_in_)
         if hasattr(named, "columns") and self._header["outputs"] is not None:

@@ -75,7 +75,7 @@ class KernelMachine(Estimator):
     def _model(self) -> Any:
         check_is_fitted(self)
         found = Model(self._fitted.answer, self._fitted.classes_, self._header, self._names())
-        found.problem = self._fitted.problem
+        found.problem, found.steps = self._fitted.problem, self._fitted.steps
         return found
 
     @property

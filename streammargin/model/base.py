@@ -41,6 +41,7 @@ class Model(Scorer):
     header : dict of plain values: options, certificate, how training ended;
     feature_names_in_ : (d,) column names, objects of type str, or None;
     moments : means and standard deviations (d,) of the columns in the training rows, or None;
+    steps : what rows go through before the answer (`transform`, and a scale that clips), or None
     problem : arrays that, with the header's `problem`, define the objective (docs/format.md); {} if unknown
 
     If both rows and model have column names, columns are matched by name, otherwise by position.
@@ -52,7 +53,9 @@ class Model(Scorer):
     moments: tuple[np.ndarray, np.ndarray] | None = None
 
     def __repr__(self) -> str:
-        asked = {name: self.header.get(name) for name in ("kernel", "map", "loss", "penalty", "C", "converged")}
+        asked = {
+            name: self.header.get(name) for name in ("transform", "kernel", "map", "loss", "penalty", "C", "converged")
+        }
         return brief(self, **self._size(), **asked)
 
     def _size(self) -> dict[str, int | None]:
@@ -211,6 +214,7 @@ class Model(Scorer):
         """Write the model file; an existing one only with force. Raises OutputError, ReadWriteError."""
         answer = self.answer
         arrays = {**answer.arrays(), "classes": packed_texts(self.classes_), **self.problem}
+        arrays |= {} if self.steps is None else self.steps.arrays()
         arrays |= {name: packed(texts) for name, texts in self._names().items()}
         arrays |= dict(zip(MOMENTS, self.moments or (), strict=False))
         if not isinstance(force, (bool, np.bool_)):

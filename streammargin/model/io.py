@@ -23,6 +23,7 @@ from streammargin.saved import check
 from streammargin.sizes import parse_size
 from streammargin.sources.names import unpacked
 from streammargin.sources.schema import Schema
+from streammargin.transforms import chain_of
 from streammargin.wording import shown
 
 # liblinear's names for solvers of the same model
@@ -44,6 +45,7 @@ def load_model(path: str | os.PathLike[str], memory: str | int | None = None) ->
         classes = texts_of(arrays["classes"])
         problem = {name: arrays[name] for name in PROBLEM if name in arrays}
         moments = (arrays[MOMENTS[0]], arrays[MOMENTS[1]]) if MOMENTS[0] in arrays else None
+        steps = chain_of(arrays, answer.features)
         del arrays  # the answer has a copy, and the model will have another
         header = unwritten(header)
         _check_loss(header, isinstance(answer, Factors), not len(classes))
@@ -58,7 +60,7 @@ def load_model(path: str | os.PathLike[str], memory: str | int | None = None) ->
     except ValueError as fault:
         raise DataError(f"{path} is a damaged model: {fault}; train it again, or restore a backup") from None
     model = model_of(answer, classes, header, names.get(NAMES))
-    model.problem, model.moments = problem, moments
+    model.problem, model.moments, model.steps = problem, moments, steps
     return model
 
 
@@ -95,6 +97,8 @@ def export_liblinear(model: Model, path: str, force: bool = False) -> None:
     Raises UsageError for other labels, and for a model or loss that liblinear does not have; OutputError,
     ReadWriteError.
     """
+    if model.steps is not None:
+        raise UsageError(f"liblinear's models take rows as they are, and this one has the steps {model.steps}")
     if not isinstance(model, LinearModel):
         raise UsageError("liblinear's models are linear; this one is not, so it cannot be exported")
     if model.outputs is not None:

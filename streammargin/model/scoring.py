@@ -7,7 +7,7 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -20,11 +20,14 @@ from streammargin.model.rows import AnyRows, Beside, Rows
 from streammargin.points.base import Answer, answered
 from streammargin.points.linear import LinearPoint
 from streammargin.points.tasks import own_scores
+from streammargin.points.transformed import Transformed
 from streammargin.rows.blocks import nbytes
 from streammargin.sources.base import Source
 from streammargin.sources.checks import check_block
 from streammargin.sources.labels import LabelCursor
 from streammargin.sources.names import held_bytes
+from streammargin.transforms.base import RowFault
+from streammargin.transforms.chain import Chain
 from streammargin.wording import warn
 from streammargin.workers import ALONE, Workers
 
@@ -57,6 +60,7 @@ class Scorer:
         self.header: dict[str, Any] = header
         self.feature_names_in_: np.ndarray | None = names
         self.problem: dict[str, np.ndarray] = {}
+        self.steps: Chain | None = None  # that rows take before the answer
         self._said: set[str] = set()  # warnings logged so far; each is logged once
 
     @property
@@ -113,7 +117,13 @@ class Scorer:
             )
         if said:
             self.say_once(said)
+        if self.steps is not None:
+            return self._behind_steps(answer, rows.features, order)
         return answer if order is None else answer.for_columns(order, rows.features)
+
+    def _behind_steps(self, answer: Answer, features: int, order: np.ndarray | None) -> Answer:
+        """The answer for rows as stored, with these columns."""
+        return answer if self.steps is None else cast(Any, Transformed(answer, self.steps, features, order))
 
     def score_blocks(
         self, source: AnyRows, memory: int | None = None, missing_columns: str = ERROR, workers: Workers = ALONE,
@@ -138,6 +148,7 @@ class Scorer:
         """The scorer of the rows, and the pieces of each block; beside: further bytes of the budget."""
         if not isinstance(source, Source):
             answer = self.answer if source.matched else self._answer_for(source, checked(missing_columns))
+            answer = self._behind_steps(answer, source.features, None) if source.matched else answer
             for rows in source.blocks():
                 raw, place = rows.tasks, source.place
                 tasks = None if raw is None else numbers_of(raw, self.tasks or (), source.name, place, rows.first)
@@ -169,10 +180,16 @@ class Scorer:
     def scored(self, source: AnyRows, answer: Answer, rows: Rows) -> Scored:
         """The scores of some rows. Raises DataError if one overflows."""
         scores = np.empty((rows.block.rows(), answer.outputs if rows.tasks is None else 1))
-        if rows.tasks is None:
-            answer.score(rows.block, 0, scores)
-        else:
-            own_scores(answer, rows.block, rows.tasks, answer.outputs, scores)
+        try:
+            if rows.tasks is None:
+                answer.score(rows.block, 0, scores)
+            elif isinstance(answer, Transformed):
+                own_scores(answer.answer, answer.rows(rows.block), rows.tasks, answer.outputs, scores)
+            else:
+                own_scores(answer, rows.block, rows.tasks, answer.outputs, scores)
+        except RowFault as fault:
+            where, row = source.place(rows.first + fault.row)
+            raise DataError(f"{where}: row {row}{fault}") from None
         bad = np.flatnonzero(~np.isfinite(scores).all(axis=1))
         if bad.size:
             if isinstance(source, Source):

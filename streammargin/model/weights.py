@@ -85,6 +85,7 @@ def _counts(model: LinearModel) -> Iterator[int | None]:
     """In how many training rows each column is 1, of those that count a word of a category; None if it is unknown."""
     rows = model.header.get("rows")
     weighted = (model.header.get("problem") or {}).get("weighted", True)
+    weighted = weighted or model.steps is not None  # means are of other numbers
     if model.moments is None or model.schema is None or weighted or model.header.get("measured_rows") != rows:
         return itertools.repeat(None)
     counts = _each(model.moments[0] * rows)

@@ -44,11 +44,13 @@ from streammargin.losses import Loss
 from streammargin.maps import FAMILY as MAPS
 from streammargin.maps.base import Map
 from streammargin.options.costs import Absolute, Costs, Path, Tolerance, finite
+from streammargin.options.steps import Scale, Steps, parts_of
 from streammargin.penalties import DEFAULT
 from streammargin.penalties import FAMILY as PENALTIES
 from streammargin.penalties.base import PenaltyWord
 from streammargin.solvers.registry import FAMILY as SOLVERS
 from streammargin.solvers.word import Auto, SolverWord
+from streammargin.transforms import Transform
 from streammargin.words import Worded
 
 T = TypeVar("T")
@@ -134,10 +136,13 @@ class Options:
         "problem", ANYWHERE, "constant column: its value, 0 for none, free of penalty, midway for C = inf; the weight "
         "of a value is penalised; midway is found after the weights (default 1; 0 for C = inf; free for regression, "
         "and for penalties other than l2 and lp, if the solver can)", short=("-B",), common=True)
-    scale: str = option("none", Word(("none", "maxabs", "std", "auto")), "problem", ROWS,
-        "scale the columns first; the model takes unscaled rows; sparse columns are not centred; auto: std if the "
-        "ranges of columns differ over a thousandfold, or one is far from 0 compared with its spread; else none",
-        common=True)
+    transform: Sequence[Transform | str] | Transform | str | None = option(None, Steps(), "problem", RUNS,
+        "steps of each row before the scale, such as total:10000,log1p; also sqrt, unit, tfidf; the model keeps them "
+        "(default none)", common=True)
+    scale: str = option("none", Scale(), "problem", ROWS,
+        "scale the columns first; the model takes unscaled rows; sparse columns are not centred; std:clip=10 clips "
+        "scaled values to -10 .. 10; auto: std if the ranges of columns differ over a thousandfold, or one is far from "
+        "0 compared with its spread; else none", common=True)
     class_weight: str | Mapping[object, float] | None = option(None, Factors(), "problem", CLASSES,
         "factors of C by label, or balanced: all classes have the same weight", common=True)
     positive: object = option(None, Label("LABEL"), "problem", CLASSES & ~Where.CLASSIFIER,
@@ -253,6 +258,16 @@ class Options:
         """Whether the bias is found after the weights."""
         return self.bias == MIDWAY
 
+    @property
+    def steps(self) -> tuple[Transform, ...]:
+        """The steps of each row."""
+        return self.transform or ()  # type: ignore[return-value]  # checked
+
+    @property
+    def scaling(self) -> tuple[str, float]:
+        """The kind of the scale, and the largest absolute value that it leaves."""
+        return parts_of(self.scale)
+
     def column(self, costs: Sequence[float]) -> float:
         """The value of the constant column for these values of C; 0 for none."""
         if self.bias is None:
@@ -292,6 +307,7 @@ class Options:
             name: None if kept[name] is None else str(kept[name])
             for name in ("solver", "loss", "penalty", "kernel", "map")
         }
+        kept["transform"] = ",".join(map(str, self.steps)) or None
         if self.absolute:
             kept["tol"] = str(self.tol)
         if self.path is not None:

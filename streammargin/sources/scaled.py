@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from streammargin.rows.blocks import Block, DenseBlock
@@ -10,7 +12,7 @@ from streammargin.sources.view import View
 
 
 class ScaledSource(View):
-    """Columns (x - center) * factor of another source, float64; center must be 0 for sparse rows.
+    """Columns (x - center) * factor of another source, float64, clipped to -clip .. clip; sparse rows have center 0.
 
     center, factor: (d,) float64, used when rows are read, so they may be filled later. Blocks are always copies in a
     buffer, for arrays in memory too. Scaled values stay float64: the saved weights are for the rows as stored, and
@@ -19,11 +21,12 @@ class ScaledSource(View):
 
     center: np.ndarray
     factor: np.ndarray
+    clip: float
     dtype: np.dtype = np.dtype(np.float64)  # known before an instance exists
 
-    def __init__(self, source: Source, center: np.ndarray, factor: np.ndarray) -> None:
+    def __init__(self, source: Source, center: np.ndarray, factor: np.ndarray, clip: float = math.inf) -> None:
         super().__init__(source)
-        self.dtype, self.center, self.factor = ScaledSource.dtype, center, factor
+        self.dtype, self.center, self.factor, self.clip = ScaledSource.dtype, center, factor, clip
         # bytes of a value and its column index: scaled, and as the source reads it
         index = 4 * source.sparse
         self._wide, self._narrow = 8 + index, source.dtype.itemsize + index
@@ -50,16 +53,19 @@ class ScaledSource(View):
             buffer = buffer._replace(data=halves[whole.size :].reshape(whole.shape))
         block = self.source.read(start, stop, buffer)
         if isinstance(block, DenseBlock):
-            X = _target(whole, block.X)
+            X = target(whole, block.X)
             scale_dense(block.X, self.center, self.factor, X)
-            return block._replace(X=X)
+            return block._replace(X=self._clipped(X))
         if block.indices.size and int(block.indices.max()) >= self.features:
             return block  # the reader refuses it
-        data = _target(whole, block.data)
+        data = target(whole, block.data)
         scale_sparse(block.data, block.indices, self.factor, data)
-        return block._replace(data=data)
+        return block._replace(data=self._clipped(data))
+
+    def _clipped(self, values: np.ndarray) -> np.ndarray:
+        return values if self.clip == math.inf else np.clip(values, -self.clip, self.clip, out=values)
 
 
-def _target(whole: np.ndarray, values: np.ndarray) -> np.ndarray:
+def target(whole: np.ndarray, values: np.ndarray) -> np.ndarray:
     """The array for the scaled values: in the buffer, or a new one for joined shards, which exceed the buffer."""
     return whole[: len(values)] if values.size <= whole.size else np.empty(values.shape)

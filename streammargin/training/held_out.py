@@ -75,7 +75,7 @@ def open_held_out(
             f"{held_out.name} has {held_out.features} columns but {source.name} has {source.features}; convert both "
             "with streammargin-data convert and the same --features"
         )
-    if options.scale in ("std", "auto") and held_out.sparse and not source.sparse:
+    if options.scaling[0] in ("std", "auto") and held_out.sparse and not source.sparse:
         raise UsageError(
             f"{held_out.name} is sparse, so it cannot be centred as `scale={options.scale}` does with the dense rows "
             f"of {source.name}; write both as dense or both as sparse rows, or use `scale=maxabs`"

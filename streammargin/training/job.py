@@ -20,7 +20,7 @@ from streammargin.driver.outcome import Limits, Outcome, certificate_event
 from streammargin.driver.path import Path
 from streammargin.driver.plan import Plan
 from streammargin.driver.prefetch import BlockReader
-from streammargin.driver.progress import SCALING
+from streammargin.driver.progress import MAPPING, SCALING
 from streammargin.driver.run import Run
 from streammargin.driver.runs import Runs
 from streammargin.driver.scaling import Scaling
@@ -46,8 +46,10 @@ from streammargin.sources.base import Source
 from streammargin.sources.label_column import ATTRIBUTE
 from streammargin.sources.names import packed
 from streammargin.sources.schema import plain_of
+from streammargin.sources.transformed import TransformedSource
 from streammargin.sources.watched import WatchedSource
 from streammargin.training.steps import bytes_beside
+from streammargin.transforms.chain import Chain
 from streammargin.version import __version__
 from streammargin.wording import warn
 
@@ -239,12 +241,21 @@ class Job:
             caps = caps.reshape(tasks, tasks, -1)[np.arange(tasks), np.arange(tasks)]
         of_each = tasks or (problem.outputs.several and not problem.numeric)
         model.problem = self._arrays(caps if of_each else caps[0])
+        model.steps = self._chain()
         if isinstance(answer, LinearPoint):
             scaling = self.steps.get(SCALING)
             measured = scaling.measured if isinstance(scaling, Scaling) else outcome.measured
             if measured is not None:
                 model.moments, header["measured_rows"] = measured[:2], measured.rows
         return model
+
+    def _chain(self) -> Chain | None:
+        """The steps that rows take before the answer, or None."""
+        chain = self.source.chain if isinstance(self.source, TransformedSource) else None
+        scaling = self.steps.get(SCALING)
+        if isinstance(scaling, Scaling) and (link := scaling.link):
+            return Chain([*(chain.links if chain else []), link])
+        return chain
 
     def _more(self, problem: Problem, outcome: Outcome, answer: Point) -> dict[str, object]:
         """What else the event of the end says."""
@@ -273,7 +284,7 @@ class Job:
         """The arrays that define the objective, for `verify`; caps: C times the weight of each class."""
         arrays = {"caps": caps}
         scaling = self.steps.get(SCALING)
-        if isinstance(scaling, Scaling) and len(self.steps) == 1:  # before a map it is part of the answer
+        if isinstance(scaling, Scaling) and not (scaling.link or MAPPING in self.steps):  # else it is of the answer
             arrays |= {"center": scaling.center, "factor": scaling.factor}
         groups = getattr(self.problem.penalty, "groups", None)
         if groups is not None:

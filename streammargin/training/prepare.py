@@ -19,13 +19,14 @@ from streammargin.solvers.problem import Problem
 from streammargin.sources.base import Source
 from streammargin.sources.open import opened
 from streammargin.sources.thinned import thinned
+from streammargin.sources.transformed import TransformedSource
 from streammargin.sources.watched import WatchedSource
 from streammargin.training.fitting import Asking, Fitting, plan_of, wants_free
 from streammargin.training.held_out import least_to_score, make_validator, open_held_out
 from streammargin.training.job import Job
 from streammargin.training.problem import read_labels
 from streammargin.training.start import start_of
-from streammargin.training.steps import after_steps, bytes_beside, bytes_of_steps, make_steps
+from streammargin.training.steps import after_steps, bytes_beside, bytes_of_steps, make_steps, transformed
 from streammargin.training.task import Task, check_tolerance, make_task
 from streammargin.wording import LOG, warn
 from streammargin.workers import Workers
@@ -45,6 +46,8 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
     source = stored if remote else watch(stored, options, watched)
     if remote and source.whole() is not None:
         raise UsageError(f"{source.name} is in the memory of this process, and others cannot read it; give paths")
+    source = transformed(source, options)
+    chain = source.chain if isinstance(source, TransformedSource) else None
     tasks = None if options.tasks is None else _tasks_of(stack, stored, data, options, task, workers)
     read = read_labels(source, task, options, budget, tasks, workers)
     working = after_steps(source, options)
@@ -62,7 +65,7 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
     held_out, own_tasks, scored = None, None, 0
     if options.valid is not None:
         held_out, own_tasks = open_held_out(stack, options, source, names, budget, own, target, workers)
-        held_out = held_out if remote else watch(held_out, options, watched)
+        held_out = transformed(held_out if remote else watch(held_out, options, watched), options, chain)
         scored = least_to_score(held_out, options, asked)
     own += bytes_of_steps(source, options) + bytes_beside(source, options) + scored
 
@@ -74,7 +77,7 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
     check_tolerance(options, costs)  # the C of `auto`
 
     # what is learned and read beside: its memory is taken off the solver's
-    beside = working is not source or held_out is not None
+    beside = working is not source or chain is not None or held_out is not None
     left = budget - own + scored - (method.memory(problem) if beside else 0)
     if problem.resident or method.all_labels(problem):
         labels, own, left = labels.all(), own + labels.more_bytes(), left - labels.more_bytes()
@@ -90,7 +93,7 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
     fitting = replace(fitting, rows=working, labels=labels, own=own)
     if steps or validator is not None:
         problem, plan = fitting.fit(method, problem)
-    slim = stored if steps else thinned(stored, budget - plan.memory_bytes)
+    slim = stored if steps or chain else thinned(stored, budget - plan.memory_bytes)
     if slim is not stored and (sparse := _of_sparse(fitting, slim, method, problem)) is not None:
         problem, plan = sparse
         source = working = slim

@@ -17,6 +17,7 @@ from streammargin.model.linear import LinearModel
 from streammargin.points.linear import LinearPoint
 from streammargin.sources.base import Source
 from streammargin.sources.names import equal, listed
+from streammargin.sources.transformed import TransformedSource
 from streammargin.wording import counted, shown, warn
 
 
@@ -32,6 +33,10 @@ def start_of(
     if model.numeric != (target.classes.size == 0):
         kinds = ("numbers", "classes") if model.numeric else ("classes", "numbers")
         raise UsageError(f"{name} predicts {kinds[0]}, but this training is for {kinds[1]}; give `init` another model")
+    steps = str(source.chain) if isinstance(source, TransformedSource) else ""
+    if steps != (own := str(model.steps or "")):
+        of = f"with `transform={own}`" if own else "without `transform`"
+        raise UsageError(f"{name} is for rows {of}; train with the same steps, or leave `init` out")
     order = _columns(model, name, source, names, budget, held)
     known = np.flatnonzero(order >= 0)
     w = np.zeros((len(target.positive), source.features + 1))

@@ -6,10 +6,11 @@ import numpy as np
 
 from streammargin.driver.labels import LabelReader
 from streammargin.driver.mapping import Mapping, check_sample
-from streammargin.driver.progress import MAPPING, SCALING
+from streammargin.driver.progress import MAPPING, SCALING, TRANSFORMING
 from streammargin.driver.scaling import Scaling
 from streammargin.driver.spread import bytes_of_spread
 from streammargin.driver.steps import Step
+from streammargin.driver.transforming import Transforming
 from streammargin.maps import make_map
 from streammargin.maps.fitted import Fitted
 from streammargin.options.table import Options
@@ -17,10 +18,19 @@ from streammargin.sizes import parse_size
 from streammargin.sources.base import Source
 from streammargin.sources.mapped import MappedSource
 from streammargin.sources.scaled import ScaledSource
+from streammargin.sources.transformed import TransformedSource
+from streammargin.transforms.chain import Chain
+
+
+def transformed(source: Source, options: Options, chain: Chain | None = None) -> Source:
+    """A source whose rows take the steps of `transform`: those of this chain, or of a new one."""
+    if not options.steps:
+        return source
+    return TransformedSource(source, Chain.of(options.steps, source.dtype) if chain is None else chain)
 
 
 def after_steps(source: Source, options: Options) -> Source:
-    """A source after its steps, for planning: nothing can be read from it."""
+    """A source after its scale and map, for planning: nothing can be read from it."""
     stored = source.dtype
     if options.scale != "none":
         source = ScaledSource(source, np.empty(0), np.empty(0))
@@ -30,7 +40,7 @@ def after_steps(source: Source, options: Options) -> Source:
 
 
 def bytes_of_steps(source: Source, options: Options) -> int:
-    """Bytes of what the steps learn. UsageError for a map that draws more rows than there are."""
+    """Bytes of what the scale and the map learn. UsageError for a map that draws more rows than there are."""
     scale = Scaling.nbytes(source.features) if options.scale != "none" else 0
     if options.map is None:
         return scale
@@ -50,8 +60,11 @@ def make_steps(source: Source, options: Options, labels: LabelReader, memory: in
     """The steps by the phases in which they are learned; memory: bytes for each read of them."""
     steps: dict[str, Step] = {}
     stored = source.dtype
+    if isinstance(source, TransformedSource) and source.chain.learns:
+        steps[TRANSFORMING] = Transforming(source, labels, memory)
     if options.scale != "none":
-        steps[SCALING] = Scaling(source, options.scale, labels, memory)
+        kind, clip = options.scaling
+        steps[SCALING] = Scaling(source, kind, labels, memory, clip)
         source = steps[SCALING].taken(source)
     if options.map is not None:
         steps[MAPPING] = Mapping(source, make_map(options.map), stored, labels, memory, present, options.seed)

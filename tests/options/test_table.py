@@ -46,7 +46,8 @@ def test_the_command_line_has_every_option_that_makes_sense_there():
 def test_the_estimators_have_every_option_that_makes_sense_for_them(estimator, place):
     expected = {line.name: line.default for line in options_for(place)}
     own = {line.name: line.default for line in estimator.own}
-    known = {**expected, **own, "fit_intercept": True, "random_state": 0, "n_jobs": None, "verbose": False}
+    known = {**expected, **own, "fit_intercept": True, "random_state": 0, "n_jobs": None, "verbose": False,
+             "transforms": None}  # fmt: skip
     assert estimator().get_params(deep=False) == known
     for name in known:
         assert f"\n    {name} : " in estimator.__doc__
@@ -72,7 +73,7 @@ def test_what_a_stream_refuses_is_what_the_table_says(line):
              "valid": "v.h5", "init": "m.npz", "checkpoint": "folder", "checkpoint_seconds": 5,
              "columns": "a", "drop": "a", "categorical": "a", "text": "a", "decimal": "comma", "dates": True,
              "missing": "mean", "unknown": "zero",
-             "kernel": "rbf", "map": "rff:4", "tasks": "t"}  # fmt: skip
+             "kernel": "rbf", "map": "rff:4", "transform": "unit", "tasks": "t"}  # fmt: skip
     rows = np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([1, -1])
     assert (line.name in wrong) == (Where.STREAM not in line.where)
     if line.name in wrong:

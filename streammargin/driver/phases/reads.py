@@ -155,6 +155,7 @@ def _without_identity(c: Course, reason: str) -> None:
 READS = {
     **EARLY,
     phases.IDENTITY: Phase(_identity, _end_identity, break_off=_without_identity),
+    phases.TRANSFORMING: Phase(_step, _end_step),
     phases.SCALING: Phase(_step, _end_step),
     phases.MAPPING: Phase(_step, _end_step),
     phases.PROLOGUE: Phase(_prologue, _end_prologue),

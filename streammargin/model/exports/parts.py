@@ -61,6 +61,8 @@ def taken(model: Scorer, form: str, maps: bool = True) -> Parts:
         raise UsageError(f"{kind} has no form as {form}; load the model with streammargin.load_model")
     if model.tasks is not None:
         raise UsageError(f"a model with weights for each of {len(model.tasks)} tasks has no form as {form}")
+    if model.steps is not None:
+        raise UsageError(f"a model with the steps {model.steps} of rows has no form as {form}; numpy_model.py takes it")
     behind, coef, intercept = taken_apart(answer)
     if behind is not None and not maps:
         raise UsageError(f"a model with the map {behind.fitted.map} has no form as {form}")

@@ -27,6 +27,10 @@ streammargin info people.csv
 streammargin info people.model.npz --top 20
 streammargin info --kernels
 
+streammargin export people.model.npz --to json -o people.json
+streammargin export clicks.npz --to onnx -o clicks.onnx --force
+streammargin export clicks.npz --to csv -o weights.csv
+
 streammargin solvers
 streammargin solvers auto
 streammargin solvers newton

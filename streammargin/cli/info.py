@@ -8,8 +8,7 @@ import json
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from streammargin.cli.options import add_lines, argument, name
-from streammargin.files import check_apart
+from streammargin.cli.options import add_lines, argument
 from streammargin.json_values import to_plain
 from streammargin.kinds import Whole
 from streammargin.wording import in_shell, printable, shortened
@@ -40,8 +39,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="the N columns that matter most to each class: by the weight for the column as DATA has it, times its "
         "standard deviation",
     )  # fmt: skip
-    parser.add_argument("--liblinear", type=name, metavar="OUT", help="write the model as liblinear's text model file")
-    parser.add_argument("--force", action="store_true", help="replace an existing OUT")
 
 
 def _names(names: np.ndarray | None) -> dict[str, Any] | None:
@@ -65,10 +62,7 @@ def run(options: argparse.Namespace) -> int:
     if _is_archive(options.path[0]):
         if len(options.path) > 1:
             raise UsageError("info shows one model at a time; only data files can be shards of one set")
-        check_apart({"the export": options.liblinear}, options.path)
         facts = _model(options)
-    elif options.liblinear:
-        raise UsageError(f"--liblinear exports a model, and {options.path[0]} is not one; train one first")
     elif options.top is not None:
         raise UsageError(f"--top shows the weights of a model, and {options.path[0]} is not one; train one first")
     else:
@@ -170,12 +164,10 @@ def _is_archive(path: str) -> bool:
 
 def _model(options: argparse.Namespace) -> dict[str, Any]:
     from streammargin.errors import UsageError
-    from streammargin.model.io import export_liblinear, load_model
+    from streammargin.model.io import load_model
     from streammargin.model.linear import LinearModel
 
     model = load_model(options.path[0], options.memory)
-    if options.liblinear:
-        export_liblinear(model, options.liblinear, options.force)
     top: dict[str, Any] = {}
     if options.top is not None:
         if not isinstance(model, LinearModel):

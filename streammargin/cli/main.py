@@ -23,6 +23,7 @@ VERBS = {
     "evaluate": "accuracy, mistakes, loss and margin of a model on labelled data",
     "verify": "recompute the certificate of a model on its data, by NumPy alone",
     "info": "show what a data file or a model contains",
+    "export": "write a model for another program: as JSON, ONNX, LIBLINEAR's text or a table of weights",
     "solvers": "list the solvers, or show one: parameters, algorithm, what it takes",
     "losses": "list the losses, or show one: parameters, formula, solvers that take it",
     "penalties": "list the penalties, or show one: parameters, formula, solvers that take it",

@@ -1,20 +1,17 @@
-"""Load model files, and export models to LIBLINEAR."""
+"""Load model files."""
 
 from __future__ import annotations
 
 import os
 from typing import Any
 
-import numpy as np
-
 from streammargin.errors import DataError, UsageError
-from streammargin.files import as_path, replacing
+from streammargin.files import as_path
 from streammargin.losses import LOSSES, is_numeric, make_loss
 from streammargin.losses.ratings import RATINGS
-from streammargin.matching import number_in
 from streammargin.model.base import Model
 from streammargin.model.file import COLUMN_NAMES, MOMENTS, NAMES, PROBLEM, ROW_NAMES, read_model, unwritten
-from streammargin.model.linear import LinearModel, model_of
+from streammargin.model.linear import model_of
 from streammargin.model.rows import TABLE
 from streammargin.numpy_model import texts_of
 from streammargin.points.factors import Factors
@@ -25,10 +22,6 @@ from streammargin.sources.names import unpacked
 from streammargin.sources.schema import Schema
 from streammargin.transforms import chain_of
 from streammargin.wording import shown
-
-# liblinear's names for solvers of the same model
-_LIBLINEAR_TYPE = {"hinge": "L2R_L1LOSS_SVC_DUAL", "squared_hinge": "L2R_L2LOSS_SVC_DUAL", "logistic": "L2R_LR_DUAL"}
-_JOINT_TYPE = "MCSVM_CS"  # one W for all classes; liblinear gives such a model no probabilities, as it has no softmax
 
 
 def load_model(path: str | os.PathLike[str], memory: str | int | None = None) -> Model:
@@ -74,49 +67,3 @@ def _check_loss(header: dict[str, Any], ratings: bool, numeric: bool) -> None:
             raise ValueError(f"its loss is {word}, and it predicts {'numbers' if numeric else 'classes'}")
     except UsageError as error:
         raise ValueError(f"its loss is {shown(word)}: {error}") from None
-
-
-def _whole(classes: list[Any]) -> list[int]:
-    """Classes as different integers. Raises UsageError if they are not."""
-    found: dict[int, Any] = {}
-    for label in classes:
-        number = number_in(label) if isinstance(label, str) else label
-        if number is None or number != int(number):
-            raise UsageError("liblinear's labels are integers; this model's are not, so it cannot be exported")
-        if found.setdefault(int(number), label) != label:
-            raise UsageError(
-                f"liblinear's labels are integers, and the classes {shown(found[int(number)])} and {shown(label)} are "
-                "one of them, so this model cannot be exported"
-            )
-    return list(found)
-
-
-def export_liblinear(model: Model, path: str, force: bool = False) -> None:
-    """Write liblinear's text model file. Labels must be integers, as liblinear's are.
-
-    Raises UsageError for other labels, and for a model or loss that liblinear does not have; OutputError,
-    ReadWriteError.
-    """
-    if model.steps is not None:
-        raise UsageError(f"liblinear's models take rows as they are, and this one has the steps {model.steps}")
-    if not isinstance(model, LinearModel):
-        raise UsageError("liblinear's models are linear; this one is not, so it cannot be exported")
-    if model.outputs is not None:
-        raise UsageError(
-            "liblinear's models have one label a row; this one has several outputs; train one of them alone"
-        )
-    loss = model.header.get("loss", "hinge")
-    if loss not in _LIBLINEAR_TYPE:
-        raise UsageError(f"liblinear has no loss {loss}; it has {', '.join(_LIBLINEAR_TYPE)}")
-    labels = _whole(model.classes_.tolist())
-    coef, intercept = model.coef_, model.intercept_
-    if len(coef) == 1:  # liblinear's first label is the one of positive scores
-        labels = labels[::-1]
-    biased = bool(np.any(intercept != 0.0))
-    weights = np.vstack([coef.T, intercept]) if biased else coef.T
-    with replacing(path, force) as name, open(name, "w", encoding="ascii") as file:
-        joint = model.header.get("multiclass") == "joint" and len(labels) > 2
-        file.write(f"solver_type {_JOINT_TYPE if joint else _LIBLINEAR_TYPE[loss]}\nnr_class {len(labels)}\n")
-        file.write(f"label {' '.join(map(str, labels))}\nnr_feature {coef.shape[1]}\nbias {1 if biased else -1}\nw\n")
-        for row in weights:
-            file.write(" ".join(f"{value:.17g}" for value in row) + " \n")

@@ -390,7 +390,9 @@ def test_predictions_never_replace_their_input(capsys, blobs_file, tmp_path):
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
     for output in ("m.npz", blobs_file):
         fails(capsys, 2, "an input as well", arguments=["predict", "m.npz", blobs_file, "-o", output, "--force"])
-    fails(capsys, 2, "is an input as well", arguments=["info", "m.npz", "--liblinear", "m.npz", "--force"])
+    fails(
+        capsys, 2, "is an input as well", arguments=["export", "m.npz", "--to", "liblinear", "-o", "m.npz", "--force"]
+    )
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 

@@ -262,7 +262,7 @@ def test_shards_are_one_data_set(tmp_path, blobs):
 
 def test_liblinear_export(trained, blobs, tmp_path):
     _, model, _ = trained
-    assert call("info", model, "--liblinear", tmp_path / "m.txt").returncode == 0
+    assert call("export", model, "--to", "liblinear", "-o", tmp_path / "m.txt").returncode == 0
     head, _, body = (tmp_path / "m.txt").read_text().partition("w\n")
     w = np.array(body.split(), float)
     assert "label 1 -1" in head and "nr_feature 10" in head and "bias 1" in head

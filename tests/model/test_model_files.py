@@ -13,7 +13,8 @@ import streammargin as sm
 from streammargin import saved_fields
 from streammargin.errors import DataError, OutputError, UsageError
 from streammargin.model.base import Model
-from streammargin.model.io import export_liblinear, load_model
+from streammargin.model.exports.files import export
+from streammargin.model.io import load_model
 from streammargin.model.linear import LinearModel
 from streammargin.points.table import KINDS
 from streammargin.sources.open import open_source
@@ -96,16 +97,16 @@ def test_liblinear_export_predicts_the_same(tmp_path, classes, bias):
     X = random.standard_normal((300, 5))
     y = np.digitize(X[:, 0] + 0.3, [0.0, 0.7][: classes - 1]) + 4
     trained = sm.train((X, y), bias=bias).model
-    export_liblinear(trained, str(tmp_path / "m.txt"))
+    export(trained, "liblinear", str(tmp_path / "m.txt"))
     assert np.array_equal(liblinear_scores(tmp_path / "m.txt", X), trained.predict(X))
 
 
 def test_liblinear_export_refuses_what_liblinear_has_not(model, tmp_path):
     with pytest.raises(UsageError, match="labels are integers"):
-        export_liblinear(model, str(tmp_path / "m.txt"))
+        export(model, "liblinear", str(tmp_path / "m.txt"))
     model.header["loss"] = "smooth_hinge"
     with pytest.raises(UsageError, match="liblinear has no loss smooth_hinge"):
-        export_liblinear(model, str(tmp_path / "m.txt"))
+        export(model, "liblinear", str(tmp_path / "m.txt"))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -251,8 +252,8 @@ def test_another_kind_of_answer_is_a_class_and_lines_of_the_tables(tmp_path, mon
     assert model.predict(X).tolist() == [9, 7, 8, 8]
     assert model.evaluate((X, np.array([9, 7, 8, 7])))["mistakes"] == 1
     assert sm.load_model(tmp_path / "m.npz").header == {}
-    with pytest.raises(UsageError, match="this one is not"):
-        export_liblinear(model, str(tmp_path / "m.txt"))
+    with pytest.raises(UsageError, match="that is not linear has no form as LIBLINEAR"):
+        export(model, "liblinear", str(tmp_path / "m.txt"))
     Model(Nearest(np.full((3, 2), np.inf)), np.array([7, 8, 9]), {}).save(tmp_path / "n.npz")
     with pytest.raises(DataError, match="damaged model: its array centres has a number that is not finite"):
         sm.load_model(tmp_path / "n.npz")

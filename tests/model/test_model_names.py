@@ -10,8 +10,8 @@ from conftest import write_h5
 
 import streammargin as sm
 from streammargin.model.columns import match
+from streammargin.model.exports.files import export
 from streammargin.model.file import write_model
-from streammargin.model.io import export_liblinear
 from streammargin.model.linear import LinearModel
 from streammargin.sources.hdf5.names import write_names
 from streammargin.sources.open import open_source
@@ -300,9 +300,9 @@ def test_held_out_rows_have_the_columns_of_the_training(tmp_path, caplog):
 
 def test_liblinears_file_is_the_same_with_names(model, tmp_path):
     model = LinearModel(model.coef_, model.intercept_, np.arange(3), {"loss": "hinge"}, model.feature_names_in_)
-    export_liblinear(model, str(tmp_path / "with.txt"))
+    export(model, "liblinear", str(tmp_path / "with.txt"))
     model.feature_names_in_ = None
-    export_liblinear(model, str(tmp_path / "without.txt"))
+    export(model, "liblinear", str(tmp_path / "without.txt"))
     assert (tmp_path / "with.txt").read_bytes() == (tmp_path / "without.txt").read_bytes()
 
 

@@ -180,12 +180,12 @@ def test_a_class_without_weight_is_not_balanced(tmp_path):
 
 
 def test_liblinear_takes_labels_that_are_different_integers(tmp_path):
-    from streammargin.model.io import export_liblinear
+    from streammargin.model.exports.files import export
 
-    export_liblinear(sm.train((X, texts(("+5", "8"))), **SHORT).model, str(tmp_path / "a"))
+    export(sm.train((X, texts(("+5", "8"))), **SHORT).model, "liblinear", str(tmp_path / "a"))
     assert "label 8 5\n" in (tmp_path / "a").read_text() or "label 5 8\n" in (tmp_path / "a").read_text()
     with pytest.raises(sm.UsageError, match="'007' and '7' are one of them"):
-        export_liblinear(sm.train((X, texts(("007", "7"))), **SHORT).model, str(tmp_path / "b"))
+        export(sm.train((X, texts(("007", "7"))), **SHORT).model, "liblinear", str(tmp_path / "b"))
 
 
 def test_a_column_of_obs_is_named():

@@ -326,7 +326,7 @@ def test_the_commands(here, tmp_path):
     assert here("verify", marks, data).returncode == 65
     done = here("predict", numbers, data, "--obs", "x", "-o", str(tmp_path / "o.h5ad"))
     assert done.returncode == 2 and "the model predicts several" in done.stderr
-    done = here("info", marks, "--liblinear", str(tmp_path / "l.txt"))
+    done = here("export", marks, "--to", "liblinear", "-o", str(tmp_path / "l.txt"))
     assert done.returncode == 2 and "this one has several outputs" in done.stderr
 
 

@@ -57,7 +57,8 @@ def taken(model: Scorer, form: str, maps: bool = True) -> Parts:
     """The parts of a model. UsageError, with the name of the form, if it has none; maps: whether one may have a map."""
     answer, header = model.answer, model.header
     if not isinstance(answer, (LinearPoint, Mapped)):
-        kind = "a completed matrix" if header.get("levels") else f"a machine of the kernel {header.get('kernel')}"
+        kind = f"a machine of the kernel {header['kernel']}" if header.get("kernel") else "a model that is not linear"
+        kind = "a completed matrix" if header.get("levels") else kind
         raise UsageError(f"{kind} has no form as {form}; load the model with streammargin.load_model")
     if model.tasks is not None:
         raise UsageError(f"a model with weights for each of {len(model.tasks)} tasks has no form as {form}")

@@ -129,7 +129,9 @@ def _words(column: Column, start: int, parts: Parts, gaps: Sequence[Any]) -> _Pa
                          "scikit-learn makes in front of a map")  # fmt: skip
     if set(gaps) & set(words):
         raise UsageError(f"the category {gaps[0]!r} of the column {column.name} stands for a missing value here")
-    known = [] if mapped or column.fill is None else [gap for gap in gaps if not (column.numeric and gap is None)]
+    known = (
+        [] if mapped or column.fill is None else [gap for gap in gaps if isinstance(gap, float) or not column.numeric]
+    )
     made = OneHotEncoder(categories=[np.array(words + known, float if column.numeric else object)],
                          handle_unknown="ignore" if column.other or mapped else "error")  # fmt: skip
     other = parts.coef_at([start + len(words)]) if column.other else np.zeros((len(parts.coef), 1))

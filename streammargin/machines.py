@@ -12,11 +12,36 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from streammargin.numpy_model import FORMULAS, fields_of, kernel_values, scaled, words_in
+from streammargin.numpy_model import scaled
 
 PIECE = 256  # rows at a time
+FORMULAS = ("rbf", "poly", "sigmoid", "linear")
 BLUR = 1e-12  # rounding of a value, relative to the largest
 EPS = float(np.finfo(np.float64).eps)
+
+
+def words_in(kernel: str) -> list[str]:
+    """The words of the kernels that a kernel is the sum of."""
+    return re.split(r"\+(?=[^\d])", kernel)
+
+
+def fields_of(word: str) -> tuple[str, float, float, int, float]:
+    """(name, gamma, coef0, degree, weight) of a word of FORMULAS with all its numbers; 1 and 0 if it has none."""
+    name, _, rest = word.partition(":")
+    named = dict(re.findall(r"(\w+)=([^,]+)", rest))
+    first = rest.partition(",")[0]
+    gamma = float(named["gamma"] if name == "poly" else first) if name in ("rbf", "poly", "sigmoid") else 1.0
+    degree = int(first) if name == "poly" else 1
+    return name, gamma, float(named.get("coef0", 0.0)), degree, float(named.get("weight", 1.0))
+
+
+def kernel_values(word: str, products: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """K from x.z (m, s), ||x||^2 (m, 1) and ||z||^2 (1, s); word: of FORMULAS, with all its numbers."""
+    name, gamma, coef0, degree, weight = fields_of(word)
+    if name == "rbf":
+        return weight * np.exp(-gamma * np.maximum(left + right - 2.0 * products, 0.0))
+    found = gamma * products + coef0
+    return np.asarray(weight * (np.tanh(found) if name == "sigmoid" else found**degree))
 
 
 def rounding(word: str, longest: float, columns: int, terms: int) -> float:

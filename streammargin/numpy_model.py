@@ -5,12 +5,13 @@
     model = NumpyModel("income.npz")
     model.predict([{"age": 39, "work": "state"}, {"age": None, "work": "own"}])
 
-It takes linear models, with or without a map. Rows are an array (n, d), a sparse matrix of SciPy, or a table: a frame,
-a dict of columns, or a list of dicts. A number is a number: 12.3 for 12.3%. A date is one of Python, or 2024-01-31.
+It takes linear models, alone or behind the map rff. Rows are an array (n, d), a sparse matrix of SciPy, or a table: a
+frame, a dict of columns, or a list of dicts. Numbers are numbers: 12.3 for 12.3%. Dates are Python's, or 2024-01-31.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +19,6 @@ from typing import Any
 
 import numpy as np
 
-FORMULAS = ("rbf", "poly", "sigmoid", "linear")  # kernels that `kernel_values` knows
 WEEKDAYS = np.array(["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"])
 
 
@@ -27,8 +27,7 @@ class NumpyModel:
 
     classes_ : (2,) or (k,) labels; (0,) for a model that predicts numbers
     coef_, intercept_ : (1, d) or (k, d), and (1,) or (k,) float64; of mapped rows behind a map
-    outputs : the names of several outputs, or None
-    header : the header of the file, as docs/format.md says
+    outputs, header : the names of several outputs, or None; the header of the file (docs/format.md)
     """
 
     def __init__(self, path: Any) -> None:
@@ -40,7 +39,7 @@ class NumpyModel:
         self.classes_: np.ndarray = texts_of(arrays["classes"])
         self.outputs: list[str] | None = self.header.get("outputs")
         self._features = int(arrays["features"]) if "features" in arrays else self.coef_.shape[1]
-        self._mapped, self._steps = map_of(arrays), Steps(arrays)
+        self._arrays, self._steps = arrays, Steps(arrays)
         names = texts_of(arrays["feature_names"].view("S1")) if "feature_names" in arrays else ()
         plain = {"columns": [{"name": name} for name in names], "dtype": "float64", "named": True}
         self._table: dict[str, Any] = self.header.get("table") or plain
@@ -80,12 +79,11 @@ class NumpyModel:
         if table is None:
             X = data if hasattr(data, "tocsr") else np.asarray(data, np.float64)
         else:
-            columns, there = self._table["columns"], list(table)
-            if not columns:
-                raise ValueError("the columns of the model have no names; give an array (n, d)")
-            names = [column["name"] for column in columns] if self._table["named"] else there[: len(columns)]
-            if missing := [name for name in names if name not in table] or ["another"] * (len(names) < len(columns)):
-                raise ValueError(f"the table has no column {missing[0]}, which the model was trained on")
+            columns = self._table["columns"]
+            names = [column["name"] for column in columns] if self._table["named"] else list(table)
+            missing = [name for name in names if name not in table]
+            if missing or len(names) != len(columns) or not columns:
+                raise ValueError(f"the table lacks the column {missing[0]}" if missing else "the columns have no names")
             parts = [numbers_of(*each, unknown) for each in zip(columns, map(table.get, names), strict=True)]
             X = np.hstack(parts).astype(self._table["dtype"]).astype(np.float64)
         if X.ndim != 2 or X.shape[1] != self._features:
@@ -94,7 +92,7 @@ class NumpyModel:
 
     def _scores(self, data: Any, unknown: str) -> np.ndarray:
         with np.errstate(all="ignore"):  # what overflows is said here
-            X = self._mapped(self._steps.taken(self.rows(data, unknown)))
+            X = mapped(self._steps.taken(self.rows(data, unknown)), self._arrays)
             found = np.asarray(X @ self.coef_.T + self.intercept_)
         bad = np.flatnonzero(~np.isfinite(found).all(axis=1))
         if bad.size:
@@ -108,13 +106,11 @@ def refuse(arrays: Mapping[str, np.ndarray], header: Mapping[str, Any]) -> None:
         raise ValueError("this is no model of streammargin, or one of a newer version")
     kind, map, columns = header.get("answer", "linear"), str(arrays.get("map", "")), (header.get("table") or {})
     texts = [column["name"] for column in columns.get("columns", ()) if column.get("kind") == "text"]
-    kernels = {word.partition(":")[0] for word in words_in(map.partition("kernel=")[2])}
-    theirs = map and not map.startswith("rff:") and (not map.startswith("nystroem:") or kernels - set(FORMULAS))
     for bad, why in (
         (kind not in ("linear", "mapped"), f"it is of the kind {kind}"),
         (header.get("tasks"), "each of its tasks has weights of its own"),
         (texts, f"scikit-learn hashes the free text of its column {''.join(texts[:1])}"),
-        (theirs, f"its map {map} is not ours"),
+        (map and not map.startswith("rff:"), f"its map {map} is not rff"),
         (step := Steps(arrays).theirs, f"its step {step} is not ours"),
     ):
         if bad:
@@ -134,21 +130,16 @@ def scaled(X: Any, center: np.ndarray, factor: np.ndarray) -> Any:
 
 
 def row_sums(values: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """The sum of its row for each stored value (v,); those of row i are at starts[i] .. starts[i + 1]."""
+    """The sum of its row, 1 in place of 0, for each stored value (v,); starts (m + 1,): of the rows among them."""
     filled, found = np.flatnonzero(np.diff(starts)), np.zeros(len(starts) - 1)
     found[filled] = np.add.reduceat(values, starts[filled]) if filled.size else 0.0
-    return np.repeat(found, np.diff(starts))
-
-
-def over(values: Any, by: np.ndarray) -> np.ndarray:
-    """The quotient, and 0 for a divisor of 0."""
-    return np.divide(values, by, out=np.zeros(by.shape), where=by != 0.0)
+    return np.repeat(np.where(found == 0.0, 1.0, found), np.diff(starts))
 
 
 STEPS: dict[str, Callable[..., np.ndarray]] = {  # of values, bounds of their rows, the number of the word, arrays
-    "total": lambda x, starts, number, _: x * over(number, row_sums(x, starts)),
+    "total": lambda x, starts, number, _: x * (number / row_sums(x, starts)),
     "log1p": lambda x, *_: np.log1p(x), "sqrt": lambda x, *_: np.sqrt(x), "tfidf": lambda x, *of: x * of[2]["factors"],
-    "unit": lambda x, starts, *_: over(x, np.sqrt(row_sums(x * x, starts))),
+    "unit": lambda x, starts, *_: x / np.sqrt(row_sums(x * x, starts)),
     "clipped": lambda x, _, most, of: np.clip((x - of["center"]) * of["factor"], -most, most),
 }  # fmt: skip
 
@@ -181,51 +172,14 @@ class Steps:
         return values
 
 
-def words_in(kernel: str) -> list[str]:
-    """The words of the kernels that a kernel is the sum of."""
-    return re.split(r"\+(?=[^\d])", kernel)
-
-
-def fields_of(word: str) -> tuple[str, float, float, int, float]:
-    """(name, gamma, coef0, degree, weight) of a word of FORMULAS with all its numbers; 1 and 0 if it has none."""
-    name, _, rest = word.partition(":")
-    named = dict(re.findall(r"(\w+)=([^,]+)", rest))
-    first = rest.partition(",")[0]
-    gamma = float(named["gamma"] if name == "poly" else first) if name in ("rbf", "poly", "sigmoid") else 1.0
-    degree = int(first) if name == "poly" else 1
-    return name, gamma, float(named.get("coef0", 0.0)), degree, float(named.get("weight", 1.0))
-
-
-def kernel_values(word: str, products: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """K from x.z (m, s), ||x||^2 (m, 1) and ||z||^2 (1, s); word: of FORMULAS, with all its numbers."""
-    name, gamma, coef0, degree, weight = fields_of(word)
-    if name == "rbf":
-        return weight * np.exp(-gamma * np.maximum(left + right - 2.0 * products, 0.0))
-    found = gamma * products + coef0
-    return np.asarray(weight * (np.tanh(found) if name == "sigmoid" else found**degree))
-
-
-def map_of(arrays: Mapping[str, np.ndarray]) -> Callable[[Any], Any]:
-    """The function from rows to those that the weights are for."""
+def mapped(X: Any, arrays: Mapping[str, np.ndarray]) -> Any:
+    """The rows that the weights are for: as given, or those of the map `rff` of the scaled rows."""
     if "map" not in arrays:
-        return lambda X: X
-    word, Z = str(arrays["map"]), arrays.get("map.landmarks")
-    if "map.landmarks.data" in arrays:  # sparse ones
-        Z, ends = np.zeros(arrays["map.landmarks.shape"]), arrays["map.landmarks.indptr"]
-        Z[np.repeat(np.arange(len(Z)), np.diff(ends)), arrays["map.landmarks.indices"]] = arrays["map.landmarks.data"]
-
-    def mapped(X: Any) -> np.ndarray:
-        X = scaled(X.toarray() if hasattr(X, "tocsr") else X, arrays["centers"], arrays["factors"])
-        if Z is None:
-            turns, columns = X @ arrays["map.directions"], int(re.split("[:,]", word)[1])
-            found = np.hstack([np.cos(turns), np.sin(turns[:, : columns // 2])]) * np.sqrt(2.0 / columns)
-        else:
-            of = X @ Z.T, (X * X).sum(axis=1)[:, None], (Z * Z).sum(axis=1)[None]
-            values = [kernel_values(one, *of) for one in words_in(word.partition("kernel=")[2])]
-            found = np.sum(values, axis=0) @ arrays["map.projection"]
-        return found.astype(str(arrays["dtype"])).astype(np.float64)
-
-    return mapped
+        return X
+    X = scaled(X.toarray() if hasattr(X, "tocsr") else X, arrays["centers"], arrays["factors"])
+    turns, columns = X @ arrays["map.directions"], int(re.split("[:,]", str(arrays["map"]))[1])
+    found = np.hstack([np.cos(turns), np.sin(turns[:, : columns // 2])]) * np.sqrt(2.0 / columns)
+    return found.astype(str(arrays["dtype"])).astype(np.float64)
 
 
 def table_of(data: Any) -> Mapping[Any, Any] | None:
@@ -285,16 +239,11 @@ def place_of(one: Any, found: dict[Any, int], column: Mapping[str, Any], unknown
     """The place of a category, -1 for none; found: places of words, and of values that came before."""
     if one not in found:
         words = column.get("words", []) if column.get("numeric") or not isinstance(one, str) else []
-        alike = [place for place, word in enumerate(words) if number_in(word) == number_in(one) is not None]
+        alike = []
+        for place, word in enumerate(words):
+            with contextlib.suppress(ValueError):
+                alike += [place] * (float(word) == float(one))
         if len(alike) > 1 or not (alike or column.get("other") or unknown == "zero"):
             raise ValueError(f"the category {one!r} is {'not clear' if alike else 'unknown'}; replace it")
         found[one] = alike[0] if alike else len(column["words"]) if column.get("other") else -1
     return found[one]
-
-
-def number_in(one: Any) -> float | None:
-    """The number that a value is, or spells; None for other text."""
-    try:
-        return float(one)
-    except ValueError:
-        return None

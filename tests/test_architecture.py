@@ -81,7 +81,8 @@ ALLOWED = {  # by folder, and by single file
     "tables": {"tables", "matching", "sources", "errors", "files", "sizes", "version", "wording"} | NAMED,
     "options": {"options", "solvers", "errors", "files", "kinds", "sizes", "wording", "words"} | NAMED,
     "driver": {"driver", "options", "points", "sources", "solvers", "compiled"} | BASE | NAMED,
-    "model": {"model", "ordered", "tables", "points", "saved_fields", "sources", "driver", "compiled", "numpy_model"}
+    "model": {"model", "ordered", "tables", "points", "saved_fields", "sources", "driver", "compiled"}
+    | {"machines", "numpy_model"}
     | BASE
     | NAMED,
     "sinks": {"sinks", "driver"} | BASE | NAMED,
@@ -240,7 +241,7 @@ def test_what_verifies_can_be_read_and_compiles_nothing():
     paths = [ROOT / name for name in names]
     assert len(paths[0].read_text().splitlines()) <= 370
     assert len(paths[1].read_text().splitlines()) <= 100
-    assert len(paths[3].read_text().splitlines()) <= 300  # people copy it
+    assert len(paths[3].read_text().splitlines()) <= 250  # people copy it
     assert {name.split(".")[0] for path in paths for name in imports(path)} <= {
         "__future__", "collections", "contextlib", "h5py", "json", "math", "numpy", "os", "re", "scipy",
         "streammargin", "typing",

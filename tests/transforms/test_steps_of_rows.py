@@ -9,7 +9,7 @@ from sklearn.feature_extraction.text import TfidfTransformer
 
 import streammargin as sm
 from streammargin.errors import DataError, UsageError
-from streammargin.model.io import export_liblinear
+from streammargin.model.exports.files import export
 from streammargin.numpy_model import NumpyModel
 from streammargin.options.steps import Scale, Steps, parts_of
 from streammargin.rows.blocks import DenseBlock, part, plain, values_of
@@ -131,8 +131,8 @@ def test_a_model_is_that_of_rows_that_were_transformed_before(words, form, tmp_p
     assert all(check.agrees is not False for check in verify(tmp_path / "m.npz", tmp_path / "rows.h5"))
     with pytest.raises(UsageError, match="of rows has no form as a pipeline"):
         again.to_sklearn()
-    with pytest.raises(UsageError, match="take rows as they are"):
-        export_liblinear(again, str(tmp_path / "liblinear"))
+    with pytest.raises(UsageError, match="of rows has no form as LIBLINEAR"):
+        export(again, "liblinear", str(tmp_path / "liblinear"))
 
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from streammargin.errors import UsageError
+from streammargin.machines import FORMULAS, fields_of, words_in
 from streammargin.model.exports.parts import Parts, taken
-from streammargin.numpy_model import FORMULAS, fields_of, words_in
 from streammargin.points.mapped import Mapped
 from streammargin.sources.schema import CATEGORY, DATE, NUMBER, Column, Schema
 

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from streammargin.compiled.jit import small_calls, told_of_compiling
+from streammargin.compiled.jit import small_calls
 from streammargin.driver import snapshot
+from streammargin.driver.compiling import told_of_kernels
 from streammargin.driver.outcome import Outcome
 from streammargin.driver.path import Path
 from streammargin.driver.phases.reads import put_off
@@ -97,7 +98,7 @@ def run(training: Runs, between: Callable[[Runs, str | None], None] | None = Non
         # a training with checkpoints always compiles: resumed elsewhere it must give the same bits
         problem = training.run.problem
         plain = math.inf if between is not None or problem.holders > 1 else _plain_seconds(problem)
-        compiling = told_of_compiling(lambda: training.run.history.progress({"event": "compiling"}))
+        compiling = told_of_kernels(training.run.history.progress)
         # overflow is detected in the figures and the weights
         with small_calls(plain), compiling, np.errstate(all="ignore"):
             put_off(training.run)

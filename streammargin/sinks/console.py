@@ -17,6 +17,7 @@ _APART = 10.0  # least seconds between two lines without a terminal
 _GROWTH = 3.0  # of the time until then a run without a certificate waits before it says how far it is
 _TRIALS = 7  # most values of C in the table without a terminal
 _SHOWN = 0.05  # seconds of compiling; fewer are not shown
+_SHOWN_WHILE = 0.5  # the same, while it goes on
 WIDTH = 20  # characters between the brackets
 
 
@@ -135,6 +136,11 @@ class Console:
         self._line(f"resumed from {event['path']}, {where}")
 
     def _on_compiling(self, event: dict[str, Any]) -> None:
+        if "kernels" in event:
+            if self.bar and event["seconds"] >= _SHOWN_WHILE and self._due():
+                done = f"{counted(event['kernels'], 'kernel')} done in {duration(event['seconds'])}"
+                self._line(f"compiling: {done}", passing=True)
+            return
         self._line(
             "compiling for this machine, once for each kind of problem: this takes up to 240 MiB beside the memory "
             "budget, and the last line says how long it took"

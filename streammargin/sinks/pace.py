@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 _SLOPE = 3  # passes over which the slope of the estimates is measured
+_TELLING = 0.9  # gaps above this say nothing of the time left, as the lower bound is near 0
 _FORESEEABLE = 100 * 3600.0  # seconds; a longer estimate of the time left is not shown
 
 
@@ -60,7 +61,7 @@ class Pace:
         guess = limit = math.inf
         if len(self.passes) >= _SLOPE:
             (t0, g0), (t1, g1) = self.passes[-_SLOPE], self.passes[-1]
-            if 0.0 < g1 < g0 and t1 > t0 and not self.absolute:
+            if 0.0 < g1 < min(g0, _TELLING) and t1 > t0 and not self.absolute:
                 tol = max(self.params.get("tol", 1e-3), 1e-300)
                 ahead = (t1 - t0) * max(0.0, math.log(g1 / tol) / math.log(g0 / g1))
                 guess = ahead - (time.monotonic() - t1)

@@ -10,6 +10,7 @@ import time
 import pytest
 
 from streammargin.sinks.console import Console, GapBar
+from streammargin.sinks.pace import Pace
 
 
 def shown(columns, max_seconds, monkeypatch):
@@ -45,6 +46,26 @@ def test_a_time_beyond_reason_is_left_out(monkeypatch):
     assert shown(100, 99.0 * 3600, monkeypatch).endswith("98h59m left")
     assert shown(100, 1538.0 * 3600, monkeypatch).endswith("estimated gap ~2.5e-01")
     assert shown(100, None, monkeypatch).endswith("estimated gap ~2.5e-01")
+
+
+def test_the_time_left_is_not_guessed_while_the_lower_bound_tells_nothing():
+    for gaps, told in (([1.0, 0.99, 0.97], False), ([0.97, 0.8, 0.6], True)):
+        pace = Pace({"tol": 1e-3}, None)
+        pace.passes = [(time.monotonic() + k - 3.0, gap) for k, gap in enumerate(gaps)]
+        assert ("left" in pace.left({"block": 0, "pass": 3})) == told
+
+
+def test_a_terminal_shows_how_many_kernels_are_compiled():
+    stream = io.StringIO()
+    console = Console(stream=stream)
+    console.bar = True
+    for kernels, seconds in ((1, 0.2), (2, 7.5)):
+        console._last = -1e9
+        console({"event": "compiling", "kernels": kernels, "seconds": seconds})
+    assert stream.getvalue() == "\r\x1b[Kcompiling: 2 kernels done in 7.5s"
+    log = io.StringIO()
+    Console(stream=log)({"event": "compiling", "kernels": 2, "seconds": 70.0})
+    assert not log.getvalue()
 
 
 @pytest.mark.parametrize("most, threads, said", [

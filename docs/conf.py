@@ -7,6 +7,9 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+from docutils.nodes import SkipNode
+from docutils.utils.math.latex2mathml import tex2mathml
+
 import streammargin
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -41,6 +44,7 @@ autodoc_inherit_docstrings = False  # what a class only overrides is described w
 
 MENU = ("index", "start", "guide", "reference", "develop")  # pages of cards alone
 man_pages = [("commands", "streammargin", "train large-margin models on data larger than memory", "", 1)]
+html_math_renderer = "mathml"
 html_theme = "pydata_sphinx_theme"
 html_title = "streammargin"
 html_logo = html_favicon = "_static/logo.svg"
@@ -65,6 +69,16 @@ html_theme_options = {
 copyright = "the streammargin developers, BSD-3 licence"
 
 
+def _as_mathml(translator, node):
+    """A formula as MathML, which browsers set by themselves, without a script from elsewhere."""
+    made = tex2mathml(node.astext())
+    if node.tagname == "math_block":
+        made = made.replace("<math ", '<math display="block" ', 1)
+    translator.body.append(made)
+    raise SkipNode
+
+
 def setup(app):
+    app.add_html_math_renderer("mathml", (_as_mathml, None), (_as_mathml, None))
     write_pages(Path(__file__).parent)
     app.connect("autodoc-process-docstring", process)

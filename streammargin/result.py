@@ -10,6 +10,9 @@ from typing import Any
 import numpy as np
 
 from streammargin.model.base import Model
+from streammargin.report.facts import Facts
+from streammargin.report.page import brief as brief_page
+from streammargin.report.plots import plot
 from streammargin.wording import brief, counted, short
 
 
@@ -86,6 +89,21 @@ class TrainResult:
         proven = {name: self.certificate[name] for name in ("gap", "margin_gap", "residual", "valid_error")}
         how = {name: getattr(self, name) for name in ("reason", "converged", "passes", "seconds")}
         return brief(self, model=type(self.model).__name__, **how, **proven)
+
+    def _repr_html_(self) -> str:
+        """What notebooks show: whether it is proven, the first figures, and the columns that matter most."""
+        return brief_page(self._facts())
+
+    def plot(self, kind: str = "gap", ax: Any = None) -> Any:
+        """Draw by matplotlib, on `ax` or on new Axes; returns the Axes.
+
+        kind: "gap", of each pass; "C", the errors of each value of C; "weights", the columns that matter most. Raises
+        UsageError if the training has nothing of this kind, and where matplotlib is missing.
+        """
+        return plot(self._facts(), kind, ax)
+
+    def _facts(self) -> Facts:
+        return Facts(self.model, events=self.history)
 
 
 SHOWN = 20  # labels in a message

@@ -49,7 +49,8 @@ ALLOWED = {  # by folder, and by single file
     "json_values": set(),
     "kinds": {"errors", "files", "sizes", "wording", "workers"},
     "matching": {"errors", "wording"},
-    "result": {"model", "wording"},
+    "result": {"model", "report", "wording"},
+    "report": {"report", "errors", "options", "wording"},
     "sizes": {"errors", "wording"},
     "formulas": set(),
     "saved": {"errors", "files", "matching", "saved_fields", "wording"},
@@ -82,7 +83,7 @@ ALLOWED = {  # by folder, and by single file
     "options": {"options", "solvers", "errors", "files", "kinds", "sizes", "wording", "words"} | NAMED,
     "driver": {"driver", "options", "points", "sources", "solvers", "compiled"} | BASE | NAMED,
     "model": {"model", "ordered", "tables", "points", "saved_fields", "sources", "driver", "compiled"}
-    | {"machines", "numpy_model"}
+    | {"machines", "numpy_model", "report"}
     | BASE
     | NAMED,
     "sinks": {"sinks", "driver"} | BASE | NAMED,
@@ -107,7 +108,7 @@ ALLOWED = {  # by folder, and by single file
     | BASE
     | NAMED,
     "cli": {"cli", "api", "options", "ordered", "result", "sources", "driver", "compiled", "model", "sinks", "solvers"}
-    | {"completed", "respooled", "training", "verification", "losses", "penalties"}
+    | {"report", "completed", "respooled", "training", "verification", "losses", "penalties"}
     | BASE,
 }
 

@@ -31,6 +31,10 @@ streammargin export people.model.npz --to json -o people.json
 streammargin export clicks.npz --to onnx -o clicks.onnx --force
 streammargin export clicks.npz --to csv -o weights.csv
 
+streammargin report people.model.npz -o people.html
+streammargin report people.model.npz people.log --test test.csv -o people.html
+streammargin report cells.npz --test new.h5ad --y obs/cell_type -o cells.html
+
 streammargin solvers
 streammargin solvers auto
 streammargin solvers newton

@@ -244,8 +244,9 @@ def _train(
             code = REQUEUE if again else 128 + signals.caught
         elif not result.converged:
             code = REQUEUE if result.resumable else 3 if options.require_convergence else 0
-        failed = 0 if code == REQUEUE else others.write(result)  # then they are written once the training has ended
-        code = code or failed
+        if code != REQUEUE:  # else they are written once the training has ended
+            failed = others.write(result, output, signals.should_stop)
+            code = code or failed
         sinks.publish({**result.run_end, "exit_code": code or sinks.code, "model": output})
     if not options.quiet:
         say(f"model written to {output}")

@@ -58,6 +58,13 @@ class Model(Scorer):
         }
         return brief(self, **self._size(), **asked)
 
+    def _repr_html_(self) -> str:
+        """What notebooks show: whether it is proven, the first figures, and the columns that matter most."""
+        from streammargin.report.facts import Facts
+        from streammargin.report.page import brief as brief_page
+
+        return brief_page(Facts(self))
+
     def _size(self) -> dict[str, int | None]:
         """How many there are of what the model knows; None for what it has not."""
         counts = {"classes": self.classes_, "outputs": self.outputs or (), "tasks": self.tasks or ()}

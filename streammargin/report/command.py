@@ -1,0 +1,55 @@
+"""The command that trains a model again, from its header and the log."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from streammargin.options.table import Line, Where, options_for
+
+Event = Mapping[str, Any]
+
+
+def repeated(header: Mapping[str, Any], events: Sequence[Event], given: Mapping[str, Any], model: str) -> str | None:
+    """The command, or None if no log or option tells what the data are.
+
+    given: options by name that neither log nor header has, such as data, valid and sample_weight.
+    """
+    start: Event = next((one for one in events if one["event"] == "run_start"), {})
+    data = given.get("data") or [start["data"]["path"]] if start or given.get("data") else None
+    if data is None:
+        return None
+    params = {**header, **start.get("params", {})}
+    several = isinstance(params.get("C"), (list, tuple)) or str(params.get("C")).startswith("path")
+    if several and given.get("valid") is None:
+        params["C"] = header["C"]  # without held-out rows, that of the model alone
+    if start.get("solver"):
+        params["solver"] = "auto"  # which chose it
+    names = (header.get("problem") or {}).get("names") or {}
+    words = ["streammargin", "train", *data]
+    for line in options_for(Where.SHELL):
+        value = given.get(line.name, names.get(line.name, params.get(line.name)))
+        words += _words(line, value)
+    return shlex.join([*words, *(["-o", model] if model else [])])
+
+
+def _words(line: Line, value: Any) -> list[str]:
+    """An option as the shell has it; nothing for its default."""
+    if value is None or value is False or str(value) == str(line.default) or value == line.default:
+        return []
+    flag = f"--{line.name.replace('_', '-')}"
+    return [flag] if value is True else [flag, spelt(value)]
+
+
+def spelt(value: Any) -> str:
+    """A value as text that the option reads."""
+    if isinstance(value, Mapping):
+        return ",".join(f"{name}={spelt(one)}" for name, one in value.items())
+    if isinstance(value, (list, tuple)):
+        return ",".join(map(spelt, value))
+    return f"{value:.17g}" if isinstance(value, float) and float(f"{value:g}") != value else _number(value)
+
+
+def _number(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

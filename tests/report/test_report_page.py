@@ -1,0 +1,332 @@
+"""The page on a model: each figure beside one that is computed anew, and what a hostile name does to it."""
+
+import html.parser
+import itertools
+import json
+import re
+import shlex
+import xml.etree.ElementTree as ET
+
+import h5py
+import numpy as np
+import pytest
+from conftest import write_h5
+from sklearn import metrics
+
+import streammargin as sm
+from streammargin.cli.main import main
+
+pytestmark = pytest.mark.usefixtures("patient")
+VOID = {"meta", "br"}
+HOSTILE = ["<script>alert(1)</script>", "\"'><img src=x>", "a&amp;b\u202e"]
+
+
+class Page(html.parser.HTMLParser):
+    """A page, whose tags must match: the text of each card, its tables, and its drawings."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.tags, self.cards, self.attributes = [], set(), {}, []
+        self.title, self.card, self.tables, self.cell, self.told = "", None, {}, None, []
+        self.feed(text.rstrip())
+        self.close()
+        assert not self.open
+        self.drawings = [ET.fromstring(found) for found in re.findall(r"<svg.*?</svg>", text, re.DOTALL)]
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.add(tag)
+        self.attributes += [(tag, *pair) for pair in attributes]
+        if tag not in VOID:
+            self.open.append(tag)
+        if tag == "table":
+            self.tables.setdefault(self.card, []).append([])
+        elif tag == "tr":
+            self.tables[self.card][-1].append([])
+        elif tag in ("td", "th"):
+            self.tables[self.card][-1][-1].append("")
+        elif tag == "section":
+            self.card = None
+
+    def handle_startendtag(self, tag, attributes):
+        self.tags.add(tag)
+        self.attributes += [(tag, *pair) for pair in attributes]
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open[-1:] == ["h2"]:
+            self.card = data
+        elif self.card is not None:
+            self.cards.setdefault(self.card, []).append((self.open[-1], data))
+            if "td" in self.open or "th" in self.open:
+                self.tables[self.card][-1][-1][-1] += data
+
+    def pairs(self, card):
+        """The names and values of its lists."""
+        parts = self.cards[card]
+        return {a[1]: b[1] for a, b in itertools.pairwise(parts) if (a[0], b[0]) == ("dt", "dd")}
+
+    def drawn(self, name):
+        """The drawing with this name."""
+        return next(one for one in self.drawings if one.get("aria-label") == name)
+
+
+def plain(text):
+    """A number of the page."""
+    share = text.endswith("%")
+    number = float(text.rstrip(" %").replace(",", "").replace("−", "-").replace("∞", "inf"))
+    return number / 100.0 if share else number
+
+
+def close(told, value):
+    """Whether a number of the page is this one, to the digits that it shows."""
+    return plain(told) == pytest.approx(float(value), rel=6e-3, abs=1e-12)
+
+
+def rows(n=240, classes=3, seed=0):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, classes, n)
+    X = rng.normal(size=(n, 5)) * [1.0, 10.0, 0.1, 1.0, 3.0]
+    X[:, 1] += 12.0 * (y == 1)
+    X[:, 3] += 1.5 * (y == 2)
+    return X, y
+
+
+def write(path, X, y, labels=("low", "mid", "high"), columns=("a", "b", "c", "d", "e")):
+    """A CSV file with quotes around each field."""
+    lines = [[*columns, "label"], *([*map(repr, x.tolist()), labels[k]] for x, k in zip(X, y, strict=True))]
+    quoted = (",".join('"' + one.replace('"', '""') + '"' for one in line) for line in lines)
+    path.write_text("\n".join(quoted) + "\n")
+
+
+@pytest.fixture
+def files(tmp_path):
+    """A folder with rows of three classes, train.csv and test.csv, with names of columns."""
+    write(tmp_path / "train.csv", *rows())
+    write(tmp_path / "test.csv", *rows(200, seed=1))
+    return tmp_path
+
+
+def made(here, folder, *arguments):
+    done = here(*arguments, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def test_each_figure_is_one_that_is_computed_anew(files, here):
+    costs = [0.001, 0.01, 0.1, 1.0]
+    made(here, files, "train", "train.csv", "-o", "m.npz", "--valid", "test.csv", "-C", "0.001,0.01,0.1,1",
+         "--log-json", "log", "--loss", "logistic", "--multiclass", "ovr", "--scale", "std", "-q")  # fmt: skip
+    made(here, files, "report", "m.npz", "log", "--test", "test.csv", "-o", "r.html")
+    page = Page((files / "r.html").read_text())
+    model = sm.load_model(files / "m.npz")
+    (X, y), (Z, z) = rows(), rows(200, seed=1)
+    labels = np.array(["low", "mid", "high"])
+    order = model.classes_.tolist()
+    truth, scores = labels[z], Z.astype(np.float32) @ model.coef_.T + model.intercept_
+    guess = model.classes_[scores.argmax(axis=1)]
+
+    # is it proven: the objective of one class against the rest, of the scaled rows
+    center, factor = model.problem["center"], model.problem["factor"]
+    w, stored = model.coef_ / factor, X.astype(np.float32)
+    constants = model.intercept_ + model.coef_ @ center
+    signs = np.where(labels[y][:, None] == model.classes_, 1.0, -1.0)
+    margins = signs * (((stored - center) * factor) @ w.T + constants)
+    primal = 0.5 * (w**2).sum() + 0.5 * (constants**2).sum() + model.header["C"] * np.logaddexp(0.0, -margins).sum()
+    proven = page.pairs("Is it proven?")
+    assert close(proven["objective of these weights"], primal)
+    assert plain(proven["no objective is below"]) <= primal * 1.001
+
+    # how good
+    good = page.pairs("How good is it?")
+    assert close(good["accuracy"], metrics.accuracy_score(truth, guess))
+    assert close(good["balanced accuracy"], metrics.balanced_accuracy_score(truth, guess))
+    one_hot = truth[:, None] == model.classes_
+    assert close(good["ROC AUC"], metrics.roc_auc_score(one_hot, scores, average="macro"))
+    each = metrics.precision_recall_fscore_support(truth, guess, labels=order)
+    for k, (label, count, *shares) in enumerate(page.tables["How good is it?"][0][1:]):
+        assert label == order[k] and int(count) == (truth == label).sum()
+        assert all(close(share, each[place][k]) for place, share in enumerate(shares))
+
+    # which C: the errors of trainings of one C each
+    for cost, (told, held, training, _) in zip(costs, page.tables["Which C?"][0][1:], strict=True):
+        alone = sm.train((X, labels[y]), C=cost, loss="logistic", multiclass="ovr", scale="std", tol=1e-6).model
+        assert float(told) == cost
+        assert plain(held) == pytest.approx(np.mean(alone.predict(Z) != truth), abs=0.011)
+        assert plain(training) == pytest.approx(np.mean(alone.predict(X) != labels[y]), abs=0.011)
+    bold = [text for tag, text in page.cards["Which C?"] if tag == "b"]
+    assert float(bold[0]) == model.header["C"] and close(bold[1], np.mean(guess != truth))
+
+    # which rows: the matrix, the histogram and the worst ones
+    matrix = metrics.confusion_matrix(truth, guess, labels=order)
+    cells = [one.text for one in page.drawn("Confusion matrix").iter("title")]
+    cells = [re.fullmatch(r"(\w+) taken for (\w+): (\d+) of (\d+) rows .*", text) for text in cells]
+    found = {found.groups()[:2]: int(found[3]) for found in cells if found}
+    assert found == {(a, b): matrix[i, j] for i, a in enumerate(order) for j, b in enumerate(order)}
+    own = scores[one_hot]
+    others = np.where(one_hot, -np.inf, scores).max(axis=1)
+    bars = page.drawn("How far rows are from a change of the prediction").iter("rect")
+    counts = dict.fromkeys(("fa", "fb"), 0)
+    for bar in bars:
+        counts[bar.get("class")] += int(bar.find("title").text.split(": ")[1].split()[0])
+    assert counts == {"fa": (guess == truth).sum(), "fb": (guess != truth).sum()}
+    worst = np.argsort(own - others)[:10]
+    assert [int(line[0]) for line in page.tables["Which are the worst?"][0][1:]] == worst.tolist()
+    for place, (_, label, taken, apart) in zip(worst, page.tables["Which are the worst?"][0][1:], strict=True):
+        assert (label, taken) == (truth[place], guess[place]) and close(apart, (own - others)[place])
+
+    # which columns: weights times standard deviations, of each class and of all
+    deviations = stored.astype(float).std(axis=0)
+    drawings = [one for one in page.drawings if "matter" in one.get("aria-label")]
+    effects = np.linalg.norm(model.coef_ * deviations, axis=0)
+    for drawing, scaled, raw in zip(
+        drawings, [effects, *(model.coef_ * deviations)], [None, *model.coef_], strict=True
+    ):
+        texts = [one.text for one in drawing.iter("text")]
+        names = [text for text in texts if text in set("abcde")]
+        assert names == ["abcde"[k] for k in np.argsort(-np.abs(scaled))]
+        numbers = [text for text in texts if re.match(r"[−\d]", text)]
+        values = [scaled] if raw is None else [scaled, raw]
+        expected = [one[k] for k in np.argsort(-np.abs(scaled)) for one in values]
+        assert all(close(told, value) for told, value in zip(numbers, expected, strict=True))
+
+    # the data
+    data = page.pairs("What are the data?")
+    assert (data["rows"], data["columns"], data["training rows"]) == ("240", "5", "train.csv")
+
+
+def test_the_page_stands_alone(files, here):
+    made(here, files, "train", "train.csv", "-o", "m.npz", "--report", "r.html", "-q")
+    text = (files / "r.html").read_text()
+    page = Page(text)
+    assert not page.tags & {"script", "link", "img", "iframe", "object", "form", "base"}
+    assert not [name for _, name, _ in page.attributes if name.startswith("on") or name in ("src", "href", "srcset")]
+    assert not re.search(r"https?:|@import|url\(", text)
+    assert "prefers-color-scheme:dark" in text and 'name="viewport"' in text
+    assert any("These are the training rows" in part for _, part in page.cards["How good is it?"])
+
+
+def test_the_command_of_the_page_trains_the_same_model(files, here):
+    first = ["train", "train.csv", "--y", "label", "--valid", "test.csv", "-C", "0.01,0.1,1", "--class-weight", "low=2",
+             "--scale", "std", "--tol", "1e-4", "-q"]  # fmt: skip
+    made(here, files, *first, "-o", "m.npz", "--report", "r.html", "--log-json", "log")
+    made(here, files, "report", "m.npz", "log", "-o", "from log.html")
+    model = sm.load_model(files / "m.npz")
+    for name in ("r.html", "from log.html"):
+        page = Page((files / name).read_text())
+        commands = [shlex.split(text) for tag, text in page.cards["How is it repeated?"] if tag == "pre"]
+        assert [words[:2] for words in commands] == [["streammargin", "train"], ["streammargin", "verify"]]
+        made(here, files, *commands[0][1:], "-q", "--force")
+        again = sm.load_model(files / "m.npz")
+        if name == "r.html":  # with the same values of C, in the same reads
+            assert again.coef_.tobytes() == model.coef_.tobytes()
+        else:
+            np.testing.assert_allclose(again.coef_, model.coef_, rtol=0.02, atol=1e-3)
+        made(here, files, *commands[1][1:])
+
+
+def test_names_of_the_data_are_text_and_nothing_else(files, here):
+    write(files / "bad.csv", *rows(), labels=HOSTILE, columns=[*HOSTILE, "d", "</title>"])
+    made(here, files, "train", "bad.csv", "--y", "label", "-o", "<b>m.npz", "--report", "r.html", "-q")
+    text = (files / "r.html").read_text()
+    page = Page(text)
+    assert not page.tags & {"script", "img", "b>m.npz"} and "alert(1)" in text and "\u202e" not in text
+    assert text.count("<title>Report") == 1
+    names = {one.text for drawing in page.drawings for one in drawing.iter("title")}
+    assert HOSTILE[0] in names and HOSTILE[1] in names
+    short = sm.load_model(files / "<b>m.npz")._repr_html_()
+    assert "<script" not in short and "<img" not in short
+
+
+def test_numbers_outputs_kernels_margins_and_streams_have_a_page(files, here):
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(80, 4))
+    write_h5(files / "n.h5", X, X @ [1.0, -2.0, 0.0, 0.5] + 0.1 * rng.normal(size=80))
+    made(here, files, "train", "n.h5", "--loss", "squared_error", "-o", "n.npz", "--report", "n.html", "-q")
+    page, model = Page((files / "n.html").read_text()), sm.load_model(files / "n.npz")
+    with h5py.File(files / "n.h5") as file:
+        errors = model.predict(X) - file["y"][:]
+    assert close(page.pairs("How good is it?")["mean squared error"], np.mean(errors**2))
+    assert [int(line[0]) for line in page.tables["Which are the worst?"][0][1:]] == np.argsort(-np.abs(errors))[
+        :10
+    ].tolist()
+    y = np.where(X[:, 0] > 0.0, 1, -1)
+    X[:, 0] += 0.5 * y
+    write_h5(files / "h.h5", X, y)
+    for name, more in (("k", ["--kernel", "rbf"]), ("h", ["-c", "inf"]), ("p", ["--solver", "perceptron"])):
+        made(here, files, "train", "h.h5", *more, "-o", f"{name}.npz", "--report", f"{name}.html", "-q")
+    kernel = Page((files / "k.html").read_text())
+    assert "no weight for a column" in kernel.cards["Which columns matter?"][0][1]
+    hard, text = Page((files / "h.html").read_text()), (files / "h.html").read_text()
+    margin = sm.load_model(files / "h.npz")
+    smallest = (y * margin.decision_function(X)).min() / np.linalg.norm(margin.coef_)
+    assert close(hard.pairs("Is it proven?")["margin"], smallest) and "of the largest margin" in text
+    assert "Not proven" in (files / "p.html").read_text()
+    write_h5(files / "o.h5", X, np.column_stack([X[:, 0], X[:, 1]]))
+    made(here, files, "train", "o.h5", "--loss", "squared_error", "-o", "o.npz", "--report", "o.html", "-q")
+    assert len(Page((files / "o.html").read_text()).tables["How good is it?"][0]) == 3
+
+
+def test_what_cannot_be_written_or_read_is_refused_and_nothing_is_lost(files, here):
+    made(here, files, "train", "train.csv", "-o", "m.npz", "--log-json", "log", "-q")
+    made(here, files, "train", "train.csv", "-o", "other.npz", "-c", "0.1", "--log-json", "other.log", "-q")
+    (files / "old.html").write_text("mine")
+    (files / "broken.log").write_text((files / "log").read_text().replace('"estimate"', '"estimated"'))
+    (files / "text.log").write_text("<html>\n")
+    (files / "link").symlink_to("test.csv")
+    before = {path: path.read_bytes() for path in files.iterdir() if path.is_file()}
+    test = ["--test", "test.csv"]
+    for arguments, code, said in (
+        (["m.npz", "-o", "m.npz"], 2, "is an input as well"),
+        (["m.npz", "log", "-o", "log"], 2, "is an input as well"),
+        (["m.npz", *test, "-o", "test.csv", "--force"], 2, "is an input as well"),
+        (["m.npz", *test, "-o", "link", "--force"], 2, "is an input as well"),
+        (["m.npz", "-o", "old.html"], 73, "--force"),
+        (["m.npz", "-o", "no/r.html"], 73, "no directory"),
+        (["m.npz", "-o", "."], 73, "directory"),
+        (["no.npz", "-o", "r.html"], 66, "no such model file"),
+        (["m.npz", "no.log", "-o", "r.html"], 66, "no such log"),
+        (["m.npz", "text.log", "-o", "r.html"], 65, "text.log: line 1 is no event"),
+        (["m.npz", "other.log", "-o", "r.html"], 65, "the log of another training"),
+        (["m.npz", "broken.log", "-o", "r.html"], 65, "docs/events.md"),
+        (["m.npz", "--test", "log", "-o", "r.html"], 65, "log"),
+    ):
+        done = here("report", *arguments, cwd=files)
+        assert done.returncode == code and said in done.stderr, (arguments, done.stderr)
+        assert before == {path: path.read_bytes() for path in files.iterdir() if path.is_file()}
+    for name in ("train.csv", "test.csv", "new.npz", "old.html"):
+        done = here("train", "train.csv", "--valid", "test.csv", "-o", "new.npz", "--report", name, cwd=files)
+        assert done.returncode == (73 if name == "old.html" else 2), done.stderr
+        assert before == {path: path.read_bytes() for path in files.iterdir() if path.is_file()}
+    assert main(["report", str(files / "m.npz"), "-o", str(files / "old.html"), "--force"]) == 0
+    assert Page((files / "old.html").read_text()).cards
+
+
+def test_rows_that_cannot_be_judged_cost_no_page(files, here):
+    """Classes that the training leaves out are unknown to the model."""
+    done = here("train", "train.csv", "--classes", "low,mid", "-o", "m.npz", "--report", "r.html", "-q", cwd=files)
+    assert done.returncode == 0 and "the report has no figures of train.csv" in done.stderr
+    page = Page((files / "r.html").read_text())
+    assert any("No rows were judged" in text for _, text in page.cards["How good is it?"])
+
+
+def test_a_training_that_ended_early_says_so(files, here):
+    made(here, files, "train", "train.csv", "-o", "m.npz", "--passes", "1", "--tol", "1e-12", "--solver", "sdca", "-q",
+         "--report", "r.html")  # fmt: skip
+    text = (files / "r.html").read_text()
+    gap = sm.load_model(files / "m.npz").header["certificate"]["gap"]
+    assert "Not proven to the tolerance" in text and "it ran out of passes" in text
+    assert close(re.search(r"The certified gap is ([\d.]+ %)", text)[1], gap)
+
+
+def test_the_chart_of_the_gap_has_the_events(files, here):
+    options = ["--solver", "sdca", "--loss", "logistic", "--multiclass", "ovr", "--passes", "40", "--tol", "1e-5"]
+    made(here, files, "train", "train.csv", "-o", "m.npz", *options, "--log-json", "log", "-q")
+    made(here, files, "report", "m.npz", "log", "-o", "r.html")
+    events = [json.loads(line) for line in (files / "log").read_text().splitlines()]
+    certified = {one["pass"]: one["gap"] for one in events if one["event"] == "certificate" and one["gap"]}
+    told = [one.text for one in Page((files / "r.html").read_text()).drawn("The gap after each pass").iter("title")]
+    told = dict(re.fullmatch(r"pass (\d+): (.*) certified", text).groups() for text in told)
+    assert len(certified) > 1 and set(map(int, told)) == set(certified)
+    assert all(close(value, certified[int(number)]) for number, value in told.items())

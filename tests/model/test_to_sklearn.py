@@ -149,6 +149,17 @@ def test_maps_of_tables():
     same(model, model.to_sklearn(), frame.drop(columns="income"), 1e-6)
 
 
+def test_steps_on_the_rows_of_tables():
+    frame = people().assign(spent=RANDOM.poisson(3.0, 200))
+    ways = {"transform": "total:100,log1p,tfidf,unit,sqrt", "scale": "std:clip=1", "loss": "logistic"}
+    model = sm.train(frame, y="income", tol=0.1, **ways).model
+    made = model.to_sklearn()
+    same(model, made, frame.drop(columns="income"), 1e-5)
+    assert np.abs(made[:-1].transform(frame)).max() == 1.0
+    mapped = sm.train(frame, y="income", tol=0.1, transform="log1p", map="rff:40,gamma=0.1", scale="std").model
+    same(mapped, mapped.to_sklearn(), frame.drop(columns="income"), 1e-5)
+
+
 def test_free_text_beside_numbers():
     texts = RANDOM.choice(["a good film", "so bad", "good, not bad", "bad", "a film"], 120)
     frame = pd.DataFrame({"review": texts, "stars": RANDOM.integers(1, 6, 120), "y": np.char.find(texts, "good") >= 0})

@@ -129,8 +129,9 @@ def test_a_model_is_that_of_rows_that_were_transformed_before(words, form, tmp_p
     assert again.evaluate((given, Y))["mistakes"] == ours.certificate.mistakes
     sm.write_hdf5([(given, Y)], tmp_path / "rows.h5")
     assert all(check.agrees is not False for check in verify(tmp_path / "m.npz", tmp_path / "rows.h5"))
-    with pytest.raises(UsageError, match="of rows has no form as a pipeline"):
-        again.to_sklearn()
+    made = again.to_sklearn()
+    np.testing.assert_allclose(made.decision_function(given), scores, rtol=1e-6, atol=1e-7 * np.abs(scores).max())
+    assert np.array_equal(made.predict(given), again.predict(given))
     with pytest.raises(UsageError, match="of rows has no form as LIBLINEAR"):
         export(again, "liblinear", str(tmp_path / "liblinear"))
 

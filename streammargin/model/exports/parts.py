@@ -14,12 +14,13 @@ from streammargin.model.scoring import Scorer
 from streammargin.points.linear import LinearPoint
 from streammargin.points.mapped import Mapped, taken_apart
 from streammargin.sources.schema import Schema
+from streammargin.transforms.chain import Chain
 
 
 class Parts(NamedTuple):
     """A linear model, taken apart.
 
-    coef (K, d), intercept (K,): of the rows as they come, or of those behind a map; behind: the map, or None.
+    coef (K, d), intercept (K,): of rows behind the steps and the map, each of which may be None (steps, behind).
     classes, names, outputs: as of `Model`. link: how scores become probabilities: "logistic", each by itself, or
     "softmax", or None. schema: of the table of the training, or None. features: the number of columns of a row.
     """
@@ -35,11 +36,17 @@ class Parts(NamedTuple):
     schema: Schema | None
     features: int
     behind: Mapped | None
+    steps: Chain | None
 
     @property
     def numeric(self) -> bool:
         """Whether it predicts numbers."""
         return len(self.classes) == 0
+
+    @property
+    def changed(self) -> bool:
+        """Whether rows are changed behind their columns, by a map or by steps, so that these must be as in training."""
+        return self.behind is not None or self.steps is not None
 
     def coef_at(self, places: Sequence[int]) -> np.ndarray:
         """The weights (K, w) of these columns; zeros behind a map, whose weights are for other columns."""
@@ -47,14 +54,12 @@ class Parts(NamedTuple):
             return np.zeros((len(self.coef), len(places)))
         return self.coef[:, places.start : places.stop] if isinstance(places, range) else self.coef[:, list(places)]
 
-    @property
-    def labels(self) -> list[object]:
-        """Of each row of coef the label that its positive scores speak for, or the output; None for numbers."""
-        return list(self.outputs or self.classes.tolist()[-len(self.coef) :] or [None])
 
+def taken(model: Scorer, form: str, maps: bool = True, steps: bool = False) -> Parts:
+    """The parts of a model. UsageError, with the name of the form, if it has none.
 
-def taken(model: Scorer, form: str, maps: bool = True) -> Parts:
-    """The parts of a model. UsageError, with the name of the form, if it has none; maps: whether one may have a map."""
+    maps, steps: whether this form has maps, and steps on rows.
+    """
     answer, header = model.answer, model.header
     if not isinstance(answer, (LinearPoint, Mapped)):
         kind = f"a machine of the kernel {header['kernel']}" if header.get("kernel") else "a model that is not linear"
@@ -62,7 +67,7 @@ def taken(model: Scorer, form: str, maps: bool = True) -> Parts:
         raise UsageError(f"{kind} has no form as {form}; load the model with streammargin.load_model")
     if model.tasks is not None:
         raise UsageError(f"a model with weights for each of {len(model.tasks)} tasks has no form as {form}")
-    if model.steps is not None:
+    if model.steps is not None and not steps:
         raise UsageError(f"a model with the steps {model.steps} of rows has no form as {form}; numpy_model.py takes it")
     behind, coef, intercept = taken_apart(answer)
     if behind is not None and not maps:
@@ -72,5 +77,5 @@ def taken(model: Scorer, form: str, maps: bool = True) -> Parts:
     link = None if loss != "logistic" or math.isinf(C) else "softmax" if joint else "logistic"
     return Parts(
         coef, intercept, model.classes_, model.feature_names_in_, model.outputs, loss, C, link,
-        None if plain is None else Schema.from_plain(plain), answer.features, behind,
+        None if plain is None else Schema.from_plain(plain), answer.features, behind, model.steps,
     )  # fmt: skip

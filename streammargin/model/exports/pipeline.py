@@ -8,14 +8,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from streammargin.errors import UsageError
-from streammargin.machines import FORMULAS, fields_of, words_in
 from streammargin.model.exports.parts import Parts, taken
-from streammargin.points.mapped import Mapped
+from streammargin.model.exports.steps import rows_mapped, rows_stepped
 from streammargin.sources.schema import CATEGORY, DATE, NUMBER, Column, Schema
 
 GAPS = (None, math.nan)  # how a frame of pandas shows that a value is missing
@@ -26,7 +25,7 @@ NEEDED = "a pipeline needs scikit-learn, and for tables pandas; install them wit
 def to_sklearn(model: Any) -> Any:
     """The pipeline of a model. UsageError for a model that has none, and without scikit-learn."""
     try:
-        return pipeline_of(taken(model, "a pipeline of scikit-learn"))
+        return pipeline_of(taken(model, "a pipeline of scikit-learn", steps=True))
     except ImportError as error:
         raise UsageError(f"{NEEDED} ({error})") from None
 
@@ -43,11 +42,15 @@ def pipeline_of(parts: Parts, gaps: Sequence[Any] = GAPS, float32: bool = False)
         columns = list(_columns(parts, gaps, float32))
         steps.append(_side_by_side(parts.schema, columns))
         order = np.array([place for column in columns for place in column.places], np.intp)
-        if parts.behind is None:
+        if not parts.changed:
             coef = np.hstack([column.weights for column in columns])
             constants = constants + sum(column.constants for column in columns)
+        elif parts.behind is None:
+            coef = coef[:, order]
+    if parts.steps is not None:
+        steps += rows_stepped(parts.steps, order)
     if parts.behind is not None:
-        steps += _mapped(parts.behind, order)
+        steps += rows_mapped(parts.behind, order)
     steps.append(_with_weights(parts, coef, constants))
     if parts.schema is None:
         steps[0].n_features_in_ = parts.features
@@ -77,7 +80,7 @@ def _columns(parts: Parts, gaps: Sequence[Any], float32: bool) -> Iterator[_Part
     schema = parts.schema
     assert schema is not None
     table = zip(schema.columns, schema.starts.tolist(), strict=False)
-    dtype = "float64" if parts.behind is not None else schema.dtype
+    dtype = "float64" if parts.changed else schema.dtype
     alike = itertools.groupby(table, lambda each: each[0].kind if each[0].kind != NUMBER else each[0].fill is None)
     for kind, group in alike:
         several = list(group)
@@ -123,17 +126,15 @@ def _words(column: Column, start: int, parts: Parts, gaps: Sequence[Any]) -> _Pa
 
     words: list[Any] = [float(word) for word in column.words] if column.numeric else list(column.words)
     places = list(range(start, start + len(words)))
-    mapped = parts.behind is not None
-    if mapped and (column.other or column.indicator):
-        raise UsageError(f"the column {column.name} has a column for rare or missing words, which no step of "
-                         "scikit-learn makes in front of a map")  # fmt: skip
+    if parts.changed and (column.other or column.indicator):
+        raise UsageError(f"the column {column.name} has a column for rare or missing words, which scikit-learn does "
+                         "not make in front of a map, or of steps on rows")  # fmt: skip
     if set(gaps) & set(words):
         raise UsageError(f"the category {gaps[0]!r} of the column {column.name} stands for a missing value here")
-    known = (
-        [] if mapped or column.fill is None else [gap for gap in gaps if isinstance(gap, float) or not column.numeric]
-    )
+    known = [gap for gap in gaps if isinstance(gap, float) or not column.numeric]
+    known = [] if parts.changed or column.fill is None else known
     made = OneHotEncoder(categories=[np.array(words + known, float if column.numeric else object)],
-                         handle_unknown="ignore" if column.other or mapped else "error")  # fmt: skip
+                         handle_unknown="ignore" if column.other or parts.changed else "error")  # fmt: skip
     other = parts.coef_at([start + len(words)]) if column.other else np.zeros((len(parts.coef), 1))
     gap = parts.coef_at([start + column.width - 1]) if column.indicator else np.zeros_like(other)
     weights = np.hstack([parts.coef_at(places) - other, *[gap - other] * len(known)])
@@ -170,40 +171,6 @@ def _side_by_side(schema: Schema, columns: list[_Part]) -> Any:
     import pandas as pd
 
     return made.fit(pd.DataFrame({column.name: values for column, values in zip(schema.columns, row, strict=True)}))
-
-
-def _mapped(behind: Mapped, order: np.ndarray) -> Iterator[Any]:
-    """The scale in front of a map, and the map; order: of the columns that come."""
-    from sklearn.kernel_approximation import Nystroem, RBFSampler
-    from sklearn.preprocessing import StandardScaler
-
-    before, learned, map = behind.before, behind.fitted.learned, cast(Any, behind.fitted.map)
-    if before.factor.size:
-        center, factor = before.center[order], before.factor[order]
-        scaler = StandardScaler(with_mean=bool(center.any()))
-        with np.errstate(divide="ignore"):  # a column with factor 0 becomes 0
-            scaler.mean_, scaler.scale_, scaler.var_ = center, 1.0 / factor, factor**-2.0
-        scaler.n_features_in_ = len(order)
-        yield scaler
-    word, columns = str(map), map.width
-    if map.name == "rff":
-        V, sines = learned["directions"][order], columns // 2
-        made = RBFSampler(gamma=float(map.gamma), n_components=columns)
-        made.random_weights_ = np.hstack([V, V[:, :sines]])
-        made.random_offset_ = np.repeat([0.0, -math.pi / 2.0], [columns - sines, sines])  # sin t = cos(t - pi / 2)
-    else:
-        kernels = words_in(word.partition("kernel=")[2])
-        if map.name != "nystroem" or len(kernels) > 1 or kernels[0].partition(":")[0] not in FORMULAS:
-            raise UsageError(f"scikit-learn has no map {word}; its maps are rff, and nystroem of one kernel of ours")
-        name, gamma, coef0, degree, weight = fields_of(kernels[0])
-        given = {"rbf": {"gamma": gamma}, "poly": {"gamma": gamma, "coef0": coef0, "degree": degree},
-                 "sigmoid": {"gamma": gamma, "coef0": coef0}, "linear": {}}  # fmt: skip
-        made = Nystroem(kernel=name, n_components=columns, **given[name])
-        made.components_ = learned["landmarks"][:, order]
-        made.normalization_ = weight * learned["projection"].T
-        made.component_indices_ = np.arange(columns)
-    made.n_features_in_ = len(order)
-    yield made
 
 
 def _with_weights(parts: Parts, coef: np.ndarray, constants: np.ndarray) -> Any:

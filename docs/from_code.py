@@ -60,7 +60,7 @@ def classes_of(folder: str) -> dict[str, tuple[str, ...]]:
     return {f"{folder}.{found}": () if concrete else (":members:",) for concrete, found in listed}
 
 
-API |= {folder: classes_of(folder) for folder in ("losses", "penalties", "solvers")}
+API |= {folder: classes_of(folder) for folder in ("losses", "penalties", "kernels", "maps", "transforms", "solvers")}
 
 
 def _object(name: str) -> Any:

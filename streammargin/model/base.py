@@ -26,7 +26,7 @@ from streammargin.sizes import parse_size
 from streammargin.sources.base import Source
 from streammargin.sources.label_column import TASKS
 from streammargin.sources.names import packed, packed_texts
-from streammargin.sources.open import is_path, is_shards, open_source, opened
+from streammargin.sources.open import is_path, is_shards, name_of_labels, open_source, opened
 from streammargin.sources.schema import Schema
 from streammargin.wording import brief, shown
 from streammargin.workers import Workers
@@ -101,6 +101,8 @@ class Model(Scorer):
             raise UsageError("`unknown` is for tables; leave it out")
         if labelled and y is None and (is_path(data) or is_shards(data)):
             y = self._labels_before()
+            if y is None and schema is not None:
+                y = name_of_labels(data, schema.labels)
         with contextlib.ExitStack() as stack:
             source = stack.enter_context(opened(data, x=x, y=y))
             names = [stack.enter_context(_names_of_rows(data, x, name)) for name in id]

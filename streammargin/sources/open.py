@@ -102,6 +102,21 @@ def opened(data: object, *, x: str | None = None, y: object = None, sample_weigh
             source.close()
 
 
+def name_of_labels(data: object, names: Sequence[str]) -> str | None:
+    """The name of the labels in files of rows, which a table calls so: `y` if it is there, or its name, also in obs.
+
+    names: of the columns of its labels. None: `y`.
+    """
+    with opened(data) as source:
+        if source.has_labels() or len(names) != 1:
+            return None
+    for name in (names[0], f"obs/{names[0]}"):
+        with contextlib.suppress(DataError), opened(data, y=name) as source:
+            source.outputs()
+            return name
+    return None
+
+
 def is_stream(data: object) -> TypeGuard[Iterable[object]]:
     """Whether this is a stream of batches: an iterator, a loader that can be iterated over, or a list of batches.
 

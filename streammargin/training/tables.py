@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
-from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
 from streammargin.driver.plan import check_least
-from streammargin.errors import DataError, UsageError
+from streammargin.errors import UsageError
 from streammargin.options.table import Options, read_by
 from streammargin.ordered import files_read, is_matrix, is_table
 from streammargin.sizes import parse_size
 from streammargin.sources.base import Source
-from streammargin.sources.open import opened, paths_of
+from streammargin.sources.open import name_of_labels, opened, paths_of
 from streammargin.tables.asked import ERROR, Asked
 from streammargin.tables.header import Expected
 from streammargin.tables.matrices.base import How, tasks_in_memory
@@ -55,20 +53,8 @@ def of_table(stack: ExitStack, data: object, options: Options) -> tuple[Source, 
         held_out = replace(table, reader=other, asked=asked, values=schema.values, weight="")
         valid = stack.enter_context(spooled(OfTable(held_out, schema), options.spool, ".valid.h5", read=read))
     elif paths_of(valid) and not isinstance(valid, (Source, tuple)):
-        valid = _labelled(stack, valid, table.labels)
+        valid = stack.enter_context(opened(valid, y=name_of_labels(valid, table.labels)))
     return source, valid
-
-
-def _labelled(stack: ExitStack, valid: object, labels: Sequence[str]) -> Source:
-    """Held-out rows of HDF5. Without a dataset `y` their labels have the name of the table's column, also in obs."""
-    found = stack.enter_context(opened(valid))
-    if not found.has_labels():
-        for name in [*labels, *(f"obs/{label}" for label in labels)] if len(labels) == 1 else []:
-            other = stack.enter_context(opened(valid, y=name))
-            with contextlib.suppress(DataError):
-                other.outputs()
-                return other
-    return found
 
 
 def _check_memory(options: Options, name: str, outputs: int, rows: int, features: int, row_bytes: int) -> None:

@@ -809,8 +809,14 @@ def test_labels_of_held_out_hdf5_are_called_y_or_as_those_of_the_table(tmp_path,
     with h5py.File(tmp_path / "v.h5", "w") as file:
         file["X"], file[name] = X, y
         file["other/label" if name == "y" else "other/y"] = 1 - y
-    result = sm.train(frame, y="label", C=1.0, valid=str(tmp_path / "v.h5"))
-    assert result.certificate.valid_error == result.certificate.train_error < 0.3
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    words = [str(tmp_path / "t.csv"), "-o", str(tmp_path / "m.npz"), "--valid", str(tmp_path / "v.h5"), "-q"]
+    assert main(["train", *words]) == 0
+    model = sm.load_model(tmp_path / "m.npz")
+    certificate = model.header["certificate"]
+    assert certificate["valid_error"] == certificate["train_error"] < 0.3
+    assert model.evaluate(str(tmp_path / "v.h5"))["error"] == certificate["valid_error"]
+    assert main(["verify", str(tmp_path / "m.npz"), words[0], "--valid", words[4]]) == 0
     with h5py.File(tmp_path / "v.h5", "a") as file:
         del file[name]
     with pytest.raises(DataError, match=r"v.h5 has no .*y"):

@@ -146,7 +146,10 @@ def test_tables(name, words, monkeypatch):
 def test_maps_of_tables():
     frame = people()
     model = sm.train(frame, y="income", map="rff:40,gamma=0.01", scale="std", tol=0.1).model
-    same(model, model.to_sklearn(), frame.drop(columns="income"), 1e-6)
+    made = model.to_sklearn()
+    same(model, made, frame.drop(columns="income"), 1e-6)
+    with pytest.raises(ValueError, match="unknown categories"):
+        made.predict(frame.assign(work="unheard"))
 
 
 def test_steps_on_the_rows_of_tables():
@@ -162,7 +165,9 @@ def test_steps_on_the_rows_of_tables():
 
 def test_free_text_beside_numbers():
     texts = RANDOM.choice(["a good film", "so bad", "good, not bad", "bad", "a film"], 120)
-    frame = pd.DataFrame({"review": texts, "stars": RANDOM.integers(1, 6, 120), "y": np.char.find(texts, "good") >= 0})
+    good = np.char.find(texts, "good") >= 0
+    frame = pd.DataFrame({"review": texts.astype(object), "stars": RANDOM.integers(1, 6, 120), "y": good})
+    frame.loc[[3, 9], "review"] = [None, math.nan]
     model = sm.train(frame, y="y", text="review,ngrams=2", tol=0.1).model
     rows = frame.drop(columns="y")
     same(model, model.to_sklearn(), rows, 1e-6)

@@ -62,8 +62,8 @@ def pipeline_of(parts: Parts, gaps: Sequence[Any] = GAPS, float32: bool = False)
 class _Part(NamedTuple):
     """What some columns of a table become.
 
-    names: of these columns; one: whether the transformer takes one column, without a second dimension; sample: a value
-    of each; places: the columns of the model's rows that it makes; weights (K, width) of what it makes; constants (K,).
+    names: of these columns; sample: a value of each; places: the columns of the model's rows that it makes; weights
+    (K, width) of what it makes; constants (K,): added to the scores.
     """
 
     names: list[str]
@@ -72,7 +72,6 @@ class _Part(NamedTuple):
     places: Sequence[int]
     weights: np.ndarray
     constants: Any = 0.0
-    one: bool = False
 
 
 def _columns(parts: Parts, gaps: Sequence[Any], float32: bool) -> Iterator[_Part]:
@@ -134,7 +133,8 @@ def _words(column: Column, start: int, parts: Parts, gaps: Sequence[Any]) -> _Pa
     known = [gap for gap in gaps if isinstance(gap, float) or not column.numeric]
     known = [] if parts.changed or column.fill is None else known
     made = OneHotEncoder(categories=[np.array(words + known, float if column.numeric else object)],
-                         handle_unknown="ignore" if column.other or parts.changed else "error")  # fmt: skip
+                         handle_unknown="ignore" if column.other or (column.fill is not None and parts.changed) else
+                         "error")  # fmt: skip
     other = parts.coef_at([start + len(words)]) if column.other else np.zeros((len(parts.coef), 1))
     gap = parts.coef_at([start + column.width - 1]) if column.indicator else np.zeros_like(other)
     weights = np.hstack([parts.coef_at(places) - other, *[gap - other] * len(known)])
@@ -142,14 +142,18 @@ def _words(column: Column, start: int, parts: Parts, gaps: Sequence[Any]) -> _Pa
 
 
 def _text(column: Column, start: int, parts: Parts) -> _Part:
-    """Free text: 1 + log(count) of each word, hashed; rows of length 1."""
+    """Free text: 1 + log(count) of each word, hashed; rows of length 1. A missing text has no words."""
     from sklearn.feature_extraction.text import HashingVectorizer, TfidfTransformer
+    from sklearn.impute import SimpleImputer
     from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import FunctionTransformer
 
+    filled = [SimpleImputer(missing_values=gap, strategy="constant", fill_value="") for gap in reversed(GAPS)]
     counts = HashingVectorizer(n_features=column.width, ngram_range=(1, column.ngrams), alternate_sign=False, norm=None)
     places = range(start, start + column.width)
-    made = make_pipeline(counts, TfidfTransformer(use_idf=False, sublinear_tf=True))
-    return _Part([column.name], made, ["a word"], places, parts.coef_at(places), one=True)
+    weighed = TfidfTransformer(use_idf=False, sublinear_tf=True)
+    made = make_pipeline(*filled, FunctionTransformer(np.ravel), counts, weighed)
+    return _Part([column.name], made, ["a word"], places, parts.coef_at(places))
 
 
 def _side_by_side(schema: Schema, columns: list[_Part]) -> Any:
@@ -157,12 +161,8 @@ def _side_by_side(schema: Schema, columns: list[_Part]) -> Any:
     from sklearn.compose import ColumnTransformer
 
     position = {column.name: place for place, column in enumerate(schema.columns)}
-
-    def keys(part: _Part) -> Any:
-        found = [name if schema.named else position[name] for name in part.names]
-        return found[0] if part.one else found
-
-    named = [(f"{part.names[0]} {number}", part.made, keys(part)) for number, part in enumerate(columns)]
+    keys = [[name if schema.named else position[name] for name in part.names] for part in columns]
+    named = [(f"{part.names[0]} {k}", part.made, key) for k, (part, key) in enumerate(zip(columns, keys, strict=True))]
     made = ColumnTransformer(named, sparse_threshold=1.0 if schema.sparse else 0.0)
     sample = {name: one for part in reversed(columns) for name, one in zip(part.names, part.sample, strict=True)}
     row = [[sample[column.name]] for column in schema.columns]

@@ -63,6 +63,11 @@ def column_in(home: h5py.Group, name: str) -> Any:
     return Categories(node) if isinstance(node, h5py.Group) and {"codes", "categories"} <= set(node) else node
 
 
+def labels_in(home: h5py.Group, table: str | None) -> str:
+    """The name of the labels: y, or if there is none that of the label in the table of the training."""
+    return "y" if table is None or column_in(home, "y") is not None else table
+
+
 def columns_in(home: h5py.Group, x: str, features: int, known: np.ndarray | range) -> Any:
     """Which column of the rows x in a file each one of a model is, by name if both have names: a slice, or numbers.
 

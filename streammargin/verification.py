@@ -33,7 +33,7 @@ from streammargin.numpy_model import Steps, texts_of
 from streammargin.packages import register_filters
 from streammargin.saved import read_saved
 from streammargin.saved_words import column_of, spelled
-from streammargin.stored import check_stored_values, column_in, columns_in, open_hdf5
+from streammargin.stored import check_stored_values, column_in, columns_in, labels_in, open_hdf5
 
 EXACT, LEAST = 1e-9, 1e-290  # allowed relative difference of two figures; below LEAST they have too few digits
 BLUR = 1e-12  # the sign of a score below BLUR |w|.|x| is not reliable
@@ -153,13 +153,9 @@ class File:
         for part in ("data", "indices") if self.sparse else ():
             check_stored_values(self.x[part], self.x["indptr"])
         self.rows, self.features, self.wide = *map(int, shape), 0  # wide: bytes of a row's fixed-length text
-        self.y = self._column(names["y"] or self._labels(names["label"]), outputs)
+        self.y = self._column(names["y"] or labels_in(self.home, names["table"]), outputs)
         self.weights = self._column(names["sample_weight"] or "sample_weight") if weighted else None
         self.epsilons, self.tasks = (self._column(one) if one else None for one in (names["epsilon"], names["tasks"]))
-
-    def _labels(self, label: str | None) -> str:
-        """`y`, or if there is none the column of this name, which a table has."""
-        return "y" if label is None or column_in(self.home, "y") is not None else label
 
     def _column(self, name: str, outputs: int = 0) -> Any:
         """A dataset NAME, FILE:NAME, or an array FILE.npy, of (rows,), or (rows, outputs) if these are named."""
@@ -358,8 +354,7 @@ def verify(model: Any, data: Any, valid: Any = None, *, memory: int = 256 << 20,
         if valid is not None and (known := saved.header["certificate"]["valid_error"]) is None:
             raise UsageError(f"{os.fspath(model)} was trained without held-out rows; leave `valid` out")
         own = saved.problem["names"] | ({"tasks": "tasks"} if saved.tasks and saved.header.get("table") else {})
-        labels = (saved.header.get("table") or {}).get("labels", [])
-        own["label"] = labels[0] if len(labels) == 1 else None
+        own["table"] = next(iter((saved.header.get("table") or {}).get("labels", [])), None)
         called = {**own, **{k: v for k, v in names.items() if v}, "epsilon": saved.column}
         if bool(saved.tasks) != bool(called["tasks"]):
             told = "were an array; name their column in the file with" if saved.tasks else "are unknown here; leave out"

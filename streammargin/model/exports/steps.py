@@ -30,6 +30,8 @@ def rows_stepped(chain: Chain, order: np.ndarray) -> Iterator[Any]:
         elif name == "tfidf":
             yield _times(link.learned["factors"][order], order)
         elif name == "clipped":
+            if not link.learned["center"].any():
+                raise UsageError(f"scikit-learn clips no sparse rows, as the step {step} does; train without `clip`")
             yield scaler(link.learned["center"][order], link.learned["factor"][order])
             yield FunctionTransformer(np.clip, kw_args={"a_min": -step.most, "a_max": step.most})
         else:

@@ -59,7 +59,9 @@ def run(options: argparse.Namespace) -> int:
         with Remarks():
             data = tested if len(tested) > 1 else tested[0]
             judged = wrong_rows(model, data, memory=memory, threads=threads, **names)
-    write_page(Facts(model, options.model, events, ", ".join(tested), judged), options.output, options.force)
+    own = any(one["event"] == "run_start" and [(one.get("data") or {}).get("path")] == tested for one in events)
+    facts = Facts(model, options.model, events, ", ".join(tested), judged, training=own)
+    write_page(facts, options.output, options.force)
     say(f"report written to {options.output}")
     return 0
 

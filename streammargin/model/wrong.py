@@ -14,6 +14,7 @@ from streammargin.model.rows import AnyRows
 from streammargin.workers import Workers
 
 BINS, WORST = 256, 10  # bins of a histogram, rows that are told
+Row = dict[str, Any]  # row, label, predicted, distance
 
 
 class Unfinished(Exception):
@@ -27,19 +28,16 @@ class Histogram:
     reach: float = 0.0
     counts: np.ndarray = field(default_factory=lambda: np.zeros(BINS, np.int64))
 
-    def add(self, values: np.ndarray) -> None:
-        """Count these numbers (m,)."""
+    def add(self, values: np.ndarray, left: np.ndarray) -> None:
+        """Count these numbers (m,); left (m,) bool: those that count as below 0, if they are 0 or nearly so."""
         largest = float(np.abs(values).max(initial=0.0))
         self.reach = self.reach or largest
         while largest > self.reach:
             self.reach *= 2.0
             pairs = self.counts.reshape(-1, 2).sum(axis=1)
             self.counts = np.concatenate([np.zeros(BINS // 4, np.int64), pairs, np.zeros(BINS // 4, np.int64)])
-        if not self.reach:
-            self.counts[BINS // 2] += values.size
-            return
-        places = np.floor((values / self.reach + 1.0) * (BINS / 2)).astype(np.intp)
-        places = np.where(values < 0.0, np.minimum(places, BINS // 2 - 1), places)  # a tiny number may round to 0
+        places = np.floor((values / (self.reach or 1.0) + 1.0) * (BINS / 2)).astype(np.intp)
+        places = np.where(left, np.minimum(places, BINS // 2 - 1), np.maximum(places, BINS // 2))
         self.counts += np.bincount(np.clip(places, 0, BINS - 1), minlength=BINS)
 
 
@@ -48,7 +46,7 @@ class Wrong(Tally):
     """The figures of another tally, and `distances` and `worst` rows.
 
     The distance of a row of classes is the score of its label above the largest other one; of two classes it is the
-    score on the side of the label. It is below 0 if the row is wrong. That of a number is prediction minus target.
+    score on the side of the label. If the row is wrong it is at most 0. That of a number is prediction minus target.
     should_stop: asked before rows are added; anything but None ends the read by Unfinished.
     """
 
@@ -56,37 +54,32 @@ class Wrong(Tally):
     should_stop: Callable[[], str | None] = lambda: None
     seen: int = 0
     distances: Histogram = field(default_factory=Histogram)
-    worst: list[dict[str, Any]] = field(default_factory=list)
+    worst: list[Row] = field(default_factory=list)
 
     def known(self, source: AnyRows, start: int, given: np.ndarray) -> np.ndarray:
         return self.inner.known(source, start, given)
 
-    def judged(self, labels: np.ndarray, scores: np.ndarray) -> tuple[Any, np.ndarray, list[dict[str, Any]]]:
-        """What the other tally adds, the distances (m,), and the worst of these rows, with their places."""
+    def judged(self, labels: np.ndarray, scores: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray, list[Row]]:
+        """What the other tally adds, the distances (m,), which are on the left, and the worst rows, by their places."""
         part = self.inner.judged(labels, scores)
         if isinstance(self.inner, OfNumbers):
             distances = scores[:, 0] - labels
             order = np.argsort(-np.abs(distances), kind="stable")[:WORST]
-            return (
-                part,
-                distances,
-                [_row(k, float(labels[k]), float(scores[k, 0]), distances[k]) for k in order.tolist()],
-            )
+            rows = [_row(k, float(labels[k]), float(scores[k, 0]), distances[k]) for k in order.tolist()]
+            return part, distances, distances < 0.0, rows
         assert isinstance(part, Judged)
-        distances = apart(labels, scores)
-        distances = np.where(part.guess == labels, distances, np.minimum(distances, -np.finfo(float).tiny))
-        order = np.argsort(distances, kind="stable")[:WORST]
+        distances, wrong = apart(labels, scores), part.guess != labels
+        order = np.argsort(np.where(wrong, distances, np.inf), kind="stable")[: min(WORST, np.count_nonzero(wrong))]
         classes = self.inner.classes.tolist()
-        places = [k for k in order.tolist() if distances[k] < 0.0]
-        rows = [_row(k, str(classes[labels[k]]), str(classes[part.guess[k]]), distances[k]) for k in places]
-        return part, distances, rows
+        rows = [_row(k, str(classes[labels[k]]), str(classes[part.guess[k]]), distances[k]) for k in order.tolist()]
+        return part, distances, wrong, rows
 
-    def add(self, part: tuple[Any, np.ndarray, list[dict[str, Any]]]) -> None:
+    def add(self, part: tuple[Any, np.ndarray, np.ndarray, list[Row]]) -> None:
+        inner, distances, left, rows = part
         if (why := self.should_stop()) is not None:
             raise Unfinished(f"stopped by {why}")
-        inner, distances, rows = part
         self.inner.add(inner)
-        self.distances.add(distances)
+        self.distances.add(distances, left)
         every = [*self.worst, *({**row, "row": row["row"] + self.seen} for row in rows)]
         numbers = isinstance(self.inner, OfNumbers)
         every.sort(key=lambda row: -abs(row["distance"]) if numbers else row["distance"])
@@ -98,7 +91,7 @@ class Wrong(Tally):
         return {**self.inner.figures(rows), "distances": counted, "worst": self.worst}
 
 
-def _row(place: int, label: Any, predicted: Any, distance: float) -> dict[str, Any]:
+def _row(place: int, label: Any, predicted: Any, distance: float) -> Row:
     return {"row": place, "label": label, "predicted": predicted, "distance": float(distance)}
 
 

@@ -120,9 +120,8 @@ def _wrong(of: Facts) -> Iterator[str]:
     elif pairs := judged.get("most_confused"):
         rows = [[cut(one["label"]), cut(one["predicted"]), number(one["rows"])] for one in pairs]
         yield "<h3>Classes that are taken for another most often</h3>" + table(["class", "taken for", "rows"], rows)
-    if judged.get("distances"):
-        yield "<h3>How far rows are on either side</h3>" if not numeric else "<h3>Errors</h3>"
-        yield histogram.drawn(judged["distances"], numeric)
+    if judged.get("distances") and (chart := histogram.drawn(judged["distances"], numeric)):
+        yield f"<h3>{'Errors' if numeric else 'How far rows are on either side'}</h3>{chart}"
 
 
 def _worst(of: Facts) -> Iterator[str]:

@@ -41,7 +41,10 @@ def course_of(events: Sequence[Event], header: Mapping[str, Any]) -> Course | No
     own = [one for one in events if one["event"] == "certificate" and one["C"] == header["C"] and not _of_fold(one)]
     found = [(one["pass"], one[kind]) for one in own if _shown(one[kind])]
     told = [(one["pass"], one["estimate"]) for one in events if one["event"] == "pass_end" and _shown(one["estimate"])]
-    told = told if kind != "residual" else []
+    first = min((one for one, _ in found), default=0)
+    others = [one["pass"] for one in events if one["event"] == "certificate" and one["C"] != header["C"]]
+    begun = max((one for one in others if one < first), default=0)  # on a path, where the values of C before end
+    told = [(one, value) for one, value in told if one > begun] if kind != "residual" else []
     if not found and not told:
         return None
     tol = header.get("tol")

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from streammargin.wording import printable
 
+LEAST = 1e-6  # a share that is not spelled
 LONGEST = 28  # characters of a name beside a chart
 
 
@@ -42,7 +43,7 @@ def percent(value: float | None) -> str:
     """A share of 1 in percent; a dash for none."""
     if value is None or not math.isfinite(value):
         return "–"
-    return f"{number(100.0 * value, 3)} %"
+    return f"{number(100.0 * value, 3)} %" if value == 0.0 or abs(value) >= LEAST else "less than 0.0001 %"
 
 
 def seconds(value: float | None) -> str:

@@ -36,7 +36,7 @@ def train(
     x: str | None = None,
     sample_weight: object = None,
     solver: SolverWord | str = "auto",
-    loss: Loss | str | None = None,
+    loss: Loss | str | None = "auto",
     penalty: PenaltyWord | str = "l2",
     kernel: Kernel | str | None = None,
     map: Map | str | None = None,

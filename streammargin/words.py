@@ -330,16 +330,17 @@ def _parts(lines: Mapping[str, dataclasses.Field[Any]], rest: str) -> list[str]:
 
 @dataclasses.dataclass(frozen=True)
 class Worded(Kind, Generic[S]):
-    """A word of a family, or an object of one of its classes."""
+    """A word of a family, or an object of one of its classes; unset: a word that leaves the choice to the data."""
 
     family: Family[S]
+    unset: str | None = None
 
     @property
     def metavar(self) -> str:  # type: ignore[override]
         return self.family.option.upper()
 
-    def check(self, what: str, value: object) -> S:
-        return self.family.of(value)
+    def check(self, what: str, value: object) -> S | None:
+        return None if self.unset is not None and value in (None, self.unset) else self.family.of(value)
 
     def read_by(self, value: object) -> list[tuple[Read, str]]:
         """(kind, name) of each file or column that the fields of this word or object name."""

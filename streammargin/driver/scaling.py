@@ -22,6 +22,7 @@ from streammargin.sources.base import Source
 from streammargin.sources.scaled import ScaledSource
 from streammargin.transforms.chain import Link
 from streammargin.transforms.clipped import Clipped
+from streammargin.wording import note
 
 FAR = 100.0  # |mean| of a column, in units of its standard deviation, that `auto` subtracts
 WITH_CONSTANT = Axis(lambda problem: problem.features + 1, name="d+1")
@@ -104,8 +105,13 @@ class Scaling(Step):
         found = self._deviations(sums)
         if np.isfinite(found).all():
             self.measured = None if self.link else Measured(self._means(sums), found, self.source.rows)
-        if self.kind == "auto" and not (much_apart(largest) or self._far(sums, found)):
-            return
+        if self.kind == "auto":
+            apart = much_apart(largest)
+            if not (apart or self._far(sums, found)):
+                note("`scale=auto` left the columns as they are: their ranges are alike, and none is far from 0")
+                return
+            why = "the ranges of columns differ over a thousandfold" if apart else "a column is far from 0"
+            note(f"`scale=auto` took `scale=std`, as {why}")
         size = largest if self.kind == "maxabs" else self._to_divide_by(sums, found)
         for column in np.flatnonzero((size > 0.0) & (size < sys.float_info.min)):
             raise DataError(

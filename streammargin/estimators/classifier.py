@@ -64,11 +64,14 @@ def _learns_from_streams(estimator: MarginClassifier) -> None:
 
 
 def _has_probabilities(estimator: MarginClassifier) -> None:
+    loss = estimator.loss
+    if loss in (None, "auto"):  # the loss that the last fit took
+        loss = getattr(estimator, "_header", {}).get("loss", "auto")
     with suppress(UsageError):  # `fit` raises it
-        if estimator.loss is not None and has(terms(estimator.loss), METHOD):
+        if has(terms(loss), METHOD):
             return
     raise AttributeError(
-        f"the loss {estimator.loss or 'hinge'} has no probabilities; set loss to {' or '.join(losses_with([METHOD]))}, "
+        f"the loss {loss} has no probabilities; set loss to {' or '.join(losses_with([METHOD]))}, "
         "or calibrate the scores with CalibratedClassifierCV of scikit-learn"
     )
 
@@ -103,7 +106,8 @@ class Classifier(Scored, ClassifierMixin, Estimator):
 class MarginClassifier(Classifier):
     """Linear large-margin classifier, trained until a certificate proves the tolerance.
 
-    Several classes are trained one-vs-rest, or with `multiclass="joint"` at once, the default of `loss="logistic"`.
+    `loss="auto"` is the hinge for two classes, and the logistic loss for more: one softmax. With other losses each
+    class is trained against the rest, or with `multiclass="joint"` all at once.
     Each column of y (n, outputs) of labels 0 and 1 has its own weights. X may also be the path of a file, a list of
     paths (shards) or a Source, which is streamed. Columns of frames must have the names and order of those in `fit`;
     columns of files are matched by name, in any order.

@@ -27,7 +27,7 @@ class Regressor(Scored, RegressorMixin, Estimator):
 
     def _options(self) -> dict[str, Any]:
         options = super()._options()
-        return {**options, "loss": self.default_loss if options.get("loss") is None else options["loss"]}
+        return {**options, "loss": self.default_loss if options.get("loss") in (None, "auto") else options["loss"]}
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit targets y (n,), or (n, outputs), on rows X (n, d), an array or a SciPy matrix, or on files with both.

@@ -113,11 +113,11 @@ class Options:
     # fmt: off
     solver: SolverWord | str = option("auto", Worded(SOLVERS), "problem", ANYWHERE,
         "the method, such as newton or perceptron:average; auto takes the one that suits the data", common=True)
-    loss: Loss | str | None = option(None, Worded(LOSSES), "problem", LOSS,
+    loss: Loss | str | None = option("auto", Worded(LOSSES, unset="auto"), "problem", LOSS,
         "cost of an error, such as hinge, or quantile:0.9 for regression; classes: hinge, squared_hinge, "
         "smooth_hinge, generalized_hinge, logistic, exponential; regression: squared_error, absolute_error, "
-        "epsilon_insensitive, huber, quantile, l2_error, interpolate (default: the solver's, hinge for most)",
-        common=True)
+        "epsilon_insensitive, huber, quantile, l2_error, interpolate; auto: hinge for two classes, logistic for more, "
+        "but hinge with `kernel` and at C = inf", common=True)
     penalty: PenaltyWord | str = option(DEFAULT, Worded(PENALTIES), "problem", ANYWHERE, "cost of weights, such as l2 "
         "or elasticnet:0.5; also l1, lp:1.5, group:FILE, sparse_group:FILE, exclusive:FILE, linf, l2norm; of "
         "several outputs l21, l1inf, trace", common=True)

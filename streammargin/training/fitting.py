@@ -27,9 +27,10 @@ from streammargin.sources.base import Source
 from streammargin.training.hints import with_hints
 from streammargin.training.problem import Read, make_objective, make_problem
 from streammargin.training.task import Task, make_task
-from streammargin.wording import warn
+from streammargin.wording import note, warn
 
 SHARDED = 26  # bits of the bytes of a shard, of rows that several processes read
+SEVERAL = "logistic"  # the loss of three classes and more, if none is given
 WORTH = 1 << 16  # least bytes of all rows that are told
 FREE = ("newton", "mirror")  # what keeps no number of a row and is named first: for a finite C, for the hard margin
 Fit = TypeVar("Fit")
@@ -56,6 +57,26 @@ class Asking:
         problem = self.problem(task, other)
         methods = [make_solver(word).of(problem) for word in (candidates(problem) if other.auto else [other.solver])]
         return first_that_serves(methods, lambda method: problem_for(method, problem, task, other, self.rows))
+
+    def with_loss(self) -> Options:
+        """The options, with a loss if none was given: logistic for three classes and more, if the solver supports it.
+
+        Kernel machines, several outputs, tasks, C = inf and solvers with a loss of their own keep their default.
+        """
+        given, classes = self.options, len(self.read.target.positive)
+        named = None if given.auto else make_solver(given.solver)
+        own = named is not None and (named.default_loss != Method.default_loss or math.inf == named.default_C)
+        if given.loss is not None or given.kernel is not None or own or math.inf in (given.costs or ()):
+            return given
+        if classes > 2 and not (self.read.labels.outputs > 1 or len(self.read.target.tasks)):
+            several = replace(given, loss=SEVERAL)
+            with suppress(UsageError):
+                if self.supported(several) is not None:
+                    note(f"no loss was given: {classes} classes take `loss={SEVERAL}`, which has probabilities; "
+                         "`loss=hinge` separates each class from the rest")  # fmt: skip
+                    return several
+        note(f"no loss was given: `loss={Method.default_loss}` is taken; `loss={SEVERAL}` has probabilities")
+        return given
 
     def with_hints(self) -> AbstractContextManager[None]:
         """Within it a Refusal becomes the error that hints at other options."""

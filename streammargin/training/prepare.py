@@ -52,6 +52,8 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
     read = read_labels(source, task, options, budget, tasks, workers)
     working = after_steps(source, options)
     asking = Asking(working, read, options, budget, remote)
+    options = asking.with_loss()
+    task, asking = make_task(options), replace(asking, options=options)
     with asking.with_hints():
         asked = asking.problem(task, options)
 

@@ -49,7 +49,7 @@ PARAMS = ("solver", "loss", "C", "tol", "passes", "max_seconds", "memory", "seed
 
 def options_of(given: Mapping[str, object]) -> Options:
     """Checked options of a completion. Raises UsageError."""
-    loss = WORDS.of(given.get("loss") or AbsoluteRatingError.name)
+    loss = WORDS.of(AbsoluteRatingError.name if given.get("loss") in (None, Options.loss) else given["loss"])
     options = Options.of({**given, "loss": loss, "bias": 0.0})
     if len(options.costs or ()) > 1:
         raise UsageError("several values of `C` are a path here; give `C=path:K`, as `C=path:10,low=0.1,high=10`")

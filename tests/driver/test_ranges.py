@@ -111,6 +111,12 @@ def test_of_many_rows_evenly_spread_ones_are_looked_at_whatever_the_blocks(size)
 @pytest.mark.parametrize("factor, same", [(1e5, "std"), (100.0, "none")])
 def test_auto_scales_where_ranges_differ_by_more_than_a_thousand(factor, same, caplog):
     X, y = rows(factor)
-    found = sm.train(X, y, scale="auto")
+    with caplog.at_level(logging.INFO):
+        found = sm.train(X, y, scale="auto")
+    told = {
+        "std": 'scale="auto" took scale="std", as the ranges of columns differ over a thousandfold',
+        "none": 'scale="auto" left the columns as they are: their ranges are alike, and none is far from 0',
+    }
+    assert caplog.text.count(told[same]) == 1
     np.testing.assert_array_equal(found.model.coef_, sm.train(X, y, scale=same).model.coef_)
     assert not warned(caplog, X, y, scale="auto")

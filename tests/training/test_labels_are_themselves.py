@@ -172,9 +172,9 @@ def test_a_class_without_weight_is_not_balanced(tmp_path):
     y = np.arange(30) % 4
     rows = np.column_stack([X, np.eye(4)[y]])
     weights = np.where(y == 3, 0.0, 1.0)
-    whole = sm.train((rows, y), sample_weight=weights, class_weight="balanced", tol=1e-6).model
+    whole = sm.train((rows, y), loss="hinge", sample_weight=weights, class_weight="balanced", tol=1e-6).model
     there = y < 3
-    part = sm.train((rows[there], y[there]), class_weight="balanced", tol=1e-6).model
+    part = sm.train((rows[there], y[there]), loss="hinge", class_weight="balanced", tol=1e-6).model
     assert whole.problem["caps"][:3] == pytest.approx(part.problem["caps"])
     np.testing.assert_allclose(whole.coef_[:3], part.coef_, rtol=1e-2, atol=1e-3)
 

@@ -24,6 +24,7 @@ SLOW = 0.5  # a step goes on while a product lowers its model by more than this 
 SHARE = 0.01  # of the diagonal in the preconditioner; the rest is the identity
 MOST_PRODUCTS = 500  # most products of a step
 EIGEN = 4  # multiplications, times d^3, that find all eigenvectors of a matrix
+LITTLE = 1 << 20  # multiplications that take no time: a weight of 2 is to mean what two rows mean, to the last step
 PRODUCTS = 25  # products that a step takes: if a Hessian costs less, it is summed up instead
 SCORES, BEGINS, ADVANCES, ENDS = range(4)  # what comes next of a step: scores, its gradient, a product, the line search
 
@@ -31,7 +32,7 @@ SCORES, BEGINS, ADVANCES, ENDS = range(4)  # what comes next of a step: scores, 
 def factored(problem: Problem) -> bool:
     """Whether a Kronecker product preconditions: a loss of all lines, and eigenvectors cost less than products."""
     products = PRODUCTS * VISIT * problem.lines * problem.values
-    return problem.all_scores and EIGEN * (problem.features + 1) ** 3 <= products
+    return problem.all_scores and EIGEN * (problem.features + 1) ** 3 <= max(products, LITTLE)
 
 
 @state

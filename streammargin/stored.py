@@ -63,6 +63,13 @@ def column_in(home: h5py.Group, name: str) -> Any:
     return Categories(node) if isinstance(node, h5py.Group) and {"codes", "categories"} <= set(node) else node
 
 
+def names_of(header: dict[str, Any]) -> dict[str, str | None]:
+    """The names of columns beside the rows, by the header of a model; table: of the label in a table, if it was one."""
+    table = header.get("table") or {}
+    own = {"tasks": "tasks"} if table and header.get("tasks") else {}  # as rows of a table are written
+    return {**header["problem"]["names"], **own, "table": next(iter(table.get("labels", [])), None)}
+
+
 def labels_in(home: h5py.Group, table: str | None) -> str:
     """The name of the labels: y, or if there is none that of the label in the table of the training."""
     return "y" if table is None or column_in(home, "y") is not None else table

@@ -33,7 +33,7 @@ from streammargin.numpy_model import Steps, texts_of
 from streammargin.packages import register_filters
 from streammargin.saved import read_saved
 from streammargin.saved_words import column_of, spelled
-from streammargin.stored import check_stored_values, column_in, columns_in, labels_in, open_hdf5
+from streammargin.stored import check_stored_values, column_in, columns_in, labels_in, names_of, open_hdf5
 
 EXACT, LEAST = 1e-9, 1e-290  # allowed relative difference of two figures; below LEAST they have too few digits
 BLUR = 1e-12  # the sign of a score below BLUR |w|.|x| is not reliable
@@ -353,9 +353,7 @@ def verify(model: Any, data: Any, valid: Any = None, *, memory: int = 256 << 20,
         saved = Saved(os.fspath(model), memory)
         if valid is not None and (known := saved.header["certificate"]["valid_error"]) is None:
             raise UsageError(f"{os.fspath(model)} was trained without held-out rows; leave `valid` out")
-        own = saved.problem["names"] | ({"tasks": "tasks"} if saved.tasks and saved.header.get("table") else {})
-        own["table"] = next(iter((saved.header.get("table") or {}).get("labels", [])), None)
-        called = {**own, **{k: v for k, v in names.items() if v}, "epsilon": saved.column}
+        called = {**names_of(saved.header), **{k: v for k, v in names.items() if v}, "epsilon": saved.column}
         if bool(saved.tasks) != bool(called["tasks"]):
             told = "were an array; name their column in the file with" if saved.tasks else "are unknown here; leave out"
             raise UsageError(f"the tasks of the rows {told} `tasks`")

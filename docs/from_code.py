@@ -32,7 +32,14 @@ def _estimator(methods: str = "") -> tuple[str, ...]:
 
 
 API: dict[str, dict[str, tuple[str, ...]]] = {  # section -> name -> options of autodoc
-    "train": {"train": (), "complete": (), "TrainResult": (), "result.Certificate": (":members: to_dict",)},
+    "train": {
+        "train": (),
+        "complete": (),
+        "TrainResult": (),
+        "result.Certificate": (":members: to_dict",),
+        "result.CrossValidation": (),
+        "Folds": (),
+    },
     "models": {
         "load_model": (),
         "LinearModel": (":members:", ":inherited-members:", ":exclude-members: nbytes, answer"),

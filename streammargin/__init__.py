@@ -17,6 +17,7 @@ if sys.platform == "win32":
 _NAMES = {  # public names by their modules
     "api": ("train", "complete"),
     "result": ("TrainResult",),
+    "options.folds": ("Folds",),
     "model.io": ("load_model",),
     "model.linear": ("LinearModel",),
     "sources.base": ("Source",),
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from streammargin.estimators import MarginRegressor as MarginRegressor
     from streammargin.model.io import load_model as load_model
     from streammargin.model.linear import LinearModel as LinearModel
+    from streammargin.options.folds import Folds as Folds
     from streammargin.result import TrainResult as TrainResult
     from streammargin.sources.base import Source as Source
     from streammargin.sources.hdf5.from_batches import write_hdf5 as write_hdf5

@@ -61,6 +61,7 @@ def train(
     init: object = None,
     tasks: object = None,
     valid: object = None,
+    cv: object = None,
     columns: Sequence[str] | None = None,
     drop: Sequence[str] | None = None,
     categorical: Sequence[str] | None = None,
@@ -112,8 +113,9 @@ def train(
         bias=bias, transform=transform, scale=scale, class_weight=class_weight, positive=positive, classes=classes,
         multiclass=multiclass, tol=tol, passes=passes, early_stop=early_stop, max_seconds=max_seconds,
         max_rows=max_rows, memory=memory, threads=threads, seed=seed, checkpoint=checkpoint,
-        checkpoint_seconds=checkpoint_seconds, init=init, tasks=tasks, valid=valid, columns=columns, drop=drop,
-        categorical=categorical, text=text, decimal=decimal, dates=dates, missing=missing, unknown=unknown, spool=spool,
+        checkpoint_seconds=checkpoint_seconds, init=init, tasks=tasks, valid=valid, cv=cv, columns=columns,
+        drop=drop, categorical=categorical, text=text, decimal=decimal, dates=dates, missing=missing, unknown=unknown,
+        spool=spool,
     )  # fmt: skip
     return _called(data, options, listeners, verbose, should_stop)
 

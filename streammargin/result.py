@@ -51,6 +51,27 @@ class Certificate:
         return brief(self, **{**self.to_dict(), "per_class": None})
 
 
+@dataclass(frozen=True, repr=False)
+class CrossValidation:
+    """Errors of folds: of each value of C the trainings without one fold, judged on the rows of that fold.
+
+    Cs (m,): the values of C. errors (folds, m): the share of wrong rows, or the mean loss of numbers; each row counts
+    once. mean, se (m,): over the folds, and its standard error, the standard deviation over the root of their number.
+    gaps (m,): the worst certified gap of the trainings with a C, that of all rows included. best: an index into Cs.
+    """
+
+    Cs: np.ndarray
+    errors: np.ndarray
+    mean: np.ndarray
+    se: np.ndarray
+    gaps: np.ndarray
+    best: int
+
+    def __repr__(self) -> str:
+        best = self.best
+        return brief(self, C=self.Cs[best], mean=self.mean[best], se=self.se[best], folds=len(self.errors))
+
+
 @dataclass(repr=False)
 class TrainResult:
     """The return value of `train`.
@@ -67,6 +88,8 @@ class TrainResult:
     ranges : the warning about columns of very different ranges, or None
     hidden : for the reason small_margin, whether rounding hides a smaller margin
     cramped : bytes of memory with which far fewer passes would be enough, or 0
+    cross_validation : CrossValidation, with `cv`; else None
+    trials : with folds, the points of all trainings: each C without each fold, and last with all rows
     """
 
     model: Model
@@ -84,6 +107,8 @@ class TrainResult:
     ranges: str | None = None
     hidden: bool = False
     cramped: int = 0
+    cross_validation: CrossValidation | None = None
+    trials: Any = None
 
     def __repr__(self) -> str:
         proven = {name: self.certificate[name] for name in ("gap", "margin_gap", "residual", "valid_error")}
@@ -108,6 +133,7 @@ class TrainResult:
 
 SHOWN = 20  # labels in a message
 FAR = 10.0  # a gap above FAR times the tolerance will hardly close by more passes alone
+FLAT = 0.1  # of a standard error: a smaller fall of the folds' errors is none
 JOINED = ("l21", "l1inf", "trace")
 LEAST = 1e-8  # a gap below this counts as near any tolerance: sums over many rows are hardly more exact
 
@@ -127,7 +153,8 @@ def remarks(result: TrainResult) -> Iterator[tuple[str, str]]:
     if _apart(result.model):
         word = str(result.model.header["penalty"]).partition(":")[0]
         yield "tasks", f"no column has a weight in two tasks, so `penalty={word}` joins none; check the columns"
-    edge = _edge(result.run_end.get("trials") or [], result.run_end.get("C"))
+    trials = result.run_end.get("trials") or []
+    edge = _edge(trials, result.run_end.get("C")) if _edge_matters(result.cross_validation) else None
     if edge is not None:
         yield "edge", edge
 
@@ -163,6 +190,16 @@ def _edge(trials: list[dict[str, Any]], best: float | None) -> str | None:
         return None
     size, more = ("smallest", "smaller") if best == given[0] else ("largest", "larger")
     return f"the best C, {best:g}, is the {size} of those given; a {more} one may be better still: list some in `C`"
+
+
+def _edge_matters(found: CrossValidation | None) -> bool:
+    """Whether the errors still fall at the best C, by a share of its standard error; True without folds."""
+    if found is None or len(found.Cs) < 2:
+        return True
+    order = np.argsort(found.Cs)
+    place = int(np.flatnonzero(order == found.best)[0])
+    beside = order[1 if place == 0 else place - 1]
+    return bool(found.mean[beside] - found.mean[found.best] > FLAT * found.se[found.best])
 
 
 def advice(result: TrainResult) -> str:

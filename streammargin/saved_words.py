@@ -1,10 +1,12 @@
-"""The words of losses and penalties in a saved model, read without the engine."""
+"""What a saved model says of its training: words of losses and penalties, and held-out rows; without the engine."""
 
 from __future__ import annotations
 
 import contextlib
 import re
 from typing import Any
+
+import numpy as np
 
 GROUPED = ("group", "sparse_group", "exclusive")
 APART = ("top", "low", "high", "radius", "power")  # fields of which formulas know nothing
@@ -28,3 +30,27 @@ def column_of(word: str) -> str | None:
         float(text)
         return None
     return text
+
+
+def left_out(first: int, count: int, folds: int, seed: int) -> np.ndarray:
+    """Which of `count` rows (bool), from row `first` on, a share of 1 / `folds` of all rows leaves out.
+
+    Of each `folds` rows in turn it is the one whose place is the rank of the first row's key, drawn by splitmix64.
+    """
+    rows = np.arange(first, first + count)
+    begun = np.uint64(seed * 1_000_003 * 0x9E3779B97F4A7C15 % (1 << 64))
+    keys = (rows // folds * folds + np.arange(folds)[:, None]).astype(np.uint64) + begun
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        keys = (keys ^ (keys >> np.uint64(shift))) * np.uint64(factor)
+    keys ^= keys >> np.uint64(31)
+    return np.asarray((keys[0] > keys[1:]).sum(axis=0) == rows % folds)
+
+
+def left(codes: np.ndarray, first: int, share: Any) -> np.ndarray:
+    """The codes of rows, from row `first` on, with -2 for those that a share (folds, seed) of them leaves out."""
+    return np.where(left_out(first, len(codes), *share), -2, codes) if share else codes
+
+
+def known_error(header: dict[str, Any]) -> Any:
+    """The error of a model on other rows than those of its training, by its header; None without such rows."""
+    return None if header["problem"].get("of_folds") else header["certificate"]["valid_error"]

@@ -32,7 +32,7 @@ from streammargin.matching import Codes, Matcher
 from streammargin.numpy_model import Steps, texts_of
 from streammargin.packages import register_filters
 from streammargin.saved import read_saved
-from streammargin.saved_words import column_of, spelled
+from streammargin.saved_words import column_of, known_error, left, spelled
 from streammargin.stored import check_stored_values, column_in, columns_in, labels_in, names_of, open_hdf5
 
 EXACT, LEAST = 1e-9, 1e-290  # allowed relative difference of two figures; below LEAST they have too few digits
@@ -333,9 +333,9 @@ def sum_up(saved: Saved, paths: Sequence[Any], names: dict[str, str | None], mem
             columns = columns_in(file.home, names["x"] or "X", file.features, saved.columns)
             width = 0 if saved.mapped is None else saved.coef.shape[1]
             for start, X, labels, weights, epsilons, tasks in file.blocks(memory, sums.K + width):
-                codes = saved.codes(labels)
-                if learned and saved.header["classes"] is None and (codes < 0).any():
-                    row = int(np.argmax((codes < 0).reshape(len(codes), -1).any(axis=1)))
+                codes = left(saved.codes(labels), sums.seen, learned and saved.problem.get("left_out"))
+                if learned and saved.header["classes"] is None and (codes == -1).any():
+                    row = int(np.argmax((codes == -1).reshape(len(codes), -1).any(axis=1)))
                     raise DataError(f"{path}: the label of row {start + row} is new, {labels[row]!s:.60}; change `y`")
                 of = np.array(saved.tasks.find_all(np.ravel(tasks).tolist())) if saved.tasks else None
                 sums.add(saved.as_trained(X[:, columns]), labels, codes, weights, epsilons, of)
@@ -351,7 +351,7 @@ def verify(model: Any, data: Any, valid: Any = None, *, memory: int = 256 << 20,
     """
     with reading(os.fspath(model), "is not a model, or damaged", "train it again: streammargin train DATA -o MODEL"):
         saved = Saved(os.fspath(model), memory)
-        if valid is not None and (known := saved.header["certificate"]["valid_error"]) is None:
+        if valid is not None and (known := known_error(saved.header)) is None:
             raise UsageError(f"{os.fspath(model)} was trained without held-out rows; leave `valid` out")
         called = {**names_of(saved.header), **{k: v for k, v in names.items() if v}, "epsilon": saved.column}
         if bool(saved.tasks) != bool(called["tasks"]):

@@ -124,7 +124,7 @@ def _spooled(
     stack: contextlib.ExitStack, spool: Spool, data: object, options: Options
 ) -> tuple[object, OfTable | None, Options]:
     """A collection as a source, with the roles of its columns if it has frames, and the options that it leaves."""
-    say_if_trained_on(data, options.valid)
+    say_if_trained_on(data, options.held_out)
     labels = columns_of(options.y) or options.y
     own: dict[str, Any] = {"y": labels, "sample_weight": options.sample_weight, "tasks": options.tasks}
     named = {name: value for name, value in own.items() if isinstance(value, (str, int)) or columns_of(value)}

@@ -201,7 +201,7 @@ class Course(Shared):
     def judge(self, figures: list[Figures], wrong: np.ndarray | None, swept: bool) -> None:
         """Take exact figures and choose the next phase; swept: the figures took an extra read."""
         self.note(figures, wrong)
-        if self.validator is not None and self.early is None and self._worth_validating(swept):
+        if self.early is None and self._worth_validating(swept):
             self.progress.go(phases.HELD_OUT)
         else:
             self.tell_certificates()
@@ -243,6 +243,8 @@ class Course(Shared):
     def _worth_validating(self, swept: bool) -> bool:
         # if every pass yields figures, held-out data are read after passes 1, 2, 4, 8, ... only
         number = self.progress.number
+        if self.validator is None or self.validator.late:
+            return False
         return swept or not (self.active.size or self.unsettled) or number & (number - 1) == 0
 
     @property
@@ -267,7 +269,8 @@ class Course(Shared):
         """Publish the figures at a value of C, of the weights of pass `number`, with their held-out error."""
         event = certificate_event(self.problem, trial, figures, wrong, error)
         work = {"multiplications": round(self.state.multiplications)}
-        self.history.publish({"event": "certificate", "pass": number, "C": self.costs[trial], **event, **work})
+        of = {"C": self.costs[trial], "fold": None if self.problem.tried is None else self.problem.tried.fold(trial)}
+        self.history.publish({"event": "certificate", "pass": number, **of, **event, **work})
 
     # what comes next
 

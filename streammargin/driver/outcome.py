@@ -80,9 +80,13 @@ class Outcome:
 
     def best(self, problem: Problem) -> int:
         """Index of the value of C with the smallest held-out error; of equal errors, the smallest C."""
+        cost = problem.outputs.caps[:: problem.per_trial].max(axis=1)
+        if problem.tried is not None:
+            return problem.tried.chosen(
+                self.valid_errors, problem.outputs.costs[:: problem.per_trial][: problem.tried.values]
+            )
         if self.valid_errors is None or problem.trials == 1:
             return 0
-        cost = problem.outputs.caps[:: problem.per_trial].max(axis=1)
         return int(np.lexsort((cost, self.valid_errors))[0])
 
     def chosen(self, problem: Problem) -> slice:
@@ -116,7 +120,7 @@ def certificate_event(
     mistakes = sum(f.mistakes for f in classes)
     if problem.compared and wrong is not None and len(classes) > 1:  # else they are those of the best weights
         mistakes = int(wrong[trial])
-    labels = problem.present * (problem.per_trial if several else 1)
+    labels = problem.rows_of(trial) * (problem.per_trial if several else 1)
 
     def worst(values: list[float | None]) -> float | None:
         return None if any(v is None for v in values) else max(v for v in values if v is not None)

@@ -55,8 +55,12 @@ class Tasks(NamedTuple):
     column: str | None
 
 
-def column_of(stack: ExitStack, given: Any, data: Any, x: str | None, source: Source) -> Source:
-    """The column of tasks, as labels of rows. It is an array, the name of one in the files of `data`, or FILE:NAME.
+def column_of(
+    stack: ExitStack, given: Any, data: Any, x: str | None, source: Source, noun: str = "tasks"
+) -> Source:  # fmt: skip
+    """The column of tasks, or of another noun, as labels of rows.
+
+    It is an array, the name of one in the files of `data`, or FILE:NAME.
 
     stack: closes it; x: as for `open_source`; source: the rows of `data`. Raises DataError, InputMissingError and
     UsageError.
@@ -72,11 +76,11 @@ def column_of(stack: ExitStack, given: Any, data: Any, x: str | None, source: So
         files = data.files()
         data = files[0] if len(files) == 1 else None
     if data is None or not source.files():
-        raise UsageError(f"{source.name} has no column {shown(given)} of tasks; give `tasks` as an array")
+        raise UsageError(f"{source.name} has no column {shown(given)} of {noun}; give `{noun.split()[0]}` as an array")
     column = open_source(data, x=x, y=given)
     stack.callback(column.close)
     if column.outputs() is not None and len(column.outputs() or ()) > 1:
-        raise DataError(f"{source.name}: {given} has several columns, and a row has one task; name one column")
+        raise DataError(f"{source.name}: {given} has several columns, and a row is in one of the {noun}; name one")
     return column
 
 

@@ -62,8 +62,11 @@ class Validator(ABC):
     """Errors of a point on a held-out source, one for each value of C: the smaller the better.
 
     Blocks are planned for `budget` bytes, or the minimum if that is more. labels: of the held-out rows; count: of what
-    may be wrong, by default the rows. memory_bytes: bytes of the plan, the scores and the labels.
+    may be wrong, by default the rows. memory_bytes: bytes of the plan, the scores and the labels. late: errors are
+    found once, at the end, and not after each certificate.
     """
+
+    late = False
 
     def __init__(
         self, source: Source, outputs: int, labels: LabelReader, budget: int, count: int | None = None
@@ -174,7 +177,7 @@ class Predictions:
     held_out: bool = False
 
     def __post_init__(self) -> None:
-        if self.validator is not None and not self.problem.resident:
+        if self.validator is not None and not (self.problem.resident or self.validator.late):
             self.held_out, self.reader = True, self.validator.reader
 
     def check(self, predicted: np.ndarray) -> None:
@@ -228,6 +231,6 @@ class Predictions:
             high = min(block.rows(), low + piece)
             scores = np.empty((high - low, point.outputs))
             score(point, block, low, scores, problem.workers)
-            codes = sums.labels.cut(first + low, first + high).codes
+            codes = problem.outputs.parts.class_of(sums.labels.cut(first + low, first + high).codes)
             sums.rows += np.bincount(codes[codes >= 0], minlength=sums.rows.size)
             sums.seen += np.bincount(answered(scores)[codes >= 0], minlength=sums.seen.size)

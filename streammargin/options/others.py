@@ -43,8 +43,7 @@ INSTEAD = {  # name with underscores -> what to give, or a colon and why nothing
     "noconstant": "`bias=0`",
     "dual_budget": "the parameter top of a loss, as in `loss=hinge:top=100`",
     "C_path": "`C=path:20`",
-    "Cs": "several values of `C` or `C=path:20`, with held-out data, `valid`",
-    "cv": "held-out data, `valid`, or GridSearchCV of scikit-learn",
+    "Cs": "several values of `C`, with folds, `cv=5`, or held-out data, `valid`",
     "resume": "`checkpoint=DIR` alone: it resumes from a state in DIR",
     "no_resume": "another `checkpoint`",
     "alpha": "`C`: the penalty has the factor 1, and the sum of the losses C = 1 / (alpha n)",
@@ -102,7 +101,7 @@ INSTEAD = {  # name with underscores -> what to give, or a colon and why nothing
 }
 
 # of LIBLINEAR's -v 5, as -v is a flag of ours
-NO_FOLDS = "; -v takes no number here; to choose C, give several values of `C` and `valid`, or use GridSearchCV"
+NO_FOLDS = "; -v takes no number here; to choose C by folds, give `cv=5`"
 T = TypeVar("T")
 
 

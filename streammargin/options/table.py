@@ -44,6 +44,7 @@ from streammargin.losses import Loss
 from streammargin.maps import FAMILY as MAPS
 from streammargin.maps.base import Map
 from streammargin.options.costs import Absolute, Costs, Path, Tolerance, finite
+from streammargin.options.folds import Cv, Folds, HeldOut, Known, Share
 from streammargin.options.steps import Scale, Steps, parts_of
 from streammargin.penalties import DEFAULT
 from streammargin.penalties import FAMILY as PENALTIES
@@ -57,7 +58,7 @@ T = TypeVar("T")
 FREE, MIDWAY = "free", "midway"  # a constant column without penalty; a bias found after the weights
 SOFTMAX = "the softmax is `loss=logistic` with `multiclass=joint`, its default for several classes"
 NOT_HERE = {"softmax": SOFTMAX, "multinomial": SOFTMAX, "crammer_singer": "it is `loss=hinge` with `multiclass=joint`"}
-SEVERAL = "several values of `C` need held-out data to choose among them; give `valid=DATA`"
+SEVERAL = "several values of `C` need held-out data to choose among them; give `cv=5`, or `valid=DATA`"
 MAY_CHANGE = {"passes", "max_seconds", "tol"}  # between two runs of one training
 
 
@@ -129,7 +130,8 @@ class Options:
         "the mapped rows are not stored (default none)")
     C: float | Sequence[float] | Path | str | None = option(None, Costs(), "problem", LOSS,
         "weight of the data against the penalty, as in scikit-learn: larger fits harder; inf: the hard margin; "
-        "several values, or path:K: the best on `valid` is kept (default 1, or inf for a solver of the hard margin)",
+        "several values: the best by `cv` or on `valid` is kept, of path:K on `valid` (default 1, or inf for a solver "
+        "of the hard margin; with `cv` 13 values)",
         short=("-c", "-C"), common=True)
     bias: float | str | None = option(
         None, Number("0 for none, a positive number", finite, (FREE, MIDWAY), "1|0|VALUE|free|midway"),
@@ -184,8 +186,14 @@ class Options:
     tasks: object = option(None, Column("NAME|FILE:NAME"), "data", Where.SHELL | Where.NUMBERS,
         "the task of each row, such as the shop of a sale, named like `y`: each task learns its own weights, and a "
         "penalty such as l21 or trace lets tasks learn from each other; predictions need the task of each row, too")
-    valid: object = option(None, Rows("DATA"), "data", Where.SHELL | Where.NUMBERS,
-        "held-out data, whose error is shown with every certificate; for numbers it is the mean loss", common=True)
+    valid: object = option(None, HeldOut("DATA|SHARE"), "data", Where.SHELL | Where.NUMBERS,
+        "held-out data, whose error is shown with every certificate; or a share of the rows to leave out, as 20%; "
+        "for numbers it is the mean loss", common=True)
+    cv: object = option(None, Cv(), "data", Where.SHELL | Where.NUMBERS,
+        "choose C by K folds, in the reads of one training; each C is trained without each fold and judged on it, and "
+        "the best on all rows; by: equal values of a column stay together; order=yes: folds of consecutive rows, past: "
+        "judged by the rows before them; rule=1se: the smallest C within a standard error",
+        common=True)
     columns: Sequence[str] | None = option(None, Names(), "table", TABLES, "use only these columns of a table")
     drop: Sequence[str] | None = option(None, Names(), "table", TABLES, "leave these columns of a table out")
     categorical: Sequence[str] | None = option(None, Names(), "table", TABLES, "treat these columns of a "
@@ -211,8 +219,10 @@ class Options:
             value = getattr(self, line.name)
             if value is not None or line.default is not None:
                 object.__setattr__(self, line.name, line.kind.check(f"`{line.name}`", value))
-        if (self.path is not None or len(self.costs or ()) > 1) and self.valid is None:
+        if (self.path is not None or len(self.costs or ()) > 1) and self.valid is None and self.cv is None:
             raise UsageError(SEVERAL)
+        if self.valid is not None and self.cv is not None:
+            raise UsageError("`cv` judges by folds of the rows, and `valid` by other rows; give one of both")
 
     @classmethod
     def of(cls, given: Mapping[str, object]) -> Options:
@@ -237,6 +247,16 @@ class Options:
             end = self.path.low if self.path.high is None else self.path.high
             return None if end is None else [end]
         return None if self.C is None else list(self.C)  # type: ignore[arg-type]  # checked: a list
+
+    @property
+    def folds(self) -> Folds | Known | Share | None:
+        """The folds of the rows, or the share that is left out, if such were asked for."""
+        return self.valid if isinstance(self.valid, Share) else self.cv  # type: ignore[return-value]  # checked
+
+    @property
+    def held_out(self) -> object:
+        """Held-out data other than rows of the training."""
+        return None if isinstance(self.valid, Share) else self.valid
 
     @property
     def absolute(self) -> bool:
@@ -349,8 +369,10 @@ def read_by(given: Mapping[str, object]) -> ReadBy:
     named: list[tuple[Kind, str]] = []
     for line in TABLE:
         kind, value = line.kind, given.get(line.name)
-        if isinstance(kind, Worded):
+        if isinstance(kind, (Worded, Cv)):
             named += kind.read_by(value)
+        elif isinstance(kind, HeldOut) and isinstance(kind.check(line.name, value), Share):
+            continue
         elif isinstance(kind, Read) and isinstance(value, (str, os.PathLike)):
             named.append((kind, os.fspath(value)))
     rows, datasets, columns, models = (
@@ -368,6 +390,7 @@ def asked_digest(options: Options, data: Sequence[str]) -> str:
     told = {name: value for name, value in options.plain().items() if name not in MAY_CHANGE}
     named = {line.name: getattr(options, line.name) for line in TABLE if line.theme == "data"}
     files = {name: os.path.basename(value) for name, value in named.items() if isinstance(value, (str, os.PathLike))}
+    files |= {name: str(value) for name, value in named.items() if isinstance(value, (Folds, Known, Share))}
     return digest_of([told, files, [os.path.basename(path) for path in data]])
 
 

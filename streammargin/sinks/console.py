@@ -39,6 +39,9 @@ def _table(trials: list[dict[str, Any]], best: float | None, judged: str, counte
     path = any("nonzeros" in one for one in trials)
     errors = {"train_error": "training error", "valid_error": f"held-out {judged}"}
     errors = {key: title for key, title in errors.items() if any(one[key] is not None for one in trials)}
+    if any("folds" in one for one in trials):
+        yield from _table_of_folds(trials, best, judged)
+        return
     if trials:
         begin = f"{'C':>10}  {f'{counted:>8}  ' if path else ''}"
         yield "  ".join([f"{begin}{'certified gap':<13}", *(f"{title:<14}" for title in errors.values())]).rstrip()
@@ -48,6 +51,16 @@ def _table(trials: list[dict[str, Any]], best: float | None, judged: str, counte
         nonzeros = f"{one['nonzeros']:>8}  " if path else ""
         found = [f"{one['C']:>10g}  {nonzeros}{gap:<13}", *(f"{share(one[key]):<14}" for key in errors)]
         yield ("  ".join(found) + mark).rstrip()
+
+
+def _table_of_folds(trials: list[dict[str, Any]], best: float | None, judged: str) -> Iterator[str]:
+    """The lines of a table with the errors of folds, their standard errors, and the worst gap of each value of C."""
+    title = f"{judged} over {len(trials[0]['folds'])} folds"
+    yield f"{'C':>10}  {title:<22}{'worst gap':<11}nonzeros"
+    for one in trials:
+        error = f"{share(one['valid_error'])} +- {share(one['valid_error_se'])}"
+        size, mark = "-" if one["nonzeros"] is None else one["nonzeros"], "  best" if one["C"] == best else ""
+        yield f"{one['C']:>10g}  {error:<22}{relative(one['gap']):<11}{size:>8}{mark}"
 
 
 def watched(verbose: bool, max_seconds: float | None, threads: int = 1) -> list[Console]:

@@ -71,7 +71,7 @@ UNIT = 1e9  # multiplications of a unit, half a second: a request to stop waits 
 
 
 # options that few solvers support, as messages name them
-PATH, TOP = "`C=path:K`", "the parameter top of a loss"
+PATH, TOP, FOLDS = "`C=path:K`", "the parameter top of a loss", "`cv`, or a share in `valid`"
 
 
 class Method(SolverWord):
@@ -88,7 +88,7 @@ class Method(SolverWord):
     default_C: ClassVar[float] = 1.0  # inf: the method supports the hard margin only
     joint: ClassVar[bool] = False  # supports multiclass = joint at C = inf
     couples: ClassVar[tuple[str, ...]] = ()  # methods that it calls of a loss of all scores; empty: it takes none
-    takes: ClassVar[tuple[str, ...]] = ()  # which of PATH and TOP it supports
+    takes: ClassVar[tuple[str, ...]] = ()  # which of PATH, TOP and FOLDS it supports
     numeric: ClassVar[bool] = False  # supports targets that are numbers
     several: ClassVar[bool] = False  # supports several labels or targets of a row
     of_tasks: ClassVar[bool] = False  # supports rows of several tasks
@@ -127,7 +127,7 @@ class Method(SolverWord):
         self._check_loss(problem)
         if problem.holders > 1:
             self.check_spread(problem.kernel is not None)
-        for extra, asked in ((PATH, problem.path), (TOP, problem.top < math.inf)):
+        for extra, asked in ((PATH, problem.path), (TOP, problem.top < math.inf), (FOLDS, problem.tried is not None)):
             if asked and extra not in self.takes:
                 raise Refusal(f"{self.called} does not support {extra}", "leave it out")
 

@@ -66,6 +66,46 @@ class Outputs(NamedTuple):
         return float(self.caps[line].max())
 
 
+class Tried(NamedTuple):
+    """Trials of folds: each of `values` values of C without a fold, for so many folds, and, if `whole`, of all rows.
+
+    rows (folds + whole,): what each is trained on. rule: how C is chosen by the errors of the folds, best or 1se.
+    """
+
+    values: int
+    folds: int
+    whole: bool
+    rows: np.ndarray
+    rule: str
+
+    def fold(self, trial: int) -> int | None:
+        """The fold that a trial is judged on; None for one of all rows."""
+        fold = trial // self.values
+        return fold if fold < self.folds else None
+
+    def chosen(self, errors: np.ndarray | None, costs: np.ndarray) -> int:
+        """The trial that is kept, by the errors (trials,) and values of C (values,); the first, if errors are unknown.
+
+        Of equal errors the smallest C is taken; with the rule 1se the smallest C within one standard error of the best.
+        """
+        first = self.values * self.folds if self.whole else 0
+        if errors is None:
+            return first
+        each = errors.reshape(-1, self.values)[: self.folds]
+        mean = each.mean(axis=0)
+        best = int(np.lexsort((costs, mean))[0])
+        if self.rule == "1se" and self.folds > 1:
+            near = mean <= mean[best] + standard_errors(each)[best]
+            best = int(min(np.flatnonzero(near), key=lambda k: costs[k]))
+        return first + best
+
+
+def standard_errors(errors: np.ndarray) -> np.ndarray:
+    """The standard deviation of the folds' errors (folds, values) over the root of their number, (values,)."""
+    found: np.ndarray = errors.std(axis=0, ddof=1) / math.sqrt(len(errors))
+    return found
+
+
 @dataclass(frozen=True)
 class Problem:
     """Groups of lines over the same n rows of d features.
@@ -79,7 +119,8 @@ class Problem:
     entries: values stored for all rows, 0 if unknown. sparse: they come with their column indices.
     largest_square: about the largest ||x||^2 of a row, inf if unknown. mapped: each read maps the rows anew.
     scaled: their values are scaled, and so rounded, but the answer is for values as they are stored.
-    outputs: the lines, with their classes and costs. trials: the number of values of C.
+    outputs: the lines, with their classes and costs. trials: the number of values of C, for each fold and all rows.
+    tried: which trial is without which fold; None without folds.
     lines: of a group. Above 1 they are the classes of one problem and share a margin, (x.U_c - x.U_c') / ||U||.
     present: the number of rows of positive weight whose class is trained on.
     numeric: rows have numbers, and all codes are 0. Several numbers of a row have a line each (`Outputs.several`).
@@ -114,6 +155,7 @@ class Problem:
     free: bool = False
     resident: bool = True
     path: bool = False
+    tried: Tried | None = None
     keeps_pass: bool = False
     from_weights: bool = False
     top: float = math.inf
@@ -274,6 +316,10 @@ class Problem:
     def compared(self) -> bool:
         """Whether the class of the largest score is predicted: lines of a value of C share one label of a row."""
         return self.per_trial > 1 and not (self.outputs.several or self.outputs.tasks)
+
+    def rows_of(self, trial: int) -> int:
+        """The present rows that a value of C is trained on."""
+        return self.present if self.tried is None else int(self.tried.rows[trial // self.tried.values])
 
     def groups_of(self, trial: int) -> slice:
         """The groups of a value of C."""

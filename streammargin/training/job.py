@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import numbers
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
@@ -31,6 +32,7 @@ from streammargin.json_values import to_plain
 from streammargin.losses import make_loss
 from streammargin.model.base import Model
 from streammargin.model.linear import model_of
+from streammargin.options.folds import Share
 from streammargin.options.table import FREE, MAY_CHANGE, MIDWAY, Options
 from streammargin.penalties.base import Penalty
 from streammargin.penalties.domains import Domain
@@ -38,10 +40,10 @@ from streammargin.points.base import Point
 from streammargin.points.expansion import Expansion
 from streammargin.points.linear import LinearPoint
 from streammargin.points.mapped import Mapped
-from streammargin.result import Certificate, TrainResult
+from streammargin.result import Certificate, CrossValidation, TrainResult
 from streammargin.solvers.base import Method
 from streammargin.solvers.leaves import may_split
-from streammargin.solvers.problem import Problem
+from streammargin.solvers.problem import Problem, standard_errors
 from streammargin.sources.base import Source
 from streammargin.sources.label_column import ATTRIBUTE
 from streammargin.sources.names import packed
@@ -126,11 +128,13 @@ class Job:
         The rows are compared when they are read (sources/watched.py), but for those that others read.
         """
         params, known, start, names = self.params(), _of_labels(self.labels), self.start, self.names
+        validator = self.validator
         return {
             **{name: value for name, value in to_plain(params).items() if name not in MAY_CHANGE},
             "rows": self.problem.rows, "features": self.problem.features,
             "penalty": _held(self.problem.objective.penalty, str(params["penalty"])), **known,
-            "held-out labels": None if self.validator is None else _of_labels(self.validator.labels)["labels"],
+            "held-out labels": None if validator is None or validator.late else _of_labels(validator.labels)["labels"],
+            "folds": None if self.options.folds is None else str(self.options.folds),
             "first weights": None if start is None else digest_of_arrays(start.w),
             "names of columns": None if names is None else digest_of_arrays(packed(names)),
             PLAN: digest_of_arrays(self.plan.bounds), **machine(),
@@ -148,7 +152,9 @@ class Job:
         reader = BlockReader(self.working, plan.bounds, plan.buffers, plan.resident, self.labels, self.problem.workers)
         readers = [(0, reader)]
         readers += [(0, step.reader) for step in self.steps.values()]
-        if self.validator is not None:
+        if self.validator is not None and self.validator.late:
+            self.validator.reader = reader
+        elif self.validator is not None:
             readers.append((1, self.validator.reader))
         if self.watched:
             for number, one in readers:
@@ -186,10 +192,13 @@ class Job:
             problem = problem.at(outcome.C / costs[0])
         trial = outcome.best(problem)
         certificates = [self._certificate(problem, outcome, number) for number in range(problem.trials)]
-        converged = bool(outcome.converged[problem.groups_of(trial)].all())
+        tried = problem.tried
+        same = [trial] if tried is None else range(trial % tried.values, problem.trials, tried.values)  # at its C
+        converged = all(outcome.converged[problem.groups_of(one)].all() for one in same)
         C = costs[trial] if outcome.C is None else outcome.C
         if len(costs) > 1:
             rest = [costs[k] for k in range(len(costs)) if not outcome.converged[problem.groups_of(k)].all()]
+            rest = list(dict.fromkeys(rest))
             outcome = replace(outcome, unproven=rest)
             outcome = outcome.of_kept() if converged else outcome
         certificate = replace(certificates[trial], converged=converged)
@@ -216,7 +225,8 @@ class Job:
         return TrainResult(
             model, certificate, history.events, outcome.reason, converged, outcome.passes, took["seconds"], end,
             better=self.better, limit=outcome.limit, ranges=outcome.ranges, hidden=outcome.hidden,
-            cramped=self.method.wants_memory(self.problem),
+            cramped=self.method.wants_memory(self.problem), cross_validation=self._chosen(outcome, certificates),
+            trials=self._every_point(outcome),
         )  # fmt: skip
 
     def _sizes(self, answer: Point) -> dict[str, object]:
@@ -273,9 +283,11 @@ class Job:
         names = {name: getattr(options, name) for name in ("x", "y", "sample_weight")}
         names["tasks"] = self.target.task_column
         absent = problem.numeric and self.known.absent  # interpolation has no weights except 0
+        share = options.valid if isinstance(options.valid, Share) else None
         return {
             "constant": {"kind": kind, "value": self.problem.column}, "shift": np.asarray(self.target.shift).tolist(),
             "joint": problem.all_scores, "lines": problem.lines,
+            "of_folds": options.folds is not None, "left_out": None if share is None else [share.count, options.seed],
             "weighted": self.known.extremes.size > 0 or absent,
             "names": {name: value if isinstance(value, str) else None for name, value in names.items()},
         }  # fmt: skip
@@ -298,8 +310,54 @@ class Job:
             return Certificate(valid_error=None if outcome.kept is None else error)
         return Certificate(**certificate_event(problem, trial, outcome.figures, outcome.wrong, error))
 
+    def _chosen(self, outcome: Outcome, certificates: list[Certificate]) -> CrossValidation | None:
+        """The errors of the folds; None without folds, or if nothing was proven."""
+        tried = self.problem.tried
+        if tried is None or not tried.whole or outcome.valid_errors is None:
+            return None
+        gaps = np.array([math.nan if one.gap is None else one.gap for one in certificates])
+        errors = outcome.valid_errors.reshape(-1, tried.values)[: tried.folds]
+        best = tried.chosen(outcome.valid_errors, np.array(self.costs[: tried.values])) % tried.values
+        return CrossValidation(
+            np.array(self.costs[: tried.values]), errors, errors.mean(axis=0), standard_errors(errors),
+            gaps.reshape(-1, tried.values).max(axis=0), best,
+        )  # fmt: skip
+
+    def _every_point(self, outcome: Outcome) -> Point | None:
+        """The answers of all trials of folds, for unscaled rows."""
+        if self.problem.tried is None:
+            return None
+        answer = outcome.point.unscaled(None, None, self.target.shift)
+        for step in reversed(self.steps.values()):
+            answer = step.answer(answer)
+        return answer
+
+    def _of_folds(
+        self, outcome: Outcome, found: CrossValidation, certificates: list[Certificate]
+    ) -> list[dict[str, object]]:
+        """What compares values of C by folds: the mean error, its standard error, and the worst gap of a trial."""
+        first, zeros = found.errors.size, self._nonzeros(outcome)
+        return [
+            {
+                "C": C, "pass": None, "gap": gap, "mean_gap": None, "margin_gap": None,
+                "train_error": certificates[first + k].train_error, "valid_error": float(found.mean[k]),
+                "valid_error_se": float(found.se[k]), "folds": found.errors[:, k].tolist(), "nonzeros": zeros[k],
+            }
+            for k, (C, gap) in enumerate(zip(found.Cs.tolist(), found.gaps.tolist(), strict=True))
+        ]  # fmt: skip
+
+    def _nonzeros(self, outcome: Outcome) -> list[int | None]:
+        """The weights other than 0 of the trials of all rows, without the constants; None without weights."""
+        tried, w = self.problem.tried, getattr(outcome.point, "w", None)
+        if tried is None or w is None:
+            return [None] * (0 if tried is None else tried.values)
+        lines = w[-tried.values * self.problem.per_trial :, :-1].reshape(tried.values, -1)
+        return np.count_nonzero(lines, axis=1).tolist()
+
     def _trials(self, outcome: Outcome, certificates: list[Certificate]) -> list[dict[str, object]] | None:
         """The measure that compares several values of C; None for one value, or if nothing was proven."""
+        if (found := self._chosen(outcome, certificates)) is not None:
+            return self._of_folds(outcome, found, certificates)
         if len(self.costs) == 1 or not outcome.figures:
             return None
         names = ("gap", "mean_gap", "margin_gap", "train_error", "valid_error")

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 
 from streammargin.errors import UsageError
 from streammargin.files import STANDARD_INPUT, check_input
+from streammargin.options.folds import Folds
 from streammargin.options.table import Options, Where, options_for
 from streammargin.ordered import PRESENT, columns_of, is_matrix, is_table
 from streammargin.sources.label_column import TASKS
@@ -45,8 +46,10 @@ def from_tables(stack: ExitStack, data: object, options: Options) -> tuple[objec
         from streammargin.training.tables import of_table
 
         source, valid = of_table(stack, data, options)
-        tasks = None if options.tasks is None else TASKS
-        return source, _without(options, ["y", "sample_weight", *NAMES], valid=valid, tasks=tasks)
+        tasks, cv = None if options.tasks is None else TASKS, options.cv
+        if isinstance(cv, Folds) and cv.by is not None:  # written beside the rows, as tasks are
+            cv = cv.replace(by=TASKS)
+        return source, _without(options, ["y", "sample_weight", *NAMES], valid=valid, tasks=tasks, cv=cv)
     spooled_away = is_spooled(data, options)
     given = [name for name in given if not (spooled_away and name == SPOOL)]
     if given and all(map(is_source, paths_of(data))):  # else it is said what a file is not

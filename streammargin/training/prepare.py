@@ -6,6 +6,7 @@ import math
 from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 
+from streammargin.driver.folds import FoldValidator
 from streammargin.driver.plan import Plan, column_names
 from streammargin.driver.tasks import Tasks, column_of, learn
 from streammargin.driver.validate import Validator
@@ -22,6 +23,7 @@ from streammargin.sources.thinned import thinned
 from streammargin.sources.transformed import TransformedSource
 from streammargin.sources.watched import WatchedSource
 from streammargin.training.fitting import Asking, Fitting, plan_of, wants_free
+from streammargin.training.folds import check_place, column_of_groups, grid_of, in_folds
 from streammargin.training.held_out import least_to_score, make_validator, open_held_out
 from streammargin.training.job import Job
 from streammargin.training.problem import read_labels
@@ -38,7 +40,7 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
     least_tol: the smallest tolerance of the training before it was resumed (see `Problem`). remote: other processes
     read the rows, and know nothing of earlier reads.
     """
-    task = make_task(options)
+    task = make_task(options)  # what cannot be is refused before anything is read
     budget = parse_size(options.memory)
     workers = stack.enter_context(closing(Workers(options.workers)))
     stored = stack.enter_context(opened(data, x=options.x, y=options.y, sample_weight=options.sample_weight))
@@ -48,8 +50,17 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
         raise UsageError(f"{source.name} is in the memory of this process, and others cannot read it; give paths")
     source = transformed(source, options)
     chain = source.chain if isinstance(source, TransformedSource) else None
+    if options.folds is not None:
+        check_place(source, options, remote)
+    if options.cv is not None and options.C is None:
+        options = replace(options, C=grid_of(transformed(stored, options, chain), options))
+        task = make_task(options)
     tasks = None if options.tasks is None else _tasks_of(stack, stored, data, options, task, workers)
     read = read_labels(source, task, options, budget, tasks, workers)
+    if options.folds is not None:
+        groups = column_of_groups(stack, options.folds, data, options.x, stored)
+        with_folds, division = in_folds(read.labels, read.target, options.folds, options.seed, groups)
+        read = read._replace(labels=with_folds, division=division)
     working = after_steps(source, options)
     asking = Asking(working, read, options, budget, remote)
     options = asking.with_loss()
@@ -65,7 +76,7 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
     own += source.names_bytes()
     start = None if options.init is None else start_of(options.init, source, target, names, budget, own)
     held_out, own_tasks, scored = None, None, 0
-    if options.valid is not None:
+    if options.held_out is not None:
         held_out, own_tasks = open_held_out(stack, options, source, names, budget, own, target, workers)
         held_out = transformed(held_out if remote else watch(held_out, options, watched), options, chain)
         scored = least_to_score(held_out, options, asked)
@@ -76,6 +87,7 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
     fitting = Fitting(asked, task, options, working, labels, budget, own)
     method, problem, plan, better = fitting.choose(asking)
     costs = task.costs if options.costs or task.numeric else [method.default_C]
+    costs = costs * (problem.trials // len(costs))  # for each fold, and for all rows
     check_tolerance(options, costs)  # the C of `auto`
 
     # what is learned and read beside: its memory is taken off the solver's
@@ -92,6 +104,10 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
         validator = make_validator(held_out, target, problem, left // 4, own_tasks)
         own += validator.memory_bytes - scored
         problem = replace(problem, budget=max(0, problem.budget - validator.memory_bytes + scored))
+    if read.division is not None:
+        validator = FoldValidator(labels, problem, read.division)
+        own += validator.memory_bytes
+        problem = replace(problem, budget=max(0, problem.budget - validator.memory_bytes))
     fitting = replace(fitting, rows=working, labels=labels, own=own)
     if steps or validator is not None:
         problem, plan = fitting.fit(method, problem)
@@ -141,6 +157,7 @@ def bytes_of_weights(options: Options, outputs: int, features: int) -> int:
     """The bytes of the copies of the weights, and of four vectors of one output."""
     copies = 3 + (options.path is not None)  # latest, certified, shown; best of a path
     copies += 2 * (options.early_stop is not None)  # the best pass, and the current one
+    copies += 2 * (options.folds is not None)  # of all trials, for rows as they are stored
     copies += 3 * (options.init is not None)  # the first weights: as given, as scaled, and for each C
     return LinearPoint.nbytes(copies * outputs + 4, features)
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from streammargin.driver import setup
 from streammargin.driver.centre import best_constants, check_near, largest_targets
+from streammargin.driver.folds import Division
 from streammargin.driver.labels import NONE, SlicedLabels, codes_of_tasks
 from streammargin.driver.plan import check_read, spendable
 from streammargin.driver.setup import Survey, Target
@@ -39,12 +40,13 @@ EPSILONS = ("epsilons", "loss=interpolate:")  # in messages: what they are, and 
 
 
 class Read(NamedTuple):
-    """Facts read from the labels; largest: the largest |target|, 0 for classes."""
+    """Facts read from the labels; largest: the largest |target|, 0 for classes; division: the folds, if there are."""
 
     target: Target
     labels: SlicedLabels
     known: Survey
     largest: float
+    division: Division | None = None
 
 
 def read_labels(
@@ -74,7 +76,7 @@ def read_labels(
 def make_problem(source: Source, task: Task, options: Options, read: Read, budget: int) -> Problem:
     """Build the K binary problems, or the regression, for each value of C. Refusal of a loss without a joint form."""
     column = options.column(task.costs)
-    target, labels, known, largest = read
+    target, labels, known, largest, division = read
     factors = np.ones((1, 1))
     if not task.numeric:
         factors = setup.class_factors(options.class_weight, target, known.mass[0], source.name)
@@ -93,18 +95,22 @@ def make_problem(source: Source, task: Task, options: Options, read: Read, budge
         factors, mass = (spread(np.broadcast_to(each, mass.shape)) for each in (factors, mass))
     factors, mass = (np.tile(each, (costs.size // len(each), 1)) for each in (factors, mass))
     positive = np.tile(target.positive, len(task.costs)).astype(np.int64)
+    outputs = Outputs(positive, costs[:, None] * factors, costs, mass, labels.outputs > 1, tasks)
+    if division is not None:
+        outputs = _of_trials(outputs, division, options, target, source.name)
     return Problem(
         rows=source.rows,
         features=source.features,
         dtype=source.dtype,
         loss=terms_of(task.loss, joint and math.inf not in task.costs, per_trial),
-        outputs=Outputs(positive, costs[:, None] * factors, costs, mass, labels.outputs > 1, tasks),
+        outputs=outputs,
         penalty=penalty,
         penalty_word=_named(penalty, options),
         loss_word=task.loss.name if task.loss.name in LOSSES else "",  # the terms of others are users' own
         kernel=None if options.kernel is None else make_kernel(options.kernel),
         free=free,
-        trials=len(task.costs),
+        trials=outputs.costs.size // per_trial,
+        tried=None if division is None else division.tried(len(task.costs)),
         tol=options.eps,
         absolute=options.eps if options.absolute else None,
         seed=options.seed,
@@ -122,6 +128,19 @@ def make_problem(source: Source, task: Task, options: Options, read: Read, budge
         sparse=source.sparse,
         largest_target=largest,
     )
+
+
+def _of_trials(outputs: Outputs, division: Division, options: Options, target: Target, name: str) -> Outputs:
+    """The lines of one trial for each, with the weights of the classes of its own rows."""
+    lines, masses = len(outputs.costs), division.trained(division.mass)
+    factors = np.ones(masses.shape)
+    if len(target.classes):
+        each = [setup.class_factors(options.class_weight, target, mass[None], name) for mass in masses]
+        factors = np.concatenate(each)
+    costs = np.tile(outputs.costs, len(masses))
+    factors, masses = (np.repeat(each, lines, axis=0) for each in (factors, masses))
+    positive = np.tile(outputs.positive, len(division.spans))
+    return Outputs(positive, costs[:, None] * factors, costs, masses, parts=division.parts(lines))
 
 
 def _named(penalty: Penalty, options: Options) -> str:

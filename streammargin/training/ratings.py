@@ -60,6 +60,8 @@ def options_of(given: Mapping[str, object]) -> Options:
 
 def from_ratings(stack: ExitStack, data: object, options: Options) -> tuple[Ratings, Options]:
     """Read the entries; held-out ones as well."""
+    if options.folds is not None:
+        raise UsageError("a share in `valid` leaves out rows, and ratings are entries; give `valid=DATA`")
     budget = parse_size(options.memory)
     y = options.y
     ratings = rated(stack, Entries(data, options.columns, y, budget // 8), budget, options.spool)

@@ -42,7 +42,7 @@ def train_rows(
     elsewhere: Elsewhere | None = None, given: Given = ROWS,
 ) -> TrainResult:  # fmt: skip
     """Train on a path, a list of paths, (X, y), X, a Source or a table; elsewhere: who holds the rows of a reader."""
-    say_if_trained_on(data, options.valid)
+    say_if_trained_on(data, options.held_out)
     with ExitStack() as stack:
         data, options = given.opened(stack, data, options)
         checkpoint = None

@@ -66,6 +66,8 @@ def make_task(options: Options) -> Task:
     if options.map is not None and options.init is not None:
         raise UsageError("`init` begins from weights of columns, and those of a map are new; leave it out")
     check_tolerance(options, costs)
+    if options.folds is not None:
+        check_folds(options, costs)
     if options.early_stop is not None:
         check_early_stop(options, loss, costs == [math.inf])
     if options.path is not None and costs == [math.inf]:
@@ -97,6 +99,18 @@ def check_tolerance(options: Options, costs: Sequence[float]) -> None:
         raise UsageError(
             "`tol=absolute:EPS` bounds the mean gap at a finite C; for C = inf give a relative tolerance, as `tol=1e-3`"
         )
+
+
+def check_folds(options: Options, costs: Sequence[float]) -> None:
+    """UsageError for options that folds of the rows do not have."""
+    name = "cv" if options.valid is None else f"valid={options.valid}"
+    if options.path is not None:
+        raise UsageError(f"`{name}` takes values of `C`, and a path chooses its own by held-out data; list them")
+    if math.inf in costs:
+        raise UsageError(f"`{name}` chooses among finite values of `C`; give some, or leave it out")
+    for other, why in (("early_stop", "keeps a pass by held-out data"), ("tasks", "has weights for each task")):
+        if getattr(options, other) is not None:
+            raise UsageError(f"`{other}` {why}, and `{name}` leaves out rows of the training; leave out one")
 
 
 def check_early_stop(options: Options, loss: Loss, hard: bool) -> None:

@@ -23,6 +23,7 @@ from streammargin.losses import terms
 from streammargin.options.table import Options
 from streammargin.points.linear import LinearPoint
 from streammargin.rows.blocks import DenseBlock
+from streammargin.rows.labels import Parts
 from streammargin.solvers import leaves
 from streammargin.solvers.proof.kept import Kept
 from streammargin.solvers.registry import make_solver
@@ -313,7 +314,7 @@ def test_the_bytes_of_a_plan_and_of_a_checkpoint_do_not_depend_on_the_number_of_
 def test_the_predicted_classes_of_rows_in_memory_take_few_scores_at_a_time():
     point, rows = LinearPoint(np.eye(10, 9), 0.0), 100_000
     block, labels = DenseBlock(np.random.default_rng(0).random((rows, 8)), 0.0), of_codes(np.zeros(rows))
-    problem = SimpleNamespace(resident=True, workers=ALONE, per_trial=10)
+    problem = SimpleNamespace(resident=True, workers=ALONE, per_trial=10, outputs=SimpleNamespace(parts=Parts()))
     found = SimpleNamespace(best_point=lambda problem: point)
     looked, predicted = (
         Predictions(problem, np.ones(10), SimpleNamespace(), None),

@@ -12,7 +12,7 @@ from streammargin.kinds import Word, YesNo
 from streammargin.losses.base import POSITIVE, has
 from streammargin.penalties.base import Penalty
 from streammargin.penalties.lp import LpSquare
-from streammargin.solvers.base import PATH, TOP, Method, PassReport, Stage
+from streammargin.solvers.base import FOLDS, PATH, TOP, Method, PassReport, Stage
 from streammargin.solvers.columns import working_set
 from streammargin.solvers.columns.column_steps import ColumnSteps, OnColumns
 from streammargin.solvers.columns.paper_steps import PaperSteps
@@ -61,7 +61,7 @@ class Pdprox(Method):
     several = True
     requires: ClassVar[tuple[str, ...]] = ("step", "primal", "dual")
     couples: ClassVar[tuple[str, ...]] = ("coupled_step",)
-    takes: ClassVar[tuple[str, ...]] = (PATH, TOP)
+    takes: ClassVar[tuple[str, ...]] = (PATH, TOP, FOLDS)
     any_p = False
 
     def of(self, problem: Problem) -> Method:

@@ -19,7 +19,7 @@ from streammargin.penalties.lp import LpSquare
 from streammargin.points.tasks import by_task
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import Labels, RowLabels, RowNumbers, numbered_from
-from streammargin.solvers.base import PATH, PassReport, matrix_work
+from streammargin.solvers.base import FOLDS, PATH, PassReport, matrix_work
 from streammargin.solvers.cache import rows as store
 from streammargin.solvers.columns import curved_columns
 from streammargin.solvers.columns.constant import constants_alone
@@ -129,7 +129,7 @@ class ProximalNewton(CertifiedByLook[ProxNewton]):
     of_tasks = True
     requires: ClassVar[tuple[str, ...]] = ("step", "primal", "dual", "gap", "slope")
     couples: ClassVar[tuple[str, ...]] = ("coupled_step", "coupled_slopes", "coupled_middle")
-    takes: ClassVar[tuple[str, ...]] = (PATH,)
+    takes: ClassVar[tuple[str, ...]] = (PATH, FOLDS)
     state_class: ClassVar[type[ProxNewton]] = ProxNewton
 
     def supports(self, penalty: Penalty, free: bool) -> bool:

@@ -11,7 +11,7 @@ from streammargin.errors import Refusal, UsageError
 from streammargin.kinds import Word
 from streammargin.losses.base import coupled
 from streammargin.penalties.base import Penalty
-from streammargin.solvers.base import BY_ROW, Method, PassReport, Solver, Stage, stay
+from streammargin.solvers.base import BY_ROW, FOLDS, Method, PassReport, Solver, Stage, stay
 from streammargin.solvers.coordinate.apart import ApartLines, ApartRows
 from streammargin.solvers.coordinate.coupled import Coupled
 from streammargin.solvers.coordinate.drawn import IMPORTANCE, UNIFORM, DrawnMomentum, DrawnPlain
@@ -69,6 +69,7 @@ class Ascent(Method):
     )  # fmt: skip
     numeric = True
     several = True
+    takes: ClassVar[tuple[str, ...]] = (FOLDS,)
     blocks_per_step: ClassVar[int] = DualAscent.blocks_per_step
     watch: ClassVar[type | None] = Watch
     requires: ClassVar[tuple[str, ...]] = DualAscent.requires

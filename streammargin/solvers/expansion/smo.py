@@ -13,7 +13,7 @@ from streammargin.penalties.base import Penalty
 from streammargin.penalties.lp import LpSquare
 from streammargin.rows.blocks import Block, DenseBlock, values_of
 from streammargin.rows.labels import RowLabels
-from streammargin.solvers.base import PATH, PassReport, Share
+from streammargin.solvers.base import FOLDS, PATH, PassReport, Share
 from streammargin.solvers.cache.rows import Coming, add, choose
 from streammargin.solvers.expansion.columns import Columns, Held
 from streammargin.solvers.expansion.form import form_of
@@ -51,7 +51,7 @@ class Smo(Machine):
     numeric: ClassVar[bool] = True
     several: ClassVar[bool] = True
     kernels: ClassVar[bool] = True
-    takes: ClassVar[tuple[str, ...]] = (PATH,)
+    takes: ClassVar[tuple[str, ...]] = (PATH, FOLDS)
     any_p: ClassVar[bool] = False
 
     def check(self, problem: Problem) -> None:

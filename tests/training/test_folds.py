@@ -1,0 +1,274 @@
+"""Folds as trials: errors beside scikit-learn's on the same splits, and models beside trainings with weights of 0."""
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import GroupKFold, PredefinedSplit, ShuffleSplit, TimeSeriesSplit
+from sklearn.svm import SVC, LinearSVC
+
+import streammargin as sm
+from streammargin.driver.folds import Dealt, Grouped, Stretches, digests_of
+from streammargin.errors import DataError, UsageError
+from streammargin.saved_words import left_out
+
+CS = [0.01, 0.1, 1.0]
+random = np.random.default_rng(7)
+N = 300
+X = random.normal(size=(N, 5))
+FOUR = np.argmax(X[:, :4] + 1.2 * random.normal(size=(N, 4)), axis=1)
+TWO = (X[:, 0] + random.normal(size=N) > 0).astype(int)
+NUMBERS = 2.0 * X[:, 0] + random.normal(size=N) + 3.0
+FOLDS = random.integers(0, 4, N)
+
+
+def errors_of(make, y, numeric=False):
+    """The errors (folds, values of C) by scikit-learn on these folds."""
+    found = np.zeros((4, len(CS)))
+    for fold in range(4):
+        out = fold == FOLDS
+        for k, C in enumerate(CS):
+            guess = make(C).fit(X[~out], y[~out]).predict(X[out])
+            found[fold, k] = np.mean((guess - y[out]) ** 2) / 2 if numeric else np.mean(guess != y[out])
+    return found
+
+
+PEERS = {  # the labels, our options, and the estimator of scikit-learn at C
+    "hinge": (TWO, {"loss": "hinge"}, lambda C: LinearSVC(C=C, loss="hinge", tol=1e-9, max_iter=10**6)),
+    "logistic": (TWO, {"loss": "logistic"}, lambda C: LogisticRegression(C=C, solver="liblinear", tol=1e-9)),
+    "classes": (FOUR, {"loss": "squared_hinge"}, lambda C: LinearSVC(C=C, dual=False, tol=1e-10)),
+    "balanced": (
+        (FOUR == 3).astype(int),
+        {"loss": "squared_hinge", "class_weight": "balanced"},
+        lambda C: LinearSVC(C=C, dual=False, tol=1e-10, class_weight="balanced"),
+    ),
+}
+
+
+@pytest.mark.parametrize("solver", ["newton", "ascent", "sdca", "pdprox"])
+@pytest.mark.parametrize("case", PEERS)
+def test_errors_are_those_of_scikit_learn_on_the_same_splits(case, solver):
+    y, options, make = PEERS[case]
+    tol = 1e-6 if solver in ("ascent", "sdca") else 1e-7  # in float32
+    result = sm.train((X, y), C=CS, cv=FOLDS, solver=solver, tol=tol, passes=20000, **options)
+    found = result.cross_validation
+    wanted = errors_of(make, y)
+    np.testing.assert_allclose(found.errors, wanted, atol=1e-12)
+    np.testing.assert_allclose(found.mean, wanted.mean(axis=0))
+    np.testing.assert_allclose(found.se, wanted.std(axis=0, ddof=1) / 2.0)
+    assert found.gaps.max() <= tol and found.Cs.tolist() == CS
+    assert found.best == np.argmin(wanted.mean(axis=0)) and result.run_end["C"] == CS[found.best]
+    plain = sm.train((X, y), C=CS[found.best], solver=solver, tol=tol, passes=20000, **options)
+    np.testing.assert_allclose(result.model.coef_, plain.model.coef_, atol=1e-3 * np.abs(plain.model.coef_).max())
+    assert result.certificate.valid_error == pytest.approx(found.mean.min())
+
+
+def test_errors_of_a_softmax_and_of_numbers_are_those_of_scikit_learn():
+    softmax = sm.train((X, FOUR), C=CS, loss="logistic", bias="free", cv=FOLDS, tol=1e-9).cross_validation
+    wanted = errors_of(lambda C: LogisticRegression(C=C, tol=1e-10, max_iter=10**4), FOUR)
+    np.testing.assert_allclose(softmax.errors, wanted, atol=1e-12)
+    for solver in ("newton", "pdprox"):
+        numbers = sm.train((X, NUMBERS), C=CS, loss="squared_error", cv=FOLDS, tol=1e-9, solver=solver)
+        wanted = errors_of(lambda C: Ridge(alpha=1.0 / C), NUMBERS, numeric=True)
+        np.testing.assert_allclose(numbers.cross_validation.errors, wanted, rtol=1e-6)
+
+
+def test_errors_of_a_kernel_machine_are_those_of_scikit_learn():
+    found = sm.train((X, FOUR > 1), C=CS, kernel="rbf:0.1", cv=FOLDS, tol=1e-7, passes=20000).cross_validation
+    np.testing.assert_allclose(found.errors, errors_of(lambda C: SVC(C=C, gamma=0.1, tol=1e-8), FOUR > 1), atol=1e-12)
+
+
+CASES = {
+    "hinge": (TWO, {"loss": "hinge"}),
+    "joint hinge": (FOUR, {"loss": "hinge", "multiclass": "joint"}),
+    "softmax": (FOUR, {"loss": "logistic"}),
+    "l1": (TWO, {"loss": "logistic", "penalty": "l1"}),
+    "huber": (NUMBERS, {"loss": "huber:1", "bias": 0}),
+    "absolute": (NUMBERS, {"loss": "absolute_error", "bias": 0}),
+}
+SOLVERS = {"l1": ["newton", "pdprox"], "huber": ["newton", "ascent", "pdprox"], "absolute": ["newton", "pdprox"]}
+
+
+@pytest.mark.parametrize("way", ["memory", "disk"])
+@pytest.mark.parametrize(
+    ("case", "solver"), [(c, s) for c in CASES for s in SOLVERS.get(c, ["newton", "ascent", "pdprox"])]
+)
+def test_a_trial_is_the_training_in_which_the_rows_of_its_fold_have_no_weight(case, solver, way, tmp_path):
+    y, options = CASES[case]
+    weights = np.random.default_rng(1).choice([0.0, 0.5, 2.0], N, p=[0.1, 0.4, 0.5])
+    options = {**options, "solver": solver, "tol": 1e-6, "passes": 5000}
+    data, memory = (X, y), "1G"
+    if way == "disk":
+        sm.write_hdf5([(X, y)], tmp_path / "rows.h5")
+        data = str(tmp_path / "rows.h5")
+    result = sm.train(data, C=[0.1, 1.0], cv=FOLDS, sample_weight=weights, memory=memory, **options)
+    w, lines = result.trials.w, len(np.atleast_2d(result.model.coef_))
+    for trial in range(10):
+        fold, C = trial // 2, [0.1, 1.0][trial % 2]
+        alone = sm.train((X, y), C=C, sample_weight=np.where(fold == FOLDS, 0.0, weights), **options).model
+        found, wanted = w[trial * lines : (trial + 1) * lines, :-1], np.atleast_2d(alone.coef_)
+        np.testing.assert_allclose(found, wanted, atol=0.02 * np.abs(wanted).max())
+
+
+def test_each_row_counts_once_in_errors_and_rows_of_weight_0_do_not():
+    weights = np.where(random.random(N) < 0.2, 0.0, 3.0)
+    result = sm.train((X, TWO), C=1.0, cv=FOLDS, sample_weight=weights)
+    for fold in range(4):
+        coef, constant = result.trials.w[fold, :-1], result.trials.w[fold, -1]
+        here = (fold == FOLDS) & (weights > 0.0)
+        wrong = np.mean((X[here] @ coef + constant > 0.0) != TWO[here])
+        assert result.cross_validation.errors[fold, 0] == pytest.approx(wrong)
+
+
+def test_certificates_say_which_fold_they_are_of_and_count_its_rows_alone():
+    result = sm.train((X, TWO), C=CS, cv=FOLDS)
+    told = [event for event in result.history if event["event"] == "certificate"][-15:]
+    assert [event["fold"] for event in told] == [0] * 3 + [1] * 3 + [2] * 3 + [3] * 3 + [None] * 3
+    for event in told:
+        rows = np.count_nonzero(event["fold"] != FOLDS)
+        assert event["train_error"] == pytest.approx(event["mistakes"] / rows)
+    assert [one["C"] for one in result.run_end["trials"]] == CS
+    assert result.run_end["trials"][0]["folds"] == result.cross_validation.errors[:, 0].tolist()
+
+
+# the fold of each row
+
+
+@pytest.mark.parametrize("count", [2, 3, 7])
+def test_rows_are_dealt_to_folds_of_one_size_and_from_any_place(count):
+    every = Dealt(1000, count, 3)[0:1000]
+    sizes = np.bincount(every, minlength=count)
+    assert sizes.max() - sizes.min() <= 1
+    for first, stop in ((0, 1), (17, 18), (250, 777), (999, 1000)):
+        np.testing.assert_array_equal(Dealt(1000, count, 3)[first:stop], every[first:stop])
+    assert np.any(Dealt(1000, count, 4)[0:1000] != every)
+    sorted_rows = np.arange(1000) >= 500  # a file sorted by class
+    assert all(abs(np.mean(sorted_rows[every == fold]) - 0.5) < 0.01 for fold in range(count))
+    np.testing.assert_array_equal(left_out(0, 1000, count, 3), every == 0)
+    np.testing.assert_array_equal(left_out(123, 77, count, 3), every[123:200] == 0)
+
+
+def test_stretches_of_rows_are_those_of_time_series_splits():
+    splits = list(TimeSeriesSplit(4).split(np.zeros((100, 1))))
+    folds = Stretches(100, 5, -1, 4)[0:100]
+    for fold, (train, test) in enumerate(splits):
+        np.testing.assert_array_equal(np.flatnonzero(folds == fold), test)
+        np.testing.assert_array_equal(np.flatnonzero((folds == 4) | (folds < fold)), train)
+
+
+def test_rows_before_judge_later_ones():
+    result = sm.train((X, TWO), C=0.1, cv="4,order=past", tol=1e-8)
+    for fold, (train, test) in enumerate(TimeSeriesSplit(4).split(X)):
+        alone = sm.train((X[train], TWO[train]), C=0.1, tol=1e-8).model
+        assert result.cross_validation.errors[fold, 0] == pytest.approx(np.mean(alone.predict(X[test]) != TWO[test]))
+
+
+def test_groups_stay_together_as_group_k_fold_keeps_them(tmp_path):
+    users = np.array([f"user {k}" for k in random.integers(0, 40, N)])
+    deal = Grouped(4, 0, np.unique(digests_of(np.unique(users), 0)))
+    folds = deal(users)
+    assert np.bincount([folds[users == one][0] for one in np.unique(users)]).tolist() == [10] * 4
+    assert all(len(set(folds[users == one])) == 1 for one in np.unique(users))
+    text = "user,a,b,y\n" + "".join(
+        f"{u},{a:.6f},{b:.6f},{y}\n" for u, (a, b), y in zip(users, X[:, :2], TWO, strict=True)
+    )
+    (tmp_path / "t.csv").write_text(text)
+    table = sm.train(str(tmp_path / "t.csv"), y="y", C=CS, cv="4,by=user", tol=1e-8, spool=str(tmp_path))
+    assert table.model.feature_names_in_.tolist() == ["a", "b"]
+    rounded = np.round(X[:, :2], 6).astype(np.float32)
+    given = sm.train((rounded, TWO), C=CS, cv=folds, tol=1e-8)
+    np.testing.assert_allclose(table.cross_validation.errors, given.cross_validation.errors)
+    by_splitter = sm.train((rounded, TWO), C=CS, tol=1e-8, cv=PredefinedSplit(folds))
+    np.testing.assert_array_equal(by_splitter.cross_validation.errors, given.cross_validation.errors)
+
+
+def test_splitters_of_scikit_learn_and_their_splits():
+    groups = random.integers(0, 9, N)
+    splits = list(GroupKFold(3).split(X, TWO, groups))
+    numbers = np.zeros(N, int)
+    for fold, (_, test) in enumerate(splits):
+        numbers[test] = fold
+    wanted = sm.train((X, TWO), C=CS, cv=numbers).cross_validation.errors
+    np.testing.assert_array_equal(sm.train((X, TWO), C=CS, cv=splits).cross_validation.errors, wanted)
+    never = np.where(random.random(N) < 0.3, -1, numbers)
+    given = sm.train((X, TWO), C=CS, cv=never).cross_validation
+    np.testing.assert_array_equal(
+        sm.train((X, TWO), C=CS, cv=PredefinedSplit(never)).cross_validation.errors, given.errors
+    )
+    with pytest.raises(UsageError, match="GridSearchCV"):
+        sm.train((X, TWO), C=CS, cv=ShuffleSplit(3))
+
+
+# the choice of C
+
+
+def test_the_rule_1se_takes_the_smallest_C_within_a_standard_error():
+    best, small = (sm.train((X, TWO), cv=f"5,rule={rule}") for rule in ("best", "1se"))
+    found = best.cross_validation
+    assert len(found.Cs) == 13 and found.mean[found.best] == found.mean.min()
+    within = found.mean <= found.mean.min() + found.se[found.best]
+    assert small.run_end["C"] == found.Cs[within].min() <= best.run_end["C"]
+    lengths = np.mean(np.sum(X**2, axis=1)) + 1.0
+    np.testing.assert_allclose(found.Cs * lengths, np.logspace(-4, 2, 13), rtol=0.01)
+
+
+def test_a_share_is_held_out_and_the_model_is_of_the_others(tmp_path):
+    out = left_out(0, N, 5, 0)
+    result = sm.train((X, TWO), C=CS, valid=0.2, tol=1e-8)
+    alone = [sm.train((X[~out], TWO[~out]), C=C, tol=1e-8).model for C in CS]
+    errors = [np.mean(one.predict(X[out]) != TWO[out]) for one in alone]
+    assert result.certificate.valid_error == pytest.approx(min(errors))
+    best = alone[CS.index(result.run_end["C"])]
+    np.testing.assert_allclose(result.model.coef_, best.coef_, rtol=1e-3, atol=1e-4)
+    assert result.certificate.mistakes == np.count_nonzero(result.model.predict(X[~out]) != TWO[~out])
+    sm.write_hdf5([(X, TWO)], tmp_path / "rows.h5")
+    same = sm.train(str(tmp_path / "rows.h5"), C=CS, valid="20%", tol=1e-8, memory="1G")
+    assert same.certificate.valid_error == result.certificate.valid_error
+
+
+@pytest.mark.parametrize("stop", [3, 11])
+def test_a_training_that_is_stopped_goes_on_in_the_same_bits(stop, tmp_path):
+    sm.write_hdf5([(X, FOUR)], tmp_path / "rows.h5")
+    options = {"C": CS, "cv": 4, "loss": "logistic", "tol": 1e-5}
+    straight = sm.train(str(tmp_path / "rows.h5"), **options, checkpoint=str(tmp_path / "other"))
+    result = None
+    while result is None or result.reason == "signal":
+        left = iter(range(stop))
+        result = sm.train(
+            str(tmp_path / "rows.h5"), **options, checkpoint=str(tmp_path / "state"),
+            should_stop=lambda left=left: None if next(left, None) is not None else "signal",
+        )  # fmt: skip
+    assert result.trials.w.tobytes() == straight.trials.w.tobytes()
+    assert result.model.coef_.tobytes() == straight.model.coef_.tobytes()
+    np.testing.assert_array_equal(result.cross_validation.errors, straight.cross_validation.errors)
+
+
+REFUSED = {
+    "cv.*path": {"C": "path:5", "cv": 5},
+    "finite values": {"C": np.inf, "cv": 5},
+    "early_stop": {"early_stop": 3, "cv": 5},
+    "one of both": {"cv": 5, "valid": 0.2},
+    "at least 2": {"cv": 1},
+    "one column with": {"cv": 5, "y": "several"},
+    "mirror does not support": {"cv": 5, "C": 1.0, "solver": "pegasos"},
+    "by.*order": {"cv": "5,by=user,order=yes"},
+    "too few for 400": {"cv": 400},
+    "whole number": {"cv": np.zeros(5, int)},
+    "up to 0.5": {"valid": 0.7},
+}
+
+
+@pytest.mark.parametrize("said", REFUSED)
+def test_what_folds_do_not_have_is_said_by_name(said):
+    options = dict(REFUSED[said])
+    labels = np.stack([TWO, TWO], axis=1) if options.pop("y", None) else TWO
+    if options.get("solver"):
+        said = "does not support `cv`"
+        said = said.replace("`", "")
+    with pytest.raises((UsageError, DataError), match=said):
+        sm.train((X, labels), **options)
+
+
+def test_a_fold_without_which_a_class_is_gone_is_an_error():
+    y = np.where(np.arange(N) < 5, "rare", "usual")
+    with pytest.raises(DataError, match="without fold 0 no row of the class rare is left"):
+        sm.train((X, y), C=1.0, cv=np.where(np.arange(N) < 5, 0, 1))

@@ -53,6 +53,8 @@ except ImportError as error:
         "the estimators of streammargin need scikit-learn 1.6 or newer; pip install 'streammargin[sklearn]'"
     ) from error
 
+from streammargin.estimators.callbacks import Callbacks, told_of_passes, with_callbacks  # after scikit-learn is there
+
 PART = Number("a number between 0 and 1", lambda value: 0.0 < value < 1.0)
 
 
@@ -160,7 +162,7 @@ class Scored:
         return model.evaluate(X, y=y)[figure]
 
 
-class Estimator(BaseEstimator):
+class Estimator(Callbacks, BaseEstimator):
     """Parameters are options of `streammargin.train`, and those of `own` and SHARED in place of others."""
 
     place: ClassVar[Where]  # selects the options that are its parameters
@@ -275,6 +277,7 @@ class Estimator(BaseEstimator):
             raise UsageError("an estimator takes one `C`; choose among several with GridSearchCV")
         return {**options, "transform": self.transforms, "bias": self.bias if self.fit_intercept else 0.0}
 
+    @with_callbacks
     def _train(self, data: Any, y: Any, sample_weight: Any, named: Any = None) -> TrainResult:
         """Train, and set the attributes that classifiers and regressors share; named: a frame of the labels, if any."""
         seed = self.random_state
@@ -293,9 +296,10 @@ class Estimator(BaseEstimator):
             kind, other = ("numbers", "MarginClassifier") if self.of_numbers else ("classes", "MarginRegressor")
             other = other if options.kernel is None else f"Kernel{other}"
             raise UsageError(f"{type(self).__name__} needs a loss for {kind}; use {other} with loss {options.loss}")
-        history = History(watched(self.verbose, options.max_seconds, options.workers))
-        with _by_parameters():
-            result = train_rows(data, options, history, None)
+        shown = watched(self.verbose, options.max_seconds, options.workers)
+        with _by_parameters(), told_of_passes(self) as passes:
+            history = History([*shown, passes] if passes else shown)
+            result = train_rows(data, options, history, passes.stopped if passes else None)
         self.n_features_in_: int = result.model.answer.features
         self.n_iter_: int = result.passes
         self.certificate_: Certificate = result.certificate

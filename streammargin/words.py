@@ -340,7 +340,8 @@ class Worded(Kind, Generic[S]):
         return self.family.option.upper()
 
     def check(self, what: str, value: object) -> S | None:
-        return None if self.unset is not None and value in (None, self.unset) else self.family.of(value)
+        left = value is None or (isinstance(value, str) and value == self.unset)
+        return None if self.unset is not None and left else self.family.of(value)
 
     def read_by(self, value: object) -> list[tuple[Read, str]]:
         """(kind, name) of each file or column that the fields of this word or object name."""

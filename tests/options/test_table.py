@@ -14,8 +14,8 @@ from streammargin.options.table import TABLE, Options, Where, options_for
 from streammargin.wording import in_python, in_shell
 
 HOOKS = {"data", "verbose", "listeners", "should_stop"}  # of a call alone
-FILES = {"help", "data", "dask", "output", "coef", "report", "log_json", "require_convergence", "force", "quiet", "verbose",
-         "debug"}  # fmt: skip
+FILES = {"help", "data", "dask", "output", "coef", "report", "log_json", "require_convergence", "force", "quiet",
+         "verbose", "debug"}  # fmt: skip
 ESTIMATORS = [(sm.MarginClassifier, Where.CLASSIFIER), (sm.MarginRegressor, Where.REGRESSOR),
               (sm.InterpolatingRegressor, Where.INTERPOLATOR)]  # fmt: skip
 

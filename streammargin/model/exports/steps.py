@@ -31,7 +31,7 @@ def rows_stepped(chain: Chain, order: np.ndarray) -> Iterator[Any]:
             yield _times(link.learned["factors"][order], order)
         elif name == "clipped":
             if not link.learned["center"].any():
-                raise UsageError(f"scikit-learn clips no sparse rows, as the step {step} does; train without `clip`")
+                raise UsageError(f"scikit-learn clips no sparse rows, as {step} does; train with `scale=std` alone")
             yield scaler(link.learned["center"][order], link.learned["factor"][order])
             yield FunctionTransformer(np.clip, kw_args={"a_min": -step.most, "a_max": step.most})
         else:

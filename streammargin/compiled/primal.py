@@ -12,7 +12,7 @@ from numba.extending import register_jitable
 from streammargin.compiled import overloads  # noqa: F401
 from streammargin.compiled.jit import kernel
 from streammargin.compiled.samples import NORMS, ONE, Sample, weights
-from streammargin.rows.steps import MirrorDescent, Pegasos, Perceptron
+from streammargin.rows.steps import perceptron
 
 # columns of `carried`, kept for the whole training: rows seen; the sum of their caps; the sum of the multiples added to
 # theta; the sum of the weights of the iterates; the part of it in `mean` (p < 2); updates since the last `renew`
@@ -112,8 +112,7 @@ def primal_block(
 
 def warm(sample: Sample) -> None:
     for norm in NORMS:
-        for rule in (Perceptron(1.0), MirrorDescent(1.0), Pegasos(1.0)):
-            primal_block(
-                *sample.rows, norm, rule, 1.0, ONE, 2, ONE, weights(), weights(), np.zeros(1), np.ones(1),
-                np.zeros((1, 0)), np.zeros((1, CARRIED)), np.zeros((1, FIGURES)),
-            )  # fmt: skip
+        primal_block(
+            *sample.rows, norm, perceptron(), 1.0, ONE, 2, ONE, weights(), weights(), np.zeros(1), np.ones(1),
+            np.zeros((1, 0)), np.zeros((1, CARRIED)), np.zeros((1, FIGURES)),
+        )  # fmt: skip

@@ -13,12 +13,12 @@ from streammargin.compiled import primal as kernel
 from streammargin.compiled import row_norms as norms
 from streammargin.penalties.mirror_maps import make_norm
 from streammargin.rows.labels import Labels, numbered_from
-from streammargin.rows.steps import MirrorDescent, Pegasos, Perceptron
+from streammargin.rows.steps import mirror_descent, pegasos, perceptron
 from streammargin.sources.arrays import ArraySource
 
 BIAS = 0.5
 FORMS = [slow("dense", np.float32), ("dense", np.float64), slow("csr", np.float32), ("csr", np.float64)]
-RULES = {"perceptron": Perceptron, "mirror": MirrorDescent, "pegasos": Pegasos}
+RULES = {"perceptron": perceptron, "mirror": mirror_descent, "pegasos": pegasos}
 
 
 def setting(rule, norm=2, form="csr", dtype=np.float64, average=True, classes=3, base=1.0, C=0.2):

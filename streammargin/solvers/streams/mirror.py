@@ -8,7 +8,7 @@ import numpy as np
 
 from streammargin.compiled import primal as kernel
 from streammargin.penalties.mirror_maps import lp_norm
-from streammargin.rows.steps import MirrorDescent
+from streammargin.rows.steps import Rule, mirror_descent
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.streams.hard_primal import HardPrimal, HardSteps
@@ -33,9 +33,9 @@ class Mirror(HardPrimal):
     def prologue_visit(self, problem: Problem, state: HardSteps, index: int) -> Visit:
         return Visit("prologue", self.measure, leaves=False, lines=problem.count)
 
-    def rule(self, problem: Problem, state: HardSteps) -> MirrorDescent:
+    def rule(self, problem: Problem, state: HardSteps) -> Rule:
         largest = self.longest(state) / self.base(state)
-        return MirrorDescent((problem.p - 1.0) / largest / largest if largest > 0.0 else 0.0)
+        return mirror_descent((problem.p - 1.0) / largest / largest if largest > 0.0 else 0.0)
 
     def begin_certificate(self, problem: Problem, state: HardSteps, active: np.ndarray) -> None:
         # convergence is defined for the latest weights, not for the best direction so far

@@ -33,8 +33,8 @@ class Pegasos(Primal[Steps]):
     state_class: ClassVar[type[Steps]] = Steps
     any_p = False
 
-    def rule(self, problem: Problem, state: Steps) -> steps.Pegasos:
-        return steps.Pegasos(float(problem.present))
+    def rule(self, problem: Problem, state: Steps) -> steps.Rule:
+        return steps.pegasos(float(problem.present))
 
     def check(self, problem: Problem) -> None:
         if problem.hard:

@@ -26,8 +26,8 @@ class Perceptron(HardPrimal):
 
     name = "perceptron"
 
-    def rule(self, problem: Problem, state: HardSteps) -> steps.Perceptron:
-        return steps.Perceptron(1.0)
+    def rule(self, problem: Problem, state: HardSteps) -> steps.Rule:
+        return steps.perceptron()
 
     def run_block(self, problem: Problem, state: HardSteps, active: np.ndarray, block: Block, first: int) -> None:
         if state.number == 1:

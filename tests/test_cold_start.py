@@ -12,21 +12,23 @@ import streammargin
 
 PACKAGE = Path(streammargin.__file__).parent
 
-# a kernel over every loss's primal and one row operation; prints its result and how often it had to be compiled
+# a kernel that calls a loss and operations on rows; prints the gap of a row and how often it had to be compiled
 KERNEL = """
 import logging, numpy as np
 logging.basicConfig(format="%(message)s")
-from streammargin.compiled.certificate import SUMS, certify_block
-from streammargin.rows.blocks import DenseBlock
+from streammargin.compiled.sdca import FIGURES, GAP, sdca_turns
 from streammargin.losses import terms
+from streammargin.penalties.mirror_maps import make_norm
+from streammargin.rows.blocks import DenseBlock
 from streammargin.rows.labels import Labels, numbered_from
-sums = np.zeros((1, SUMS))
-block = DenseBlock(np.full((2, 2), 0.25), 0.0)
-labels = Labels(np.zeros(2, np.int16), np.ones(1, int), np.ones((1, 2)), np.empty(0), np.empty(0))
-certify_block(block, numbered_from(0), labels, terms("hinge"), 1, np.ones((1, 3)), np.zeros(1),
-              np.empty((1, 0)), np.zeros((1, 2), np.uint8), np.zeros((1, 3)), sums, np.zeros(1, np.int64))
-stats = certify_block.stats
-print(round(float(sums[0, 0]), 9), sum(stats.cache_misses.values()), sum(stats.cache_hits.values()))
+from streammargin.rows.visits import all_at_once
+block, one = DenseBlock(np.full((1, 2), 0.25), 0.0), np.array([0])
+labels = Labels(np.zeros(1, np.int16), np.ones(1, int), np.ones((1, 1)), np.empty(0), np.empty(0))
+turns, theta, figures = all_at_once(block, numbered_from(0), one, 1), np.ones((1, 3)), np.zeros((1, FIGURES))
+sdca_turns(turns, labels, terms("hinge"), make_norm(2.0), one, np.zeros((1, 1)), np.zeros((1, 1), np.uint8), 0,
+           np.ones(1), theta, theta, np.zeros(1), None, np.zeros(1), 1.0, figures)
+stats = sdca_turns.stats
+print(round(float(figures[0, GAP]), 9), sum(stats.cache_misses.values()), sum(stats.cache_hits.values()))
 """
 
 TRAIN = """
@@ -110,11 +112,11 @@ def test_steps_of_second_order_do_not_load_linear_algebra_of_others(solver, loss
 def test_an_edited_loss_or_row_operation_is_never_stale(tmp_path):
     shutil.copytree(PACKAGE, tmp_path / "streammargin", ignore=shutil.ignore_patterns("__pycache__"))
     cache = tmp_path / "cache"
-    assert run(KERNEL, tmp_path, NUMBA_CACHE_DIR=cache).stdout.split() == ["3.0", "1", "0"]
-    assert run(KERNEL, tmp_path, NUMBA_CACHE_DIR=cache).stdout.split() == ["3.0", "0", "1"]
+    assert run(KERNEL, tmp_path, NUMBA_CACHE_DIR=cache).stdout.split() == ["1.5", "1", "0"]
+    assert run(KERNEL, tmp_path, NUMBA_CACHE_DIR=cache).stdout.split() == ["1.5", "0", "1"]
     for file, head, body, after in (
-        ("rows/blocks.py", "def dense_exact_dot(x: np.ndarray, w: np.ndarray) -> float:", "return 0.0", "2.0"),
-        ("losses/hinges.py", "def primal(self, u: float, cap: float) -> float:", "    return 7.0", "14.0"),
+        ("rows/blocks.py", "def dense_dot(x: np.ndarray, w: np.ndarray) -> float:", "return 0.0", "1.0"),
+        ("losses/hinges.py", "def gap(self, alpha: float, u: float, cap: float) -> float:", "    return 7.0", "7.0"),
     ):
         path = tmp_path / "streammargin" / file
         text = path.read_text()
@@ -183,19 +185,19 @@ def test_read_only_install_without_home_works_with_one_warning(tmp_path):
             (folder / "__pycache__").touch()
     nowhere = "/dev/null/home"
     done = run(KERNEL, tmp_path, HOME=nowhere, XDG_CACHE_HOME=nowhere, PYTHONDONTWRITEBYTECODE=1)
-    assert done.stdout.split()[0] == "3.0"
+    assert done.stdout.split()[0] == "1.5"
     assert done.stderr.count("compiled kernels cannot be cached") == 1 and done.stderr.count("\n") == 1
 
 
 @pytest.mark.slow
 def test_a_cached_kernel_that_was_cut_short_is_compiled_again(tmp_path):
-    assert run(KERNEL, NUMBA_CACHE_DIR=tmp_path).stdout.split() == ["3.0", "1", "0"]
+    assert run(KERNEL, NUMBA_CACHE_DIR=tmp_path).stdout.split() == ["1.5", "1", "0"]
     for ending in ("*.nbc", "*.nbi"):
         for path in tmp_path.rglob(ending):
             path.write_bytes(path.read_bytes()[:40])
         done = run(KERNEL, NUMBA_CACHE_DIR=tmp_path)
-        assert done.stdout.split()[0] == "3.0" and "Traceback" not in done.stderr
-        assert run(KERNEL, NUMBA_CACHE_DIR=tmp_path).stdout.split() == ["3.0", "0", "1"]
+        assert done.stdout.split()[0] == "1.5" and "Traceback" not in done.stderr
+        assert run(KERNEL, NUMBA_CACHE_DIR=tmp_path).stdout.split() == ["1.5", "0", "1"]
 
 
 @pytest.mark.slow

@@ -27,12 +27,15 @@ from streammargin.losses.base import (
     slope_of,
 )
 
-# columns, (lines, CHUNK) each. OFF: bound on the rounding error of the margin. KEPT: the dual that is stored. SHARES:
-# what the dual objective gets; of a coupled loss in its first line. EXTRA: `Asked.extra`
-CAPS, MARGINS, SIGNS, TARGETS, CENTRES, SIZES, OFF, A, KEPT, SHARES, EXTRA, FIELDS = range(12)
+# columns, (lines, CHUNK) each. EPSILONS: of the rows, by which a loss is wider. OFF: bound on the rounding error of the
+# margin. KEPT: the dual that is stored. SHARES: what the dual objective gets; of a coupled loss in its first line.
+# EXTRA: `Asked.extra`
+CAPS, MARGINS, SIGNS, TARGETS, EPSILONS, CENTRES, SIZES, OFF, A, KEPT, SHARES, EXTRA, FIELDS = range(13)
 APART = 8  # numbers between two columns: at a distance of 4 KiB they would share few places of a cache
-# sums over a chunk: of the losses, their largest increase by rounding, and their gaps
-VALUE, SLIPPED, GAPS, SAID = range(4)
+# sums over a chunk: of the losses, their largest increase by rounding, and their gaps; the smallest slack of a row, and
+# a lower bound on it under rounding: of frozen duals alone
+VALUE, SLIPPED, GAPS, SLACK, SURELY, SAID = range(6)
+SURE = 1e-12  # a row's gap, relative to its terms, below which it is one of 0 that was rounded
 
 
 class Asked(NamedTuple):
@@ -72,6 +75,14 @@ def judge_of(loss: Any) -> Bound:
     each line; said (SAID,) out.
     """
     return (all_scores if coupled(loss) else single_margins).of(loss)
+
+
+def frozen_judge_of(loss: Any) -> Bound:
+    """The same for duals that stay as they are, in CENTRES.
+
+    KEPT is another dual if the row is not settled: for a single margin the one that a step of curvature L leads to.
+    """
+    return (frozen_scores if coupled(loss) else frozen_margins).of(loss)
 
 
 @by_address(*SIGNATURE)
@@ -177,3 +188,58 @@ def all_scores(loss: Any, asked: Asked, columns: np.ndarray, slopes: np.ndarray,
                 p, own = a[g] / cap, signs[g] > 0.0
                 columns[EXTRA, g, r] = cap * part_of(loss, 1.0 - p if own else p, own)
     said[VALUE], said[SLIPPED], said[GAPS] = value, slipped, gaps
+
+
+@by_address(*SIGNATURE)
+def frozen_margins(
+    loss: Any, asked: Asked, columns: np.ndarray, slopes: np.ndarray, size: int, said: np.ndarray
+) -> None:
+    """The terms of a loss of a single margin and of its duals; a row with an infinite cap has no value."""
+    said[GAPS] = 0.0
+    said[VALUE], said[SLIPPED], said[SLACK], said[SURELY] = _frozen_values(loss, columns, size)
+    caps, margins, epsilons = columns[CAPS, 0], columns[MARGINS, 0], columns[EPSILONS, 0]
+    centres, a, kept, shares = columns[CENTRES, 0], columns[A, 0], columns[KEPT, 0], columns[SHARES, 0]
+    for r in range(size if asked.duals else 0):
+        own, cap = lifted(loss, epsilons[r]), caps[r]
+        a[r] = kept[r] = own.feasible(centres[r], cap)
+        shares[r] = own.dual(a[r], cap) if a[r] != 0.0 else 0.0
+        if np.inf > asked.L:
+            kept[r] = own.step(a[r], margins[r], asked.L, cap)
+
+
+@register_jitable(fastmath=REORDERED)
+def _frozen_values(loss, columns, size):
+    caps, margins, epsilons, off = columns[CAPS, 0], columns[MARGINS, 0], columns[EPSILONS, 0], columns[OFF, 0]
+    bend, value, slipped, least, surely = largest_bend(loss), 0.0, 0.0, np.inf, np.inf
+    for r in range(size):
+        own, u, cap = lifted(loss, epsilons[r]), margins[r], caps[r]
+        least, surely = min(least, own.slack(u)), min(surely, own.slack(u - off[r]))
+        if cap < np.inf:
+            primal, slip = value_and_slip(own, bend, u, off[r], cap)
+            value += primal
+            slipped += slip
+    return value, slipped, least, surely
+
+
+@by_address(*SIGNATURE)
+def frozen_scores(
+    loss: Any, asked: Asked, columns: np.ndarray, slopes: np.ndarray, size: int, said: np.ndarray
+) -> None:
+    """The terms of a loss of all scores of a row, and of its duals."""
+    value, slipped, lines = 0.0, 0.0, columns.shape[1]
+    margins, signs, off, old, a = np.empty(lines), np.empty(lines), np.empty(lines), np.empty(lines), np.empty(lines)
+    for r in range(size):
+        cap, met = columns[CAPS, 0, r], 0.0
+        for g in range(lines):
+            margins[g], signs[g], off[g] = columns[MARGINS, g, r], columns[SIGNS, g, r], columns[OFF, g, r]
+            old[g] = columns[CENTRES, g, r]
+        primal, share, slip = loss.coupled_step(margins, signs, off, old, cap, np.inf, a)
+        value += primal
+        slipped += slip
+        for g in range(lines):
+            met += a[g] * margins[g]
+        settled = primal - share + met <= SURE * (primal + abs(share) + abs(met))
+        for g in range(lines):
+            columns[A, g, r], columns[KEPT, g, r] = a[g], old[g] if settled else -1.0 - abs(old[g])
+        columns[SHARES, 0, r] = share
+    said[VALUE], said[SLIPPED], said[GAPS], said[SLACK], said[SURELY] = value, slipped, 0.0, np.inf, np.inf

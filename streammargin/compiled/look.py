@@ -6,6 +6,7 @@ rows are stored in columns, so that losses are vectorised over rows. The combina
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ from streammargin.compiled.judged import (
     APART,
     CAPS,
     CENTRES,
+    EPSILONS,
     EXTRA,
     FIELDS,
     GAPS,
@@ -28,21 +30,24 @@ from streammargin.compiled.judged import (
     SHARES,
     SIGNS,
     SIZES,
+    SLACK,
     SLIPPED,
+    SURELY,
     TARGETS,
     VALUE,
     A,
     Asked,
+    frozen_judge_of,
     judge_of,
 )  # fmt: skip
 from streammargin.compiled.overloads import REORDERED
-from streammargin.compiled.row_norms import row_norm
+from streammargin.compiled.row_norms import length_of
 from streammargin.compiled.samples import ONE, Sample, counts, weights
 from streammargin.losses.base import coupled, has
 from streammargin.rows.blocks import GRAM_ROWS, Block, add_outer_products
 from streammargin.rows.labels import Labels, RowNumbers
 
-# columns of the sums of the weights, and of those of the duals, as in certificate.py; compensation terms are last.
+# columns of the sums of the weights, and of those of the duals; compensation terms are last.
 # GAP: sum of the losses' gaps; ADDED: number of additions in an entry of `pull`, without those within a chunk
 LOSSES, MISTAKES, ROUNDING, GAP, LOSS_CARRY, LOSS_SUMS = range(6)
 DUAL, ALPHA, SUMMED, PULLED, MOVED, ADDED, CARRY = range(7)
@@ -56,6 +61,9 @@ ALL = -1  # in place of a side
 # of the rows of a line's own class: PART: sum of cap of_share(p) over all rows (losses/__init__.py); MASS: sum of cap;
 # LONG: sum of cap ||x_i||
 PART, MASS, LONG, PARTS = range(4)
+# of frozen duals: LEAST: the smallest slack of a row, a margin or minus a violation; SAFE: the same at the worst
+# margins that rounding leaves open; LONGEST: the largest ||x_i||_2
+LEAST, SAFE, LONGEST, EXTREMES = range(4)
 
 
 class Point(NamedTuple):
@@ -110,6 +118,9 @@ class Found(NamedTuple):
     - keys (n,) float32, or (0,): set to t / (1 + t), the smallest of all lines. t: the distance of u from the curved
       part of the loss.
     - class_sums (K, d+1), parts (K, PARTS), or (0, ...): of a coupled loss whose duals add up to 0 over the lines.
+    - extremes (K, EXTREMES), or (0, ...): of the first weights and frozen duals, from (inf, inf, 0).
+
+    With S = 0 no duals are wanted.
     """
 
     losses: np.ndarray
@@ -120,6 +131,7 @@ class Found(NamedTuple):
     class_sums: np.ndarray = NONE[:0]
     parts: np.ndarray = NONE[:0]
     keys: np.ndarray = NO_KEYS
+    extremes: np.ndarray = NONE[:0]
 
 
 class Curvature(NamedTuple):
@@ -177,18 +189,19 @@ class Scratch(NamedTuple):
 
 def look(
     block: Block, numbers: RowNumbers, labels: Labels, loss: Any, problems: np.ndarray, point: Point, rule: Prox,
-    found: Found, H: Curvature | None = None,
+    found: Found, H: Curvature | None = None, frozen: bool = False,
 ) -> None:  # fmt: skip
     """Add the sums of the block's rows at a Point to Found, and update their duals by a Prox rule.
 
     problems   indices k of the active problems; k belongs to the value of C with index k // (K // trials). A loss that
                couples rows of weights needs all classes of a value of C, in consecutive rows;
-    H          is added to, if it is given
+    H          is added to, if it is given;
+    frozen     the duals are the centres, made feasible; `alpha` gets where a step would lead (certificate.py)
     """
     V, K, width = point.w.shape
     lines = K // found.confused.shape[1] if coupled(loss) else 1
     shift = np.zeros((V, K)) if has(loss, "lifted") else point.multiplier
-    few = np.zeros((GRAM_ROWS, width if H is None else H.lines.shape[2]))
+    few = np.zeros((GRAM_ROWS, 0 if H is None else H.lines.shape[2]))
     columns, slopes = np.zeros((FIELDS, lines, CHUNK + APART)), np.empty((2 * lines, CHUNK + APART))
     scratch = Scratch(
         columns, slopes, np.empty(SAID), shift, np.empty(CHUNK),
@@ -196,20 +209,8 @@ def look(
         np.empty(width),
     )  # fmt: skip
     H = None if H is None else H.placed(width)
-    look_block(block, numbers, labels, judge_of(loss), problems, point, rule, found, H, scratch)
-
-
-def sum_losses(
-    block: Block, numbers: RowNumbers, labels: Labels, loss: Any, w: np.ndarray, blur: np.ndarray, losses: np.ndarray,
-    wrong: np.ndarray,
-) -> None:  # fmt: skip
-    """Add the losses of the block's rows at w (K, d+1) to losses (K, LOSS_SUMS), and count them in wrong (trials,)."""
-    K, none = len(w), np.zeros((1, len(w)))
-    look(
-        block, numbers, labels, loss, np.arange(K), Point(w[None], none, blur[None]),
-        Prox(np.zeros((K, 0)), np.zeros((K, 0)), none[0], none[0], total=np.zeros((K, 0))),
-        Found(losses[None], np.zeros((K, 1, DUAL_SUMS)), np.zeros((K, 1, w.shape[1])), wrong[None]),
-    )  # fmt: skip
+    judge = (frozen_judge_of if frozen else judge_of)(loss)
+    look_block(block, numbers, labels, judge, problems, point, rule, found, H, scratch)
 
 
 @kernel
@@ -223,8 +224,7 @@ def look_block(block, numbers, labels, judge, problems, point, rule, found, H, s
         while stop < block.rows() and stop - start < CHUNK and (H is not None or values < VALUES):
             values += block.entries(stop)
             stop += 1
-        _measure_rows(block, numbers, start, stop, point.norms, scratch.lengths)
-        _score_chunk(block, numbers, labels, problems, point.w, found.confused, start, stop, scratch)
+        _score_chunk(block, numbers, labels, problems, point, found.confused, start, stop, scratch)
         # sum a chunk separately, which rounds less, if d + 1 additions are less work than its rows
         at_once = values >= width
         for at in range(0, problems.size, lines):
@@ -241,31 +241,36 @@ def look_block(block, numbers, labels, judge, problems, point, rule, found, H, s
 
 
 @register_jitable
-def _measure_rows(block, numbers, start, stop, norms, lengths):
-    """Fill the lengths of the rows start .. stop, from `norms` if they are kept there."""
-    for i in range(start, stop):
-        row = numbers.row(i)
-        size = norms[row] if norms.size > 0 else 0.0
-        if not size > 0.0:
-            size = row_norm(block, i, 2.0)
-            if norms.size > 0:
-                norms[row] = size
-        lengths[i - start] = size
-
-
-@register_jitable
-def _score_chunk(block, numbers, labels, problems, w, confused, start, stop, scratch):
-    """Scores of the chunk's rows by the problems, or by all classes, whose confused rows are counted."""
-    several = confused.shape[1] < w.shape[1]
+def _score_chunk(block, numbers, labels, problems, point, confused, start, stop, scratch):
+    """Scores of the chunk's rows by the problems, or by all classes, whose confused rows are counted; their lengths."""
+    several, w, norms, lengths = confused.shape[1] < point.w.shape[1], point.w, point.norms, scratch.lengths
     for v in range(w.shape[0]):
         for at in range(w.shape[1] if several else problems.size):
             k = at if several else problems[at]
             line, scores = w[v, k], scratch.scores[v, k]
-            for i in range(start, stop):
-                block.prefetch_row(i + 2)
-                scores[i - start] = block.exact_dot(i, line)
+            if v == 0 and at == 0:
+                _score_and_measure(block, numbers, start, stop, line, scores, norms, lengths)
+            else:
+                for i in range(start, stop):
+                    block.prefetch_weights(i + 1, line)
+                    scores[i - start] = block.exact_dot(i, line)
         if several:
             count_confused(numbers, labels, range(start, stop), scratch.scores[v], confused[v])
+
+
+@register_jitable
+def _score_and_measure(block, numbers, start, stop, line, scores, norms, lengths):
+    """Fill scores of rows start .. stop and their lengths, which come from `norms` if they are kept there."""
+    for i in range(start, stop):
+        row = numbers.row(i) if norms.size > 0 else 0
+        block.prefetch_weights(i + 1, line)
+        if norms.size > 0 and norms[row] > 0.0:
+            scores[i - start], lengths[i - start] = block.exact_dot(i, line), norms[row]
+        else:
+            score, square = block.dot_and_square(i, line)
+            scores[i - start], lengths[i - start] = score, length_of(block, i, np.sqrt(square))
+            if norms.size > 0:
+                norms[row] = lengths[i - start]
 
 
 @register_jitable
@@ -283,14 +288,20 @@ def _judge_chunk(block, numbers, labels, judge, k, rows, point, rule, found, scr
         extra = v == 0 and (found.keys.size > 0 or found.class_sums.size > 0)
         crisp = rule.crisp[k] if rule.crisp.size > 0 else 0.0
         asked = Asked(
-            point.multiplier[v, k], rule.curvatures[k], rule.softness[k], crisp, rule.midway, rule.twice, v == 0, bent,
-            bent or rule.gaps, extra, lines > 1 and rule.centres.shape[1] == 0,
+            point.multiplier[v, k], rule.curvatures[k], rule.softness[k], crisp, rule.midway, rule.twice,
+            v == 0 and found.pull.shape[1] > 0, bent, bent or rule.gaps, extra,
+            lines > 1 and rule.centres.shape[1] == 0,
         )  # fmt: skip
         judge.call(asked, scratch.columns, scratch.slopes, size, scratch.said)
         sums = found.losses[v, k]
         sums[LOSSES], sums[LOSS_CARRY] = carried_sum(sums[LOSSES], sums[LOSS_CARRY], scratch.said[VALUE])
         sums[ROUNDING] += scratch.said[SLIPPED]
         sums[GAP] += scratch.said[GAPS]
+    if found.extremes.shape[0] > 0:
+        most, sizes = found.extremes[k], scratch.columns[SIZES, 0]
+        most[LEAST], most[SAFE] = min(most[LEAST], scratch.said[SLACK]), min(most[SAFE], scratch.said[SURELY])
+        for r in range(size):
+            most[LONGEST] = max(most[LONGEST], sizes[r])
     return size
 
 
@@ -300,8 +311,10 @@ def _gather(block, numbers, labels, k, g, v, start, stop, blur, rule, found, scr
     m, c, mine = stop - start, scratch.columns, scratch.mine[g]
     scores, lengths = scratch.scores[v, k], scratch.lengths
     caps, margins, signs, targets = c[CAPS, g], c[MARGINS, g], c[SIGNS, g], c[TARGETS, g]
-    centres, off, sizes = c[CENTRES, g], c[OFF, g], c[SIZES, g]
+    centres, off, sizes, epsilons = c[CENTRES, g], c[OFF, g], c[SIZES, g], c[EPSILONS, g]
     told_of_rows(labels, numbers, k, start, m, caps, signs, targets)
+    for r in range(m if labels.epsilons.size > 0 else 0):
+        epsilons[r] = labels.epsilon(numbers.row(start + r))
     shift, size, mistakes = scratch.shift[v, k], 0, 0
     for r in range(m):
         margin = signs[r] * scores[r] - targets[r]
@@ -319,7 +332,7 @@ def _gather(block, numbers, labels, k, g, v, start, stop, blur, rule, found, scr
         for r in range(m):
             # always written, and counted if present: faster than a branch
             mine[size], caps[size], signs[size], targets[size] = start + r, caps[r], signs[r], targets[r]
-            margins[size], off[size], sizes[size] = margins[r], off[r], sizes[r]
+            margins[size], off[size], sizes[size], epsilons[size] = margins[r], off[r], sizes[r], epsilons[r]
             size += caps[r] > 0.0
     for r in range(size if found.margins.shape[2] > 0 else 0):
         found.margins[v, k, numbers.row(mine[r]) - rule.base] = margins[r]
@@ -395,7 +408,7 @@ def _pull_rows(block, k, g, size, at_once, rule, found, scratch):
             factor = signs[r] * a[r]
             listed[count], factors[count] = mine[r], factor
             count += factor != 0.0 and (only == ALL or (factor < 0.0) == (only == 1))
-        evaluated = rule.alpha.shape[1] > 0 or rule.softness[k] > 0.0
+        evaluated = rule.alpha.shape[1] > 0 or rule.softness[k] > 0.0 or rule.curvatures[k] == np.inf
         _add_duals(found.duals[k, side], only, rule.softness[k], evaluated, scratch.columns, g, size)
         pulls = apart if at_once else pull[k, side]
         if at_once:
@@ -510,11 +523,13 @@ def add_crossed(block: Block, rows: np.ndarray, crossed: np.ndarray, H: np.ndarr
 def warm(sample: Sample) -> None:
     """All kinds of rows: the losses of all scores differ from others in their address alone."""
     none, pair, lines = np.zeros((2, 1)), np.zeros((1, 2)), np.zeros((1, 2))
-    for H in (None, Curvature(np.zeros((1, 3, 3)))):
-        for loss in sample.losses("step"):
+    singles = {np.dtype(np.float64), sample.dtype}  # of the weights, of which only the certificate has some in float32
+    for H, dtype in product((None, Curvature(np.zeros((1, 3, 3)))), singles):
+        for loss in sample.losses("step") if H is None or dtype == np.float64 else ():
             found = Found(np.zeros((2, 1, LOSS_SUMS)), np.zeros((1, 1, DUAL_SUMS)), weights()[None], counts(2)[:, None])
             rule = Prox(pair, pair.copy(), np.ones(1), np.ones(1))
-            look(*sample.rows, loss, ONE, Point(np.zeros((2, 1, 3)), none, none), rule, found, H)
+            for frozen in (False, True):
+                look(*sample.rows, loss, ONE, Point(np.zeros((2, 1, 3), dtype), none, none), rule, found, H, frozen)
     block, numbers, _ = sample.rows
     for loss in sample.joint_losses():
         point = Point(np.zeros((1, 2, 3)), lines, lines)
@@ -523,4 +538,5 @@ def warm(sample: Sample) -> None:
             class_sums=np.zeros((2, 3)), parts=np.zeros((2, PARTS)),
         )  # fmt: skip
         rule = Prox(np.zeros((2, 2)), np.zeros((2, 2)), np.ones(2), np.ones(2))
-        look(block, numbers, sample.joint_labels, loss, np.array([0, 1]), point, rule, found)
+        for frozen in (False, True):
+            look(block, numbers, sample.joint_labels, loss, np.array([0, 1]), point, rule, found, None, frozen)

@@ -11,8 +11,9 @@ from reference.norms import exponent, mirror
 from reference.training import binary
 from reference.words import sized
 
-from streammargin.compiled import certificate
+from streammargin.compiled import look
 from streammargin.compiled import sdca as kernel
+from streammargin.compiled.certificate import certify_block
 from streammargin.compiled.sleep import LONGEST
 from streammargin.penalties.mirror_maps import make_norm
 from streammargin.rows.labels import Labels, RowNumbers, numbered_from
@@ -73,13 +74,14 @@ def run_turns(s, turns, problems=None):
 
 
 def certify(s, w, trials=1, alpha=None):
-    K = len(s.positive)
-    sums, wrong, rebuilt = certificate.new_sums(K), np.zeros(trials, np.int64), np.zeros((K, 9))
-    certificate.certify_block(
-        s.block, numbered_from(0), labels(s), s.loss, trials, w, np.zeros(K), s.alpha if alpha is None else alpha,
-        s.sleep, rebuilt, sums, wrong,
+    K, alpha = len(s.positive), s.alpha if alpha is None else alpha
+    found = look.Found(
+        np.zeros((1, K, look.LOSS_SUMS)), np.zeros((K, 1, look.DUAL_SUMS)), np.zeros((K, 1, 9)),
+        np.zeros((1, trials), np.int64), extremes=np.tile([np.inf, np.inf, 0.0], (K, 1)),
     )  # fmt: skip
-    return sums, wrong, rebuilt
+    woken = certify_block(s.block, numbered_from(0), labels(s), s.loss, w, np.zeros(K), alpha, s.sleep, found)
+    s.sleep[woken] = 0
+    return found
 
 
 def compare_passes(s, rtol, passes=3):
@@ -239,36 +241,39 @@ def test_certificate_equals_the_twin(form, dtype, loss, norm):
     s = setting(form, dtype, loss, norm, classes=3)
     run_pass(s, np.arange(50))
     w = np.random.default_rng(5).standard_normal((3, 9))
-    sums, wrong, rebuilt = certify(s, w)
+    found = certify(s, w)
     for k, twin in enumerate(s.twins):
         alpha = s.alpha[k][s.rows]
-        assert sums[k, certificate.PRIMAL] == pytest.approx(np.sum(twin.loss.primal(twin.A @ w[k], twin.caps)))
-        assert sums[k, certificate.DUAL] == pytest.approx(np.sum(twin.loss.dual(alpha, twin.caps)))
-        assert sums[k, certificate.SUM_ALPHA] == pytest.approx(alpha.sum())
-        assert sums[k, certificate.MIN_MARGIN] == pytest.approx((twin.A @ w[k]).min())
-        assert sums[k, certificate.MISTAKES] == twin.mistakes(w[k])
-        np.testing.assert_allclose(rebuilt[k], twin.theta(alpha), rtol=1e-12, atol=1e-12)
+        losses, duals = found.losses[0, k], found.duals[k, 0]
+        assert losses[look.LOSSES] == pytest.approx(np.sum(twin.loss.primal(twin.A @ w[k], twin.caps)))
+        assert duals[look.DUAL] == pytest.approx(np.sum(twin.loss.dual(alpha, twin.caps)))
+        assert duals[look.ALPHA] == pytest.approx(alpha.sum())
+        assert found.extremes[k, look.LEAST] == pytest.approx((twin.A @ w[k]).min())
+        assert found.extremes[k, look.LONGEST] == pytest.approx(np.linalg.norm(twin.A, axis=1).max())
+        assert losses[look.MISTAKES] == twin.mistakes(w[k])
+        np.testing.assert_allclose(found.pull[k, 0], twin.theta(alpha), rtol=1e-12, atol=1e-12)
     scores = np.array([[s.block.dot(i, w[k]) for k in range(3)] for i in s.rows])
-    assert wrong.tolist() == [np.count_nonzero(scores.argmax(axis=1) != s.codes[s.rows])]
+    assert found.confused[0].tolist() == [np.count_nonzero(scores.argmax(axis=1) != s.codes[s.rows])]
 
 
 def test_certificate_counts_wrong_rows_for_each_value_of_C():
     s = setting(classes=3)
     both = {name: np.concatenate([getattr(s, name)] * 2) for name in ("positive", "caps", "alpha", "sleep")}
     w = np.random.default_rng(6).standard_normal((6, 9))
-    each = [certify(s, w[half])[1][0] for half in (slice(0, 3), slice(3, 6))]
+    each = [certify(s, w[half]).confused[0, 0] for half in (slice(0, 3), slice(3, 6))]
     vars(s).update(both)
-    assert certify(s, w, trials=2)[1].tolist() == each
+    assert certify(s, w, trials=2).confused[0].tolist() == each
     assert each[0] != each[1]
 
 
 def test_certificate_without_duals():
     s = setting()
     w = np.ones((1, 9))
-    full, _, _ = certify(s, w)
-    sums, _, rebuilt = certify(s, w, alpha=np.empty((1, 0)))
-    np.testing.assert_array_equal(sums[0, [0, 3, 4]], full[0, [0, 3, 4]])
-    assert not sums[0, [certificate.DUAL, certificate.SUM_ALPHA]].any() and not rebuilt.any()
+    full = certify(s, w)
+    found = certify(s, w, alpha=np.empty((1, 0)))
+    np.testing.assert_array_equal(found.losses, full.losses)
+    np.testing.assert_array_equal(found.extremes, full.extremes)
+    assert not found.duals[..., : look.ADDED].any() and not found.pull.any()
 
 
 def test_certificate_takes_no_dual_beyond_its_bound():
@@ -278,4 +283,4 @@ def test_certificate_takes_no_dual_beyond_its_bound():
     cap = s.caps[0, s.codes[row]]
     s.alpha[0, row] = np.nextafter(np.float32(cap), np.float32(np.inf))
     assert s.alpha[0, row] > cap
-    assert certify(s, np.zeros((1, 9)))[0][0, certificate.SUM_ALPHA] == cap
+    assert certify(s, np.zeros((1, 9))).duals[0, 0, look.ALPHA] == cap

@@ -8,7 +8,6 @@ from typing import ClassVar, TypeVar
 import numpy as np
 
 from streammargin.compiled import coupled_ascent as kernel
-from streammargin.compiled.look import DUAL_CARRIED, DUAL_SUMS, LOSS_CARRIED, LOSS_SUMS
 from streammargin.compiled.order import permutation
 from streammargin.compiled.sleep import AWAKE, LONGEST
 from streammargin.errors import DataError
@@ -21,12 +20,12 @@ from streammargin.solvers.coordinate.dual_ascent import FLOAT32_TOL, TURN_ROWS, 
 from streammargin.solvers.linear import LinearSolver, LinearState, keep_weights
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.best import best_figures, keep_bounds
-from streammargin.solvers.proof.bounds import balanced_lines, bounded, weighed
+from streammargin.solvers.proof.bounds import bounds_of_group
 from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.proof.grown import far, grown, missed_by_rounding
 from streammargin.solvers.proof.objectives.base import Candidate, Running
-from streammargin.solvers.proof.rounding import blur
-from streammargin.solvers.roles import GROUPS, Axis, Float, K, N, Rows, Shared, Sum, clear, f8, i8, of, state, u1
+from streammargin.solvers.proof.sweep import Sweep
+from streammargin.solvers.roles import GROUPS, Axis, Float, K, N, Rows, Shared, Sum, f8, of, state, u1
 from streammargin.solvers.state import labels_of
 from streammargin.solvers.visits import Visit
 
@@ -37,20 +36,6 @@ SETTLED, MOST_VISITS = 0.1, 8
 # Weights lie as rows read them: those of a line together, or for sparse rows those of a column
 OUTER = Axis(lambda problem: problem.features + 1 if problem.sparse else problem.count, name="d+1 or K")
 INNER = Axis(lambda problem: problem.count if problem.sparse else problem.features + 1, name="K or d+1")
-
-
-@state
-class ExactSums:
-    """The sums of a certificate, as in compiled/look.py.
-
-    image: A^T alpha in float64, laid out as the weights; blur: eps times the norms of the lines.
-    """
-
-    losses: Sum[f8] = of(K, LOSS_SUMS, carried=LOSS_CARRIED)
-    duals: Sum[f8] = of(K, 1, DUAL_SUMS, carried=DUAL_CARRIED)
-    image: Sum[f8] = of(OUTER, INNER)
-    wrong: Sum[i8] = of(GROUPS)
-    blur: Shared[f8] = of(K)
 
 
 @state
@@ -65,7 +50,7 @@ class CoupledAscent(LinearState):
     squares: Rows[f8] = of(N)
     W: Shared[Float] = of(OUTER, INNER)
     figures: Sum[f8] = of(GROUPS, kernel.FIGURES)
-    sweep: ExactSums
+    sweep: Sweep
     part: int = 0
 
 
@@ -84,9 +69,6 @@ class Coupled(LinearSolver[C]):
         """float32 if the rows are float32 and the tolerance, now and before a resume, allows it."""
         single = problem.dtype == np.float32 and min(problem.asked, problem.least_tol) >= FLOAT32_TOL
         return np.dtype(np.float32 if single and not problem.objective.signed else np.float64)
-
-    def reserved_bytes(self, problem: Problem) -> int:
-        return 16 * problem.count * (problem.features + 1)  # weights that are certified, and A^T alpha, by line
 
     def begin_pass(self, problem: Problem, state: C, active: np.ndarray) -> None:
         state.part = 0
@@ -182,32 +164,25 @@ class Coupled(LinearSolver[C]):
     def begin_certificate(self, problem: Problem, state: C, active: np.ndarray) -> None:
         for group in problem.done(active):
             self._lines(problem, state.W, group)[:] = problem.view(state.best_w, group)
-        clear(state.sweep)
-        state.sweep.blur = blur(np.ascontiguousarray(state.W.T if problem.sparse else state.W))
+        state.sweep.frozen[:] = state.W.T if problem.sparse else state.W
+        state.sweep.begin()
 
     def certify_block(self, problem: Problem, state: C, block: Block, first: int) -> None:
-        sweep = state.sweep
-        kernel.certify_rows(
-            block, numbered_from(first), labels_of(problem, state), problem.loss, np.arange(problem.groups),
-            problem.lines, state.alpha, state.sleep, state.W, sweep.blur, sweep.losses, sweep.duals, sweep.image,
-            sweep.wrong,
-        )  # fmt: skip
+        rows = slice(first, first + block.rows())
+        alpha, sleep = state.alpha[rows].T, state.sleep[rows].T
+        sleep[state.sweep.certify(problem, labels_of(problem, state), block, first, alpha, sleep)] &= AWAKE
 
     def end_certificate(self, problem: Problem, state: C) -> tuple[list[Figures], np.ndarray]:
-        sweep, none = state.sweep, np.zeros((0, 0))
-        found, dual = [], np.empty(problem.groups)
-        w = np.array(state.W.T if problem.sparse else state.W, order="C")
+        sweep, found, dual = state.sweep, [], np.empty(problem.groups)
+        w, sweep.frozen = sweep.frozen, np.zeros_like(sweep.frozen)  # best_w may now refer to it
         for group in range(problem.groups):
-            image = np.ascontiguousarray(self._lines(problem, sweep.image, group))
-            losses, duals = problem.view(sweep.losses, group), problem.view(sweep.duals, group)
-            theta, total = balanced_lines(problem.objective, image[:, None], duals, none, none, problem.present)
-            weights = weighed(problem.objective, problem.of_group(w, group), losses.sum(axis=0))
-            dual[group] = bounded(problem.objective, weights, theta, total).dual
+            weights, dual[group], *_ = bounds_of_group(problem, group, w, sweep)
             best = max(float(dual[group]), float(state.best.dual[group]))
             found.append(self._grown(problem, state, w, group, weights) if far(problem, weights, best) else weights)
         keep_bounds(state.best, dual, np.full(problem.groups, math.inf))
         keep_weights(problem, state, w, found)
-        state.W[:] = sweep.image  # rounding does not accumulate over certificates
+        pull = sweep.pull[:, 0]
+        state.W[:] = pull.T if problem.sparse else pull  # rounding does not accumulate over certificates
         return best_figures(problem, state.best), sweep.wrong.copy()
 
     @staticmethod

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from streammargin.compiled import certificate, smo
+from streammargin.compiled import look, smo
 from streammargin.compiled.margins import sum_margins
 from streammargin.points.expansion import TILE, Expansion
 from streammargin.rows.blocks import Block, CSRBlock, alone, part
@@ -45,7 +45,7 @@ def _add(
         f = np.ascontiguousarray(free.decide(alone(part(block, low, high))._replace(bias=0.0)).T)
         start, stop = np.searchsorted(free.numbers, [first + low, first + high])
         at = free.numbers[start:stop] - (first + low)
-        kept.sums[:, certificate.DUAL] += (free.coef[:, start:stop] * f[:, at]).sum(axis=1)  # coef.K coef
+        kept.lengths += (free.coef[:, start:stop] * f[:, at]).sum(axis=1)  # coef.K coef
         if problem.hard:
             _add_margins(problem, kept, f + constants[:, None], first + low)
         else:
@@ -64,13 +64,13 @@ def _add_losses(
     problem: Problem, kept: Kept, f: np.ndarray, constants: np.ndarray, off: np.ndarray, labels: RowLabels
 ) -> None:
     """The losses of rows with these labels and scores f (K, m) without the constants."""
-    for k, sums in enumerate(kept.sums):
+    for k, sums in enumerate(kept.losses):
         form = form_of(problem, labels, k)
         at = problem.loss, f[k], 1.0, constants[k], form.sign, form.target, form.caps, off[k]
         losses, slip, missed = smo.losses_at(*at)
-        sums[certificate.PRIMAL] += losses
-        sums[certificate.ROUNDING] += slip + EPS * abs(sums[certificate.PRIMAL])
-        sums[certificate.MISTAKES] += missed
+        sums[look.LOSSES] += losses
+        sums[look.ROUNDING] += slip + EPS * abs(sums[look.LOSSES])
+        sums[look.MISTAKES] += missed
     if problem.compared:
         scores = (f + constants[:, None]).reshape(problem.trials, problem.per_trial, -1)
         known, each = labels_for(labels, problem.outputs), problem.per_trial
@@ -83,21 +83,21 @@ def figures(problem: Problem, kept: Kept, found: Found, unit: float, best: Best)
     unit: a bound on the error of a score, and of a squared length, for coefficients whose sizes add up to 1.
     """
     masses = np.abs(found.coef).sum(axis=1)
-    squares, blurs = kept.sums[:, certificate.DUAL], unit * masses * masses
+    squares, blurs = kept.lengths, unit * masses * masses
     if problem.hard:
         off = unit * masses + 4.0 * EPS * np.abs(found.constants)
         candidates = _margins(problem, kept, off, squares, blurs)
     else:
-        each = zip(kept.sums, squares.tolist(), blurs.tolist(), strict=True)
+        each = zip(kept.losses, squares.tolist(), blurs.tolist(), strict=True)
         candidates = [_objective(sums, square, error) for sums, square, error in each]
     bounds = zip(candidates, best.dual.tolist(), best.upper.tolist(), strict=True)
     return [problem.objective.figures(*each) for each in bounds]
 
 
 def _objective(sums: np.ndarray, square: float, error: float) -> Candidate:
-    primal = float(sums[certificate.PRIMAL]) + 0.5 * square
-    rounding = float(sums[certificate.ROUNDING]) + TERM * abs(primal) + 0.5 * error
-    return Candidate(primal, -math.inf, int(sums[certificate.MISTAKES]), rounding)
+    primal = float(sums[look.LOSSES]) + 0.5 * square
+    rounding = float(sums[look.ROUNDING]) + TERM * abs(primal) + 0.5 * error
+    return Candidate(primal, -math.inf, int(sums[look.MISTAKES]), rounding)
 
 
 def _margins(problem: Problem, kept: Kept, off: np.ndarray, squares: np.ndarray, blurs: np.ndarray) -> list[Candidate]:

@@ -6,19 +6,19 @@ import math
 
 import numpy as np
 
-from streammargin.compiled import certificate, look
+from streammargin.compiled import look
 from streammargin.compiled import row_norms as norms
+from streammargin.compiled.certificate import sum_losses
 from streammargin.compiled.margins import sum_margins
 from streammargin.penalties.mirror_maps import lp_norm
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import numbered_from
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.best import Best
-from streammargin.solvers.proof.bounds import weighed
+from streammargin.solvers.proof.bounds import weights_of_group
 from streammargin.solvers.proof.figures import Figures
-from streammargin.solvers.proof.objectives.base import Candidate, Sums
+from streammargin.solvers.proof.objectives.base import Candidate
 from streammargin.solvers.proof.rounding import blur, norm_rounding, score_rounding
-from streammargin.solvers.proof.sums import EXACT
 from streammargin.solvers.roles import ALL, TRIALS, K, Shared, Sum, W, b1, f8, i8, of, state
 from streammargin.solvers.state import Visited, labels_for
 
@@ -31,8 +31,8 @@ class Kept(Visited):
     none yet. A kernel machine has its expansion in its own state, beside the rows.
 
     in_vain: passes in a row without a smaller error. counted: the values of C that the current pass changes.
-    certified: whether the sums of these weights are complete. They are those of compiled/certificate.py, or for a hard
-    margin those of compiled/margins.py and compiled/row_norms.py. losses: of a loss of all scores (compiled/look.py).
+    certified: whether the sums of these weights are complete. They are the losses of compiled/look.py, or for a hard
+    margin those of compiled/margins.py and compiled/row_norms.py. lengths: squared, of an expansion.
     """
 
     w: Shared[f8] = of(K, W.where(lambda problem: problem.kernel is None))
@@ -41,8 +41,8 @@ class Kept(Visited):
     in_vain: Shared[i8] = of(TRIALS)
     counted: Shared[b1] = of(TRIALS)
     certified: bool = False
-    sums: Sum[f8] = EXACT
     losses: Sum[f8] = of(K, look.LOSS_SUMS, carried=look.LOSS_CARRIED)
+    lengths: Sum[f8] = of(K.where(lambda problem: problem.kernel is not None))
     wrong: Sum[i8] = of(TRIALS)
     smallest: Sum[f8] = of(K, smallest=ALL)
     mistakes: Sum[i8] = of(K)
@@ -56,31 +56,15 @@ def add(problem: Problem, kept: Kept, block: Block, first: int) -> None:
         sum_margins(block, numbers, labels, problem.joint, kept.w, kept.smallest, kept.mistakes, kept.wrong)
         norms.row_norms(block, numbers, labels, 2.0, kept.row_norms)
         return
-    if problem.joint:
-        look.sum_losses(block, numbers, labels, problem.loss, kept.w, blur(kept.w), kept.losses, kept.wrong)
-        return
-    no_duals = np.zeros((problem.count, 0)), np.zeros((problem.count, 0), np.uint8), np.zeros((problem.count, 0))
-    certificate.certify_block(
-        block, numbers, labels, problem.loss, problem.trials, kept.w, blur(kept.w), *no_duals, kept.sums, kept.wrong
-    )
+    sum_losses(block, numbers, labels, problem.loss, kept.w, blur(kept.w), kept.losses, kept.wrong)
 
 
 def figures(problem: Problem, kept: Kept, best: Best) -> list[Figures]:
     """Exact figures of all groups, once all blocks are added, with the best bounds of the training."""
-    found = _margins(problem, kept) if problem.hard else _objectives(problem, kept)
+    lines = range(0 if problem.hard else problem.groups)
+    found = [weights_of_group(problem, k, kept.w, kept.losses, kept.wrong) for k in lines] or _margins(problem, kept)
     bounds = zip(found, best.dual.tolist(), best.upper.tolist(), strict=True)
     return [problem.objective.figures(*each) for each in bounds]
-
-
-def _objectives(problem: Problem, kept: Kept) -> list[Candidate]:
-    if problem.joint:
-        each = zip(problem.by_group(kept.w), problem.by_group(kept.losses), strict=True)
-        found = [weighed(problem.objective, w, losses.sum(axis=0)) for w, losses in each]
-        if problem.compared:  # each row once, not once for each line that is on the wrong side
-            found = [one._replace(mistakes=wrong) for one, wrong in zip(found, kept.wrong.tolist(), strict=True)]
-        return found
-    sums = (Sums(*line[: certificate.CARRY].tolist())._replace(rows=problem.present) for line in kept.sums)
-    return [problem.objective.candidate(problem.objective.size(w), each) for w, each in zip(kept.w, sums, strict=True)]
 
 
 def _margins(problem: Problem, kept: Kept) -> list[Candidate]:

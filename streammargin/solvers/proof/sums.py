@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from streammargin.compiled import certificate
 from streammargin.compiled import look as kernel
 from streammargin.compiled.look import PARTS
 from streammargin.losses.base import has
@@ -20,13 +19,6 @@ SUNK = K.where(lambda problem: problem.objective.free and has(problem.loss, "of_
 def bound_by_side(problem: Problem) -> bool:
     """Whether duals of both signs are bound in all."""
     return problem.numeric and problem.top < float("inf")
-
-
-# sums of compiled/certificate.py
-EXACT = of(
-    K, certificate.SUMS, smallest=(certificate.MIN_MARGIN, certificate.SURELY), largest=(certificate.LONGEST,),
-    carried=certificate.CARRIED,
-)  # fmt: skip
 
 
 @state

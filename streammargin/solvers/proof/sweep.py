@@ -8,34 +8,52 @@ from typing import ClassVar, TypeVar
 
 import numpy as np
 
-from streammargin.compiled import certificate as sums
+from streammargin.compiled import look as kernel
+from streammargin.compiled.certificate import certify_block
+from streammargin.compiled.look import LOSSES, MISTAKES, ROUNDING, Found
 from streammargin.rows.blocks import Block
-from streammargin.rows.labels import numbered_from
+from streammargin.rows.labels import Labels, numbered_from
 from streammargin.solvers.linear import LinearSolver, LinearState, keep_weights
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.best import best_figures, keep_bounds
+from streammargin.solvers.proof.bounds import CHUNKED, balanced_group
 from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.proof.grown import far, grown, missed_by_rounding
 from streammargin.solvers.proof.objectives.base import Candidate, Sums
 from streammargin.solvers.proof.rounding import blur
-from streammargin.solvers.proof.sums import EXACT
-from streammargin.solvers.roles import TRIALS, Float, K, Shared, Sum, W, f8, i8, of, state
+from streammargin.solvers.proof.sums import LookSums
+from streammargin.solvers.roles import Float, K, Shared, Sum, clear, f8, of, state
 from streammargin.solvers.state import labels_of
 
 
 @state
-class Sweep:
-    """Frozen weights, A^T alpha in float64 (rebuilt), and the sums of compiled/certificate.py.
+class Sweep(LookSums):
+    """Frozen weights, and the sums of the rows at them and at the duals; extremes: what hard margins need of the rows.
 
     largest_blur: the largest bound on the rounding error of A^T alpha, relative to sum alpha, in any sweep.
     """
 
     frozen: Shared[Float]
     blur: Shared[f8] = of(K)
-    rebuilt: Sum[f8] = of(K, W)
-    sums: Sum[f8] = EXACT
-    wrong: Sum[i8] = of(TRIALS)
+    extremes: Sum[f8] = of(K, kernel.EXTREMES, smallest=(kernel.LEAST, kernel.SAFE), largest=(kernel.LONGEST,))
     largest_blur: float = 0.0
+
+    def begin(self) -> None:
+        """Before a read at the frozen weights."""
+        self.blur = blur(self.frozen)
+        clear(self)
+
+    def certify(
+        self, problem: Problem, labels: Labels, block: Block, first: int, alpha: np.ndarray, sleep: np.ndarray
+    ) -> np.ndarray:
+        """Add the sums of the rows of a block, and return which sleeping ones to wake, as `certify_block` does."""
+        sides = slice(None if alpha.size else 0)
+        found = Found(
+            self.weights[None], self.duals[:, sides], self.pull[:, sides], self.wrong[None], extremes=self.extremes
+        )  # fmt: skip
+        return certify_block(
+            block, numbered_from(first), labels, problem.loss, self.frozen, self.blur, alpha, sleep, found
+        )
 
 
 @state
@@ -78,18 +96,12 @@ class CertifiedBySweep(LinearSolver[C]):
             w = self.frozen(problem, state, k) if k in active else state.best_w[k]
             if not np.may_share_memory(w, sweep.frozen):  # copies of many columns are slow
                 sweep.frozen[k] = w
-        sweep.blur = blur(sweep.frozen)
-        sweep.sums = sums.new_sums(problem.count)
-        sweep.rebuilt[:] = 0.0
-        sweep.wrong[:] = 0
+        sweep.begin()
 
     def certify_block(self, problem: Problem, state: C, block: Block, first: int) -> None:
-        alpha, sleep = self.duals(problem, state)
-        sweep = state.sweep
-        sums.certify_block(
-            block, numbered_from(first), labels_of(problem, state), problem.loss, problem.trials, sweep.frozen,
-            sweep.blur, alpha, sleep, sweep.rebuilt, sweep.sums, sweep.wrong,
-        )  # fmt: skip
+        rows = slice(first, first + block.rows())
+        alpha, sleep = (each[:, rows] for each in self.duals(problem, state))
+        sleep[state.sweep.certify(problem, labels_of(problem, state), block, first, alpha, sleep)] = 0
 
     def end_certificate(self, problem: Problem, state: C) -> tuple[list[Figures], np.ndarray]:
         sweep, objective, count = state.sweep, problem.objective, problem.count
@@ -97,14 +109,14 @@ class CertifiedBySweep(LinearSolver[C]):
         found, dual, upper = [], np.empty(count), np.empty(count)
         surely, longest = np.empty(count), np.empty(count)
         for k in range(count):
-            total = Sums(*sweep.sums[k, : sums.CARRY].tolist())._replace(rows=problem.present)
+            theta, total = self._total(problem, sweep, k)
             dual[k], upper[k] = self.bounds(problem, state, k, total.longest)
             if has_duals:
-                below, above = objective.bounds(sweep.rebuilt[k], total)
+                below, above = objective.bounds(theta, total)
                 dual[k], upper[k] = max(dual[k], below), min(upper[k], above)
                 if total.alpha > 0.0:
                     sweep.largest_blur = max(sweep.largest_blur, total.blur / total.alpha)
-                self.rebuilt(problem, state, k, sweep.rebuilt[k])
+                self.rebuilt(problem, state, k, theta)
             found.append(objective.candidate(objective.size(sweep.frozen[k]), total))
             surely[k], longest[k] = total.surely, total.longest
         self._grow(problem, sweep.frozen, found, np.maximum(dual, state.best.dual), surely, longest)
@@ -114,6 +126,17 @@ class CertifiedBySweep(LinearSolver[C]):
         frozen, sweep.frozen = sweep.frozen, np.zeros_like(sweep.frozen)  # best_w may now refer to it
         keep_weights(problem, state, frozen, found)
         return best_figures(problem, state.best), sweep.wrong.copy()
+
+    @staticmethod
+    def _total(problem: Problem, sweep: Sweep, k: int) -> tuple[np.ndarray, Sums]:
+        """(A^T alpha (d+1,), all sums) of problem k."""
+        theta, total = balanced_group(problem, k, sweep)
+        losses, (least, surely, longest) = sweep.weights[k], sweep.extremes[k].tolist()
+        value = float(losses[LOSSES])
+        return theta, total._replace(
+            losses=value, rounding=float(losses[ROUNDING]) + CHUNKED * value, mistakes=float(losses[MISTAKES]),
+            slack=least, surely=surely, longest=max(longest, 0.0),
+        )  # fmt: skip
 
     @staticmethod
     def _grow(

@@ -104,8 +104,11 @@ def _count(n: object) -> int:
 
 def _largest(effect: np.ndarray, known: np.ndarray, count: int) -> list[int]:
     """The columns of largest effect, of equal ones the first, without those that are not known."""
-    order = np.argsort(-effect, kind="stable")
-    return list(order[known[order]][:count].tolist())
+    columns = np.flatnonzero(known)
+    if columns.size > count:  # all that may be among them: sorting millions would take seconds
+        least = np.partition(effect[columns], columns.size - count)[columns.size - count]
+        columns = columns[effect[columns] >= least]
+    return list(columns[np.argsort(-effect[columns], kind="stable")][:count].tolist())
 
 
 def model_of(answer: Answer, classes: np.ndarray, header: dict[str, Any], names: np.ndarray | None = None) -> Model:

@@ -41,6 +41,7 @@ class Beside:
         self.options = options
         self.coef: str | None = getattr(options, "coef", None)  # a completion has none of them
         self.page: str | None = getattr(options, "report", None)
+        self.written: list[str] = []  # lines on what was written
         if self.coef is not None and (options.kernel is not None or options.map is not None):
             raise UsageError("`coef` writes the weights of columns, and this model has none; leave it out")
 
@@ -58,9 +59,10 @@ class Beside:
     def write(self, result: TrainResult, model: str, should_stop: Callable[[], str | None]) -> int:
         """Write the files; model: the file that it is in. Returns the exit code of an error, which a warning tells."""
         code = 0
-        for write in self._writers(result, model, should_stop):
+        for what, write in self._writers(result, model, should_stop):
             try:
                 write()
+                self.written.append(f"{what} written to {self.paths[what]}")
             except StreamMarginError as error:
                 warn(error.raw, "output")
                 code = error.exit_code
@@ -68,13 +70,14 @@ class Beside:
 
     def _writers(
         self, result: TrainResult, model: str, should_stop: Callable[[], str | None]
-    ) -> Iterator[Callable[[], None]]:
+    ) -> Iterator[tuple[str, Callable[[], None]]]:
+        """The files, by what they are, and what writes each."""
         from streammargin.cli.report import write_page
         from streammargin.model.weights import write_weights
         from streammargin.report.facts import Facts
 
         if (coef := self.coef) is not None:
-            yield lambda: write_weights(result.model, coef, self.force)
+            yield "the weights", lambda: write_weights(result.model, coef, self.force)
         if (page := self.page) is not None:
             rows = self._rows(result, should_stop)
             judged = None if rows is None else self._judged(result, rows, should_stop)
@@ -83,7 +86,7 @@ class Beside:
             facts = Facts(
                 result.model, model, result.history, tested, judged, training, {**given, "data": self.options.data}
             )
-            yield lambda: write_page(facts, page, self.force)
+            yield "the report", lambda: write_page(facts, page, self.force)
 
     def _rows(self, result: TrainResult, should_stop: Callable[[], str | None]) -> list[str] | None:
         """The files of the rows to judge the model on; None if they cannot be read again here, or the run was ended."""

@@ -249,7 +249,8 @@ def _train(
             code = code or failed
         sinks.publish({**result.run_end, "exit_code": code or sinks.code, "model": output})
     if not options.quiet:
-        say(f"model written to {output}")
+        for line in (f"model written to {output}", *others.written):
+            say(line)
         if options.checkpoint is not None and result.reason not in ("signal", "seconds"):
             done = f"{options.checkpoint} holds the finished training, for more passes or a smaller --tol"
             say(f"{done}; it may be deleted")

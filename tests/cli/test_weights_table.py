@@ -72,7 +72,8 @@ def test_what_cannot_be_is_refused_before_anything_is_read(tmp_path, here, blobs
         done = here("train", blobs_file, "-o", "m.npz", *more, cwd=tmp_path)
         assert done.returncode == code and text in done.stderr, done.stderr
         assert not (tmp_path / "m.npz").exists() and (tmp_path / "old.csv").read_text() == "mine"
-    assert here("train", blobs_file, "-o", "m.npz", "--coef", "old.csv", "--force", cwd=tmp_path).returncode == 0
+    done = here("train", blobs_file, "-o", "m.npz", "--coef", "old.csv", "--force", cwd=tmp_path)
+    assert done.returncode == 0 and done.stderr.endswith("the weights written to old.csv\n")
     assert len(read(tmp_path / "old.csv")) == 11
 
 

@@ -71,7 +71,7 @@ def run():
         "generalized_hinge": ((X, y), {"loss": "generalized_hinge:1.1", "solver": "sdca", "C": 0.1}),
         "numbers": ((as_form(X, "csr"), X[:, 0] + y), {"loss": "quantile:0.3", "penalty": "l1"}),
         "scaled": ((as_form(X, "csr"), y), {"scale": "maxabs", "sample_weight": np.arange(20) % 3}),
-        "float32": ((as_form(X, "csr", np.float32), np.arange(20) % 3), {"tol": 1e-3}),
+        "float32": ((as_form(X, "csr", np.float32), np.arange(20) % 3), {"loss": "hinge", "tol": 1e-3}),
         "hard": (separate, {"C": np.inf, "penalty": "lp:1.5"}),
         "mirror": (
             (as_form(separate[0], "csr"), separate[1]),
@@ -96,9 +96,9 @@ def run():
         "kernel, numbers": ((X, X[:, 0] + y), {"kernel": "poly:2", "loss": "epsilon_insensitive:0.1", "bias": 0}),
         "kernel, no constant": ((as_form(X, "csr", np.float32), y), {"kernel": "sigmoid:0.1", "bias": 0}),
         "softmax": ((as_form(X, "csr"), labels), {"loss": "logistic", "bias": "free"}),
-        "Crammer-Singer": ((X, labels), {"multiclass": "joint", "penalty": "l1"}),
+        "Crammer-Singer": ((X, labels), {"multiclass": "joint", "loss": "hinge", "penalty": "l1"}),
         "one step for all classes": ((as_form(X, "csr"), labels), {"solver": "ascent", "loss": "logistic"}),
-        "one step for all classes, dense": ((X, labels), {"solver": "ascent", "multiclass": "joint"}),
+        "one step for all classes, dense": ((X, labels), {"solver": "ascent", "multiclass": "joint", "loss": "hinge"}),
         "lengths of errors": (
             (X, np.column_stack([X[:, 0] + y, X[:, 1]])),
             {"loss": "l2_error", "valid": (X, np.column_stack([y, X[:, 1]])), "bias": "free"},
@@ -108,7 +108,10 @@ def run():
             {"loss": "logistic", "valid": (X, labels), "early_stop": 1, "solver": "newton"},
         ),
         "newton out of core": (CountingSource(*noisy(900, 3), (0, 400, 900)), {"solver": "newton"}),
-        "newton in steps": (CountingSource(X, labels, (0, 8, 20)), {"solver": "newton", "memory": "13M", "passes": 6}),
+        "newton in steps": (
+            CountingSource(X, labels, (0, 8, 20)),
+            {"solver": "newton", "loss": "hinge", "memory": "13M", "passes": 6},
+        ),
         "newton from a sample": (noisy(1010, 4), {"solver": "newton"}),
         "newton from sparse rows": ((as_form(noisy(1010, 4)[0], "csr"), noisy(1010, 4)[1]), {"solver": "newton"}),
         "pdprox": ((X, y), {"solver": "pdprox", "penalty": "l1"}),

@@ -134,8 +134,13 @@ def _archive(path: str) -> tuple[str, str] | None:
     return "a zip archive", _UNZIP
 
 
+def is_zarr(path: str) -> bool:
+    """Whether this folder is a store of zarr."""
+    return any(os.path.exists(os.path.join(path, name)) for name in _ZARR)
+
+
 def _folder(path: str) -> tuple[str, str] | None:
-    if any(os.path.exists(os.path.join(path, name)) for name in _ZARR):
+    if is_zarr(path):
         code = f"import anndata; anndata.read_zarr({json.dumps(path)}).write_h5ad({json.dumps(_stem(path) + '.h5ad')})"
         return "a zarr folder", f"if anndata wrote it, write it as .h5ad: python -c {shlex.quote(code)}"
     return None

@@ -11,19 +11,20 @@ from typing import Any
 from streammargin.errors import DataError, InputMissingError, StreamMarginError
 from streammargin.files import STANDARD_INPUT
 from streammargin.sources.inside import AWAY, inside
-from streammargin.sources.kinds import first_bytes, kind_of
+from streammargin.sources.kinds import first_bytes, is_zarr, kind_of
 from streammargin.sources.open import is_path, is_source, paths_of
-from streammargin.tables.matrices import market, svmlight
+from streammargin.tables.matrices import market, svmlight, tensors
 from streammargin.tables.textfile import Text, plain_stem
 from streammargin.wording import warn
 
 CSV, PARQUET, ARROW, STREAM = "csv", "parquet", "arrow", "arrow stream"
-SVMLIGHT, MARKET, NPY, NPZ = "svmlight", "mtx", "npy", "npz"
+SVMLIGHT, MARKET, NPY, NPZ, TENSORS, ZARR = "svmlight", "mtx", "npy", "npz", "safetensors", "zarr"
 FOLDERS = {kind: f"folder of {kind}" for kind in (PARQUET, ARROW, CSV)}  # one of svmlight is of that format
 TABLES = (CSV, PARQUET, ARROW, STREAM, *FOLDERS.values())  # columns with names, which may hold words and gaps
 _FOLDER = "streammargin.tables.matrices"
 # rows of numbers -> the module that reads them
-MATRICES = {SVMLIGHT: f"{_FOLDER}.svmlight", MARKET: f"{_FOLDER}.market", NPY: f"{_FOLDER}.npy", NPZ: f"{_FOLDER}.npz"}
+MATRICES = {SVMLIGHT: f"{_FOLDER}.svmlight", MARKET: f"{_FOLDER}.market", NPY: f"{_FOLDER}.npy", NPZ: f"{_FOLDER}.npz",
+            TENSORS: f"{_FOLDER}.tensors", ZARR: f"{_FOLDER}.stores"}  # fmt: skip
 STREAM_START = b"\xff\xff\xff\xff"
 STARTS = {b"PAR1": PARQUET, b"ARROW1": ARROW, STREAM_START: STREAM, b"PK\x03\x04": NPZ, b"\x93NUMPY": NPY,
           market.START: MARKET}  # fmt: skip
@@ -85,8 +86,8 @@ def format_of(path: str | os.PathLike[str]) -> str | None:
 def _format(path: str) -> str | None:
     """`format_of`, whether or not the file can be read at random too."""
     if os.path.isdir(path):
-        if kind_of(path) is not None:
-            return None
+        if is_zarr(path):
+            return ZARR
         if market.inside(path):
             return MARKET
         kind = _kind_among(inside(path).files)
@@ -97,6 +98,8 @@ def _format(path: str) -> str | None:
     except StreamMarginError:  # said when it is opened
         return CSV if path == STANDARD_INPUT else by_name
     found = next((kind for magic, kind in STARTS.items() if start.startswith(magic)), None)
+    if found is None and tensors.sniff(start):
+        return TENSORS
     if found == NPZ and kind_of(path, start) is not None:  # another archive
         return None
     if found is not None or (by_name is not None and b"\0" not in start):
@@ -163,7 +166,8 @@ def _files(path: str) -> list[str]:
     matrix = market.inside(path)
     if matrix is not None:
         return _files(matrix)
-    return parts_of(path) if format_of(path) is not None else inside(path).files
+    kind = format_of(path)
+    return inside(path).files if kind in (None, ZARR) else parts_of(path)
 
 
 def parts_of(folder: str, chosen: slice = slice(None), told: bool = False) -> list[str]:

@@ -39,6 +39,12 @@ def read(text: Text, how: How) -> Matrix:
             raise DataError(f"{path} is a model, and has no rows; name a file of rows")
         stored, width, found = _matrix(archive, how)
         return Matrix(beside(found, path, how), True, width, value_dtype(stored, f"{path}: X"))
+    return named(archive, x, how)
+
+
+def named(archive: Any, x: str, how: How) -> Matrix:
+    """The rows x of an archive, with labels and weights of it or of other files. DataError for another shape."""
+    path = archive.path
     columns: dict[str, str] = {}  # that are in the archive
     for part, name, usual in (("labels", how.y, "y"), ("weights", how.weight, "sample_weight")):
         if archive.has(name or usual):
@@ -53,7 +59,7 @@ def read(text: Text, how: How) -> Matrix:
     return Matrix(beside(found, path, how), False, width, value_dtype(stored, f"{path}: X"), count=rows)
 
 
-def _with(archive: Archive, found: Iterator[Batch], columns: dict[str, str], rows: int) -> Iterator[Batch]:
+def _with(archive: Any, found: Iterator[Batch], columns: dict[str, str], rows: int) -> Iterator[Batch]:
     """The batches with columns of the archive: part of a batch -> its name."""
     for name in columns.values():
         shape = archive[name].shape

@@ -21,6 +21,7 @@ from streammargin.tables.formats import (
     MARKET,
     MATRICES,
     SVMLIGHT,
+    ZARR,
     files_of,
     format_of,
     is_pipe,
@@ -80,6 +81,12 @@ def _open(path: str, how: How, kind: str | None) -> Matrix:
         path = market.inside(path) or path
     if not is_pipe(path) and not os.path.exists(path):
         raise no_file(path)
+    if kind == ZARR:
+        from streammargin.tables.matrices import stores  # a folder, and so no text
+
+        table = split_name(how.y)
+        found = stores.read(path, how if table is None else replace(how, y=None))
+        return found if table is None else labelled(found, path, *table)
     module: Format = importlib.import_module(MATRICES[kind])
     text = piped(path) if is_pipe(path) else how.opened.enter_context(Text(path))
     if module.TEXT:

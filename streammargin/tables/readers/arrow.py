@@ -17,6 +17,7 @@ from streammargin.tables.formats import is_query
 from streammargin.tables.header import check_different
 from streammargin.tables.readers.base import Reader
 from streammargin.tables.readers.footer import check_chunks
+from streammargin.tables.readers.lists import Lists
 from streammargin.tables.readers.messages import Checked, check_file
 from streammargin.tables.readers.room import USUAL, Room
 from streammargin.tables.readers.unit import Group, by_rows
@@ -63,17 +64,30 @@ class Batches(Reader):
         with damage(name):  # names may be no UTF-8
             self.stored = Stored(schema.names)
         self.name: str = name
-        self.columns: list[str] = self.stored.ours
-        self.types = dict(zip(self.columns, schema.types, strict=True))
         self._opened, self._paths = opened, list(paths)
+        check_different(name, self.stored.ours)
+        types = dict(zip(self.stored.ours, schema.types, strict=True))
+        with damage(name):
+            self.lists = Lists(name, types, None if once else self._first_of)
+        self.types = self.lists.types
+        self.columns: list[str] = list(self.types)
         check_different(name, self.columns)
+
+    def _first_of(self, column: str) -> Any:
+        """The first values of a column; None if there is no row."""
+        batches = (batch for batch in self._opened(self.stored.stored([column]), 1) if batch.num_rows)
+        with contextlib.closing(batches):
+            found = next(batches, None)
+        return None if found is None else self.stored.called(found, [column]).column(0)
 
     def batches(self, columns: Sequence[str], words: frozenset[str]) -> Iterator[pa.RecordBatch]:
         as_it_is: pa.Schema | None = None  # of batches that need no change; to look at each column takes its time
+        own, first = self.lists.stored(columns), 0
         with damage(self.name):
-            for batch in self._opened(self.stored.stored(columns), min(ROWS, self.room.rows(len(columns)))):
+            for batch in self._opened(self.stored.stored(own), min(ROWS, self.room.rows(len(columns)))):
                 if batch.num_rows:
-                    found = self.stored.called(batch, columns)
+                    found = self.lists.spread(self.stored.called(batch, own), columns, first + self._first)
+                    first += batch.num_rows
                     if as_it_is is None or not found.schema.equals(as_it_is):
                         changed = worded(found, words)
                         as_it_is = found.schema if changed.schema.equals(found.schema) else None

@@ -1,0 +1,227 @@
+"""Stores of zarr, versions 2 and 3, such as anndata writes: dense rows, or a csr_matrix, and columns of obs and var.
+
+They are read by zarr-python, the extra `zarr`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from streammargin.errors import DataError, StreamMarginError, UsageError
+from streammargin.sources.arrays import as_weights, check_filled, value_dtype
+from streammargin.sources.batch import Batch, finite_rows
+from streammargin.sources.labels import LabelCursor, lie_inside
+from streammargin.sources.names import listed
+from streammargin.tables.matrices.base import How, Matrix, beside
+from streammargin.tables.matrices.compressed import by_columns, by_rows, check_kind, check_lengths, check_shape
+
+PIECE = 4 << 20  # bytes that are read at a time, or a chunk
+LONGEST = 1 << 28  # entries of a column of labels or names
+NEEDED = "rows of zarr are read by zarr-python; install it: pip install 'streammargin[zarr]'"
+
+
+@contextlib.contextmanager
+def damage(path: str) -> Iterator[None]:
+    """Errors of zarr as a DataError that names the store: a damaged one makes it raise anything."""
+    try:
+        yield
+    except (StreamMarginError, MemoryError, KeyboardInterrupt):
+        raise
+    except Exception as error:
+        why = (str(error).splitlines() or [""])[0][:120] or type(error).__name__
+        raise DataError(f"{path} is damaged, or no store of rows ({why}); write it again") from error
+
+
+def read(path: str, how: How) -> Matrix:
+    """The rows of the store in this folder, with labels of the store or of another file."""
+    try:
+        import zarr
+    except ImportError:
+        raise UsageError(f"{path} cannot be read: {NEEDED}") from None
+    with damage(path):
+        root: Any = zarr.open(path, mode="r")
+        store = Store(path, root, how)
+        x = how.x or "X"
+        node = store.found(how.x) if how.x or not store.is_array(root) else root
+        if node is None:
+            raise DataError(f"{path} has no array or group {x}; name the rows with `x`; it has {listed(sorted(root))}")
+        found = store.dense(node, x) if store.is_array(node) else store.sparse(node, x)
+        return store.beside(found)
+
+
+class Store:
+    """A store of zarr, open for reading."""
+
+    def __init__(self, path: str, root: Any, how: How) -> None:
+        self.path, self._root, self._how = path, root, how
+
+    @staticmethod
+    def is_array(node: Any) -> bool:
+        """Whether this is an array, and no group."""
+        return hasattr(node, "shape")
+
+    def found(self, name: str | None) -> Any:
+        """The array or group of this name, X by default; None if there is none."""
+        node = self._root
+        for part in (name or "X").strip("/").split("/"):
+            if self.is_array(node) or part not in node:
+                return None
+            node = node[part]
+        return node
+
+    def checked(self, array: Any, name: str, most: int = 0) -> Any:
+        """The array. DataError, UsageError if a chunk, or all of at most `most` entries, takes too much memory."""
+        if not self.is_array(array):
+            raise DataError(f"{self.path}: {name} is a group where an array should be; write the store again")
+        chunk = math.prod(array.chunks) * array.dtype.itemsize
+        if chunk > max(PIECE, self._how.memory // 4):
+            least = -(-4 * chunk >> 20)
+            raise UsageError(f"a chunk of {name} in {self.path} takes {chunk >> 20}M; use `memory={least}M` or more")
+        if most and math.prod(array.shape) > most:
+            raise DataError(f"{self.path}: {name} has {math.prod(array.shape)} entries, too many")
+        return array
+
+    def dense(self, array: Any, name: str) -> Matrix:
+        """The rows of an array (n, d)."""
+        where = f"{self.path}: {name}"
+        if len(array.shape) != 2:
+            raise DataError(f"{where} has the shape {array.shape}; rows must be a 2-dimensional array, one row each")
+        stored, (rows, width) = value_dtype(array.dtype, where), array.shape
+        check_filled(self.path, rows, width)
+        array, chunk = self.checked(array, name), int(array.chunks[0])
+        across = chunk * width * array.dtype.itemsize  # bytes of the chunks beside each other
+        if across > max(PIECE, self._how.memory // 2):
+            raise UsageError(f"{chunk} rows of {where} lie in chunks beside each other, of {across >> 20}M; use "
+                             f"`memory={(2 * across >> 20) + 1}M` or more")  # fmt: skip
+        step = chunk * max(1, PIECE // max(1, across))
+
+        def batches() -> Iterator[Batch]:
+            for start in range(0, rows, step):
+                with damage(self.path):
+                    X = np.asarray(array[start : start + step])
+                yield finite_rows(X.astype(stored, copy=False), self.path, start)
+
+        return Matrix(batches(), False, width, stored, self._names(name, width), ids=self._ids(name), count=rows)
+
+    def sparse(self, group: Any, name: str) -> Matrix:
+        """The rows of a csr_matrix or a csc_matrix, as anndata stores them."""
+        where, kind = f"{self.path}: {name}", str(group.attrs.get("encoding-type"))
+        if kind not in ("csr_matrix", "csc_matrix"):
+            raise DataError(f"{where} is a group of the kind {kind!r:.40}; name an array or a csr_matrix with `x`")
+        rows, width = check_shape(group.attrs.get("shape"), self.path)
+        check_filled(self.path, rows, width)
+        parts = {part: Entries(self, group, part, where) for part in ("data", "indices", "indptr")}
+        lengths = {part: each.length for part, each in parts.items()}
+        check_lengths(lengths, rows if kind == "csr_matrix" else width, self.path)
+
+        def take(part: str, count: int) -> np.ndarray:
+            return parts[part].take(count)
+
+        how = self._how
+        found = by_rows(take, lengths["data"], rows, width, self.path) if kind == "csr_matrix" else by_columns(
+            take, lengths["data"], rows, width, self.path, how.memory, how.near)  # fmt: skip
+        stored = value_dtype(parts["data"].array.dtype, where)
+        return Matrix(found, True, width, stored, self._names(name, width), ids=self._ids(name), count=rows)
+
+    def beside(self, found: Matrix) -> Matrix:
+        """The rows with labels and weights: of the store, if it has them, else of other files."""
+        how, batches = self._how, found.batches
+        for part, given, usual in (("labels", how.y, "y"), ("weights", how.weight, "sample_weight")):
+            node = self.found(given or usual) if lie_inside(given) else None
+            if node is None and given is not None and lie_inside(given):
+                raise DataError(f"{self.path} has no column {given} of {part}; it has {listed(self._columns())}")
+            if node is not None:
+                values = self.column(node, given or usual)
+                if len(values) != found.count:
+                    raise DataError(f"{self.path}: {given or usual} has {len(values)} entries, and there are "
+                                    f"{found.count} rows; they must agree")  # fmt: skip
+                values = values if part == "labels" else as_weights(values, len(values), self.path)
+                batches = _with(batches, part, LabelCursor(iter([values])))
+                how = replace(how, y=None) if part == "labels" else replace(how, weight=None)
+        return replace(found, batches=beside(batches, self.path, how))
+
+    def column(self, node: Any, name: str) -> np.ndarray:
+        """A column of obs or another array: numbers, text, or anndata's categories. DataError for another one."""
+        if self.is_array(node):
+            values = np.asarray(self.checked(node, name, LONGEST)[...])
+            return values.astype(object) if values.dtype.kind in "TO" else values
+        if not {"codes", "categories"} <= set(node):
+            raise DataError(f"{self.path}: {name} is neither an array nor categories; name another column")
+        codes = np.asarray(self.checked(node["codes"], f"{name}/codes", LONGEST)[...])
+        words = self.column(node["categories"], f"{name}/categories")
+        if codes.dtype.kind not in "iu" or codes.ndim != 1 or words.ndim != 1 or (
+            codes.size and not -1 <= int(codes.min()) <= int(codes.max()) < len(words)
+        ):  # fmt: skip
+            what = f"{self.path}: {name} has codes that are no places of its {len(words)} categories"
+            raise DataError(f"{what}; write it again")
+        if codes.size and (missing := codes == -1).any():
+            raise DataError(
+                f"{self.path}: row {int(missing.argmax())} has no {name}; give the row one, or leave it out"
+            )
+        return words[codes]
+
+    def _columns(self) -> list[str]:
+        obs = self._root["obs"] if not self.is_array(self._root) and "obs" in self._root else ()
+        return [f"obs/{name}" for name in sorted(obs)] or sorted(self._root)
+
+    def _index(self, table: str) -> np.ndarray | None:
+        """The names in the index of obs or var; None if there are none."""
+        group = None if self.is_array(self._root) else self.found(table)
+        if group is None or self.is_array(group):
+            return None
+        name = group.attrs.get("_index", "_index")
+        if not isinstance(name, str) or name not in group:
+            return None
+        return np.array([str(one) for one in self.column(group[name], f"{table}/{name}").tolist()], object)
+
+    def _names(self, x: str, width: int) -> np.ndarray | None:
+        """The names of the columns: those of var, for X and layers of it; of raw/var, for raw/X."""
+        known = x == "X" or x.startswith("layers/")
+        names = self._index("var" if known else "raw/var") if known or x == "raw/X" else None
+        if names is not None and len(names) != width:
+            raise DataError(f"{self.path}: var has {len(names)} names, and {x} has {width} columns; they must agree")
+        return names
+
+    def _ids(self, x: str) -> Iterator[str] | None:
+        names = self._index("obs")
+        return None if names is None else iter(names.tolist())
+
+
+class Entries:
+    """An array (m,) that is read front to back, whole chunks at a time."""
+
+    def __init__(self, store: Store, group: Any, part: str, where: str) -> None:
+        self.path, self.part = store.path, part
+        if part not in group:
+            raise DataError(f"{where} has no array {part}; write the store again")
+        self.array: Any = store.checked(group[part], f"{where}/{part}")
+        check_kind(part, self.array.dtype, self.path)
+        if len(self.array.shape) != 1:
+            raise DataError(f"{where}: {part} has the shape {self.array.shape}; store it with one dimension")
+        self.length: int = int(self.array.shape[0])
+        chunk = max(1, int(self.array.chunks[0]))
+        self._step = chunk * max(1, PIECE // (chunk * self.array.dtype.itemsize))
+        self._at, self._left = 0, np.empty(0, self.array.dtype)
+
+    def take(self, count: int) -> np.ndarray:
+        """The next entries. Raises DataError if there are fewer."""
+        parts, have = [self._left], self._left.size
+        while have < count and self._at < self.length:
+            with damage(self.path):
+                parts.append(np.asarray(self.array[self._at : self._at + self._step]))
+            have, self._at = have + parts[-1].size, self._at + self._step
+        if have < count:
+            raise DataError(f"{self.path} is cut short: {self.part} ends early; write it again")
+        whole = np.concatenate(parts)
+        self._left = whole[count:].copy()
+        return whole[:count]
+
+
+def _with(batches: Iterator[Batch], part: str, cursor: LabelCursor) -> Iterator[Batch]:
+    return (batch._replace(**{part: cursor.take(batch.rows)}) for batch in batches)

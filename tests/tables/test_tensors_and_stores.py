@@ -1,0 +1,345 @@
+"""Rows that other libraries wrote: safetensors, zarr of anndata, and lists in Parquet and Arrow. Each trains the model
+of the same rows in memory, and is evaluated, verified and converted. Forged files end in one sentence."""
+
+import json
+import warnings
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import scipy.sparse as sp
+from pyarrow import feather, parquet
+
+import streammargin as sm
+from streammargin.cli.main import main
+from streammargin.data_tools.main import main as tools
+from streammargin.errors import DataError, StreamMarginError, UsageError
+
+random = np.random.default_rng(3)
+X = random.standard_normal((200, 12)).astype(np.float32)
+Y = np.where(X[:, 0] + 0.3 * random.standard_normal(200) > 0.0, 1, 0)
+COUNTS = sp.csr_matrix(random.poisson(0.6, (200, 12)).astype(np.float32))
+TYPES = np.array(["B", "NK", "T"])[np.argmax(COUNTS[:, :3].toarray() + random.random((200, 3)), axis=1)]
+WAYS = {"C": 0.1, "tol": 1e-6}
+HALF = (X.view(np.uint32) & 0xFFFF0000).view(np.float32)  # as bfloat16 has them
+
+
+def same(path, rows, labels, **names):
+    """The model of a file is that of the rows in memory, and so are its predictions and figures."""
+    ours, other = sm.train(path, **WAYS, **names).model, sm.train((rows, labels), **WAYS).model
+    np.testing.assert_array_equal(ours.coef_, other.coef_)
+    asked = {name: value for name, value in names.items() if name in ("x", "y")}
+    assert ours.evaluate(path, **asked)["mistakes"] == other.evaluate((rows, labels))["mistakes"]
+    return ours
+
+
+def commands(tmp_path, capsys, path, *names):
+    """The same by the commands, within a budget, with a copy by convert."""
+    assert main(["train", path, *names, "-o", str(tmp_path / "m.npz"), "-q", "--memory", "24M"]) == 0
+    assert main(["verify", str(tmp_path / "m.npz"), path, *names]) == 0
+    assert "all agree" in capsys.readouterr().out
+    assert main(["evaluate", str(tmp_path / "m.npz"), path, *names, "--json"]) == 0
+    accuracy = json.loads(capsys.readouterr().out)["accuracy"]
+    assert accuracy > 0.7
+    if names:  # convert takes the usual ones
+        return
+    assert tools(["convert", path, str(tmp_path / "copy.h5")]) == 0
+    assert main(["evaluate", str(tmp_path / "m.npz"), str(tmp_path / "copy.h5"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["accuracy"] == accuracy
+
+
+def tensors(path, header, raw):
+    """A file with this header, which need not be right."""
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + raw)
+    return str(path)
+
+
+def line(kind, shape, start, stop):
+    return {"dtype": kind, "shape": shape, "data_offsets": [start, stop]}
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64])
+def test_what_safetensors_wrote_is_read(tmp_path, kind):
+    numpy = pytest.importorskip("safetensors.numpy")
+    path = str(tmp_path / "rows.safetensors")
+    numpy.save_file({"X": X.astype(kind), "y": Y, "other": np.zeros((3, 4))}, path, metadata={"by": "test"})
+    same(path, X.astype(kind), Y)
+    numpy.save_file({"emb": X.astype(kind)}, path)
+    np.save(tmp_path / "y.npy", Y)
+    same(path, X.astype(kind), Y, y=str(tmp_path / "y.npy"))
+
+
+def test_bfloat16_is_read_and_computed_in_float32(tmp_path, capsys):
+    raw = (X.view(np.uint32) >> 16).astype("<u2").tobytes()
+    header = {"emb": line("BF16", [200, 12], 0, 4800), "y": line("I64", [200], 4800, 6400)}
+    path = tensors(tmp_path / "half.safetensors", header, raw + Y.astype("<i8").tobytes())
+    same(path, HALF, Y, x="emb")
+    commands(tmp_path, capsys, path)
+
+
+FORGED = {
+    "a header longer than the file": (b"", 'said to take'),
+    "no JSON": (b"{" + b"a" * 20, "its header is not that of safetensors"),
+    "a list": (b"[" + b" " * 20 + b"]", "not an HDF5 file"),
+    "deep": (b'{"X":' + b"[" * 100000 + b"]" * 100000 + b"}", "its header is not that of safetensors"),
+    "no table": (b'{"X": 3}', "its header is not that of safetensors"),
+    "beyond the end": ({"X": line("F32", [200, 12], 0, 9604)}, "is said to have the shape"),
+    "another size": ({"X": line("F32", [200, 13], 0, 9600)}, "is said to have the shape"),
+    "huge": ({"X": line("F32", [1 << 62, 1 << 62], 0, 9600)}, "is said to have the shape"),
+    "negative": ({"X": line("F32", [-200, -12], 0, 9600)}, "is said to have the shape"),
+    "truth": ({"X": line("F32", [True, 2400], 0, 9600)}, "is said to have the shape"),
+    "backwards": ({"X": line("F32", [0, 12], 9600, 0)}, "is said to have the shape"),
+    "no place": ({"X": {"dtype": "F32", "shape": [200, 12]}}, "is said to have the shape"),
+    "another type": ({"X": line("F8_E4M3", [200, 12], 0, 2400)}, "write it as F32, F16 or BF16"),
+    "a type that is none": ({"X": line(["F32"], [200, 12], 0, 9600)}, "write it as F32, F16 or BF16"),
+    "one dimension": ({"X": line("F32", [2400], 0, 9600)}, "2-dimensional"),
+    "no rows": ({"X": line("F32", [0, 12], 0, 0)}, "rows need both"),
+    "two of them": ({"a": line("F32", [2, 2], 0, 16), "b": line("F32", [2, 2], 0, 16)}, "which tensor has the rows"),
+    "none": ({}, "which tensor has the rows"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_forged_tensors_end_in_a_sentence(tmp_path, name):
+    header, said = FORGED[name]
+    path = tensors(tmp_path / "f.safetensors", header, X.tobytes())
+    if header == b"":
+        (tmp_path / "f.safetensors").write_bytes((1 << 30).to_bytes(8, "little") + b"{" + X.tobytes())
+    np.save(tmp_path / "y.npy", Y)
+    with pytest.raises(StreamMarginError, match=said) as caught:
+        sm.train(path, y=str(tmp_path / "y.npy"))
+    assert "\n" not in str(caught.value) and len(str(caught.value)) < 400
+
+
+def test_a_nan_in_a_tensor_is_refused_with_its_row(tmp_path):
+    bad = X.copy()
+    bad[77, 3] = np.nan
+    path = tensors(tmp_path / "f.safetensors", {"X": line("F32", [200, 12], 0, 9600)}, bad.tobytes())
+    with pytest.raises(DataError, match="row 77, column 3 is nan"):
+        np.save(tmp_path / "y.npy", Y)
+        sm.train(path, y=str(tmp_path / "y.npy"))
+
+
+# lists
+
+
+def lists(kind):
+    flat = pa.array(X.ravel() if kind != "half" else X.astype(np.float16).ravel())
+    if kind == "lists":
+        return pa.array([row.tolist() for row in X], pa.list_(pa.float32()))
+    if kind == "large lists":
+        return pa.array([row.tolist() for row in X], pa.large_list(pa.float64()))
+    return pa.FixedSizeListArray.from_arrays(flat, 12)
+
+
+@pytest.mark.parametrize("kind", ["fixed", "half", "lists", "large lists"])
+def test_lists_of_one_length_are_columns(tmp_path, kind):
+    table = pa.table({"id": [f"row {i}" for i in range(200)], "emb": lists(kind), "label": Y})
+    parquet.write_table(table, tmp_path / "rows.parquet", row_group_size=64)
+    feather.write_feather(table, str(tmp_path / "rows.feather"))
+    rows = X.astype(np.float16).astype(np.float32) if kind == "half" else X
+    for data in (table, tmp_path / "rows.parquet", str(tmp_path / "rows.feather")):
+        model = same(data, rows, Y, drop="id")
+        assert list(model.feature_names_in_) == [f"emb[{place}]" for place in range(12)]
+    np.testing.assert_array_equal(sm.train(table, columns="emb", **WAYS).model.coef_, model.coef_)
+
+
+def test_lists_by_the_commands(tmp_path, capsys):
+    parquet.write_table(pa.table({"emb": lists("lists"), "label": Y}), tmp_path / "rows.parquet", row_group_size=50)
+    commands(tmp_path, capsys, str(tmp_path / "rows.parquet"))
+
+
+def test_what_datasets_wrote_is_read(tmp_path):
+    datasets = pytest.importorskip("datasets")
+    found = datasets.Dataset.from_dict({"emb": list(X), "label": Y.tolist()})
+    found.to_parquet(str(tmp_path / "rows.parquet"))
+    same(tmp_path / "rows.parquet", X, Y)
+    found.save_to_disk(str(tmp_path / "saved"))
+    [path] = (tmp_path / "saved").glob("*.arrow")
+    same(path, X, Y)
+
+
+def test_lists_that_are_no_columns_are_refused_with_their_row():
+    short, missing = [row.tolist() for row in X], [row.tolist() for row in X]
+    short[150] = short[150][:5]
+    missing[42] = None
+    with pytest.raises(DataError, match="row 150, column emb: the list has 5 numbers, and the first one 12"):
+        sm.train(pa.table({"emb": short, "label": Y}))
+    for type_ in (pa.list_(pa.float32()), pa.list_(pa.float32(), 12)):
+        with pytest.raises(DataError, match="row 42, column emb: the list is missing"):
+            sm.train(pa.table({"emb": pa.array(missing, type_), "label": Y}))
+    with pytest.raises(StreamMarginError, match="emb"):
+        sm.train(pa.table({"emb": [["a", "b"]] * 200, "label": Y}))
+    with pytest.raises(StreamMarginError, match=r"emb\[0\]"):
+        sm.train(pa.table({"emb": lists("lists"), "emb[0]": Y, "label": Y}))
+
+
+# zarr
+
+
+def annotated():
+    anndata, pandas = pytest.importorskip("anndata"), pytest.importorskip("pandas")
+    pytest.importorskip("zarr")
+    obs = {"type": pandas.Categorical(TYPES), "text": TYPES, "number": np.arange(200.0), "weight": np.ones(200)}
+    names = [f"cell {row}" for row in range(200)]
+    made = anndata.AnnData(
+        X=X.copy(), obs=pandas.DataFrame(obs, index=names), var=pandas.DataFrame(index=[f"gene {j}" for j in range(12)])
+    )
+    made.layers["counts"] = COUNTS.copy()
+    made.layers["columns"] = COUNTS.tocsc()
+    return anndata, made
+
+
+@pytest.fixture(params=[2, 3])
+def store(request, tmp_path):
+    anndata, made = annotated()
+    if request.param == 3 and not hasattr(anndata.settings, "zarr_write_format"):
+        pytest.skip("this anndata writes version 2 alone")
+    if hasattr(anndata.settings, "zarr_write_format"):
+        anndata.settings.zarr_write_format = request.param
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about what the next versions write
+        made.write_zarr(str(tmp_path / "cells.zarr"), chunks=(64, 12))
+    return str(tmp_path / "cells.zarr")
+
+
+def test_zarr_of_anndata_is_read(store, tmp_path, capsys):
+    model = same(store, X, TYPES, y="obs/type")
+    assert list(model.feature_names_in_[:2]) == ["gene 0", "gene 1"] and list(model.classes_) == ["B", "NK", "T"]
+    for layer in ("layers/counts", "layers/columns"):
+        for y in ("obs/type", "obs/text"):
+            same(store, COUNTS, TYPES, x=layer, y=y)
+    targets = np.arange(200.0)
+    ours = sm.train(store, y="obs/number", loss="squared_error", sample_weight="obs/weight").model
+    np.testing.assert_array_equal(ours.coef_, sm.train((X, targets), loss="squared_error").model.coef_)
+    commands(tmp_path, capsys, store, "--x", "layers/counts", "--y", "obs/type")
+
+
+def test_zarr_labels_are_found_by_the_names_of_cells(store, tmp_path):
+    lines = [f"cell {row},{TYPES[row]}" for row in reversed(range(200))]
+    (tmp_path / "types.csv").write_text("\n".join(["cell,type", *lines]))
+    same(store, X, TYPES, y=f"{tmp_path / 'types.csv'}:type")
+
+
+def test_what_a_store_lacks_is_named(store):
+    for names, said in (
+        ({"x": "layers/none", "y": "obs/type"}, "has no array or group layers/none"),
+        ({"y": "obs/kind"}, "has no column obs/kind of labels; it has obs/"),
+        ({"x": "obs", "y": "obs/type"}, "name an array or a csr_matrix"),
+        ({"x": "obs/number", "y": "obs/type"}, "2-dimensional"),
+    ):
+        with pytest.raises(DataError, match=said):
+            sm.train(store, **names)
+
+
+def test_what_opens_at_random_says_what_a_store_is(store):
+    with pytest.raises(DataError, match="is a zarr folder, not an HDF5 file; if anndata wrote it"):
+        sm.open_source(store)
+
+
+def test_a_plain_array_of_zarr_is_rows(tmp_path):
+    zarr = pytest.importorskip("zarr")
+    array = zarr.open(str(tmp_path / "rows.zarr"), mode="w", shape=X.shape, chunks=(50, 5), dtype="float32")
+    array[...] = X
+    np.save(tmp_path / "y.npy", Y)
+    same(str(tmp_path / "rows.zarr"), X, Y, y=str(tmp_path / "y.npy"))
+
+
+def forge(root, what):
+    counts = root["layers/counts"]
+    if what == "index":
+        counts["indices"][5] = 99
+    elif what == "falls":
+        counts["indptr"][10] = 10**9
+    elif what == "shape":
+        counts.attrs["shape"] = [200, 10**12]
+    elif what == "kind":
+        counts.attrs["encoding-type"] = "dataframe"
+    elif what == "rows":
+        counts.attrs["shape"] = [199, 12]
+    elif what == "codes":
+        root["obs/type/codes"][7] = 9
+    elif what == "gap":
+        root["obs/type/codes"][7] = -1
+
+
+@pytest.mark.parametrize("what, said", [("index", "row .* has the column index 99"), ("falls", "indptr must not"),
+    ("shape", "shape of the matrix"), ("kind", "is a group of the kind 'dataframe'"), ("rows", "indptr must have 200"),
+    ("codes", "codes that are no places"), ("gap", "row 7 has no obs/type")])  # fmt: skip
+def test_forged_stores_end_in_a_sentence(store, what, said):
+    import zarr
+
+    forge(zarr.open(store, mode="r+"), what)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        zarr.consolidate_metadata(store)
+    with pytest.raises(DataError, match=said):
+        sm.train(store, x="layers/counts", y="obs/type")
+
+
+def test_damaged_stores_end_in_a_sentence(store, tmp_path):
+    files = sorted(
+        path for path in (tmp_path / "cells.zarr").rglob("*") if path.is_file() and "layers/counts" in str(path)
+    )
+    assert len(files) > 5
+    for path in files:
+        whole = path.read_bytes()
+        for raw in (b"", b"{" * 50000, bytes(reversed(whole))):
+            path.write_bytes(raw)
+            try:  # a chunk without a checksum may hold other numbers
+                sm.train(store, x="layers/counts", y="obs/type", passes=1)
+            except StreamMarginError as error:
+                assert "\n" not in str(error) and len(str(error)) < 500
+        path.write_bytes(whole)
+
+
+def test_a_chunk_that_memory_cannot_hold_is_refused(tmp_path):
+    zarr = pytest.importorskip("zarr")
+    zarr.open(str(tmp_path / "rows.zarr"), mode="w", shape=(1 << 20, 64), chunks=(1 << 20, 64), dtype="float32")
+    np.save(tmp_path / "y.npy", np.zeros(1 << 20))
+    with pytest.raises(UsageError, match=r"a chunk of X .* takes 256M; use memory="):
+        sm.train(str(tmp_path / "rows.zarr"), y=str(tmp_path / "y.npy"), memory="64M")
+
+
+def test_without_zarr_the_extra_is_named(tmp_path, monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "zarr", None)
+    (tmp_path / "cells.zarr").mkdir()
+    (tmp_path / "cells.zarr" / "zarr.json").write_text("{}")
+    with pytest.raises(UsageError, match=r"pip install 'streammargin\[zarr\]'"):
+        sm.train(str(tmp_path / "cells.zarr"), y="obs/type")
+
+
+class Tensor:
+    """What loaders of torch yield, as far as anybody asks."""
+
+    def __init__(self, values):
+        self.values, self.shape, self.dtype = values, values.shape, values.dtype
+
+    def __array__(self, dtype=None, copy=None):
+        return np.asarray(self.values, dtype)
+
+    def __len__(self):
+        return len(self.values)
+
+
+class Loader:
+    """Batches [X, y], as often as asked."""
+
+    def __init__(self, rows):
+        self.rows = rows
+
+    def __iter__(self):
+        return ([Tensor(self.rows[low : low + 64]), Tensor(Y[low : low + 64])] for low in range(0, 200, 64))
+
+    def __len__(self):
+        return 4
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32])
+def test_a_loader_of_batches_trains_by_a_spool(tmp_path, kind):
+    rows = X.astype(kind)
+    ours = sm.train(Loader(rows), spool=str(tmp_path / "spool"), transform="unit", **WAYS).model
+    np.testing.assert_array_equal(ours.coef_, sm.train((rows, Y), transform="unit", **WAYS).model.coef_)

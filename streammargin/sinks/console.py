@@ -97,10 +97,7 @@ class Console:
     def _line(self, text: str, passing: bool = False, mark: str = "") -> None:
         text = mark + printable(text)  # of what is shown, the mark alone may hold escape sequences
         if self.bar and passing:
-            width = self._columns() - 1
-            if len(text) > width:  # drop the last parts, so that none is cut in half
-                text = text[:width].rpartition("  ")[0] or text[:width]
-            self.stream.write("\r\x1b[K" + text)
+            self.stream.write("\r\x1b[K" + text[: self._columns() - 1])
             self._open = True
         else:
             self.stream.write(("\r\x1b[K" if self._open else "") + text + "\n")
@@ -174,7 +171,13 @@ class Console:
         what = f"pass {event['pass']}" if event["phase"] == "pass" else event["phase"]
         parts = [f"{what} {done:4.0%}" if reading else f"{what}, steps {done:4.0%}"]
         parts += [speed, *self._gaps(event["estimate"]), self._valid, self._pace.left(event)]
-        self._line("  ".join(part for part in parts if part), passing=True)
+        self._line(self._fitting([part for part in parts if part], speed), passing=True)
+
+    def _fitting(self, parts: list[str], least: str) -> str:
+        """The parts that fit on a line of the terminal, none cut in half: the least one goes first, then the last."""
+        while self.bar and len(parts) > 1 and len("  ".join(parts)) >= self._columns():
+            parts = [part for part in parts if part != least] if least in parts else parts[:-1]
+        return "  ".join(parts)
 
     def _gaps(self, estimate: float | None) -> list[str]:
         """The estimated gap, and the last certified one; on a terminal the later one on its way to the tolerance."""

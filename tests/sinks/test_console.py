@@ -38,8 +38,24 @@ def test_a_line_is_whole_where_it_fits(columns, monkeypatch):
 
 
 def test_a_narrow_terminal_gets_whole_parts(monkeypatch):
-    assert shown(55, 3.0, monkeypatch) == "pass 3  50%  1,000 rows/s  estimated gap ~2.5e-01"
-    assert shown(30, 3.0, monkeypatch) == "pass 3  50%  1,000 rows/s"
+    assert shown(55, 3.0, monkeypatch) == "pass 3  50%  estimated gap ~2.5e-01  at most 2.0s left"
+    assert shown(54, 3.0, monkeypatch) == "pass 3  50%  estimated gap ~2.5e-01"
+    assert shown(30, 3.0, monkeypatch) == "pass 3  50%"
+    assert shown(5, 3.0, monkeypatch) == "pass"
+
+
+def test_a_narrow_terminal_keeps_the_bar_whole(monkeypatch):
+    monkeypatch.setattr(Console, "_columns", lambda self: 80)
+    stream = io.StringIO()
+    console = Console(stream=stream)
+    console.bar = True
+    console._on_run_start(start())
+    console._pace.params = {"tol": 1e-3}
+    console._last = -1e9
+    console({"event": "progress", "phase": "certificate", "pass": 3, "block": 1, "blocks": 5, "rows": 1000,
+             "seconds": 0.25, "bytes_read": 10**7, "wait_seconds": 0.1, "estimate": 0.021, "elapsed": 1.})  # fmt: skip
+    line = stream.getvalue().rpartition("\x1b[K")[2]
+    assert line == "certificate  20%  [                    ] gap ~2.1e-02 -> 1.0e-03"
 
 
 def test_a_time_beyond_reason_is_left_out(monkeypatch):

@@ -93,7 +93,8 @@ class Beside:
         options = self.options
         rows = options.data if options.valid is None else [options.valid]
         gone = options.dask is not None or should_stop() is not None
-        return None if gone or not all(os.path.exists(path) for path in rows) else list(rows)
+        there = all(isinstance(path, str) and os.path.exists(path) for path in rows)  # no pipe, no share of the rows
+        return list(rows) if there and not gone else None
 
     def _judged(
         self, result: TrainResult, rows: list[str], should_stop: Callable[[], str | None]

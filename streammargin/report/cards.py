@@ -98,9 +98,11 @@ def _costs(of: Facts) -> Iterator[str]:
             "DATA</code>."
         )  # fmt: skip
         return
+    of_folds = any(spread is not None for spread in tried.spreads)
+    folds = "Held-out errors are means over folds, with their standard errors. " if of_folds else ""
     yield (
-        f"C weighs the errors against the penalty. Of {len(tried.costs)} values, {tried.best:g} has the smallest "
-        "held-out error. Each error is that of a model whose gap the last column tells."
+        f"C weighs the errors against the penalty. Of {len(tried.costs)} values {tried.best:g} is kept. "
+        f"{folds}Each error is that of a model whose gap the last column tells."
     )
     yield costs.drawn(tried)
     yield costs.listed(tried)

@@ -22,8 +22,10 @@ def repeated(header: Mapping[str, Any], events: Sequence[Event], given: Mapping[
         return None
     params = {**header, **start.get("params", {})}
     several = isinstance(params.get("C"), (list, tuple)) or str(params.get("C")).startswith("path")
-    if several and given.get("valid") is None:
-        params["C"] = header["C"]  # without held-out rows, that of the model alone
+    if several and given.get("valid") is None and given.get("cv") is None:
+        params["C"] = header["C"]  # without rows to choose by, that of the model alone
+    elif isinstance(params.get("C"), list):
+        params["C"] = list(dict.fromkeys(params["C"]))  # which each fold repeats
     if start.get("solver"):
         params["solver"] = "auto"  # which chose it
     names = (header.get("problem") or {}).get("names") or {}

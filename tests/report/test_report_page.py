@@ -227,6 +227,28 @@ def test_the_command_of_the_page_trains_the_same_model(files, here):
         made(here, files, *commands[1][1:])
 
 
+def test_folds_and_a_share_of_the_rows_choose_c_on_the_page_too(files, here):
+    made(here, files, "train", "train.csv", "-o", "m.npz", "--cv", "3", "-C", "0.01,0.1", "--report", "r.html", "-q",
+         "--log-json", "log")  # fmt: skip
+    page = Page((files / "r.html").read_text())
+    *_, end = (json.loads(line) for line in (files / "log").read_text().splitlines())
+    for (_, held, _, worst), trial in zip(page.tables["Which C?"][0][1:], end["trials"], strict=True):
+        mean, spread = held.split(" ± ")
+        assert close(mean, np.mean(trial["folds"])) and close(spread, np.std(trial["folds"], ddof=1) / np.sqrt(3))
+        assert plain(worst) == pytest.approx(trial["gap"], rel=0.06)
+    model = sm.load_model(files / "m.npz")
+    command = next(shlex.split(text) for tag, text in page.cards["How is it repeated?"] if tag == "pre")
+    made(here, files, *command[1:], "-q", "--force")
+    assert sm.load_model(files / "m.npz").coef_.tobytes() == model.coef_.tobytes()
+    made(
+        here, files, "train", "train.csv", "-o", "s.npz", "--valid", "20%", "-C", "0.01,0.1", "--report", "s.html", "-q"
+    )
+    share = Page((files / "s.html").read_text())
+    assert len(share.tables["Which C?"][0]) == 3 and any(
+        "No rows were judged" in text for _, text in share.cards["How good is it?"]
+    )
+
+
 def test_names_of_the_data_are_text_and_nothing_else(files, here):
     write(files / "bad.csv", *rows(), labels=HOSTILE, columns=[*HOSTILE, "d", "</title>"])
     made(here, files, "train", "bad.csv", "--y", "label", "-o", "<b>m.npz", "--report", "r.html", "-q")

@@ -32,6 +32,7 @@ myst_enable_extensions = [
     "attrs_inline",
 ]
 myst_substitutions = SUBSTITUTIONS
+smartquotes = False  # two dashes begin an option
 highlight_language = "sh"  # of indented code: commands
 copybutton_prompt_text = "$ "
 

@@ -1,6 +1,7 @@
 """Trainings on collections of dask: each worker writes the rows of its partitions once; and lazy predictions."""
 
 import os
+import sys
 import time
 from itertools import pairwise
 
@@ -132,9 +133,10 @@ def test_pieces_are_removed_at_the_end(client, rows, tmp_path):
     seen = []
     sm.dask.train(client, arrays(rows), listeners=[lambda event: seen.append(len(left()))], **NEEDED)
     assert min(seen) == 5
-    sm.dask.train(client, arrays(rows), spool=str(tmp_path), listeners=[lambda event: seen.append(len(left()))],
-                  **NEEDED)  # fmt: skip
-    assert min(seen) == 5 and not left()
+    sm.dask.train(client, arrays(rows), spool=str(tmp_path / "new"),
+                  listeners=[lambda event: seen.append(len(left()))], **NEEDED)  # fmt: skip
+    assert min(seen) == 5 and not left() and (tmp_path / "new").is_dir()
+    (tmp_path / "new").rmdir()
     bad = [*in_batches(rows), dask.delayed((np.full((3, 4), np.nan), np.arange(3) % 2))]
     for folder in (None, str(tmp_path)):
         with pytest.raises(sm.DataError, match="is nan"):
@@ -420,7 +422,9 @@ def test_an_error_of_the_collection_passes_unchanged(client, rows):
         sm.dask.train(client, [*in_batches(rows), dask.delayed(lambda: 1 / 0)()], **NEEDED)
 
 
-def test_a_spool_folder_that_workers_lack_is_an_error(client, rows, tmp_path):
+def test_a_spool_folder_that_workers_lack_is_an_error(client, rows, tmp_path, monkeypatch):
+    ours = sys.modules["streammargin.dask.train"]
+    monkeypatch.setattr(ours, "make_folder", lambda path: None)  # as on a disk of this process alone
     with pytest.raises(sm.OutputError, match=r"a worker has no folder .*lacking to write rows to; make it, or name"):
         sm.dask.train(client, arrays(rows), spool=str(tmp_path / "lacking"), **NEEDED)
     assert not (tmp_path / "lacking").exists()

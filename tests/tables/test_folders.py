@@ -297,7 +297,7 @@ def test_many_files_of_svmlight_are_open_one_at_a_time():
 def test_files_of_a_folder_that_differ_are_named(caplog):
     write(rows(0, 30), "F/a.csv")
     write(rows(30, 60).drop(columns="a"), "F/b.csv")
-    with pytest.raises(DataError, match=r"F/b.csv lacks the column a, which other files here have"):
+    with pytest.raises(DataError, match=r"F/b.csv lacks the column a, which other files here have; add it, or move"):
         sm.train("F", y="label")
     write(rows(30, 60).assign(more=1.0), "F/b.csv")
     assert sm.train("F", y="label").model.feature_names_in_.tolist() == ["n", "a"]

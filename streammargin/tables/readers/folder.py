@@ -190,7 +190,10 @@ class Shard(Reader):
         here = {*reader.columns, *self._keys}
         lacking = [name for name in columns if name not in here]
         if lacking:
-            raise DataError(f"{self.name} lacks the column {one_line(lacking[0])}, which other files here have")
+            raise DataError(
+                f"{self.name} lacks the column {one_line(lacking[0])}, which other files here have; add it, or move "
+                "the file elsewhere"
+            )
         more = sorted(name for name in here.difference(self.columns, self._of.more) if not is_stored_index(name))
         if more:
             warn(f"{self.name} has the column {one_line(more[0])}, which {first.name} lacks; it is left out", "columns")

@@ -48,7 +48,14 @@ class Folds(Thing):
         return super().__str__().partition(":")[2]
 
 
-FAMILY = Family("cv", "options", Folds, {"folds": Folds})
+class _Numbers(Family[Folds]):
+    """Folds begin with their number in place of a word, and errors spell them so."""
+
+    def spelling(self, cls: type[Folds]) -> str:
+        return "folds are spelt `cv=5`, `cv=5,by=NAME`, `cv=5,order=yes`, `cv=5,order=past` or `cv=5,rule=1se`"
+
+
+FAMILY = _Numbers("cv", "options", Folds, {"folds": Folds})
 
 
 class Known:

@@ -74,8 +74,11 @@ def with_roles(
     labelled: bool = True,
     unlabelled: str = "",
     tasks: str | None = None,
+    naming_tasks: str = "tasks",
 ) -> Table:
     """The table with the roles that the options give its columns. Raises UsageError for a name that it lacks.
+
+    naming_tasks: for messages, the option that names the column `tasks`.
 
     unlabelled: for messages, what to do if there is no label; "" if there must be one.
     """
@@ -93,7 +96,7 @@ def with_roles(
         lacking = [name for name in names if name not in there]
         if lacking:
             raise _lacks(reader, lacking[0], option)
-    for option, name in (("sample_weight", weight), ("tasks", tasks)):
+    for option, name in (("sample_weight", weight), (naming_tasks, tasks)):
         if name is not None and name not in there:
             raise _lacks(reader, name, option)
         if name in labels:

@@ -36,8 +36,9 @@ def of_table(stack: ExitStack, data: object, options: Options) -> tuple[Source, 
     asked = asked_of(options)
     room = Room(parse_size(options.memory), "" if options.spool is None else os.path.join(options.spool, "rows"))
     reader = again(stack, open_table(data, _expected(asked), room=room), options.spool)
-    weight, tasks = options.sample_weight, getattr(options.cv, "by", None) if options.tasks is None else options.tasks
-    table = with_roles(reader, asked, weight, tasks=tasks)  # type: ignore[arg-type]  # checked above
+    weight, by = options.sample_weight, getattr(options.cv, "by", None)
+    tasks, naming = (by, "cv") if options.tasks is None else (options.tasks, "tasks")
+    table = with_roles(reader, asked, weight, tasks=tasks, naming_tasks=naming)  # type: ignore[arg-type]  # checked
     check = functools.partial(_check_memory, options, table.name, len(table.labels))
     read = _read(data, options)
     source = stack.enter_context(spooled(OfTable(table, check=check), options.spool, read=read))

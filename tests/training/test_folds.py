@@ -177,6 +177,9 @@ def test_groups_stay_together_as_group_k_fold_keeps_them(tmp_path):
     rounded = np.round(X[:, :2], 6).astype(np.float32)
     given = sm.train((rounded, TWO), C=CS, cv=folds, tol=1e-8)
     np.testing.assert_allclose(table.cross_validation.errors, given.cross_validation.errors)
+    for wrong, said in (("nobody", "has no column nobody for `cv`; it has user"), ("y", "y is the label.*with `cv`")):
+        with pytest.raises(UsageError, match=said.replace("`", "")):
+            sm.train(str(tmp_path / "t.csv"), y="y", C=CS, cv=f"4,by={wrong}", spool=str(tmp_path))
     by_splitter = sm.train((rounded, TWO), C=CS, tol=1e-8, cv=PredefinedSplit(folds))
     np.testing.assert_array_equal(by_splitter.cross_validation.errors, given.cross_validation.errors)
 
@@ -248,6 +251,7 @@ REFUSED = {
     "early_stop": {"early_stop": 3, "cv": 5},
     "one of both": {"cv": 5, "valid": 0.2},
     "at least 2": {"cv": 1},
+    'at least 2, not 1; folds are spelt cv=5, cv="5,by=NAME"': {"cv": "1"},
     "one column with": {"cv": 5, "y": "several"},
     "mirror does not support": {"cv": 5, "C": 1.0, "solver": "pegasos"},
     "by.*order": {"cv": "5,by=user,order=yes"},

@@ -59,8 +59,9 @@ def files(rows, tmp_path_factory):
         {},
         {"loss": "logistic", "penalty": "l1", "C": 0.1, "scale": "std"},
         {"C": np.inf, "solver": "dual-momentum", "passes": 5},
+        {"transform": "tfidf,unit", "scale": "std:clip=2"},
     ],
-    ids=["newton", "l1, scaled", "hard margin"],
+    ids=["newton", "l1, scaled", "hard margin", "steps of rows"],
 )
 def test_one_worker_and_two_have_the_same_bits_and_the_answer_of_one_machine(client, files, monkeypatch, options):
     two = sm.dask.train(client, files, **NEEDED | options)

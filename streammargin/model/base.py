@@ -103,6 +103,7 @@ class Model(Scorer):
             y = self._labels_before()
             if y is None and schema is not None:
                 y = name_of_labels(data, schema.labels)
+        x = self._rows_before(data) if x is None else x
         with contextlib.ExitStack() as stack:
             source = stack.enter_context(opened(data, x=x, y=y))
             names = [stack.enter_context(_names_of_rows(data, x, name)) for name in id]
@@ -125,6 +126,15 @@ class Model(Scorer):
                 f"the model has weights for each of {len(self.tasks)} tasks; give those of the rows with `tasks`"
             )
         return tasks
+
+    def _rows_before(self, data: Any) -> str | None:
+        """The name of the rows of the training, as layers/counts, if these files have rows of it; else None."""
+        x = (self.header.get("problem") or {}).get("names", {}).get("x")
+        if x is None or not (is_path(data) or is_shards(data)):
+            return None
+        with contextlib.suppress(DataError), opened(data, x=x):
+            return str(x)
+        return None
 
     def _labels_before(self) -> str | None:
         """The name of the labels beside the rows of the training; None if it is unknown, or is that of another file."""

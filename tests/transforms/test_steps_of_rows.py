@@ -314,3 +314,15 @@ def test_forged_steps_are_refused_in_a_sentence(tmp_path, changed, said):
     np.savez(tmp_path / "f.npz", **{name: array for name, array in arrays.items() if array is not None})
     with pytest.raises((DataError, UsageError), match=said):
         sm.load_model(tmp_path / "f.npz")
+
+
+def test_a_model_of_raw_counts_scores_the_layer_that_it_was_trained_on(tmp_path):
+    path, other = tmp_path / "cells.h5", tmp_path / "other.h5"
+    with h5py.File(path, "w") as file:
+        file["X"], file["layers/counts"], file["y"] = np.log1p(COUNTS), COUNTS, Y.astype("S4")
+    sm.write_hdf5([(COUNTS, Y)], other)
+    model = sm.train(path, x="layers/counts", transform="total,log1p").model
+    for data in (path, [path], other):  # the last one has them as X
+        np.testing.assert_array_equal(model.decision_function(data), model.decision_function(COUNTS))
+    assert model.evaluate(path)["mistakes"] == model.evaluate((COUNTS, Y))["mistakes"]
+    assert model.evaluate(path, x="X")["loss"] != model.evaluate(path)["loss"]

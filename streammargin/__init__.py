@@ -24,7 +24,7 @@ _NAMES = {  # public names by their modules
     "sources.open": ("open_source",),
     "sources.hdf5.from_batches": ("write_hdf5",),
     "estimators": ("MarginClassifier", "MarginRegressor", "InterpolatingRegressor", "KernelMarginClassifier",
-                   "KernelMarginRegressor"),
+                   "KernelMarginRegressor", "MarginClassifierCV", "MarginRegressorCV", "KernelMarginClassifierCV"),
     "errors": ("StreamMarginError", "UsageError", "DataError", "InputMissingError", "OutputError", "ReadWriteError"),
 }  # fmt: skip
 _HOME = {name: f"streammargin.{module}" for module, names in _NAMES.items() for name in names}
@@ -48,9 +48,12 @@ if TYPE_CHECKING:
     from streammargin.errors import UsageError as UsageError
     from streammargin.estimators import InterpolatingRegressor as InterpolatingRegressor
     from streammargin.estimators import KernelMarginClassifier as KernelMarginClassifier
+    from streammargin.estimators import KernelMarginClassifierCV as KernelMarginClassifierCV
     from streammargin.estimators import KernelMarginRegressor as KernelMarginRegressor
     from streammargin.estimators import MarginClassifier as MarginClassifier
+    from streammargin.estimators import MarginClassifierCV as MarginClassifierCV
     from streammargin.estimators import MarginRegressor as MarginRegressor
+    from streammargin.estimators import MarginRegressorCV as MarginRegressorCV
     from streammargin.model.io import load_model as load_model
     from streammargin.model.linear import LinearModel as LinearModel
     from streammargin.options.folds import Folds as Folds

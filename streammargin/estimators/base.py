@@ -168,6 +168,7 @@ class Estimator(Callbacks, BaseEstimator):
     place: ClassVar[Where]  # selects the options that are its parameters
     of_numbers: ClassVar[bool] = False  # whether it is a regressor
     own: ClassVar[tuple[Line, ...]] = ()  # further parameters
+    without: ClassVar[tuple[str, ...]] = ()  # options that are no parameters
     coef_: Any
     validation_fraction: float
     transforms: Any
@@ -177,9 +178,14 @@ class Estimator(Callbacks, BaseEstimator):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "place" in cls.__dict__:
-            lines = [*options_for(cls.place), *cls.own, *SHARED]
+            lines = [*cls._lines(), *cls.own, *SHARED]
             setattr(cls, "__init__", constructor(lines))  # noqa: B010  # as mypy wants it
             described(lines)(cls)
+
+    @classmethod
+    def _lines(cls) -> list[Line]:
+        """The options that are parameters."""
+        return [line for line in options_for(cls.place) if line.name not in cls.without]
 
     def predict(self, X: Any) -> np.ndarray:
         """Labels or numbers (n,), or (n, outputs), of the rows of X."""
@@ -271,24 +277,32 @@ class Estimator(Callbacks, BaseEstimator):
         return self
 
     def _options(self) -> dict[str, Any]:
-        options = {line.name: getattr(self, line.name) for line in options_for(self.place)}
-        C = options.get("C")
-        if np.asarray(C, object).ndim or isinstance(C, Path) or re.search(",|path", str(C)):
-            raise UsageError("an estimator takes one `C`; choose among several with GridSearchCV")
+        options = {line.name: getattr(self, line.name) for line in self._lines()}
+        options["C"] = self._costs(options)
         return {**options, "transform": self.transforms, "bias": self.bias if self.fit_intercept else 0.0}
 
+    def _costs(self, options: dict[str, Any]) -> Any:
+        """The value of C."""
+        C = options.get("C")
+        if np.asarray(C, object).ndim or isinstance(C, Path) or re.search(",|path", str(C)):
+            raise UsageError("an estimator takes one `C`; choose among several with GridSearchCV, or by folds as "
+                             "MarginClassifierCV does")  # fmt: skip
+        return C
+
     @with_callbacks
-    def _train(self, data: Any, y: Any, sample_weight: Any, named: Any = None) -> TrainResult:
-        """Train, and set the attributes that classifiers and regressors share; named: a frame of the labels, if any."""
+    def _train(self, data: Any, y: Any, sample_weight: Any, named: Any = None, **more: Any) -> TrainResult:
+        """Train, and set the attributes that classifiers and regressors share.
+
+        named: a frame of the labels, if any. more: options in place of the parameters.
+        """
         seed = self.random_state
         if not isinstance(seed, (int, np.integer)):
             seed = check_random_state(seed).randint(np.iinfo(np.int32).max)
         valid = None
         if self._options().get("early_stop") is not None:
             data, sample_weight, valid = self._split(data, sample_weight, int(seed))
-        options = Options(
-            y=y, sample_weight=sample_weight, valid=valid, seed=int(seed), threads=self._threads(), **self._options()
-        )
+        own = {**self._options(), "valid": valid, "seed": int(seed), "threads": self._threads(), **more}
+        options = Options(y=y, sample_weight=sample_weight, **own)
         task = make_task(options)
         if options.bias is None and math.inf in task.costs:  # fit_intercept=True needs one
             options = replace(options, bias=1.0 if options.kernel is None else FREE)

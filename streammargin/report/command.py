@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from streammargin.options.table import Line, Where, options_for
+from streammargin.sources.schema import CATEGORY, DATE, NUMBER, TEXT
 
 Event = Mapping[str, Any]
+ORDERS = ("day-first", "month-first")  # values of the option dates
 
 
 def repeated(header: Mapping[str, Any], events: Sequence[Event], given: Mapping[str, Any], model: str) -> str | None:
@@ -28,12 +30,39 @@ def repeated(header: Mapping[str, Any], events: Sequence[Event], given: Mapping[
         params["C"] = list(dict.fromkeys(params["C"]))  # which each fold repeats
     if start.get("solver"):
         params["solver"] = "auto"  # which chose it
-    names = (header.get("problem") or {}).get("names") or {}
+    names = {**((header.get("problem") or {}).get("names") or {}), **_of_table(header.get("table"))}
     words = ["streammargin", "train", *data]
     for line in options_for(Where.SHELL):
         value = given.get(line.name, names.get(line.name, params.get(line.name)))
         words += _words(line, value)
     return shlex.join([*words, *(["-o", model] if model else [])])
+
+
+def _of_table(schema: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The options that read a table as the schema of a model does; the schema has no columns that were left out."""
+    if schema is None:
+        return {}
+    columns: list[Mapping[str, Any]] = schema["columns"]
+    of = {kind: [one for one in columns if one.get("kind", NUMBER) == kind] for kind in (CATEGORY, DATE, TEXT)}
+    orders = {one["spelling"] for one in of[DATE]} & set(ORDERS)
+    found: dict[str, Any] = {
+        "y": list(schema["labels"]), "sample_weight": schema.get("weight"), "missing": _missing(columns),
+        "dates": min(orders, default=True) if of[DATE] else None,
+    }  # fmt: skip
+    if schema["named"]:
+        found["columns"] = [one["name"] for one in columns]
+        found["categorical"] = [one["name"] for one in of[CATEGORY]]
+        found["text"] = [f"{one['name']},ngrams={one.get('ngrams', 1)}" for one in of[TEXT]]
+    return {name: value for name, value in found.items() if value}
+
+
+def _missing(columns: Sequence[Mapping[str, Any]]) -> str | None:
+    """The value of `missing` that fills gaps of these columns as the schema does."""
+    if any(one.get("indicator") for one in columns):
+        return "indicator"
+    if any(one.get("fill") or one.get("year") for one in columns):
+        return "mean"
+    return "zero" if any("fill" in one for one in columns) else None
 
 
 def _words(line: Line, value: Any) -> list[str]:

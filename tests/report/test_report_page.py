@@ -9,6 +9,7 @@ import xml.etree.ElementTree as ET
 
 import h5py
 import numpy as np
+import pandas as pd
 import pytest
 from conftest import write_h5
 from sklearn import metrics
@@ -247,6 +248,23 @@ def test_folds_and_a_share_of_the_rows_choose_c_on_the_page_too(files, here):
     assert len(share.tables["Which C?"][0]) == 3 and any(
         "No rows were judged" in text for _, text in share.cards["How good is it?"]
     )
+
+
+@pytest.mark.parametrize("missing", ["mean", "zero", "indicator"])
+def test_the_command_from_a_log_reads_the_table_as_the_training_did(files, here, missing):
+    ages, days = [*range(40)] * 5, [f"{1 + k % 28:02}/{1 + k % 12:02}/2024" for k in range(200)]
+    table = pd.DataFrame({"label": np.where(np.arange(200) % 40 > 15, "no", "yes"), "age": ages, "day": days})
+    table["zip"], table["words"] = np.arange(200) % 3, ["red wine", "blue sky"] * 100
+    table.loc[::7, "age"] = np.nan
+    table.to_csv(files / "people.csv")
+    first = ["people.csv", "--y", "label", "--missing", missing, "--dates", "day-first", "--drop", "words"]
+    made(here, files, "train", *first, "--categorical", "zip", "-o", "p.npz", "--log-json", "p.log", "-q")
+    made(here, files, "report", "p.npz", "p.log", "-o", "p.html")
+    model = sm.load_model(files / "p.npz")
+    command = [text for tag, text in Page((files / "p.html").read_text()).cards["How is it repeated?"] if tag == "pre"]
+    made(here, files, *shlex.split(command[0])[1:], "-q", "--force")
+    again = sm.load_model(files / "p.npz")
+    assert again.schema == model.schema and again.coef_.tobytes() == model.coef_.tobytes()
 
 
 def test_names_of_the_data_are_text_and_nothing_else(files, here):

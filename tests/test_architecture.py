@@ -74,14 +74,15 @@ ALLOWED = {  # by folder, and by single file
     "penalties": {"penalties", "rows", "errors", "kinds", "wording", "words"},
     "rows": {"rows"},
     "compiled": {"compiled"} | NAMED,
-    "solvers": {"solvers", "points", "compiled", "errors", "kinds", "wording", "words", "workers"} | NAMED,
+    "arrays": {"arrays", "compiled"} | NAMED,
+    "solvers": {"solvers", "points", "arrays", "compiled", "errors", "kinds", "wording", "words", "workers"} | NAMED,
     "sources": {"sources", "compiled", "errors", "files", "matching", "packages", "stored", "wording", "workers"}
     | NAMED,
     "stored": {"errors", "files"},
     "points": {"points", "compiled", "workers"} | NAMED,
     "tables": {"tables", "matching", "sources", "errors", "files", "sizes", "version", "wording"} | NAMED,
     "options": {"options", "solvers", "errors", "files", "kinds", "sizes", "wording", "words"} | NAMED,
-    "driver": {"driver", "options", "points", "sources", "solvers", "compiled"} | BASE | NAMED,
+    "driver": {"driver", "options", "points", "sources", "solvers", "arrays", "compiled"} | BASE | NAMED,
     "model": {"model", "ordered", "tables", "points", "saved_fields", "sources", "driver", "compiled"}
     | {"machines", "numpy_model", "report"}
     | BASE

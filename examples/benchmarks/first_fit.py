@@ -24,7 +24,8 @@ CASES = {
     "l1": "dict(loss='logistic', penalty='l1')",
     "quantile": "dict(loss='quantile:0.9')",
     "text": "dict()",
-    "digits": "dict()",
+    "digits, softmax": "dict(loss='logistic')",
+    "digits, hinge": "dict(loss='hinge')",
     "one-hot": "dict()",
 }
 FIT = """
@@ -43,11 +44,11 @@ elif name == "one-hot":
     columns = np.sort(rng.integers(0, 25, (n, 5)) + 25 * np.arange(5), axis=1)
     X = sp.csr_matrix((np.ones(5 * n, np.float32), columns.ravel(), np.arange(0, 5 * n + 1, 5)), (n, 125))
     scores = X @ rng.standard_normal(125) + rng.standard_normal(n)
-elif name != "digits":
+elif not name.startswith("digits"):
     X = rng.standard_normal((n, d))
     scores += X @ rng.standard_normal(d)
 y = scores if name == "quantile" else np.where(scores > 0, 1, -1)
-if name == "digits":
+if name.startswith("digits"):
     from sklearn.datasets import load_digits
     X, y = load_digits(return_X_y=True)
 before = time.process_time()

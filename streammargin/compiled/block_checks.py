@@ -21,7 +21,7 @@ def _differences(values):
     return total
 
 
-@kernel
+@kernel(scans=True)
 def first_not_finite(values):
     """Position of the first NaN or infinity in a flat array, or -1."""
     for start in range(0, values.size, 4096):

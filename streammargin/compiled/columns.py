@@ -74,7 +74,7 @@ def add_moments(
         sparse_moments(block.data, block.indices, block.indptr, codes, weights, largest, mean, spread, mass)
 
 
-@kernel
+@kernel(scans=True)
 def add_ranges(block, codes, weights, start, step, largest):
     """largest = max |x| by column, over the stored values of the present rows among start, start + step, ..."""
     weighted = weights.size > 0
@@ -102,7 +102,7 @@ def sparse_shares(data, indices, indptr, weights, squares, out):
         out[i] = weights[i] * total
 
 
-@kernel
+@kernel(scans=True)
 def extremes(largest):
     """(argmax, argmin over the nonzero values); -1 if all are 0."""
     high, low = 0.0, np.inf

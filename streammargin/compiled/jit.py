@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 from numba.core import config, event
 from numba.core.errors import TypingError
 from numba.core.registry import CPUDispatcher
@@ -20,6 +21,7 @@ from streammargin.compiled.cache import Cache, warn_once
 
 # Seconds that a kernel may run in plain Python before it is compiled, which takes about as long; 0: compile at once
 PATIENCE = float(os.environ.get("STREAMMARGIN_PATIENCE") or "2")
+A_VALUE = 1e-7  # seconds of plain Python for a value that is looked at once
 MOMENT = 0.5  # seconds of compiling before it is reported
 
 
@@ -95,6 +97,7 @@ class Kernel(CPUDispatcher):
     """A compiled function that runs as plain Python if `small_calls` expects that to be faster."""
 
     spent: float  # seconds in plain Python
+    scans = False  # whether it looks at each value once, so that its time is known
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -103,7 +106,10 @@ class Kernel(CPUDispatcher):
 
     def _compile_for_args(self, *arguments: Any, **none: Any) -> Any:
         """Called by Numba for arguments of new types; it calls the function returned."""
-        if _expected.plain or (self.spent + _expected.seconds < PATIENCE and not self._on_disk(arguments)):
+        seconds = _expected.seconds
+        if self.scans and seconds < math.inf:
+            seconds = A_VALUE * _values(arguments)
+        if _expected.plain or (self.spent + seconds < PATIENCE and not self._on_disk(arguments)):
             return self._in_python
         return super()._compile_for_args(*arguments, **none)
 
@@ -134,19 +140,26 @@ class Kernel(CPUDispatcher):
             self.spent += time.thread_time() - started
 
 
-def kernel(function: Callable | None = None, *, wide_sums: bool = False) -> Any:
+def _values(arguments: tuple[Any, ...]) -> int:
+    """The values of these arrays, and of those in named tuples."""
+    parts = (part for one in arguments for part in (one if isinstance(one, tuple) else (one,)))
+    return sum(part.size for part in parts if isinstance(part, np.ndarray))
+
+
+def kernel(function: Callable | None = None, *, wide_sums: bool = False, scans: bool = False) -> Any:
     """Compile on first call for each set of argument types; plain Python under NUMBA_DISABLE_JIT=1.
 
-    wide_sums: LLVM may reorder additions, and so vectorise sums.
+    wide_sums: LLVM may reorder additions, and so vectorise sums. scans: it looks at each value once.
     """
     if function is None:
-        return functools.partial(kernel, wide_sums=wide_sums)
+        return functools.partial(kernel, wide_sums=wide_sums, scans=scans)
     if config.DISABLE_JIT:
         return function
     fastmath = {"reassoc", "contract"} if wide_sums else False
     # numpy's error model: a division by zero gives inf instead of raising
     options = {"nopython": True, "nogil": True, "error_model": "numpy", "fastmath": fastmath}
     dispatcher = Kernel(function, targetoptions=options)
+    dispatcher.scans = scans
     try:
         dispatcher._cache = Cache(function)
     except (RuntimeError, OSError) as error:  # NUMBA_CACHE_LOCATOR_CLASSES names none that can be used

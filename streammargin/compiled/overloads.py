@@ -65,7 +65,9 @@ _as_written(blocks.dense_dot, blocks.dense_shrunk_dot, blocks.squares, blocks.de
 _as_written(blocks.add_outer_products, blocks.add_multiples, fastmath=REORDERED)
 _as_written(blocks.add_dense_scores, blocks.add_dense_pulls, fastmath=REORDERED)
 _as_written(blocks.power_sum, blocks.add_mirrored, blocks.combined_dot, blocks.grouped_dot, blocks.add_grouped, **ALONG)
-_as_written(blocks.beyond, exponentials.exp_minus, exponentials.log_one_plus, exponentials.logarithm, **ALONG)
+_as_written(blocks.beyond, exponentials.logarithm, **ALONG)
+overload(exponentials.exp_minus, strict=False, jit_options=ALONG)(lambda x: exponentials.exp_minus_of_number)
+overload(exponentials.log_one_plus, strict=False, jit_options=ALONG)(lambda t: exponentials.log_one_plus_of_number)
 overload(choices.where, strict=False, jit_options=ALONG)(
     lambda condition, yes, no: lambda condition, yes, no: yes if condition else no
 )

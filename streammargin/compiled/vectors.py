@@ -11,7 +11,7 @@ from streammargin.compiled.jit import kernel
 from streammargin.compiled.samples import Sample
 
 
-@kernel(wide_sums=True)
+@kernel(wide_sums=True, scans=True)
 def square(x):
     """||x||^2 of x (m,), summed in float64."""
     total = 0.0

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from streammargin.arrays.threads import one_thread
 from streammargin.compiled.jit import small_calls
 from streammargin.driver import snapshot
 from streammargin.driver.compiling import told_of_kernels
@@ -100,7 +101,7 @@ def run(training: Runs, between: Callable[[Runs, str | None], None] | None = Non
         plain = math.inf if between is not None or problem.holders > 1 else _plain_seconds(problem)
         compiling = told_of_kernels(training.run.history.progress)
         # overflow is detected in the figures and the weights
-        with small_calls(plain), compiling, np.errstate(all="ignore"):
+        with small_calls(plain), compiling, one_thread(problem.in_arrays), np.errstate(all="ignore"):
             put_off(training.run)
             while training.run.progress.phase != DONE:
                 reason = training.run.met()

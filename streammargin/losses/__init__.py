@@ -49,6 +49,8 @@ arrays have an entry for each line. No method may make another array.
                              its own; of duals that add up to 0 over the lines; convex, 0 at 0, its slope at most 1
     log_likelihoods(scores)  (m, K) by NumPy: the logarithms of the classes' probabilities; may be left out
     curvature_bound()        bound on the largest eigenvalue of phi'' by z; may be left out if phi is not smooth
+    takes_arrays()           True if, at L = 0, coupled_step and coupled_slopes take u, signs, off, a (lines, m) and cap
+                             (m,) of m rows too, so that NumPy trains on few rows (arrays/); may be left out
 
 A loss without a dual has only `primal` and `has_hard_margin` of these. Whole-pass methods need, for scores s = -u, sums
 of phi and phi' that neither over- nor underflow, because they are scaled by exp(-level):

@@ -83,23 +83,23 @@ def smooth(loss: Any) -> bool:
     return largest_bend(loss) <= SMOOTH
 
 
-def attained(loss: Any, u: float, cap: float) -> tuple[float, float, float, float]:
-    """(-cap phi'(u), primal, dual, slope) for a smooth loss."""
+def attained(loss: Any, u: Any, cap: Any) -> tuple[Any, Any, Any, Any]:
+    """(-cap phi'(u), primal, dual, slope) for a smooth loss; of numbers or of arrays (m,), as the functions below."""
     return loss.attained(u, cap) if has(loss, "attained") else attained_one_by_one(loss, u, cap)
 
 
-def attained_one_by_one(loss: Any, u: float, cap: float) -> tuple[float, float, float, float]:
+def attained_one_by_one(loss: Any, u: Any, cap: Any) -> tuple[Any, Any, Any, Any]:
     """The same for a loss without `attained`."""
     alpha = loss.step(0.0, u, 0.0, cap)
     return alpha, loss.primal(u, cap), loss.dual(alpha, cap), slope_of(loss, alpha, 0.0, cap)
 
 
-def slope_of(loss: Any, alpha: float, L: float, cap: float) -> float:
+def slope_of(loss: Any, alpha: Any, L: Any, cap: Any) -> Any:
     """-d step / du; 0 for a loss without `slope`."""
     return loss.slope(alpha, L, cap) if has(loss, "slope") else 0.0
 
 
-def gap_of(loss: Any, alpha: float, u: float, cap: float) -> float:
+def gap_of(loss: Any, alpha: Any, u: Any, cap: Any) -> Any:
     """primal - dual + alpha u, by the method of the loss if it has one: that may round less."""
     return loss.gap(alpha, u, cap) if has(loss, "gap") else loss.primal(u, cap) - loss.dual(alpha, cap) + alpha * u
 

@@ -25,7 +25,12 @@ ARTANH = tuple(1.0 / k for k in range(21, 2, -2))  # coefficients of the powers 
 
 
 def exp_minus(x: float) -> float:
-    """exp(-x) for x >= 0, to a unit in the last place; 0 for x from 708 on."""
+    """exp(-x) for x >= 0, to a unit in the last place; 0 for a number from 708 on."""
+    return np.exp(-x) if isinstance(x, np.ndarray) else exp_minus_of_number(x)
+
+
+def exp_minus_of_number(x: float) -> float:
+    """The same; NumPy's own is faster for arrays."""
     shifted = WHOLE - x / LN_2
     n = shifted - WHOLE
     r = (-x - n * LN_2_HIGH) - n * LN_2_LOW  # |r| <= ln 2 / 2
@@ -33,7 +38,7 @@ def exp_minus(x: float) -> float:
     for factor in EXPONENTIAL:
         series = factor + r * series
     power = np.int64((np.float64(shifted).view(np.int64) + 1023) << 52).view(np.float64)  # 2^n
-    return where(x < LARGEST, series * power, 0.0)
+    return series * power if x < LARGEST else 0.0
 
 
 def sigmoid(z: float) -> float:
@@ -44,13 +49,18 @@ def sigmoid(z: float) -> float:
 
 def log_one_plus(t: float) -> float:
     """log(1 + t) for 0 <= t <= 1, to two units in the last place."""
+    return np.log1p(t) if isinstance(t, np.ndarray) else log_one_plus_of_number(t)
+
+
+def log_one_plus_of_number(t: float) -> float:
+    """The same; NumPy's own is faster for arrays."""
     far = t > BREAK  # log(1 + t) = log 2 + log((1 + t) / 2)
-    s = where(far, (t - 1.0) / (t + 3.0), t / (t + 2.0))
+    s = (t - 1.0) / (t + 3.0) if far else t / (t + 2.0)
     q = s * s
     series = 0.0
     for factor in ARTANH:
         series = factor + q * series
-    return 2.0 * (s + s * q * series) + where(far, LN_2, 0.0)  # 2 artanh(s)
+    return 2.0 * (s + s * q * series) + (LN_2 if far else 0.0)  # 2 artanh(s)
 
 
 def logarithm(x: float) -> float:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from streammargin.losses.base import POSITIVE, Largest
-from streammargin.losses.choices import where, within
+from streammargin.losses.choices import every, where, within
 from streammargin.losses.crammer_singer import CrammerSingerTerms
 from streammargin.words import entry
 
@@ -42,10 +42,12 @@ class HingeTerms(NamedTuple):
 
     def step(self, alpha: float, u: float, L: float, cap: float) -> float:
         curvature = L + self.g / cap
-        bent = curvature > 0.0  # else a row of norm 0: its dual is linear
-        moved = alpha + (1.0 - u - self.g * alpha / cap) / where(bent, curvature, 1.0)
+        slope, bent = 1.0 - u - self.g * alpha / cap, curvature > 0.0
+        if every(bent):
+            return self.feasible(alpha + slope / curvature, cap)
+        # rows of norm 0 have a linear dual
         flat = where(cap < math.inf, self.U * cap, alpha)
-        return where(bent, self.feasible(moved, cap), flat)
+        return where(bent, self.feasible(alpha + slope / where(bent, curvature, 1.0), cap), flat)
 
     def slope(self, alpha: float, L: float, cap: float) -> float:
         curvature = L + self.g / cap

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from streammargin.losses.choices import where
 from streammargin.losses.exponentials import exp_minus, logarithm
 from streammargin.losses.simplex import feasible, middle, own_line
 
@@ -37,41 +38,45 @@ class SoftmaxTerms(NamedTuple):
     def curvature_bound(self) -> float:
         return 0.5
 
+    def takes_arrays(self) -> bool:
+        return True
+
     def of_share(self, p: float, own: bool) -> float:
         """A line's part of minus the dual, on the unit scale."""
-        return p * math.log(p) if p > 0.0 else 0.0
+        return p * np.log(where(p > 0.0, p, 1.0))
 
     def coupled_step(
         self, u: np.ndarray, signs: np.ndarray, off: np.ndarray, centres: np.ndarray, cap: float, L: float,
         a: np.ndarray,
     ) -> tuple[float, float, float]:  # fmt: skip
-        own, top = own_line(signs), 0
-        for g in range(u.size):
-            if signs[g] * u[g] > signs[top] * u[top]:
-                top = g
-        highest = signs[top] * u[top]
-        for g in range(u.size):
+        top, highest, lines = 0, signs[0] * u[0], u.shape[0]
+        for g in range(1, lines):
+            above = signs[g] * u[g] > highest
+            top, highest = where(above, g, top), where(above, signs[g] * u[g], highest)
+        for g in range(lines):
             a[g] = exp_minus(highest - signs[g] * u[g])
-        a[top] = 0.0  # of the others first: their sum may be far below 1
         rest, met = 0.0, 0.0
-        for g in range(u.size):
-            rest += a[g]
-            met += a[g] * (highest - signs[g] * u[g])
-        a[top] = 1.0
-        level, scale = math.log1p(rest), cap / (1.0 + rest)
-        others, moved, widest = 0.0, 0.0, 0.0
-        a[own] = 0.0
-        for g in range(u.size):
-            a[g] *= scale
-            others += a[g]
-            moved += a[g] * off[g]
-            widest = max(widest, off[g])
-        a[own] = min(others, cap)
-        value = cap * (highest - u[own] + level)
-        slip = min(moved + others * off[own] + 0.5 * cap * widest * widest, 2.0 * cap * widest)
+        for g in range(lines):  # of the others than the top first: their sum may be far below 1
+            beside = where(top == g, 0.0, a[g])
+            rest = rest + beside
+            met = met + beside * (highest - signs[g] * u[g])
+        level, scale = np.log1p(rest), cap / (1.0 + rest)
+        for g in range(lines):
+            a[g] = where(signs[g] > 0.0, 0.0, a[g] * scale)
+        others, moved, widest, score, wide = 0.0, 0.0, off[0], 0.0, 0.0
+        for g in range(lines):
+            mine = signs[g] > 0.0
+            others = others + a[g]
+            moved = moved + a[g] * off[g]
+            widest = np.maximum(widest, off[g])
+            score, wide = score + where(mine, u[g], 0.0), wide + where(mine, off[g], 0.0)
+        for g in range(lines):
+            a[g] = where(signs[g] > 0.0, np.minimum(others, cap), a[g])
+        value = cap * (highest - score + level)
+        slip = np.minimum(moved + others * wide + 0.5 * cap * widest * widest, 2.0 * cap * widest)
         if L == 0.0:
             return value, cap * (level + met / (1.0 + rest)), slip
-        held = math.isinf(L)
+        held, own = math.isinf(L), own_line(signs)
         for g in range(u.size):
             a[g] = centres[g] if held else signs[g] * u[g] - highest - level
         if held:
@@ -134,13 +139,13 @@ class SoftmaxTerms(NamedTuple):
         self, u: np.ndarray, signs: np.ndarray, centres: np.ndarray, cap: float, L: float, a: np.ndarray,
         straight: np.ndarray, crossed: np.ndarray,
     ) -> None:  # fmt: skip
-        total = 0.0
-        for g in range(a.size):
-            p = max(cap - a[g], 0.0) if signs[g] > 0.0 else a[g]
-            straight[g] = p / (1.0 + L * p) if p > 0.0 else 0.0
-            total += straight[g]
-        scale = 1.0 / math.sqrt(total) if total > 0.0 else 0.0
-        for g in range(a.size):
+        total, lines = 0.0, a.shape[0]
+        for g in range(lines):
+            p = where(signs[g] > 0.0, np.maximum(cap - a[g], 0.0), a[g])
+            straight[g] = where(p > 0.0, p / (1.0 + L * p), 0.0)
+            total = total + straight[g]
+        scale = where(total > 0.0, 1.0 / np.sqrt(where(total > 0.0, total, 1.0)), 0.0)
+        for g in range(lines):
             crossed[g] = straight[g] * scale
 
     def coupled_middle(self, signs: np.ndarray, cap: float, a: np.ndarray) -> None:

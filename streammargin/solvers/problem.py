@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streammargin.kernels.base import Kernel
-from streammargin.losses.base import called, coupled
+from streammargin.losses.base import called, coupled, has, smooth
 from streammargin.penalties.base import Penalty
 from streammargin.penalties.lines import EachLine
 from streammargin.penalties.lp import Lp, LpSquare
@@ -24,6 +24,9 @@ from streammargin.solvers.proof.objectives.hard_margin import HardMargin, JointM
 from streammargin.solvers.proof.objectives.interpolation import Interpolation
 from streammargin.solvers.proof.objectives.soft_margin import SoftMargin
 from streammargin.workers import ALONE, Workers
+
+# least and most values of rows that NumPy visits, and most columns (docs/benchmarks/first_fit.md)
+IN_ARRAYS, NARROW = (10_000, 2_000_000), 200
 
 
 class Outputs(NamedTuple):
@@ -131,6 +134,7 @@ class Problem:
     least_tol: the smallest tolerance before the training was resumed; the arithmetic stays fit for it.
     path: C goes up during the training. keeps_pass: early stopping keeps one of the passes.
     top: the number of rows, at most, whose losses count: the largest.
+    alone: no other process may go on with this training: it has no checkpoint.
     from_weights: the training begins from given weights. column: the value of the constant column, 0 for none.
     resident: all rows are in memory, as one block. holders: the number of places where rows lie.
     budget: bytes for state and blocks. workers: the threads that visit leaves.
@@ -157,6 +161,7 @@ class Problem:
     path: bool = False
     tried: Tried | None = None
     keeps_pass: bool = False
+    alone: bool = False
     from_weights: bool = False
     top: float = math.inf
     numeric: bool = False
@@ -230,6 +235,14 @@ class Problem:
     def values(self) -> int:
         """The number of stored values of all rows."""
         return self.entries or self.rows * self.features
+
+    @property
+    def in_arrays(self) -> bool:
+        """Whether NumPy visits the rows (arrays/): few dense ones, and a loss of all scores that takes arrays."""
+        able = self.joint and has(self.loss, "takes_arrays") and smooth(self.loss)
+        plain = self.lp and self.p == 2.0 and not (self.free or self.numeric or self.path or self.outputs.tasks)
+        small = IN_ARRAYS[0] <= self.values <= IN_ARRAYS[1] and self.features <= NARROW and not self.sparse
+        return able and plain and small and self.alone and self.resident and self.holders == 1
 
     @property
     def size(self) -> int:

@@ -117,6 +117,7 @@ def make_problem(source: Source, task: Task, options: Options, read: Read, budge
         present=int(known.mass[1].sum() if tasks else known.mass[1, 0].sum()),
         lines=lines,
         path=options.path is not None,
+        alone=options.checkpoint is None,
         keeps_pass=options.early_stop is not None,
         top=options.top,
         numeric=task.numeric,

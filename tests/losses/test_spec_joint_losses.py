@@ -281,3 +281,28 @@ def test_log_likelihoods_are_those_of_softmax():
     assert Row(scores[0], 0, 1.0).cap * (logsumexp(scores[0]) - scores[0, 0]) == TWINS["softmax"].primal(
         Row(scores[0], 0, 1.0)
     )
+
+
+def test_softmax_of_many_rows_at_once_is_that_of_each():
+    """(lines, m) arrays, as small problems have it (arrays/): values, duals, and second derivatives at L = 0."""
+    rng, lines, m, loss = np.random.default_rng(5), 4, 60, LOSSES["softmax"]
+    z, own, caps = (
+        rng.normal(0, rng.choice([0.1, 3, 300], m), (lines, m)),
+        rng.integers(0, lines, m),
+        rng.uniform(0, 9, m),
+    )
+    signs, off, none = (
+        np.where(np.arange(lines)[:, None] == own, 1.0, -1.0),
+        rng.random((lines, m)),
+        np.zeros((lines, m)),
+    )
+    a, straight, crossed = np.empty((3, lines, m))
+    together = loss.coupled_step(signs * z, signs, off, none, caps, 0.0, a)
+    loss.coupled_slopes(signs * z, signs, none, caps, 0.0, a, straight, crossed)
+    for r in range(m):
+        row = Row(z[:, r], int(own[r]), float(caps[r]))
+        one, bends = np.empty(lines), np.empty((2, lines))
+        apart = loss.coupled_step(row.u, row.signs, off[:, r], none[:, r], row.cap, 0.0, one)
+        loss.coupled_slopes(row.u, row.signs, none[:, r], row.cap, 0.0, one, *bends)
+        np.testing.assert_allclose([each[r] for each in together], apart, 1e-13)
+        np.testing.assert_allclose([a[:, r], straight[:, r], crossed[:, r]], [one, *bends], 1e-12, 1e-300)

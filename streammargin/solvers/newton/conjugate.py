@@ -13,12 +13,14 @@ from typing import TypeVar
 
 import numpy as np
 
+from streammargin.arrays.rows import in_float64
 from streammargin.compiled import look as certificate
 from streammargin.compiled import products as kernel
 from streammargin.compiled.judged import judge_of
 from streammargin.losses.base import has, smooth
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import Labels, RowLabels, RowNumbers, numbered_from
+from streammargin.solvers import loops
 from streammargin.solvers.base import PassReport, Share, matrix_work
 from streammargin.solvers.newton import truncated
 from streammargin.solvers.newton.held import VISIT, Held, Part, ridge
@@ -36,13 +38,15 @@ LOOSE = 0.25  # most of the gradient that a step leaves, as a share
 AIM = 0.5  # of the gradient that the goal allows: the last step ends there
 BALANCES, BALANCED = 40, 1e-14  # most tries to balance a constant, and what may be left of the duals' sum
 MOST_STEPS = 60  # most steps between two looks; more would mean that rounding prevents convergence
+BY_NUMPY = 0.1  # cost of a product by NumPy, beside a Hessian by compiled loops, in multiplications
 DEAR = 2  # times what a Hessian costs: the products of a step that are worth it no more
 WORK = 1e11  # most multiplications between two looks, some seconds
 
 
 def suits(problem: Problem) -> bool:
     """Whether steps by products support this problem, and cost less than those with a Hessian."""
-    return problem.resident and supports(problem) and hessian(problem) > PRODUCTS * product(problem)
+    work = PRODUCTS * product(problem) * (BY_NUMPY if problem.in_arrays else 1.0)
+    return problem.resident and supports(problem) and hessian(problem) > work
 
 
 def supports(problem: Problem) -> bool:
@@ -88,7 +92,7 @@ class Frozen(CertifiedByLook[B]):
         """Add the sums of these rows at the weights; margins (1, K, n) or (1, K, 0): set to theirs."""
         found, none = state.look, np.zeros((1, problem.count))
         found.rows += block.rows()
-        certificate.look(
+        loops.look(problem)(
             block, numbers, labels, problem.loss, problem.lines_of(active),
             certificate.Point(state.w[None], none, blur(state.w)[None]),
             certificate.Prox(np.zeros((problem.count, 0)), np.zeros((problem.count, 0)), none[0], none[0]),
@@ -103,7 +107,7 @@ class ConjugateState(ByProducts):
     """scores (n, lines), bends, along: of all rows at the weights of the step, and along it (compiled/products.py).
 
     due: before the look; work: multiplications since the last look. dear: the last step cost more than one with a
-    Hessian.
+    Hessian. wide: the rows in float64, if NumPy makes the steps.
     """
 
     scores: Rows[f8] = of(N, LINES)
@@ -111,6 +115,7 @@ class ConjugateState(ByProducts):
     along: Rows[f8] = of(N, LINES)
     work: float = 0.0
     dear: bool = False
+    wide: Scratch[Block | None] = None
 
 
 class Conjugate(Frozen[ConjugateState]):
@@ -122,7 +127,8 @@ class Conjugate(Frozen[ConjugateState]):
     def reserved_bytes(self, problem: Problem) -> int:
         width = problem.features + 1
         turned = 3 * width * width if factored(problem) else 0  # while eigenvectors are found
-        return 8 * (problem.lines * (problem.rows + 6 * width) + turned)  # vectors of a product
+        wide = 8 * problem.values if problem.in_arrays else 0
+        return wide + 8 * (problem.lines * (problem.rows + 6 * width) + turned)  # vectors of a product
 
     def start(self, problem: Problem, labels: RowLabels) -> ConjugateState:
         state = super().start(problem, labels)
@@ -142,10 +148,19 @@ class Conjugate(Frozen[ConjugateState]):
         if not due.size:
             return None
         if state.steps is None:
-            state.steps = self._steps(problem, state, int(due[0]), block)
+            state.steps = self._steps(problem, state, int(due[0]), self._rows(problem, state, block))
         if truncated.over(state.steps):
             state.due[due[0]], state.newton.begun, state.steps = False, False, None
         return 1.0 - due.size / active.size
+
+    @staticmethod
+    def _rows(problem: Problem, state: ConjugateState, block: Block) -> Block:
+        """All rows, as they are visited."""
+        if not problem.in_arrays:
+            return block
+        if state.wide is None:
+            state.wide = in_float64(block)
+        return state.wide
 
     def _steps(self, problem: Problem, state: ConjugateState, k: int, block: Block) -> Iterator[float]:
         """The steps of group k, on all rows."""
@@ -229,7 +244,9 @@ class Conjugate(Frozen[ConjugateState]):
 
     def run_block(self, problem: Problem, state: ConjugateState, active: np.ndarray, block: Block, first: int) -> None:
         """Add the sums of these rows at the current weights."""
-        self.look(problem, state, labels_of(problem, state), active, block, numbered_from(first))
+        self.look(
+            problem, state, labels_of(problem, state), active, self._rows(problem, state, block), numbered_from(first)
+        )
 
     def end_pass(self, problem: Problem, state: ConjugateState, active: np.ndarray) -> PassReport:
         if state.look.rows == problem.rows:

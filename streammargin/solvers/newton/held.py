@@ -11,7 +11,7 @@ from streammargin.compiled import products as kernel
 from streammargin.compiled.judged import judge_of
 from streammargin.rows.blocks import Block, part, stored
 from streammargin.rows.labels import Labels
-from streammargin.solvers import leaves
+from streammargin.solvers import leaves, loops
 from streammargin.solvers.base import UNIT
 from streammargin.solvers.cache.coded import PLAIN, Coding
 from streammargin.solvers.problem import Problem
@@ -77,7 +77,9 @@ class Held(NamedTuple):
         """Set scores (m, lines) to those at w (lines, d+1)."""
         laid_out = laid(problem, self.coding.weights(w, problem.column))
         yield from self._visit(
-            problem, lambda part, _: kernel.add_scores(part.rows, laid_out, scores[part.start : part.stop]), np.empty(0)
+            problem,
+            lambda part, _: loops.products(problem).add_scores(part.rows, laid_out, scores[part.start : part.stop]),
+            np.empty(0),
         )
 
     def pull(self, problem: Problem, k: int) -> Generator[float, None, tuple[float, np.ndarray]]:
@@ -87,7 +89,9 @@ class Held(NamedTuple):
         def visit(part: Part, sums: np.ndarray) -> float:
             here = slice(part.start, part.stop)
             given = part.labels, judge_of(problem.loss), k * problem.lines
-            return float(kernel.add_gradient(part.rows, *given, self.scores[here], self.bends[here], sums))
+            return float(
+                loops.products(problem).add_gradient(part.rows, *given, self.scores[here], self.bends[here], sums)
+            )
 
         losses = yield from self._visit(problem, visit, image)
         return losses, self.coding.sums(laid(problem, image), problem.column)
@@ -100,7 +104,7 @@ class Held(NamedTuple):
 
         def visit(part: Part, sums: np.ndarray) -> None:
             here = slice(part.start, part.stop)
-            kernel.add_curved(part.rows, self.bends[here], laid_out, scores[here], sums)
+            loops.products(problem).add_curved(part.rows, self.bends[here], laid_out, scores[here], sums)
 
         yield from self._visit(problem, visit, bent, VISIT)
         bent = laid(problem, bent)
@@ -111,7 +115,7 @@ class Held(NamedTuple):
         lines, found = problem.lines, []
         for rows, _, start, stop in self.parts:
             bends, own = self.bends[start:stop], np.zeros_like(of_lines)
-            kernel.add_factors(rows, bends, stride, own, of_columns)
+            loops.products(problem).add_factors(rows, bends, stride, own, of_columns)
             found.append((own, float((bends[::stride, :lines] - bends[::stride, lines:] ** 2).sum())))
         total = sum(trace for _, trace in found)
         for own, trace in found:

@@ -12,8 +12,8 @@ from collections.abc import Generator, Iterator
 
 import numpy as np
 
-from streammargin.compiled import products as kernel
 from streammargin.compiled.judged import judge_of
+from streammargin.solvers import loops
 from streammargin.solvers.base import UNIT
 from streammargin.solvers.newton.held import STRIDE, VISIT, Held, ridge
 from streammargin.solvers.problem import Problem
@@ -74,7 +74,7 @@ def precondition(problem: Problem, newton: Newton, held: Held) -> float:
         return width / (2 * problem.lines * stride)
     found = np.zeros_like(newton.diagonal)
     for part in held.parts:
-        kernel.add_diagonal(part.rows, held.bends[part.start : part.stop], stride, found)
+        loops.products(problem).add_diagonal(part.rows, held.bends[part.start : part.stop], stride, found)
     newton.diagonal[:] = SHARE * found + (1.0 - SHARE * (1.0 - ridge(problem, np.ones_like(found))))
     return 1.0 / stride
 
@@ -169,7 +169,7 @@ def finish(problem: Problem, newton: Newton, held: Held, w: np.ndarray, slope: f
     step, down = newton.step, float(np.vdot(newton.gradient, newton.step))
     if not down < 0.0:  # rounding, or nan
         return 0.0
-    t = kernel.lowest_along(
+    t = loops.products(problem).lowest_along(
         held.labels, judge_of(problem.loss), newton.group * problem.lines, held.scores, held.along, slope,
         float(np.vdot(ridge(problem, step), step)), down,
     )  # fmt: skip

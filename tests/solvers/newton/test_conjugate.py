@@ -225,7 +225,8 @@ def test_the_softmax_goes_on_with_the_same_bits_after_any_unit(bias, monkeypatch
     monkeypatch.setattr(conjugate, "WORK", 3e6)
     X, y, _ = classes()
     options = {"loss": "logistic", "C": 10.0, "bias": bias, "tol": 1e-7}
-    whole = train(X, y, **options)
+    # with a checkpoint compiled loops visit the rows, else NumPy
+    whole = train(X, y, checkpoint=str(tmp_path / "whole"), **options)
     assert whole.converged and whole.passes >= 3
     for passes in range(1, whole.passes):
         there = {"checkpoint": str(tmp_path / str(passes)), **options}

@@ -50,7 +50,7 @@ ALLOWED = {  # by folder, and by single file
     "kinds": {"errors", "files", "sizes", "wording", "workers"},
     "matching": {"errors", "wording"},
     "result": {"model", "report", "wording"},
-    "report": {"report", "errors", "options", "wording"},
+    "report": {"report", "errors", "options", "sources", "wording"},
     "sizes": {"errors", "wording"},
     "formulas": set(),
     "saved": {"errors", "files", "matching", "saved_fields", "wording"},

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from streammargin.options.table import Line, Where, options_for
-from streammargin.sources.schema import CATEGORY, DATE, NUMBER, TEXT
 
 Event = Mapping[str, Any]
 ORDERS = ("day-first", "month-first")  # values of the option dates
@@ -43,16 +42,16 @@ def _of_table(schema: Mapping[str, Any] | None) -> dict[str, Any]:
     if schema is None:
         return {}
     columns: list[Mapping[str, Any]] = schema["columns"]
-    of = {kind: [one for one in columns if one.get("kind", NUMBER) == kind] for kind in (CATEGORY, DATE, TEXT)}
-    orders = {one["spelling"] for one in of[DATE]} & set(ORDERS)
+    of = {kind: [one for one in columns if one.get("kind") == kind] for kind in ("category", "date", "text")}
+    orders = {one["spelling"] for one in of["date"]} & set(ORDERS)
     found: dict[str, Any] = {
         "y": list(schema["labels"]), "sample_weight": schema.get("weight"), "missing": _missing(columns),
-        "dates": min(orders, default=True) if of[DATE] else None,
+        "dates": min(orders, default=True) if of["date"] else None,
     }  # fmt: skip
     if schema["named"]:
         found["columns"] = [one["name"] for one in columns]
-        found["categorical"] = [one["name"] for one in of[CATEGORY]]
-        found["text"] = [f"{one['name']},ngrams={one.get('ngrams', 1)}" for one in of[TEXT]]
+        found["categorical"] = [one["name"] for one in of["category"]]
+        found["text"] = [f"{one['name']},ngrams={one.get('ngrams', 1)}" for one in of["text"]]
     return {name: value for name, value in found.items() if value}
 
 

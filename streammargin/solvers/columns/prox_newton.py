@@ -29,7 +29,6 @@ from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.bounds import Bounds, bounds_of_group
 from streammargin.solvers.proof.look import CertifiedByLook, LookedAt
 from streammargin.solvers.proof.objectives.base import Objective
-from streammargin.solvers.proof.rounding import blur
 from streammargin.solvers.proof.sums import LookSums
 from streammargin.solvers.roles import GROUPS, Axis, K, N, Rows, Shared, Sum, W, b1, clear, f8, i8, of, state
 from streammargin.solvers.softness import LEAST_FALL, may_soften, next_softness, share_of_softness
@@ -253,20 +252,12 @@ class ProximalNewton(CertifiedByLook[ProxNewton]):
             if all_curved(problem):
                 steepest = 1.0 / (float(state.softness.max(initial=0.0)) + 1.0 / largest_bend(problem.loss))
             softness = none
-        kernel.look(
-            block, numbers, labels, problem.loss, lines, kernel.Point(w[None], none[None], blur(w)[None]),
-            kernel.Prox(
-                state.centres[own], state.alpha[own], none, softness, steepest=steepest,
-                midway=middle_share(problem.loss),
-            ),
-            kernel.Found(
-                read.weights[None, at], read.duals[at], read.pull[at], read.wrong[None], class_sums=read.own,
-                parts=read.parts,
-            ),
-            kernel.Curvature(
-                read.H[at], read.crossed, state.columns[at], kernel.NONE[:0] if state.begun else read.diagonal[at]
-            ),
-        )  # fmt: skip
+        step = kernel.Prox(
+            state.centres[own], state.alpha[own], none, softness, steepest=steepest, midway=middle_share(problem.loss)
+        )
+        diagonal = kernel.NONE[:0] if state.begun else read.diagonal[at]
+        H = kernel.Curvature(read.H[at], read.crossed, state.columns[at], diagonal)
+        read.add(problem.loss, (block, numbers, labels), lines, w, step, H, at)
 
     def skip_remaining(self, problem: Problem, state: ProxNewton) -> None:
         state.due[:] = False

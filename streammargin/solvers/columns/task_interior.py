@@ -32,7 +32,6 @@ from streammargin.solvers.columns.prox_newton import ONE
 from streammargin.solvers.columns.task_system import System, at_once
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.look import CertifiedByLook, LookedAt
-from streammargin.solvers.proof.rounding import blur
 from streammargin.solvers.proof.sums import LookSums
 from streammargin.solvers.roles import GROUPS, TRIALS, Axis, K, N, Rows, Shared, Sum, W, f8, i8, of, state
 from streammargin.solvers.state import labels_for, line_of
@@ -318,15 +317,8 @@ class Interior(CertifiedByLook[InteriorPoints]):
         alpha = group.spread(duals)[None]
         for line, rows, numbers, labels in group.parts:
             at = slice(line, line + 1)
-            w = state.w[at]
-            certificate.look(
-                rows, numbers, labels, problem.loss, ONE, certificate.Point(w[None], none[None], blur(w)[None]),
-                certificate.Prox(alpha, alpha, np.full(1, math.inf), none),
-                certificate.Found(
-                    read.weights[None, at], read.duals[at], read.pull[at], read.wrong[None], margins, read.own,
-                    read.parts,
-                ),
-            )  # fmt: skip
+            step = certificate.Prox(alpha, alpha, np.full(1, math.inf), none)
+            read.add(problem.loss, (rows, numbers, labels), ONE, state.w[at], step, at=at, margins=margins)
         return margins[0, 0, group.at]
 
     @staticmethod

@@ -27,7 +27,6 @@ from streammargin.solvers.newton.held import VISIT, Held, Part, ridge
 from streammargin.solvers.newton.truncated import ADVANCES, BEGINS, PRODUCTS, SCORES, Newton, factored
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.look import CertifiedByLook, LookedAt
-from streammargin.solvers.proof.rounding import blur
 from streammargin.solvers.proof.sums import LINES
 from streammargin.solvers.roles import GROUPS, Axis, N, Rows, Scratch, Shared, b1, f8, of, state
 from streammargin.solvers.state import labels_of
@@ -90,16 +89,13 @@ class Frozen(CertifiedByLook[B]):
         margins: np.ndarray = certificate.NOWHERE,
     ) -> None:  # fmt: skip
         """Add the sums of these rows at the weights; margins (1, K, n) or (1, K, 0): set to theirs."""
-        found, none = state.look, np.zeros((1, problem.count))
-        found.rows += block.rows()
-        loops.look(problem)(
-            block, numbers, labels, problem.loss, problem.lines_of(active),
-            certificate.Point(state.w[None], none, blur(state.w)[None]),
-            certificate.Prox(np.zeros((problem.count, 0)), np.zeros((problem.count, 0)), none[0], none[0]),
-            certificate.Found(
-                found.weights[None], found.duals, found.pull, found.wrong[None], margins, found.own, found.parts
-            ),
-        )  # fmt: skip
+        none = np.zeros((problem.count, 0))
+        step = certificate.Prox(none, none, *np.zeros((2, problem.count)))
+        state.look.rows += block.rows()
+        rows = block, numbers, labels
+        state.look.add(
+            problem.loss, rows, problem.lines_of(active), state.w, step, by=loops.look(problem), margins=margins
+        )
 
 
 @state

@@ -23,13 +23,13 @@ from streammargin.solvers import leaves
 from streammargin.solvers.base import PassReport
 from streammargin.solvers.cache import rows as store
 from streammargin.solvers.cache.rows import Coming, Kept, RowCache
-from streammargin.solvers.newton.bound import Bound, add_sums, prove, report_of, soft_step
+from streammargin.solvers.newton.bound import BoundByMeans, Looking, soft_step
 from streammargin.solvers.newton.subproblem import Goal, Parts, Proximal, solve
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.best import best_figures, gaps_of
+from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.proof.sums import LookSums
-from streammargin.solvers.proof.sweep import Certified, CertifiedBySweep
-from streammargin.solvers.roles import Count, K, Shared, W, clear, f8, i8, new, of, state, u1
+from streammargin.solvers.roles import Count, K, Shared, W, f8, i8, new, of, state, u1
 from streammargin.solvers.softness import may_soften, next_softness
 from streammargin.solvers.state import DONE, READ, STEPS, labels_for, labels_of, line_of
 from streammargin.solvers.visits import Visit
@@ -65,7 +65,7 @@ class Beside(NamedTuple):
 
 
 @state
-class NearState(Certified):
+class NearState(Looking):
     """w (K, d+1), and its sums `look`. known (m,): the rows whose duals (K, m) the next read starts from, in order.
 
     softness (K,): of these rows; crisp (K,): of the others.
@@ -79,9 +79,6 @@ class NearState(Certified):
     however far from the margin. The dual of another one would stay at its cap, and drive w away at a large C.
     """
 
-    w: Shared[f8]
-    bound: Bound
-    look: LookSums
     softness: Shared[f8] = of(K, fill=SOFTNESS)
     crisp: Shared[f8] = of(K, fill=SOFTNESS)
     rows: RowCache
@@ -97,11 +94,13 @@ class NearState(Certified):
     all_lossy: bool = False
 
 
-class NearMargin(CertifiedBySweep[NearState]):
+class NearMargin(BoundByMeans[NearState]):
     """Solves the problem of the cached rows between two reads."""
 
     name = "near-margin rows"
     state_class: ClassVar[type[NearState]] = NearState
+    mapped = False
+    adds = ()
 
     def all_labels(self, problem: Problem) -> bool:
         return False  # those of cached rows lie beside them
@@ -128,9 +127,6 @@ class NearMargin(CertifiedBySweep[NearState]):
                 return False
         return state.duals.shape[1] == state.known.size and bool(np.all(np.diff(state.known) > 0))
 
-    def begin_at(self, problem: Problem, state: NearState, w: np.ndarray) -> None:
-        state.w[:] = w
-
     def visit(self, problem: Problem, state: NearState, active: np.ndarray) -> Visit:
         order = self.first_blocks if draws(problem, state.number) else None
         return super().visit(problem, state, active)._replace(order=order)
@@ -143,7 +139,7 @@ class NearMargin(CertifiedBySweep[NearState]):
         return found
 
     def begin_pass(self, problem: Problem, state: NearState, active: np.ndarray) -> None:
-        clear(state.look)
+        super().begin_pass(problem, state, active)
         if state.number > 1:
             self._forget(problem, state)
         state.rows, state.held, state.lossy = RowCache(), 0, 0
@@ -198,7 +194,7 @@ class NearMargin(CertifiedBySweep[NearState]):
         def add(own: NearState, rows: Block, number: int) -> None:
             step = soft_step(problem, own.softness, duals, alpha=duals, crisp=own.crisp, base=first)
             here = rows, numbered_from(number), labels
-            add_sums(problem, own.look, here, active, own.w, step, margins=margins[None], keys=keys)
+            own.look.add(problem.loss, here, active, own.w, step, margins=margins[None], keys=keys)
 
         leaves.over(problem, state, block, first, add)
         lossy = (margins < 1.0).any(axis=0)
@@ -265,16 +261,15 @@ class NearMargin(CertifiedBySweep[NearState]):
         if first:
             self._expect(problem, state)
             return PassReport(np.ones(problem.count), 0, kept_rows=state.rows.count)
-        report = report_of(problem, state.best, state.look)
+        report = self.report(problem, state)
         report.kept_rows = state.rows.count
         return report
 
-    @staticmethod
-    def _unproven(problem: Problem, state: NearState, active: np.ndarray) -> np.ndarray:
+    def _unproven(self, problem: Problem, state: NearState, active: np.ndarray) -> np.ndarray:
         """The problems whose weights this read, if it saw all rows, has not proven."""
         if state.look.rows < problem.rows:
             return active[:0]
-        prove(problem, state, state.bound, state.look, state.w, active)
+        self.prove(problem, state, active)
         state.all_lossy = few_lossy(problem, state.lossy)
         return active[gaps_of(best_figures(problem, state.best))[active] > problem.tol]
 
@@ -318,7 +313,7 @@ class NearMargin(CertifiedBySweep[NearState]):
             labels = labels_for(RowLabels(kept.beside[2], kept.beside[3], np.empty(0)), problem.outputs)
             look, margins = new(LookSums, problem), np.full((problem.count, keys.size), math.inf)
             rows, step = (kept.rows, numbered_from(0), labels), soft_step(problem, state.softness)
-            add_sums(problem, look, rows, every, state.w, step, margins=margins[None], keys=keys)
+            look.add(problem.loss, rows, every, state.w, step, margins=margins[None], keys=keys)
             lossy += int((margins < 1.0).any(axis=0).sum())
             found.append(keys)
         state.all_lossy = few_lossy(problem, lossy * problem.rows / max(1, state.rows.count))
@@ -342,11 +337,17 @@ class NearMargin(CertifiedBySweep[NearState]):
         if may_soften(0.5 * float(np.square(w - image).sum()), float(state.look.weights[k, GAP])):
             state.softness[k] = next_softness(float(state.softness[k]))
 
-    def frozen(self, problem: Problem, state: NearState, k: int) -> np.ndarray:
-        return state.w[k]  # certificates are needed in the first pass only
+    def begin_certificate(self, problem: Problem, state: NearState, active: np.ndarray) -> None:
+        super().begin_pass(problem, state, active)  # after the first pass alone, which proves nothing
 
-    def bounds(self, problem: Problem, state: NearState, k: int, longest: float) -> tuple[float, float]:
-        return 0.0, math.inf  # losses are >= 0
+    def certify_block(self, problem: Problem, state: NearState, block: Block, first: int) -> None:
+        rows, every = (block, numbered_from(first), labels_of(problem, state)), np.arange(problem.count)
+        state.look.rows += block.rows()
+        state.look.add(problem.loss, rows, every, state.w, soft_step(problem, state.softness))
+
+    def end_certificate(self, problem: Problem, state: NearState) -> tuple[list[Figures], np.ndarray]:
+        self.prove(problem, state, np.arange(problem.count))
+        return best_figures(problem, state.best), state.look.wrong.copy()
 
 
 def some_blocks(problem: Problem, blocks: int, rows: float) -> np.ndarray:

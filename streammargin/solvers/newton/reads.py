@@ -21,8 +21,7 @@ from streammargin.rows.blocks import GRAM_ROWS, Block
 from streammargin.rows.labels import RowLabels, numbered_from
 from streammargin.solvers.base import PassReport, matrix_work
 from streammargin.solvers.cache import rows as store
-from streammargin.solvers.linear import LinearSolver
-from streammargin.solvers.newton.bound import Looking, add_sums, begin_look, look_report, soft_step
+from streammargin.solvers.newton.bound import BoundByMeans, Looking, soft_step
 from streammargin.solvers.newton.subproblem import direction
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import K, Kept, Shared, Sum, W, f8, i8, of, state
@@ -76,12 +75,12 @@ class ReadsState(Looking):
     begun: Begun
 
 
-class Reads(LinearSolver[ReadsState]):
+class Reads(BoundByMeans[ReadsState]):
     """A Newton step on all rows after each read."""
 
     name = "newton's reads"
     state_class: ClassVar[type[ReadsState]] = ReadsState
-    mapped = True
+    adds = ()
 
     def reserved_bytes(self, problem: Problem) -> int:
         width = problem.features + 1
@@ -98,7 +97,7 @@ class Reads(LinearSolver[ReadsState]):
             state.softness[:] = SOFTNESS
 
     def begin_pass(self, problem: Problem, state: ReadsState, active: np.ndarray) -> None:
-        begin_look(problem, state, active)
+        super().begin_pass(problem, state, active)
         state.H[active], state.drift[active], state.sloped[active] = 0.0, 0.0, 0.0
 
     def visit(self, problem: Problem, state: ReadsState, active: np.ndarray) -> Visit:
@@ -110,10 +109,12 @@ class Reads(LinearSolver[ReadsState]):
         state.look.rows += block.rows()
         rows = block, numbered_from(first), labels_of(problem, state)
         curvature = Curvature(state.H, drift=state.drift, active=state.sloped)
-        add_sums(problem, state.look, rows, active, state.w, soft_step(problem, state.softness), curvature)
+        state.look.add(problem.loss, rows, active, state.w, soft_step(problem, state.softness), curvature)
 
     def end_pass(self, problem: Problem, state: ReadsState, active: np.ndarray) -> PassReport:
-        report = look_report(problem, state, active)
+        if state.look.rows == problem.rows:
+            self.prove(problem, state, active)
+        report = self.report(problem, state)
         if state.look.rows == problem.rows:
             for k in active[report.estimate[active] > problem.tol]:
                 self._step(problem, state, k)

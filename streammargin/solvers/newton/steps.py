@@ -14,9 +14,8 @@ from streammargin.rows.blocks import GRAM_ROWS, Block
 from streammargin.rows.labels import RowLabels, numbered_from
 from streammargin.solvers import leaves
 from streammargin.solvers.base import PassReport, Share
-from streammargin.solvers.linear import LinearSolver
 from streammargin.solvers.newton import sample
-from streammargin.solvers.newton.bound import Looking, add_sums, begin_look, look_report, soft_step
+from streammargin.solvers.newton.bound import BoundByMeans, Looking, soft_step
 from streammargin.solvers.newton.subproblem import Goal, Proximal, solve, step_work
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import K, Lists, N, Rows, Scratch, Shared, f8, i8, of, state
@@ -61,13 +60,11 @@ class StepsState(Looking):
             getattr(self, name)[k] = getattr(now, name)
 
 
-class Steps(LinearSolver[StepsState]):
+class Steps(BoundByMeans[StepsState]):
     """Newton steps on all rows in memory, which start from a sample."""
 
     name = "newton's steps"
     state_class: ClassVar[type[StepsState]] = StepsState
-    mapped = True
-    adds = ("look",)
 
     def sum_bytes(self, problem: Problem) -> int:
         return max(super().sum_bytes(problem), 8 * (problem.features + 1) * (problem.features + 2))
@@ -92,9 +89,6 @@ class Steps(LinearSolver[StepsState]):
 
     def visit(self, problem: Problem, state: StepsState, active: np.ndarray) -> Visit:
         return super().visit(problem, state, active)._replace(prepare=self.move)
-
-    def begin_pass(self, problem: Problem, state: StepsState, active: np.ndarray) -> None:
-        begin_look(problem, state, active)
 
     def move(self, problem: Problem, state: StepsState, active: np.ndarray, block: Block) -> Share:
         """One unit of the steps, from the sample or on all rows."""
@@ -159,14 +153,14 @@ class Steps(LinearSolver[StepsState]):
     def run_block(self, problem: Problem, state: StepsState, active: np.ndarray, block: Block, first: int) -> None:
         """Add the sums of these rows at the current weights."""
         state.look.rows += block.rows()
-        rows, step = (
-            (block, numbered_from(first), labels_of(problem, state)),
-            soft_step(problem, state.softness, state.alpha),
-        )
-        add_sums(problem, state.look, rows, active, state.w, step, norms=state.norms)
+        rows = block, numbered_from(first), labels_of(problem, state)
+        step = soft_step(problem, state.softness, state.alpha)
+        state.look.add(problem.loss, rows, active, state.w, step, norms=state.norms)
 
     def end_pass(self, problem: Problem, state: StepsState, active: np.ndarray) -> PassReport:
-        report = look_report(problem, state, active)
+        if state.look.rows == problem.rows:
+            self.prove(problem, state, active)
+        report = self.report(problem, state)
         if state.look.rows == problem.rows:
             state.step[active] = np.where(report.estimate[active] > problem.tol, STEP, LOOK)
         return report

@@ -39,16 +39,20 @@ class CertifiedByLook(LinearSolver[L]):
 
     def begin_pass(self, problem: Problem, state: L, active: np.ndarray) -> None:
         """Groups that are done show certified weights."""
-        clear(state.look)
         done = problem.lines_of(problem.done(active))
-        state.w[done] = state.best_w[done]
+        mistakes = state.look.weights[done, kernel.MISTAKES]
+        clear(state.look)
+        state.w[done], state.look.weights[done, kernel.MISTAKES] = state.best_w[done], mistakes
 
-    @staticmethod
-    def prove(problem: Problem, state: L, active: np.ndarray) -> dict[int, Bounds]:
+    def bound(self, problem: Problem, state: L, k: int, proof: Bounds) -> float:
+        """The lower bound on the objective of group k that the look proves."""
+        return proof.dual
+
+    def prove(self, problem: Problem, state: L, active: np.ndarray) -> dict[int, Bounds]:
         """Keep what a look at all rows proves of the weights, and return it, by group."""
         proofs = {k: bounds_of_group(problem, k, state.w, state.look) for k in active.tolist()}
         dual = np.full(problem.groups, -math.inf)
-        dual[active] = [proof.dual for proof in proofs.values()]
+        dual[active] = [self.bound(problem, state, k, proof) for k, proof in proofs.items()]
         keep_bounds(state.best, dual, np.full(problem.groups, math.inf))
         found = [proofs[k].weights if k in proofs else None for k in range(problem.groups)]
         keep_weights(problem, state, state.w.copy(), found)

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
 from streammargin.compiled import look as kernel
-from streammargin.compiled.look import PARTS
+from streammargin.compiled.look import PARTS, Curvature, Found, Point, Prox
 from streammargin.losses.base import has
+from streammargin.rows.blocks import Block
+from streammargin.rows.labels import Labels, RowNumbers
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.roles import TRIALS, Axis, Count, K, Sum, W, f8, i8, of, state
+from streammargin.solvers.proof.rounding import blur
+from streammargin.solvers.roles import ALL, TRIALS, Axis, Count, K, Sum, W, f8, i8, of, state
 
 LINES = Axis(lambda problem: problem.lines, name="lines")  # of a group
 # duals that pull a free constant down have sums of their own, as the part of them that fits the others counts; those of
@@ -38,3 +46,17 @@ class LookSums(DualSums):
 
     weights: Sum[f8] = of(K, kernel.LOSS_SUMS, carried=kernel.LOSS_CARRIED)
     wrong: Sum[i8] = of(TRIALS)
+
+    def add(
+        self, loss: Any, rows: tuple[Block, RowNumbers, Labels], lines: np.ndarray, w: np.ndarray, step: Prox,
+        H: Curvature | None = None, at: slice = ALL, norms: np.ndarray = kernel.NO_NORMS,
+        by: Callable[..., None] = kernel.look, **found: np.ndarray,
+    ) -> None:  # fmt: skip
+        """Add the sums of these rows at w (K, d+1), and what else is to be found of them (compiled/look.py).
+
+        lines: the active ones of w, which are the lines `at` of these sums; by: the loop over the rows.
+        """
+        point = Point(w[None], np.zeros((1, len(w))), blur(w)[None], norms)
+        sums = self.weights[None, at], self.duals[at], self.pull[at], self.wrong[None]
+        own = Found(*sums, class_sums=self.own, parts=self.parts, **found)
+        by(*rows, loss, lines, point, step, own, H)

@@ -93,7 +93,7 @@ class Job:
 
     def params(self) -> dict[str, object]:
         """The options as they were meant: defaults and `auto` resolved."""
-        costs = self.costs
+        costs = list(dict.fromkeys(self.costs))  # with folds each C has several trainings
         return {
             **self.options.plain(),
             "solver": str(self.method),

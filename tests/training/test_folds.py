@@ -1,5 +1,7 @@
 """Folds as trials: errors beside scikit-learn's on the same splits, and models beside trainings with weights of 0."""
 
+import re
+
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -240,6 +242,12 @@ def test_a_training_that_is_stopped_goes_on_in_the_same_bits(stop, tmp_path):
             str(tmp_path / "rows.h5"), **options, checkpoint=str(tmp_path / "state"),
             should_stop=lambda left=left: None if next(left, None) is not None else "signal",
         )  # fmt: skip
+        assert result.history[0]["params"]["C"] == CS
+        if result.reason == "signal":  # each C once, however many folds there are
+            with pytest.raises(UsageError, match=rf"C {re.escape(str(CS))}, not 0.5"):
+                sm.train(str(tmp_path / "rows.h5"), **{**options, "C": [0.5]}, checkpoint=str(tmp_path / "state"))
+            with pytest.raises(UsageError, match="folds"):
+                sm.train(str(tmp_path / "rows.h5"), **{**options, "cv": 5}, checkpoint=str(tmp_path / "state"))
     assert result.trials.w.tobytes() == straight.trials.w.tobytes()
     assert result.model.coef_.tobytes() == straight.model.coef_.tobytes()
     np.testing.assert_array_equal(result.cross_validation.errors, straight.cross_validation.errors)

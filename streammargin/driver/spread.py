@@ -11,8 +11,8 @@ from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import Count, D, Sum, Total, f8, of, state
 from streammargin.solvers.state import Visited
 
-VALUES, OF_SPARSE = 1 << 22, 1 << 20  # about as many values are measured; of sparse rows, which take longer each
-LEAST = 1 << 13  # rows that are measured, if there are so many, evenly spaced
+VALUES, OF_SPARSE = 1 << 19, 1 << 18  # about as many values are measured; of sparse rows, which take longer each
+LEAST = 1 << 12  # rows that are measured, if there are so many, evenly spaced
 PIECE = 1 << 16  # values whose squares are in memory at once
 SHARE = 32  # one byte of so many of the budget may be used for it
 CONSTANT = 1e-12  # a variance below this times the mean square is rounding

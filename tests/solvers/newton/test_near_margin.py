@@ -97,7 +97,8 @@ def out_of_core(X, y, form="dense", share=0.3, sample_weight=None, **options):
     data = as_form(X, form)
     size = X.nbytes if form == "dense" else data.data.nbytes + data.indices.nbytes + data.indptr.nbytes
     source = CountingSource(data, y, np.linspace(0, len(y), 31).astype(int), sample_weight)
-    memory = int(share * size + 30 * len(y) + (1 << 17))
+    beside = 32 * X.shape[1] + (1 << 17)  # means and deviations of columns, blocks
+    memory = int(share * size + 30 * len(y) + beside)
     return sm.train(source, **{"solver": "newton", "memory": memory, "passes": 40, "bias": 0, **options}), source
 
 
@@ -135,7 +136,7 @@ def test_classes_and_values_of_C_share_the_rows_kept(small_plans, monkeypatch):
     monkeypatch.setattr(row_store, "SHARE", 0.15)
     X, _ = overlapping()
     y = np.argmax(X[:, :3] + np.random.default_rng(5).standard_normal((6000, 3)), axis=1)
-    result, _ = out_of_core(X, y, share=5.0, C=[0.01, 1.0], tol=1e-3, valid=(X, y))
+    result, _ = out_of_core(X, y, share=5.0, loss="hinge", C=[0.01, 1.0], tol=1e-3, valid=(X, y))
     assert result.converged and result.passes <= 12
     events = [event for event in result.history if event["event"] == "certificate"][-2:]
     for event, C in zip(events, [0.01, 1.0], strict=True):

@@ -120,16 +120,22 @@ def with_roles(
 
 def _apart(names: tuple[str, ...], reader: Reader) -> tuple[str, ...]:
     """Names that were given as one text, as errors and the shell have them: a,b. No name: all columns without one."""
-    names = tuple(names[0].split(",")) if len(names) == 1 and names[0] not in reader.columns else names
-    names = tuple(each for name in names for each in _places(name, reader))
+    if not names:
+        return names
+    there, places = set(reader.columns), _places(reader)
+    names = tuple(names[0].split(",")) if len(names) == 1 and names[0] not in there else names
+    names = tuple(each for name in names for each in ([name] if name in there else places.get(name, [name])))
     unnamed = tuple(filter(is_unnamed, reader.columns)) if "" in names else ()
     return tuple(name for name in names if name) + unnamed if unnamed else names
 
 
-def _places(name: str, reader: Reader) -> list[str]:
-    """The columns of the places in lists that a column of this name has; else the name itself."""
-    found = [] if not name or name in reader.columns else [one for one in reader.columns if one.startswith(f"{name}[")]
-    return found or [name]
+def _places(reader: Reader) -> dict[str, list[str]]:
+    """The columns a[0], a[1], ... of the places in lists, by the name a of their column."""
+    found: dict[str, list[str]] = {}
+    for name in reader.columns:
+        if name.endswith("]"):
+            found.setdefault(name.rpartition("[")[0], []).append(name)
+    return found
 
 
 def _lacks(reader: Reader, name: str, option: str) -> UsageError:

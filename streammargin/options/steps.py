@@ -47,6 +47,7 @@ class Scale(Kind):
     """One of SCALES, with any positive number in place of the 10."""
 
     metavar: str = "none|maxabs|std[:clip=A]|auto"
+    choices: Sequence[str] = SCALES.choices
 
     def check(self, what: str, value: object) -> str:
         if isinstance(value, str) and value.startswith(CLIP):

@@ -27,7 +27,7 @@ from streammargin.sources.base import Source
 from streammargin.training.hints import with_hints
 from streammargin.training.problem import Read, make_objective, make_problem
 from streammargin.training.task import Task, make_task
-from streammargin.wording import note, warn
+from streammargin.wording import warn
 
 SHARDED = 26  # bits of the bytes of a shard, of rows that several processes read
 SEVERAL = "logistic"  # the loss of three classes and more, if none is given
@@ -58,25 +58,24 @@ class Asking:
         methods = [make_solver(word).of(problem) for word in (candidates(problem) if other.auto else [other.solver])]
         return first_that_serves(methods, lambda method: problem_for(method, problem, task, other, self.rows))
 
-    def with_loss(self) -> Options:
-        """The options, with a loss if none was given: logistic for three classes and more, if the solver supports it.
+    def with_loss(self) -> tuple[Options, str]:
+        """The options, with the loss logistic for three classes and more if none was given; and what is told of that.
 
-        Kernel machines, several outputs, tasks, C = inf and solvers with a loss of their own keep their default.
+        Kernel machines, several outputs, tasks, C = inf and solvers with a loss of their own keep their default, as do
+        solvers that do not support this one.
         """
         given, classes = self.options, len(self.read.target.positive)
         named = None if given.auto else make_solver(given.solver)
         own = named is not None and (named.default_loss != Method.default_loss or math.inf == named.default_C)
         if given.loss is not None or given.kernel is not None or own or math.inf in (given.costs or ()):
-            return given
+            return given, ""
         if classes > 2 and not (self.read.labels.outputs > 1 or len(self.read.target.tasks)):
             several = replace(given, loss=SEVERAL)
             with suppress(UsageError):
                 if self.supported(several) is not None:
-                    note(f"no loss was given: {classes} classes take `loss={SEVERAL}`, which has probabilities; "
-                         "`loss=hinge` separates each class from the rest")  # fmt: skip
-                    return several
-        note(f"no loss was given: `loss={Method.default_loss}` is taken; `loss={SEVERAL}` has probabilities")
-        return given
+                    told = f"no loss was given: {classes} classes take `loss={SEVERAL}`, which has probabilities"
+                    return several, f"{told}; `loss=hinge` separates each class from the rest"
+        return given, f"no loss was given: `loss={Method.default_loss}` is taken; `loss={SEVERAL}` has probabilities"
 
     def with_hints(self) -> AbstractContextManager[None]:
         """Within it a Refusal becomes the error that hints at other options."""

@@ -30,7 +30,7 @@ from streammargin.training.problem import read_labels
 from streammargin.training.start import start_of
 from streammargin.training.steps import after_steps, bytes_beside, bytes_of_steps, make_steps, transformed
 from streammargin.training.task import Task, check_tolerance, make_task
-from streammargin.wording import LOG, warn
+from streammargin.wording import LOG, note, warn
 from streammargin.workers import Workers
 
 
@@ -63,7 +63,7 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
         read = read._replace(labels=with_folds, division=division)
     working = after_steps(source, options)
     asking = Asking(working, read, options, budget, remote)
-    options = asking.with_loss()
+    options, told = asking.with_loss()
     task, asking = make_task(options), replace(asking, options=options)
     with asking.with_hints():
         asked = asking.problem(task, options)
@@ -117,6 +117,8 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
         source = working = slim
 
     why = reason(problem, str(method)) + method.remark(problem) if options.auto else None
+    if told:
+        note(told)
     _tell(options, task, method, problem, why)
     problem = replace(problem, column=options.column(costs))
     return Job(

@@ -26,7 +26,7 @@ def offered(line, folder):
     ("streammargin tr", {"train"}),
     ("streammargin train rows.h5 --los", {"--loss"}),
     ("streammargin train rows.h5 --loss hu", {"huber"}),
-    ("streammargin train rows.h5 --scale ", {"none", "maxabs", "std", "auto"}),
+    ("streammargin train rows.h5 --scale ", {"none", "maxabs", "std", "std:clip=10", "auto"}),
     ("streammargin losses sq", {"squared_hinge", "squared_error"}),
     ("streammargin solvers prox", {"prox-newton"}),
     ("streammargin predict model.npz rows.h5 --unk", {"--unknown"}),

@@ -46,7 +46,9 @@ def test_what_it_is_fits_on_a_line(tmp_path, monkeypatch):
     certificate, proven = result.certificate, f"gap={result.certificate.gap:.4g}"
     start = f"TrainResult(model='LinearModel', reason='tolerance', converged=True, passes={result.passes}, seconds="
     assert repr(result).startswith(start) and repr(result).endswith(f", {proven})") and "\n" not in repr(result)
-    assert repr(result.model) == "LinearModel(features=4, classes=3, loss='hinge', penalty='l2', C=1, converged=True)"
+    assert (
+        repr(result.model) == "LinearModel(features=4, classes=3, loss='logistic', penalty='l2', C=1, converged=True)"
+    )
     mistakes = f"mistakes={certificate.mistakes}, train_error={certificate.train_error:.4g}, converged=True)"
     assert repr(certificate).startswith("Certificate(primal=") and repr(certificate).endswith(mistakes)
     assert f", {proven}, " in repr(certificate) and "None" not in repr(certificate)
@@ -219,7 +221,7 @@ def test_classes_that_are_never_predicted_are_named(classes, form, caplog, tmp_p
 def test_rows_out_of_core_are_read_until_each_class_was_predicted(tmp_path, monkeypatch):
     X, y = rare(8, 40_000)
     path = write_h5(tmp_path / "a.h5", np.tile(X, 20), y.astype("S"))
-    options = {"C": 1e-6, "solver": "sdca", "memory": "20M", "passes": 2}
+    options = {"loss": "hinge", "C": 1e-6, "solver": "sdca", "memory": "20M", "passes": 2}
     alone = sm.train(path, **options)
     assert alone.history[0]["plan"]["blocks"] > 1
     never = sorted(set(y) - set(alone.model.predict(np.tile(X, 20))))
@@ -227,7 +229,7 @@ def test_rows_out_of_core_are_read_until_each_class_was_predicted(tmp_path, monk
     looks = itertools.count()  # each of them takes a hundredth of a second, by this clock
     with monkeypatch.context() as patched:
         patched.setattr(clock, "time", SimpleNamespace(perf_counter=lambda: 0.01 * next(looks)))
-        hurried = sm.train(path, **{**options, "passes": 1000}, tol=1e-12, max_seconds=0.5)
+        hurried = sm.train(path, **{**options, "passes": 1000}, tol=1e-15, max_seconds=0.5)
     assert hurried.reason == "seconds" and hurried.run_end["never_predicted"] is None
     held = sm.train(path, **options, valid=(np.tile(X[:300], 20), y[:300]))
     assert held.run_end["never_predicted"] == sorted(set(y) - set(held.model.predict(np.tile(X[:300], 20))))

@@ -184,7 +184,7 @@ def test_classes_are_solved_at_once_in_the_same_bits(monkeypatch, tmp_path):
             each(self, work, found, *most),
         )[2],
     )
-    given = {"solver": "newton", "tol": 1e-8}
+    given = {"loss": "hinge", "solver": "newton", "tol": 1e-8}
     one = sm.train((X, y), threads=1, **given)
     assert one.converged and max(together) == 1
     for units in (3, 9):

@@ -461,7 +461,7 @@ def test_options_of_ratings_that_cannot_work(tmp_path, here, ratings, model):
         done = here(*run, *more)
         assert done.returncode == 2 and "three different columns" in done.stderr
     done = here(*run, "--spool", ratings)
-    assert done.returncode == 73 and "there is no directory" in done.stderr
+    assert done.returncode == 73 and "cannot make the folder" in done.stderr
     (tmp_path / "head.csv").write_text("user,film\n")
     done = here("predict", model, tmp_path / "head.csv")
     assert done.returncode == 65 and "has no rows" in done.stderr

@@ -389,7 +389,8 @@ def test_the_shell_reads_flags_where_python_reads_keywords(tmp_path):
     with pytest.raises(DataError, match=r"if these count from 0, use zero_based=True$"):
         convert(str(tmp_path / "a.txt"), str(tmp_path / "o.h5"))
     with pytest.raises(
-        UsageError, match="format must be one of hdf5, csv, parquet, arrow, svmlight, mtx, npy, npz, not 'xml'"
+        UsageError,
+        match="format must be one of hdf5, csv, parquet, arrow, svmlight, mtx, npy, npz, safetensors, zarr, not 'xml'",
     ):
         convert(str(tmp_path / "a.txt"), str(tmp_path / "o.h5"), format="xml")
 

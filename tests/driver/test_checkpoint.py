@@ -165,7 +165,7 @@ def test_a_tolerance_may_ask_for_float64_later_and_for_less_again(
     solver, memory, blocks, ten_classes, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(plan, "LEAST_BLOCK_BYTES", 1 << 18)
-    options = {"solver": solver, "memory": memory, "checkpoint": str(tmp_path)}
+    options = {"solver": solver, "loss": "hinge", "memory": memory, "checkpoint": str(tmp_path)}
     ran = []
     for tol, passes in ((0.01, 9), (1e-12, 5), (0.95, 5)):
         stop = stop_after(2 if tol == 0.01 else 10**9)

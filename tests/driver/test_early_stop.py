@@ -153,14 +153,14 @@ def objective(model, C):
 @pytest.mark.parametrize("solver", ["sdca", "prox-newton"])
 def test_the_certificate_is_that_of_the_weights_kept_by_the_best_bound_of_the_run(solver):
     data, held_out = parts(THREE)
-    options = {"solver": solver, "C": 1.0, "bias": 1.0}
+    options = {"loss": "hinge", "solver": solver, "C": 1.0, "bias": 1.0}
     result = sm.train(data, valid=held_out, early_stop=3, tol=1e-7, **options)
     figures, (primal, margins) = result.certificate, objective(result.model, 1.0)
     np.testing.assert_allclose([one["primal"] for one in figures.per_class], primal, rtol=1e-12)
     np.testing.assert_allclose(figures.primal, primal.sum(), rtol=1e-12)
     assert [one["mistakes"] for one in figures.per_class] == np.sum(margins < 0.0, axis=0).tolist()
     assert figures.mistakes == np.count_nonzero(result.model.predict(data[0]) != data[1])
-    optimum = sm.train(data, tol=1e-9, solver="newton", C=1.0, bias=1.0).certificate
+    optimum = sm.train(data, loss="hinge", tol=1e-9, solver="newton", C=1.0, bias=1.0).certificate
     assert all(each["dual"] <= best["primal"] for each, best in zip(figures.per_class, optimum.per_class, strict=True))
     earlier = [event for event in result.history if event["event"] == "certificate"][:-1]
     assert figures.dual >= max(event["dual"] for event in earlier) > -np.inf

@@ -31,7 +31,9 @@ def on_disk(X, y, form="dense"):
 
 
 def train(data, way, **options):
-    return sm.train(data, **{"C": 0.3, "tol": 1e-2, "passes": 60, "multiclass": "ovr", **WAYS[way], **options})
+    return sm.train(
+        data, **{"loss": "hinge", "C": 0.3, "tol": 1e-2, "passes": 60, "multiclass": "ovr", **WAYS[way], **options}
+    )
 
 
 def wrong(model, X, y):

@@ -12,8 +12,9 @@ from streammargin.solvers.proof.figures import Figures
 def known(mistakes, wrong):
     """What is known of three classes of 5, 9 and 9 rows; mistakes: of each line; wrong: those of the last read."""
     problem = SimpleNamespace(
-        numeric=False, trials=1, groups=3, per_trial=3, groups_of=lambda trial: slice(0, 3), compared=True,
-        resident=True, present=23, outputs=SimpleNamespace(several=False), mean_gap=lambda k, figures: 0.0,
+        numeric=False, trials=1, tried=None, groups=3, per_trial=3, groups_of=lambda trial: slice(0, 3), compared=True,
+        resident=True, present=23, outputs=SimpleNamespace(several=False, caps=np.ones((3, 3))),
+        mean_gap=lambda k, figures: 0.0,
     )  # fmt: skip
     figures = [Figures(1.0, 1.0, 0.0, None, None, None, each) for each in mistakes]
     outcome = Outcome("tolerance", np.ones(3, bool), 4, SimpleNamespace(), figures, np.array([wrong]), None)

@@ -66,7 +66,7 @@ def test_the_certificate_is_of_the_saved_weights_on_the_rows_as_stored(form, kin
         data = [write_h5(tmp_path / f"{k}.h5", rows[k::2], y[k::2]) for k in range(2)]
     elif "file" in form:
         data = write_h5(tmp_path / "a.h5", rows, y)
-    result = sm.train(data, scale=kind, C=1.0, solver="sdca", valid=data)
+    result = sm.train(data, loss="hinge", scale=kind, C=1.0, solver="sdca", valid=data)
     X = (rows.toarray() if sp.issparse(rows) else rows).astype(float)
     center, factor = scale_of(X, kind)
     if sp.issparse(rows):

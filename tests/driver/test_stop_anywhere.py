@@ -46,13 +46,13 @@ def small_plans(monkeypatch):
 
 # the work of one class, and a training that makes it for one class after the other
 WORK = [
-    (near_margin, "solve", {"solver": "newton"}, 30),
-    (sample_start, "solve", {"solver": "newton"}, 0),
-    (steps, "solve", {"solver": "newton", "tol": 1e-9}, 0),
-    (prox_newton, "minimise_quadratic", {"solver": "prox-newton", "penalty": "l1"}, 0),
-    (prox_newton, "minimise_quadratic", {"solver": "prox-newton", "penalty": "l1"}, 10),
+    (near_margin, "solve", {"loss": "hinge", "solver": "newton"}, 30),
+    (sample_start, "solve", {"loss": "hinge", "solver": "newton"}, 0),
+    (steps, "solve", {"loss": "hinge", "solver": "newton", "tol": 1e-9}, 0),
+    (prox_newton, "minimise_quadratic", {"loss": "hinge", "solver": "prox-newton", "penalty": "l1"}, 0),
+    (prox_newton, "minimise_quadratic", {"loss": "hinge", "solver": "prox-newton", "penalty": "l1"}, 10),
     (small_problem.kernel, "nearest_point", {"solver": "active-set", "C": np.inf}, 10),
-    (column_steps, "minimise", {"solver": "pdprox", "penalty": "l1"}, 0),
+    (column_steps, "minimise", {"loss": "hinge", "solver": "pdprox", "penalty": "l1"}, 0),
 ]
 of_each = pytest.mark.parametrize(
     "module, name, options, blocks", WORK, ids=[f"{m.__name__.rpartition('.')[2]}-{b}" for m, _, _, b in WORK]
@@ -162,11 +162,11 @@ def test_rows_in_memory_are_visited_by_as_many_as_make_a_unit(monkeypatch):
     from streammargin.solvers.coordinate import dual_ascent
 
     data, looks = classes(), []
-    alone = sm.train(data, solver="sdca", passes=3, tol=0.0, should_stop=lambda: looks.append(1))
+    alone = sm.train(data, loss="hinge", solver="sdca", passes=3, tol=0.0, should_stop=lambda: looks.append(1))
     for module in (dual_ascent, row_store):
         monkeypatch.setattr(module, "UNIT", 1e4)
     few = len(looks)
-    cut = sm.train(data, solver="sdca", passes=3, tol=0.0, should_stop=lambda: looks.append(1))
+    cut = sm.train(data, loss="hinge", solver="sdca", passes=3, tol=0.0, should_stop=lambda: looks.append(1))
     assert len(looks) - few > few + 20
     assert cut.certificate.dual <= alone.certificate.primal and alone.certificate.dual <= cut.certificate.primal
 
@@ -176,5 +176,5 @@ def test_the_work_after_a_pass_is_no_read_that_has_to_fit_in_at_the_end(monkeypa
     monkeypatch.setattr(clock.time, "perf_counter", lambda: now[0])
     calls = counted(monkeypatch, near_margin, "solve", lambda: now.__setitem__(0, now[0] + 100.0))
     data, memory = rows_for(30, {"solver": "newton"})
-    result = sm.train(data, solver="newton", tol=1e-9, max_seconds=1000, **memory)
+    result = sm.train(data, loss="hinge", solver="newton", tol=1e-9, max_seconds=1000, **memory)
     assert result.reason == "seconds" and len(calls) == 10 and result.certificate.gap is not None

@@ -13,6 +13,7 @@ import streammargin as sm
 X, y = load_breast_cancer(return_X_y=True)
 WITHOUT = """
 import sys
+import sklearn.model_selection, sklearn.preprocessing  # of 1.9, which take its own callbacks
 sys.modules["sklearn.callback"] = None  # as below scikit-learn 1.9
 import numpy as np
 import streammargin as sm

@@ -89,7 +89,7 @@ def three(blobs):
 def test_optimum_is_that_of_liblinear(three, ours, theirs, weighted):
     X, y = three
     weight = np.random.default_rng(1).random(len(y)) * 2 if weighted else None
-    model = sm.MarginClassifier(**{"C": 0.2, "tol": 1e-9, "passes": 20000, **ours}).fit(X, y, weight)
+    model = sm.MarginClassifier(**{"loss": "hinge", "C": 0.2, "tol": 1e-9, "passes": 20000, **ours}).fit(X, y, weight)
     peer = liblinear(**theirs).fit(X, y, weight)
     np.testing.assert_allclose(model.coef_, peer.coef_, atol=1e-4)
     np.testing.assert_allclose(model.intercept_, np.broadcast_to(peer.intercept_, 3), atol=1e-4)
@@ -104,7 +104,7 @@ def test_class_weights_multiply_the_weights_of_rows(three, class_weight):
     X, y = three
     # liblinear itself would leave the rest, in one against the rest, at weight 1
     peer = liblinear().fit(X, y, compute_sample_weight(class_weight, y))
-    model = sm.MarginClassifier(C=0.2, tol=1e-9, passes=20000, class_weight=class_weight).fit(X, y)
+    model = sm.MarginClassifier(loss="hinge", C=0.2, tol=1e-9, passes=20000, class_weight=class_weight).fit(X, y)
     np.testing.assert_allclose(model.coef_, peer.coef_, atol=1e-4)
 
 
@@ -131,7 +131,7 @@ def test_several_C_are_for_a_grid_search(several):
 
 def test_several_classes_are_one_against_the_rest(three):
     X, y = three
-    model = sm.MarginClassifier(tol=1e-6, passes=20000).fit(X, y)
+    model = sm.MarginClassifier(loss="hinge", tol=1e-6, passes=20000).fit(X, y)
     assert model.classes_.tolist() == ["down", "rare", "up"]
     assert model.coef_.shape == (3, 10) and model.intercept_.shape == (3,)
     scores = model.decision_function(X)

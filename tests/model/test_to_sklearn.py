@@ -160,7 +160,7 @@ def test_steps_on_the_rows_of_tables():
     same(model, made, frame.drop(columns="income"), 1e-5)
     assert np.abs(made[:-1].transform(frame)).max() == 1.0
     counts = sp.csr_array(RANDOM.poisson(0.3, (90, 4)).astype(float))
-    with pytest.raises(sm.UsageError, match="clips no sparse rows, as the step clipped:2 does"):
+    with pytest.raises(sm.UsageError, match="clips no sparse rows, as clipped:2 does"):
         sm.train((counts, TWO), scale="std:clip=2", tol=0.1).model.to_sklearn()
     mapped = sm.train(frame, y="income", tol=0.1, transform="log1p", map="rff:40,gamma=0.1", scale="std").model
     same(mapped, mapped.to_sklearn(), frame.drop(columns="income"), 1e-5)

@@ -41,10 +41,10 @@ WAYS += [(name, "measured", {"C": 0.3, "loss": "huber:0.7"}) for name in NUMERIC
 WAYS += [("pdprox", "measured", {"C": 0.3, "loss": "huber:0.7,top=20"})]
 WAYS += [(name, "classes", {"multiclass": "joint"}) for name in ("dual-momentum", "gd", "adaptive", "batch-perceptron")]
 WAYS += [("ascent", "classes", {"multiclass": "joint", "loss": "logistic", "C": [0.1, 1.0]})]
-WAYS += [("ascent", "float32 classes", {"multiclass": "joint", "C": 0.3})]
+WAYS += [("ascent", "float32 classes", {"multiclass": "joint", "loss": "hinge", "C": 0.3})]
 WAYS += [("newton", "wide classes", {"multiclass": "joint", "loss": "logistic", "C": [0.3, 1.0]})]
 WAYS += [
-    ("newton", "classes", {"C": 1.0}),
+    ("newton", "classes", {"loss": "hinge", "C": 1.0}),
     ("pegasos:average", "noisy", {}),
     ("sdca", "noisy", {"C": [0.1, 1.0], "scale": "std"}),
 ]
@@ -52,7 +52,7 @@ WAYS += [
     ("pdprox", "noisy", {"penalty": "l1", "C": 0.3}),
     ("pdprox", "noisy", {"penalty": "l2:low=-0.1,high=0.2", "C": 0.3}),
     ("pdprox:dual", "noisy", {"loss": "hinge:top=20.0"}),
-    ("pdprox", "classes", {"C": [0.1, 1.0], "penalty": "elasticnet", "scale": "std"}),
+    ("pdprox", "classes", {"C": [0.1, 1.0], "loss": "hinge", "penalty": "elasticnet", "scale": "std"}),
     *[(name, "noisy", {"C": 0.3, "penalty": "elasticnet", "bias": 1.0}) for name in ("sdca", "ascent")],
     ("prox-newton", "noisy", {"penalty": "l1", "C": 0.3}),
     (
@@ -75,7 +75,10 @@ WAYS += [
 ]
 WAYS += [(name, "targets", {"C": 0.3, "loss": "huber:0.7"}) for name in ("newton", "pdprox", "sdca")]
 WAYS += [(name, "labels", {"C": 1.0}) for name in ("newton", "asdca")]
-WAYS += [("pdprox", "classes", {"C": [0.1, 1.0], "penalty": "l21", "multiclass": word}) for word in ("joint", "ovr")]
+WAYS += [
+    ("pdprox", "classes", {"C": [0.1, 1.0], "loss": "hinge", "penalty": "l21", "multiclass": word})
+    for word in ("joint", "ovr")
+]
 WAYS += [("pdprox:dual,scale=4", "targets", {"C": 0.3, "loss": "l2_error", "penalty": "trace"})]
 WAYS += [("pdprox:primal", "targets", {"C": 0.3, "loss": "epsilon_insensitive:0.1", "penalty": "l1inf"})]
 WAYS += [("pdprox", "labels", {"C": [0.1, 1.0], "penalty": "l1", "loss": "logistic", "scale": "std"})]

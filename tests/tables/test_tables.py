@@ -257,7 +257,7 @@ def test_a_run_says_where_its_rows_are_and_how_many_bytes(files, tmp_path):
     spool = os.path.join("kept", "p.csv.rows.h5")
     first, again = (call(*words, cwd=tmp_path).stderr.splitlines() for _ in range(2))
     assert first[0].endswith("p.csv: the label is column 4, income")
-    assert re.search(rf"its 400 rows are written to {spool}, [\d.]+K at most$", first[1]) and "400 rows," in first[2]
+    assert re.search(rf"its 400 rows are written to {spool}, [\d.]+K at most$", first[1]) and "400 rows," in first[3]
     assert re.search(rf"rows are read from {spool}, as nothing has changed", again[1])
     assert call(*words, "-q", cwd=tmp_path).stderr == ""
 

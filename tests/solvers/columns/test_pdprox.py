@@ -272,7 +272,7 @@ def test_a_budget_of_the_duals_sums_the_largest_losses(penalty, constant, loss):
 def test_several_classes_and_costs_are_each_their_own_problem():
     X, _ = rows()
     y = np.argmax(X[:, :3] + 0.3, axis=1)
-    options = {"penalty": "l1", "tol": 1e-5, "passes": 20000}
+    options = {"loss": "hinge", "penalty": "l1", "tol": 1e-5, "passes": 20000}
     together = sm.train((X, y), C=[0.2, 1.0], valid=(X, y), **options)
     assert together.converged and together.model.coef_.shape == (3, 8)
     alone = sm.train((X, y), C=together.model.header["C"], **options)

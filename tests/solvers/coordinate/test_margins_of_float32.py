@@ -38,17 +38,20 @@ def objective(model, rows, labels, C, weights, joint):
 ])  # fmt: skip
 @pytest.mark.parametrize("C", [1e4, 1e6])
 def test_the_gap_closes_and_the_figures_are_those_of_the_weights_that_are_saved(form, labels, options, C):
-    result = sm.train((form(X), labels), C=C, bias=1.0, passes=200, **options)
+    result = sm.train((form(X), labels), loss="hinge", C=C, bias=1.0, passes=200, **options)
     assert result.converged and result.passes < 100 and result.certificate.mistakes == 0
     weights = options.get("sample_weight", np.ones(60))
     primal, least = objective(result.model, X, labels, C, weights, "multiclass" in options)
     assert result.certificate.primal == pytest.approx(primal, rel=1e-9) and least > 1.0 - 1e-9
-    twin = sm.train((X.astype(np.float64), labels), C=1e3, bias=1.0, tol=1e-4, **options)  # at any C the same margin
+    wide = X.astype(np.float64)
+    twin = sm.train((wide, labels), loss="hinge", C=1e3, bias=1.0, tol=1e-4, **options)  # at any C the same margin
     assert result.certificate.dual <= twin.certificate.primal * (1.0 + 1e-9)
     assert result.certificate.primal == pytest.approx(twin.certificate.primal, rel=1.2e-3)
 
 
-@pytest.mark.parametrize("options", [{}, {"solver": "asdca"}, {"multiclass": "joint", "solver": "ascent"}])
+@pytest.mark.parametrize(
+    "options", [{}, {"solver": "asdca"}, {"loss": "hinge", "multiclass": "joint", "solver": "ascent"}]
+)
 def test_no_bit_changes_without_need(options, monkeypatch):
     labels = FOUR if "multiclass" in options else TWO
     found = sm.train((X, labels), C=1.0, **options)

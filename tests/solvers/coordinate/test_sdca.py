@@ -204,7 +204,7 @@ def test_weights_at_the_hard_margin():
 def test_one_problem_for_each_of_several_classes(form, norm):
     X, _ = noisy(90, seed=5)
     y = np.array(["ant", "bee", "cat"])[np.random.default_rng(5).integers(0, 3, 90)]
-    result = train((as_form(X, form), y), penalty=f"lp:{norm}", tol=TOL, bias=0)
+    result = train((as_form(X, form), y), loss="hinge", penalty=f"lp:{norm}", tol=TOL, bias=0)
     assert result.model.classes_.tolist() == ["ant", "bee", "cat"]
     for k, name in enumerate(result.model.classes_):
         problem = binary(X, y == name, norm=norm)

@@ -123,7 +123,7 @@ def test_of_numbers_of_classes_and_with_weights(solver):
     assert result.certificate.primal == pytest.approx(exact, rel=3e-5)
     place = X @ np.arange(COLUMNS)
     three = np.digitize(place, np.quantile(place, [0.3, 0.6]))
-    result = sm.train((X, three), solver=solver, C=2.0, tol=1e-5, passes=20_000)
+    result = sm.train((X, three), loss="hinge", solver=solver, C=2.0, tol=1e-5, passes=20_000)
     for k, found in enumerate(result.certificate.per_class):
         exact, _, _ = solve(X, np.where(three == k, 1, -1), np.full(ROWS, 2.0), "l2", constant=1.0, free=False)
         assert found["primal"] == pytest.approx(exact, rel=3e-5)

@@ -33,9 +33,9 @@ from streammargin.rows.labels import Labels, RowNumbers
 
 def look(
     block: DenseBlock, numbers: RowNumbers, labels: Labels, loss: Any, problems: np.ndarray, point: Point, rule: Prox,
-    found: Found,
+    found: Found, H: None = None,
 ) -> None:  # fmt: skip
-    """`look` at one set of weights, with the duals that are best there; no number of a row is kept."""
+    """`look` at one set of weights, with the duals that are best there; no number of a row is kept, no H is summed."""
     at, trials, (count, width) = (
         slice(numbers.first, numbers.first + block.rows()),
         found.confused.shape[1],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 from collections.abc import Callable, Collection
 
@@ -22,8 +23,13 @@ def complete(verbs: Collection[str], parser_of: Callable[[str | None], Parser]) 
     for action in parser.verbs[verb]._actions if verb else ():
         names = _names(verb or "", action)
         if names:
-            action.completer = argcomplete.ChoicesCompleter(names)  # type: ignore[attr-defined]
+            action.completer = functools.partial(_offered, names)  # type: ignore[attr-defined]  # of argcomplete
     argcomplete.autocomplete(parser, always_complete_options="long")
+
+
+def _offered(names: list[str], **asked: object) -> list[str]:
+    """All names: argcomplete keeps those that begin as the text that was typed."""
+    return names
 
 
 def _names(verb: str, action: argparse.Action) -> list[str]:

@@ -114,7 +114,8 @@ def _sides(duals: np.ndarray, present: int, passes: int, largest_duals: tuple[fl
     sides = []
     for side, most in zip(duals.tolist(), largest_duals, strict=False):
         dual, alpha, summed, pulled = (side[name] / passes for name in NAMES)
-        terms = look.CHUNK + passes + min(int(side[look.ADDED]), present)  # of an entry of `pull`, one after the other
+        # of an entry of `pull`: those within a chunk, which has no more rows than there are, and those of chunks
+        terms = min(look.CHUNK, present) + passes + min(int(side[look.ADDED]), present)
         sides.append(Sums(
             0.0, dual - CHUNKED * summed, alpha, 0.0, 0.0, mass=alpha / most, summed=summed, pulled=pulled, rows=terms
         ))  # fmt: skip

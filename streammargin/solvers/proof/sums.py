@@ -50,7 +50,7 @@ class LookSums(DualSums):
     def add(
         self, loss: Any, rows: tuple[Block, RowNumbers, Labels], lines: np.ndarray, w: np.ndarray, step: Prox,
         H: Curvature | None = None, at: slice = ALL, norms: np.ndarray = kernel.NO_NORMS,
-        by: Callable[..., None] = kernel.look, **found: np.ndarray,
+        by: Callable[..., None] | None = None, **found: np.ndarray,
     ) -> None:  # fmt: skip
         """Add the sums of these rows at w (K, d+1), and what else is to be found of them (compiled/look.py).
 
@@ -59,4 +59,4 @@ class LookSums(DualSums):
         point = Point(w[None], np.zeros((1, len(w))), blur(w)[None], norms)
         sums = self.weights[None, at], self.duals[at], self.pull[at], self.wrong[None]
         own = Found(*sums, class_sums=self.own, parts=self.parts, **found)
-        by(*rows, loss, lines, point, step, own, H)
+        (by or kernel.look)(*rows, loss, lines, point, step, own, H)

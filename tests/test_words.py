@@ -301,7 +301,7 @@ def test_no_more_flags_than_fit_a_screen():
     parser = Parser()
     command.add_options(parser)
     flags = [action for action in parser._actions if action.option_strings]
-    assert len(flags) <= 51  # nine of them are about the columns of tables, two write a page and a table
+    assert len(flags) <= 49  # nine of them are about the columns of tables, two write a page and a table
 
 
 def test_every_solver_says_its_algorithm_and_its_source():

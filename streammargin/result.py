@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from streammargin.model.base import Model
-from streammargin.report.facts import Facts
+from streammargin.report.page import Facts
 from streammargin.report.page import brief as brief_page
 from streammargin.report.plots import plot
 from streammargin.wording import brief, counted, short

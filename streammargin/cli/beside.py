@@ -74,7 +74,7 @@ class Beside:
         """The files, by what they are, and what writes each."""
         from streammargin.cli.report import write_page
         from streammargin.model.weights import write_weights
-        from streammargin.report.facts import Facts
+        from streammargin.report.page import Facts
 
         if (coef := self.coef) is not None:
             yield "the weights", lambda: write_weights(result.model, coef, self.force)

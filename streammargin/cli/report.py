@@ -36,7 +36,7 @@ def run(options: argparse.Namespace) -> int:
     from streammargin.model.io import load_model
     from streammargin.model.wrong import wrong_rows
     from streammargin.ordered import files_read
-    from streammargin.report.facts import Facts
+    from streammargin.report.page import Facts
     from streammargin.sizes import parse_size
 
     tested = options.test or []

@@ -60,7 +60,7 @@ class Model(Scorer):
 
     def _repr_html_(self) -> str:
         """What notebooks show: whether it is proven, the first figures, and the columns that matter most."""
-        from streammargin.report.facts import Facts
+        from streammargin.report.page import Facts
         from streammargin.report.page import brief as brief_page
 
         return brief_page(Facts(self))

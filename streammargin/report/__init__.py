@@ -1,4 +1,4 @@
 """A report on a model: one HTML page that stands alone, the short form for notebooks, and charts by matplotlib.
 
-`page.py` puts the cards in order. Each chart has a file; `axes.py` draws scales and lines, `text.py` writes HTML.
+`page.py` has the cards, `charts.py` their charts, and `html.py` writes text and numbers.
 """

@@ -2,14 +2,64 @@
 
 from __future__ import annotations
 
+import math
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
 import numpy as np
 
-from streammargin.report.cards import cards
-from streammargin.report.columns import rankings
-from streammargin.report.facts import Facts
-from streammargin.report.style import STYLE
-from streammargin.report.text import escaped, number
-from streammargin.report.verdict import tiles, verdict
+from streammargin.options.table import Line, Where, options_for
+from streammargin.report.charts import (
+    MATRIX_MOST,
+    confusion_chart,
+    costs_chart,
+    costs_table,
+    course_of,
+    effects_chart,
+    gap_chart,
+    histogram,
+    kind_of,
+    tried_in,
+    weights_chart,
+)
+from streammargin.report.html import STYLE, card, cut, escaped, listed, number, percent, seconds, table
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a page is made of.
+
+    model: a `streammargin.model.base.Model`; name: its file. events: those of its log, or none. judged: the figures of
+    `Model.evaluate`, and of `wrong_rows`, on the rows `tested`, or None; training: whether these are the training rows.
+    given: options by name that header and log do not have, for the command.
+    """
+
+    model: Any
+    name: str = ""
+    events: Sequence[Mapping[str, Any]] = ()
+    tested: str = ""
+    judged: Mapping[str, Any] | None = None
+    training: bool = False
+    given: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def header(self) -> Mapping[str, Any]:
+        """The header of the model."""
+        header: Mapping[str, Any] = self.model.header
+        return header
+
+    @property
+    def labels(self) -> list[str]:
+        """The classes as text."""
+        return [str(label) for label in self.model.classes_.tolist()]
+
+    @property
+    def start(self) -> Mapping[str, Any]:
+        """The event of the beginning; {} without a log."""
+        return next((one for one in self.events if one["event"] == "run_start"), {})
+
 
 BRIEF = 6  # columns of the ranking in a notebook
 
@@ -54,3 +104,352 @@ def _head(of: Facts) -> str:
         f'<div class="verdict{"" if proven else " no"}"><b>{head}</b>{why}</div>'
         f'<div class="tiles">{tiles(of.header, of.judged, of.tested, used)}</div>'
     )
+
+
+TOP = 12  # columns of a ranking
+CLASSES = 20  # most classes with a ranking and with a line of figures
+
+
+PROVEN = {
+    "primal": "objective of these weights", "dual": "no objective is below", "gap": "gap: their relative distance",
+    "mean_gap": "gap for each row, in units of loss", "margin_lower": "margin", "margin_upper": "no margin is above",
+    "margin_gap": "their relative distance", "residual": "worst row beyond its tolerance",
+}  # fmt: skip
+TRAINED = {"train_error": "share of wrong training rows", "mistakes": "wrong training rows",
+           "valid_error": "error of the held-out rows"}  # fmt: skip
+JUDGED = {
+    "accuracy": "accuracy", "subset_accuracy": "rows with all labels right", "balanced_accuracy": "balanced accuracy",
+    "macro_f1": "macro F1", "roc_auc": "ROC AUC", "average_precision": "average precision", "log_loss": "log loss",
+    "loss": "mean loss", "mean_squared_error": "mean squared error", "mean_absolute_error": "mean absolute error",
+    "largest_error": "largest error", "r2": "R²",
+}  # fmt: skip
+
+
+def cards(of: Facts) -> Iterator[str]:
+    """All cards, in the order of the questions; "" for one that has no answer."""
+    yield card("Is it proven?", *_proven(of))
+    yield card("How good is it?", *_good(of))
+    yield card("Which C?", *_costs(of))
+    yield card("Which rows go wrong?", *_wrong(of))
+    yield card("Which are the worst?", *_worst(of))
+    charts = list(rankings(of, TOP, CLASSES))
+    yield card("Which columns matter?", explained(of, bool(charts)), *charts)
+    yield card("What are the data?", "", listed(_data(of)))
+    yield card("How is it repeated?", *_repeat(of), wide=True)
+
+
+def _proven(of: Facts) -> Iterator[str]:
+    certificate, header = of.header.get("certificate") or {}, of.header
+    if kind_of(certificate) is None:
+        yield "No figure was certified, so nothing is known about how far the weights are from the best ones."
+    else:
+        what = "objective" if certificate.get("margin_gap") is None else "largest margin"
+        yield f"The {what} lies between two bounds. The certificate has both, for these weights on all training rows."
+    course = course_of(of.events, header)
+    yield gap_chart(course) if course is not None else ""
+    pairs = list(_named(certificate, PROVEN))
+    pairs += [("tolerance asked for", escaped(header["tol"]))] if header.get("tol") is not None else []
+    pairs += [("passes over the rows", number(header["passes_done"]))] if header.get("passes_done") is not None else []
+    yield listed(pairs)
+
+
+def _named(figures: Mapping[str, Any], names: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Those of the figures that are known, with their names."""
+    return ((name, number(figures[key])) for key, name in names.items() if figures.get(key) is not None)
+
+
+def _good(of: Facts) -> Iterator[str]:
+    judged = of.judged
+    if judged is None:
+        yield "No rows were judged for this page: give labelled ones with <code>--test</code>. The training knows this:"
+        yield listed(_named(of.header.get("certificate") or {}, TRAINED))
+        return
+    own = " These are the training rows: new rows will go wrong more often." if of.training else ""
+    yield f"Figures of {number(judged['rows'])} rows of {escaped(of.tested)}, defined as in scikit-learn.{own}"
+    yield listed(_named(judged, JUDGED))
+    classes = judged.get("per_class") or []
+    shown = sorted(classes, key=lambda one: one["f1"])[:CLASSES] if len(classes) > CLASSES else classes
+    if shown:
+        more = f" (the {CLASSES} with the smallest F1)" if len(classes) > CLASSES else ""
+        yield f"<h3>By class{more}</h3>"
+        yield table(
+            ["class", "rows", "precision", "recall", "F1"],
+            [[cut(one["label"]), number(one["rows"]), *(number(one[key], 3) for key in ("precision", "recall", "f1"))]
+             for one in shown],
+        )  # fmt: skip
+    outputs = judged.get("per_output") or []
+    if outputs:
+        kind = "accuracy" if outputs[0].get("accuracy") is not None else "mean_squared_error"
+        yield table(["output", kind.replace("_", " ")], [[cut(one["output"]), number(one[kind])] for one in outputs])
+
+
+def _costs(of: Facts) -> Iterator[str]:
+    tried = tried_in(of.events, of.header)
+    if tried is None:
+        cost = number(float(of.header["C"])) if of.header.get("C") is not None else None
+        yield "" if cost is None else (
+            f"One value was tried: C = {cost}. Several are compared on held-out rows by <code>-C 0.01,0.1,1,10 --valid "
+            "DATA</code>."
+        )  # fmt: skip
+        return
+    of_folds = any(spread is not None for spread in tried.spreads)
+    folds = "Held-out errors are means over folds, with their standard errors. " if of_folds else ""
+    yield (
+        f"C weighs the errors against the penalty. Of {len(tried.costs)} values {tried.best:g} is kept. "
+        f"{folds}Each error is that of a model whose gap the last column tells."
+    )
+    yield costs_chart(tried)
+    yield costs_table(tried)
+
+
+def _wrong(of: Facts) -> Iterator[str]:
+    judged = of.judged
+    if judged is None:
+        yield ""
+        return
+    matrix, numeric = judged.get("confusion"), "mean_squared_error" in judged
+    yield f"Of {number(judged['rows'])} rows of {escaped(of.tested)}" + (
+        "." if numeric or judged.get("mistakes") is None else f", {number(judged['mistakes'])} are wrong."
+    )
+    if matrix is not None and len(matrix) <= MATRIX_MOST:
+        yield confusion_chart([one["label"] for one in judged["per_class"]], matrix)
+    elif pairs := judged.get("most_confused"):
+        rows = [[cut(one["label"]), cut(one["predicted"]), number(one["rows"])] for one in pairs]
+        yield "<h3>Classes that are taken for another most often</h3>" + table(["class", "taken for", "rows"], rows)
+    if judged.get("distances") and (chart := histogram(judged["distances"], numeric)):
+        yield f"<h3>{'Errors' if numeric else 'How far rows are on either side'}</h3>{chart}"
+
+
+def _worst(of: Facts) -> Iterator[str]:
+    worst, numeric = (of.judged or {}).get("worst"), of.model.numeric
+    if not worst:
+        yield ""
+        return
+    yield f"Rows of {escaped(of.tested)} that are farthest from right, by their numbers from 0."
+    yield table(
+        ["row", "target" if numeric else "class", "predicted", "error" if numeric else "score apart"],
+        [[number(one["row"]), _told(one["label"]), _told(one["predicted"]), number(one["distance"], 3)]
+         for one in worst],
+    )  # fmt: skip
+
+
+def _told(value: Any) -> str:
+    return cut(value, 20) if isinstance(value, str) else number(value)
+
+
+def _data(of: Facts) -> Iterator[tuple[str, str]]:
+    data, header, model = of.start.get("data", {}), of.header, of.model
+    if data.get("path"):
+        yield "training rows", escaped(data["path"])
+    if header.get("rows") is not None:
+        yield "rows", number(header["rows"])
+    yield "columns", number(model.answer.features)
+    if data.get("nnz") is not None and header.get("rows"):
+        share = data["nnz"] / (header["rows"] * max(1, model.answer.features))
+        yield "stored values", f"{number(data['nnz'])} ({percent(share)})"
+    if of.labels:
+        shown = ", ".join(cut(label, 20) for label in of.labels[:CLASSES])
+        yield "classes", shown + (f" … ({number(len(of.labels))} in all)" if len(of.labels) > CLASSES else "")
+    if header.get("label_column") is not None:
+        yield "label", escaped(header["label_column"])
+    if model.feature_names_in_ is not None:
+        names = [cut(name, 20) for name in model.feature_names_in_[:8]]
+        yield "names", ", ".join(names) + (" …" if len(model.feature_names_in_) > 8 else "")
+    if header.get("scale", "none") != "none":
+        yield "scaled by", escaped(header["scale"])
+    if data.get("fingerprint"):
+        yield "fingerprint", escaped(data["fingerprint"])
+    if of.tested:
+        yield "judged rows", escaped(of.tested)
+
+
+def _repeat(of: Facts) -> Iterator[str]:
+    command = repeated(of)
+    version = of.start.get("version")
+    if command is None:
+        yield "The log has the data's name: give it to the report to see the command."
+    else:
+        same = f"the same version, {escaped(version)}," if version else "the same version"
+        yield f"By {same} on the same rows this gives the same model:"
+        yield f"<pre>{escaped(command)}</pre>"
+    data = of.given.get("data") or [of.start.get("data", {}).get("path", "DATA")]
+    yield '<p class="note">This checks every figure of the certificate by NumPy alone:</p>'
+    yield f"<pre>{escaped(shlex.join(['streammargin', 'verify', of.name or 'MODEL', *data]))}</pre>"
+
+
+def explained(of: Facts, any_there: bool) -> str:
+    if not any_there:
+        linear = hasattr(of.model, "coef_")
+        return "" if linear else "This model compares rows with rows, and has no weight for a column."
+    measured = of.header.get("measured_rows")
+    if of.model.moments is None or measured is None:
+        return "Columns by their weights. The weights of columns of small numbers are large: their spread is not known."
+    rows = "the training rows" if measured == of.header.get("rows") else f"{number(measured)} of the training rows"
+    return (
+        "A weight times the standard deviation of its column tells how much the column moves the score. Beside it is "
+        f"the weight for the column as stored. Standard deviations are those of {rows}."
+    )
+
+
+def rankings(of: Facts, count: int, classes: int) -> Iterator[str]:
+    """Columns that matter: over all classes first, then those of each, folded up if there are several."""
+    model = of.model
+    if not hasattr(model, "top_features"):
+        return
+    parts = [part for part in model.top_features(count) if part["features"]]
+    if len(parts) > 1:
+        overall = effects_chart(model.top_columns(count), "Columns that matter for all classes")
+        yield f"<h3>For all classes together</h3>{overall}"
+    against = f" against {cut(of.labels[0])}" if len(of.labels) == 2 and model.outputs is None else ""
+    for place, part in enumerate(parts[:classes]):
+        label = "the prediction" if part["label"] is None else f"{cut(part['label'])}{against}"
+        chart = weights_chart(part["features"], "Columns that matter most")
+        if len(parts) == 1:
+            yield f"<h3>For {label}</h3>{chart}"
+        elif classes > 1:
+            yield f"<details{' open' * (place == 0)}><summary>For {label}</summary>{chart}</details>"
+    if len(parts) > classes > 1:
+        yield f'<p class="note">{len(parts) - classes} more: streammargin info MODEL --top {count} lists all.</p>'
+
+
+REASONS = {
+    "passes": "it ran out of passes", "seconds": "it ran out of time", "signal": "it was interrupted",
+    "early_stop": "early stopping kept the pass with the smallest held-out error",
+    "separated": "the rows are separated, and this solver stops there",
+    "not_separable": "no hyperplane separates the rows, which is proven",
+    "small_margin": "no separator with a margin above the tolerance was found",
+    "tolerance": "a weaker proof was asked for",
+}  # fmt: skip
+
+
+def verdict(header: Mapping[str, Any]) -> tuple[bool, str, str]:
+    """(whether the tolerance is proven, a headline, a sentence that explains it), both HTML."""
+    certificate = header.get("certificate") or {}
+    gap, margin, residual = (certificate.get(name) for name in ("gap", "margin_gap", "residual"))
+    if header.get("converged") and gap is not None:
+        same = f"No other weights have an objective more than {percent(gap)} below that of these, at the same loss, "
+        return True, f"Proven: within {percent(gap)} of the best", f"{same}penalty and C."
+    if header.get("converged") and margin is not None:
+        low, high = (number(certificate.get(name)) for name in ("margin_lower", "margin_upper"))
+        return True, f"Proven: within {percent(margin)} of the largest margin", (
+            f"The margin is {low}. No hyperplane has one above {high}."
+        )  # fmt: skip
+    if header.get("converged") and residual is not None:
+        text = f"No training row is more than {number(residual)} beyond its tolerance."
+        return True, "Proven: each target is met", text
+    why = REASONS.get(str(header.get("reason")), "the rows were read only once")
+    known = gap if gap is not None else margin
+    text = "No gap was certified." if known is None or math.isinf(known) else f"The certified gap is {percent(known)}."
+    wanted = f" The tolerance was {escaped(header['tol'])}." if header.get("tol") is not None else ""
+    return False, "Not proven to the tolerance", f"The training stopped because {why}. {text}{wanted}"
+
+
+def tiles(
+    header: Mapping[str, Any], judged: Mapping[str, Any] | None, tested: str, nonzeros: tuple[int, int] | None
+) -> str:
+    """The first figures, each with its name; nonzeros: columns with a weight, and all columns."""
+    found = [*_quality(header, judged, cut(tested, 22)), *_trained(header, nonzeros)]
+    return "".join(f'<div class="tile"><b>{value}</b><span>{name}</span></div>' for name, value in found)
+
+
+def _quality(header: Mapping[str, Any], judged: Mapping[str, Any] | None, rows: str) -> Iterator[tuple[str, str]]:
+    certificate = header.get("certificate") or {}
+    if judged is not None and judged.get("accuracy") is not None:
+        yield f"accuracy on {rows}", percent(judged["accuracy"])
+        if judged.get("roc_auc") is not None:
+            yield "ROC AUC", number(judged["roc_auc"])
+        elif judged.get("balanced_accuracy") is not None:
+            yield "balanced accuracy", percent(judged["balanced_accuracy"])
+    elif judged is not None and judged.get("mean_squared_error") is not None:
+        if judged.get("r2") is not None:
+            yield f"R² on {rows}", number(judged["r2"])
+        yield "mean absolute error", number(judged["mean_absolute_error"])
+    elif (error := certificate.get("valid_error")) is not None:
+        share = certificate.get("train_error") is not None
+        yield ("wrong held-out rows", percent(error)) if share else ("held-out error", number(error))
+    if certificate.get("train_error") is not None:
+        yield "wrong training rows", percent(certificate["train_error"])
+
+
+def _trained(header: Mapping[str, Any], nonzeros: tuple[int, int] | None) -> Iterator[tuple[str, str]]:
+    if header.get("C") is not None:
+        yield "C", number(float(header["C"]))
+    if nonzeros is not None:
+        yield f"of {number(nonzeros[1])} columns have a weight", number(nonzeros[0])
+    elif header.get("support") is not None:
+        yield "support rows", number(header["support"])
+    if header.get("seconds") is not None:
+        yield "of training", seconds(float(header["seconds"]))
+
+
+ORDERS = ("day-first", "month-first")  # values of the option dates
+
+
+def repeated(of: Facts) -> str | None:
+    """The command that trains the model again, or None if no log or option tells what the data are."""
+    header, given, start = of.header, of.given, of.start
+    data = given.get("data") or [start["data"]["path"]] if start or given.get("data") else None
+    if data is None:
+        return None
+    params = {**header, **start.get("params", {})}
+    several = isinstance(params.get("C"), (list, tuple)) or str(params.get("C")).startswith("path")
+    if several and given.get("valid") is None and given.get("cv") is None:
+        params["C"] = header["C"]  # without rows to choose by, that of the model alone
+    elif isinstance(params.get("C"), list):
+        params["C"] = list(dict.fromkeys(params["C"]))  # which each fold repeats
+    if start.get("solver"):
+        params["solver"] = "auto"  # which chose it
+    names = {**((header.get("problem") or {}).get("names") or {}), **_of_table(header.get("table"))}
+    words = ["streammargin", "train", *data]
+    for line in options_for(Where.SHELL):
+        value = given.get(line.name, names.get(line.name, params.get(line.name)))
+        words += _words(line, value)
+    return shlex.join([*words, *(["-o", of.name] if of.name else [])])
+
+
+def _of_table(schema: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The options that read a table as the schema of a model does; the schema has no columns that were left out."""
+    if schema is None:
+        return {}
+    columns: list[Mapping[str, Any]] = schema["columns"]
+    of = {kind: [one for one in columns if one.get("kind") == kind] for kind in ("category", "date", "text")}
+    orders = {one["spelling"] for one in of["date"]} & set(ORDERS)
+    found: dict[str, Any] = {
+        "y": list(schema["labels"]), "sample_weight": schema.get("weight"), "missing": _missing(columns),
+        "dates": min(orders, default=True) if of["date"] else None,
+    }  # fmt: skip
+    if schema["named"]:
+        found["columns"] = [one["name"] for one in columns]
+        found["categorical"] = [one["name"] for one in of["category"]]
+        found["text"] = [f"{one['name']},ngrams={one.get('ngrams', 1)}" for one in of["text"]]
+    return {name: value for name, value in found.items() if value}
+
+
+def _missing(columns: Sequence[Mapping[str, Any]]) -> str | None:
+    """The value of `missing` that fills gaps of these columns as the schema does."""
+    if any(one.get("indicator") for one in columns):
+        return "indicator"
+    if any(one.get("fill") or one.get("year") for one in columns):
+        return "mean"
+    return "zero" if any("fill" in one for one in columns) else None
+
+
+def _words(line: Line, value: Any) -> list[str]:
+    """An option as the shell has it; nothing for its default."""
+    if value is None or value is False or str(value) == str(line.default) or value == line.default:
+        return []
+    flag = f"--{line.name.replace('_', '-')}"
+    return [flag] if value is True else [flag, spelt(value)]
+
+
+def spelt(value: Any) -> str:
+    """A value as text that the option reads."""
+    if isinstance(value, Mapping):
+        return ",".join(f"{name}={spelt(one)}" for name, one in value.items())
+    if isinstance(value, (list, tuple)):
+        return ",".join(map(spelt, value))
+    return f"{value:.17g}" if isinstance(value, float) and float(f"{value:g}") != value else _number(value)
+
+
+def _number(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from streammargin.errors import UsageError
-from streammargin.report import costs, gap, weights
-from streammargin.report.facts import Facts
+from streammargin.report.charts import KINDS, MEASURE, band, bars_of, course_of, name_of, tried_in
+from streammargin.report.page import Facts
 from streammargin.wording import shown
 
 TOP = 12  # columns of a ranking
@@ -37,29 +37,29 @@ def plot(of: Facts, kind: str, ax: Any = None) -> Any:
 
 
 def _gap(of: Facts, ax: Any) -> None:
-    course = gap.course_of(of.events, of.header)
+    course = course_of(of.events, of.header)
     if course is None:
         raise UsageError("no gap was certified or estimated, so there is none to plot")
     ax.plot(course.estimated, course.estimates, "--", color="C1", label="estimated by the solver")
     ax.plot(course.passes, course.gaps, "o-", color="C0", label="certified")
     if course.tol is not None:
         ax.axhline(course.tol, linestyle=":", color="C2", label=f"tolerance {course.tol:g}")
-    ax.set(yscale="log", xlabel="passes over the rows", ylabel=gap.KINDS[course.kind])
+    ax.set(yscale="log", xlabel="passes over the rows", ylabel=KINDS[course.kind])
     ax.legend()
 
 
 def _costs(of: Facts, ax: Any) -> None:
-    tried = costs.tried_in(of.events, of.header)
+    tried = tried_in(of.events, of.header)
     if tried is None:
         raise UsageError("the training had one value of C; give several in `C`, with `valid`")
     for values, what in ((tried.held_out, "held-out rows"), (tried.training, "training rows")):
         if any(value is not None for value in values):
             ax.plot(tried.costs, values, "o-", label=what)
-    low, high = costs.band(tried)
+    low, high = band(tried)
     if low:
         ax.fill_between(tried.costs, low, high, alpha=0.2, color="C0")
     ax.axvline(tried.best, linestyle=":", color="C2", label=f"kept: C = {tried.best:g}")
-    ax.set(xscale="log", xlabel="C", ylabel=costs.MEASURE[tried.share])
+    ax.set(xscale="log", xlabel="C", ylabel=MEASURE[tried.share])
     ax.legend()
 
 
@@ -68,10 +68,10 @@ def _weights(of: Facts, ax: Any) -> None:
         raise UsageError("this model has no weights of columns to plot: it is not linear")
     parts = of.model.top_features(TOP)
     if len(parts) > 1:
-        bars = [(weights.name_of(one), one["effect"]) for one in of.model.top_columns(TOP)]
+        bars = [(name_of(one), one["effect"]) for one in of.model.top_columns(TOP)]
         what = "effect on all scores"
     else:
-        found, heads = weights.bars_of(parts[0]["features"])
+        found, heads = bars_of(parts[0]["features"])
         bars = [(name, value) for name, value, _ in found]
         what = "weight" if len(heads) == 1 else "weight × standard deviation"
     places = range(len(bars))

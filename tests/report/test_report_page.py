@@ -16,7 +16,7 @@ from sklearn import metrics
 
 import streammargin as sm
 from streammargin.cli.main import main
-from streammargin.report import costs, gap
+from streammargin.report import charts
 
 pytestmark = pytest.mark.usefixtures("patient")
 VOID = {"meta", "br"}
@@ -377,19 +377,19 @@ def test_standard_errors_of_folds_are_drawn_where_trials_have_them():
     trials = [{"C": cost, "gap": 1e-4, "margin_gap": None, "train_error": None, "valid_error": error}
               for cost, error in ((0.1, 0.2), (1.0, 0.1), (10.0, 0.15))]  # fmt: skip
     events = [{"event": "run_end", "trials": trials}]
-    without = costs.tried_in(events, {"C": 1.0})
-    assert costs.band(without) == ([], []) and "±" not in costs.listed(without)
+    without = charts.tried_in(events, {"C": 1.0})
+    assert charts.band(without) == ([], []) and "±" not in charts.costs_table(without)
     for trial, spread in zip(trials, (0.02, 0.01, 0.03), strict=True):
-        trial[costs.SPREAD] = spread
-    tried = costs.tried_in(events, {"C": 1.0})
-    low, high = costs.band(tried)
+        trial[charts.SPREAD] = spread
+    tried = charts.tried_in(events, {"C": 1.0})
+    low, high = charts.band(tried)
     assert low == pytest.approx([0.18, 0.09, 0.12]) and high == pytest.approx([0.22, 0.11, 0.18])
-    assert costs.drawn(tried).count("<path") == costs.drawn(without).count("<path") + 1
-    assert "0.1 ± 0.01" in costs.listed(tried)
+    assert charts.costs_chart(tried).count("<path") == charts.costs_chart(without).count("<path") + 1
+    assert "0.1 ± 0.01" in charts.costs_table(tried)
 
 
 def test_certificates_of_folds_are_not_those_of_the_model():
     header = {"C": 1.0, "tol": 1e-3, "certificate": {"gap": 1e-4}}
     told = [(1, None, 0.5), (1, 0, 0.9), (2, None, 1e-4), (2, 0, 0.3)]
     events = [{"event": "certificate", "C": 1.0, "pass": n, "fold": fold, "gap": value} for n, fold, value in told]
-    assert gap.course_of(events, header).gaps == [0.5, 1e-4]
+    assert charts.course_of(events, header).gaps == [0.5, 1e-4]

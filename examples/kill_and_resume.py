@@ -33,6 +33,7 @@ from streammargin.__main__ import main
 from streammargin.driver import checkpoint
 from streammargin.driver.checkpoint import SLOTS
 from streammargin.driver.slots import PART, read_plain, write_slot
+from streammargin.solvers.base import KERNELS, MATRICES
 from streammargin.solvers.newton import sampled
 from streammargin.solvers.registry import make_solver, names
 
@@ -150,7 +151,7 @@ def ways(data):
     """Arguments of `train`, so that each solver meets each kind of data."""
     kinds = [(sparse, classes, memory) for sparse in (False, True) for classes in (2, 3) for memory in ("1G", None)]
     solvers = {name: make_solver(name) for name in sorted(set(names()) - {"auto"})}
-    linear = (name for name, solver in solvers.items() if not (solver.kernels or solver.completes))
+    linear = (name for name, solver in solvers.items() if not {KERNELS, MATRICES} & {*solver.takes})
     for i, name in enumerate(linear):
         for sparse, classes, memory in (kinds[i % 8], kinds[(i + 3) % 8]):
             more = ["--tol", "1e-12", "--passes", "12", "--solver", name]

@@ -41,7 +41,7 @@ def test_stages_that_are_drawn_are_those_of_the_methods():
     [
         ("solvers/base.py", "requires"),
         ("solvers/problem.py", "def reached"),
-        ("solvers/base.py", "def check"),
+        ("solvers/base.py", "def refusals"),
         ("solvers/base.py", "blocks_per_step"),
         ("solvers/coordinate/dual_ascent.py", "def _visit"),
         ("solvers/proof/sweep.py", "def certify_block"),

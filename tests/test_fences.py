@@ -17,6 +17,7 @@ TRAIN = """
 from importlib.util import find_spec
 import numpy as np
 import streammargin as sm
+from streammargin.solvers.base import KERNELS, MATRICES
 from streammargin.solvers.registry import make_solver, names
 
 rng = np.random.default_rng(0)
@@ -25,11 +26,11 @@ y = np.where(X[:, 0] > 0.0, 1, -1)
 X[:, 0] += y
 for name in names()[1:]:
     solver = make_solver(name)
-    if solver.completes:  # of what the readers of tables read
+    if MATRICES in solver.takes:  # of what the readers of tables read
         ratings = np.arange(40) % 5, np.arange(40) // 5, X[:, 0]
         assert not find_spec("streammargin.tables") or sm.complete(ratings, solver=name).converged
         continue
-    kernel = {"kernel": "rbf"} if solver.kernels else {}
+    kernel = {"kernel": "rbf"} if KERNELS in solver.takes else {}
     result = sm.train((X, y), solver=name, C=solver.default_C, tol=0.1, passes=30, **kernel)
     assert result.certificate["gap"] is not None or result.certificate["margin_gap"] is not None, name
 print(sm.__file__, *names())

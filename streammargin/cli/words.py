@@ -84,6 +84,7 @@ def serves_loss(method: Method, cls: type[Loss]) -> bool:
     """Whether a solver supports a loss."""
     from streammargin.losses import is_numeric
     from streammargin.losses.base import coupled, has
+    from streammargin.solvers.base import NUMBERS
 
     terms, needed = cls().terms(), method.required()
     if coupled(terms):
@@ -93,7 +94,7 @@ def serves_loss(method: Method, cls: type[Loss]) -> bool:
         able = able and "has_hard_margin" in needed
     elif method.default_C == float("inf") and "has_hard_margin" in needed:
         able = able and terms.has_hard_margin()
-    return able and (method.numeric or not is_numeric(terms))
+    return able and (NUMBERS in method.takes or not is_numeric(terms))
 
 
 def serves_penalty(method: Method, cls: type[PenaltyWord]) -> bool:
@@ -102,6 +103,7 @@ def serves_penalty(method: Method, cls: type[PenaltyWord]) -> bool:
 
     from streammargin.penalties.base import Columns
     from streammargin.penalties.lp import Lp, LpSquare
+    from streammargin.solvers.base import ANY_P
 
     names = {line.name for line in cls.entries()}
     given = {"groups": [0, 0]} if "groups" in names else {}
@@ -110,7 +112,8 @@ def serves_penalty(method: Method, cls: type[PenaltyWord]) -> bool:
     columns = Columns(2, lambda groups: np.asarray(groups), lines=2)
     made = [cls(**given, **other).of_columns(columns) for other in others]
     return any(
-        method.supports(one, False) and (method.any_p or not isinstance(one, LpSquare) or one.p == 2.0) for one in made
+        method.lacks(one, False) is None and (ANY_P in method.takes or not isinstance(one, LpSquare) or one.p == 2.0)
+        for one in made
     )
 
 
@@ -162,17 +165,17 @@ def _served(word: str) -> str:
     from streammargin.losses import LOSSES
     from streammargin.losses.ratings import RATINGS
     from streammargin.penalties import PENALTIES
-    from streammargin.solvers.base import StreamSolver
+    from streammargin.solvers.base import FOLDS, JOINT, MATRICES, PATH, TOP, StreamSolver
     from streammargin.solvers.registry import SHORT, make_solver
 
     method = make_solver(word)
-    if method.completes:
+    if MATRICES in method.takes:
         return f"{word} is for `streammargin complete`: a finite C, and the losses {', '.join(RATINGS.classes)}"
     hard, either = method.default_C == float("inf"), "has_hard_margin" in method.required()
     costs = "C = inf" if hard else "any C" if either else "a finite C"
     able = [name for name, cls in LOSSES.items() if serves_loss(method, cls)]
     kinds = [name for name, cls in PENALTIES.items() if serves_penalty(method, cls)]
-    beside = ["`multiclass=joint`"] * method.joint + list(method.takes)
+    beside = [one for one in (JOINT, PATH, TOP, FOLDS) if one in method.takes]
     beside += ["streams"] * isinstance(method, StreamSolver)
     more = f"; {', '.join(beside)}" if beside else ""
     name = word if word not in SHORT else f"{word}, which is {SHORT[word]},"

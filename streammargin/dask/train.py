@@ -21,7 +21,7 @@ from streammargin.dask.cluster import Cluster
 from streammargin.dask.partitions import is_collection, partitions
 from streammargin.dask.spool import Spool
 from streammargin.driver.events import Listener
-from streammargin.errors import InputMissingError, ReadWriteError, UsageError
+from streammargin.errors import InputMissingError, ReadWriteError, Refusal, UsageError
 from streammargin.files import make_folder
 from streammargin.options.others import refuse
 from streammargin.options.table import Options
@@ -115,7 +115,10 @@ def _check(options: Options) -> None:
     """Raise UsageError or InputMissingError, before any partition is computed, for what no cluster can do."""
     make_task(options)
     if not options.auto or options.kernel is not None:
-        make_solver("smo" if options.auto else options.solver).check_spread(options.kernel is not None)
+        method = make_solver("smo" if options.auto else options.solver)
+        if method.whole:
+            hint = "use `solver=auto`" if options.kernel is None else "train on one machine"
+            raise Refusal(f"{method.called} {method.whole}", hint)
     if is_path(options.valid) and not os.path.exists(options.valid):
         raise InputMissingError(f"there is no held-out file {os.fspath(options.valid)}; check `valid`")
 

@@ -29,6 +29,7 @@ from streammargin.errors import out_of_range
 from streammargin.points.base import Start
 from streammargin.rows.labels import RowLabels
 from streammargin.solvers.base import Method, Solver, Stage
+from streammargin.solvers.linear import first_weights
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.proof.kept import Kept
@@ -180,7 +181,7 @@ class Course(Shared):
                 start = start.scaled(None, None, column)
             if not start.finite():
                 raise out_of_range()
-            self.solver.begin_from(self.problem, self.state, start)
+            self.solver.begin_at(self.problem, self.state, first_weights(self.problem, start))
         self.progress.go(self.after_steps())
 
     def learn_next(self, last: str | None) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Generic, TypeVar
@@ -32,6 +32,7 @@ from streammargin.solvers.state import State
 from streammargin.solvers.visits import Visit
 from streammargin.solvers.word import SolverWord
 
+IN_ONE_PLACE = "needs all rows in one place"
 BY_ROW = "changes its weights with each row, so one process reads them all"
 
 
@@ -70,8 +71,15 @@ Share = float | None  # the share of the work that is done, if the call must be 
 UNIT = 1e9  # multiplications of a unit, half a second: a request to stop waits for one at most
 
 
-# options that few solvers support, as messages name them
-PATH, TOP, FOLDS = "`C=path:K`", "the parameter top of a loss", "`cv`, or a share in `valid`"
+# what few methods take, as messages and lists name it (`Method.takes`)
+JOINT, PATH, TOP, FOLDS = (
+    "`multiclass=joint`",
+    "`C=path:K`",
+    "the parameter top of a loss",
+    "`cv`, or a share in `valid`",
+)
+NUMBERS, SEVERAL, TASKS, KERNELS, MATRICES = "targets", "labels of one row", "rows of tasks", "kernels", "ratings"
+ANY_P = "lp with p < 2"  # beside l2
 
 
 class Method(SolverWord):
@@ -86,85 +94,20 @@ class Method(SolverWord):
     # methods of a loss that it calls, beside those that its base classes name; empty: the default loss only
     requires: ClassVar[tuple[str, ...]] = ()
     default_C: ClassVar[float] = 1.0  # inf: the method supports the hard margin only
-    joint: ClassVar[bool] = False  # supports multiclass = joint at C = inf
     couples: ClassVar[tuple[str, ...]] = ()  # methods that it calls of a loss of all scores; empty: it takes none
-    takes: ClassVar[tuple[str, ...]] = ()  # which of PATH, TOP and FOLDS it supports
-    numeric: ClassVar[bool] = False  # supports targets that are numbers
-    several: ClassVar[bool] = False  # supports several labels or targets of a row
-    of_tasks: ClassVar[bool] = False  # supports rows of several tasks
-    kernels: ClassVar[bool] = False  # trains kernel machines
-    completes: ClassVar[bool] = False  # completes matrices
-    whole: ClassVar[str] = "needs all rows in one place"  # why rows cannot be split over holders, if they cannot
+    takes: ClassVar[tuple[str, ...]] = (ANY_P,)  # which of the above it supports
     blocks_per_step: ClassVar[int] = 1  # blocks that a step of a pass gets at once, if the memory allows it
 
     def check(self, problem: Problem) -> None:
         """Raise a Refusal of a loss, penalty, C or option that this method does not support."""
-        if (problem.sides != (0, 0)) != self.completes:
-            does = "completes matrices" if self.completes else "finds models of rows, and completes no matrix"
-            raise Refusal(f"{self.called} {does}", "use `solver=auto`")
-        if problem.kernel is not None and not self.kernels:
-            raise Refusal(f"{self.called} finds linear models, and a kernel is given", "use `solver=smo`")
-        if problem.hard:
-            self._check_hard(problem)
-        elif problem.joint and not self.couples:
-            raise Refusal(*self._one_by_one(problem))
-        if is_numeric(problem.loss) and not (self.numeric and problem.numeric):
-            able = "`solver=sdca`" if problem.hard else "`solver=newton`"
-            raise Refusal(f"{self.called} trains classifiers", f"for numbers use {able}")
-        if problem.outputs.several and (problem.hard or not self.several):
-            what = "the hard margin, C = inf," if problem.hard else self.called
-            raise Refusal(f"{what} takes one label of a row, and here are several", "name one column with `y`")
-        if problem.outputs.tasks and (problem.hard or not self.of_tasks):
-            what = "the hard margin, C = inf," if problem.hard else self.called
-            hint = "give a finite C" if problem.hard else "use `solver=newton`"
-            raise Refusal(f"{what} has one set of weights for all rows, and `tasks` asks for one each", hint)
-        if math.isinf(self.default_C) and not problem.hard:
-            raise Refusal(f"{self.called} finds the maximum margin only", "leave `C` out, or use `solver=auto`")
-        self._check_penalty(problem)
-        if problem.p != 2.0 and not self.any_p:
-            wrong = f"{self.called} supports penalties with p = 2 only, not {problem.p:.6g}"
-            raise Refusal(wrong, "use `penalty=l2`")
-        self._check_loss(problem)
-        if problem.holders > 1:
-            self.check_spread(problem.kernel is not None)
-        for extra, asked in ((PATH, problem.path), (TOP, problem.top < math.inf), (FOLDS, problem.tried is not None)):
-            if asked and extra not in self.takes:
-                raise Refusal(f"{self.called} does not support {extra}", "leave it out")
+        for refused, wrong, hint in refusals(self, problem):
+            if refused:
+                raise Refusal(wrong, hint)
 
-    def _check_hard(self, problem: Problem) -> None:
-        """The hard margin: its penalty, and whether one of all classes is supported."""
-        if not problem.lp or problem.free:
-            other = f", not of `penalty={problem.penalty_word or problem.penalty}`"
-            other = ", with a penalised constant" if problem.lp else other
-            hint = "give a finite C" if math.isfinite(self.default_C) else "use `penalty=l2`"
-            raise Refusal(f"the hard margin, C = inf, is that of l2 and lp alone{other}", hint)
-        if problem.joint and not self.joint:
-            wrong = f"{self.called} does not find one hard margin of all classes, `multiclass=joint` at C = inf"
-            raise Refusal(wrong, "use `solver=auto`, or `multiclass=ovr`")
-
-    def _one_by_one(self, problem: Problem) -> tuple[str, str]:
-        """The refusal of joined outputs by a method that trains each by itself, with a hint."""
-        if not problem.all_scores:
-            wrong = (
-                f"{self.called} trains each class or output separately, and `penalty={problem.penalty_word}` joins them"
-            )
-            return wrong, "use `solver=newton`"
-        if problem.numeric:
-            return f"{self.called} trains each target separately, and the loss joins them", "use `solver=newton`"
-        return f"{self.called} trains one class against the rest at a finite C", "use `multiclass=ovr`"
-
-    def _check_loss(self, problem: Problem) -> None:
-        needed = self.couples if coupled(problem.loss) else self.required()
-        if not needed and problem.loss != terms(self.default_loss):
-            raise Refusal(f"{self.called} has its own loss", "leave `loss` out")
-        for method in needed:
-            if not has(problem.loss, method):
-                able, loss = ", ".join(losses_with(needed, is_numeric(problem.loss))), problem.loss_called
-                if problem.kernel is not None and loss in LOSSES:
-                    wrong = f"{self.called} with a kernel takes the losses {able}, not {loss}"
-                    raise Refusal(wrong, "use one of these")
-                wrong = f"{self.called} needs the method {method} of a loss, which {loss} lacks"
-                raise Refusal(f"{wrong} (these have it: {able})", "use one of these")
+    @property
+    def whole(self) -> str:
+        """Why rows cannot be split over several holders; "" if they can. Default: it needs all of them in one place."""
+        return IN_ONE_PLACE
 
     @property
     def joins(self) -> bool:
@@ -183,31 +126,17 @@ class Method(SolverWord):
         called = (name for cls in reversed(type(self).__mro__) for name in vars(cls).get("requires", ()))
         return tuple(dict.fromkeys(called))
 
-    def supports(self, penalty: Penalty, free: bool) -> bool:
-        """Whether it supports this penalty; free: without the constant column. Default: lp, with the column."""
-        return isinstance(penalty, LpSquare) and not free
+    def lacks(self, penalty: Penalty, free: bool) -> str | None:
+        """Why it does not support this penalty, "" if its name says that; None if it does. Default: lp alone.
 
-    any_p: ClassVar[bool] = True  # of those that support lp: whether with p < 2 too
-
-    def needs(self, penalty: Penalty) -> str:
-        """Why it does not support this penalty; "" if the name of the penalty says it."""
-        return ""
-
-    def _check_penalty(self, problem: Problem) -> None:
-        penalty = problem.penalty
-        if self.completes or self.supports(penalty, problem.free):
-            return
-        if self.supports(penalty, False):
-            wrong = f"{self.called} needs the constant column to be penalised"
-            raise Refusal(wrong, "use `bias=1`, or leave it out, with `bias=0`")
-        why, able = self.needs(penalty), "newton" if penalty.of_lines else "pdprox"
-        wrong = f"{self.called} does not take `penalty={problem.penalty_word or penalty}`{why and f' ({why})'}"
-        raise Refusal(wrong, f"use `solver={able}`")
+        free: without the constant column.
+        """
+        return None if isinstance(penalty, LpSquare) and not free else ""
 
     @property
     def keeps_weights(self) -> bool:
         """Whether it can begin from given weights: one of its solvers can."""
-        return any(stage.solver.keeps_point for stage in self.stages().values())
+        return any(type(stage.solver).begin_at is not Solver.begin_at for stage in self.stages().values())
 
     def of(self, problem: Problem) -> Method:
         """The method for this problem: another object if a kernel asks for one; default: the same."""
@@ -243,17 +172,6 @@ class Method(SolverWord):
         """The name of the first stage."""
         return next(iter(self.stages()))
 
-    def check_spread(self, of_kernel: bool) -> None:
-        """Raise a Refusal if rows cannot be split over holders; of_kernel: for a kernel machine."""
-        if not self.spreads:
-            hint = "train on one machine" if of_kernel else "use `solver=auto`"
-            raise Refusal(f"{self.called} {self.whole}", hint)
-
-    @property
-    def spreads(self) -> bool:
-        """Whether rows may be split over several holders; default: it needs all of them in one place."""
-        return False
-
     def memory(self, problem: Problem) -> int:
         """Bytes that the state will take, the certificate's included. A stage takes over the arrays of the last one."""
         return max(stage.solver.memory(problem) for stage in self.stages().values())
@@ -281,6 +199,66 @@ class Method(SolverWord):
     def kept_bytes(self, problem: Problem) -> int:
         """Bytes for rows that stay in memory between two reads, of its first stage."""
         return self.stages()[self.first(problem)].solver.kept_bytes(problem)
+
+
+def refusals(method: Method, problem: Problem) -> Iterator[tuple[object, str, str]]:
+    """(whether the problem is refused for it, why, how to mend it), in turn."""
+    called, takes, hard, penalty = method.called, method.takes, problem.hard, problem.penalty
+    word = problem.penalty_word or penalty
+    some = "the hard margin, C = inf," if hard else called
+    matrix, completes, numeric = problem.sides != (0, 0), MATRICES in takes, is_numeric(problem.loss)
+    auto, by_newton = "use `solver=auto`", "use `solver=newton`"
+    yield matrix and not completes, f"{called} finds models of rows, and completes no matrix", auto
+    yield completes and not matrix, f"{called} completes matrices", auto
+    lacking = problem.kernel is not None and KERNELS not in takes
+    yield lacking, f"{called} finds linear models, and a kernel is given", "use `solver=smo`"
+    other = ", with a penalised constant" if problem.lp else f", not of `penalty={word}`"
+    hint = "give a finite C" if math.isfinite(method.default_C) else "use `penalty=l2`"
+    lacking = hard and (not problem.lp or (problem.free and KERNELS not in takes))
+    yield lacking, f"the hard margin, C = inf, is that of l2 and lp alone{other}", hint
+    wrong = f"{called} does not find one hard margin of all classes, `multiclass=joint` at C = inf"
+    yield hard and problem.joint and JOINT not in takes, wrong, "use `solver=auto`, or `multiclass=ovr`"
+    apart = problem.joint and not (hard or method.couples)
+    wrong = f"{called} trains each class or output separately, and `penalty={problem.penalty_word}` joins them"
+    yield apart and not problem.all_scores, wrong, by_newton
+    yield apart and problem.numeric, f"{called} trains each target separately, and the loss joins them", by_newton
+    yield apart, f"{called} trains one class against the rest at a finite C", "use `multiclass=ovr`"
+    lacking = numeric and not (NUMBERS in takes and problem.numeric)
+    yield lacking, f"{called} trains classifiers", f"for numbers use `solver={'sdca' if hard else 'newton'}`"
+    lacking = problem.outputs.several and (hard or SEVERAL not in takes)
+    yield lacking, f"{some} takes one label of a row, and here are several", "name one column with `y`"
+    lacking = problem.outputs.tasks > 0 and (hard or TASKS not in takes)
+    wrong = f"{some} has one set of weights for all rows, and `tasks` asks for one each"
+    yield lacking, wrong, "give a finite C" if hard else by_newton
+    lacking = math.isinf(method.default_C) and not hard
+    yield lacking, f"{called} finds the maximum margin only", "leave `C` out, or use `solver=auto`"
+    why = None if completes else method.lacks(penalty, problem.free)
+    column = why is not None and problem.free and method.lacks(penalty, False) is None
+    yield column, f"{called} needs the constant column to be penalised", "use `bias=1`, or leave it out, with `bias=0`"
+    wrong = f"{called} does not take `penalty={word}`{why and f' ({why})'}"
+    yield why is not None, wrong, f"use `solver={'newton' if penalty.of_lines else 'pdprox'}`"
+    lacking = problem.p != 2.0 and ANY_P not in takes
+    yield lacking, f"{called} supports penalties with p = 2 only, not {problem.p:.6g}", "use `penalty=l2`"
+    check_loss(method, problem)
+    hint = auto if problem.kernel is None else "train on one machine"
+    yield problem.holders > 1 and method.whole, f"{called} {method.whole}", hint
+    for extra, asked in ((PATH, problem.path), (TOP, problem.top < math.inf), (FOLDS, problem.tried is not None)):
+        yield asked and extra not in takes, f"{called} does not support {extra}", "leave it out"
+
+
+def check_loss(method: Method, problem: Problem) -> None:
+    """Raise a Refusal of a loss that lacks a method that is called."""
+    called, loss = method.called, problem.loss_called
+    needed = method.couples if coupled(problem.loss) else method.required()
+    if not needed and problem.loss != terms(method.default_loss):
+        raise Refusal(f"{called} has its own loss", "leave `loss` out")
+    for name in needed:
+        if not has(problem.loss, name):
+            able = ", ".join(losses_with(needed, is_numeric(problem.loss)))
+            wrong = f"{called} needs the method {name} of a loss, which {loss} lacks (these have it: {able})"
+            if problem.kernel is not None and loss in LOSSES:
+                wrong = f"{called} with a kernel takes the losses {able}, not {loss}"
+            raise Refusal(wrong, "use one of these")
 
 
 def stay(problem: Problem, state: Any, watch: Any, report: PassReport, active: np.ndarray) -> str:
@@ -320,9 +298,8 @@ class Solver(Method, Generic[S]):
     adds: ClassVar[Names] = ()  # the fields with sums that a pass adds to; empty: all of them
 
     @property
-    def keeps_point(self) -> bool:
-        """Whether it can begin from a point; default: no."""
-        return False
+    def whole(self) -> str:
+        return "" if self.mapped else IN_ONE_PLACE
 
     def kind_of_state(self) -> type[State]:
         """The class of its state, given its fields; default: `state_class`."""
@@ -390,10 +367,6 @@ class Solver(Method, Generic[S]):
         made: Any = new(self.kind_of_state(), problem, self.dtype(problem), labels=labels)
         return made
 
-    @property
-    def spreads(self) -> bool:
-        return self.mapped
-
     # a pass, for the groups listed in `active` (int64)
 
     def visit(self, problem: Problem, state: S, active: np.ndarray) -> Visit:
@@ -439,9 +412,9 @@ class Solver(Method, Generic[S]):
         """Exact figures of all groups, and per trial the rows whose largest score is of a wrong class."""
         raise AssertionError(f"{self.name} certifies by its passes")
 
-    def begin_from(self, problem: Problem, state: S, point: Point) -> None:
-        """Begin from this point, for each value of C, in place of 0. Called before the prologue."""
-        raise AssertionError(f"{self.name} keeps no point")
+    def begin_at(self, problem: Problem, state: S, w: np.ndarray) -> None:
+        """Begin at weights (K, d+1) float64, of which R is finite, before the prologue; without this method, at 0."""
+        raise AssertionError(f"{self.name} keeps no weights")
 
     @abstractmethod
     def keep_pass(self, problem: Problem, state: S, kept: Kept, trials: list[int]) -> None:
@@ -482,7 +455,7 @@ class Solver(Method, Generic[S]):
 class StreamSolver(Solver[S]):
     """A method that keeps nothing per row, and so can learn from a stream."""
 
-    whole: ClassVar[str] = BY_ROW
+    whole = BY_ROW
 
     @abstractmethod
     def stream_block(self, problem: Problem, state: S, block: Block) -> int:

@@ -53,27 +53,21 @@ def centred(problem: Problem, w: np.ndarray) -> np.ndarray:
     return w
 
 
+def first_weights(problem: Problem, point: Point) -> np.ndarray:
+    """The weights (K, d+1) to begin at, of which R is finite, from this point: for each value of C."""
+    assert isinstance(point, LinearPoint)
+    w = np.tile(point.w, (problem.trials, 1))
+    for k in range(problem.groups):
+        lines = problem.of_group(w, k)
+        lines[...] = problem.objective.inside(lines)
+    return w
+
+
 S = TypeVar("S", bound=LinearState)
 
 
 class LinearSolver(Solver[S]):
     """A solver whose point is linear."""
-
-    @property
-    def keeps_point(self) -> bool:
-        return type(self).begin_at is not LinearSolver.begin_at
-
-    def begin_from(self, problem: Problem, state: S, point: Point) -> None:
-        assert isinstance(point, LinearPoint)
-        w = np.tile(point.w, (problem.trials, 1))
-        for k in range(problem.groups):
-            lines = problem.of_group(w, k)
-            lines[...] = problem.objective.inside(lines)
-        self.begin_at(problem, state, w)
-
-    def begin_at(self, problem: Problem, state: S, w: np.ndarray) -> None:
-        """Begin at these weights (K, d+1) float64, of which R is finite; a solver without this method begins at 0."""
-        raise AssertionError(f"{self.name} keeps no weights")
 
     def certified(self, problem: Problem, state: S) -> np.ndarray:
         """The weights (K, d+1) float64 that the last exact figures belong to."""

@@ -196,7 +196,7 @@ def wants_free(options: Options, task: Task, problem: Problem) -> bool:
 def problem_for(method: Method, asked: Problem, task: Task, options: Options, source: Source) -> Problem:
     """The problem for this solver: with its default loss and C, and a free constant if it supports that."""
     if wants_free(options, task, asked):
-        able = method.supports(make_objective(source, options, True, asked.per_trial), True)
+        able = method.lacks(make_objective(source, options, True, asked.per_trial), True) is None
         penalty = make_objective(source, options, able, asked.per_trial)
         asked = replace(asked, penalty=penalty, free=able)
     if not options.auto or task.numeric:

@@ -15,6 +15,7 @@ import streammargin as sm
 from streammargin.compiled.sdca import sdca_turns
 from streammargin.losses import is_numeric, terms
 from streammargin.losses.base import Loss
+from streammargin.solvers.base import NUMBERS
 from streammargin.solvers.registry import make_solver
 
 SOLVERS_OF_LOSSES = [name for name in names()[1:] if make_solver(name).requires]
@@ -51,7 +52,12 @@ def own(made):
 def models(solver):
     """Known losses that this solver supports."""
     method, hard = make_solver(solver), make_solver(solver).default_C == math.inf
-    for name in ("hinge", "logistic", "exponential", *(("absolute_error", "squared_error") if method.numeric else ())):
+    for name in (
+        "hinge",
+        "logistic",
+        "exponential",
+        *(("absolute_error", "squared_error") if NUMBERS in method.takes else ()),
+    ):
         known = terms(name)
         allowed = not hard or "has_hard_margin" not in method.required() or known.has_hard_margin()
         if allowed and set(method.required()) <= set(methods_of(known)):

@@ -22,6 +22,7 @@ from streammargin.driver.progress import CERTIFICATE, DONE, SCALING
 from streammargin.driver.scaling import Scaling
 from streammargin.rows.blocks import values_of
 from streammargin.solvers import base, leaves, roles
+from streammargin.solvers.base import NUMBERS
 from streammargin.solvers.cache import rows as row_store
 from streammargin.solvers.coordinate import coupled, dual_ascent
 from streammargin.solvers.newton import held, sampled, truncated
@@ -36,7 +37,9 @@ WAYS += [(name, "noisy", {"C": 1.0}) for name in ("sdca", "asdca", "ascent", "pe
 WAYS += [(name, "noisy", {"C": 0.1, "penalty": "lp:1.5"}) for name in ("sdca", "asdca")]
 WAYS += [(name, "separable", {"penalty": "lp:1.5"}) for name in ("mirror:average", "perceptron:average")]
 WAYS += [(name, "numbers", {"loss": "interpolate"}) for name in ("sdca", "asdca")]
-NUMERIC = [name for name in SOFT + ("sdca", "asdca") if make_solver(name).numeric]  # serve numbers at a finite C
+NUMERIC = [
+    name for name in SOFT + ("sdca", "asdca") if NUMBERS in make_solver(name).takes
+]  # serve numbers at a finite C
 WAYS += [(name, "measured", {"C": 0.3, "loss": "huber:0.7"}) for name in NUMERIC]
 WAYS += [("pdprox", "measured", {"C": 0.3, "loss": "huber:0.7,top=20"})]
 WAYS += [(name, "classes", {"multiclass": "joint"}) for name in ("dual-momentum", "gd", "adaptive", "batch-perceptron")]

@@ -15,6 +15,7 @@ from scipy.optimize import brentq
 import streammargin as sm
 from streammargin.errors import DataError, UsageError
 from streammargin.losses import losses_with
+from streammargin.solvers.base import NUMBERS
 from streammargin.solvers.registry import make_solver
 
 GROUPS = np.array([0, 0, 1, 2, 1, 2])
@@ -119,7 +120,7 @@ def test_the_pairs_go_with_every_kind_of_constant_weights_and_rows():
 def methods():
     """(solver, loss) if the solver says that it supports the loss, at a finite C."""
     found = {name: make_solver(name) for name in solvers() if name != "auto"}
-    served = {name: one for name, one in found.items() if one.numeric and one.default_C < math.inf}
+    served = {name: one for name, one in found.items() if NUMBERS in one.takes and one.default_C < math.inf}
     return [(name, loss) for name, one in served.items() for loss in losses_with(one.required(), of_numbers=True)]
 
 

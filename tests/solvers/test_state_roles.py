@@ -20,7 +20,7 @@ import streammargin.solvers
 from streammargin.errors import UsageError
 from streammargin.kernels import make_kernel
 from streammargin.rows.labels import RowLabels
-from streammargin.solvers.base import Method
+from streammargin.solvers.base import KERNELS, Method
 from streammargin.solvers.expansion.primal_dual import PrimalDual
 from streammargin.solvers.papers.inertial_diagonal import InertialState
 from streammargin.solvers.papers.of_kernel import Gram
@@ -184,13 +184,13 @@ def sums_of(entry):
 def several_places(name):
     """(whether rows may be in several places, the fields with which they may not, whether a kernel forbids it)."""
     method = make_solver(name)
-    if not method.spreads:
+    if method.whole:
         return False, set(), False
     entries = [(line.name, line.metadata["kind"]) for line in method.entries()]
     fields = {f"{field}={value}" for field, kind in entries for value in getattr(kind, "choices", None) or ()}
     with_kernel = method.of(replace(problem_of(np.zeros((9, 2))), kernel=make_kernel("rbf")))
-    refused = {field for field in fields if not make_solver(f"{name}:{field}").spreads}
-    return True, refused, with_kernel.kernels and not with_kernel.spreads
+    refused = {field for field in fields if make_solver(f"{name}:{field}").whole}
+    return True, refused, KERNELS in with_kernel.takes and with_kernel.whole != ""
 
 
 def test_methods_that_rows_in_several_places_suit_are_told():

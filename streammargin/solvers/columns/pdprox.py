@@ -12,7 +12,7 @@ from streammargin.kinds import Word, YesNo
 from streammargin.losses.base import POSITIVE, has
 from streammargin.penalties.base import Penalty
 from streammargin.penalties.lp import LpSquare
-from streammargin.solvers.base import FOLDS, PATH, TOP, Method, PassReport, Stage
+from streammargin.solvers.base import FOLDS, NUMBERS, PATH, SEVERAL, TOP, Method, PassReport, Stage
 from streammargin.solvers.columns import working_set
 from streammargin.solvers.columns.column_steps import ColumnSteps, OnColumns
 from streammargin.solvers.columns.paper_steps import PaperSteps
@@ -57,12 +57,10 @@ class Pdprox(Method):
         kw_only=True,
     )  # fmt: skip
     prologue = 1
-    numeric = True
-    several = True
     requires: ClassVar[tuple[str, ...]] = ("step", "primal", "dual")
     couples: ClassVar[tuple[str, ...]] = ("coupled_step",)
-    takes: ClassVar[tuple[str, ...]] = (PATH, TOP, FOLDS)
-    any_p = False
+    takes: ClassVar[tuple[str, ...]] = (NUMBERS, SEVERAL, PATH, TOP, FOLDS)
+    whole = ""
 
     def of(self, problem: Problem) -> Method:
         return self if problem.kernel is None else PrimalDual(**self.get_params())
@@ -81,8 +79,8 @@ class Pdprox(Method):
         if problem.hard:
             raise Refusal("pdprox needs a finite C", "for the hard margin, C = inf, use `solver=auto`")
 
-    def supports(self, penalty: Penalty, free: bool) -> bool:
-        return penalty.proximal or isinstance(penalty, LpSquare)  # the exponent of lp is checked elsewhere
+    def lacks(self, penalty: Penalty, free: bool) -> str | None:
+        return None if penalty.proximal or isinstance(penalty, LpSquare) else ""  # the exponent is checked elsewhere
 
     def stages(self) -> dict[str, Stage]:
         return {
@@ -105,10 +103,6 @@ class Pdprox(Method):
             return "; steps on the columns that matter are made here"
         few = problem.sparse and working_set.split(problem) is not None
         return f"; one step a read{', as memory has no room for the columns that matter' * few}"
-
-    @property
-    def spreads(self) -> bool:
-        return True
 
     def memory(self, problem: Problem) -> int:
         return self.stages()[self.first(problem)].solver.memory(problem)

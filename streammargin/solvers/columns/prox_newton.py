@@ -19,7 +19,7 @@ from streammargin.penalties.lp import LpSquare
 from streammargin.points.tasks import by_task
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import Labels, RowLabels, RowNumbers, numbered_from
-from streammargin.solvers.base import FOLDS, PATH, PassReport, matrix_work
+from streammargin.solvers.base import FOLDS, NUMBERS, PATH, SEVERAL, TASKS, PassReport, matrix_work
 from streammargin.solvers.cache import rows as store
 from streammargin.solvers.columns import curved_columns
 from streammargin.solvers.columns.constant import constants_alone
@@ -123,19 +123,14 @@ class ProximalNewton(CertifiedByLook[ProxNewton]):
     """
 
     name = "proximal steps of newton"
-    numeric = True
-    several = True
-    of_tasks = True
     requires: ClassVar[tuple[str, ...]] = ("step", "primal", "dual", "gap", "slope")
     couples: ClassVar[tuple[str, ...]] = ("coupled_step", "coupled_slopes", "coupled_middle")
-    takes: ClassVar[tuple[str, ...]] = (PATH, FOLDS)
+    takes: ClassVar[tuple[str, ...]] = (NUMBERS, SEVERAL, TASKS, PATH, FOLDS)
     state_class: ClassVar[type[ProxNewton]] = ProxNewton
 
-    def supports(self, penalty: Penalty, free: bool) -> bool:
-        return penalty.proximal or isinstance(penalty, LpSquare)  # the exponent of lp is checked elsewhere
-
-    def needs(self, penalty: Penalty) -> str:
-        return "newton needs the method prox of a penalty, and this one has none"
+    def lacks(self, penalty: Penalty, free: bool) -> str | None:
+        able = penalty.proximal or isinstance(penalty, LpSquare)  # the exponent of lp is checked elsewhere
+        return None if able else "newton needs the method prox of a penalty, and this one has none"
 
     def reserved_bytes(self, problem: Problem) -> int:
         shape = (problem.lines, problem.features + 1)[problem.lines == 1 :]  # as `of_group` gives it

@@ -17,10 +17,9 @@ import numpy as np
 
 from streammargin.compiled import ratings as kernel
 from streammargin.errors import DataError
-from streammargin.penalties.base import Penalty
 from streammargin.points.factors import Factors
 from streammargin.rows.blocks import Block, DenseBlock
-from streammargin.solvers.base import PATH, Method, PassReport, Solver
+from streammargin.solvers.base import IN_ONE_PLACE, MATRICES, NUMBERS, PATH, Method, PassReport, Solver
 from streammargin.solvers.completion.found import MatrixState, terms
 from streammargin.solvers.completion.spectral import Spectrum, spectrum
 from streammargin.solvers.problem import Problem
@@ -53,13 +52,8 @@ class Seen(NamedTuple):
 class Completing(Method):
     """What all words that complete a matrix from some entries support: the trace norm."""
 
-    completes: ClassVar[bool] = True
-    numeric: ClassVar[bool] = True
     requires: ClassVar[tuple[str, ...]] = ("rated",)
-    takes: ClassVar[tuple[str, ...]] = (PATH,)
-
-    def supports(self, penalty: Penalty, free: bool) -> bool:
-        return False  # the trace norm of the matrix alone
+    takes: ClassVar[tuple[str, ...]] = (MATRICES, NUMBERS, PATH)
 
     def look_work(self, problem: Problem) -> float:
         return 200.0 * problem.loss.terms
@@ -72,10 +66,7 @@ class MatrixSolver(Completing, Solver[S]):
     """One solver of them, which certifies its factors."""
 
     mapped: ClassVar[bool] = True
-
-    @property
-    def spreads(self) -> bool:
-        return False  # entries come in their order
+    whole = IN_ONE_PLACE  # entries come in their order
 
     def all_labels(self, problem: Problem) -> bool:
         return False

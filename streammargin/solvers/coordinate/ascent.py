@@ -11,7 +11,7 @@ from streammargin.errors import Refusal, UsageError
 from streammargin.kinds import Word
 from streammargin.losses.base import coupled
 from streammargin.penalties.base import Penalty
-from streammargin.solvers.base import BY_ROW, FOLDS, Method, PassReport, Solver, Stage, stay
+from streammargin.solvers.base import ANY_P, BY_ROW, FOLDS, NUMBERS, SEVERAL, Method, PassReport, Solver, Stage, stay
 from streammargin.solvers.coordinate.apart import ApartLines, ApartRows
 from streammargin.solvers.coordinate.coupled import Coupled
 from streammargin.solvers.coordinate.drawn import IMPORTANCE, UNIFORM, DrawnMomentum, DrawnPlain
@@ -52,7 +52,6 @@ class Ascent(Method):
     """
 
     name = "ascent"
-    whole: ClassVar[str] = BY_ROW
     momentum: str = entry(
         "auto", Word(("auto", "yes", "no")), "no: never, as sdca; yes: from the first pass on, as asdca; "
         "auto: for rows in memory, once it saves passes", kw_only=True,
@@ -67,9 +66,7 @@ class Ascent(Method):
         None, Word(("equal",)), "equal: all rows have the step 1 / max L_i, with order=uniform; none: each its 1 / L_i",
         kw_only=True,
     )  # fmt: skip
-    numeric = True
-    several = True
-    takes: ClassVar[tuple[str, ...]] = (FOLDS,)
+    takes: ClassVar[tuple[str, ...]] = (NUMBERS, SEVERAL, FOLDS, ANY_P)
     blocks_per_step: ClassVar[int] = DualAscent.blocks_per_step
     watch: ClassVar[type | None] = Watch
     requires: ClassVar[tuple[str, ...]] = DualAscent.requires
@@ -115,10 +112,9 @@ class Ascent(Method):
         if not (problem.lp and problem.p == 2.0):
             raise Refusal("for all outputs at once ascent takes the penalty l2 alone", "use `penalty=l2`")
 
-    def supports(self, penalty: Penalty, free: bool) -> bool:
-        return super().supports(penalty, free) or (self.momentum != "yes" and penalty.norm is not None and not free)
-
-    def needs(self, penalty: Penalty) -> str:
+    def lacks(self, penalty: Penalty, free: bool) -> str | None:
+        if super().lacks(penalty, free) is None or (self.momentum != "yes" and penalty.norm is not None and not free):
+            return None
         if self.momentum == "yes":
             return "momentum is for l2 and lp alone"
         return f"{self.called} needs the norm of a strongly convex penalty, and this one has none"
@@ -137,8 +133,8 @@ class Ascent(Method):
         }
 
     @property
-    def spreads(self) -> bool:
-        return self.undecided
+    def whole(self) -> str:
+        return "" if self.undecided else BY_ROW
 
     def first(self, problem: Problem) -> str:
         apart = problem.holders > 1

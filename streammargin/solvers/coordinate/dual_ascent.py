@@ -76,8 +76,6 @@ class DualAscent(CertifiedBySweep[A]):
     """A step for one row after the other, in random order."""
 
     precise: bool = entry(False, YesNo(), "whether all arithmetic is in float64, whatever the rows are")
-    numeric = True
-    several = True
     blocks_per_step = PLACES
     vectors: ClassVar[int] = 1  # vectors of length d + 1 that each row is multiplied with
     behind_map: ClassVar[int] = 1  # times as many visits, of cached rows too, if each read maps the rows anew

@@ -10,10 +10,9 @@ import numpy as np
 from streammargin.errors import BudgetError, Refusal
 from streammargin.losses.base import has
 from streammargin.penalties.base import Penalty
-from streammargin.penalties.lp import LpSquare
 from streammargin.rows.blocks import Block, DenseBlock, values_of
 from streammargin.rows.labels import RowLabels
-from streammargin.solvers.base import FOLDS, PATH, PassReport, Share
+from streammargin.solvers.base import FOLDS, KERNELS, NUMBERS, PATH, SEVERAL, PassReport, Share
 from streammargin.solvers.cache.rows import Coming, add, choose
 from streammargin.solvers.expansion.columns import Columns, Held
 from streammargin.solvers.expansion.form import form_of
@@ -48,26 +47,20 @@ class Smo(Machine):
     """
 
     name = "smo"
-    numeric: ClassVar[bool] = True
-    several: ClassVar[bool] = True
-    kernels: ClassVar[bool] = True
-    takes: ClassVar[tuple[str, ...]] = (PATH, FOLDS)
-    any_p: ClassVar[bool] = False
+    takes: ClassVar[tuple[str, ...]] = (NUMBERS, SEVERAL, KERNELS, PATH, FOLDS)
 
     def check(self, problem: Problem) -> None:
         if problem.kernel is None:
             raise Refusal(f"{self.called} trains kernel machines, and no kernel is given", "give one, as `kernel=rbf`")
+        if problem.hard and problem.joint:
+            raise Refusal(f"{self.called} does not find one hard margin of all classes", "use `multiclass=ovr`")
+        if problem.hard and not (has(problem.loss, "has_hard_margin") and problem.loss.has_hard_margin()):
+            raise Refusal(f"the loss {problem.loss_called} has no hard margin", "use `loss=hinge`")
         super().check(problem)
         check_rows(problem)
 
-    def _check_hard(self, problem: Problem) -> None:
-        if problem.joint:
-            raise Refusal(f"{self.called} does not find one hard margin of all classes", "use `multiclass=ovr`")
-        if not (has(problem.loss, "has_hard_margin") and problem.loss.has_hard_margin()):
-            raise Refusal(f"the loss {problem.loss_called} has no hard margin", "use `loss=hinge`")
-
-    def supports(self, penalty: Penalty, free: bool) -> bool:
-        return isinstance(penalty, LpSquare)
+    def lacks(self, penalty: Penalty, free: bool) -> str | None:
+        return super().lacks(penalty, False)
 
     def run_block(self, problem: Problem, state: SmoState, active: np.ndarray, block: Block, first: int) -> Share:
         if not problem.resident:

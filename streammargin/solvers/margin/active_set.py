@@ -274,7 +274,7 @@ class ActiveSet(Method):
     name: ClassVar[str] = Exact.name
     requires: ClassVar[tuple[str, ...]] = Exact.requires
     default_C: ClassVar[float] = Exact.default_C
-    any_p: ClassVar[bool] = Exact.any_p
+    takes = Exact.takes
 
     def check(self, problem: Problem) -> None:
         SMALL.check(problem)

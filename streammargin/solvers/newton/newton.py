@@ -111,20 +111,14 @@ class Newton(Method):
     """
 
     name = "newton"
-    numeric = True
-    several = True
-    of_tasks = True
     requires: ClassVar[tuple[str, ...]] = ProximalNewton.requires
     couples: ClassVar[tuple[str, ...]] = ProximalNewton.couples
-    any_p = False
     takes: ClassVar[tuple[str, ...]] = ProximalNewton.takes
     watch: ClassVar[type | None] = Watch
+    whole = ""
 
-    def supports(self, penalty: Penalty, free: bool) -> bool:
-        return PROXIMAL.supports(penalty, free)
-
-    def needs(self, penalty: Penalty) -> str:
-        return PROXIMAL.needs(penalty)
+    def lacks(self, penalty: Penalty, free: bool) -> str | None:
+        return PROXIMAL.lacks(penalty, free)
 
     def check(self, problem: Problem) -> None:
         super().check(problem)
@@ -154,10 +148,6 @@ class Newton(Method):
 
     def first(self, problem: Problem) -> str:
         return route(problem)[0]
-
-    @property
-    def spreads(self) -> bool:
-        return True
 
     def memory(self, problem: Problem) -> int:
         """A stage begins beside the arrays of the one before, unless these are freed, or `momentum` takes them over."""

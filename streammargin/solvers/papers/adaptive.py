@@ -24,7 +24,7 @@ from streammargin.compiled.predict import decide_block
 from streammargin.kinds import Word
 from streammargin.rows.blocks import Block, CSRBlock, stored
 from streammargin.rows.labels import RowNumbers, numbered_from
-from streammargin.solvers.base import PassReport
+from streammargin.solvers.base import JOINT, PassReport
 from streammargin.solvers.cache import rows as store
 from streammargin.solvers.cache.rows import Kept, RowCache
 from streammargin.solvers.papers.drawn_of_kernel import STEPS, DrawnOfKernel, begin_again, rate_of
@@ -90,7 +90,7 @@ class Adaptive(WholePass[AdaptiveState]):
         "momentum", Word(("momentum", "proven")), "momentum: steps of 1 along a velocity; proven: steps of Theorem 4.1",
         kw_only=True,
     )  # fmt: skip
-    joint = True
+    takes: ClassVar[tuple[str, ...]] = (JOINT,)
     state_class: ClassVar[type[AdaptiveState]] = AdaptiveState
 
     def of(self, problem: Problem) -> WholePass[Any]:

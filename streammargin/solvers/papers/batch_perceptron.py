@@ -11,6 +11,7 @@ from streammargin.compiled import whole_pass as kernel
 from streammargin.kinds import YesNo
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import numbered_from
+from streammargin.solvers.base import JOINT
 from streammargin.solvers.margin.hull import Hull, hull_bound, hull_rounding
 from streammargin.solvers.papers.gradient_pass import Gradient, GradientPass, GradientSums
 from streammargin.solvers.problem import Problem
@@ -63,7 +64,7 @@ class BatchPerceptron(GradientPass[BatchPerceptronState]):
     """
 
     name = "batch-perceptron"
-    joint = True
+    takes: ClassVar[tuple[str, ...]] = (JOINT,)
     average: bool = entry(True, YesNo(), "report the mean of all iterates in place of the last one")
     state_class: ClassVar[type[BatchPerceptronState]] = BatchPerceptronState
 

@@ -12,7 +12,7 @@ from streammargin.compiled import row_norms as norms
 from streammargin.compiled import whole_pass as kernel
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import RowLabels, numbered_from
-from streammargin.solvers.base import PassReport
+from streammargin.solvers.base import JOINT, PassReport
 from streammargin.solvers.papers.of_kernel import FromZero, in_kernel
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.whole_pass import PassSums, Whole, WholePass, chunk_rows
@@ -142,7 +142,7 @@ class SoftmaxPass(GradientPass[G]):
 
     default_loss = "exponential"
     requires: ClassVar[tuple[str, ...]] = ("level", "share", "value", "divisor", "steepness")
-    joint = True
+    takes: ClassVar[tuple[str, ...]] = (JOINT,)
 
     def sum_block(self, problem: Problem, state: G, active: np.ndarray, block: Block, first: int, chunk: int) -> None:
         sums = state.sums

@@ -33,6 +33,7 @@ from streammargin.errors import DataError, UsageError
 from streammargin.kinds import Number, Whole, Word, YesNo
 from streammargin.rows.blocks import Block, values_of
 from streammargin.rows.labels import RowLabels, numbered_from
+from streammargin.solvers.base import IN_ONE_PLACE
 from streammargin.solvers.margin.hull import Hull, hull_bound, hull_rounding
 from streammargin.solvers.papers.hinge_pass import Hinge, HingePass
 from streammargin.solvers.problem import Problem
@@ -129,8 +130,8 @@ class Homotopic(HingePass[HomotopicState]):
         return kernel.Schedule(self.s0, self.p, self.r, DECAYS.index(self.decay), self.base)
 
     @property
-    def spreads(self) -> bool:
-        return not self.stochastic
+    def whole(self) -> str:
+        return IN_ONE_PLACE if self.stochastic else ""
 
     def visit(self, problem: Problem, state: HomotopicState, active: np.ndarray) -> Visit:
         visit = super().visit(problem, state, active)

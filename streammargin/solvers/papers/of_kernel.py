@@ -27,7 +27,7 @@ from streammargin.errors import Refusal, UsageError
 from streammargin.points.expansion import Expansion
 from streammargin.rows.blocks import Block, CSRBlock, DenseBlock, alone, taken
 from streammargin.rows.labels import numbered_from
-from streammargin.solvers.base import PassReport, Share
+from streammargin.solvers.base import KERNELS, PassReport, Share
 from streammargin.solvers.cache.rows import Kept, RowCache
 from streammargin.solvers.expansion.columns import Columns, Held
 from streammargin.solvers.expansion.found import Found, expansion_of, found_in, inside
@@ -101,7 +101,8 @@ def _with_gram(cls: Any) -> Any:
 
 @cache
 def _joined(cls: Any, own: tuple[Any, ...]) -> Any:
-    return type(cls.__name__, (*own, cls), {"name": cls.name, "__module__": __name__})
+    words = {"name": cls.name, "takes": (*cls.takes, KERNELS), "__module__": __name__}
+    return type(cls.__name__, (*own, cls), words)
 
 
 def in_kernel(method: WholePass[Any], *own: Any) -> WholePass[Any]:
@@ -113,7 +114,6 @@ def in_kernel(method: WholePass[Any], *own: Any) -> WholePass[Any]:
 class OfKernel(WholePass[Any]):
     """The parts that differ in the space of a kernel from the linear form, which is the next class."""
 
-    kernels: ClassVar[bool] = True
     mapped: ClassVar[bool] = False
     prologue: ClassVar[int] = 2
     space: ClassVar[Space] = OF_KERNEL

@@ -61,7 +61,7 @@ class WholePass(LinearSolver[P]):
     prologue = 1
     adds = ("sums",)
     default_C: ClassVar[float] = math.inf
-    any_p = False
+    takes: ClassVar[tuple[str, ...]] = ()
     norm_range: ClassVar[tuple[float, float]] = (1e-290, 1e290)  # of the largest row norm
     space: ClassVar[Space] = EUCLIDEAN  # of its vectors
 

@@ -31,7 +31,7 @@ class Pegasos(Primal[Steps]):
 
     name = "pegasos"
     state_class: ClassVar[type[Steps]] = Steps
-    any_p = False
+    takes: ClassVar[tuple[str, ...]] = ()
 
     def rule(self, problem: Problem, state: Steps) -> steps.Rule:
         return steps.pegasos(float(problem.present))

@@ -35,6 +35,7 @@ def train(
     *,
     x: str | None = None,
     sample_weight: object = None,
+    mask: str | None = None,
     solver: SolverWord | str = "auto",
     loss: Loss | str | None = "auto",
     penalty: PenaltyWord | str = "l2",
@@ -109,9 +110,9 @@ def train(
     Sources: dual coordinate ascent of the lp-norm perceptron paper (Algorithm 1, appendices B.1, C).
     """
     options = Options(
-        y=y, x=x, sample_weight=sample_weight, solver=solver, loss=loss, penalty=penalty, kernel=kernel, map=map, C=C,
-        bias=bias, transform=transform, scale=scale, class_weight=class_weight, positive=positive, classes=classes,
-        multiclass=multiclass, tol=tol, passes=passes, early_stop=early_stop, max_seconds=max_seconds,
+        y=y, x=x, sample_weight=sample_weight, mask=mask, solver=solver, loss=loss, penalty=penalty, kernel=kernel,
+        map=map, C=C, bias=bias, transform=transform, scale=scale, class_weight=class_weight, positive=positive,
+        classes=classes, multiclass=multiclass, tol=tol, passes=passes, early_stop=early_stop, max_seconds=max_seconds,
         max_rows=max_rows, memory=memory, threads=threads, seed=seed, checkpoint=checkpoint,
         checkpoint_seconds=checkpoint_seconds, init=init, tasks=tasks, valid=valid, cv=cv, columns=columns,
         drop=drop, categorical=categorical, text=text, decimal=decimal, dates=dates, missing=missing, unknown=unknown,

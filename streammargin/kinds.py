@@ -308,6 +308,17 @@ class Names(Kind):
         return names
 
 
+class Mask(Kind):
+    """The rows with a value in a column beside them, COLUMN=VALUE."""
+
+    metavar: str = "COLUMN=VALUE"
+
+    def check(self, what: str, value: object) -> str:
+        if not isinstance(value, str) or not all(value.partition("=")):
+            raise UsageError(f"{what} must be COLUMN=VALUE, such as obs/tissue=lung, not {shown(value)}")
+        return value
+
+
 class Texts(Kind):
     """Columns of text, NAME or NAME,ngrams=N."""
 

@@ -6,6 +6,7 @@ were never written, if no fill value stands for them.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from array import array
 from collections.abc import Callable
@@ -23,6 +24,7 @@ def open_hdf5(path: str, hint: str = "copy or convert it again", **how: Any) -> 
 
     Raises DataError, InputMissingError if it may not be read, and ReadWriteError if it is open for writing.
     """
+    check_input(path)
     try:
         return h5py.File(path, "r", **how)
     except (PermissionError, FileNotFoundError) as error:
@@ -42,25 +44,53 @@ def open_hdf5(path: str, hint: str = "copy or convert it again", **how: Any) -> 
 class Categories:
     """A column of categories of anndata: the number of each row, and the text or number that it stands for."""
 
-    def __init__(self, group: h5py.Group) -> None:
+    def __init__(self, group: h5py.Group, wanted: np.ndarray | None) -> None:
         self.codes, categories = group["codes"], group["categories"]
         check_stored_values(self.codes)
         check_stored_values(categories)
         text = h5py.check_string_dtype(categories.dtype)
         self.categories = np.asarray(categories.asstr()[:] if text else categories[:])
         self.shape, self.dtype = self.codes.shape, self.categories.dtype
+        self.wanted = wanted
 
     def __getitem__(self, rows: slice) -> np.ndarray:
         codes = self.codes[rows]
-        if len(codes) and codes.min() < 0:
+        missing = codes < 0 if self.wanted is None else (codes < 0) & self.wanted[rows]
+        if missing.any():
             raise DataError(f"{self.codes.file.filename}: a row has no label in {self.codes.name}; drop it")
         return self.categories[codes]
 
 
-def column_in(home: h5py.Group, name: str) -> Any:
-    """A column beside the rows, or of anndata's obs, by its name: a dataset, or Categories; None for none."""
+def column_in(home: h5py.Group, name: str, wanted: np.ndarray | None = None) -> Any:
+    """A column beside the rows, or of anndata's obs, by its name: a dataset, or Categories; None for none.
+
+    wanted: (n,) bool, the rows that must have a value; None: all.
+    """
     node = next((home[one] for one in (name, f"obs/{name}") if one in home), None)
-    return Categories(node) if isinstance(node, h5py.Group) and {"codes", "categories"} <= set(node) else node
+    return Categories(node, wanted) if isinstance(node, h5py.Group) and {"codes", "categories"} <= set(node) else node
+
+
+def rows_with(home: h5py.Group, mask: str) -> np.ndarray:
+    """Which rows (n,) have VALUE in a column beside them; mask: COLUMN=VALUE."""
+    name, _, value = mask.partition("=")
+    column = column_in(home, name)
+    absent: Any = False
+    if isinstance(column, h5py.Group) and {"values", "mask"} <= set(column):
+        column, absent = column["values"], column["mask"][:].astype(bool)
+    if not isinstance(column, (Categories, h5py.Dataset)):
+        raise DataError(f"{home.file.filename} has no column {name}, which chose the rows of the training")
+    known = column.categories if isinstance(column, Categories) else np.asarray(_texts(column))
+    wanted: Any = value
+    if known.dtype.kind in "biuf":
+        with contextlib.suppress(ValueError):  # a text is no number of the column
+            wanted = float({"true": 1, "false": 0}.get(value.lower(), value))
+    same = known.astype(object) == wanted
+    return np.isin(column.codes[:], np.flatnonzero(same)) if isinstance(column, Categories) else same & ~absent
+
+
+def _texts(column: h5py.Dataset) -> Any:
+    """The entries of a dataset, text as str."""
+    return column.asstr()[:] if h5py.check_string_dtype(column.dtype) else column[:]
 
 
 def names_of(header: dict[str, Any]) -> dict[str, str | None]:
@@ -112,6 +142,14 @@ def _names_in(home: h5py.Group, x: str) -> list[str] | None:
     return [each.decode() if isinstance(each, bytes) else str(each) for each in values.tolist()]
 
 
+def check_rows(rows: Any) -> None:
+    """DataError if values of dense rows, or of a csr_matrix, are stored nowhere."""
+    sparse = isinstance(rows, h5py.Group)
+    check_stored_values(rows["indptr"] if sparse else rows)
+    for part in ("data", "indices") if sparse else ():
+        check_stored_values(rows[part], rows["indptr"])
+
+
 def check_stored_values(dataset: Any, indptr: h5py.Dataset | None = None) -> None:
     """DataError if values of a dataset are stored nowhere, or not where its virtual parts say.
 
@@ -129,7 +167,6 @@ def check_stored_values(dataset: Any, indptr: h5py.Dataset | None = None) -> Non
         where, inside = source_of(part, dataset)
         if where is None:
             raise missing(part, name)
-        check_input(where)
         with open_hdf5(where) as file:
             source = file.get(inside)
             if not isinstance(source, h5py.Dataset) or source.is_virtual:

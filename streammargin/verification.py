@@ -22,6 +22,7 @@ import h5py
 import numpy as np
 import scipy.sparse as sp
 
+from streammargin import stored
 from streammargin.errors import DataError, UsageError
 from streammargin.files import check_input, reading
 from streammargin.formulas import JOINT, LOSSES, NUMBERS, OF_LINES, PENALTIES, bounded, norm, numbers
@@ -33,7 +34,7 @@ from streammargin.numpy_model import Steps, texts_of
 from streammargin.packages import register_filters
 from streammargin.saved import read_saved
 from streammargin.saved_words import column_of, known_error, left, spelled
-from streammargin.stored import check_stored_values, column_in, columns_in, labels_in, names_of, open_hdf5
+from streammargin.stored import check_rows, check_stored_values, column_in, columns_in, labels_in, names_of, rows_with
 
 EXACT, LEAST = 1e-9, 1e-290  # allowed relative difference of two figures; below LEAST they have too few digits
 BLUR = 1e-12  # the sign of a score below BLUR |w|.|x| is not reliable
@@ -149,17 +150,16 @@ class File:
         shape = self.x.attrs.get("shape") if self.sparse else getattr(self.x, "shape", None)
         if shape is None or len(shape) != 2 or (self.sparse and self.x.attrs.get("encoding-type") != "csr_matrix"):
             raise DataError(f"{path}: {names['x'] or 'X'} is not a layout of rows that verify reads; {CONVERT}")
-        check_stored_values(self.x["indptr"] if self.sparse else self.x)
-        for part in ("data", "indices") if self.sparse else ():
-            check_stored_values(self.x[part], self.x["indptr"])
+        check_rows(self.x)
         self.rows, self.features, self.wide = *map(int, shape), 0  # wide: bytes of a row's fixed-length text
+        self.keep = None if names["mask"] is None else rows_with(self.home, names["mask"])
         self.y = self._column(names["y"] or labels_in(self.home, names["table"]), outputs)
         self.weights = self._column(names["sample_weight"] or "sample_weight") if weighted else None
         self.epsilons, self.tasks = (self._column(one) if one else None for one in (names["epsilon"], names["tasks"]))
 
     def _column(self, name: str, outputs: int = 0) -> Any:
         """A dataset NAME, FILE:NAME, or an array FILE.npy, of (rows,), or (rows, outputs) if these are named."""
-        column, (place, _, inside) = column_in(self.home, name), name.rpartition(":")
+        column, (place, _, inside) = column_in(self.home, name, self.keep), name.rpartition(":")
         if column is None and (place or name.endswith(".npy")):
             check_input(place or name)
             column = np.load(name, "r", allow_pickle=False) if not place else column_in(self._open(place), inside)
@@ -172,8 +172,7 @@ class File:
         return column.asstr() if isinstance(column, h5py.Dataset) and h5py.check_string_dtype(column.dtype) else column
 
     def _open(self, path: str) -> h5py.File:
-        check_input(path)
-        return self.stack.enter_context(open_hdf5(path, CONVERT))
+        return self.stack.enter_context(stored.open_hdf5(path, CONVERT))
 
     def blocks(self, memory: int, outputs: int) -> Iterator[tuple[int, Any, np.ndarray, np.ndarray, Any, Any]]:
         """(first row, X (m, d), y, weights, epsilons or None, tasks or None (m,)). UsageError for a long row."""
@@ -200,7 +199,9 @@ class File:
             weights = np.ones(stop - start) if self.weights is None else numbers(self.weights[start:stop])
             epsilons = None if self.epsilons is None else numbers(self.epsilons[start:stop])
             labels, tasks = np.asarray(self.y[start:stop]), None if self.tasks is None else self.tasks[start:stop]
-            yield start, X, labels[:, 0] if labels.shape[1:] == (1,) else labels, weights, epsilons, tasks
+            found = X, labels[:, 0] if labels.shape[1:] == (1,) else labels, weights, epsilons, tasks
+            of = None if self.keep is None else np.flatnonzero(self.keep[start:stop])
+            yield start, *(one if of is None or one is None else one[of] for one in found)  # type: ignore[misc]
 
 
 class Sums:

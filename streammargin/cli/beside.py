@@ -103,7 +103,12 @@ class Beside:
         from streammargin.model.wrong import Unfinished, wrong_rows
 
         options = self.options
-        asked = {"x": options.x, "y": options.y, "tasks": options.tasks if result.model.tasks else None}
+        asked = {
+            "x": options.x,
+            "y": options.y,
+            "mask": options.mask,
+            "tasks": options.tasks if result.model.tasks else None,
+        }
         memory, threads = parse_size(options.memory), options.threads or ALL
         data = rows if len(rows) > 1 else rows[0]
         try:

@@ -177,7 +177,7 @@ def add_scoring(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL")
     parser.add_argument("data", nargs="+", metavar="DATA", help="HDF5 file; several are shards of one data set; or a "
                         "table or file of numbers, as train takes them")  # fmt: skip
-    add_lines(parser, ("x", "columns", "tasks"), SCORED)
+    add_lines(parser, ("x", "mask", "columns", "tasks"), SCORED)
     add_lacking(parser, *LACKING)
     parser.add_argument(
         "--memory", default="256M", metavar="SIZE", help="memory for the model and blocks of rows (default 256M)"
@@ -193,7 +193,7 @@ def to_score(options: argparse.Namespace) -> tuple[Any, Any, dict[str, Any]]:
     memory = parse_size(options.memory)
     model = load_model(options.model, memory)
     check_kind(options, model.of_pairs)
-    names = ("x", "tasks", "unknown", "missing_columns", *(["columns"] if model.of_pairs else []))
+    names = ["x", "tasks", "unknown", "missing_columns", *(["columns"] if model.of_pairs else ["mask"])]
     asked = {name: getattr(options, name) for name in names} | {"memory": memory}
     return model, options.data if len(options.data) > 1 else options.data[0], asked
 
@@ -202,7 +202,18 @@ def check_kind(options: argparse.Namespace, of_pairs: bool) -> None:
     """UsageError for an option that a model of rows, or of pairs of a completed matrix, does not have."""
     if not of_pairs and options.columns is not None:
         raise UsageError("`columns` is for a completed matrix, and this model finds its columns by name; leave it out")
-    for name in ("x", "sample_weight", "tasks", "id", "obs", "probability", "unknown", "missing_columns", "spool"):
+    for name in (
+        "x",
+        "mask",
+        "sample_weight",
+        "tasks",
+        "id",
+        "obs",
+        "probability",
+        "unknown",
+        "missing_columns",
+        "spool",
+    ):
         if of_pairs and getattr(options, name, None) not in (None, (), False, "error"):
             raise UsageError(f"`{name}` is not for ratings; leave it out")
 

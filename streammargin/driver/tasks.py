@@ -77,7 +77,7 @@ def column_of(
         data = files[0] if len(files) == 1 else None
     if data is None or not source.files():
         raise UsageError(f"{source.name} has no column {shown(given)} of {noun}; give `{noun.split()[0]}` as an array")
-    column = open_source(data, x=x, y=given)
+    column = open_source(data, x=x, y=given, mask=source.mask)
     stack.callback(column.close)
     if column.outputs() is not None and len(column.outputs() or ()) > 1:
         raise DataError(f"{source.name}: {given} has several columns, and a row is in one of the {noun}; name one")

@@ -26,7 +26,7 @@ from streammargin.sizes import parse_size
 from streammargin.sources.base import Source
 from streammargin.sources.label_column import TASKS
 from streammargin.sources.names import packed, packed_texts
-from streammargin.sources.open import is_path, is_shards, name_of_labels, open_source, opened
+from streammargin.sources.open import check_files, is_path, is_shards, name_of_labels, open_source, opened
 from streammargin.sources.schema import Schema
 from streammargin.wording import brief, shown
 from streammargin.workers import Workers
@@ -77,9 +77,9 @@ class Model(Scorer):
         return None if plain is None else Schema.from_plain(plain)
 
     @contextlib.contextmanager
-    def rows_of(self, data: Any, *, x: str | None = None, y: Any = None, labelled: bool = False,
-                unknown: str = ERROR, id: tuple[str, ...] = (), tasks: Any = None, memory: int | None = None,
-                missing_columns: str = ERROR) -> Iterator[AnyRows]:  # fmt: skip
+    def rows_of(self, data: Any, *, x: str | None = None, y: Any = None, mask: str | None = None,
+                labelled: bool = False, unknown: str = ERROR, id: tuple[str, ...] = (), tasks: Any = None,
+                memory: int | None = None, missing_columns: str = ERROR) -> Iterator[AnyRows]:  # fmt: skip
         """The rows to score: a source, or a table in order, as the model's schema makes them.
 
         labelled: with labels, in the column `y` of a table, by default the one of the training; id: columns of
@@ -88,6 +88,8 @@ class Model(Scorer):
         """
         of_training, tasks = tasks is None, self.asked_tasks(tasks)
         schema, y = self.schema, columns_of(y) or y
+        if mask is not None:
+            check_files(data)
         of_table = is_table(data) and (schema is not None or isinstance(data, (str, os.PathLike, list)))
         if of_table or is_matrix(data):
             from streammargin.model.tables import Wanted, in_order
@@ -105,8 +107,8 @@ class Model(Scorer):
                 y = name_of_labels(data, schema.labels)
         x = self._rows_before(data) if x is None else x
         with contextlib.ExitStack() as stack:
-            source = stack.enter_context(opened(data, x=x, y=y))
-            names = [stack.enter_context(_names_of_rows(data, x, name)) for name in id]
+            source = stack.enter_context(opened(data, x=x, y=y, mask=mask))
+            names = [stack.enter_context(_names_of_rows(data, x, name, mask)) for name in id]
             numbers = None
             if tasks is not None:
                 own = TASKS if of_training and schema is not None else tasks  # as rows of a table are written
@@ -196,10 +198,12 @@ class Model(Scorer):
     def evaluate(
         self, data: Any, *, x: str | None = None, y: Any = None, tasks: Any = None, memory: str | int | None = None,
         loss: Any = None, missing_columns: str = ERROR, unknown: str = "error", threads: int | str | None = None,
+        mask: str | None = None,
     ) -> dict[str, Any]:  # fmt: skip
         """Accuracy, mistakes, mean loss and smallest margin on labelled data, streamed.
 
         memory: bytes, or text like 512M, for the model and blocks of rows; None: 96 MiB beside the model.
+        mask: COLUMN=VALUE, the rows of HDF5 files that are judged.
         loss: the loss to average, its name or an object (default: that of the training). In the result, `loss` is the
         mean, summed over the classes; with the parameter top, the sum of the largest losses divided by all rows. It is
         None if the training had your own loss, or an epsilon for each row, and none is given. `margin` is
@@ -216,7 +220,16 @@ class Model(Scorer):
         """
         tally = functools.partial(tally_of, self, self.trained_loss() if loss is None else make_loss(loss))
         return self._judged(
-            data, tally, memory, threads, x=x, y=y, tasks=tasks, missing_columns=missing_columns, unknown=unknown
+            data,
+            tally,
+            memory,
+            threads,
+            x=x,
+            y=y,
+            tasks=tasks,
+            missing_columns=missing_columns,
+            unknown=unknown,
+            mask=mask,
         )
 
     def _judged(
@@ -257,9 +270,9 @@ class Model(Scorer):
 
 
 @contextlib.contextmanager
-def _names_of_rows(data: Any, x: str | None, name: str) -> Iterator[Source]:
+def _names_of_rows(data: Any, x: str | None, name: str, mask: str | None) -> Iterator[Source]:
     """The rows with a column of names of theirs as labels. Raises DataError, InputMissingError, UsageError."""
-    with contextlib.closing(open_source(data, x=x, y=name)) as source:
+    with contextlib.closing(open_source(data, x=x, y=name, mask=mask)) as source:
         try:
             several = source.outputs() is not None
         except DataError as error:

@@ -70,7 +70,6 @@ INSTEAD = {  # name with underscores -> what to give, or a colon and why nothing
     "gamma": "it in the kernel, as in `kernel=rbf:0.5`",
     "degree": "it in the kernel, as in `kernel=poly:3`",
     "coef0": "`kernel=poly:3,coef0=1`",
-    "mask": ": a weight of 0 leaves a row out; write such weights beside the rows for `sample_weight=NAME`",
     "layer": "`x=layers/NAME`",
     "n_components": "it in the map, as in `map=nystroem:500`",
     "probability": ": a model of `loss=logistic` predicts probabilities",

@@ -27,6 +27,7 @@ from streammargin.kinds import (
     Kind,
     Label,
     Labels,
+    Mask,
     Names,
     Number,
     Read,
@@ -183,6 +184,9 @@ class Options:
         "labels: a dataset, columns of a table as a or a,b, or a .npy file (default y)", common=True)
     sample_weight: object = option(None, Column("NAME|FILE"), "data", CALLS,
         "weights of rows, factors of C (default: the dataset sample_weight, if it exists); 0: the row is left out")
+    mask: str | None = option(None, Mask(), "data", CALLS,
+        "take only the rows with this value in a column beside them, such as obs/tissue=lung; all rows are files of "
+        "HDF5, and held-out files need the column, too")
     tasks: object = option(None, Column("NAME|FILE:NAME"), "data", Where.SHELL | Where.NUMBERS,
         "the task of each row, such as the shop of a sale, named like `y`: each task learns its own weights, and a "
         "penalty such as l21 or trace lets tasks learn from each other; predictions need the task of each row, too")

@@ -76,6 +76,7 @@ class Source(ABC):
     nnz: int
     dtype: np.dtype
     sparse: bool
+    mask: str | None = None  # COLUMN=VALUE, if these are the rows of a file with this value
     largest_square: float = math.inf  # about the largest ||x||^2 of a row, if that is known before a read
 
     def __repr__(self) -> str:
@@ -171,6 +172,10 @@ class Source(ABC):
         what: for messages, what the numbers are, and the option that names them. Raises DataError, UsageError.
         """
         raise UsageError(f"{self.name} has no column {name} of {what[0]}; give an array with one number for each row")
+
+    def masked(self, mask: str) -> Source:
+        """The rows with `mask`, COLUMN=VALUE, alone. Raises DataError, UsageError."""
+        raise UsageError(f"{self.name} has no columns beside its rows; `mask` is for files such as those of anndata")
 
     def queries(self) -> Slices | None:
         """The numbers of the queries that rows belong to (n,) int64, or None if rows belong to none, as here."""

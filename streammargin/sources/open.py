@@ -31,12 +31,19 @@ class Format(Protocol):
         """The rows of a file; x, y, sample_weight as for open_source. Raises DataError, InputMissingError."""
 
 
-def open_source(data: object, *, x: str | None = None, y: object = None, sample_weight: object = None) -> Source:
+def open_source(
+    data: object, *, x: str | None = None, y: object = None, sample_weight: object = None, mask: str | None = None
+) -> Source:
     """A Source of a path, a list of paths (shards), the pair (X, y), an array X, or a Source itself.
 
     x, y, sample_weight: names of datasets inside a file (y also FILE:NAME), or arrays y (n,) and
-    sample_weight (n,). Raises InputMissingError, DataError or UsageError.
+    sample_weight (n,). mask: COLUMN=VALUE, the rows of files that are taken, as obs/tissue=lung. Raises
+    InputMissingError, DataError or UsageError.
     """
+    if mask is not None:
+        check_files(data)
+        paths = [os.fspath(path) for path in ([data] if is_path(data) else data)]  # type: ignore[attr-defined]
+        return _open_shards(paths, x, y, sample_weight, mask)
     if isinstance(data, Source):
         given = [name for name, value in (("x", x), ("y", y), ("sample_weight", sample_weight)) if value is not None]
         if given:
@@ -63,6 +70,14 @@ def open_source(data: object, *, x: str | None = None, y: object = None, sample_
         "data must be a path, a list of paths, (X, y), a list of batches (X, y) of arrays or a Source, not "
         f"{type(data).__name__}"
     )
+
+
+def check_files(data: object) -> None:
+    """UsageError for `mask` with anything but files that may have columns beside their rows."""
+    paths = [data] if is_path(data) else data if is_shards(data) else []
+    if not paths or any(os.path.exists(path) and not is_source(os.fspath(path)) for path in paths):
+        raise UsageError("`mask` is for HDF5 files with columns beside their rows; select rows of arrays, tables and "
+                         "other files before they are given")  # fmt: skip
 
 
 def files_read(
@@ -92,9 +107,11 @@ def paths_of(data: object) -> list[str]:
 
 
 @contextlib.contextmanager
-def opened(data: object, *, x: str | None = None, y: object = None, sample_weight: object = None) -> Iterator[Source]:
+def opened(
+    data: object, *, x: str | None = None, y: object = None, sample_weight: object = None, mask: str | None = None
+) -> Iterator[Source]:
     """`open_source`, closed afterwards unless the caller opened it."""
-    source = open_source(data, x=x, y=y, sample_weight=sample_weight)
+    source = open_source(data, x=x, y=y, sample_weight=sample_weight, mask=mask)
     try:
         yield source
     finally:
@@ -180,17 +197,23 @@ def _dimensions(array: object) -> int:
     return len(shape) if isinstance(shape, tuple) else 0
 
 
-def _open_shards(paths: list[str], x: str | None, y: object, sample_weight: object) -> Source:
-    if len(paths) == 1:
+def _open_shards(paths: list[str], x: str | None, y: object, sample_weight: object, mask: str | None = None) -> Source:
+    if len(paths) == 1 and mask is None:
         return _open_file(paths[0], x, y, sample_weight)
     from streammargin.sources.shards import ShardedSource, check_inside
 
-    check_inside("y", y)
-    check_inside("sample_weight", sample_weight)
+    if len(paths) > 1:
+        check_inside("y", y)
+        check_inside("sample_weight", sample_weight)
     with contextlib.ExitStack() as stack:
-        shards = ShardedSource([stack.enter_context(_open_file(path, x, y, sample_weight)) for path in paths])
+        files = [stack.enter_context(_open_file(path, x, y, sample_weight)) for path in paths]
+        if mask is not None:
+            files = [rows for file in files if (rows := file.masked(mask)).rows]
+            if not files:
+                raise DataError(f"no row of {', '.join(paths)} has {mask}; name a value that occurs with `mask`")
+        source = files[0] if len(files) == 1 else ShardedSource(files)
         stack.pop_all()
-    return shards
+    return source
 
 
 def is_source(path: str) -> bool:

@@ -65,7 +65,8 @@ def open_held_out(
         raise UsageError("the tasks of the held-out rows are unknown; name a column of both files with `tasks`")
     x, y = (None, None) if isinstance(valid, (tuple, Source)) else (options.x, options.y)  # which have their own
     y = y if lie_inside(y) else None  # those of another file belong to the rows of `source` only
-    held_out = stack.enter_context(opened(valid, x=x, y=y))
+    mask = None if isinstance(valid, (tuple, Source)) else options.mask
+    held_out = stack.enter_context(opened(valid, x=x, y=y, mask=mask))
     tasks = None
     if given is not None:
         tasks = matched(column_of(stack, given, valid, options.x, held_out), target.tasks.tolist(), workers)

@@ -11,7 +11,7 @@ from streammargin.options.folds import Folds
 from streammargin.options.table import Options, Where, options_for
 from streammargin.ordered import PRESENT, columns_of, is_matrix, is_table
 from streammargin.sources.label_column import TASKS
-from streammargin.sources.open import is_path, is_source, is_stream, paths_of
+from streammargin.sources.open import check_files, is_path, is_source, is_stream, paths_of
 from streammargin.training.task import make_task
 
 NAMES = [line.name for line in options_for(Where.SHELL) if line.theme == "table"]
@@ -35,6 +35,8 @@ def from_tables(stack: ExitStack, data: object, options: Options) -> tuple[objec
     given = [name for name in NAMES if getattr(options, name) is not None]
     if is_table(data) or is_matrix(data):
         _check_before(options)
+    if options.mask is not None:
+        check_files(data)
     if is_matrix(data):
         from streammargin.training.tables import of_matrix
 

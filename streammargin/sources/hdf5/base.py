@@ -16,7 +16,7 @@ import numpy as np
 from streammargin.errors import DataError, StreamMarginError
 from streammargin.sources.arrays import as_weights, in_pieces, labels_of_rows, sample
 from streammargin.sources.base import OfValues, Slices, Source
-from streammargin.sources.hdf5.labels import LABELS, QUERIES, WEIGHTS, Column, ColumnSlices, open_column
+from streammargin.sources.hdf5.labels import LABELS, MASK, QUERIES, WEIGHTS, Column, ColumnSlices, open_column
 from streammargin.sources.hdf5.names import names_bytes, names_column, read_names
 from streammargin.sources.hdf5.nodes import attribute, decoding, look_up
 from streammargin.sources.hdf5.storage import has_link
@@ -42,6 +42,20 @@ class HDF5Source(Source):
         self._columns_read: weakref.WeakSet[ColumnSlices] = weakref.WeakSet()
         self._files = [path]  # files that contain the rows
         self._seen: dict[str, tuple[int, ...] | None] = {}
+        self._wanted: np.ndarray | None = None  # (rows,) bool: the rows that need a label; None: all
+
+    def masked(self, mask: str) -> Source:
+        from streammargin.sources.hdf5.masked import Masked
+
+        name, _, value = mask.partition("=")
+        self._wanted = self._column(name, MASK).equal(value)
+        for column in self._named.values():
+            column.wanted = self._wanted
+        return Masked(self, np.flatnonzero(self._wanted), mask)
+
+    def lengths(self, rows: np.ndarray) -> np.ndarray:
+        """The number of stored values of these rows (m,), ascending; (m,) int64."""
+        return np.full(len(rows), self.features, np.int64)
 
     def _column(self, name: str, what: tuple[str, str] = LABELS) -> Column:
         if (name, what) in self._named:  # or another file would be opened each time
@@ -54,6 +68,7 @@ class HDF5Source(Source):
             raise DataError(
                 f"{column.name} has {column.length} entries but {self.path} has {self.rows} rows; they must agree"
             )
+        column.wanted = self._wanted
         self._named[name, what] = column
         return column
 

@@ -82,6 +82,14 @@ class CSRHDF5Source(HDF5Source):
             )
         return out
 
+    def lengths(self, rows: np.ndarray) -> np.ndarray:
+        found = [np.zeros(0, np.int64)]
+        for start in range(0, self.rows, _PIECE):
+            low, high = np.searchsorted(rows, (start, start + _PIECE))
+            if low < high:
+                found.append(np.diff(self._pointers(start, min(self.rows, start + _PIECE)))[rows[low:high] - start])
+        return np.concatenate(found)
+
     def _check_ends(self) -> None:
         first, last = (int(self._stored_pointers(end, end)[0]) for end in (0, self.rows))
         if first != 0 or last != self.nnz:

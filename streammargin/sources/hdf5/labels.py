@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -26,7 +27,7 @@ MOST = 20  # names in a message
 OUTPUTS = "outputs"  # a dataset beside labels (n, outputs): the names of their columns
 CATEGORIES = 16 << 20  # most bytes of category names; at most 32,767 of them may occur in rows
 LABELS, WEIGHTS = ("labels", "y"), ("weights", "sample_weight")  # (noun, option)
-QUERIES = ("qids", "qid")
+QUERIES, MASK = ("qids", "qid"), ("values", "mask")
 
 
 class Column:
@@ -41,6 +42,7 @@ class Column:
         self.files: list[str] = list(files)
         self.categories = None if categories is None else _all(categories, name)
         self.mask: h5py.Dataset | None = None
+        self.wanted: np.ndarray | None = None  # (n,) bool: the rows that must have a value; None: all
         parts = set(node) if isinstance(node, h5py.Group) else set()
         if {"codes", "categories"} <= parts:
             self.categories = _all(self._part(node, "categories"), name)
@@ -121,6 +123,25 @@ class Column:
             for start in range(0, self.length, size):
                 yield column[start : start + size]
 
+    def equal(self, value: str) -> np.ndarray:
+        """Which rows have this value (n,) bool; a number equals its text, and a row without a value has none."""
+        self.wanted = np.zeros(self.length, bool)
+        number = math.nan
+        with contextlib.suppress(ValueError):
+            number = float({"true": 1, "false": 0}.get(value.lower(), value))
+
+        def found(part: np.ndarray) -> np.ndarray:
+            return part == number if part.dtype.kind in "biuf" else part.astype(object) == value
+
+        of_categories = self.categories
+        places = None if of_categories is None else np.flatnonzero(found(of_categories))
+        self.categories = None  # read the codes
+        try:
+            same = [found(part) if places is None else np.isin(part, places) for part in self.chunks(1 << 16)]
+        finally:
+            self.categories = of_categories
+        return np.concatenate(same) & (True if self.mask is None else ~self.mask[:].astype(bool))
+
     def names(self) -> list[str]:
         """The names of its columns: those of the dataset OUTPUTS beside it, or y0, y1, ..."""
         count = self.width or 1
@@ -166,6 +187,9 @@ class ColumnSlices:
             raise DataError(f"{name} cannot be read ({short_reason(error)}); the file may be damaged") from error
         if categories is not None:
             missing = (part < 0) | (part >= len(categories))
+        if missing is not None and self.column.wanted is not None:
+            part = np.where(missing, 0, part)
+            missing = missing & self.column.wanted[start:stop]
         if missing is not None and np.any(missing):
             row = start + int(np.flatnonzero(missing)[0])
             raise DataError(f"{name}: row {row} has no value; drop the row or give it one")

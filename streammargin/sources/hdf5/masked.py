@@ -1,0 +1,134 @@
+"""The rows of a file that have a value in a column beside them, such as the cells of one tissue; nothing is copied."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from streammargin.rows.blocks import Block, CSRBlock, DenseBlock
+from streammargin.sources.arrays import bounds_by_nnz
+from streammargin.sources.base import Buffer, Slices
+from streammargin.sources.view import View
+
+PIECE = 1 << 20  # bytes of rows as stored that are read at a time, or one row
+SOME = 1 << 16  # entries of a column that are read at a time
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Those entries of a column that are kept. keep: their numbers (m,), ascending."""
+
+    column: Slices
+    keep: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.keep)
+
+    def __getitem__(self, rows: slice) -> np.ndarray:
+        wanted = self.keep[rows]
+        parts = [self.column[start : start + SOME][own - start] for start, own in _apart(wanted, SOME)]
+        return np.concatenate(parts) if parts else self.column[0:0]
+
+
+def _apart(rows: np.ndarray, size: int) -> Iterator[tuple[int, np.ndarray]]:
+    """(the first row of a piece of `size` rows, those of `rows` in it), of pieces with any."""
+    at = 0
+    while at < len(rows):
+        start = int(rows[at]) // size * size
+        end = int(np.searchsorted(rows, start + size))
+        yield start, rows[at:end]
+        at = end
+
+
+class Masked(View):
+    """The rows of another source that are kept, in order. keep: their numbers (rows,) int64, ascending."""
+
+    def __init__(self, source: Any, keep: np.ndarray, mask: str) -> None:
+        super().__init__(source)
+        self.keep, self.mask, self.rows = keep, mask, len(keep)
+        self._ends = np.zeros(len(keep) + 1, np.int64)  # of the values, as indptr
+        np.cumsum(source.lengths(keep), out=self._ends[1:])
+        self.nnz = int(self._ends[-1])
+        self._pieces = source.bounds(PIECE)
+
+    def held_bytes(self) -> int:
+        own = self.keep.nbytes + self._ends.nbytes + self._pieces.nbytes
+        return self.source.held_bytes() + own + 2 * self.source.buffer_bytes(self._pieces)
+
+    def _sizes(self) -> tuple[int, int]:
+        """Bytes of a value and of a row."""
+        return self.dtype.itemsize + (4 if self.sparse else 0), 16 if self.sparse else 0
+
+    def bounds(self, max_bytes: int) -> np.ndarray:
+        return bounds_by_nnz(self._ends, *self._sizes(), max_bytes)
+
+    def buffer_bytes(self, bounds: np.ndarray) -> int:
+        value, row = self._sizes()
+        return int(np.diff(self._ends[bounds]).max()) * value + (int(np.diff(bounds).max()) + 1) * row
+
+    def allocate(self, bounds: np.ndarray) -> Buffer:
+        if not self.sparse:
+            return Buffer(np.empty((int(np.diff(bounds).max()), self.features), self.dtype))
+        nnz = int(np.diff(self._ends[bounds]).max())
+        return Buffer(np.empty(nnz, self.dtype), np.empty(nnz, np.uint32))
+
+    def announce(self, start: int, stop: int) -> None:
+        pass
+
+    def read(self, start: int, stop: int, buffer: Buffer) -> Block:
+        rows, piece, done = self.keep[start:stop], self.source.allocate(self._pieces), 0
+        indptr = self._ends[start : stop + 1] - self._ends[start]
+        cuts = np.searchsorted(rows, self._pieces)
+        for low, high in zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True):
+            if low == high:
+                continue
+            own = rows[low:high] - rows[low]
+            block = self.source.read(int(rows[low]), int(rows[high - 1]) + 1, piece)
+            if isinstance(block, DenseBlock):
+                np.take(block.X, own, axis=0, out=buffer.data[low:high])
+                continue
+            lengths = block.indptr[own + 1] - block.indptr[own]
+            end = done + int(lengths.sum())
+            at = np.repeat(block.indptr[own] - indptr[low:high] + done, lengths) + np.arange(end - done)
+            assert buffer.indices is not None
+            buffer.data[done:end], buffer.indices[done:end] = block.data[at], block.indices[at]
+            done = end
+        if self.sparse:
+            assert buffer.indices is not None
+            return CSRBlock(buffer.data[:done], buffer.indices[:done], indptr, self.features, 0.0)
+        return DenseBlock(buffer.data[: stop - start], 0.0)
+
+    def place(self, row: int) -> tuple[str, int]:
+        return self.source.place(int(self.keep[row]))
+
+    def label_place(self, row: int) -> tuple[str, int]:
+        return self.source.label_place(int(self.keep[row]))
+
+    def labels(self, chunk: int = 1 << 16) -> Iterator[np.ndarray]:
+        start = 0
+        for part in self.source.labels(chunk):
+            low, high = np.searchsorted(self.keep, (start, start + len(part)))
+            if low < high:
+                yield part[self.keep[low:high] - start]
+            start += len(part)
+
+    def rereads_labels(self) -> str:
+        return ""  # other rows may have labels that no class has
+
+    def sample_weight(self) -> Slices | None:
+        weights = self.source.sample_weight()
+        return None if weights is None else Kept(weights, self.keep)
+
+    def numbers(self, name: str, what: tuple[str, str]) -> Slices:
+        return Kept(self.source.numbers(name, what), self.keep)
+
+    def queries(self) -> Slices | None:
+        queries = self.source.queries()
+        return None if queries is None else Kept(queries, self.keep)
+
+    def fingerprint(self) -> str:
+        return hashlib.sha256(f"{self.source.fingerprint()} {self.mask}".encode()).hexdigest()[:16]

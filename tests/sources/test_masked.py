@@ -1,0 +1,153 @@
+"""`mask` takes the rows with one value in a column beside them: the same training as on these rows alone."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from source_checks import assert_rows, random_sparse
+
+import streammargin as sm
+from streammargin.cli.main import main
+from streammargin.errors import DataError, UsageError
+from streammargin.sources.open import open_source
+from streammargin.verification import verify
+
+anndata = pytest.importorskip("anndata")
+pd = pytest.importorskip("pandas")
+
+N, D = 300, 7
+RNG = np.random.default_rng(0)
+TISSUE = RNG.choice(["lung", "liver", "skin"], N)
+KEEP = TISSUE == "lung"
+X = np.round(random_sparse(N, D).toarray() * 8)
+KIND = np.where(X[:, 0] + RNG.normal(size=N) > 0, "B", "T").astype(object)
+LABELS = np.where(KEEP, KIND, None)  # other rows have none
+
+
+def written(path, X, tissue=TISSUE):
+    obs = {
+        "kind": pd.Categorical(LABELS),
+        "tissue": pd.Categorical(tissue),
+        "text": pd.Series(tissue.astype(object)).to_numpy(),
+        "number": np.where(tissue == "lung", 2, 5),
+        "flag": tissue == "lung",
+        "nullable": pd.array([2 if one == "lung" else None for one in tissue], dtype="Int64"),
+        "gaps": pd.Categorical([one if one == "lung" else None for one in tissue]),
+        "donor": pd.Categorical(np.array(list("abcd"))[np.arange(N) % 4]),
+    }
+    frame = pd.DataFrame(obs, index=[f"cell-{i}" for i in range(N)])
+    anndata.AnnData(X, obs=frame).write_h5ad(path)
+    return str(path)
+
+
+@pytest.fixture(scope="module", params=[np.asarray, sp.csr_matrix], ids=["dense", "sparse"])
+def cells(request, tmp_path_factory):
+    return written(tmp_path_factory.mktemp("cells") / "cells.h5ad", request.param(X))
+
+
+MASKS = ["tissue=lung", "text=lung", "number=2", "number=2.0", "flag=True", "flag=true", "nullable=2", "gaps=lung"]
+
+
+@pytest.mark.parametrize("mask", MASKS)
+def test_rows(cells, mask):
+    with open_source(cells, y="obs/kind", mask=f"obs/{mask}") as source:
+        assert_rows(source, X[KEEP], (0, 1, 50, source.rows))
+        assert np.concatenate(list(source.labels(chunk=16))).tolist() == KIND[KEEP].tolist()
+        assert source.place(3) == (cells, np.flatnonzero(KEEP)[3])
+
+
+def test_rows_of_many_pieces(cells, monkeypatch):
+    monkeypatch.setattr("streammargin.sources.hdf5.masked.PIECE", 256)
+    monkeypatch.setattr("streammargin.sources.hdf5.masked.SOME", 16)
+    with open_source(cells, y="obs/kind", sample_weight="obs/number", mask="obs/tissue=liver") as source:
+        assert_rows(source, X[TISSUE == "liver"], (0, 5, source.rows))
+        weights = source.sample_weight()
+        assert np.array_equal(weights[3:40], np.full(37, 5.0)) and len(weights) == source.rows
+
+
+@pytest.mark.parametrize("options", [{"C": 0.1}, {"C": [0.1, 1.0], "cv": "4,by=obs/donor"}, {"C": 0.1, "valid": "20%"}])
+def test_the_same_training(cells, tmp_path, options):
+    """Bits, certificate and held-out errors are those of the rows alone."""
+    found = sm.train(cells, y="obs/kind", mask="obs/tissue=lung", **options)
+    alone = X[KEEP]
+    with open_source(cells) as whole:
+        rows = sp.csr_matrix(alone) if whole.sparse else alone
+    if "cv" in options:
+        groups = np.array(list("abcd"))[np.arange(N) % 4][KEEP]
+        path = tmp_path / "alone.h5ad"
+        frame = pd.DataFrame(
+            {"kind": pd.Categorical(KIND[KEEP]), "donor": pd.Categorical(groups)},
+            index=np.arange(KEEP.sum()).astype(str),
+        )
+        anndata.AnnData(rows, obs=frame).write_h5ad(path)
+        expected = sm.train(str(path), y="obs/kind", **options)
+        assert np.array_equal(found.cross_validation.errors, expected.cross_validation.errors)
+    else:
+        expected = sm.train((rows, KIND[KEEP].astype(str)), **options)
+    assert np.allclose(found.model.coef_, expected.model.coef_, rtol=0, atol=1e-12)
+    assert found.certificate.primal == pytest.approx(expected.certificate.primal, rel=1e-12)
+    model = tmp_path / "model.npz"
+    found.model.save(model)
+    assert all(check.agrees is not False for check in verify(model, cells))
+    figures = found.model.evaluate(cells, mask="obs/tissue=lung")
+    assert figures["rows"] == KEEP.sum()
+    assert figures["mistakes"] == np.count_nonzero(found.model.predict(alone) != KIND[KEEP])
+
+
+def test_held_out_rows_are_chosen_too(cells):
+    found = sm.train(cells, y="obs/kind", mask="obs/tissue=lung", valid=cells, C=0.1)
+    assert found.certificate.valid_error == pytest.approx(found.certificate.train_error)
+
+
+def test_shards_without_such_rows_are_left_out(cells, tmp_path):
+    other = written(tmp_path / "none.h5ad", X, np.full(N, "skin"))
+    with open_source([other, cells, cells], y="obs/kind", mask="obs/tissue=lung") as source:
+        assert source.rows == 2 * KEEP.sum()
+        assert source.place(source.rows - 1) == (cells, np.flatnonzero(KEEP)[-1])
+
+
+def test_prediction(cells, tmp_path, capsys):
+    model = tmp_path / "model.npz"
+    sm.train(cells, y="obs/kind", mask="obs/tissue=lung", C=0.1).model.save(model)
+    assert main(["predict", str(model), cells, "--mask", "obs/tissue=skin", "--id", "obs/donor"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    donors = np.array(list("abcd"))[np.arange(N) % 4][TISSUE == "skin"]
+    assert [line.split("\t")[0].split(",")[0] for line in lines[-len(donors) :]] == donors.tolist()
+
+
+def test_resumes_to_the_same_bits(cells, tmp_path):
+    options = {"y": "obs/kind", "mask": "obs/tissue=lung", "C": 0.01, "solver": "sdca", "tol": 1e-4}
+    whole = sm.train(cells, **options)
+    folder = str(tmp_path / "checkpoint")
+    passes = iter(range(3))
+    sm.train(
+        cells,
+        checkpoint=folder,
+        checkpoint_seconds=1e-9,
+        should_stop=lambda: "signal" if next(passes, 9) > 1 else None,
+        **options,
+    )
+    resumed = sm.train(cells, checkpoint=folder, **options)
+    assert np.array_equal(resumed.model.coef_, whole.model.coef_)
+
+
+@pytest.mark.parametrize(
+    ("mask", "error", "said"),
+    [
+        ("tissue", UsageError, "must be COLUMN=VALUE"),
+        ("obs/tissue=bone", DataError, "no row of .* has obs/tissue=bone"),
+        ("obs/organ=lung", DataError, "no values under the name obs/organ"),
+        ("obs/number=two", DataError, "no row of"),
+    ],
+)
+def test_refused(cells, mask, error, said):
+    with pytest.raises(error, match=said):
+        sm.train(cells, y="obs/kind", mask=mask)
+
+
+def test_other_data_are_refused(tmp_path):
+    with pytest.raises(UsageError, match="mask is for HDF5 files"):
+        sm.train((X, KIND.astype(str)), mask="obs/tissue=lung")
+    table = tmp_path / "table.csv"
+    table.write_text("a,y\n1,0\n2,1\n")
+    with pytest.raises(UsageError, match="mask is for HDF5 files"):
+        sm.train(str(table), y="y", mask="a=1")

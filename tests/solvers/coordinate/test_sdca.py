@@ -8,7 +8,7 @@ from reference import words
 from reference.datasets import CLASS_WEIGHT, SAMPLE_WEIGHT, as_form, noisy, separable
 from reference.norms import length
 from reference.optimum import solve
-from reference.training import NO_SEPARATOR, binary, check_certificate
+from reference.training import binary, check_certificate
 from reference.words import loss_word
 
 import streammargin as sm
@@ -128,28 +128,6 @@ def test_hard_margin_of_a_known_set():
     assert result.certificate["margin_lower"] == pytest.approx(np.sqrt(2), rel=1e-7)
 
 
-def test_hard_margin_with_a_bias():
-    X, y = separable()
-    X = X + 0.2
-    problem = binary(X, y, C=np.inf, bias=1.0)
-    result = train((X, y), C=np.inf, bias=1.0, tol=1e-3, passes=20_000)
-    check_margin(result, problem, solve(problem, "hinge"), bias=1.0)
-
-
-@pytest.mark.parametrize("norm", [2, 1.5])
-@pytest.mark.parametrize("form", ["dense", "csr"])
-def test_no_separator(form, norm):
-    X, y = noisy(seed=4)
-    X, y = X[X.any(axis=1)], y[X.any(axis=1)]
-    tol = 0.02
-    result = train((as_form(X, form), y), C=np.inf, penalty=f"lp:{norm}", tol=tol)
-    q = 2 if norm == 2 else 3
-    assert result.reason in NO_SEPARATOR
-    assert not result.converged and not result.certificate["converged"]
-    assert 0 <= result.certificate["margin_upper"] < tol * np.mean([length(x, q) for x in X])
-    assert result.certificate["margin_lower"] < 0
-
-
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("share, reason", [(0.5, "tolerance"), (2.0, "small_margin")])
 def test_a_margin_known_well_after_it_is_known_as_small_is_given_up(share, reason, seed):
@@ -187,16 +165,6 @@ def test_weight_2_is_the_row_twice_and_weight_0_its_absence(loss, norm):
     for result in (weighted, plain):
         assert repeated.primal(weights_of(result)) == pytest.approx(result.certificate["primal"], rel=1e-10)
         assert 0 <= repeated.primal(weights_of(result)) - exact.dual <= TOL * exact.primal
-
-
-def test_weights_at_the_hard_margin():
-    """Absent rows may be on the wrong side of a separator, and other weights change nothing."""
-    X, y = separable()
-    s = np.where(np.arange(60) % 7 == 0, 0.0, 2.0)
-    wrong = np.where(s == 0.0, -y, y)
-    problem = binary(X[s > 0], y[s > 0], C=np.inf)
-    result = train((X, wrong), sample_weight=s, C=np.inf, tol=1e-3, passes=20_000)
-    check_margin(result, problem, solve(problem, "hinge"))
 
 
 @pytest.mark.parametrize("norm", [2, 1.5])

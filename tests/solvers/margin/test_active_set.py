@@ -5,13 +5,12 @@ from functools import cache
 import numpy as np
 import pytest
 from conftest import slow
-from reference.datasets import as_form, noisy, separable
+from reference.datasets import as_form, separable
 from reference.optimum import solve
 from reference.sources import CountingSource
 from reference.training import binary
 
 import streammargin as sm
-from streammargin.errors import UsageError
 from streammargin.solvers.margin import active_set, small_problem
 
 
@@ -101,27 +100,6 @@ def test_few_reads_of_many_rows():
     assert result.certificate["margin_lower"] <= reference["margin_upper"] * (1 + 1e-12)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("blocks", [(0, 120, 200), (0, 33, 100, 200)])
-def test_several_classes(few, blocks):
-    X, _y, *_ = largest()
-    rng = np.random.default_rng(3)
-    labels = rng.integers(0, 3, 200)
-    X = 0.3 * X
-    X[np.arange(200), labels] += 4.0
-    source = CountingSource(X, labels, blocks)
-    result = train(source, tol=1e-8)
-    for k, figures in enumerate(result.certificate["per_class"]):
-        problem = binary(X, labels == k, C=np.inf)
-        exact = solve(problem, "hinge")
-        assert figures["margin_lower"] == pytest.approx(problem.margin(result.model.coef_[k]), rel=1e-10)
-        assert figures["margin_lower"] >= problem.margin(exact.w) * (1 - 2e-8)
-        assert figures["margin_upper"] <= problem.margin_bound(exact.alpha) * (1 + 2e-8)
-    guess = np.argmax(X @ result.model.coef_.T, axis=1)
-    assert result.certificate["mistakes"] == np.count_nonzero(guess != labels)
-    assert set(source.reads.values()) == {result.passes} and result.converged
-
-
 @pytest.mark.parametrize("what", ["limit", "entries", "work"])
 @pytest.mark.parametrize("form", ["dense", "csr"])
 def test_where_the_support_is_too_large_coordinate_ascent_goes_on(few, monkeypatch, form, what):
@@ -148,61 +126,10 @@ def test_where_the_support_is_too_large_coordinate_ascent_goes_on(few, monkeypat
     check(result, problem, low, high, result.model.coef_[0], rel=1.01e-4)
 
 
-def test_no_separator():
-    X, y = noisy(300, 12, seed=4)
-    X, y = X[X.any(axis=1)], y[X.any(axis=1)]
-    result = train((X, y), tol=1e-3)
-    mean = np.mean(np.linalg.norm(X, axis=1))
-    assert result.reason == "not_separable" and not result.converged and result.passes <= 3
-    assert 0 <= result.certificate["margin_upper"] < 1e-3 * mean
-
-
-@pytest.mark.parametrize("form", ["dense", "csr"])
-@pytest.mark.parametrize("kind", ["opposite", "equal", "empty", "all empty"])
-def test_rows_that_cannot_be_told_apart(few, kind, form):
-    X, y = separable(80, 12)
-    if kind == "opposite":
-        X, y = np.vstack([X, X[:1]]), np.append(y, -y[0])
-    elif kind == "equal":
-        X = np.tile(X[:1], (80, 1))
-    else:
-        X = X * (kind == "empty")
-        X[5] = 0
-    assert train((as_form(X, form), y), tol=1e-6).reason == "not_separable"
-
-
 def test_repeated_rows_change_nothing(few):
     X, y, problem, low, high = largest()
     result = train((np.repeat(X, 3, axis=0), np.repeat(y, 3)))
     check(result, problem, low, high, result.model.coef_[0])
-
-
-def test_absent_rows():
-    X, y, problem, low, high = largest()
-    wrong = np.vstack([X, -X[:50]])
-    s = np.append(np.full(200, 2.0), np.zeros(50))
-    result = train((wrong, np.append(y, y[:50])), sample_weight=s)
-    check(result, problem, low, high, result.model.coef_[0])
-
-
-@pytest.mark.parametrize("scale", [1e-150, 1e-30, 1e30, 1e150])
-def test_scales(few, scale):
-    X, y, _, low, high = largest()
-    result = train((X * scale, y), tol=1e-8)
-    assert result.converged
-    assert low * (1 - 2e-8) <= result.certificate["margin_lower"] / scale <= high * (1 + 1e-12)
-
-
-def test_one_row_of_each_class():
-    result = train((np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([1, -1])))
-    assert result.certificate["margin_lower"] == pytest.approx(np.sqrt(0.5), rel=1e-14)
-
-
-@pytest.mark.parametrize("options", [{"C": 1.0}, {"penalty": "lp:1.5"}, {"loss": "logistic"}, {"multiclass": "joint"}])
-def test_what_it_does_not_do(options):
-    X, y = separable()
-    with pytest.raises(UsageError):
-        train((X, np.arange(60) % 3 if "multiclass" in options else y), **options)
 
 
 def test_a_tolerance_of_zero_is_one():

@@ -12,11 +12,10 @@ from reference.datasets import as_form, noisy, separable
 from reference.drive import begin_pass, labels_of, of_codes, problem_of
 from reference.optimum import solve
 from reference.sources import CountingSource
-from reference.training import NO_SEPARATOR, Binary, binary
+from reference.training import Binary, binary
 
 import streammargin as sm
 from streammargin.compiled import adaptive as kernel
-from streammargin.errors import UsageError
 from streammargin.losses import terms
 from streammargin.rows.blocks import CSRBlock, DenseBlock
 from streammargin.rows.labels import Labels, numbered_from
@@ -182,16 +181,6 @@ def test_the_maximum_margin_is_certified(form, dtype):
     assert result.certificate["mistakes"] == 0
 
 
-@pytest.mark.parametrize("step", ["momentum", "proven"])
-@pytest.mark.parametrize("seed", range(5))
-def test_the_interval_always_holds_the_margin(seed, step):
-    X, y, problem, low, _high = largest()
-    for passes in (1, 3, 20):
-        result = sm.train((X, y), solver=f"adaptive:step={step}", tol=0.0, passes=passes, seed=seed)
-        assert result.certificate["margin_upper"] >= low * (1 - 1e-12)
-        assert result.certificate["margin_lower"] == pytest.approx(problem.margin(result.model.coef_[0]), rel=1e-10)
-
-
 def test_the_proven_steps_start_again_with_twice_as_many():
     X, y, *_ = largest()
     gaps = [
@@ -215,12 +204,6 @@ def test_out_of_core_all_blocks_now_and_then_and_the_heaviest_in_between():
     assert min(source.reads.values()) >= 1 + full + certificates
     rows = [e["rows"] for e in result.history if e["event"] == "pass_end"]
     assert rows == [100 if i % FULL == 0 else 30 for i in range(result.passes)]
-
-
-def test_two_blocks_lead_to_the_same_margin():
-    X, y, _, low, high = largest()
-    result = sm.train(CountingSource(X, y, (0, 45, 100)), solver="adaptive", tol=0.01, passes=200)
-    check(result, low, high, 0.01)
 
 
 @pytest.mark.parametrize("classes", [1, 3])
@@ -300,51 +283,6 @@ def test_joint_margin_of_several_classes(form, blocks):
     margin = (own - scores.max(axis=1)).min() / np.linalg.norm(U)
     assert result.certificate["margin_lower"] == pytest.approx(margin, rel=1e-10)
     assert result.certificate["primal"] == pytest.approx(0.5 / margin**2, rel=1e-9)
-
-
-def test_each_class_against_the_rest():
-    X, labels, *_ = joint()
-    result = sm.train((X, labels), solver="adaptive", tol=0.01)
-    for k, figures in enumerate(result.certificate["per_class"]):
-        problem = binary(X, labels == k, C=np.inf)
-        best = problem.margin(solve(problem, "hinge").w)
-        assert figures["margin_upper"] >= best * (1 - 1e-8)
-        assert best * (1 - 0.0101) <= figures["margin_lower"] <= best * (1 + 1e-8)
-
-
-@pytest.mark.parametrize("classes", [2, 3])
-@pytest.mark.parametrize("kind", ["opposite", "equal", "empty", "all empty"])
-def test_rows_that_cannot_be_told_apart(kind, classes):
-    X, y = separable(30, 6)
-    y = (y > 0).astype(int) if classes == 2 else np.arange(30) % 3
-    if kind == "opposite":
-        X, y = np.vstack([X, X[:1]]), np.append(y, (y[0] + 1) % classes)
-    elif kind == "equal":
-        X = np.tile(X[:1], (30, 1))
-    else:
-        X = X * (kind == "empty")
-        X[5] = 0
-    multiclass = "ovr" if classes == 2 else "joint"
-    result = sm.train((X, y), solver="adaptive", tol=0.05, multiclass=multiclass, passes=500)
-    assert result.reason in NO_SEPARATOR
-
-
-@pytest.mark.parametrize("scale", [1e-150, 1e150])
-def test_scales(scale):
-    X, y, _, low, high = largest()
-    result = sm.train((X * scale, y), solver="adaptive", tol=0.02)
-    assert result.converged
-    assert low * 0.98 <= result.certificate["margin_lower"] / scale <= high * (1 + 1e-12)
-
-
-def test_one_row_of_each_class():
-    result = sm.train((np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([1, -1])), solver="adaptive", tol=1e-3)
-    assert result.certificate["margin_lower"] == pytest.approx(np.sqrt(0.5), rel=1e-3)
-
-
-def test_an_unknown_step():
-    with pytest.raises(UsageError, match="momentum or proven"):
-        sm.train(separable(), solver="adaptive:step=1/t")
 
 
 @pytest.mark.parametrize("form", ["dense", "csr"])

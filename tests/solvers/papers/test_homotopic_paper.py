@@ -238,3 +238,9 @@ def test_the_bias_midway_between_the_classes():
         b = centred_bias(X @ w, y)
         assert np.min(X[y > 0] @ w + b) == pytest.approx(-np.max(X[y < 0] @ w + b), abs=1e-12)
         assert abs(b - b_star) <= np.linalg.norm(X, axis=1).max() * np.linalg.norm(w - w_star)
+
+
+def test_stochastic_steps_depend_on_the_seed_alone():
+    data = separable(200, 6)
+    coefs = [sm.train(data, solver="homotopic:stochastic", passes=3, seed=s).model.coef_ for s in (1, 1, 2)]
+    assert np.array_equal(coefs[0], coefs[1]) and not np.array_equal(coefs[0], coefs[2])

@@ -1,23 +1,19 @@
 """perceptron, mirror and pegasos from end to end: theorems, certificates, and how they stop."""
 
 import math
-from itertools import pairwise
 
 import numpy as np
 import pytest
-from conftest import slow
 from reference import optimum
 from reference import primal as twins
 from reference.datasets import as_form, noisy, separable
 from reference.drive import certify, labels_of, prologue, visit_all
 from reference.norms import conjugate, length
-from reference.sources import CountingSource
 from reference.training import NO_SEPARATOR, binary
 
 import streammargin as sm
 from streammargin.compiled import row_norms as norms
 from streammargin.compiled.order import permutation
-from streammargin.errors import UsageError
 from streammargin.losses import terms
 from streammargin.penalties.lp import Lp
 from streammargin.rows.blocks import DenseBlock
@@ -108,29 +104,6 @@ def test_the_losses_of_mirror_descent_add_up_to_a_constant(norm):
     np.testing.assert_allclose(result.model.coef_[0], iterates[-1], rtol=1e-8)
 
 
-@pytest.mark.parametrize("average", [False, True])
-@pytest.mark.parametrize("norm", NORMS)
-@pytest.mark.parametrize("solver", HARD)
-def test_every_interval_holds_the_true_margin(solver, norm, average):
-    X, y = separable(60, 8)
-    word = f"{solver}:average" if average else solver
-    result = sm.train((X, y), solver=word, penalty=f"lp:{norm}", tol=1e-2, passes=3000)
-    exact, _ = best_margin(X, y, norm)
-    problem = binary(X, y, C=np.inf, norm=norm)
-    for event in certificates(result):
-        assert event["margin_lower"] <= exact * (1 + 1e-7) and exact <= event["margin_upper"] * (1 + 1e-7)
-        assert event["dual"] == pytest.approx(0.5 / event["margin_upper"] ** 2)
-    last = result.certificate
-    w = result.model.coef_[0]
-    assert last["margin_lower"] == pytest.approx(problem.margin(w), rel=1e-9)
-    assert last["mistakes"] == problem.mistakes(w)
-    if result.reason == "separated" and solver == "perceptron":
-        assert last["margin_lower"] > 0
-    if result.reason == "separated" and solver == "mirror":
-        assert (problem.A @ w).min() >= 0.99 * (1 - 1e-9)
-    assert ended_by_itself(result) or (solver == "mirror" and (average or norm < 1.5))
-
-
 def test_mirror_descent_stops_where_its_objective_ends():
     X, y = separable(60, 8, margin=1.0)
     for tol in (0.1, 1e-2, 1e-3):
@@ -204,25 +177,6 @@ def test_pegasos_with_several_values_of_C_and_classes():
         assert figures["dual"] <= optimum.solve(problem, "hinge").primal * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("plan", [(0, 30, 60), (0, 7, 31, 60), tuple(range(61))])
-@pytest.mark.parametrize("form", ["dense", "csr"])
-@pytest.mark.parametrize("solver", ["perceptron", "mirror", "pegasos"])
-@pytest.mark.parametrize("dtype", [np.float64, slow(np.float32)])
-def test_blocks_are_read_once_a_sweep(dtype, solver, form, plan):
-    X, y = separable(60, 6)
-    source = CountingSource(as_form(X, form, dtype), y, plan)
-    result = sm.train(source, solver=solver, tol=0.05, passes=2000, bias=0)
-    sweeps = result.passes + len(certificates(result)) + (solver == "mirror")
-    assert result.converged or (solver != "pegasos" and ended_by_itself(result))
-    assert source.reads == dict.fromkeys(pairwise(plan), sweeps)
-    if solver == "pegasos":
-        problem = binary(X.astype(dtype), y)
-        assert result.certificate["primal"] == pytest.approx(problem.primal(result.model.coef_[0]))
-    else:
-        exact, _ = best_margin(X, y)
-        assert result.certificate["margin_lower"] <= exact <= result.certificate["margin_upper"] * (1 + 1e-7)
-
-
 def test_a_separable_pass_without_mistakes_is_the_last():
     X, y = separable(60, 6)
     result = sm.train((X, y), solver="perceptron")
@@ -270,19 +224,6 @@ DEGENERATE = {
 
 
 @pytest.mark.parametrize("data", DEGENERATE)
-@pytest.mark.parametrize("norm", [2, 1.3])
-@pytest.mark.parametrize("solver", HARD)
-@pytest.mark.parametrize("form", ["dense", "csr"])
-def test_rows_that_nothing_separates(form, solver, norm, data):
-    X, y = DEGENERATE[data]
-    result = sm.train((as_form(X, form), y), solver=solver, penalty=f"lp:{norm}", tol=0.01, passes=20_000)
-    assert result.reason in NO_SEPARATOR and not result.converged
-    mean = np.mean([length(x, conjugate(norm)) for x in X])
-    assert result.certificate["margin_upper"] <= 0.01 * mean
-    assert np.all(np.isfinite(result.model.coef_)) and not np.isnan(result.certificate["margin_lower"])
-
-
-@pytest.mark.parametrize("data", DEGENERATE)
 def test_pegasos_minds_no_degenerate_rows(data):
     X, y = DEGENERATE[data]
     result = sm.train((X, y), solver="pegasos", C=0.01, tol=0.01, passes=5000, bias=0)
@@ -302,38 +243,6 @@ def test_classes_that_are_and_are_not_separable(solver):
     assert [figures["margin_lower"] > 0 for figures in result.certificate["per_class"]] == [False, False, True]
 
 
-@pytest.mark.parametrize("solver", HARD)
-def test_one_row_of_each_class(solver):
-    X = np.diag([3.0, 2.0, 1.0])
-    result = sm.train((X, ["a", "b", "c"]), solver=solver, tol=1e-3)
-    assert ended_by_itself(result) and result.model.predict(X).tolist() == ["a", "b", "c"]
-    exact = [best_margin(X, np.arange(3) == k)[0] for k in range(3)]
-    for figures, margin in zip(result.certificate["per_class"], exact, strict=True):
-        assert figures["margin_lower"] <= margin * (1 + 1e-7) and margin <= figures["margin_upper"] * (1 + 1e-7)
-
-
-@pytest.mark.parametrize("norm", [2, 1.5, 1.01, "sparse"])
-@pytest.mark.parametrize("scale", [1e-150, 1e-20, 1e20, 1e150])
-@pytest.mark.parametrize("solver", HARD)
-def test_the_scale_of_the_rows_does_not_matter(solver, scale, norm):
-    X, y = separable(40, 6, margin=1.0)
-    scale = 2.0 ** round(math.log2(scale))
-    options = {"solver": solver, "penalty": f"lp:{norm}", "tol": 0.05, "passes": 40}
-    plain, scaled = sm.train((X, y), **options), sm.train((X * scale, y), **options)
-    c = scaled.certificate
-    if solver == "perceptron" or norm == 2:
-        assert scaled.passes == plain.passes
-        for key in ("margin_lower", "margin_upper"):
-            assert c[key] / scale == pytest.approx(plain.certificate[key], rel=1e-6)
-        np.testing.assert_array_equal(scaled.model.predict(X * scale), plain.model.predict(X))
-    else:  # if the powers overflow, the norm of a row is only bounded: smaller steps
-        assert c["margin_lower"] <= c["margin_upper"]
-        if norm != 1.01:  # beyond the interior-point method
-            exact, _ = best_margin(X, y, 2 if norm == 2 else plain.model.header["p"])
-            assert c["margin_lower"] / scale <= exact * (1 + 1e-7) and exact <= c["margin_upper"] / scale * (1 + 1e-7)
-    assert np.all(np.isfinite(scaled.model.coef_))
-
-
 @pytest.mark.parametrize("scale", [1e-150, 1e150])
 def test_pegasos_at_extreme_scales(scale):
     X, y = separable(40, 6)
@@ -343,24 +252,3 @@ def test_pegasos_at_extreme_scales(scale):
     assert c["dual"] <= c["primal"] <= 40 * (1 + 1e-12)  # the sum of the caps is the objective at 0
     assert result.converged == (scale < 1)
     assert result.passes == (1 if scale < 1 else 20)  # without updates w still shrinks: such a pass is not the last
-
-
-@pytest.mark.parametrize("solver, options, message", [
-    ("perceptron", {"C": 1.0}, "maximum margin only"),
-    ("mirror", {"C": 1.0}, "maximum margin only"),
-    ("pegasos", {"C": math.inf}, r"pegasos needs a finite C; use solver=\"active-set\", or give a finite C"),
-    ("pegasos", {"penalty": "lp:1.5"}, "p = 2 only"),
-    ("perceptron", {"loss": "logistic"}, "loss"),
-    ("mirror", {"loss": "squared_hinge"}, "loss"),
-    ("pegasos", {"loss": "squared_hinge"}, "loss"),
-    ("perceptron", {"multiclass": "joint", "labels": 3}, "joint"),
-    ("mirror:decay=linear", {}, "mirror has no parameter 'decay'"),
-    ("pegasos", {"stochastic": True}, "there is no stochastic here; give solver=\"homotopic:stochastic\""),
-    ("perceptron", {"penalty": "lp:1"}, "the parameter p of lp"),
-    ("perceptron", {"max_rows": 5}, "max_rows"),
-])  # fmt: skip
-def test_what_they_refuse(solver, options, message):
-    X, _ = separable(30, 4)
-    labels = np.arange(30) % options.pop("labels", 2)
-    with pytest.raises(UsageError, match=message):
-        sm.train((X, labels), solver=solver, **options)

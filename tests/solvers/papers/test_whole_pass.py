@@ -1,4 +1,4 @@
-"""Forms and precisions; classes left out; classes that have converged; passes that are interrupted."""
+"""Methods that step once a pass: classes left out or done, passes that are interrupted, odd rows."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ from conftest import slow
 from reference.datasets import as_form, noisy, separable
 from reference.drive import begin_pass, labels_of
 from reference.sources import CountingSource
-from reference.whole_pass import make_problem, signed
+from reference.whole_pass import make_problem
 
 import streammargin as sm
 from streammargin.rows.blocks import DenseBlock
@@ -24,23 +24,6 @@ def three_classes(rows=60):
     X, _ = noisy(rows, 6)
     X[np.all(X == 0, axis=1)] = 1
     return X, np.arange(rows) % 3
-
-
-@pytest.mark.parametrize("solver", METHODS)
-@pytest.mark.parametrize("form", ["dense", slow("csr")])
-def test_forms_and_precisions_agree(form, solver):
-    X, y = separable()
-    X = X.astype(np.float32).astype(float)
-    options = {"solver": solver, "passes": 15, "tol": 1e-9, "bias": 0.5}
-    double = sm.train((X, y), **options)
-    single = sm.train((as_form(X, form, np.float32), y), **options)
-    # float32 rows are numbers of float64 too
-    assert single.model.coef_ == pytest.approx(double.model.coef_, rel=1e-8, abs=1e-10)
-    assert single.model.intercept_ == pytest.approx(double.model.intercept_, rel=1e-8, abs=1e-10)
-    assert figures(single) == pytest.approx(figures(double), rel=1e-8)
-    w = np.append(double.model.coef_[0], double.model.intercept_[0] / 0.5)
-    A = signed(np.column_stack([X, np.full(len(X), 0.5)]), y)
-    assert (A @ w).min() / np.linalg.norm(w) == pytest.approx(double.certificate["margin_lower"], rel=1e-9)
 
 
 @pytest.mark.parametrize("multiclass", ["ovr", "joint"])
@@ -108,3 +91,38 @@ def test_a_signal_ends_a_run_with_weights_but_no_figures(solver, after):
     assert result.reason == "signal" and result.certificate["margin_lower"] is None
     # nothing is learnt before the prologue has seen all rows
     assert np.linalg.norm(result.model.coef_) == pytest.approx(float(after > 1))
+
+
+def test_one_row_of_each_of_several_classes():
+    for multiclass, margin in (("joint", np.sqrt(2)), ("ovr", 1 / np.sqrt(3))):
+        result = sm.train((np.eye(3), [0, 1, 2]), solver="dual-momentum", multiclass=multiclass, tol=1e-4, passes=9000)
+        assert result.converged
+        # joint: U = I - 1/3 (all ones) has the differences 1 and the length sqrt 2: a margin of 1/sqrt 2
+        margin = 1 / np.sqrt(2) if multiclass == "joint" else margin
+        assert result.certificate["margin_lower"] == pytest.approx(margin, rel=1e-4)
+        assert list(result.model.predict(np.eye(3))) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("size", [1e-35, 1e35])
+@pytest.mark.parametrize("form", ["dense", slow("csr")])
+def test_scales_at_the_end_of_float32(form, size):
+    X, y = separable()
+    small = sm.train((as_form(size * X, form, np.float32), y), solver="dual-momentum", passes=25, tol=1e-9)
+    usual = sm.train((X, y), solver="dual-momentum", passes=25, tol=1e-9)
+    assert small.certificate["margin_lower"] == pytest.approx(size * usual.certificate["margin_lower"], rel=1e-3, abs=0)
+
+
+def test_rows_of_very_different_lengths():
+    X, y = separable()
+    X = X * np.logspace(-12, 12, len(X))[:, None]
+    result = sm.train((X, y), solver="dual-momentum", passes=300)
+    certificate = result.certificate
+    assert np.isfinite(certificate["margin_upper"]) and certificate["margin_lower"] <= certificate["margin_upper"]
+
+
+@pytest.mark.parametrize("tol", [0.0, 1e-3])
+def test_a_zero_row_is_a_proof_at_any_tolerance(tol):
+    X, y = separable()
+    X[7] = 0
+    result = sm.train((X, y), solver="dual-momentum", tol=tol)
+    assert (result.reason, result.passes) == ("not_separable", 1)

@@ -12,7 +12,7 @@ from streammargin.cli.remarks import Remarks
 from streammargin.kinds import ALL
 from streammargin.wording import printable, short
 
-WIDEST = 20  # most classes of a confusion matrix that is printed
+WIDEST, WORST = 20, 10  # most classes that are printed, as is their confusion matrix; how many of more
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -62,7 +62,11 @@ def run(options: argparse.Namespace) -> int:
     for name in ("balanced_accuracy", "macro_f1", "roc_auc", "average_precision", "log_loss"):
         if figures.get(name) is not None:
             print(f"{name.replace('_', ' ').replace('roc auc', 'ROC AUC').replace('f1', 'F1')}  {figures[name]:.6f}")
-    for part in figures.get("per_class", []):
+    parts = figures.get("per_class", [])
+    if len(parts) > WIDEST:
+        parts = sorted(parts, key=lambda part: part["f1"])[:WORST]
+        print(f"the {WORST} of {len(figures['per_class'])} classes with the smallest F1 (--json has all):")
+    for part in parts:
         never = "" if part["predicted"] else ", never predicted"
         shares = f"precision {part['precision']:.4f}, recall {part['recall']:.4f}, F1 {part['f1']:.4f}"
         print(f"class {printable(short(part['label']))}: {part['correct']} of {part['rows']} right, {shares}{never}")

@@ -75,6 +75,8 @@ def events_of(path: str, header: Mapping[str, Any]) -> list[dict[str, Any]]:
     with open(path, encoding="utf-8", errors="replace") as file:
         for place, line in enumerate(iter(lambda: file.readline(LONGEST), ""), 1):
             event = _event(line)
+            if event is None and place > 1 and not line.endswith("\n") and len(line) < LONGEST:
+                break  # the run was killed while it wrote
             if event is None:
                 raise DataError(f"{path}: line {place} is no event of a training; give the file that --log-json wrote")
             history.publish(event)

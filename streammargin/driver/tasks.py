@@ -79,7 +79,13 @@ def column_of(
         raise UsageError(f"{source.name} has no column {shown(given)} of {noun}; give `{noun.split()[0]}` as an array")
     column = open_source(data, x=x, y=given, mask=source.mask)
     stack.callback(column.close)
-    if column.outputs() is not None and len(column.outputs() or ()) > 1:
+    try:
+        outputs = column.outputs() or ()
+    except DataError as error:
+        option = "cv=K,by=" if "`cv`" in noun else "tasks="
+        told = error.raw.replace("labels", noun.split()[0]).replace("`y=", f"`{option}")
+        raise DataError(told) from error
+    if len(outputs) > 1:
         raise DataError(f"{source.name}: {given} has several columns, and a row is in one of the {noun}; name one")
     return column
 

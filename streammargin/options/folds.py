@@ -120,6 +120,8 @@ class HeldOut(Rows):
     def check(self, what: str, value: object) -> object:
         if isinstance(value, str) and SHARE.fullmatch(value) and not os.path.exists(value):
             value = float(value[:-1]) / 100.0 if value.endswith("%") else float(value)
+        if isinstance(value, str) and value.isdecimal() and not os.path.exists(value):
+            raise UsageError(f"{what} is data, or a share of the rows such as {value}%, and no file is called {value}")
         if isinstance(value, (float, int)) and not isinstance(value, bool):
             fits = Number("data, or a share of the rows above 0 and up to 0.5", lambda part: 0.0 < part <= 0.5)
             return Share(fits.number(what, value))

@@ -115,6 +115,17 @@ def test_evaluate(trained, blobs, here):
     assert f"{1 - wrong / 200:.4f}"[:5] in here("evaluate", model, data).stdout
 
 
+def test_evaluate_many_classes(tmp_path, here):
+    generate(str(tmp_path / "a.h5"), rows=600, features=8, classes=30, seed=1)
+    here("train", "a.h5", "-o", "m.npz", "-q", "--tol", "0.1", cwd=tmp_path)
+    lines = here("evaluate", "m.npz", "a.h5", cwd=tmp_path).stdout.splitlines()
+    parts = json.loads(here("evaluate", "m.npz", "a.h5", "--json", cwd=tmp_path).stdout)["per_class"]
+    assert "the 10 of 30 classes with the smallest F1 (--json has all):" in lines
+    worst = sorted(parts, key=lambda part: part["f1"])[:10]
+    shown = [line.split()[1].rstrip(":") for line in lines if line.startswith("class ")]
+    assert shown == [str(part["label"]) for part in worst]
+
+
 def test_info_on_data_and_model(trained, here):
     data, model, _ = trained
     found = json.loads(here("info", data, "--json").stdout)

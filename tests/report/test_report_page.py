@@ -344,6 +344,14 @@ def test_what_cannot_be_written_or_read_is_refused_and_nothing_is_lost(files, he
     assert Page((files / "old.html").read_text()).cards
 
 
+def test_a_log_that_was_cut_while_it_was_written_is_read_up_to_there(files, here):
+    made(here, files, "train", "train.csv", "-o", "m.npz", "--log-json", "log", "-q")
+    whole = (files / "log").read_text()
+    (files / "cut.log").write_text(whole[: whole.index("\n", len(whole) // 2) - 9])
+    assert main(["report", str(files / "m.npz"), str(files / "cut.log"), "-o", str(files / "cut.html")]) == 0
+    assert Page((files / "cut.html").read_text()).cards
+
+
 def test_rows_that_cannot_be_judged_cost_no_page(files, here):
     """Classes that the training leaves out are unknown to the model."""
     done = here("train", "train.csv", "--classes", "low,mid", "-o", "m.npz", "--report", "r.html", "-q", cwd=files)

@@ -266,6 +266,7 @@ REFUSED = {
     "too few for 400": {"cv": 400},
     "whole number": {"cv": np.zeros(5, int)},
     "up to 0.5": {"valid": 0.7},
+    "share of the rows such as 20%": {"valid": "20"},
 }
 
 
@@ -278,6 +279,12 @@ def test_what_folds_do_not_have_is_said_by_name(said):
         said = said.replace("`", "")
     with pytest.raises((UsageError, DataError), match=said):
         sm.train((X, labels), **options)
+
+
+def test_a_column_of_groups_that_is_not_there_is_named(tmp_path):
+    sm.write_hdf5([(X, TWO)], str(tmp_path / "rows.h5"))
+    with pytest.raises(DataError, match=r"no groups under the name obs/nothing.*cv=.K,by=NAME"):
+        sm.train(str(tmp_path / "rows.h5"), C=CS, cv="5,by=obs/nothing")
 
 
 def test_a_fold_without_which_a_class_is_gone_is_an_error():

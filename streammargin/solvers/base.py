@@ -343,8 +343,8 @@ class Solver(Method, Generic[S]):
         return np.dtype(np.float64)
 
     def reserved_bytes(self, problem: Problem) -> int:
-        """Bytes beside the arrays of the state: rows kept, arrays that grow, vectors of a step."""
-        return 0
+        """Bytes beside the arrays that the state declares: rows kept, arrays that grow. Default: the rows kept."""
+        return self.kept_bytes(problem)
 
     def fits(self, problem: Problem, state: S) -> bool:
         """Whether the growing arrays of a loaded state fit each other and the rows; kernels do not check them."""

@@ -182,18 +182,17 @@ def _dtype(hint: Any) -> Any:
     return np.dtype(scalar)
 
 
-def _scalar(entry: Entry, problem: Problem, dtype: Any) -> np.dtype:
+def _scalar(scalar: Any, problem: Problem, dtype: Any) -> np.dtype:
     """The dtype of an array or list in a problem; dtype: that of `Float`."""
-    if entry.type is Stored:
-        return problem.dtype
-    return np.dtype(dtype) if entry.type is Float else entry.type
+    return problem.dtype if scalar is Stored else np.dtype(dtype if scalar is Float else scalar)
 
 
-def _array(entry: Entry, problem: Problem, dtype: np.dtype) -> Array:
-    sizes = [axis if isinstance(axis, int) else axis.size(problem) for axis in entry.of.axes]
-    if entry.of.grows:
+def _array(scalar: Any, spec: Of, problem: Problem, dtype: Any = f8) -> Array:
+    """An array of this type; dtype: that of `Float`."""
+    sizes = [axis if isinstance(axis, int) else axis.size(problem) for axis in spec.axes]
+    if spec.grows:
         sizes[-1] = 0
-    return Array(tuple(sizes), _scalar(entry, problem, dtype), entry.of.fill)
+    return Array(tuple(sizes), _scalar(scalar, problem, dtype), spec.fill)
 
 
 def layout(cls: type, problem: Problem, dtype: Any = f8, prefix: str = "") -> dict[str, Array]:
@@ -201,15 +200,19 @@ def layout(cls: type, problem: Problem, dtype: Any = f8, prefix: str = "") -> di
     found: dict[str, Array] = {}
     for entry in entries(cls):
         if entry.kind == "array":
-            found[prefix + entry.name] = _array(entry, problem, np.dtype(dtype))
+            found[prefix + entry.name] = _array(entry.type, entry.of, problem, dtype)
         elif entry.kind == "part":
             found |= layout(entry.type, problem, dtype, f"{prefix}{entry.name}.")
     return found
 
 
 def state_bytes(cls: type, problem: Problem, dtype: Any = f8) -> int:
-    """Bytes of a state's arrays before any grows."""
-    return _bytes(entries(cls), problem, np.dtype(dtype), entries)
+    """Bytes of a state's arrays before any grows, and of those that its steps make beside them.
+
+    The latter are float64. A class of the state lists them in `workspace`, as `of` declares them, without their names.
+    """
+    beside = (_array(f8, spec, problem).bytes for kind in cls.__mro__ for spec in vars(kind).get("workspace", ()))
+    return _bytes(entries(cls), problem, np.dtype(dtype), entries) + sum(beside)
 
 
 def keeps_per_row(cls: type, problem: Problem) -> bool:
@@ -220,14 +223,14 @@ def keeps_per_row(cls: type, problem: Problem) -> bool:
         if entry.kind == "rows":
             return True
         of_rows = entry.kind == "array" and entry.role is Role.ROWS
-        if of_rows and (entry.of.grows or _array(entry, problem, np.dtype(f8)).bytes):
+        if of_rows and (entry.of.grows or _array(entry.type, entry.of, problem).bytes):
             return True
     return False
 
 
 def row_bytes(cls: type, problem: Problem, dtype: Any = f8) -> int:
     """Bytes that a state keeps for each row, without cached rows."""
-    one, two = (state_bytes(cls, replace(problem, rows=rows), dtype) for rows in (1, 2))
+    one, two = (_bytes(entries(cls), replace(problem, rows=rows), np.dtype(dtype), entries) for rows in (1, 2))
     return two - one
 
 
@@ -238,9 +241,9 @@ def new(cls: type[S], problem: Problem, dtype: Any = f8, **given: Any) -> S:
         if entry.name in given:
             made[entry.name] = given[entry.name]
         elif entry.kind == "array":
-            made[entry.name] = _array(entry, problem, np.dtype(dtype)).allocate()
+            made[entry.name] = _array(entry.type, entry.of, problem, dtype).allocate()
         elif entry.kind == "list":
-            made[entry.name] = [np.empty(0, _scalar(entry, problem, dtype)) for _ in range(problem.count)]
+            made[entry.name] = [np.empty(0, _scalar(entry.type, problem, dtype)) for _ in range(problem.count)]
         elif entry.kind == "part":
             made[entry.name] = new(entry.type, problem, dtype)
         elif entry.kind == "rows":
@@ -302,7 +305,7 @@ def load(state: Any, problem: Problem, dtype: Any, saved: Saved) -> None:
         elif entry.kind == "array":
             setattr(part, name, _checked(path, expected[path], arrays, entry.of))
         elif entry.kind == "list":
-            one = Array((0,), _scalar(entry, problem, dtype))
+            one = Array((0,), _scalar(entry.type, problem, dtype))
             setattr(part, name, [_checked(f"{path}.{k}", one, arrays, GROWS) for k in range(problem.count)])
     if numbers or arrays:
         raise ValueError(f"{', '.join(sorted([*numbers, *arrays]))} is not in the state of this solver")
@@ -490,7 +493,7 @@ def _bytes(some: Iterable[Entry], problem: Problem, dtype: np.dtype, of: Callabl
     size = 0
     for one in some:
         if one.kind == "array":
-            size += _array(one, problem, dtype).bytes
+            size += _array(one.type, one.of, problem, dtype).bytes
         elif one.kind == "part":
             size += _bytes(of(one.type), problem, dtype, of)
     return size

@@ -73,7 +73,7 @@ class ColumnSteps(RestartedSteps[OnColumns]):
         if penalty is None or fit:
             return Plan(penalty, 0)
         # for dense rows each column has n values
-        vectors = state_bytes(OnColumns, problem) + super().reserved_bytes(problem)
+        vectors = state_bytes(OnColumns, problem)
         stored = kept_columns.capacity(problem, vectors)
         return Plan(penalty if stored else None, stored)
 
@@ -86,7 +86,7 @@ class ColumnSteps(RestartedSteps[OnColumns]):
     def reserved_bytes(self, problem: Problem) -> int:
         plan = self.plan(problem)
         steps = working_set.reserved_bytes(problem) if plan.penalty is not None and not plan.stored else 0
-        return super().reserved_bytes(problem) + steps + kept_columns.reserved_bytes(problem, plan.stored)
+        return steps + kept_columns.reserved_bytes(problem, plan.stored)
 
     def fits(self, problem: Problem, state: OnColumns) -> bool:
         sent = kept_columns.sent_fits(problem, state.coming, state.read.rows)

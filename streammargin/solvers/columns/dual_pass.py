@@ -103,6 +103,7 @@ class Pair(LinearState):
     better of the two.
     """
 
+    workspace = of(K, W), of(6, W)  # copies of weights, and temporary vectors
     row_norms: Sum[f8] = of(norms.ROW_FIGURES, largest=(norms.LARGEST,))
     squares: Sum[f8] = of(D)
     w: Shared[f8] = of(2, K, W)
@@ -183,9 +184,6 @@ class DualPass(LinearSolver[P]):
     @abstractmethod
     def advance(self, problem: Problem, state: P, k: int, gaps: list[float]) -> None:
         """Compute the next weights of group k; gaps: of the last pair and of the mean."""
-
-    def reserved_bytes(self, problem: Problem) -> int:
-        return 8 * (problem.features + 1) * (problem.count + 6)  # copies of weights, and temporary vectors
 
     def begin_at(self, problem: Problem, state: P, w: np.ndarray) -> None:
         state.w[:] = w

@@ -14,6 +14,8 @@ LEFT = Axis(lambda problem: problem.sides[0], name="rows")
 RIGHT = Axis(lambda problem: problem.sides[1], name="columns")
 HARD = 1e-300  # a softness with which duals are derivatives of the losses
 SHORT = Axis(lambda problem: min(problem.sides), name="the fewer of both")
+LONG = Axis(lambda problem: max(problem.sides), name="the more of both")
+TILE = 256  # rows of a dense matrix at a time
 
 
 def terms(problem: Problem) -> int:
@@ -94,6 +96,7 @@ class SplittingState(MatrixState):
     made: steps; next_look: the step that a look follows.
     """
 
+    workspace = of(4, SHORT, SHORT), of(2, SHORT, SIDES), of(TILE, LONG)  # of an eigendecomposition, and of a step
     matrix: Shared[f8] = of(LEFT, RIGHT)
     other: Shared[f8] = of(LEFT, RIGHT)
     weight: float = 0.0

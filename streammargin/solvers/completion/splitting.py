@@ -11,7 +11,7 @@ from scipy.linalg import eigh
 from streammargin.compiled import ratings as kernel
 from streammargin.rows.blocks import Block
 from streammargin.solvers.base import Share
-from streammargin.solvers.completion.found import SplittingState
+from streammargin.solvers.completion.found import TILE, SplittingState
 from streammargin.solvers.completion.matrix import LOOK, MatrixSolver, Seen, cost_of, pairs_of, short_side, size_of
 from streammargin.solvers.problem import Problem
 
@@ -35,10 +35,6 @@ class Splitting(MatrixSolver[SplittingState]):
     name = "splitting"
     state_class = SplittingState
     tasks: ClassVar[tuple[str, ...]] = (STEP,)
-
-    def reserved_bytes(self, problem: Problem) -> int:
-        short, long = sorted(problem.sides)
-        return 8 * (4 * short * short + 2 * short * (short + long) + TILE * long)
 
     def run_block(self, problem: Problem, state: SplittingState, active: np.ndarray, block: Block, first: int) -> Share:
         if state.task == LOOK:
@@ -117,6 +113,3 @@ class Splitting(MatrixSolver[SplittingState]):
         roots, vectors = np.sqrt(values[kept]), vectors[:, kept]
         own, opposite = vectors * roots, V.T @ (vectors / roots)
         return np.vstack([own, opposite] if side == 0 else [opposite, own])
-
-
-TILE = 256  # rows of a matrix at a time

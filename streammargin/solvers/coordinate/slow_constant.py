@@ -47,9 +47,15 @@ def damp(problem: Problem, labels: RowLabels, constant: SlowConstant, blocks: Bl
         constant.damping = 1.0
         return
     present = np.flatnonzero(labels.present(slice(first, first + min(SOME, block.rows()))))
-    values = values_of(take(block, present)).astype(np.float64)
-    square = float(np.square(values).sum()) / max(1, present.size)
+    values = values_of(take(block, present))
+    square = float(np.square(values, dtype=np.float64).sum()) / max(1, present.size)
     damp_by(problem, constant, square, column)
+
+
+def sampled_bytes(problem: Problem, rows: int, size: int) -> int:
+    """Bytes of the rows that `damp` samples of a block of so many rows and bytes, and of their squares."""
+    able = problem.linear and not problem.hard
+    return (1 + 8 // problem.dtype.itemsize) * size * min(SOME, rows) // rows if able else 0
 
 
 def damp_by(problem: Problem, constant: SlowConstant, square: float, column: float) -> None:

@@ -85,11 +85,8 @@ class Steps(Solver[SmoState]):
 
     # memory
 
-    def reserved_bytes(self, problem: Problem) -> int:
-        return Memory.of(problem).bytes
-
     def kept_bytes(self, problem: Problem) -> int:
-        return 0 if problem.resident else Memory.of(problem).bytes
+        return Memory.of(problem).bytes
 
     def look_work(self, problem: Problem) -> float:
         return 2.0 * min(LOOKED, problem.rows)

@@ -32,7 +32,7 @@ from streammargin.solvers.papers.of_kernel import in_kernel
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.proof.whole_pass import Whole, WholePass
-from streammargin.solvers.roles import ALL, GROUPS, K, Shared, Sum, clear, f8, i8, of, state
+from streammargin.solvers.roles import ALL, GROUPS, K, Shared, Sum, W, clear, f8, i8, of, state
 from streammargin.solvers.state import labels_for, labels_of
 from streammargin.solvers.visits import Visit
 from streammargin.words import entry
@@ -42,6 +42,9 @@ FULL = 4  # every fourth pass visits all blocks, the others a quarter of them
 STALE = 2.0  # log of the discount of rows outside a block, whose margins have grown since they were seen
 KEPT = 512  # rows that stay in memory for the next block
 INDEX_BYTES = 64 << 20  # most bytes of the transpose of a sparse block, without which a step costs all of its entries
+
+
+LINEAR = W.where(lambda problem: problem.kernel is None)
 
 
 @state
@@ -62,6 +65,7 @@ class AdaptiveState(Whole):
     pass; position: how many of them were visited. kept: the rows with the smallest margins.
     """
 
+    workspace = of(2, LINEAR), of(K, LINEAR)  # a row, the starts of a block's columns; a copy of the weights
     margins: Margins
     kept: RowCache
     g: Shared[f8]
@@ -97,9 +101,7 @@ class Adaptive(WholePass[AdaptiveState]):
         return self if problem.kernel is None else in_kernel(self, DrawnOfKernel)
 
     def reserved_bytes(self, problem: Problem) -> int:
-        vectors = 2 + problem.count  # a row, the starts of a block's columns, and a copy of the weights
-        kept = min(problem.rows, _most_kept(problem)) * _row_bytes(problem)
-        return vectors * 8 * (problem.features + 1) + 2 * kept  # the old ones and the new
+        return 2 * min(problem.rows, _most_kept(problem)) * _row_bytes(problem)  # the old ones and the new
 
     def fits(self, problem: Problem, state: AdaptiveState) -> bool:
         order, blocks = state.order, state.mass.shape[1]

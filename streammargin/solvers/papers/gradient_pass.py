@@ -16,7 +16,7 @@ from streammargin.solvers.base import JOINT, PassReport
 from streammargin.solvers.papers.of_kernel import FromZero, in_kernel
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.whole_pass import PassSums, Whole, WholePass, chunk_rows
-from streammargin.solvers.roles import GROUPS, K, Shared, Sum, clear, f8, i8, of, state
+from streammargin.solvers.roles import GROUPS, K, Shared, Sum, W, clear, f8, i8, of, state
 from streammargin.solvers.state import labels_of
 
 # a row whose share is below exp(-CUTOFF) / n times the largest is lost in the rounding of the sums
@@ -48,6 +48,7 @@ class Gradient(Whole):
     """w: the weights w_t / R; scale: 1 / ||w||; mass: sum of the coefficients of the rows in w."""
 
     sums: GradientSums
+    workspace = (of(K, W),)  # a copy of the weights
     scale: Shared[f8] = of(GROUPS, fill=1.0)
     mass: Shared[f8] = of(GROUPS)
 
@@ -68,9 +69,6 @@ class GradientPass(WholePass[G]):
 
     def of(self, problem: Problem) -> WholePass[Any]:
         return self if problem.kernel is None else in_kernel(self, FromZero)
-
-    def reserved_bytes(self, problem: Problem) -> int:
-        return 8 * problem.count * problem.width  # a copy of the weights
 
     def start(self, problem: Problem, labels: RowLabels) -> G:
         state = super().start(problem, labels)

@@ -12,7 +12,7 @@ from streammargin.compiled.chunks import MISTAKES, SMALLEST
 from streammargin.solvers.base import PassReport
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.whole_pass import PassSums, Whole, WholePass
-from streammargin.solvers.roles import K, Sum, f8, i8, of, state
+from streammargin.solvers.roles import K, Sum, W, f8, i8, of, state
 
 FIGURES = 5  # columns: the smallest margin, mistakes, and up to three further sums of a kernel
 
@@ -30,6 +30,7 @@ class HingeSums(PassSums):
 class Hinge(Whole):
     """The state of a whole-pass method for the hinge."""
 
+    workspace = (of(2, K, W),)  # copies of the current and the best weights
     sums: HingeSums
 
 
@@ -41,9 +42,6 @@ class HingePass(WholePass[H]):
 
     state_class: ClassVar[type[Hinge]] = Hinge
     mapped = True
-
-    def reserved_bytes(self, problem: Problem) -> int:
-        return 2 * 8 * problem.count * problem.width  # copies of the current and the best weights
 
     def end_pass(self, problem: Problem, state: H, active: np.ndarray) -> PassReport:
         smallest, mistakes, wrong = self.shown_figures(state)

@@ -59,7 +59,7 @@ from streammargin.solvers.proof.inseparable import empty, inseparable
 from streammargin.solvers.proof.kept import Kept as BestPass
 from streammargin.solvers.proof.rounding import EPS, mean_rounding
 from streammargin.solvers.proof.whole_pass import WholePass
-from streammargin.solvers.roles import Role, Scratch, W, entries, state, state_bytes, walk
+from streammargin.solvers.roles import K, Role, Scratch, W, entries, of, state, state_bytes, walk
 from streammargin.solvers.space import OF_KERNEL, Space
 from streammargin.solvers.state import labels_of
 from streammargin.solvers.visits import Visit
@@ -94,7 +94,13 @@ class Gram:
 def _with_gram(cls: Any) -> Any:
     """The state of a method with its kernel's."""
     made = dataclasses.make_dataclass(
-        f"{cls.__name__}OfKernel", [("gram", Gram)], bases=(cls,), slots=True, kw_only=True, eq=False
+        f"{cls.__name__}OfKernel",
+        [("gram", Gram)],
+        bases=(cls,),
+        slots=True,
+        kw_only=True,
+        eq=False,
+        namespace={"workspace": (of(4, K, W),)},  # copies of coefficients and of scores
     )
     return made
 
@@ -136,11 +142,10 @@ class OfKernel(WholePass[Any]):
     # memory
 
     def reserved_bytes(self, problem: Problem) -> int:
-        vectors = 4 * 8 * problem.count * problem.width  # copies of coefficients and of scores
         columns = 0 if given(problem).of_numbers else self._memory(problem).bytes
         beside = problem.size if self._lacks_rows(problem) else 0  # a plan with all rows in memory takes less
         kept = problem.rows * kept_bytes(problem) if given(problem).of_numbers else 0  # else they are with the columns
-        return super().reserved_bytes(problem) + vectors + columns + kept + beside
+        return super().reserved_bytes(problem) + columns + kept + beside
 
     def _lacks_rows(self, problem: Problem) -> bool:
         """Whether rows are on disk that a coefficient may need."""

@@ -8,14 +8,12 @@ from typing import NamedTuple
 import numpy as np
 from numba.extending import register_jitable
 
-from streammargin.compiled.chunks import chunk_add, chunk_look
+from streammargin.compiled import overloads  # noqa: F401
 from streammargin.compiled.jit import kernel
-from streammargin.compiled.samples import ONE, Sample, counts, weights
+from streammargin.compiled.samples import ONE, Sample, weights
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import Labels, RowNumbers
 
-# further columns of the figures
-INSIDE, HINGE, FIGURES = 2, 3, 4
 # columns of `carried`, one row per problem: outer iterations done; steps of the current one; the sum of the
 # coefficients of the rows in v; the same for `kept` (the sum of the iterates, or the best one), and the objective of
 # the best iterate
@@ -59,31 +57,6 @@ def rates(outer: float, schedule: Schedule) -> tuple[float, float, float]:
     return penalty_of(outer, schedule), steps, C * (s - 1.0) ** (-alpha) / math.sqrt(steps)
 
 
-@kernel
-def subgradient_block(block, numbers, labels, chunk, active, w, scale, pull, figures, wrong):
-    """Add the rows with a_i.w <= 1, times scale, to pull (K, d+1), for the problems in `active`.
-
-    chunk rows of a chunk; w (K, d+1) frozen; figures (K, FIGURES), added to: min a_i.w (from inf), rows with
-    a_i.w <= 0, rows inside, sum of the hinge losses; wrong (1,) rows whose largest score is a wrong class's (K > 1).
-    """
-    K = w.shape[0]
-    scores = np.empty((K, chunk))
-    margins = np.empty((K, chunk))
-    even = np.ones(K)
-    for start in range(0, block.rows(), chunk):
-        size = min(chunk, block.rows() - start)
-        chunk_look(block, numbers, labels, start, size, False, w, even, scores, margins, figures, wrong)
-        for k in range(K):
-            for r in range(size):
-                u = margins[k, r]
-                margins[k, r] = 0.0
-                if u <= 1.0:
-                    figures[k, INSIDE] += 1.0
-                    figures[k, HINGE] += 1.0 - u
-                    margins[k, r] = labels.sign(k, numbers.row(start + r)) * scale
-        chunk_add(block, start, size, active, margins, pull)
-
-
 @register_jitable
 def look(
     block: Block, numbers: RowNumbers, labels: Labels, start: int, stop: int, k: int, v_k: np.ndarray, scale: float,
@@ -122,7 +95,6 @@ def stochastic_block(block, numbers, labels, order, group, active, schedule, ave
     v        (K, d+1) iterates, for rows times scale; kept (K, d+1) the sum of the iterates, or the best one;
     landed   (K, d+2) end point of the last outer iteration, with its mass in the last column;
     carried  (K, CARRIED)
-    The other parameters are those of `subgradient_block`.
     """
     inside = np.empty(group)
     width = v.shape[1]
@@ -171,7 +143,6 @@ def stochastic_block(block, numbers, labels, order, group, active, schedule, ave
 
 
 def warm(sample: Sample) -> None:
-    subgradient_block(*sample.rows, 2, ONE, weights(), 1.0, weights(), np.zeros((1, FIGURES)), counts())
     stochastic_block(
         *sample.rows, ONE, 2, ONE, Schedule(10.0, 0.5, 2.0, POWER, 0.9), True, 1.0, weights(), weights(),
         np.zeros((1, 4)), np.zeros((1, CARRIED)),

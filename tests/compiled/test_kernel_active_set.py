@@ -1,7 +1,5 @@
 """The small exact problem and the selection of rows, against SciPy, NumPy and known answers."""
 
-import itertools
-
 import numpy as np
 import pytest
 from conftest import slow
@@ -9,9 +7,7 @@ from reference.datasets import as_form, noisy
 from scipy.optimize import nnls
 
 from streammargin.compiled import active_set as kernel
-from streammargin.compiled.margins import margins_block
 from streammargin.rows.blocks import CSRBlock, DenseBlock
-from streammargin.rows.labels import Labels, numbered_from
 
 
 def block_of(X, form, bias=0.0):
@@ -98,54 +94,3 @@ def test_gram_matrix_and_sums_of_rows(form, dtype, bias):
     np.testing.assert_allclose(gram, A @ A.T, atol=1e-13)
     kernel.combine(block_of(X, form, bias), signs * np.arange(20), 4.0, total)
     np.testing.assert_allclose(total, A.T @ np.arange(20), atol=1e-12)
-
-
-def figures(X, codes, positive, weights, w, capacity, form="dense", joint=False, cuts=(0, None), bias=0.0):
-    K = len(positive)
-    smallest, mistakes, wrong = np.full(K, np.inf), np.zeros(K, np.int64), np.zeros(1, np.int64)
-    keys, ids, filled = np.zeros((2 * K, capacity)), np.zeros((2 * K, capacity), np.int64), np.zeros(2 * K, np.int64)
-    for start, stop in itertools.pairwise(cuts):
-        margins_block(
-            block_of(X[start:stop], form, bias), numbered_from(start),
-            Labels(codes, positive, np.full((K, 3), np.inf), weights, np.empty(0)), joint, w, smallest, mistakes,
-            wrong, keys, ids, filled,
-        )  # fmt: skip
-    return smallest, mistakes, wrong, keys, ids, filled
-
-
-@pytest.mark.parametrize("capacity", [1, 2, 7, 30, 500])
-@pytest.mark.parametrize("form", ["dense", "csr"])
-def test_the_rows_with_the_smallest_margins(form, capacity):
-    rng = np.random.default_rng(capacity)
-    X, w = rng.standard_normal((400, 6)), rng.standard_normal((3, 7))
-    codes, weights = rng.integers(-1, 3, 400).astype(np.int16), (rng.random(400) < 0.8) * 2.0
-    positive = np.arange(3)
-    found = figures(X, codes, positive, weights, w, capacity, form, cuts=(0, 1, 150, 400), bias=0.7)
-    smallest, mistakes, wrong, keys, ids, filled = found
-    scores = X @ w[:, :-1].T + 0.7 * w[:, -1]
-    there = (codes >= 0) & (weights > 0)
-    for k in range(3):
-        u = np.where(codes == k, 1, -1) * scores[:, k]
-        assert smallest[k] == pytest.approx(u[there].min(), rel=1e-12)
-        assert mistakes[k] == np.count_nonzero(u[there] <= 0)
-        for side in (0, 1):
-            mine = np.flatnonzero(there & ((codes == k) == side))
-            count = filled[2 * k + side]
-            assert count == min(capacity, mine.size)
-            chosen = mine[np.argpartition(u[mine], count - 1)[:count]]
-            assert sorted(ids[2 * k + side, :count]) == sorted(chosen)
-            np.testing.assert_allclose(keys[2 * k + side, :count], u[ids[2 * k + side, :count]], rtol=1e-12)
-    assert wrong[0] == np.count_nonzero(np.argmax(scores, axis=1)[there] != codes[there])
-
-
-def test_joint_margins():
-    rng = np.random.default_rng(0)
-    X, w = rng.standard_normal((200, 6)), rng.standard_normal((3, 7))
-    codes = rng.integers(0, 3, 200).astype(np.int16)
-    smallest, mistakes, wrong, *_ = figures(X, codes, np.arange(3), np.empty(0), w, 0, joint=True)
-    scores = X @ w[:, :-1].T
-    own = scores[np.arange(200), codes]
-    scores[np.arange(200), codes] = -np.inf
-    u = own - scores.max(axis=1)
-    assert smallest.min() == pytest.approx(u.min(), rel=1e-12)
-    assert mistakes.sum() == wrong[0] == np.count_nonzero(u <= 0)

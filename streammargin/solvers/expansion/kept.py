@@ -7,16 +7,16 @@ import math
 import numpy as np
 
 from streammargin.compiled import look, smo
-from streammargin.compiled.margins import sum_margins
 from streammargin.points.expansion import TILE, Expansion
-from streammargin.rows.blocks import Block, CSRBlock, alone, part
-from streammargin.rows.labels import RowLabels, numbered_from
+from streammargin.rows.blocks import Block, alone, part
+from streammargin.rows.labels import RowLabels
 from streammargin.solvers.expansion.form import form_of
 from streammargin.solvers.expansion.found import Found, merged, set_found
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.best import Best
 from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.proof.kept import Kept
+from streammargin.solvers.proof.margins import sum_margins
 from streammargin.solvers.proof.objectives.base import Candidate
 from streammargin.solvers.proof.rounding import EPS, TERM
 from streammargin.solvers.state import labels_for
@@ -47,17 +47,10 @@ def _add(
         at = free.numbers[start:stop] - (first + low)
         kept.lengths += (free.coef[:, start:stop] * f[:, at]).sum(axis=1)  # coef.K coef
         if problem.hard:
-            _add_margins(problem, kept, f + constants[:, None], first + low)
+            labels = labels_for(kept.labels.cut(first + low, first + high), problem.outputs)
+            sum_margins(problem, labels, f + constants[:, None], kept.smallest, kept.mistakes, kept.wrong)
         else:
             _add_losses(problem, kept, f, constants, off, kept.labels.cut(first + low, first + high))
-
-
-def _add_margins(problem: Problem, kept: Kept, scores: np.ndarray, first: int) -> None:
-    """The margins of rows with these scores (K, m), which are weights of the unit matrix."""
-    K, m = scores.shape
-    rows = CSRBlock(np.ones(m), np.arange(m, dtype=np.uint32), np.arange(m + 1), m, 0.0), numbered_from(first)
-    weights, labels = np.concatenate([scores, np.zeros((K, 1))], axis=1), labels_for(kept.labels, problem.outputs)
-    sum_margins(*rows, labels, problem.joint, weights, kept.smallest, kept.mistakes, kept.wrong)
 
 
 def _add_losses(

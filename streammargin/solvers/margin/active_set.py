@@ -12,7 +12,6 @@ from typing import ClassVar
 import numpy as np
 
 from streammargin.compiled import row_norms as norms
-from streammargin.compiled.margins import margins_block
 from streammargin.penalties.mirror_maps import lp_norm
 from streammargin.rows.blocks import Block, stored
 from streammargin.rows.labels import numbered_from
@@ -24,6 +23,7 @@ from streammargin.solvers.coordinate.momentum import MomentumAscent
 from streammargin.solvers.margin import small_problem
 from streammargin.solvers.margin.small_problem import ASCENT, SmallProblems
 from streammargin.solvers.problem import Problem
+from streammargin.solvers.proof.margins import pieces, sum_margins
 from streammargin.solvers.proof.objectives.hard_margin import TINY
 from streammargin.solvers.proof.whole_pass import PassSums, Whole, WholePass
 from streammargin.solvers.roles import ALL, Axis, Count, K, Lists, Shared, Sum, f8, i8, new, of, state, u1
@@ -36,7 +36,7 @@ SIDES = Axis(lambda problem: 2 * problem.count, name="2K")
 
 @state
 class ActiveSums(PassSums):
-    """The sums of compiled/margins.py for w."""
+    """The sums of proof/margins.py for w."""
 
     smallest: Sum[f8] = of(K, smallest=ALL)
     mistakes: Sum[i8] = of(K)
@@ -45,11 +45,21 @@ class ActiveSums(PassSums):
 
 @state
 class Heaps:
-    """The rows of each sign with the smallest margins so far (compiled/margins.py)."""
+    """The rows of each sign with the smallest margins so far, in order."""
 
     keys: Shared[f8] = of(SIDES, 0, grows=True)
     ids: Shared[i8] = of(SIDES, 0, grows=True)
     filled: Shared[i8] = of(SIDES)
+
+    def take(self, line: int, margins: np.ndarray, first: int) -> None:
+        """Keep the rows with the smallest margins, also of these rows from `first` on; inf: it has another sign."""
+        count, capacity = int(self.filled[line]), self.keys.shape[1]
+        here = np.flatnonzero(margins < (self.keys[line, -1] if count == capacity else math.inf))
+        keys = np.append(self.keys[line, :count], margins[here])
+        ids = np.append(self.ids[line, :count], first + here)
+        order = np.lexsort((ids, keys))[:capacity]
+        self.filled[line] = order.size
+        self.keys[line, : order.size], self.ids[line, : order.size] = keys[order], ids[order]
 
 
 @state
@@ -129,10 +139,12 @@ class Exact(WholePass[ActiveSetState]):
         if state.number == 1:
             state.values += stored(block)
             norms.row_norms(block, numbers, labels, 2.0, state.row_norms)
-        margins_block(
-            block, numbers, labels, False, state.w, sums.smallest, sums.mistakes, sums.wrong, heaps.keys, heaps.ids,
-            heaps.filled,
-        )  # fmt: skip
+        for seen in pieces(state.labels, problem.outputs, block, first):
+            margins = sum_margins(problem, seen.labels, seen.scores(state.w), sums.smallest, sums.mistakes, sums.wrong)
+            for k, u in enumerate(margins if heaps.keys.size else ()):
+                own = seen.labels.own_of(k)
+                heaps.take(2 * k, np.where(own, math.inf, u), seen.first)
+                heaps.take(2 * k + 1, np.where(own, u, math.inf), seen.first)
         for k in active:
             self._collect(problem, state, k, block, first, self._wanted(state, k))
         return None
@@ -230,11 +242,7 @@ class Exact(WholePass[ActiveSetState]):
 
 def _worst(heaps: Heaps, k: int) -> int:
     """The row with the smallest margin; -1 in the first pass."""
-    found = [
-        (heaps.keys[line, place], heaps.ids[line, place])
-        for line in (2 * k, 2 * k + 1)
-        for place in range(heaps.filled[line])
-    ]
+    found = [(heaps.keys[line, 0], heaps.ids[line, 0]) for line in (2 * k, 2 * k + 1) if heaps.filled[line]]
     return int(min(found)[1]) if found else -1
 
 

@@ -18,12 +18,11 @@ import numpy as np
 
 from streammargin.compiled import adaptive as kernel
 from streammargin.compiled import row_norms as norms
-from streammargin.compiled.margins import sum_margins
 from streammargin.compiled.order import permutation
 from streammargin.compiled.predict import decide_block
 from streammargin.kinds import Word
 from streammargin.rows.blocks import Block, CSRBlock, stored
-from streammargin.rows.labels import RowNumbers, numbered_from
+from streammargin.rows.labels import RowNumbers
 from streammargin.solvers.base import JOINT, PassReport
 from streammargin.solvers.cache import rows as store
 from streammargin.solvers.cache.rows import Kept, RowCache
@@ -31,6 +30,7 @@ from streammargin.solvers.papers.drawn_of_kernel import STEPS, DrawnOfKernel, be
 from streammargin.solvers.papers.of_kernel import in_kernel
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.figures import Figures
+from streammargin.solvers.proof.margins import pieces, sum_margins
 from streammargin.solvers.proof.whole_pass import Whole, WholePass
 from streammargin.solvers.roles import ALL, GROUPS, K, Shared, Sum, W, clear, f8, i8, of, state
 from streammargin.solvers.state import labels_for, labels_of
@@ -243,8 +243,10 @@ class Adaptive(WholePass[AdaptiveState]):
         clear(margins)
 
     def certify_block(self, problem: Problem, state: AdaptiveState, block: Block, first: int) -> None:
-        margins, rows = state.margins, (block, numbered_from(first), labels_of(problem, state))
-        sum_margins(*rows, problem.joint, margins.frozen, margins.smallest, margins.mistakes, margins.wrong)
+        margins = state.margins
+        for seen in pieces(state.labels, problem.outputs, block, first):
+            scores = seen.scores(margins.frozen)
+            sum_margins(problem, seen.labels, scores, margins.smallest, margins.mistakes, margins.wrong)
 
     def end_certificate(self, problem: Problem, state: AdaptiveState) -> tuple[list[Figures], np.ndarray]:
         margins, wrong = state.margins, state.margins.wrong.copy()

@@ -7,16 +7,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from streammargin.compiled import whole_pass as kernel
 from streammargin.kinds import YesNo
 from streammargin.rows.blocks import Block
-from streammargin.rows.labels import numbered_from
 from streammargin.solvers.base import JOINT
 from streammargin.solvers.margin.hull import Hull, hull_bound, hull_rounding
-from streammargin.solvers.papers.gradient_pass import Gradient, GradientPass, GradientSums
+from streammargin.solvers.papers.gradient_pass import FIGURES, LEVEL, Gradient, GradientPass, GradientSums, look
 from streammargin.solvers.problem import Problem
+from streammargin.solvers.proof.margins import ROOT, SMALLEST, Seen
 from streammargin.solvers.roles import K, Shared, Sum, W, f8, of, state
-from streammargin.solvers.state import labels_of
 from streammargin.words import entry
 
 
@@ -24,11 +22,11 @@ from streammargin.words import entry
 class PerceptronSums(GradientSums):
     """pull: the row with the smallest margin; averaged: figures of the average."""
 
-    averaged: Sum[f8] = of(K, kernel.FIGURES, smallest=(kernel.SMALLEST,), largest=(kernel.LEVEL,))
+    averaged: Sum[f8] = of(K, FIGURES, smallest=(SMALLEST,), largest=(LEVEL,))
 
     def align(self, other: GradientSums) -> None:
         """Keep one row, that of the smaller margin."""
-        first = self.figures[:, kernel.SMALLEST] <= other.figures[:, kernel.SMALLEST]
+        first = self.figures[:, SMALLEST] <= other.figures[:, SMALLEST]
         self.pull[~first], other.pull[first] = 0.0, 0.0
 
 
@@ -81,13 +79,29 @@ class BatchPerceptron(GradientPass[BatchPerceptronState]):
         return hull_rounding(state.hull)
 
     def sum_block(
-        self, problem: Problem, state: BatchPerceptronState, active: np.ndarray, block: Block, first: int, chunk: int
+        self, problem: Problem, state: BatchPerceptronState, active: np.ndarray, block: Block, first: int
     ) -> None:
-        sums = state.sums
-        kernel.perceptron_block(
-            block, numbered_from(first), labels_of(problem, state), chunk, problem.joint, problem.lines_of(active),
-            state.w, state.average, problem.by_line(state.scale), sums.pull, sums.figures, sums.averaged, sums.wrong,
-        )  # fmt: skip
+        sums, averages = state.sums, len(state.average) > 0
+        smallest = problem.by_group(sums.figures[:, SMALLEST])
+        before = smallest.min(axis=1)
+        for seen, margins in look(problem, state, state.w, sums.figures, block, first, shown=not averages):
+            for group in active[smallest.min(axis=1)[active] < before[active]].tolist():
+                self._take(problem, group, seen, problem.view(margins, group), problem.view(sums.pull, group))
+            before = smallest.min(axis=1)
+        for _ in look(problem, state, state.average, sums.averaged, block, first) if averages else ():
+            pass
+
+    @staticmethod
+    def _take(problem: Problem, group: int, seen: Seen, margins: np.ndarray, nearest: np.ndarray) -> None:
+        """Set `nearest` to the row of the smallest margin, or to its pseudo-row x (e_own - e_k) / sqrt 2."""
+        row = int(np.argmin(margins.min(axis=0)))
+        line = int(np.argmin(margins[:, row]))
+        one, nearest[:] = np.zeros(margins.shape[1]), 0.0
+        one[row] = ROOT if problem.joint else 1.0
+        seen.add(problem.lines_of(group)[line], one, nearest[line])
+        if problem.joint:
+            own = int(seen.labels.classes_of(0)[row])
+            seen.add(own, one, nearest[own])
 
     def advance(self, problem: Problem, state: BatchPerceptronState, active: np.ndarray, t: int) -> np.ndarray:
         R, space = self.largest_norm(state), self.space

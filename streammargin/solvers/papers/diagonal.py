@@ -31,19 +31,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from streammargin.compiled import diagonal as kernel
 from streammargin.compiled import row_norms as norms
 from streammargin.kinds import Word
 from streammargin.losses.base import POSITIVE
 from streammargin.rows.blocks import Block
-from streammargin.rows.labels import RowLabels, numbered_from
-from streammargin.solvers.papers.hinge_pass import Hinge, HingePass
+from streammargin.rows.labels import RowLabels
+from streammargin.solvers.papers.hinge_pass import Hinge, HingePass, look
 from streammargin.solvers.papers.of_kernel import PowerOfKernel, in_kernel
 from streammargin.solvers.papers.power import PowerIteration
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.proof.whole_pass import WholePass, chunk_rows
+from streammargin.solvers.proof.whole_pass import WholePass
 from streammargin.solvers.roles import K, Rows, Shared, Sum, W, f8, of, state
-from streammargin.solvers.state import labels_of
 from streammargin.words import entry
 
 # divisors of lambda_0 in iteration t; beyond t = 1023 the power of two is inf, and duals are unbounded
@@ -55,6 +53,9 @@ DECAYS: dict[str, Callable[[int], float]] = {
     "exponential": lambda t: math.ldexp(1.0, t) if t < 1024 else math.inf,
 }
 SHORTEST = 1e-8  # least 1/gamma, relative to its safe value: unbounded duals stay finite
+# further columns of the figures: the sum of the new beta; ||beta - z||^2, z = beta + momentum (beta - before); and
+# (z - beta).(beta - before), which is positive when the inertia increases the objective
+MASS, STEP, TURN = 2, 3, 4
 NOISE = 1e-10  # a smaller relative change of A^T beta is rounding, and is not used to estimate the curvature
 
 
@@ -146,10 +147,20 @@ class Diagonal(PowerIteration[DiagonalState], HingePass[DiagonalState]):
         # the rows have norm at most 1, so 1/gamma = n is safe for the first step
         known = np.where(state.curvature > 0.0, state.curvature, self._safe(state))
         momentum, box, scale = self.momentum(state), self.box(problem, state), 1.0 / self.largest_norm(state)
-        kernel.diagonal_block(
-            block, numbered_from(first), labels_of(problem, state), chunk_rows(block), active, state.w, momentum,
-            1.0 / known, box, scale, state.beta, state.previous, state.sums.pull, state.sums.figures, state.sums.wrong,
-        )  # fmt: skip
+        for seen, margins in look(problem, state, block, first):
+            at = slice(seen.first, seen.first + seen.rows.rows())
+            for k in active:
+                u, figures, beta, previous = margins[k], state.sums.figures[k], state.beta[k, at], state.previous[k, at]
+                there, moved = u < math.inf, momentum[k] * (beta - previous) if previous.size else 0.0
+                z = beta + moved
+                new = np.where(there, np.clip(z + (1.0 - u) / known[k], 0.0, box), 0.0)
+                figures[MASS] += new.sum()
+                figures[STEP] += np.sum((new - z)[there] ** 2)
+                figures[TURN] += np.sum(((z - new) * (new - beta))[there])
+                if previous.size:
+                    previous[there] = beta[there]
+                beta[there] = new[there]
+                seen.add(k, scale * new, state.sums.pull[k])
 
     def _safe(self, state: DiagonalState) -> float:
         return max(1.0, float(state.row_norms[norms.ROWS]))
@@ -161,12 +172,12 @@ class Diagonal(PowerIteration[DiagonalState], HingePass[DiagonalState]):
         for k in active:
             figures, w, pull, theta = sums.figures[k], state.w[k], sums.pull[k], state.theta[k]
             length = space.length(pull)
-            if figures[kernel.MASS] > 0.0:
-                upper[k] = R * (length / figures[kernel.MASS])
+            if figures[MASS] > 0.0:
+                upper[k] = R * (length / figures[MASS])
             change = space.mix(R, w, -1.0, pull)
-            if figures[kernel.STEP] > 0.0 and (change > NOISE * length or length == 0.0):
-                self._adapt(state, k, change**2 / figures[kernel.STEP])
-            state.steps[k] = 1.0 if self.starts_again(figures[kernel.TURN]) else state.steps[k] + 1.0
+            if figures[STEP] > 0.0 and (change > NOISE * length or length == 0.0):
+                self._adapt(state, k, change**2 / figures[STEP])
+            state.steps[k] = 1.0 if self.starts_again(figures[TURN]) else state.steps[k] + 1.0
             momentum = float(self.momentum(state)[k])
             space.mix(-momentum / R, theta, (1.0 + momentum) / R, pull)
             w[:], theta[:] = theta, pull

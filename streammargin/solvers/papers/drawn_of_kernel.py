@@ -13,13 +13,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from streammargin.compiled import adaptive as kernel
-from streammargin.compiled.chunks import ROOT
 from streammargin.rows.blocks import Block, DenseBlock
 from streammargin.solvers.base import Share
 from streammargin.solvers.expansion.measured import given
 from streammargin.solvers.expansion.products import NONE, multiply_used, unit_rows
 from streammargin.solvers.papers.of_kernel import Gram, OfKernel
 from streammargin.solvers.problem import Problem
+from streammargin.solvers.proof.margins import ROOT
 from streammargin.solvers.state import labels_of
 from streammargin.solvers.visits import Visit
 

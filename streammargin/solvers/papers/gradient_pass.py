@@ -4,43 +4,56 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Iterator
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
 from streammargin.compiled import row_norms as norms
-from streammargin.compiled import whole_pass as kernel
 from streammargin.rows.blocks import Block
-from streammargin.rows.labels import RowLabels, numbered_from
+from streammargin.rows.labels import RowLabels
 from streammargin.solvers.base import JOINT, PassReport
 from streammargin.solvers.papers.of_kernel import FromZero, in_kernel
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.proof.whole_pass import PassSums, Whole, WholePass, chunk_rows
+from streammargin.solvers.proof.margins import (
+    MISTAKES,
+    ROOT,
+    SMALLEST,
+    Seen,
+    margins_of,
+    margins_of_pairs,
+    note,
+    pieces,
+)
+from streammargin.solvers.proof.whole_pass import PassSums, Whole, WholePass
 from streammargin.solvers.roles import GROUPS, K, Shared, Sum, W, clear, f8, i8, of, state
-from streammargin.solvers.state import labels_of
 
 # a row whose share is below exp(-CUTOFF) / n times the largest is lost in the rounding of the sums
 CUTOFF = 40.0
+# further columns of the figures; the classes of a joint margin share those of row 0
+LEVEL, TOTAL, VALUE, FIGURES = 2, 3, 4, 5
+# the sums are rescaled once the largest score exceeds the level by this; exp(200) is far from overflow
+HEADROOM = 200.0
 
 
 @state
 class GradientSums(PassSums):
-    """pull: the vector of the pass; like TOTAL and VALUE in units of exp(LEVEL) (compiled/whole_pass.py)."""
+    """pull: the vector of the pass; like TOTAL and VALUE in units of exp(LEVEL)."""
 
     pull: Sum[f8]
-    figures: Sum[f8] = of(K, kernel.FIGURES, smallest=(kernel.SMALLEST,), largest=(kernel.LEVEL,))
+    figures: Sum[f8] = of(K, FIGURES, smallest=(SMALLEST,), largest=(LEVEL,))
     wrong: Sum[i8] = of(1)
 
     def align(self, other: GradientSums) -> None:
         """Bring both to one LEVEL. The classes of a joint margin share that of row 0, and the others have none."""
-        level = np.maximum(self.figures[:, kernel.LEVEL], other.figures[:, kernel.LEVEL])
+        level = np.maximum(self.figures[:, LEVEL], other.figures[:, LEVEL])
         shared = np.where(level > -math.inf, np.arange(level.size), 0)
         for one in (self, other):
-            of_row = one.figures[:, kernel.LEVEL] - np.where(level > -math.inf, level, 0.0)
+            of_row = one.figures[:, LEVEL] - np.where(level > -math.inf, level, 0.0)
             factor = np.exp(of_row)[shared]
             one.pull *= factor[:, None]
-            one.figures[:, [kernel.TOTAL, kernel.VALUE]] *= factor[:, None]
-            one.figures[:, kernel.LEVEL] = level
+            one.figures[:, [TOTAL, VALUE]] *= factor[:, None]
+            one.figures[:, LEVEL] = level
 
 
 @state
@@ -54,6 +67,22 @@ class Gradient(Whole):
 
 
 G = TypeVar("G", bound=Gradient)
+
+
+def look(
+    problem: Problem, state: Gradient, w: np.ndarray, figures: np.ndarray, block: Block, first: int, shown: bool = True
+) -> Iterator[tuple[Seen, np.ndarray]]:
+    """Rows of a block, some at a time, with their margins (K, m) at w; adds them to the figures.
+
+    For one margin of all classes these are margins of pseudo-rows. shown: whether wrong rows are those of w.
+    """
+    for seen in pieces(state.labels, problem.outputs, block, first):
+        scores = seen.scores(w)
+        margins = (margins_of_pairs if problem.joint else margins_of)(seen.labels, scores)
+        note(figures, seen.labels, margins)
+        if shown and problem.count > 1:
+            state.sums.wrong[0] += seen.labels.confused_of(0, scores * problem.by_line(state.scale)[:, None])
+        yield seen, margins
 
 
 class GradientPass(WholePass[G]):
@@ -90,7 +119,7 @@ class GradientPass(WholePass[G]):
 
     def run_block(self, problem: Problem, state: G, active: np.ndarray, block: Block, first: int) -> None:
         state.sums.seen += block.rows()
-        self.sum_block(problem, state, active, block, first, chunk_rows(block))
+        self.sum_block(problem, state, active, block, first)
 
     def keep(self, problem: Problem, state: G, group: int) -> None:
         problem.view(self.shown(state), group)[:] = problem.view(state.best_w, group)
@@ -98,8 +127,8 @@ class GradientPass(WholePass[G]):
     def end_pass(self, problem: Problem, state: G, active: np.ndarray) -> PassReport:
         shown = self.shown(state) * problem.by_line(state.scale)[:, None]
         figures = problem.by_group(self.shown_figures(state))
-        smallest = problem.margin.reported(figures[:, :, kernel.SMALLEST].min(axis=1) * state.scale)
-        mistakes = figures[:, :, kernel.MISTAKES].sum(axis=1).astype(np.int64)
+        smallest = problem.margin.reported(figures[:, :, SMALLEST].min(axis=1) * state.scale)
+        mistakes = figures[:, :, MISTAKES].sum(axis=1).astype(np.int64)
         upper = np.full(problem.groups, math.inf)
         if self.complete(problem, state):
             upper = self.advance(problem, state, active, state.number)
@@ -122,7 +151,7 @@ class GradientPass(WholePass[G]):
         return state.sums.figures
 
     @abstractmethod
-    def sum_block(self, problem: Problem, state: G, active: np.ndarray, block: Block, first: int, chunk: int) -> None:
+    def sum_block(self, problem: Problem, state: G, active: np.ndarray, block: Block, first: int) -> None:
         """Add a block to the sums of the pass."""
 
     @abstractmethod
@@ -142,13 +171,38 @@ class SoftmaxPass(GradientPass[G]):
     requires: ClassVar[tuple[str, ...]] = ("level", "share", "value", "divisor", "steepness")
     takes: ClassVar[tuple[str, ...]] = (JOINT,)
 
-    def sum_block(self, problem: Problem, state: G, active: np.ndarray, block: Block, first: int, chunk: int) -> None:
-        sums = state.sums
-        kernel.softmax_block(
-            block, numbered_from(first), labels_of(problem, state), problem.loss, chunk, problem.joint,
-            problem.lines_of(active), state.w, problem.by_line(state.scale),
-            CUTOFF + math.log(problem.rows * problem.count), sums.pull, sums.figures, sums.wrong,
-        )  # fmt: skip
+    def sum_block(self, problem: Problem, state: G, active: np.ndarray, block: Block, first: int) -> None:
+        for seen, margins in look(problem, state, state.w, state.sums.figures, block, first):
+            for group in active.tolist():
+                self._add_shares(problem, state, group, seen, problem.view(margins, group))
+
+    @staticmethod
+    def _add_shares(problem: Problem, state: G, group: int, seen: Seen, margins: np.ndarray) -> None:
+        """Add the rows of these margins (lines, m) to pull, times exp(-LEVEL).
+
+        A row whose level is far below the largest is lost in rounding, and is skipped. It is not in TOTAL either, so
+        pull / TOTAL is A^T q for a q in the simplex.
+        """
+        loss, sums = problem.loss, state.sums
+        figures, pull = problem.view(sums.figures, group), problem.view(sums.pull, group)
+        most, of_first = loss.level(-figures[:, SMALLEST].min()), figures[0]
+        if most > of_first[LEVEL] + HEADROOM:
+            factor = math.exp(of_first[LEVEL] - most)
+            of_first[LEVEL] = most
+            of_first[[TOTAL, VALUE]] *= factor
+            pull *= factor
+        floor, level = most - CUTOFF - math.log(problem.rows * problem.count), of_first[LEVEL]
+        shares = np.zeros(margins.shape)
+        counted = margins < math.inf
+        counted[counted] = loss.level(-margins[counted]) >= floor
+        shares[counted] = loss.share(-margins[counted], level)
+        of_first[TOTAL] += shares.sum()
+        of_first[VALUE] += loss.value(-margins[counted], level).sum()
+        if problem.joint:  # of x (e_own - e_k) / sqrt 2
+            own = seen.labels.own_of_lines().T
+            shares = ROOT * np.where(own, shares.sum(axis=0), shares)
+        for at, line in enumerate(problem.lines_of(group).tolist()):
+            seen.add(line, shares[at], pull[at])
 
     def advance(self, problem: Problem, state: G, active: np.ndarray, t: int) -> np.ndarray:
         R = self.largest_norm(state)
@@ -156,7 +210,7 @@ class SoftmaxPass(GradientPass[G]):
         upper = np.full(problem.groups, math.inf)
         for group in active.tolist():
             of_first = problem.view(state.sums.figures, group)[0]  # the lines of a group share them
-            total, value, level = of_first[[kernel.TOTAL, kernel.VALUE, kernel.LEVEL]].tolist()
+            total, value, level = of_first[[TOTAL, VALUE, LEVEL]].tolist()
             step, divisor = self.step_and_divisor(problem, state, rows, total, value, level)
             pull, mass = problem.view(state.sums.pull, group).reshape(-1), total / divisor
             pull *= 1.0 / divisor / R  # not by R^2, which may under- or overflow
@@ -167,7 +221,7 @@ class SoftmaxPass(GradientPass[G]):
     def step_and_divisor(
         self, problem: Problem, state: G, rows: float, total: float, value: float, level: float
     ) -> tuple[float, float]:
-        """(step size, divisor of the sums of the pass); total, value and level as in the kernel."""
+        """(step size, divisor of the sums of the pass); total, value and level as in the"""
         return 1.0 / problem.loss.steepness(rows), problem.loss.divisor(total, value, level)
 
     def move(self, problem: Problem, state: G, group: int, step: float, pull: np.ndarray, mass: float, t: int) -> float:

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Iterator
 from typing import ClassVar, TypeVar
 
 import numpy as np
 
-from streammargin.compiled.chunks import MISTAKES, SMALLEST
+from streammargin.rows.blocks import Block
 from streammargin.solvers.base import PassReport
 from streammargin.solvers.problem import Problem
+from streammargin.solvers.proof.margins import MISTAKES, SMALLEST, Seen, margins_of, note, pieces
 from streammargin.solvers.proof.whole_pass import PassSums, Whole, WholePass
 from streammargin.solvers.roles import K, Sum, W, f8, i8, of, state
 
-FIGURES = 5  # columns: the smallest margin, mistakes, and up to three further sums of a kernel
+FIGURES = 5  # columns: the smallest margin, mistakes, and up to three further sums
 
 
 @state
 class HingeSums(PassSums):
-    """pull: a combination of rows, from the kernel; wrong: rows whose largest score is not that of their class."""
+    """pull: a combination of rows; wrong: rows whose largest score is not that of their class."""
 
     pull: Sum[f8]
     figures: Sum[f8] = of(K, FIGURES, smallest=(SMALLEST,))
@@ -35,6 +37,17 @@ class Hinge(Whole):
 
 
 H = TypeVar("H", bound=Hinge)
+
+
+def look(problem: Problem, state: Hinge, block: Block, first: int) -> Iterator[tuple[Seen, np.ndarray]]:
+    """Rows of a block, some at a time, with their margins (K, m) at w; adds them to the figures of the pass."""
+    for seen in pieces(state.labels, problem.outputs, block, first):
+        scores = seen.scores(state.w)
+        margins = margins_of(seen.labels, scores)
+        note(state.sums.figures, seen.labels, margins)
+        if problem.count > 1:
+            state.sums.wrong[0] += seen.labels.confused_of(0, scores)
+        yield seen, margins
 
 
 class HingePass(WholePass[H]):

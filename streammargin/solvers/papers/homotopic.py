@@ -35,9 +35,8 @@ from streammargin.rows.blocks import Block, values_of
 from streammargin.rows.labels import RowLabels, numbered_from
 from streammargin.solvers.base import IN_ONE_PLACE
 from streammargin.solvers.margin.hull import Hull, hull_bound, hull_rounding
-from streammargin.solvers.papers.hinge_pass import Hinge, HingePass
+from streammargin.solvers.papers.hinge_pass import Hinge, HingePass, look
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.proof.whole_pass import chunk_rows
 from streammargin.solvers.roles import Axis, K, Shared, W, f8, of, state
 from streammargin.solvers.state import labels_of
 from streammargin.solvers.visits import Visit
@@ -49,6 +48,7 @@ M = TypeVar("M", bound="Homotopic")
 WORK = 4
 DECAYS = ("power", "log", "exponential")  # as POWER, LOG and EXPONENTIAL of the kernel
 PLAIN_RANGE = 1e-100, 1e100  # of the largest norm of a row that is taken as it is
+INSIDE, HINGE = 2, 3  # further columns of the figures: rows with a_i.w <= 1, and the sum of the hinge losses
 LEAST_ROWS = 16  # least rows of a group, on which F_lambda is estimated
 
 
@@ -72,6 +72,18 @@ class HomotopicState(Hinge):
     landed: Shared[f8] = of(K, LANDED)
     shown: Shared[f8] = of(K)
     shown_mass: Shared[f8] = of(K)
+
+
+def add_subgradients(
+    problem: Problem, state: Hinge, active: np.ndarray, block: Block, first: int, scale: float
+) -> None:
+    """Add the rows with a_i.w <= 1, times scale, to the pull of the problems in `active`, and all to the figures."""
+    for seen, margins in look(problem, state, block, first):
+        inside, figures = margins <= 1.0, state.sums.figures
+        figures[:, INSIDE] += np.count_nonzero(inside, axis=1)
+        figures[:, HINGE] += np.sum(np.where(inside, 1.0 - margins, 0.0), axis=1)
+        for k in active:
+            seen.add(k, scale * inside[k], state.sums.pull[k])
 
 
 class Homotopic(HingePass[HomotopicState]):
@@ -170,11 +182,8 @@ class Homotopic(HingePass[HomotopicState]):
 
     def run_block(self, problem: Problem, state: HomotopicState, active: np.ndarray, block: Block, first: int) -> None:
         state.sums.seen += block.rows()
-        numbers, labels, scale = numbered_from(first), labels_of(problem, state), 1.0 / self.unit(state)
-        kernel.subgradient_block(
-            block, numbers, labels, chunk_rows(block), active[: 0 if self.stochastic else None], state.w, scale,
-            state.sums.pull, state.sums.figures, state.sums.wrong,
-        )  # fmt: skip
+        scale = 1.0 / self.unit(state)
+        add_subgradients(problem, state, active[: 0 if self.stochastic else None], block, first, scale)
         if self.stochastic:
             rows = block.rows()
             entries = values_of(block).size + rows
@@ -182,8 +191,8 @@ class Homotopic(HingePass[HomotopicState]):
             group = min(rows, self.group or worth)
             order = permutation(-(-rows // group), problem.seed, state.number, first)
             kernel.stochastic_block(
-                block, numbers, labels, order, group, active, self.schedule(), self.average, scale, state.v, state.kept,
-                state.landed, state.carried,
+                block, numbered_from(first), labels_of(problem, state), order, group, active, self.schedule(),
+                self.average, scale, state.v, state.kept, state.landed, state.carried,
             )  # fmt: skip
 
     def move(self, problem: Problem, state: HomotopicState, active: np.ndarray) -> np.ndarray:
@@ -194,7 +203,7 @@ class Homotopic(HingePass[HomotopicState]):
             if mass[k] > 0.0:
                 upper[k] = unit * hull_bound(problem, state.hull, k, unit / mass[k], state.w[k], self.length(state))
             if not stochastic:
-                inside = sums.figures[k, kernel.INSIDE]
+                inside = sums.figures[k, INSIDE]
                 if inside > 0.0:
                     bound = hull_bound(problem, state.hull, k, 1.0 / inside, sums.pull[k], self.length(state))
                     upper[k] = min(upper[k], unit * bound)
@@ -206,11 +215,11 @@ class Homotopic(HingePass[HomotopicState]):
         """One step of the full method, the end of an outer iteration included."""
         c, v, kept, figures = state.carried[k], state.v[k], state.kept[k], state.sums.figures[k]
         rows = float(state.row_norms[norms.ROWS])
-        pull, inside = state.sums.pull[k], figures[kernel.INSIDE]
+        pull, inside = state.sums.pull[k], figures[INSIDE]
         average = self.average
         penalty, steps, eta = kernel.rates(c[kernel.OUTER], self.schedule())
         if not average and c[kernel.INNER] > 0.0:
-            objective = 0.5 * penalty * float(v @ v) + figures[kernel.HINGE] / rows
+            objective = 0.5 * penalty * float(v @ v) + figures[HINGE] / rows
             if objective < c[kernel.LEAST]:
                 c[kernel.LEAST], c[kernel.KEPT_MASS] = objective, c[kernel.MASS]
                 kept[:], state.kept_pull[k], state.kept_inside[k] = v, pull, inside

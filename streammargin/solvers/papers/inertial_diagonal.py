@@ -7,16 +7,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from streammargin.compiled.margins import sum_margins
 from streammargin.kinds import Number, YesNo
 from streammargin.rows.blocks import Block
-from streammargin.rows.labels import numbered_from
 from streammargin.solvers.base import multiplications
 from streammargin.solvers.papers.diagonal import Diagonal, DiagonalState
 from streammargin.solvers.papers.hinge_pass import HingeSums
 from streammargin.solvers.problem import Problem
+from streammargin.solvers.proof.margins import pieces, sum_margins
 from streammargin.solvers.roles import ALL, K, N, Rows, Sum, f8, i8, of, state
-from streammargin.solvers.state import labels_of
 from streammargin.words import entry
 
 
@@ -82,8 +80,9 @@ class InertialDiagonal(Diagonal):
         sums = state.sums
         if not self.ahead and isinstance(sums, BehindSums):
             state.multiplications += multiplications([(first, block)], problem.count) / 2
-            rows = block, numbered_from(first), labels_of(problem, state)
-            sum_margins(*rows, False, self.weights(problem, state), sums.smallest, sums.missed, sums.confused)
+            w = self.weights(problem, state)
+            for seen in pieces(state.labels, problem.outputs, block, first):
+                sum_margins(problem, seen.labels, seen.scores(w), sums.smallest, sums.missed, sums.confused)
 
     def momentum(self, state: DiagonalState) -> np.ndarray:
         t = state.steps

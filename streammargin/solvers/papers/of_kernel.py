@@ -22,7 +22,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from streammargin.compiled import row_norms as norms
-from streammargin.compiled.margins import sum_margins
 from streammargin.errors import Refusal, UsageError
 from streammargin.points.expansion import Expansion
 from streammargin.rows.blocks import Block, CSRBlock, DenseBlock, alone, taken
@@ -57,6 +56,7 @@ from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.proof.inseparable import empty, inseparable
 from streammargin.solvers.proof.kept import Kept as BestPass
+from streammargin.solvers.proof.margins import sum_margins
 from streammargin.solvers.proof.rounding import EPS, mean_rounding
 from streammargin.solvers.proof.whole_pass import WholePass
 from streammargin.solvers.roles import K, Role, Scratch, W, entries, of, state, state_bytes, walk
@@ -308,8 +308,7 @@ class OfKernel(WholePass[Any]):
         """(smallest margins (groups,), mistakes (groups,), wrong (1,)) of w (K, 2n), by its scores."""
         K = problem.count
         smallest, mistakes, wrong = np.full(K, math.inf), np.zeros(K, np.int64), np.zeros(1, np.int64)
-        rows = self._units(problem, state), numbered_from(0), labels_of(problem, state)
-        sum_margins(*rows, problem.joint, _scores(w), smallest, mistakes, wrong)
+        sum_margins(problem, labels_of(problem, state), _scores(w)[:, :-1], smallest, mistakes, wrong)
         return problem.by_group(smallest).min(axis=1), problem.by_group(mistakes).sum(axis=1), wrong
 
     def lower(self, problem: Problem, state: Any, w: np.ndarray, smallest: np.ndarray) -> np.ndarray:

@@ -9,7 +9,6 @@ import numpy as np
 from streammargin.compiled import look
 from streammargin.compiled import row_norms as norms
 from streammargin.compiled.certificate import sum_losses
-from streammargin.compiled.margins import sum_margins
 from streammargin.penalties.mirror_maps import lp_norm
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import numbered_from
@@ -17,6 +16,7 @@ from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.best import Best
 from streammargin.solvers.proof.bounds import weights_of_group
 from streammargin.solvers.proof.figures import Figures
+from streammargin.solvers.proof.margins import pieces, sum_margins
 from streammargin.solvers.proof.objectives.base import Candidate
 from streammargin.solvers.proof.rounding import blur, norm_rounding, score_rounding
 from streammargin.solvers.roles import ALL, TRIALS, K, Shared, Sum, W, b1, f8, i8, of, state
@@ -32,7 +32,7 @@ class Kept(Visited):
 
     in_vain: passes in a row without a smaller error. counted: the values of C that the current pass changes.
     certified: whether the sums of these weights are complete. They are the losses of compiled/look.py, or for a hard
-    margin those of compiled/margins.py and compiled/row_norms.py. lengths: squared, of an expansion.
+    margin those of margins.py and compiled/row_norms.py. lengths: squared, of an expansion.
     """
 
     w: Shared[f8] = of(K, W.where(lambda problem: problem.kernel is None))
@@ -53,7 +53,8 @@ def add(problem: Problem, kept: Kept, block: Block, first: int) -> None:
     """Add one block, in any order; `first` is the number of its first row."""
     labels, numbers = labels_for(kept.labels, problem.outputs), numbered_from(first)
     if problem.hard:
-        sum_margins(block, numbers, labels, problem.joint, kept.w, kept.smallest, kept.mistakes, kept.wrong)
+        for seen in pieces(kept.labels, problem.outputs, block, first):
+            sum_margins(problem, seen.labels, seen.scores(kept.w), kept.smallest, kept.mistakes, kept.wrong)
         norms.row_norms(block, numbers, labels, 2.0, kept.row_norms)
         return
     sum_losses(block, numbers, labels, problem.loss, kept.w, blur(kept.w), kept.losses, kept.wrong)

@@ -9,7 +9,7 @@ import numpy as np
 
 from streammargin.compiled import row_norms as norms
 from streammargin.errors import DataError
-from streammargin.rows.blocks import Block, values_of
+from streammargin.rows.blocks import Block
 from streammargin.rows.labels import numbered_from
 from streammargin.solvers.base import PassReport
 from streammargin.solvers.linear import LinearSolver, LinearState, keep_weights
@@ -21,15 +21,6 @@ from streammargin.solvers.roles import Count, Shared, Sum, clear, f8, of, state
 from streammargin.solvers.space import EUCLIDEAN, Space
 from streammargin.solvers.state import labels_of
 from streammargin.solvers.visits import Visit
-
-CHUNK_BYTES = 1 << 18  # bytes of a chunk of rows, which should stay in the cache of one core
-CHUNK_ROWS = 64  # most rows of a chunk, as their scores stay there too
-
-
-def chunk_rows(block: Block) -> int:
-    """Rows per chunk of this block."""
-    bytes_a_row = values_of(block).nbytes / max(1, block.rows())
-    return int(min(CHUNK_ROWS, max(1, CHUNK_BYTES // (bytes_a_row + 1))))
 
 
 @state

@@ -3,6 +3,7 @@
 import gzip
 import os
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -294,6 +295,14 @@ def test_many_files_of_svmlight_are_open_one_at_a_time():
         assert source.rows == 400
 
 
+@pytest.mark.parametrize("kind", ["parquet", "feather"])
+def test_a_file_that_lacks_a_column_is_named(kind):
+    write(rows(0, 30), f"F/a.{kind}")
+    write(rows(30, 60).drop(columns="a"), f"F/b.{kind}")
+    with pytest.raises(DataError, match=rf"F/b.{kind} lacks the column a, which other files here have"):
+        sm.train("F", y="label")
+
+
 def test_files_of_a_folder_that_differ_are_named(caplog):
     write(rows(0, 30), "F/a.csv")
     write(rows(30, 60).drop(columns="a"), "F/b.csv")
@@ -339,13 +348,15 @@ OUTPUTS = {
 }
 
 
-@pytest.mark.parametrize("way", ["folder", "file", "hard", "nested"])
+@pytest.mark.parametrize("way", ["itself", "folder", "file", "hard", "nested"])
 @pytest.mark.parametrize("verb", OUTPUTS)
-def test_no_output_replaces_a_file_that_is_reached_by_a_link(verb, way, capfd):
+def test_no_output_replaces_a_file_that_is_read(verb, way, capfd):
     write(rows(0, 30).assign(a2=1.0), "F/a.parquet")
     write(rows(30, 60).assign(a2=1.0), "other/x.parquet")
     write(rows(0, 30), "mine.parquet")
-    if way == "folder":
+    if way == "itself":
+        os.renames("other/x.parquet", "F/x.parquet")
+    elif way == "folder":
         os.symlink("../other", "F/sub")
     elif way == "file":
         os.symlink("../other/x.parquet", "F/x.parquet")
@@ -357,12 +368,11 @@ def test_no_output_replaces_a_file_that_is_reached_by_a_link(verb, way, capfd):
         os.symlink("../between", "F/sub")
     if verb == "predict":
         sm.train("mine.parquet", y="label", passes=1).model.save("m.npz")
-    with open("other/x.parquet", "rb") as file:
-        before = file.read()
-    assert main([*OUTPUTS[verb], "other/x.parquet"]) == 2
+    path = Path("F/x.parquet" if way == "itself" else "other/x.parquet")
+    before = path.read_bytes()
+    assert main([*OUTPUTS[verb], str(path)]) == 2
     assert "is an input as well" in capfd.readouterr().err
-    with open("other/x.parquet", "rb") as file:
-        assert file.read() == before
+    assert path.read_bytes() == before
 
 
 def test_convert_and_checkpoints_replace_no_file_of_a_folder():
@@ -381,13 +391,11 @@ def test_a_spool_replaces_no_file_that_is_read():
     """The rows of another table are held out, from their spool."""
     write(rows(0, 30), "t.csv")
     sm.train("t.csv", y="label", spool=".", passes=1)
-    with open("t.csv.rows.h5", "rb") as file:
-        before = file.read()
+    before = Path("t.csv.rows.h5").read_bytes()
     write(rows(0, 31), "t.csv")
     with pytest.raises(UsageError, match=r"t.csv.rows.h5 is a file that is read, and the rows of t.csv are to be"):
         sm.train("t.csv", y="label", spool=".", valid="./t.csv.rows.h5")
-    with open("t.csv.rows.h5", "rb") as file:
-        assert file.read() == before
+    assert Path("t.csv.rows.h5").read_bytes() == before
 
 
 def test_the_file_behind_standard_input_is_not_replaced():

@@ -391,14 +391,6 @@ def test_fields_in_quotes_may_have_line_ends(tmp_path):
     np.testing.assert_array_equal(model.predict(str(tmp_path / "q.csv")), model.predict(frame))
 
 
-def test_labels_keep_every_byte(tmp_path):
-    (tmp_path / "l.csv").write_text("x,y\n1,007\n2,7\n3,007\n4,7\n")
-    model = sm.train(str(tmp_path / "l.csv"), y="y", C=100.0).model
-    assert model.classes_.tolist() == ["007", "7"]
-    (tmp_path / "l.csv").write_text("x,y\n1,7\n2,8\n3,7\n4,8\n")
-    assert sm.train(str(tmp_path / "l.csv"), y="y").model.classes_.tolist() == [7, 8]
-
-
 def test_held_out_tables_take_the_schema_of_the_training(files):
     result = sm.train(files["p.csv"], valid=files["frame"], **OPTIONS)
     assert result.certificate.valid_error == pytest.approx(result.certificate.train_error)
@@ -504,15 +496,6 @@ def test_numbers_without_end_are_no_classes(tmp_path):
     for data in (frame, str(tmp_path / "p.csv")):
         with pytest.raises(DataError, match=r"1600 different whole numbers, .*for a regression use loss="):
             sm.train(data, y="price")
-
-
-def test_words_without_end_are_not_kept(monkeypatch):
-    """A column of a million words is refused, and not all of them are in memory."""
-    monkeypatch.setattr("streammargin.tables.tally.MOST_DISTINCT", 1000)
-    monkeypatch.setattr("streammargin.tables.readers.arrow.ROWS", 500)
-    frame = pd.DataFrame({"id": [f"u{k}" for k in range(5000)], "y": [0, 1] * 2500})
-    with pytest.raises(DataError, match=r"id looks like an id \(more than 1000 different texts in 5000 rows\)"):
-        sm.train(frame, y="y")
 
 
 def test_a_stream_that_ends_in_the_middle_is_an_error(files, tmp_path):
@@ -630,12 +613,6 @@ def test_info_says_in_words_how_a_model_reads_a_table(tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["table"] == model.schema.to_plain()
 
 
-def test_too_many_words_are_no_category(tmp_path):
-    frame = pd.DataFrame({"id": [f"u{k}" for k in range(3000)], "n": range(3000), "y": [0, 1] * 1500})
-    with pytest.raises(DataError, match=r"id looks like an id \(3000 different texts in 3000 rows\): drop=.id"):
-        sm.train(frame, y="y")
-
-
 @pytest.mark.parametrize("form", ["csv", "parquet"])
 def test_the_word_that_is_too_many_has_its_row_named(tmp_path, monkeypatch, form):
     monkeypatch.setattr("streammargin.tables.tally.MOST_DISTINCT", 2000)
@@ -659,17 +636,6 @@ def test_a_name_that_arrow_does_not_take_is_no_damage(files, tmp_path, form):
     if form == "parts":
         with pytest.raises(InputMissingError, match="as the path of a file there is not UTF-8; rename it"):
             sm.train(str(tmp_path), y="income", missing="mean")
-
-
-@pytest.mark.parametrize("form", ["p.parquet", "p.feather"])
-def test_damaged_files_are_named(files, tmp_path, form):
-    raw = Path(files[form]).read_bytes()
-    for name, cut in (("cut", raw[: len(raw) // 2]), ("zeros", raw[:200] + bytes(len(raw) - 400) + raw[-200:])):
-        path = tmp_path / f"{name}.{form}"
-        path.write_bytes(cut)
-        with pytest.raises(DataError, match="is damaged"):
-            sm.train(str(path), y="income", missing="mean", spool=str(tmp_path))
-    assert len(os.listdir(tmp_path)) == 2
 
 
 def several(rows=200):
@@ -733,18 +699,6 @@ def test_bad_labels_of_several_columns_are_named(tmp_path, y, text, message):
     frame.to_csv(tmp_path / "s.csv", index=False)
     with pytest.raises((DataError, UsageError), match=message):
         sm.train(str(tmp_path / "s.csv"), y=y, loss="squared_error")
-
-
-def test_options_of_tables_need_one():
-    with pytest.raises(UsageError, match="drop is for tables"):
-        sm.train(np.eye(2), np.array([0, 1]), drop="a")
-
-
-def test_another_table_names_what_it_lacks(files):
-    model = sm.train(files["p.csv"], **OPTIONS).model
-    with pytest.raises(DataError, match=r"lacks 1 column .*: city; it has"):
-        model.predict(files["frame"].drop(columns="city"))
-    np.testing.assert_array_equal(model.predict(files["frame"].drop(columns="income")), model.predict(files["p.csv"]))
 
 
 @pytest.mark.parametrize(
@@ -859,44 +813,10 @@ def test_a_table_without_rows_has_no_predictions(files, tmp_path):
     assert done.returncode == 65 and "has no rows" in done.stderr and done.stdout == ""
 
 
-def test_no_output_replaces_a_file_of_a_folder(files, tmp_path):
-    model = sm.train(files["p.csv"], **OPTIONS).model
-    part = Path(files["parts"]) / "1.parquet"
-    before = part.read_bytes()
-    done = call("predict", "m.npz", files["parts"], "-o", part, "--force", cwd=_saved(model, tmp_path))
-    assert done.returncode == 2 and part.read_bytes() == before
-
-
-def test_files_of_a_folder_must_have_the_same_columns(tmp_path):
-    frame = people().dropna()
-    (tmp_path / "parts").mkdir()
-    frame.to_parquet(tmp_path / "parts" / "0.parquet", index=False)
-    frame.drop(columns="hours").to_parquet(tmp_path / "parts" / "1.parquet", index=False)
-    with pytest.raises(DataError, match=r"1.parquet lacks the column hours, which other files here have"):
-        sm.train(str(tmp_path / "parts"), y="income")
-
-
-def test_a_file_of_another_kind_in_a_folder_of_parquet_is_named(tmp_path):
-    people().dropna().to_parquet(tmp_path / "0.parquet", index=False)
-    (tmp_path / "_SUCCESS").write_text("written by a cluster")
-    assert sm.train(str(tmp_path), y="income").model.classes_.tolist() == ["<=50K", ">50K"]
-    (tmp_path / "notes.csv").write_text("a,b\n")
-    with pytest.raises(DataError, match=r"notes.csv is not Parquet, but lies in a folder of Parquet files; move it"):
-        sm.train(str(tmp_path), y="income")
-
-
 def test_a_frame_with_a_name_twice_is_an_error_of_ours():
     frame = people().dropna()
     with pytest.raises(DataError, match=r"the table has several columns called age; give each a name of its own"):
         sm.train(pd.concat([frame, frame[["age"]]], axis=1), y="income")
-
-
-def test_columns_that_an_error_names_can_be_dropped_as_it_says():
-    frame = people()
-    with pytest.raises(DataError, match=r"or leave them out with drop=.age,city"):
-        sm.train(frame, y="income")
-    for drop in (["age", "city"], "age,city"):
-        assert sm.train(frame, y="income", drop=drop).model.feature_names_in_.tolist() == ["member", "hours"]
 
 
 def test_a_stream_may_change_its_dictionaries():

@@ -184,16 +184,6 @@ def test_the_length_of_residuals_stops_early(columns):
     assert early.certificate.dual <= early.certificate.primal
 
 
-def test_a_run_that_was_stopped_goes_on_to_the_same_bits(tmp_path):
-    write_h5(tmp_path / "d.h5", X, B)
-    options = {"loss": "logistic", "penalty": "l1", "solver": "pdprox", "tol": 1e-5}
-    whole = sm.train(str(tmp_path / "d.h5"), checkpoint=tmp_path / "whole", **options)
-    first = sm.train(str(tmp_path / "d.h5"), checkpoint=tmp_path / "run", **{**options, "passes": 1})
-    assert not first.converged
-    again = sm.train(str(tmp_path / "d.h5"), checkpoint=tmp_path / "run", **options)
-    assert np.array_equal(weights_of(again), weights_of(whole)) and again.passes == whole.passes
-
-
 def test_figures_of_each_output_and_their_means():
     model = sm.train((X, Y), loss="squared_error").model
     figures = model.evaluate((X, Y))

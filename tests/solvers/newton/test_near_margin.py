@@ -184,12 +184,6 @@ def test_where_the_rows_kept_lead_nowhere_all_rows_take_over(small_plans, monkey
     assert result.certificate.primal == pytest.approx(binary(X, y, C=1.0).primal(result.model.coef_[0]), rel=1e-9)
 
 
-def test_twice_the_same_bits(small_plans):
-    X, y = overlapping()
-    one, two = (out_of_core(X, y, tol=1e-3)[0].model.coef_ for _ in range(2))
-    assert one.tobytes() == two.tobytes()
-
-
 def apart(rows, features, C, few, monkeypatch, **options):
     """Train on rows with a wide gap between the classes, of which `few` times the columns fit into the cache."""
     rng = np.random.default_rng(rows + features)

@@ -320,12 +320,6 @@ def test_a_gap_that_stands_while_the_softness_falls_is_not_stuck():
     assert result.certificate.primal == pytest.approx(2e8 * fewer, rel=1e-3)
 
 
-def test_twice_the_same_bits():
-    X, y = overlapping()
-    one, two = (train(X, y, bias=1.0).model for _ in range(2))
-    assert one.coef_.tobytes() == two.coef_.tobytes() and one.intercept_ == two.intercept_
-
-
 @pytest.mark.parametrize("options, part", [
     ({"C": np.inf}, "finite C"), ({"penalty": "lp:1.5"}, "p = 2"), ({"loss": "exponential"}, "exponential|Exponential"),
 ])  # fmt: skip

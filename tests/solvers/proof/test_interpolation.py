@@ -162,15 +162,6 @@ def test_single_rows(solver):
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_weight_0_is_absence_and_no_other_weight_matters(solver):
-    X, y = numbers()
-    s = np.where(np.arange(12) % 3 == 0, 0.0, np.linspace(0.1, 9.0, 12))
-    wrong = np.where(s == 0.0, 1e6, y)
-    weighted = interpolate(X, wrong, solver=solver, sample_weight=s)
-    np.testing.assert_allclose(weighted.model.coef_[0], np.linalg.pinv(X[s > 0]) @ y[s > 0], atol=1e-5)
-
-
-@pytest.mark.parametrize("solver", SOLVERS)
 def test_scaled_columns_interpolate_as_well(solver):
     X, y = numbers()
     X = X * np.logspace(-3, 3, 20)

@@ -8,7 +8,7 @@ from reference.sources import CountingSource
 
 import streammargin as sm
 from streammargin.driver.phases import early
-from streammargin.solvers.expansion import steps
+from streammargin.solvers.expansion import smo
 
 RANDOM = np.random.default_rng(5)
 X = RANDOM.standard_normal((150, 3))
@@ -43,8 +43,8 @@ CASES = {
 @pytest.fixture
 def short_passes(monkeypatch):
     """Of one round for each line, so that few rows take several passes."""
-    monkeypatch.setattr(steps, "PASS_ROUNDS", 1)
-    monkeypatch.setattr(steps, "HARD_ROUNDS", 1)
+    monkeypatch.setattr(smo, "PASS_ROUNDS", 1)
+    monkeypatch.setattr(smo, "HARD_ROUNDS", 1)
 
 
 def expand(numbers, coef, constants):

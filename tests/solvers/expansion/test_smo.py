@@ -17,8 +17,8 @@ from examples.tangent_kernel import Tangent
 from streammargin.errors import DataError, UsageError
 from streammargin.points.expansion import Expansion
 from streammargin.solvers.expansion import matrices
+from streammargin.solvers.expansion.certificate import Left, exact
 from streammargin.solvers.expansion.form import Form
-from streammargin.solvers.expansion.machine import Left, exact
 from streammargin.verification import verify
 
 KERNELS = ("rbf:0.5", "poly:2,gamma=0.3,coef0=1", "linear", "rbf:0.1+linear")

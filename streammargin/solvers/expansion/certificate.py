@@ -1,10 +1,10 @@
-"""Machines of any kernel: the certificates of their expansions, and the expansion that is found."""
+"""Machines of any kernel: what is measured, the certificates of their expansions, and the expansion that is found."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -14,14 +14,22 @@ from streammargin.kernels.base import Kernel
 from streammargin.points.base import Point
 from streammargin.points.expansion import TILE, Expansion
 from streammargin.rows.blocks import Block, alone, part, taken
-from streammargin.solvers.expansion.columns import Held
+from streammargin.solvers.base import Solver
 from streammargin.solvers.expansion.form import Form, form_of
 from streammargin.solvers.expansion.found import WORKING, Found, SmoState, expansion_of, merged, rows_of, set_found
 from streammargin.solvers.expansion.kept import figures, keep, last_read
 from streammargin.solvers.expansion.matrices import say_indefinite
-from streammargin.solvers.expansion.measured import blur, given, kernel_of, largest_value, of_length_zero
+from streammargin.solvers.expansion.measured import (
+    blur,
+    given,
+    kernel_of,
+    largest_value,
+    measure,
+    of_length_zero,
+    smallest_margin,
+    squares_of,
+)
 from streammargin.solvers.expansion.rounds import LARGEST, constant_of
-from streammargin.solvers.expansion.steps import SHARE, Steps
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.best import Best, best_figures, keep_better, keep_bounds
 from streammargin.solvers.proof.figures import Figures
@@ -33,6 +41,8 @@ from streammargin.solvers.roles import new
 from streammargin.solvers.state import labels_of
 from streammargin.solvers.visits import Visit
 
+LOOKED = 2048  # support rows that the pieces of a certificate are cut for
+SHARE = 0.5  # of the tolerance: the estimated gap that a pass aims at
 SINGLE = 1.05 * 2.0**-24  # the rounding of an operation in float32, and what adds to it in float64
 CLEAR = 1.25  # times the error of a score, a row is from any loss, for a certificate to leave it out
 TIGHTER = 0.3  # the factor of that after a certificate in vain
@@ -184,8 +194,42 @@ def golden(value: Callable[[float], float], low: float, high: float, steps: int)
     return (at_left, left) if at_left <= at_right else (at_right, right)
 
 
-class Machine(Steps):
-    """The base for rows in memory and rows on disk."""
+class Machine(Solver[SmoState]):
+    """Its kernel as measured in the first reads, its certificates, and what is found."""
+
+    state_class: ClassVar[type[SmoState]] = SmoState
+    requires: ClassVar[tuple[str, ...]] = ("primal", "dual_form")
+    prologue: ClassVar[int] = 1
+
+    def prologue_passes(self, problem: Problem) -> int:
+        return 1 if problem.kernel is None or problem.kernel.by_products or problem.kernel.of_numbers else 2
+
+    def prologue_visit(self, problem: Problem, state: SmoState, index: int) -> Visit:
+        return Visit("prologue", self.prologue_block, (index,), leaves=False, lines=problem.count)
+
+    def prologue_block(self, problem: Problem, state: SmoState, index: int, block: Block, first: int) -> None:
+        if index == 0:
+            measure(problem, state.measured, state.labels, block, first)
+        if index == 1 or given(problem).of_numbers:
+            squares_of(problem, state.measured, state.labels, block, first)
+
+    def mean_norm(self, problem: Problem, state: SmoState) -> float:
+        """The mean length of a row in the space of the kernel, about."""
+        mass, _, squares, _ = state.measured.moments.tolist()
+        kernel = kernel_of(problem, state.measured)
+        if not kernel.by_products:
+            return math.sqrt(float(state.measured.largest[0]))
+        mean = np.array([squares / mass]) if mass else np.zeros(1)
+        return math.sqrt(max(0.0, float(kernel.of_products(mean.copy(), mean, mean)[0]))) if mass else 0.0
+
+    def smallest_margin(self, problem: Problem, state: SmoState) -> float:
+        hidden = 2.0 * math.sqrt(blur(problem, state.measured, state.frozen.numbers.size))  # by rounding
+        return smallest_margin(problem, self.mean_norm(problem, state), hidden)
+
+    def look_work(self, problem: Problem) -> float:
+        return 2.0 * min(LOOKED, problem.rows)
+
+    # certificates
 
     def begin_certificate(self, problem: Problem, state: SmoState, active: np.ndarray) -> None:
         state.expansion = None
@@ -304,24 +348,6 @@ class Machine(Steps):
             lines = range(trial * problem.per_trial, (trial + 1) * problem.per_trial)
             scores = np.stack([found[k].scale * state.scores[k] + found[k].constant for k in lines])
             state.wrong[trial] = labels.confused_of(lines.start, scores)
-
-    def zero_factor(self, problem: Problem, state: SmoState) -> float:
-        return 0.0  # not even a small C has the weights 0
-
-    def raise_costs(self, problem: Problem, state: SmoState, factor: float) -> None:
-        """Coefficients and scores grow with C: those at their bounds stay there."""
-        state.best, state.forms, state.expansion = new(Best, problem), None, None
-        state.kept_point = new(Found, problem)
-        state.hidden[:], state.goal[:], state.crowded = False, 1.0, 0
-        state.scores *= factor
-        state.travel *= factor
-        for k, b in enumerate(state.alpha):
-            form = form_of(problem, state.labels, k)
-            np.clip(factor * b, form.low, form.high, out=b)
-        self.balance(problem, state)
-        state.frozen.coef = state.alpha[:, state.frozen.numbers]
-        if state.held.bytes and state.held.bytes != self._dtype(problem, state).itemsize:
-            state.held, state.columns = new(Held, problem), None
 
     # the pass that early stopping keeps
 

@@ -38,7 +38,7 @@ from sklearn.svm import SVC
 import streammargin as sm
 from examples.benchmarks.sets import WORK, load, make
 from examples.benchmarks.worker import timed
-from streammargin.solvers.expansion import memory
+from streammargin.solvers.expansion import found as memory
 from streammargin.sources.arrays import ArraySource
 
 PEERS: list[Any] = [SVC]

@@ -6,8 +6,7 @@ import numpy as np
 
 from streammargin.solvers.base import PassReport, Stage
 from streammargin.solvers.completion.factors import Factors
-from streammargin.solvers.completion.found import FactorsState, MatrixState, SplittingState
-from streammargin.solvers.completion.matrix import Completing
+from streammargin.solvers.completion.matrix import Completing, FactorsState, MatrixState, SplittingState
 from streammargin.solvers.completion.splitting import Splitting
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import entries, new

@@ -10,9 +10,10 @@ import numpy as np
 from streammargin.compiled import ratings as kernel
 from streammargin.rows.blocks import Block
 from streammargin.solvers.base import Share
-from streammargin.solvers.completion.found import HARD, FactorsState, terms
 from streammargin.solvers.completion.matrix import (
+    HARD,
     LOOK,
+    FactorsState,
     MatrixSolver,
     Seen,
     cost_of,
@@ -20,6 +21,7 @@ from streammargin.solvers.completion.matrix import (
     pairs_of,
     short_side,
     size_of,
+    terms,
 )  # fmt: skip
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import state_bytes

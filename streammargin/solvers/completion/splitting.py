@@ -11,8 +11,17 @@ from scipy.linalg import eigh
 from streammargin.compiled import ratings as kernel
 from streammargin.rows.blocks import Block
 from streammargin.solvers.base import Share
-from streammargin.solvers.completion.found import TILE, SplittingState
-from streammargin.solvers.completion.matrix import LOOK, MatrixSolver, Seen, cost_of, pairs_of, short_side, size_of
+from streammargin.solvers.completion.matrix import (
+    DENSE_ROWS,
+    LOOK,
+    MatrixSolver,
+    Seen,
+    SplittingState,
+    cost_of,
+    pairs_of,
+    short_side,
+    size_of,
+)
 from streammargin.solvers.problem import Problem
 
 STEP = "step"
@@ -64,8 +73,8 @@ class Splitting(MatrixSolver[SplittingState]):
 
     def end_step(self, problem: Problem, state: SplittingState) -> None:
         matrix, other = state.matrix, state.other  # W - V + M at the entries, V elsewhere
-        for low in range(0, len(matrix), TILE):
-            rows = slice(low, low + TILE)
+        for low in range(0, len(matrix), DENSE_ROWS):
+            rows = slice(low, low + DENSE_ROWS)
             other[rows] -= matrix[rows]
             other[rows] *= RELAXED
             matrix[rows] += other[rows]
@@ -89,8 +98,8 @@ class Splitting(MatrixSolver[SplittingState]):
         values, vectors = sizes[kept] - 1.0 / state.weight, vectors[:, kept]
         shrunk = vectors * (values / sizes[kept])
         half = vectors.T @ M
-        for low in range(0, len(V), TILE):
-            V[low : low + TILE] = shrunk[low : low + TILE] @ half
+        for low in range(0, len(V), DENSE_ROWS):
+            V[low : low + DENSE_ROWS] = shrunk[low : low + DENSE_ROWS] @ half
         return values, vectors
 
     def balance(self, state: SplittingState) -> None:

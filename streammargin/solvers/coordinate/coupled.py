@@ -22,9 +22,8 @@ from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.best import best_figures, keep_bounds
 from streammargin.solvers.proof.bounds import bounds_of_group
 from streammargin.solvers.proof.figures import Figures
-from streammargin.solvers.proof.grown import far, grown, missed_by_rounding
 from streammargin.solvers.proof.objectives.base import Candidate, Running
-from streammargin.solvers.proof.sweep import Sweep
+from streammargin.solvers.proof.sweep import Sweep, far, grown, missed_by_rounding
 from streammargin.solvers.roles import GROUPS, Axis, Float, K, N, Rows, Shared, Sum, f8, of, state, u1
 from streammargin.solvers.state import labels_of
 from streammargin.solvers.visits import Visit

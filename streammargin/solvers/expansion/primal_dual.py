@@ -17,10 +17,10 @@ from streammargin.kinds import Word, YesNo
 from streammargin.losses.base import POSITIVE
 from streammargin.rows.blocks import Block
 from streammargin.solvers.base import PassReport, Share
+from streammargin.solvers.expansion.columns import fill, multiply, unit_rows
 from streammargin.solvers.expansion.form import Form
 from streammargin.solvers.expansion.found import SmoState
 from streammargin.solvers.expansion.measured import largest_value
-from streammargin.solvers.expansion.products import fill, multiply, unit_rows
 from streammargin.solvers.expansion.rounds import constant_of, estimate
 from streammargin.solvers.expansion.smo import Smo
 from streammargin.solvers.problem import Problem

@@ -18,13 +18,21 @@ from streammargin.solvers.base import FOLDS, KERNELS, NUMBERS, PATH, SEVERAL, Pa
 from streammargin.solvers.cache.rows import Coming, add, choose
 from streammargin.solvers.cache.rows import Kept as KeptRows
 from streammargin.solvers.expansion.certificate import SHARE, Machine
-from streammargin.solvers.expansion.columns import NONE, Columns, Held
+from streammargin.solvers.expansion.columns import NONE, Columns, Held, unit_rows
 from streammargin.solvers.expansion.form import Form, form_of
-from streammargin.solvers.expansion.found import NEW, SUPPORT, WORKING, Found, SmoState, inside, rows_of, set_found
+from streammargin.solvers.expansion.found import (
+    NEW,
+    SUPPORT,
+    WORKING,
+    Found,
+    Memory,
+    SmoState,
+    inside,
+    rows_of,
+    set_found,
+)
 from streammargin.solvers.expansion.matrices import check_all_symmetric, indefinite, say_sampled, tested
 from streammargin.solvers.expansion.measured import check_rows, check_values, given, kernel_of, largest_value
-from streammargin.solvers.expansion.memory import Memory
-from streammargin.solvers.expansion.products import unit_rows
 from streammargin.solvers.expansion.rounds import constant_of, make_round
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.best import Best, best_figures, gaps_of

@@ -14,8 +14,7 @@ from streammargin.solvers.base import matrix_work
 from streammargin.solvers.cache.rows import RowCache
 from streammargin.solvers.coordinate.momentum import Momentum
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.proof.enclosed import encloses
-from streammargin.solvers.proof.inseparable import inseparable
+from streammargin.solvers.proof.inseparable import encloses, inseparable
 from streammargin.solvers.roles import Lists, f8, state
 
 SIDE = 128  # rows of each sign that a pass adds, and rows kept besides the support, which prevents cycling

@@ -10,11 +10,11 @@ import numpy as np
 from streammargin.kinds import YesNo
 from streammargin.rows.blocks import Block
 from streammargin.solvers.base import JOINT
-from streammargin.solvers.margin.hull import Hull, hull_bound, hull_rounding
 from streammargin.solvers.papers.gradient_pass import FIGURES, LEVEL, Gradient, GradientPass, GradientSums, look
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.margins import ROOT, SMALLEST, Seen
 from streammargin.solvers.roles import K, Shared, Sum, W, f8, of, state
+from streammargin.solvers.space import Hull, hull_bound, hull_rounding
 from streammargin.words import entry
 
 

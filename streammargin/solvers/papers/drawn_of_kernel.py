@@ -15,8 +15,8 @@ import numpy as np
 from streammargin.compiled import adaptive as kernel
 from streammargin.rows.blocks import Block, DenseBlock
 from streammargin.solvers.base import Share
+from streammargin.solvers.expansion.columns import NO_ROWS, multiply_used, unit_rows
 from streammargin.solvers.expansion.measured import given
-from streammargin.solvers.expansion.products import NONE, multiply_used, unit_rows
 from streammargin.solvers.papers.of_kernel import Gram, OfKernel
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.margins import ROOT
@@ -100,7 +100,7 @@ class DrawnOfKernel(OfKernel):
             return given(problem).weight * block.X[:, i].astype(np.float64)
         columns, row = self.columns_of(problem, state.gram, block), np.array([i])
         if columns.slot_of[i] < 0:
-            columns.take_in(row, NONE, int(state.figures[:, kernel.STEPS].sum()))
+            columns.take_in(row, NO_ROWS, int(state.figures[:, kernel.STEPS].sum()))
             state.multiplications += 2.0 * problem.values
         found: np.ndarray = columns.values[columns.of(row, int(state.figures[:, kernel.STEPS].sum()))[0]]
         return found

@@ -34,10 +34,10 @@ from streammargin.kinds import Number, Whole, Word, YesNo
 from streammargin.rows.blocks import Block, values_of
 from streammargin.rows.labels import RowLabels, numbered_from
 from streammargin.solvers.base import IN_ONE_PLACE
-from streammargin.solvers.margin.hull import Hull, hull_bound, hull_rounding
 from streammargin.solvers.papers.hinge_pass import Hinge, HingePass, look
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import Axis, K, Shared, W, f8, of, state
+from streammargin.solvers.space import Hull, hull_bound, hull_rounding
 from streammargin.solvers.state import labels_of
 from streammargin.solvers.visits import Visit
 from streammargin.words import entry

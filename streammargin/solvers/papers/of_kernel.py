@@ -28,8 +28,8 @@ from streammargin.rows.blocks import Block, CSRBlock, DenseBlock, alone, taken
 from streammargin.rows.labels import numbered_from
 from streammargin.solvers.base import KERNELS, PassReport, Share
 from streammargin.solvers.cache.rows import Kept, RowCache
-from streammargin.solvers.expansion.columns import Columns, Held
-from streammargin.solvers.expansion.found import Found, expansion_of, found_in, inside
+from streammargin.solvers.expansion.columns import Columns, Held, fill, multiply, multiply_stored, unit_rows
+from streammargin.solvers.expansion.found import Found, Memory, expansion_of, found_in, inside, kept_bytes
 from streammargin.solvers.expansion.kept import figures, keep, last_read
 from streammargin.solvers.expansion.matrices import (
     check_all_symmetric,
@@ -49,8 +49,6 @@ from streammargin.solvers.expansion.measured import (
     smallest_margin,
     squares_of,
 )
-from streammargin.solvers.expansion.memory import Memory, kept_bytes
-from streammargin.solvers.expansion.products import fill, multiply, multiply_stored, unit_rows
 from streammargin.solvers.papers.power import PowerIteration
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.figures import Figures

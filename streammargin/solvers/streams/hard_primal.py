@@ -14,10 +14,10 @@ from streammargin.penalties.mirror_maps import lp_norm
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import numbered_from
 from streammargin.solvers.base import PassReport
-from streammargin.solvers.margin.hull import Hull, hull_bound, hull_rounding
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.rounding import EPS, mean_rounding
 from streammargin.solvers.roles import K, Shared, Sum, f8, of, state
+from streammargin.solvers.space import Hull, hull_bound, hull_rounding
 from streammargin.solvers.state import labels_of
 from streammargin.solvers.streams.primal import Primal, Steps
 

@@ -7,8 +7,8 @@ from reference.norms import conjugate, length
 from reference.optimum import solve
 from reference.training import binary
 
-from streammargin.solvers.margin.hull import Hull, hull_bound
 from streammargin.solvers.roles import new
+from streammargin.solvers.space import Hull, hull_bound
 
 
 @pytest.mark.parametrize("p", [2.0, 1.5])

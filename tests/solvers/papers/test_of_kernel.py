@@ -13,8 +13,7 @@ from reference.sources import CountingSource
 import streammargin as sm
 from streammargin.kernels import make_kernel
 from streammargin.rows.blocks import DenseBlock, taken
-from streammargin.solvers.expansion.columns import Columns, Held
-from streammargin.solvers.expansion.products import fill, multiply, multiply_used
+from streammargin.solvers.expansion.columns import Columns, Held, fill, multiply, multiply_used
 from streammargin.verification import verify
 
 RANDOM = np.random.default_rng(0)

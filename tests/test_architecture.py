@@ -271,7 +271,7 @@ def test_only_the_loop_runs_passes():
         names = {call.attr for call in calls if isinstance(call, ast.Attribute)}
         if ROOT / "solvers" in path.parents:  # which call each other's
             continue
-        if ROOT / "driver" / "phases" not in path.parents:
+        if path != ROOT / "driver" / "phases.py":
             assert not names & {"begin_pass", "run_block", "end_pass", "begin_certificate", "end_certificate"}, path
         if path != ROOT / "training" / "stream.py":  # rows that pass by once have a loop of their own
             assert "stream_block" not in names, path

@@ -1,15 +1,41 @@
-"""Measures the seconds of each read, and says when `max_seconds` are over. Nothing else decides by the clock."""
+"""The seconds of a training and of each read, and its limits. Nothing else decides by the clock."""
 
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 
 from streammargin.compiled.jit import compile_seconds
-from streammargin.driver.outcome import Limits
-from streammargin.driver.prefetch import ReadCounts
 
 Spent = tuple[float, ...]  # seconds, seconds reading, seconds waiting, and bytes
 GRACE = 1.0  # seconds beyond the limit for the certificate after the last pass: without it nothing is proven
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When to stop: relative tolerance, passes over the rows, seconds of wall clock (None: no limit).
+
+    sweeps: most reads of all rows that may follow the last pass; max_seconds includes them.
+    early_stop: passes in a row without a smaller held-out error after which it ends (None: no such end).
+    """
+
+    tol: float
+    passes: int
+    max_seconds: float | None
+    sweeps: int = 1
+    early_stop: int | None = None
+
+
+@dataclass
+class ReadCounts:
+    """Running totals of a reader: seconds reading, seconds the consumer waited, bytes of blocks.
+
+    Compiling is neither reading nor waiting.
+    """
+
+    read_seconds: float = 0.0
+    wait_seconds: float = 0.0
+    bytes_read: int = 0
 
 
 class Clock:
@@ -51,3 +77,19 @@ class Clock:
         if limit is None:
             return False
         return elapsed - self.compiling() >= limit + GRACE if afterwards is None else elapsed + afterwards >= limit
+
+
+class Stopwatch:
+    """Runs from the moment it is made."""
+
+    def __init__(self) -> None:
+        self._started, self._compiled = time.perf_counter(), compile_seconds()
+
+    def read(self) -> dict[str, float]:
+        """The keys `seconds` and `compile_seconds` of the event run_end."""
+        return {"seconds": time.perf_counter() - self._started, "compile_seconds": compile_seconds() - self._compiled}
+
+    def computing(self) -> float:
+        """Seconds without those of compiling. A kernel that another thread had begun to compile counts as compiled."""
+        seconds, compiling = self.read().values()
+        return max(0.0, seconds - compiling)

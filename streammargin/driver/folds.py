@@ -11,9 +11,8 @@ import numpy as np
 
 from streammargin.compiled.predict import total_of_residuals
 from streammargin.driver.labels import LabelReader
-from streammargin.driver.midway import SCORES
-from streammargin.driver.validate import Errors, Validator
-from streammargin.points.base import Point, answered, exact, score
+from streammargin.driver.validate import SCORES, Errors, Validator, scored
+from streammargin.points.base import Point, answered, exact
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import Parts, RowLabels
 from streammargin.solvers.newton.near_margin import hashed
@@ -166,12 +165,8 @@ class FoldValidator(Validator):
         return {name: value for name, value in vars(self).items() if name not in ("labels", "reader")}
 
     def add(self, problem: Problem, sums: Errors, point: Point, block: Block, first: int) -> None:
-        piece, known = max(1, SCORES // point.outputs), exact(point)
-        for low in range(0, block.rows(), piece):  # a block in memory may hold all rows
-            high = min(block.rows(), low + piece)
-            scores = np.empty((high - low, point.outputs))
-            score(known, block, low, scores, problem.workers)
-            self._add(problem, sums, sums.labels.cut(first + low, first + high), scores)
+        for low, scores in scored(exact(point), block, problem.workers):
+            self._add(problem, sums, sums.labels.cut(first + low, first + low + len(scores)), scores)
 
     def _add(self, problem: Problem, sums: Errors, labels: RowLabels, scores: np.ndarray) -> None:
         parts, present = problem.outputs.parts, labels.present(slice(0, len(scores)))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from streammargin.driver.spread import Measured
+from streammargin.driver.ranges import Measured
 from streammargin.points.base import Point
 from streammargin.solvers.base import Solver
 from streammargin.solvers.problem import Problem
@@ -18,21 +18,6 @@ from streammargin.solvers.state import State
 
 HIDDEN = 1e-12  # a margin below this times the mean row norm is rounding, about
 LIMITS = ("passes", "seconds")  # reasons that end a value of C before its tolerance is proven
-
-
-@dataclass(frozen=True)
-class Limits:
-    """When to stop: relative tolerance, passes over the rows, seconds of wall clock (None: no limit).
-
-    sweeps: most reads of all rows that may follow the last pass; max_seconds includes them.
-    early_stop: passes in a row without a smaller held-out error after which it ends (None: no such end).
-    """
-
-    tol: float
-    passes: int
-    max_seconds: float | None
-    sweeps: int = 1
-    early_stop: int | None = None
 
 
 @dataclass

@@ -6,12 +6,11 @@ import copy
 import queue
 import threading
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
+from streammargin.driver.clock import ReadCounts, Stopwatch
 from streammargin.driver.labels import NO_ROWS, LabelReader
-from streammargin.driver.stopwatch import Stopwatch
 from streammargin.rows.blocks import Block, nbytes, part
 from streammargin.rows.labels import RowLabels
 from streammargin.sources.base import Buffer, Source
@@ -24,18 +23,6 @@ ANNOUNCED = 32 << 20
 
 
 Labelled = tuple[int, int, Block, RowLabels]  # start, stop, rows, and labels that cover them
-
-
-@dataclass
-class ReadCounts:
-    """Running totals of a reader: seconds reading, seconds the consumer waited, bytes of blocks.
-
-    Compiling is neither reading nor waiting.
-    """
-
-    read_seconds: float = 0.0
-    wait_seconds: float = 0.0
-    bytes_read: int = 0
 
 
 class BlockReader:

@@ -11,17 +11,13 @@ import numpy as np
 from streammargin.driver.clock import Clock, Spent
 from streammargin.driver.course import Course, Reading
 from streammargin.driver.holders import Holders, Parts
-from streammargin.driver.phases.base import Phase
-from streammargin.driver.phases.passes import PASSES
-from streammargin.driver.phases.reads import READS
+from streammargin.driver.phases import PHASES, Phase
 from streammargin.driver.prefetch import BlockReader, Labelled
 from streammargin.driver.progress import HELD_OUT, PASS, PROLOGUE, SCORES, Progress
 from streammargin.solvers import leaves, roles
 from streammargin.solvers.base import Share, multiplications
 from streammargin.solvers.cache.rows import unit_rows
 from streammargin.solvers.problem import Problem
-
-PHASES = {**READS, PASS: PASSES}
 
 
 class Run(Course):

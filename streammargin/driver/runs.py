@@ -1,26 +1,58 @@
-"""The outer loop of a training: one run, or one run per C of a path."""
+"""The outer loop of a training: one run, or one run per C of a path. It tells when the compiler is at work."""
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numba.core import event
 
 from streammargin.arrays.threads import one_thread
-from streammargin.compiled.jit import small_calls
+from streammargin.compiled.jit import compile_seconds, small_calls, told_of_compiling
 from streammargin.driver import snapshot
-from streammargin.driver.compiling import told_of_kernels
 from streammargin.driver.outcome import Outcome
 from streammargin.driver.path import Path
-from streammargin.driver.phases.reads import put_off
+from streammargin.driver.phases import put_off
 from streammargin.driver.progress import DONE, PASS
 from streammargin.driver.run import Run
-from streammargin.driver.saved_state import under
+from streammargin.driver.snapshot import under
 from streammargin.errors import out_of_range
 from streammargin.solvers.problem import Problem
+
+_NAME = "numba:compile"  # Numba's event; kernels that another one calls begin and end within it
+
+
+class _Kernels(event.Listener):
+    """Tells of each kernel once it is compiled, with those that it calls."""
+
+    def __init__(self, tell: Callable[[dict[str, Any]], None]) -> None:
+        self._tell, self._began = tell, compile_seconds()
+        self._depth = self._done = 0
+
+    def on_start(self, event: Any) -> None:
+        self._depth += 1
+
+    def on_end(self, event: Any) -> None:
+        self._depth -= 1
+        if self._depth == 0:
+            self._done += 1
+            self._tell({"event": "compiling", "kernels": self._done, "seconds": compile_seconds() - self._began})
+
+
+@contextlib.contextmanager
+def told_of_kernels(tell: Callable[[dict[str, Any]], None]) -> Iterator[None]:
+    """Tell events `compiling` within this context: one once the compiler takes its time, and one for each kernel."""
+    listener = _Kernels(tell)
+    event.register(_NAME, listener)
+    try:
+        with told_of_compiling(lambda: tell({"event": "compiling"})):
+            yield
+    finally:
+        event.unregister(_NAME, listener)
 
 
 @dataclass

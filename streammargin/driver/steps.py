@@ -2,16 +2,37 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from abc import ABC, abstractmethod
 from dataclasses import replace
 from typing import Any, ClassVar
 
+import numpy as np
+
+from streammargin.compiled import gram as sums_of
 from streammargin.driver.labels import LabelReader
 from streammargin.driver.plan import least_budget, make_plan
 from streammargin.driver.prefetch import BlockReader
+from streammargin.driver.ranges import Measured, much_apart
+from streammargin.driver.setup import FARTHEST
+from streammargin.errors import DataError, UsageError
+from streammargin.maps.base import Map, Seen
+from streammargin.maps.fitted import Fitted
 from streammargin.points.base import Point, Start
+from streammargin.points.mapped import mapped
+from streammargin.rows.blocks import Block, CSRBlock, alone, taken, values_of
 from streammargin.solvers.problem import Problem
+from streammargin.solvers.roles import ALL, Axis, Count, D, Stored, Sum, Total, f8, i4, i8, of, state
+from streammargin.solvers.state import Visited
 from streammargin.sources.base import Source
+from streammargin.sources.mapped import MappedSource
+from streammargin.sources.scaled import ScaledSource
+from streammargin.sources.transformed import TransformedSource
+from streammargin.transforms.base import Seen as SeenColumns
+from streammargin.transforms.chain import PIECE, Link
+from streammargin.transforms.clipped import Clipped
+from streammargin.wording import note
 
 
 class Step(ABC):
@@ -59,3 +80,297 @@ class Step(ABC):
     @abstractmethod
     def start(self, point: Start, column: float) -> Start:
         """The inverse: a point for rows after this step; column: the value of the constant column."""
+
+
+@state
+class Counts(Visited):
+    """counts (d,): the weight of the present rows with a value other than 0 in each column; mass: of all of them."""
+
+    counts: Sum[f8] = of(D)
+    mass: Total = 0.0
+
+
+class Transforming(Step):
+    """The read of the rows before their steps; rows after them are those of `source`, which sees what was learned."""
+
+    kind_of_sums = Counts
+
+    def __init__(self, source: TransformedSource, labels: LabelReader, memory: int) -> None:
+        super().__init__(source.source, labels, memory)
+        self.chain = source.chain
+
+    def taken(self, source: Source) -> Source:
+        return source if isinstance(source, TransformedSource) else TransformedSource(source, self.chain)
+
+    @staticmethod
+    def add(problem: Problem, sums: Counts, block: Block, first: int) -> None:
+        own = sums.labels.cut(first, first + block.rows())
+        weights = own.weights if own.weights.size else np.ones(block.rows())
+        weights = np.where(own.present(slice(0, block.rows())), weights, 0.0)
+        sums.mass += float(weights.sum())
+        block = alone(block)
+        if isinstance(block, CSRBlock):
+            there = np.where(block.data != 0.0, np.repeat(weights, np.diff(block.indptr)), 0.0)
+            sums.counts += np.bincount(block.indices, there, problem.features)
+            return
+        few = max(1, PIECE // problem.features)
+        for low in range(0, block.rows(), few):
+            sums.counts += weights[low : low + few] @ (block.X[low : low + few] != 0.0)
+
+    def finish(self, sums: Counts) -> None:
+        self.reader.release()
+        self.chain.learn(SeenColumns(sums.counts, sums.mass))
+
+    def answer(self, point: Point) -> Point:
+        return point
+
+    def start(self, point: Start, column: float) -> Start:
+        return point.scaled(None, None, column)
+
+
+@state
+class Drawn(Visited):
+    """moments: of compiled/gram.py, over the present rows; seen: rows so far.
+
+    The drawn rows one after the other: their values, and of sparse rows the columns of these; sizes: values of each.
+    """
+
+    moments: Sum[f8] = of(sums_of.MOMENTS, largest=(sums_of.LONGEST,))
+    values: Sum[Stored] = of(0, grows=True)
+    columns: Sum[i4] = of(0, grows=True)
+    sizes: Sum[i8] = of(0, grows=True)
+    seen: Count = 0
+
+
+class Mapping(Step):
+    """The map of a training. present: the rows of the training, of which the sample is drawn, each one alike.
+
+    fitted: the map, which has learned nothing before `finish`.
+    """
+
+    fitted: Fitted
+    kind_of_sums = Drawn
+    leaves = False
+
+    def __init__(
+        self, source: Source, map: Map, dtype: np.dtype, labels: LabelReader, memory: int, present: int, seed: int
+    ) -> None:  # fmt: skip
+        super().__init__(source, labels, memory)
+        check_sample(map, source, present)
+        self.fitted, self._asked, self._seed = Fitted(map, dtype), map, seed
+        drawn = np.sort(np.random.default_rng(seed).choice(present, map.sample, replace=False, shuffle=False))
+        self._drawn = drawn if present == source.rows else _present(labels, drawn)
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        return (self._drawn,)
+
+    @staticmethod
+    def nbytes(map: Map, source: Source) -> int:
+        """About the bytes of its arrays, and of the sample while it is drawn."""
+        each = source.nnz / source.rows * (source.dtype.itemsize + (12 if source.sparse else 0))
+        return map.nbytes(source.features, each) + int(2 * map.sample * (each + 16.0))
+
+    def taken(self, source: Source) -> MappedSource:
+        return MappedSource(source, self.fitted)
+
+    @staticmethod
+    def add(problem: Problem, sums: Drawn, drawn: np.ndarray, block: Block, first: int) -> None:
+        block = alone(block)
+        own = sums.labels.cut(first, first + block.rows())
+        sums_of.add_moments(block._replace(bias=0.0), own.codes_of(0), own.weights, sums.moments)
+        start = sums.origin + first
+        low, high = np.searchsorted(drawn, [start, start + block.rows()])
+        rows = taken(block, drawn[low:high] - start)
+        sums.seen += block.rows()
+        sums.values = np.append(sums.values, values_of(rows).reshape(-1))
+        if isinstance(rows, CSRBlock):
+            sums.columns = np.append(sums.columns, rows.indices.view(np.int32))
+            sums.sizes = np.append(sums.sizes, np.diff(rows.indptr))
+
+    def finish(self, sums: Drawn) -> None:
+        self.reader.release()
+        if sums.seen < self.source.rows:  # the training ended in this read
+            return
+        source = self.source
+        if not np.isfinite(sums.moments).all():
+            raise UsageError(f"{source.name}: squares of values overflow in the map; use `scale=std`")
+        self.fitted.map = self._asked.resolved(source.features, sums_of.variance_of(sums.moments, source.features))
+        self.fitted.learned = self.fitted.map.learn(Seen(source.features, self._sample(sums), self._seed))
+
+    def _sample(self, sums: Drawn) -> Any:
+        """The drawn rows as an array, or as a csr_array."""
+        values = sums.values.astype(np.float64)
+        if not self.source.sparse:
+            return values.reshape(-1, self.source.features)
+        import scipy.sparse as sp
+
+        indptr = np.append(0, np.cumsum(sums.sizes))
+        return sp.csr_array((values, sums.columns, indptr), (sums.sizes.size, self.source.features))
+
+    def answer(self, point: Point) -> Point:
+        return mapped(self.fitted, point, self.source.features)
+
+    def start(self, point: Start, column: float) -> Start:
+        raise AssertionError("weights of columns say nothing of mapped ones")
+
+
+def check_sample(map: Map, source: Source, present: int) -> None:
+    """UsageError for a map that draws more rows than there are."""
+    if map.sample > present:
+        fewer = map.replace(columns=present) if "columns" in map.get_params() else None
+        mend = f"compare with {present} at most" if fewer is None else f"use `map={fewer}`"
+        raise UsageError(
+            f"the map {map.name} compares rows with {map.sample} of them, and {source.name} has {present} to train "
+            f"on; {mend}"
+        )
+
+
+def _present(labels: LabelReader, places: np.ndarray) -> np.ndarray:
+    """The numbers among all rows of those with these places, sorted, among the present ones."""
+    found, before = [], 0
+    for some in labels.pieces():
+        present = some.first + np.flatnonzero(some.present(slice(some.first, some.first + len(some.codes))))
+        low, high = np.searchsorted(places, [before, before + present.size])
+        found.append(present[places[low:high] - before])
+        before += present.size
+    return np.concatenate(found)
+
+
+FAR = 100.0  # |mean| of a column, in units of its standard deviation, that `auto` subtracts
+WITH_CONSTANT = Axis(lambda problem: problem.features + 1, name="d+1")
+
+
+@state
+class Moments(Visited):
+    """Sums over the present rows: largest |x| (d,), mean and sum of squares around it (d,), and mass (d+1,).
+
+    mass: of the rows with a stored value in each column, and of all rows.
+    """
+
+    largest: Sum[f8] = of(D, largest=ALL)
+    mean: Sum[f8] = of(D)
+    spread: Sum[f8] = of(D)
+    mass: Sum[f8] = of(WITH_CONSTANT)
+
+    def align(self, other: Moments) -> None:
+        """Change the other's so that they add up (Chan, Golub and LeVeque 1979)."""
+        rows = np.array([self.mass[:-1], other.mass[:-1]])
+        if not rows.any():  # dense: each row has a value in every column
+            rows += [[self.mass[-1]], [other.mass[-1]]]
+        share = np.divide(rows[1], rows.sum(axis=0), out=np.zeros(len(self.mean)), where=rows[1] > 0.0)
+        apart = other.mean - self.mean
+        other.spread += apart**2 * share * rows[0]
+        other.mean[:] = apart * share
+
+
+class Scaling(Step):
+    """Scale each column to x / max|x|, or (x - mean) / standard deviation, over the present rows.
+
+    `auto` is `std` if the largest |x| of the columns differ by more than MUCH, or a dense column is FAR from 0, else it
+    changes nothing.
+
+    Sparse columns are divided, never centred. With `std`, a constant sparse column keeps its scale and a constant dense
+    column becomes 0.
+    Scaled values are clipped to -clip .. clip. center, factor (d,) float64 are 0 and 1 until `finish` sets them in
+    place. Sources that hold them see the change.
+    measured: means and standard deviations of the columns as stored; None before `finish`, or if one overflows.
+    """
+
+    kind_of_sums = Moments
+
+    def __init__(
+        self, source: Source, kind: str, labels: LabelReader, memory: int, clip: float = math.inf
+    ) -> None:  # fmt: skip
+        super().__init__(source, labels, memory)
+        self.kind: str = kind
+        self.clip: float = clip
+        self.center: np.ndarray = np.zeros(source.features)
+        self.factor: np.ndarray = np.ones(source.features)
+        self.measured: Measured | None = None
+
+    @staticmethod
+    def nbytes(features: int) -> int:
+        """Bytes of its eight vectors; one of them has an entry for the row count too."""
+        return 8 * (8 * features + 1)
+
+    def taken(self, source: Source) -> ScaledSource:
+        return ScaledSource(source, self.center, self.factor, self.clip)
+
+    @property
+    def link(self) -> Link | None:
+        """The last step of rows, of a scale that clips: no weights for unscaled rows give the same scores."""
+        if self.clip == math.inf:
+            return None
+        return Link(Clipped(self.clip), ScaledSource.dtype, {"center": self.center, "factor": self.factor})
+
+    @staticmethod
+    def add(problem: Problem, sums: Moments, block: Block, first: int) -> None:
+        from streammargin.compiled.columns import add_moments
+
+        own = sums.labels.cut(first, first + block.rows())
+        add_moments(block, own.codes_of(0), own.weights, sums.largest, sums.mean, sums.spread, sums.mass)
+
+    def finish(self, sums: Moments) -> None:
+        """Compute center and factor after the last block. DataError for a column that cannot be scaled."""
+        self.reader.release()
+        largest, name = sums.largest, self.source.name
+        found = self._deviations(sums)
+        if np.isfinite(found).all():
+            self.measured = None if self.link else Measured(self._means(sums), found, self.source.rows)
+        if self.kind == "auto":
+            apart = much_apart(largest)
+            if not (apart or self._far(sums, found)):
+                note("`scale=auto` left the columns as they are: their ranges are alike, and none is far from 0")
+                return
+            why = "the ranges of columns differ over a thousandfold" if apart else "a column is far from 0"
+            note(f"`scale=auto` took `scale=std`, as {why}")
+        size = largest if self.kind == "maxabs" else self._to_divide_by(sums, found)
+        for column in np.flatnonzero((size > 0.0) & (size < sys.float_info.min)):
+            raise DataError(
+                f"{name}: the values of column {column} are at most {largest[column]:.3g}, too small to scale; "
+                "multiply them by a constant"
+            )
+        alike = 0.0 if self.kind != "maxabs" and not self.source.sparse else 1.0
+        self.factor[:] = np.divide(1.0, size, out=np.full(size.size, alike), where=size > 0.0)
+
+    def _far(self, sums: Moments, size: np.ndarray) -> bool:
+        """Whether a column that may be centred is FAR from 0; size: the standard deviations (d,)."""
+        there = (size > 0.0) & (np.abs(sums.mean) <= FARTHEST * size)
+        return not self.source.sparse and bool(np.any(there & (np.abs(sums.mean) > FAR * size)))
+
+    def answer(self, point: Point) -> Point:
+        return point if self.link else point.unscaled(self.center, self.factor, 0.0)
+
+    def start(self, point: Start, column: float) -> Start:
+        return point.scaled(None, None, column) if self.link else point.scaled(self.center, self.factor, column)
+
+    def _deviations(self, sums: Moments) -> np.ndarray:
+        """Standard deviations (d,), 0 if a column is constant up to rounding, not finite if its squares overflow."""
+        mean, spread, mass = sums.mean, sums.spread, sums.mass
+        rows = mass[-1]
+        if self.source.sparse:  # rows without a stored value count as 0
+            stored = mass[:-1]
+            spread = spread + mean**2 * (stored * ((rows - stored) / rows))
+        size = np.sqrt(spread / rows)
+        size[size <= sys.float_info.epsilon * sums.largest] = 0.0
+        return size
+
+    def _means(self, sums: Moments) -> np.ndarray:
+        """Means (d,); of sparse rows those without a stored value count as 0."""
+        return sums.mean * (sums.mass[:-1] / sums.mass[-1]) if self.source.sparse else sums.mean.copy()
+
+    def _to_divide_by(self, sums: Moments, size: np.ndarray) -> np.ndarray:
+        """Standard deviations (d,), if a column may be divided by each; sets the centers."""
+        name, mean = self.source.name, sums.mean
+        for column in np.flatnonzero(~np.isfinite(size)):
+            raise DataError(f"{name}: the squares of column {column} overflow; use `scale=maxabs`")
+        if not self.source.sparse:
+            for column in np.flatnonzero((size > 0.0) & (np.abs(mean) > FARTHEST * size)):
+                raise DataError(
+                    f"{name}: column {column} is {mean[column]:.7g} +- {size[column]:.2g}, too far from 0 to centre: "
+                    "scores on its stored values would lose the spread to rounding; subtract its mean from it, or "
+                    "use `scale=maxabs`"
+                )
+            self.center[:] = mean
+        return size

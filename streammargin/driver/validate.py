@@ -1,8 +1,10 @@
-"""Held-out errors, and how often classes are predicted, summed block by block."""
+"""Held-out errors, how often classes are predicted, and a bias midway, summed block by block."""
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,19 +12,21 @@ import numpy as np
 
 from streammargin.compiled.predict import total_of_residuals
 from streammargin.driver.labels import KeptLabels, LabelReader
-from streammargin.driver.midway import SCORES
 from streammargin.driver.outcome import Outcome
 from streammargin.driver.path import Path
 from streammargin.driver.plan import Plan, least_budget, make_plan
 from streammargin.driver.prefetch import BlockReader
-from streammargin.points.base import Point, answered, exact, score
+from streammargin.points.base import Answer, Point, answered, exact, score
 from streammargin.points.tasks import own_scores
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import RowLabels
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.roles import TRIALS, Axis, Sum, f8, i8, of, state
-from streammargin.solvers.state import Visited
+from streammargin.solvers.roles import ALL, TRIALS, Axis, K, Sum, f8, i8, of, state
+from streammargin.solvers.state import Visited, labels_for
 from streammargin.sources.base import Source
+from streammargin.workers import ALONE, Workers
+
+SCORES = 1 << 16  # computed at a time
 
 
 def plan_to_score(source: Source, outputs: int, row_bytes: int, budget: int = 0) -> tuple[Plan, int]:
@@ -34,6 +38,15 @@ def plan_to_score(source: Source, outputs: int, row_bytes: int, budget: int = 0)
     plan = make_plan(source, max(budget, least), 0, row_bytes=row_bytes)
     labels = 0 if plan.buffers > 1 else row_bytes * source.rows
     return plan, 2 * 8 * plan.block_rows * outputs + labels + (plan.memory_bytes if plan.buffers else 0)
+
+
+def scored(point: Answer, block: Block, workers: Workers) -> Iterator[tuple[int, np.ndarray]]:
+    """(the first row, scores (m, outputs)) of some rows of a block at a time: one in memory may hold all rows."""
+    piece = max(1, SCORES // point.outputs)
+    for low in range(0, block.rows(), piece):
+        scores = np.empty((min(piece, block.rows() - low), point.outputs))
+        score(point, block, low, scores, workers)
+        yield low, scores
 
 
 RARE = 0.1  # a class predicted for fewer rows, for each row of it, is predicted rarely
@@ -226,11 +239,41 @@ class Predictions:
     @staticmethod
     def add(problem: Problem, sums: Predicted, point: Point, block: Block, first: int) -> None:
         """Count the rows of a block for which each class is predicted."""
-        piece = max(1, SCORES // point.outputs)
-        for low in range(0, block.rows(), piece):  # a block in memory may hold all rows
-            high = min(block.rows(), low + piece)
-            scores = np.empty((high - low, point.outputs))
-            score(point, block, low, scores, problem.workers)
-            codes = problem.outputs.parts.class_of(sums.labels.cut(first + low, first + high).codes)
+        for low, scores in scored(point, block, problem.workers):
+            codes = problem.outputs.parts.class_of(sums.labels.cut(first + low, first + low + len(scores)).codes)
             sums.rows += np.bincount(codes[codes >= 0], minlength=sums.rows.size)
             sums.seen += np.bincount(answered(scores)[codes >= 0], minlength=sums.seen.size)
+
+
+@state
+class Midway(Visited):
+    """Finds b such that the hyperplanes x.w + b = 0 lie midway between the classes (homotopic paper, eq. (15)).
+
+    Rows are added in chunks, in any order. For the maximum-margin separator (w*, b*), |b - b*| <= max ||x_i|| ||w -
+    w*||. If w separates the rows with b = 0, the smallest y (x.w + b) is at least the smallest y x.w.
+    lowest, highest (K,): the smallest score of a row with y = +1, and the largest of one with y = -1.
+    wrong (trials,): rows whose largest score is that of another class; of one line it means nothing.
+    """
+
+    lowest: Sum[f8] = of(K, fill=math.inf, smallest=ALL)
+    highest: Sum[f8] = of(K, fill=-math.inf, largest=ALL)
+    wrong: Sum[i8] = of(TRIALS)
+
+    def add(self, scores: np.ndarray, positive: np.ndarray) -> None:
+        """Add rows with the scores (m, K); positive (m, K) bool: whether y = +1."""
+        self.wrong += np.count_nonzero(~positive[np.arange(len(scores)), scores.argmax(axis=1)])
+        np.minimum(self.lowest, scores.min(axis=0, where=positive, initial=np.inf), out=self.lowest)
+        np.maximum(self.highest, scores.max(axis=0, where=~positive, initial=-np.inf), out=self.highest)
+
+    @staticmethod
+    def add_block(problem: Problem, sums: Midway, point: Point, block: Block, first: int) -> None:
+        """Add the present rows of a block; first: number of its first row."""
+        for low, scores in scored(point, block, ALONE):
+            rows = slice(first + low, first + low + len(scores))
+            present = sums.labels.present(rows)
+            sums.add(scores[present], labels_for(sums.labels.of(rows), problem.outputs).own_of_lines()[present])
+
+    def bias(self) -> np.ndarray:
+        """b (K,); 0 for a problem that no b separates, or whose rows all have one sign."""
+        known = np.isfinite(self.lowest) & np.isfinite(self.highest) & (self.lowest > self.highest)
+        return np.where(known, -0.5 * np.where(known, self.lowest, 0.0) - 0.5 * np.where(known, self.highest, 0.0), 0.0)

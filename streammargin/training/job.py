@@ -11,22 +11,21 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from streammargin.driver.clock import Clock
+from streammargin.driver.checkpoint import PLAN, machine
+from streammargin.driver.clock import Clock, Limits
 from streammargin.driver.course import Shared
 from streammargin.driver.events import SCHEMA, History
 from streammargin.driver.holders import Elsewhere
-from streammargin.driver.identity import PLAN, machine
 from streammargin.driver.labels import LabelReader
-from streammargin.driver.outcome import Limits, Outcome, certificate_event
+from streammargin.driver.outcome import Outcome, certificate_event
 from streammargin.driver.path import Path
 from streammargin.driver.plan import Plan
 from streammargin.driver.prefetch import BlockReader
 from streammargin.driver.progress import MAPPING, SCALING
 from streammargin.driver.run import Run
 from streammargin.driver.runs import Runs
-from streammargin.driver.scaling import Scaling
 from streammargin.driver.setup import Survey, Target
-from streammargin.driver.steps import Step
+from streammargin.driver.steps import Scaling, Step
 from streammargin.driver.validate import RARE, Predictions, Validator
 from streammargin.json_values import to_plain
 from streammargin.losses import make_loss

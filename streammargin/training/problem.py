@@ -10,11 +10,10 @@ from typing import NamedTuple
 import numpy as np
 
 from streammargin.driver import setup
-from streammargin.driver.centre import best_constants, check_near, largest_targets
 from streammargin.driver.folds import Division
 from streammargin.driver.labels import NONE, SlicedLabels, codes_of_tasks
 from streammargin.driver.plan import check_read, spendable
-from streammargin.driver.setup import Survey, Target
+from streammargin.driver.setup import Survey, Target, best_constants, check_near, largest_targets
 from streammargin.driver.tasks import Tasks
 from streammargin.errors import DataError, UsageError
 from streammargin.kernels import make_kernel

@@ -8,12 +8,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from streammargin.driver.centre import largest_targets
 from streammargin.driver.events import History
 from streammargin.driver.labels import NONE, SlicedLabels
 from streammargin.driver.outcome import Outcome
 from streammargin.driver.plan import Plan
-from streammargin.driver.setup import Survey, Target, check_numbers, make_numbers
+from streammargin.driver.setup import Survey, Target, check_numbers, largest_targets, make_numbers
 from streammargin.driver.validate import Errors, Validator
 from streammargin.errors import UsageError
 from streammargin.losses.ratings import RATINGS as WORDS

@@ -7,13 +7,12 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import NamedTuple
 
-from streammargin.driver.checkpoint import Checkpoint, OtherTraining
+from streammargin.driver.checkpoint import PLAN, Checkpoint, OtherTraining
+from streammargin.driver.clock import Stopwatch
 from streammargin.driver.events import History
 from streammargin.driver.holders import Elsewhere
-from streammargin.driver.identity import PLAN
 from streammargin.driver.runs import run
 from streammargin.driver.slots import written_by
-from streammargin.driver.stopwatch import Stopwatch
 from streammargin.errors import OtherRowsError, ReadWriteError
 from streammargin.files import check_apart
 from streammargin.options.table import Options, asked_digest, digest_of, read_by

@@ -5,12 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from streammargin.driver.labels import LabelReader
-from streammargin.driver.mapping import Mapping, check_sample
 from streammargin.driver.progress import MAPPING, SCALING, TRANSFORMING
-from streammargin.driver.scaling import Scaling
-from streammargin.driver.spread import bytes_of_spread
-from streammargin.driver.steps import Step
-from streammargin.driver.transforming import Transforming
+from streammargin.driver.ranges import bytes_of_spread
+from streammargin.driver.steps import Mapping, Scaling, Step, Transforming, check_sample
 from streammargin.maps import make_map
 from streammargin.maps.fitted import Fitted
 from streammargin.options.table import Options

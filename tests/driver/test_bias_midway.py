@@ -15,7 +15,7 @@ from reference.sources import CountingSource
 
 import streammargin as sm
 from streammargin.cli.main import main
-from streammargin.driver.midway import Midway
+from streammargin.driver.validate import Midway
 from streammargin.errors import UsageError
 from streammargin.solvers.roles import new
 from streammargin.verification import verify

@@ -8,8 +8,8 @@ import pytest
 from reference.datasets import noisy
 
 import streammargin as sm
-from streammargin.driver.centre import best_constants
 from streammargin.driver.labels import NONE, SlicedLabels
+from streammargin.driver.setup import best_constants
 from streammargin.losses import terms
 
 LOSSES = ("squared_error", "absolute_error", "epsilon_insensitive:0", "quantile:0.8", "huber:0.7")

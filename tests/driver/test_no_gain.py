@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import streammargin as sm
-from streammargin.driver import gain
-from streammargin.driver.gain import Gain
+from streammargin.driver import stopping
+from streammargin.driver.stopping import Gain
 from streammargin.solvers.proof.figures import Figures
 
 
@@ -24,7 +24,7 @@ def with_an_id(n=400):
 def minutes(monkeypatch):
     """A clock that advances by ten seconds at each call."""
     looks = itertools.count()
-    monkeypatch.setattr(gain, "time", SimpleNamespace(monotonic=lambda: 10.0 * next(looks)))
+    monkeypatch.setattr(stopping, "time", SimpleNamespace(monotonic=lambda: 10.0 * next(looks)))
 
 
 def said(caplog, code):
@@ -41,7 +41,7 @@ def test_without_gain_it_says_so_once_a_minute_and_goes_on(minutes, caplog):
 
 def test_with_gain_it_does_not(monkeypatch, caplog):
     looks = itertools.count()
-    monkeypatch.setattr(gain, "time", SimpleNamespace(monotonic=lambda: float(next(looks))))
+    monkeypatch.setattr(stopping, "time", SimpleNamespace(monotonic=lambda: float(next(looks))))
     X, y = with_an_id(9000)
     with caplog.at_level(logging.WARNING, "streammargin"):
         assert sm.train(X[:, :2], y, solver="sdca", tol=1e-3).passes > 1
@@ -50,7 +50,7 @@ def test_with_gain_it_does_not(monkeypatch, caplog):
 
 def test_a_gap_or_an_objective_that_falls_is_gain(monkeypatch):
     now = [0.0]
-    monkeypatch.setattr(gain, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(stopping, "time", SimpleNamespace(monotonic=lambda: now[0]))
     known = Gain()
 
     def after(seconds, gap, primal=2.0):
@@ -65,7 +65,7 @@ def test_a_gap_or_an_objective_that_falls_is_gain(monkeypatch):
 
 def test_a_long_read_is_not_without_gain(monkeypatch):
     now = [0.0]
-    monkeypatch.setattr(gain, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(stopping, "time", SimpleNamespace(monotonic=lambda: now[0]))
     known, same = Gain(), [Figures(2.0, 0.0, 0.9, None, None, None, 0)]
     for told in (False, False, True, True):
         now[0] += 300.0
@@ -74,8 +74,8 @@ def test_a_long_read_is_not_without_gain(monkeypatch):
 
 def test_compiling_is_no_time_without_gain(monkeypatch):
     now, compiled = [0.0], [0.0]
-    monkeypatch.setattr(gain, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    monkeypatch.setattr(gain, "compile_seconds", lambda: compiled[0])
+    monkeypatch.setattr(stopping, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(stopping, "compile_seconds", lambda: compiled[0])
     known = Gain()
     same = [Figures(2.0, 0.0, 0.9, None, None, None, 0)]
     assert known.remark(None, same) is None

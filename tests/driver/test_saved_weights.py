@@ -10,7 +10,7 @@ from reference.drive import of_codes, problem_of
 
 import streammargin as sm
 from streammargin.driver.labels import KeptLabels
-from streammargin.driver.scaling import Moments, Scaling
+from streammargin.driver.steps import Moments, Scaling
 from streammargin.errors import DataError
 from streammargin.solvers.roles import new
 

@@ -3,7 +3,7 @@
 import numba
 import pytest
 
-from streammargin.driver.compiling import told_of_kernels
+from streammargin.driver.runs import told_of_kernels
 
 
 @pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")

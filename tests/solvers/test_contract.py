@@ -19,7 +19,7 @@ from streammargin.driver import snapshot
 from streammargin.driver.holders import Holders
 from streammargin.driver.prefetch import BlockReader
 from streammargin.driver.progress import CERTIFICATE, DONE, SCALING
-from streammargin.driver.scaling import Scaling
+from streammargin.driver.steps import Scaling
 from streammargin.rows.blocks import values_of
 from streammargin.solvers import base, leaves, roles
 from streammargin.solvers.base import NUMBERS

@@ -7,7 +7,7 @@ import pytest
 from reference.sources import CountingSource
 
 import streammargin as sm
-from streammargin.driver.phases import early
+from streammargin.driver import phases
 from streammargin.solvers.expansion import smo
 
 RANDOM = np.random.default_rng(5)
@@ -101,13 +101,13 @@ def check_figures(result, y, options):
 def test_the_pass_with_the_smallest_error_is_kept_and_certified(case, short_passes, monkeypatch):
     y, way, options = CASES[case]
     data, held_out = parts(y, way)
-    points, given = [], early.held_out_errors
+    points, given = [], phases.held_out_errors
 
     def noted(course, point):
         points.append((point.numbers.copy(), point.coef.copy(), point.constants.copy()))
         return given(course, point)
 
-    monkeypatch.setattr(early, "held_out_errors", noted)
+    monkeypatch.setattr(phases, "held_out_errors", noted)
     options = {"kernel": "precomputed" if way == "matrix" else f"rbf:{GAMMA}", "tol": 1e-6, **options}
     result = sm.train(data, valid=held_out, early_stop=4, passes=30, **options)
     assert len(points) == result.passes > 2
@@ -147,14 +147,14 @@ def test_a_training_that_is_stopped_anywhere_goes_on_in_the_same_bits(case, shor
     options = {"kernel": f"rbf:{GAMMA}", "tol": 1e-6, "early_stop": 2, "passes": 6, **options}
     held_out = parts(y, way)[1]
     straight = sm.train(parts(y, way)[0], valid=held_out, **options)
-    phases, result = set(), None
+    read, result = set(), None
     while result is None or result.reason == "signal":
         result = sm.train(
             parts(y, way)[0], valid=held_out, checkpoint=str(tmp_path), should_stop=halted(7), **options,
-            listeners=[lambda event: phases.add(event.get("phase"))],
+            listeners=[lambda event: read.add(event.get("phase"))],
         )  # fmt: skip
     assert saved(result) == saved(straight)
-    assert phases >= {"held-out errors of the pass", "figures of the best pass"}
+    assert read >= {"held-out errors of the pass", "figures of the best pass"}
 
 
 def test_each_value_of_a_path_keeps_its_own_pass(short_passes, monkeypatch):

@@ -1,1 +1,0 @@
-"""The phases of a run: one file per purpose of a read."""

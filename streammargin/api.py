@@ -20,8 +20,7 @@ from streammargin.result import TrainResult, remarks
 from streammargin.sinks.console import watched
 from streammargin.solvers.word import SolverWord
 from streammargin.sources.open import is_stream
-from streammargin.training.ordered import is_spooled
-from streammargin.training.rows import ROWS, Given, train_rows
+from streammargin.training.rows import ROWS, Given, is_spooled, train_rows
 from streammargin.training.stream import train_stream
 from streammargin.transforms import Transform
 from streammargin.wording import shown, warn

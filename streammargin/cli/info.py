@@ -6,12 +6,14 @@ import argparse
 import contextlib
 import json
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from streammargin.cli.options import add_lines, argument
 from streammargin.json_values import to_plain
 from streammargin.kinds import Whole
-from streammargin.wording import in_shell, printable, shortened
+from streammargin.sources.schema import CATEGORY, DATE, OTHER, TEXT, Column, Schema
+from streammargin.wording import counted, in_shell, printable, shortened
 
 if TYPE_CHECKING:
     import numpy as np
@@ -87,7 +89,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _table(plain: dict[str, Any]) -> list[str]:
     """How the model reads a table, in lines."""
-    from streammargin.cli.table_lines import table_lines
+    from streammargin.cli.info import table_lines
     from streammargin.sources.schema import Schema
 
     return list(table_lines(Schema.from_plain(plain)))
@@ -241,3 +243,38 @@ def _data(options: argparse.Namespace, budget: int) -> dict[str, Any]:
             "reading_plan": _or_why(reading),
             "fingerprint": source.fingerprint(),
         }
+
+
+SHOWN = 100  # columns
+
+
+def table_lines(schema: Schema) -> Iterator[str]:
+    """The columns of a table, one a line: what they hold, and what stands for their gaps."""
+    labels = f"labels in {shortened(schema.labels)}" if schema.labels else "no labels"
+    yield f"{counted(len(schema.columns), 'column')}, {labels}, read as {schema.dtype}:"
+    for column in islice(schema.columns, SHOWN):
+        name = column.name if schema.named else f"column {column.name}"
+        yield f"  {printable(name)}: {'; '.join(filter(None, (_held_by(column), _gaps(column))))}"
+    if len(schema.columns) > SHOWN:
+        yield f"  ... ({len(schema.columns)} in all)"
+
+
+def _held_by(column: Column) -> str:
+    if column.kind == TEXT:
+        return "text" + (f", sequences of up to {column.ngrams} words" if column.ngrams > 1 else "")
+    if column.kind == CATEGORY:
+        words = counted(len(column.words), "category")
+        return f"{words} ({shortened(column.words)})" + (f", all others are {OTHER}" if column.other else "")
+    if column.kind == DATE:
+        since = f", days since {column.first}" if column.first else ""
+        return f"dates ({column.spelling}){since}, and {counted(len(column.words), 'part')} ({shortened(column.words)})"
+    return f"numbers ({column.spelling})" if column.spelling else "numbers"
+
+
+def _gaps(column: Column) -> str:
+    if column.fill is None:
+        return ""
+    filled = "zeros if missing" if column.kind in (CATEGORY, DATE) else f"{column.fill:.6g} if missing"
+    if column.first:
+        filled = f"day {column.fill:.6g} if missing"
+    return filled + (", with a column of its own" if column.indicator else "")

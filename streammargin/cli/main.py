@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import functools
 import importlib
 import os
 import sys
@@ -14,7 +16,10 @@ from streammargin.cli.options import Parser, add_common
 from streammargin.cli.remarks import say
 from streammargin.errors import StreamMarginError
 from streammargin.files import short_reason
+from streammargin.kinds import Kind
+from streammargin.options.table import TABLE
 from streammargin.version import __version__
+from streammargin.words import Worded
 
 VERBS = {
     "train": "train a model",
@@ -96,7 +101,7 @@ def carried_out(
     """Parse the arguments, None: those of the process, and run a verb; returns the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     if "_ARGCOMPLETE" in os.environ:  # the shell asks, which has no arguments
-        importlib.import_module("streammargin.cli.completion").complete(verbs, parser)
+        complete_in_shell(verbs, parser)
     try:
         code = run(parser(next((verb for verb in arguments[:1] if verb in verbs), None)).parse_args(arguments))
         sys.stdout.flush()  # a full disk is found now, while it can still be reported
@@ -150,3 +155,30 @@ def _raiser(error: Exception) -> str:
 
 if __name__ == "__main__":
     sys.exit(main())
+
+
+def complete_in_shell(verbs: Collection[str], parser_of: Callable[[str | None], Parser]) -> None:
+    """Answer the shell, and end the process."""
+    import argcomplete  # of the extra `completion`
+
+    typed = os.environ["COMP_LINE"].split()
+    verb = next((word for word in typed[1:2] if word in verbs), None)
+    parser = parser_of(verb)
+    for action in parser.verbs[verb]._actions if verb else ():
+        names = _offered_for(verb or "", action)
+        if names:
+            action.completer = functools.partial(_offered, names)  # type: ignore[attr-defined]  # of argcomplete
+    argcomplete.autocomplete(parser, always_complete_options="long")
+
+
+def _offered(names: list[str], **asked: object) -> list[str]:
+    """All names: argcomplete keeps those that begin as the text that was typed."""
+    return names
+
+
+def _offered_for(verb: str, action: argparse.Action) -> list[str]:
+    """The values that an option may have, or the names that follow `losses`, `penalties` and `solvers`."""
+    kinds: dict[str, Kind] = {line.name: line.kind for line in TABLE}
+    kinds |= {"losses": kinds["loss"], "penalties": kinds["penalty"], "solvers": kinds["solver"]}
+    kind = kinds.get(verb if action.dest == "name" else action.dest)
+    return kind.family.words if isinstance(kind, Worded) else list(kind.choices or ()) if kind else []

@@ -16,9 +16,9 @@ from dataclasses import replace
 from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, TypeAlias
 
-from streammargin.cli import beside, entry
+from streammargin.cli import entry
 from streammargin.cli.options import Parser, add_common, add_table, flags, name
-from streammargin.cli.outputs import Outputs
+from streammargin.cli.outputs import Beside, Outputs, add_beside
 from streammargin.cli.remarks import Remarks, say, shell_text
 from streammargin.errors import OutputError, ReadWriteError, StreamMarginError, UsageError
 from streammargin.files import check_apart
@@ -49,7 +49,7 @@ def add_options(parser: Parser) -> None:
     run = add_table(parser)["run"]
     run.add_argument("--dask", type=name, metavar="SCHEDULER", help="let the workers of this dask scheduler read the "
                      "rows: its address, or the file with it; needs the extra `dask`")  # fmt: skip
-    beside.add_options(run)
+    add_beside(run)
     add_run(run)
     add_common(run)
     common = [flag for line in options_for(Where.SHELL) if line.common for flag in flags(line)]
@@ -183,7 +183,7 @@ def run(
     log = None if options.log_json == "-" else options.log_json
     asked_for = None if options.checkpoint is None else asked_digest(problem, options.data)
     named = read_by(asked)
-    others = beside.Beside(options)
+    others = Beside(options)
     made = {"the model": output, "the log": log, **others.paths}
     if options.checkpoint is not None:
         made |= written_by(options.checkpoint)
@@ -221,7 +221,7 @@ def run(
 
 def _train(
     options: argparse.Namespace, problem: Options, save: Callable[[TrainResult], str], sinks: _Sinks,
-    given: Given | None, others: beside.Beside,
+    given: Given | None, others: Beside,
 ) -> int:  # fmt: skip
     from streammargin.api import train_by
 

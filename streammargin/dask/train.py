@@ -36,7 +36,7 @@ from streammargin.tables.readers.base import Reader
 from streammargin.tables.spoolable import OfTable
 from streammargin.tables.table import Table, matched, with_roles
 from streammargin.training.held_out import say_if_trained_on
-from streammargin.training.ordered import NAMES, SPOOL
+from streammargin.training.rows import NAMES, SPOOL
 from streammargin.training.tables import asked_of
 from streammargin.training.task import make_task
 

@@ -14,14 +14,18 @@ from streammargin.compiled import gram as sums_of
 from streammargin.driver.labels import LabelReader
 from streammargin.driver.plan import least_budget, make_plan
 from streammargin.driver.prefetch import BlockReader
-from streammargin.driver.ranges import Measured, much_apart
+from streammargin.driver.progress import MAPPING, SCALING, TRANSFORMING
+from streammargin.driver.ranges import Measured, bytes_of_spread, much_apart
 from streammargin.driver.setup import FARTHEST
 from streammargin.errors import DataError, UsageError
+from streammargin.maps import make_map
 from streammargin.maps.base import Map, Seen
 from streammargin.maps.fitted import Fitted
+from streammargin.options.table import Options
 from streammargin.points.base import Point, Start
 from streammargin.points.mapped import mapped
 from streammargin.rows.blocks import Block, CSRBlock, alone, taken, values_of
+from streammargin.sizes import parse_size
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import ALL, Axis, Count, D, Stored, Sum, Total, f8, i4, i8, of, state
 from streammargin.solvers.state import Visited
@@ -30,7 +34,7 @@ from streammargin.sources.mapped import MappedSource
 from streammargin.sources.scaled import ScaledSource
 from streammargin.sources.transformed import TransformedSource
 from streammargin.transforms.base import Seen as SeenColumns
-from streammargin.transforms.chain import PIECE, Link
+from streammargin.transforms.chain import PIECE, Chain, Link
 from streammargin.transforms.clipped import Clipped
 from streammargin.wording import note
 
@@ -374,3 +378,52 @@ class Scaling(Step):
                 )
             self.center[:] = mean
         return size
+
+
+def transformed(source: Source, options: Options, chain: Chain | None = None) -> Source:
+    """A source whose rows take the steps of `transform`: those of this chain, or of a new one."""
+    if not options.steps:
+        return source
+    return TransformedSource(source, Chain.of(options.steps, source.dtype) if chain is None else chain)
+
+
+def after_steps(source: Source, options: Options) -> Source:
+    """A source after its scale and map, for planning: nothing can be read from it."""
+    stored = source.dtype
+    if options.scale != "none":
+        source = ScaledSource(source, np.empty(0), np.empty(0))
+    if options.map is not None:
+        source = MappedSource(source, Fitted(make_map(options.map), stored))
+    return source
+
+
+def bytes_of_steps(source: Source, options: Options) -> int:
+    """Bytes of what the scale and the map learn. UsageError for a map that draws more rows than there are."""
+    scale = Scaling.nbytes(source.features) if options.scale != "none" else 0
+    if options.map is None:
+        return scale
+    map = make_map(options.map)
+    check_sample(map, source, source.rows)  # before the bytes that so many rows would take are asked for
+    return scale + Mapping.nbytes(map, source)
+
+
+def bytes_beside(source: Source, options: Options) -> int:
+    """Bytes of the moments of columns that the first pass measures; 0 if a scale does, or the model is not linear."""
+    if options.scale != "none" or options.map is not None or options.kernel is not None:
+        return 0
+    return bytes_of_spread(source.features, parse_size(options.memory))
+
+
+def make_steps(source: Source, options: Options, labels: LabelReader, memory: int, present: int) -> dict[str, Step]:
+    """The steps by the phases in which they are learned; memory: bytes for each read of them."""
+    steps: dict[str, Step] = {}
+    stored = source.dtype
+    if isinstance(source, TransformedSource) and source.chain.learns:
+        steps[TRANSFORMING] = Transforming(source, labels, memory)
+    if options.scale != "none":
+        kind, clip = options.scaling
+        steps[SCALING] = Scaling(source, kind, labels, memory, clip)
+        source = steps[SCALING].taken(source)
+    if options.map is not None:
+        steps[MAPPING] = Mapping(source, make_map(options.map), stored, labels, memory, present, options.seed)
+    return steps

@@ -127,7 +127,11 @@ def _now() -> float:
 
 
 class Gain:
-    """The smallest gap and objective so far, and when they last fell. Only warnings depend on it."""
+    """The smallest gap and objective so far, and when they last fell. Only warnings depend on it.
+
+    One is due once a minute, compiling not counted, while neither falls; the training continues. A read of many rows
+    may take minutes, so PASSES without a fall come first, too.
+    """
 
     def __init__(self) -> None:
         self.gap: float = math.inf

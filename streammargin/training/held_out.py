@@ -9,6 +9,7 @@ import numpy as np
 from streammargin.driver import validate
 from streammargin.driver.labels import NONE, SlicedLabels, codes_of_tasks
 from streammargin.driver.setup import Target, check_outputs, encode, make_numbers
+from streammargin.driver.steps import after_steps
 from streammargin.driver.tasks import column_of, matched
 from streammargin.errors import DataError, UsageError
 from streammargin.files import found_in
@@ -20,7 +21,6 @@ from streammargin.sources.base import Slices, Source
 from streammargin.sources.labels import lie_inside
 from streammargin.sources.open import opened, paths_of
 from streammargin.sources.reordered import Reordered
-from streammargin.training.steps import after_steps
 from streammargin.wording import warn
 from streammargin.workers import Workers
 

@@ -25,7 +25,7 @@ from streammargin.driver.progress import MAPPING, SCALING
 from streammargin.driver.run import Run
 from streammargin.driver.runs import Runs
 from streammargin.driver.setup import Survey, Target
-from streammargin.driver.steps import Scaling, Step
+from streammargin.driver.steps import Scaling, Step, bytes_beside
 from streammargin.driver.validate import RARE, Predictions, Validator
 from streammargin.json_values import to_plain
 from streammargin.losses import make_loss
@@ -49,7 +49,6 @@ from streammargin.sources.names import packed
 from streammargin.sources.schema import plain_of
 from streammargin.sources.transformed import TransformedSource
 from streammargin.sources.watched import WatchedSource
-from streammargin.training.steps import bytes_beside
 from streammargin.transforms.chain import Chain
 from streammargin.version import __version__
 from streammargin.wording import warn

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from streammargin.driver.folds import FoldValidator
 from streammargin.driver.plan import Plan, column_names
+from streammargin.driver.steps import after_steps, bytes_beside, bytes_of_steps, make_steps, transformed
 from streammargin.driver.tasks import Tasks, column_of, learn
 from streammargin.driver.validate import Validator
 from streammargin.errors import UsageError
@@ -28,7 +29,6 @@ from streammargin.training.held_out import least_to_score, make_validator, open_
 from streammargin.training.job import Job
 from streammargin.training.problem import read_labels
 from streammargin.training.start import start_of
-from streammargin.training.steps import after_steps, bytes_beside, bytes_of_steps, make_steps, transformed
 from streammargin.training.task import Task, check_tolerance, make_task
 from streammargin.wording import LOG, note, warn
 from streammargin.workers import Workers

@@ -228,7 +228,7 @@ def test_a_process_that_a_signal_ends_at_once_leaves_no_half_file(tmp_path, way)
 
 FREED = """
 import numpy as np
-from streammargin.cli.allocator import return_freed_arrays
+from streammargin.cli.entry import return_freed_arrays
 def resident():
     return int(open("/proc/self/statm").read().split()[1]) * 4096 >> 20
 return_freed_arrays()

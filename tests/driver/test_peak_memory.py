@@ -10,7 +10,7 @@ from conftest import HANGS, write_h5
 
 SCRIPT = """
 import json, sys
-from streammargin.cli.allocator import return_freed_arrays
+from streammargin.cli.entry import return_freed_arrays
 return_freed_arrays()
 import streammargin as sm
 from streammargin.driver import plan

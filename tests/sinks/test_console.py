@@ -9,8 +9,7 @@ import time
 
 import pytest
 
-from streammargin.sinks.console import Console, GapBar
-from streammargin.sinks.pace import Pace
+from streammargin.sinks.console import Console, GapBar, Pace
 
 
 def shown(columns, max_seconds, monkeypatch):

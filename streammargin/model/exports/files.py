@@ -1,15 +1,268 @@
-"""Write a model for another program."""
+"""Write a linear model for another program: as JSON, as the text of LIBLINEAR, as ONNX, or as a table of weights."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
 
-from streammargin.files import replacing
+import numpy as np
+
+from streammargin.errors import ReadWriteError, UsageError
+from streammargin.files import replacing, short_reason
+from streammargin.matching import number_in
 from streammargin.model.base import Model
-from streammargin.model.exports.as_json import json_text
-from streammargin.model.exports.liblinear import liblinear_text
-from streammargin.model.exports.onnx import onnx_bytes
-from streammargin.model.weights import write_weights
+from streammargin.model.exports.parts import Parts, taken
+from streammargin.model.exports.pipeline import pipeline_of
+from streammargin.model.linear import LinearModel
+from streammargin.model.scoring import Scorer
+from streammargin.sources.schema import CATEGORY, DATE, NUMBER, OTHER, TEXT, Column, Schema
+from streammargin.wording import one_line, shown
+
+ROWS = 1 << 14  # of the table that are in memory at once
+COLUMNS = {"class": "string", "column": "string", "word": "string", "weight": "float64", "scaled_weight": "float64",
+           "count": "int64"}  # fmt: skip
+PARQUET = ".parquet"
+
+
+def check_linear(model: Model) -> LinearModel:
+    """The model, if it has weights of columns. Raises UsageError."""
+    if not isinstance(model, LinearModel):
+        raise UsageError("this model has no weights of columns: it is not linear")
+    return model
+
+
+def write_weights(model: Model, path: str, force: bool = False) -> None:
+    """Write class, column, word, weight, scaled weight and count: as Parquet if `path` ends so, otherwise as CSV.
+
+    The first row of each class has no column: its weight is the constant. A column of a table that counts words has one
+    row for each word. The count says in how many training rows a word is. It is empty for other columns, for weighted
+    rows, and if only some rows were measured. The scaled weight is the weight times the standard deviation of the
+    column. Raises UsageError for a model that is not linear, OutputError, ReadWriteError.
+    """
+    import pyarrow as pa
+    from pyarrow import csv, parquet
+
+    linear = check_linear(model)
+    schema = pa.schema(list(COLUMNS.items()))
+    make: Any = parquet.ParquetWriter if path.endswith(PARQUET) else csv.CSVWriter
+    with replacing(path, force) as name:
+        try:
+            with make(name, schema) as writer:
+                rows = _rows_of_weights(linear)
+                while some := list(itertools.islice(rows, ROWS)):
+                    writer.write_batch(pa.record_batch([list(values) for values in zip(*some, strict=True)], schema))
+        except pa.ArrowException as error:
+            raise ReadWriteError(f"cannot write {path}: {short_reason(error)}") from error
+
+
+def _rows_of_weights(model: LinearModel) -> Iterator[tuple[Any, ...]]:
+    """The rows of the table."""
+    for line, label in enumerate(model.labels_of_weights):
+        text, scaled = None if label is None else one_line(str(label)), model.scaled_weights(line)
+        yield text, None, None, float(model.intercept_[line]), None, None
+        effects = itertools.repeat(None) if scaled is None else _each(scaled)
+        yield from (
+            (text, *named, weight, effect, count)
+            for named, weight, effect, count in zip(
+                named_columns(model), _each(model.coef_[line]), effects, _counts(model), strict=False
+            )
+        )
+
+
+def named_columns(model: Model) -> Iterator[tuple[str, str | None]]:
+    """The column of the data that each column of the rows is from, and the word that it counts, or None."""
+    schema, names = model.schema, model.feature_names_in_
+    if schema is None:
+        yield from ((str(place if names is None else names[place]), None) for place in range(model.answer.features))
+        return
+    for column in schema.columns:
+        if column.kind == TEXT:
+            yield from ((column.name, f"#{place}") for place in range(column.width))
+            continue
+        numbers = [None] if column.kind == NUMBER else ["year", f"days since {column.first}"][: column.numbers]
+        words = [*numbers, *column.words, *[OTHER] * column.other, *["missing"] * column.indicator]
+        yield from ((column.name, word) for word in words)
+
+
+def _counts(model: LinearModel) -> Iterator[int | None]:
+    """In how many training rows each column is 1, of those that count a word of a category; None if it is unknown."""
+    rows = model.header.get("rows")
+    weighted = (model.header.get("problem") or {}).get("weighted", True)
+    weighted = weighted or model.steps is not None  # means are of other numbers
+    if model.moments is None or model.schema is None or weighted or model.header.get("measured_rows") != rows:
+        return itertools.repeat(None)
+    counts = _each(model.moments[0] * rows)
+    return (round(count) if known else None for count, known in zip(counts, _of_words(model.schema), strict=True))
+
+
+def _each(array: np.ndarray) -> Iterator[float]:
+    """The numbers of an array, of which few at a time are objects."""
+    for start in range(0, array.size, ROWS):
+        yield from array[start : start + ROWS].tolist()
+
+
+def _of_words(schema: Schema) -> Iterator[bool]:
+    """Which columns are 0 or 1: those of words, of parts of dates, and of missing values."""
+    for column in schema.columns:
+        first = column.numbers if column.kind != TEXT else column.width
+        yield from (place >= first for place in range(column.width))
+
+
+FORM = "LIBLINEAR's text model"
+# liblinear's names for solvers of the same model
+_TYPES = {"hinge": "L2R_L1LOSS_SVC_DUAL", "squared_hinge": "L2R_L2LOSS_SVC_DUAL", "logistic": "L2R_LR_DUAL"}
+_JOINT_TYPE = "MCSVM_CS"  # one W for all classes; liblinear gives such a model no probabilities, as it has no softmax
+
+
+def liblinear_text(model: Scorer) -> str:
+    """The file. UsageError for labels that are no integers, and for a model that LIBLINEAR does not have."""
+    parts = taken(model, FORM, maps=False)
+    if parts.outputs is not None:
+        raise UsageError(
+            "liblinear's models have one label a row; this one has several outputs; train one of them alone"
+        )
+    if parts.loss not in _TYPES:
+        raise UsageError(f"liblinear has no loss {parts.loss}; it has {', '.join(_TYPES)}")
+    labels = _whole(parts.classes.tolist())
+    if len(parts.coef) == 1:  # liblinear's first label is the one of positive scores
+        labels = labels[::-1]
+    joint = model.header.get("multiclass") == "joint" and len(labels) > 2
+    biased = bool(np.any(parts.intercept != 0.0))
+    rows = [*parts.coef.T, *[parts.intercept] * biased]
+    return (
+        f"solver_type {_JOINT_TYPE if joint else _TYPES[parts.loss]}\nnr_class {len(labels)}\n"
+        f"label {' '.join(map(str, labels))}\nnr_feature {parts.features}\nbias {1 if biased else -1}\nw\n"
+        + "".join(" ".join(f"{value:.17g}" for value in row) + " \n" for row in rows)
+    )
+
+
+def _whole(classes: list[Any]) -> list[int]:
+    """Classes as different integers. Raises UsageError if they are not."""
+    found: dict[int, Any] = {}
+    for label in classes:
+        number = number_in(label) if isinstance(label, str) else label
+        if number is None or number != int(number):
+            raise UsageError("liblinear's labels are integers; this model's are not, so it cannot be exported")
+        if found.setdefault(int(number), label) != label:
+            raise UsageError(
+                f"liblinear's labels are integers, and the classes {shown(found[int(number)])} and {shown(label)} are "
+                "one of them, so this model cannot be exported"
+            )
+    return list(found)
+
+
+FORMAT, VERSION = "streammargin-json", 1
+
+
+def json_text(model: Model) -> str:
+    """An object for a scorer of a few lines in any language (docs/production.md has one).
+
+    Its fields are format, version, classes, outputs, link, intercept, and an object for each column.
+
+    A column has its name, or its number if it has none, and weights: a list with one for each score, or such a list for
+    each category. `gap` is what a missing value adds to the scores, and `other` what a rare category adds. UsageError
+    for columns that a scorer would have to make: dates, words of texts, numbers with a unit.
+    """
+    parts = taken(model, "JSON", maps=False)
+    if parts.schema is None:
+        names = [name for name, _ in named_columns(model)]
+        columns = [{"name": name, "weights": each} for name, each in zip(names, parts.coef.T.tolist(), strict=True)]
+    else:
+        table = zip(parts.schema.columns, parts.schema.starts.tolist(), strict=False)
+        columns = [_column(parts, column, start) for column, start in table]
+        columns = [column if parts.schema.named else {**column, "name": str(k)} for k, column in enumerate(columns)]
+    found = {"format": FORMAT, "version": VERSION, "classes": parts.classes.tolist(), "outputs": parts.outputs,
+             "link": parts.link, "intercept": parts.intercept.tolist(), "columns": columns}  # fmt: skip
+    return json.dumps(found, allow_nan=False) + "\n"
+
+
+def _column(parts: Parts, column: Column, start: int) -> dict[str, Any]:
+    """A column of a table. UsageError for one that a scorer would have to make."""
+    weights = parts.coef[:, start : start + column.width].T.tolist()
+    pair = column.spelling.split("/") if column.kind == NUMBER and "/" in column.spelling else []
+    if column.kind not in (NUMBER, CATEGORY) or (column.spelling and not pair):
+        what = {DATE: "a date", NUMBER: f"a number with a unit or marks ({column.spelling})"}
+        raise UsageError(
+            f"the column {column.name} is {what.get(column.kind, 'free text')}, which JSON does not have; train on "
+            "numbers and categories, or use streammargin.load_model"
+        )
+    found: dict[str, Any] = {"name": column.name}
+    if column.kind == NUMBER:
+        found["weights"] = {pair[0]: weights[0], pair[1]: [0.0] * len(weights[0])} if pair else weights[0]
+    else:
+        found["weights"] = dict(zip(column.words, weights, strict=False))
+    if column.other:
+        found["other"] = weights[len(column.words)]
+    if column.fill is not None:
+        number = column.fill if column.kind == NUMBER else 0.0
+        marks = weights[-1] if column.indicator else [0.0] * len(parts.coef)
+        found["gap"] = [number * weight + mark for weight, mark in zip(weights[0], marks, strict=True)]
+    return found
+
+
+NEEDED = "ONNX files are written by skl2onnx; install it with: pip install 'streammargin[onnx]'"
+GAPS = ("",)  # how a missing category comes: text of ONNX has no other
+DIGITS = 2.0**24 * 1e-4  # float32 has 24 bits; columns farther from 0 than so many standard deviations lose too many
+
+
+def onnx_bytes(model: Model) -> bytes:
+    """The file, by way of the pipeline of scikit-learn: skl2onnx knows its steps.
+
+    Inputs are float32: `X` (n, d), or (n, 1) for each column of a table, text for categories.
+
+    UsageError without skl2onnx, for columns that lose digits as float32, and for steps that ONNX does not have.
+    """
+    parts = taken(model, "ONNX", maps=False)
+    _check_digits(parts, model)
+    if parts.outputs is not None and not parts.numeric and parts.link is None:
+        raise UsageError("several labels without probabilities have no form as ONNX; train with `loss=logistic`")
+    try:
+        from skl2onnx import to_onnx
+    except ImportError as error:
+        raise UsageError(f"{NEEDED} ({error})") from None
+    inputs, made = _inputs(parts), pipeline_of(parts, GAPS, float32=True)
+    options = {} if parts.numeric else {"zipmap": False} if parts.link else {"raw_scores": True}
+    found = to_onnx(made, initial_types=inputs, options={id(made[-1]): options})
+    return bytes(found.SerializeToString())
+
+
+def _check_digits(parts: Parts, model: Model) -> None:
+    """UsageError if a column of the training needs more digits than float32 has."""
+    if parts.schema is not None and parts.schema.dtype == "float64":
+        raise UsageError(
+            "a column of the table has whole numbers above 2^24, and float32 of ONNX would lose digits; subtract a "
+            "constant from it, or use to_sklearn"
+        )
+    if model.moments is None:
+        return
+    means, deviations = model.moments
+    far = np.divide(np.abs(means), deviations, out=np.zeros_like(means, np.float64), where=deviations > 0.0)
+    worst = int(np.argmax(far))
+    if far[worst] > DIGITS:
+        name = f"column {worst}" if parts.names is None else parts.names[worst]
+        raise UsageError(
+            f"the mean of {name} is {far[worst]:.3g} standard deviations from 0, so that ONNX would lose digits by "
+            "float32; subtract a constant from it, or use to_sklearn"
+        )
+
+
+def _inputs(parts: Parts) -> list[tuple[str, Any]]:
+    """The names and types of the inputs."""
+    from skl2onnx.common.data_types import FloatTensorType, Int64TensorType, StringTensorType
+
+    if parts.schema is None:
+        return [("X", FloatTensorType([None, parts.features]))]
+    found = []
+    for column in parts.schema.columns:
+        if column.kind not in (NUMBER, CATEGORY):
+            raise UsageError(f"the column {column.name} is a {column.kind}, which ONNX does not make numbers of; use "
+                             "to_sklearn or numpy_model")  # fmt: skip
+        kind = FloatTensorType if column.kind == NUMBER else Int64TensorType if column.numeric else StringTensorType
+        found.append((column.name, kind([None, 1])))
+    return found
+
 
 MADE: dict[str, Callable[[Model], str | bytes]] = {
     "json": json_text, "onnx": onnx_bytes, "liblinear": liblinear_text,

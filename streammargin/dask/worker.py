@@ -17,9 +17,8 @@ from distributed import get_worker
 
 from streammargin.compiled.overloads import expose
 from streammargin.dask.pieces import close, lacks
-from streammargin.driver.clock import ReadCounts
 from streammargin.driver.holders import Holders, Parts, Visits
-from streammargin.driver.prefetch import BlockReader
+from streammargin.driver.prefetch import BlockReader, ReadCounts
 from streammargin.errors import StreamMarginError, UsageError
 from streammargin.solvers import roles
 from streammargin.solvers.problem import Problem

@@ -1,4 +1,4 @@
-"""The seconds of a training and of each read, and its limits. Nothing else decides by the clock."""
+"""The seconds of each read, and the limits of a training. Nothing else decides by the clock."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass
 
 from streammargin.compiled.jit import compile_seconds
+from streammargin.driver.prefetch import ReadCounts
 
 Spent = tuple[float, ...]  # seconds, seconds reading, seconds waiting, and bytes
 GRACE = 1.0  # seconds beyond the limit for the certificate after the last pass: without it nothing is proven
@@ -24,18 +25,6 @@ class Limits:
     max_seconds: float | None
     sweeps: int = 1
     early_stop: int | None = None
-
-
-@dataclass
-class ReadCounts:
-    """Running totals of a reader: seconds reading, seconds the consumer waited, bytes of blocks.
-
-    Compiling is neither reading nor waiting.
-    """
-
-    read_seconds: float = 0.0
-    wait_seconds: float = 0.0
-    bytes_read: int = 0
 
 
 class Clock:
@@ -77,19 +66,3 @@ class Clock:
         if limit is None:
             return False
         return elapsed - self.compiling() >= limit + GRACE if afterwards is None else elapsed + afterwards >= limit
-
-
-class Stopwatch:
-    """Runs from the moment it is made."""
-
-    def __init__(self) -> None:
-        self._started, self._compiled = time.perf_counter(), compile_seconds()
-
-    def read(self) -> dict[str, float]:
-        """The keys `seconds` and `compile_seconds` of the event run_end."""
-        return {"seconds": time.perf_counter() - self._started, "compile_seconds": compile_seconds() - self._compiled}
-
-    def computing(self) -> float:
-        """Seconds without those of compiling. A kernel that another thread had begun to compile counts as compiled."""
-        seconds, compiling = self.read().values()
-        return max(0.0, seconds - compiling)

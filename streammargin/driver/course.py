@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streammargin.driver import progress as phases
-from streammargin.driver.clock import Clock, Limits, ReadCounts
+from streammargin.driver.clock import Clock, Limits
 from streammargin.driver.events import History
 from streammargin.driver.holders import Holders
 from streammargin.driver.labels import NO_ROWS
 from streammargin.driver.outcome import Outcome, certificate_event, hopeless, is_hidden, no_margin
-from streammargin.driver.prefetch import BlockReader
+from streammargin.driver.prefetch import BlockReader, ReadCounts
 from streammargin.driver.progress import Progress
 from streammargin.driver.ranges import Ranges, Spread
 from streammargin.driver.steps import Step

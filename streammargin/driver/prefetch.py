@@ -5,11 +5,13 @@ from __future__ import annotations
 import copy
 import queue
 import threading
+import time
 from collections.abc import Generator, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
-from streammargin.driver.clock import ReadCounts, Stopwatch
+from streammargin.compiled.jit import compile_seconds
 from streammargin.driver.labels import NO_ROWS, LabelReader
 from streammargin.rows.blocks import Block, nbytes, part
 from streammargin.rows.labels import RowLabels
@@ -23,6 +25,34 @@ ANNOUNCED = 32 << 20
 
 
 Labelled = tuple[int, int, Block, RowLabels]  # start, stop, rows, and labels that cover them
+
+
+class Stopwatch:
+    """Runs from the moment it is made."""
+
+    def __init__(self) -> None:
+        self._started, self._compiled = time.perf_counter(), compile_seconds()
+
+    def read(self) -> dict[str, float]:
+        """The keys `seconds` and `compile_seconds` of the event run_end."""
+        return {"seconds": time.perf_counter() - self._started, "compile_seconds": compile_seconds() - self._compiled}
+
+    def computing(self) -> float:
+        """Seconds without those of compiling. A kernel that another thread had begun to compile counts as compiled."""
+        seconds, compiling = self.read().values()
+        return max(0.0, seconds - compiling)
+
+
+@dataclass
+class ReadCounts:
+    """Running totals of a reader: seconds reading, seconds the consumer waited, bytes of blocks.
+
+    Compiling is neither reading nor waiting.
+    """
+
+    read_seconds: float = 0.0
+    wait_seconds: float = 0.0
+    bytes_read: int = 0
 
 
 class BlockReader:

@@ -10,11 +10,10 @@ from typing import Annotated, Any, TypeVar
 import numpy as np
 
 from streammargin.driver import progress as phases
-from streammargin.driver.clock import ReadCounts
 from streammargin.driver.holders import Holders
 from streammargin.driver.labels import NO_ROWS
 from streammargin.driver.outcome import figures_of
-from streammargin.driver.prefetch import BlockReader
+from streammargin.driver.prefetch import BlockReader, ReadCounts
 from streammargin.driver.progress import Progress, after_the_last
 from streammargin.driver.ranges import Ranges
 from streammargin.driver.run import Run

@@ -6,7 +6,6 @@ import math
 from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 
-from streammargin.driver.folds import FoldValidator
 from streammargin.driver.plan import Plan, column_names
 from streammargin.driver.steps import after_steps, bytes_beside, bytes_of_steps, make_steps, transformed
 from streammargin.driver.tasks import Tasks, column_of, learn
@@ -24,7 +23,7 @@ from streammargin.sources.thinned import thinned
 from streammargin.sources.transformed import TransformedSource
 from streammargin.sources.watched import WatchedSource
 from streammargin.training.fitting import Asking, Fitting, plan_of, wants_free
-from streammargin.training.folds import check_place, column_of_groups, grid_of, in_folds
+from streammargin.training.folds import FoldValidator, check_place, column_of_groups, grid_of, in_folds
 from streammargin.training.held_out import least_to_score, make_validator, open_held_out
 from streammargin.training.job import Job
 from streammargin.training.problem import read_labels

@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 
 from streammargin.driver import setup
-from streammargin.driver.folds import Division
 from streammargin.driver.labels import NONE, SlicedLabels, codes_of_tasks
 from streammargin.driver.plan import check_read, spendable
 from streammargin.driver.setup import Survey, Target, best_constants, check_near, largest_targets
@@ -29,6 +28,7 @@ from streammargin.sources.arrays import as_weights
 from streammargin.sources.base import Slices, Source
 from streammargin.sources.groups import column_groups
 from streammargin.sources.labels import is_text
+from streammargin.training.folds import Division
 from streammargin.training.task import Task
 from streammargin.wording import short, warn
 from streammargin.workers import ALONE, Workers

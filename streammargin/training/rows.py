@@ -9,9 +9,9 @@ from contextlib import ExitStack
 from typing import NamedTuple
 
 from streammargin.driver.checkpoint import PLAN, Checkpoint, OtherTraining
-from streammargin.driver.clock import Stopwatch
 from streammargin.driver.events import History
 from streammargin.driver.holders import Elsewhere
+from streammargin.driver.prefetch import Stopwatch
 from streammargin.driver.runs import run
 from streammargin.driver.slots import written_by
 from streammargin.errors import OtherRowsError, ReadWriteError, UsageError

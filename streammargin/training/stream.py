@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from streammargin.driver.clock import Stopwatch
 from streammargin.driver.events import SCHEMA, History, resident_bytes
 from streammargin.driver.labels import NO_ROWS, check_weights
+from streammargin.driver.prefetch import Stopwatch
 from streammargin.driver.setup import Target, class_factors
 from streammargin.errors import DataError, UsageError
 from streammargin.losses import make_loss, terms

@@ -85,7 +85,9 @@ def test_a_table_that_cannot_be_written_costs_no_model(tmp_path, here, blobs_fil
         made.mkdir()
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("streammargin.model.weights.named_columns", lambda model: took() or iter([("a", None)] * 10))
+        patched.setattr(
+            "streammargin.model.exports.files.named_columns", lambda model: took() or iter([("a", None)] * 10)
+        )
         done = here("train", blobs_file, "-o", "m.npz", "--coef", "w.csv", "--log-json", "log", cwd=tmp_path)
     assert done.returncode == 73 and "warning: w.csv" in done.stderr
     assert sm.load_model(tmp_path / "m.npz").coef_.shape == (1, 10)

@@ -214,10 +214,10 @@ def test_streams_have_no_checkpoint(tmp_path):
 
 
 @pytest.mark.parametrize("place, name", [
-    ("streammargin.driver.identity.__version__", "streammargin"), ("numba.__version__", "numba"),
+    ("streammargin.driver.checkpoint.__version__", "streammargin"), ("numba.__version__", "numba"),
     ("numpy.__version__", "numpy"),
     ("llvmlite.binding.get_host_cpu_name", "processor"),
-    ("streammargin.driver.identity.shipped", "kernels"),
+    ("streammargin.driver.checkpoint.shipped", "kernels"),
 ])  # fmt: skip
 def test_another_version_or_processor_is_named(place, name, tmp_path, monkeypatch):
     train("sdca", str(tmp_path), should_stop=stop_after(9))

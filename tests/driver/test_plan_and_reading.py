@@ -162,7 +162,7 @@ def test_compiling_while_rows_are_read_is_no_waiting(files, resident, monkeypatc
     source, now = files[0], [0.0]
     read, clock = source.read, jit._CompileClock()
     monkeypatch.setattr(jit, "_clock", clock)
-    monkeypatch.setattr("streammargin.driver.stopwatch.time.perf_counter", lambda: now[0])
+    monkeypatch.setattr("streammargin.driver.prefetch.time.perf_counter", lambda: now[0])
 
     def slow(*given):
         now[0], clock.seconds = now[0] + 5.0, clock.seconds + 4.0

@@ -9,9 +9,9 @@ from sklearn.model_selection import GroupKFold, PredefinedSplit, ShuffleSplit, T
 from sklearn.svm import SVC, LinearSVC
 
 import streammargin as sm
-from streammargin.driver.folds import Dealt, Grouped, Stretches, digests_of
 from streammargin.errors import DataError, UsageError
 from streammargin.saved_words import left_out
+from streammargin.training.folds import Dealt, Grouped, Stretches, digests_of
 
 CS = [0.01, 0.1, 1.0]
 random = np.random.default_rng(7)

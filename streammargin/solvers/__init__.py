@@ -10,43 +10,25 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+__all__ = [
+    "FAMILY", "Certified", "CertifiedBySweep", "LinearSolver", "LinearState", "Method", "PassReport", "Problem",
+    "Solver", "Stage", "State", "StreamSolver", "Visit", "labels_of", "make_solver", "names", "roles",
+]  # fmt: skip
 _HOME = {
-    "Method": "base",
-    "Solver": "base",
-    "StreamSolver": "base",
-    "Stage": "base",
-    "LinearSolver": "linear",
-    "LinearState": "linear",
-    "PassReport": "base",
-    "Problem": "problem",
-    "State": "state",
-    "Visit": "visits",
-    "labels_of": "state",
-    "Certified": "proof.sweep",
-    "CertifiedBySweep": "proof.sweep",
-    "FAMILY": "registry",
-    "names": "registry",
-    "make_solver": "registry",
-}
+    "base": "Method Solver StreamSolver Stage PassReport", "linear": "LinearSolver LinearState", "problem": "Problem",
+    "state": "State labels_of", "visits": "Visit", "proof.sweep": "Certified CertifiedBySweep",
+    "registry": "FAMILY names make_solver",
+}  # fmt: skip
 
 if TYPE_CHECKING:
-    from streammargin.solvers import roles as roles
-    from streammargin.solvers.base import Method as Method
-    from streammargin.solvers.base import PassReport as PassReport
-    from streammargin.solvers.base import Solver as Solver
-    from streammargin.solvers.base import Stage as Stage
-    from streammargin.solvers.base import StreamSolver as StreamSolver
-    from streammargin.solvers.linear import LinearSolver as LinearSolver
-    from streammargin.solvers.linear import LinearState as LinearState
-    from streammargin.solvers.problem import Problem as Problem
-    from streammargin.solvers.proof.sweep import Certified as Certified
-    from streammargin.solvers.proof.sweep import CertifiedBySweep as CertifiedBySweep
-    from streammargin.solvers.registry import FAMILY as FAMILY
-    from streammargin.solvers.registry import make_solver as make_solver
-    from streammargin.solvers.registry import names as names
-    from streammargin.solvers.state import State as State
-    from streammargin.solvers.state import labels_of as labels_of
-    from streammargin.solvers.visits import Visit as Visit
+    from streammargin.solvers import roles
+    from streammargin.solvers.base import Method, PassReport, Solver, Stage, StreamSolver
+    from streammargin.solvers.linear import LinearSolver, LinearState
+    from streammargin.solvers.problem import Problem
+    from streammargin.solvers.proof.sweep import Certified, CertifiedBySweep
+    from streammargin.solvers.registry import FAMILY, make_solver, names
+    from streammargin.solvers.state import State, labels_of
+    from streammargin.solvers.visits import Visit
 
 
 def _classes() -> dict[str, str]:
@@ -56,14 +38,15 @@ def _classes() -> dict[str, str]:
 
 
 def __getattr__(name: str) -> Any:
+    for home, found in _HOME.items():
+        if name in found.split():
+            return getattr(import_module(f"{__name__}.{home}"), name)
     if name == "roles":
         return import_module(f"{__name__}.roles")
-    if name in _HOME:
-        return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
     if name[:1].isupper() and name in (classes := _classes()):
         return import_module(f"{__name__}.registry").CLASSES[classes[name]]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted(["roles", *_HOME, *_classes()])
+    return sorted([*__all__, *_classes()])

@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar, get_args
 
 import numpy as np
 
@@ -293,13 +293,20 @@ class Solver(Method, Generic[S]):
     and continue in another process. So the state records what is left to do.
     """
 
-    state_class: ClassVar[type[State]]
+    state_class: ClassVar[type[State]]  # default: the state in the brackets of its base, or the bound of the name there
     mapped: ClassVar[bool] = False  # whether no pass is `alone`: then rows may be split over holders
     adds: ClassVar[Names] = ()  # the fields with sums that a pass adds to; empty: all of them
 
     @property
     def whole(self) -> str:
         return "" if self.mapped else IN_ONE_PLACE
+
+    def __init_subclass__(cls, **given: Any) -> None:
+        super().__init_subclass__(**given)
+        for base in vars(cls).get("__orig_bases__", ()) if "state_class" not in vars(cls) else ():
+            for kind in (getattr(one, "__bound__", one) for one in get_args(base)):
+                if isinstance(kind, type) and issubclass(kind, State):
+                    cls.state_class = kind
 
     def kind_of_state(self) -> type[State]:
         """The class of its state, given its fields; default: `state_class`."""

@@ -55,7 +55,6 @@ class Factors(MatrixSolver[FactorsState]):
     """
 
     name = "factors"
-    state_class = FactorsState
     tasks: ClassVar[tuple[str, ...]] = (GROW, STEP)
 
     def reserved_bytes(self, problem: Problem) -> int:

@@ -42,7 +42,6 @@ class Splitting(MatrixSolver[SplittingState]):
     """
 
     name = "splitting"
-    state_class = SplittingState
     tasks: ClassVar[tuple[str, ...]] = (STEP,)
 
     def run_block(self, problem: Problem, state: SplittingState, active: np.ndarray, block: Block, first: int) -> Share:

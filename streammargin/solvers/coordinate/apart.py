@@ -225,7 +225,6 @@ class ApartRows(Apart[ApartAscent], DualAscent[ApartAscent]):
     """A step for one dual after the other."""
 
     name = "ascent in several places"
-    state_class = ApartAscent
 
     @staticmethod
     def by_line(state: ApartAscent) -> tuple[np.ndarray, np.ndarray]:
@@ -296,7 +295,6 @@ class ApartLines(Apart[ApartCoupled], Coupled[ApartCoupled]):
     """A step for all duals of one row after the other."""
 
     name = "coupled ascent in several places"
-    state_class = ApartCoupled
 
     @staticmethod
     def by_line(state: ApartCoupled) -> tuple[np.ndarray, np.ndarray]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -62,7 +62,6 @@ class Coupled(LinearSolver[C]):
     name = "coupled ascent"
     couples = ("coupled_step", "coupled_dual", "coupled_feasible")
     blocks_per_step = PLACES
-    state_class: ClassVar[type[CoupledAscent]] = CoupledAscent
 
     def dtype(self, problem: Problem) -> np.dtype:
         """float32 if the rows are float32 and the tolerance, now and before a resume, allows it."""

@@ -45,7 +45,6 @@ class Momentum(DualAscent[MomentumAscent]):
     """Accelerated coordinate ascent with restarts."""
 
     name = "accelerated ascent"
-    state_class: ClassVar[type[MomentumAscent]] = MomentumAscent
     vectors = 2
     refresh: ClassVar[int] = REFRESH
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar
 
 import numpy as np
 
@@ -36,7 +35,6 @@ class Plain(DualAscent[PlainAscent]):
     """Coordinate ascent without momentum; out of core, active rows are cached."""
 
     name = "plain ascent"
-    state_class: ClassVar[type[PlainAscent]] = PlainAscent
     behind_map = 16  # mapping a row of d values to m columns takes the multiplications of (d + m) / 2 visits
 
     def kept_bytes(self, problem: Problem) -> int:

@@ -197,7 +197,6 @@ def golden(value: Callable[[float], float], low: float, high: float, steps: int)
 class Machine(Solver[SmoState]):
     """Its kernel as measured in the first reads, its certificates, and what is found."""
 
-    state_class: ClassVar[type[SmoState]] = SmoState
     requires: ClassVar[tuple[str, ...]] = ("primal", "dual_form")
     prologue: ClassVar[int] = 1
 

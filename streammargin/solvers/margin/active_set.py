@@ -92,7 +92,6 @@ class Exact(WholePass[ActiveSetState]):
     """
 
     name = "active-set"
-    state_class: ClassVar[type] = ActiveSetState
     prologue = 0
     requires: ClassVar[tuple[str, ...]] = (*DualAscent.requires, "has_hard_margin")  # those of the ascent
 

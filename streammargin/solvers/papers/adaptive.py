@@ -95,7 +95,6 @@ class Adaptive(WholePass[AdaptiveState]):
         kw_only=True,
     )  # fmt: skip
     takes: ClassVar[tuple[str, ...]] = (JOINT,)
-    state_class: ClassVar[type[AdaptiveState]] = AdaptiveState
 
     def of(self, problem: Problem) -> WholePass[Any]:
         return self if problem.kernel is None else in_kernel(self, DrawnOfKernel)

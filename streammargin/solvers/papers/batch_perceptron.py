@@ -64,7 +64,6 @@ class BatchPerceptron(GradientPass[BatchPerceptronState]):
     name = "batch-perceptron"
     takes: ClassVar[tuple[str, ...]] = (JOINT,)
     average: bool = entry(True, YesNo(), "report the mean of all iterates in place of the last one")
-    state_class: ClassVar[type[BatchPerceptronState]] = BatchPerceptronState
 
     def kind_of_state(self) -> type[BatchPerceptronState]:
         return BatchPerceptronState if self.average else LastOnly

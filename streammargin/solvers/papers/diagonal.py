@@ -103,7 +103,6 @@ class Diagonal(PowerIteration[DiagonalState], HingePass[DiagonalState]):
         "adaptive", Word(("adaptive", "fixed")), "adaptive: the step follows the curvature; fixed: that of the paper",
         kw_only=True,
     )  # fmt: skip
-    state_class: ClassVar[type[DiagonalState]] = DiagonalState
     safety: ClassVar[float] = 1.2
     fall: ClassVar[float] = 0.1
     hindsight: ClassVar[float] = 0.8

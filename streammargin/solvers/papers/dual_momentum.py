@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 
 from streammargin.solvers.papers.gradient_pass import Gradient, SoftmaxPass, ratio
@@ -32,7 +30,6 @@ class DualMomentum(SoftmaxPass[Momentum]):
     """
 
     name = "dual-momentum"
-    state_class: ClassVar[type[Momentum]] = Momentum
 
     def move(
         self, problem: Problem, state: Momentum, group: int, step: float, pull: np.ndarray, mass: float, t: int

@@ -40,7 +40,6 @@ class Gd(PowerIteration[Descent], SoftmaxPass[Descent]):
     """
 
     name = "gd"
-    state_class: ClassVar[type[Descent]] = Descent
     requires: ClassVar[tuple[str, ...]] = ("curvature_bound", "curvature_at_start")
 
     def of(self, problem: Problem) -> WholePass[Any]:

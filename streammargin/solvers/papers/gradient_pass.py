@@ -92,7 +92,6 @@ class GradientPass(WholePass[G]):
     several classes are comparable.
     """
 
-    state_class: ClassVar[type[Gradient]] = Gradient
     mapped = True
     norm_range: ClassVar[tuple[float, float]] = (1e-200, 1e200)  # products of norms with sums must not overflow
 

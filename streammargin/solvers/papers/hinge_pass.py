@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterator
-from typing import ClassVar, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -53,7 +53,6 @@ def look(problem: Problem, state: Hinge, block: Block, first: int) -> Iterator[t
 class HingePass(WholePass[H]):
     """Rows are divided by their largest norm, so that any scale of the data works."""
 
-    state_class: ClassVar[type[Hinge]] = Hinge
     mapped = True
 
     def end_pass(self, problem: Problem, state: H, active: np.ndarray) -> PassReport:

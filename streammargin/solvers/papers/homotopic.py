@@ -122,7 +122,6 @@ class Homotopic(HingePass[HomotopicState]):
     group: int | None = entry(
         None, Whole(1), "rows of a stochastic step; none: as many as shrinking all weights is worth", kw_only=True
     )
-    state_class: ClassVar[type[HomotopicState]] = HomotopicState
     radius: ClassVar[float] = 30.0
 
     def checked(self: M) -> M:

@@ -46,7 +46,6 @@ class HardPrimal(Primal[HardSteps]):
     """Adds row norms, which step sizes need, and bounds by the rows of single passes."""
 
     default_C: ClassVar[float] = math.inf
-    state_class: ClassVar[type[HardSteps]] = HardSteps
 
     def measure(self, problem: Problem, state: HardSteps, block: Block, first: int) -> None:
         """Update the figures of the row norms with a block, before learning from it."""

@@ -30,7 +30,6 @@ class Pegasos(Primal[Steps]):
     """
 
     name = "pegasos"
-    state_class: ClassVar[type[Steps]] = Steps
     takes: ClassVar[tuple[str, ...]] = ()
 
     def rule(self, problem: Problem, state: Steps) -> steps.Rule:

@@ -202,9 +202,7 @@ class Job:
         certificate = replace(certificates[trial], converged=converged)
         if self.options.midway and outcome.midway is None:
             warn("stopped before the midway bias was computed: the bias is 0", "bias")
-        answer = outcome.best_point(problem).unscaled(None, None, self.target.shift)
-        for step in reversed(self.steps.values()):
-            answer = step.answer(answer)
+        answer = self._as_stored(outcome.best_point(problem))
         header = {
             **self.params(), "C": C, "rows": problem.rows, **self._sizes(answer), "reason": outcome.reason,
             "converged": converged, "passes_done": outcome.passes, "seconds": took["seconds"],
@@ -224,7 +222,7 @@ class Job:
             model, certificate, history.events, outcome.reason, converged, outcome.passes, took["seconds"], end,
             better=self.better, limit=outcome.limit, ranges=outcome.ranges, hidden=outcome.hidden,
             cramped=self.method.wants_memory(self.problem), cross_validation=self._chosen(outcome, certificates),
-            trials=self._every_point(outcome),
+            trials=None if self.problem.tried is None else self._as_stored(outcome.point),
         )  # fmt: skip
 
     def _sizes(self, answer: Point) -> dict[str, object]:
@@ -321,14 +319,12 @@ class Job:
             gaps.reshape(-1, tried.values).max(axis=0), best,
         )  # fmt: skip
 
-    def _every_point(self, outcome: Outcome) -> Point | None:
-        """The answers of all trials of folds, for unscaled rows."""
-        if self.problem.tried is None:
-            return None
-        answer = outcome.point.unscaled(None, None, self.target.shift)
+    def _as_stored(self, point: Point) -> Point:
+        """The point for rows as they are stored, given one for rows after all steps."""
+        point = point.unscaled(None, None, self.target.shift)
         for step in reversed(self.steps.values()):
-            answer = step.answer(answer)
-        return answer
+            point = step.answer(point)
+        return point
 
     def _of_folds(
         self, outcome: Outcome, found: CrossValidation, certificates: list[Certificate]

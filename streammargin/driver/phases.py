@@ -1,4 +1,4 @@
-"""The phases of a run, each a read of rows for one purpose: what it visits, and what follows."""
+"""The phases of a run: each is a read of rows for one purpose, with its visits and the phase that follows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the first pass measures of the columns: ranges, of which one may warn, and means and standard deviations."""
+"""Measure the columns in the first pass: their ranges, of which one may warn, and means and standard deviations."""
 
 from __future__ import annotations
 

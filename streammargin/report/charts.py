@@ -243,7 +243,7 @@ def gap_chart(course: Course) -> str:
     return key(*entries) + axes.svg("The gap after each pass")
 
 
-MATRIX_MOST = 20  # classes of a matrix that is confusion_chart
+MATRIX_MOST = 20  # classes of a matrix that is drawn
 MATRIX_SIDE, MATRIX_LEFT, MATRIX_TOP = 336.0, 92.0, 46.0
 
 

@@ -63,6 +63,7 @@ def train(
     tasks: object = None,
     valid: object = None,
     cv: object = None,
+    calibrate: str | None = None,
     columns: Sequence[str] | None = None,
     drop: Sequence[str] | None = None,
     categorical: Sequence[str] | None = None,

@@ -12,8 +12,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from streammargin.numpy_model import scaled
-
 PIECE = 256  # rows at a time
 FORMULAS = ("rbf", "poly", "sigmoid", "linear")
 BLUR = 1e-12  # rounding of a value, relative to the largest
@@ -66,7 +64,8 @@ class Rows:
 
     def scaled(self, X: Any) -> Any:
         """The rows (m, d), an array or a csr_array."""
-        X = scaled(X, self.center, self.factor)
+        if self.factor.size:  # sparse rows are not centred
+            X = X.multiply(self.factor) if sp.issparse(X) else (X - self.center) * self.factor
         return sp.csr_array(X) if sp.issparse(X) else X
 
 

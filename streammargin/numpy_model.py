@@ -24,6 +24,7 @@ WEEKDAYS = np.array(["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Sa
 
 class NumpyModel:
     """A model file of streammargin. ValueError for one that takes more than NumPy: the sentence says why.
+    Its methods take unknown: whether an unknown category is an "error", or counts as zeros, "zero".
 
     classes_ : (2,) or (k,) labels; (0,) for a model that predicts numbers
     coef_, intercept_ : (1, d) or (k, d), and (1,) or (k,) float64; of mapped rows behind a map
@@ -45,31 +46,28 @@ class NumpyModel:
         self._table: dict[str, Any] = self.header.get("table") or plain
 
     def decision_function(self, data: Any, unknown: str = "error") -> np.ndarray:
-        """Scores (n,), or (n, k) for several classes or outputs, float64.
-
-        unknown: whether an unknown category is an "error", or counts as zeros, "zero". ValueError for bad rows.
-        """
+        """Scores (n,), or (n, k) for several classes or outputs, float64. ValueError for bad rows."""
         found = self._scores(data, unknown)
         return found[:, 0] if found.shape[1] == 1 and self.outputs is None else found
 
     def predict(self, data: Any, unknown: str = "error") -> np.ndarray:
         """Labels, or numbers, (n,), or (n, outputs); arguments as for `decision_function`."""
         found = self.decision_function(data, unknown)
-        if not len(self.classes_):
-            return found
         several = found.ndim == 2 and self.outputs is None
-        return self.classes_[found.argmax(axis=1) if several else (found > 0.0).astype(np.intp)]
+        codes = found.argmax(axis=1) if several else (found > 0.0).astype(np.intp)
+        return self.classes_[codes] if len(self.classes_) else found
 
     def predict_proba(self, data: Any, unknown: str = "error") -> np.ndarray:
-        """Probabilities (n, k) of the classes, or (n, outputs) that labels are 1. ValueError if the loss has none."""
-        loss, C = self.header.get("loss", "hinge"), self.header.get("C")
-        if loss != "logistic" or C == "inf":
+        """Probabilities (n, k) of the classes, or (n, outputs) that labels are 1. ValueError if there are none."""
+        loss, C, calibrated = *map(self.header.get, ("loss", "C")), "calibration.counts" in self._arrays
+        if not calibrated and (loss != "logistic" or C == "inf"):
             raise ValueError(f"a model of the loss {loss} with C = {C} has no probabilities; use predict")
-        found = self._scores(data, unknown)
+        found = log_odds(self._scores(data, unknown), self._arrays)
         if self.outputs is not None:
             return np.exp(-np.logaddexp(0.0, -found))
         found = np.hstack([-found, found]) if found.shape[1] == 1 else found
-        logs = found if self.header.get("multiclass") == "joint" and found.shape[1] > 2 else -np.logaddexp(0.0, -found)
+        softmax = self.header.get("multiclass") == "joint" and found.shape[1] > 2 and not calibrated
+        logs = found if softmax else -np.logaddexp(0.0, -found)
         found = np.exp(logs - logs.max(axis=1, keepdims=True))
         return np.asarray(found / found.sum(axis=1, keepdims=True))
 
@@ -122,11 +120,14 @@ def texts_of(classes: np.ndarray) -> np.ndarray:
     return np.array(classes.tobytes().decode().split("\0"), object) if classes.dtype == "S1" else classes
 
 
-def scaled(X: Any, center: np.ndarray, factor: np.ndarray) -> Any:
-    """(X - center) factor for rows (n, d), or X if these are (0,); sparse rows are not centred."""
-    if not factor.size:
-        return X
-    return X.multiply(factor).tocsr() if hasattr(X, "tocsr") else (X - center) * factor
+def log_odds(scores: np.ndarray, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
+    """The log odds (n, K) of scores by calibration, each by itself; without one the scores."""
+    if "calibration.scores" not in arrays:
+        slopes, constants = arrays.get("calibration.sigmoid", np.array([[1.0, 0.0]])).T
+        return np.asarray(scores * slopes + constants)
+    at, lines = arrays["calibration.scores"], arrays["calibration.probabilities"]
+    p = np.stack([np.interp(of, at, line) for of, line in zip(scores.T, lines, strict=True)], axis=1)
+    return np.asarray(np.log((p + 1e-15) / (1.0 - p + 1e-15)))  # finite for 0 and 1
 
 
 def row_sums(values: np.ndarray, starts: np.ndarray) -> np.ndarray:
@@ -148,10 +149,9 @@ class Steps:
     """The steps that rows of a model file take, if there are any. theirs: one that is not ours."""
 
     def __init__(self, arrays: Mapping[str, np.ndarray]) -> None:
-        words = arrays["transform"].tolist() if "transform" in arrays else []
+        self.arrays, words = arrays, arrays["transform"].tolist() if "transform" in arrays else []
         self.steps = [re.split(r":(?:\w+=)?", f"{word}:")[:2] for word in words]
         self.theirs: str | None = next((name for name, _ in self.steps if name not in STEPS), None)
-        self.arrays = {name: array for name, array in arrays.items() if name.startswith("transform.")}
 
     def taken(self, X: Any) -> Any:
         """The rows (m, d), an array or a sparse matrix, after the steps, in float64."""
@@ -176,7 +176,8 @@ def mapped(X: Any, arrays: Mapping[str, np.ndarray]) -> Any:
     """The rows that the weights are for: as given, or those of the map `rff` of the scaled rows."""
     if "map" not in arrays:
         return X
-    X = scaled(X.toarray() if hasattr(X, "tocsr") else X, arrays["centers"], arrays["factors"])
+    X = X.toarray() if hasattr(X, "tocsr") else X
+    X = (X - arrays["centers"]) * arrays["factors"] if arrays["factors"].size else X
     turns, columns = X @ arrays["map.directions"], int(re.split("[:,]", str(arrays["map"]))[1])
     found = np.hstack([np.cos(turns), np.sin(turns[:, : columns // 2])]) * np.sqrt(2.0 / columns)
     return found.astype(str(arrays["dtype"])).astype(np.float64)

@@ -90,6 +90,8 @@ def check(kind: Any, arrays: Mapping[str, np.ndarray], header: Mapping[str, Any]
     if "rows" in traits:
         traits.add("packed" if "classes" in arrays and arrays["classes"].dtype == "S1" else "listed")
         sizes = _outputs(arrays, header, traits)
+        if any(name.startswith("calibration.") for name in arrays):
+            traits |= {"calibrated", "isotonic" if "calibration.scores" in arrays else "sigmoid"}
         traits.add("each" if header.get("tasks") or (header.get("outputs") and sizes["k"]) else "together")
     _check_arrays(arrays, traits, sizes)
     for line, value in entries:
@@ -212,8 +214,10 @@ def _content(line: Array, array: np.ndarray, arrays: Mapping[str, np.ndarray], s
     if not array.size or kind not in "iuf":
         return None
     low, high = (part(array).item() for part in (np.min, np.max))
-    if low < line.low or (line.below and high >= _size(line.below, sizes)):
+    if low < line.low or high > line.most or (line.below and high >= _size(line.below, sizes)):
         return f"has the number {low if low < line.low else high}, which is out of range"
+    if line.ascends and np.any(array[1:] <= array[:-1]):
+        return "does not ascend"
     if line.equals and array.tolist() != [_size(term, sizes) for term in line.equals.split()]:
         return f"is {shown(array.tolist())}"
     if line.size:

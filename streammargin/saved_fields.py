@@ -28,10 +28,10 @@ class Array(NamedTuple):
     """An array of the models that have the trait `of`, or one of these.
 
     shape: sizes by letter, which the first array with it decides, or d+1, i*j, D/2 rounded up, ? (any); * is any shape.
-    like: the array whose shape it has, and beside which alone it is needed. low, below: of its numbers, inclusive and
+    like: the array whose shape it has, and beside which alone it is needed. low, most, below: of its numbers, the last
     exclusive. inf: whether floats may be infinite. size: the letter of the size that it is. rows: the pointers to its
     rows, in which numbers ascend. ends: such pointers, up to this size. names: how many names, as bytes. equals: the
-    sizes that it is. words: all that a text may be. unequal: all different.
+    sizes that it is. words: all that a text may be. unequal: all different. ascends: each is above the one before.
     """
 
     name: str
@@ -50,6 +50,8 @@ class Array(NamedTuple):
     equals: str = ""
     words: tuple[str, ...] = ()
     unequal: bool = False
+    most: float = math.inf
+    ascends: bool = False
 
 
 def _sparse(of: str, data: str, indices: str, indptr: str, rows: str) -> tuple[Array, ...]:
@@ -107,6 +109,11 @@ ARRAYS = (
     Array("center", "rows", FLOAT, "d", needed=False),
     Array("factor", "rows", FLOAT, like="center", low=0),
     Array("groups", "rows", WHOLE, "d", needed=False),
+    Array("calibration.counts", "calibrated", WHOLE, "K 2 4096", low=0),
+    Array("calibration.scale", "calibrated", FLOAT, "K 2"),
+    Array("calibration.sigmoid", "sigmoid", FLOAT, "K 2"),
+    Array("calibration.scores", "isotonic", FLOAT, "q", ascends=True),
+    Array("calibration.probabilities", "isotonic", FLOAT, "K q", low=0, most=1),
 )
 
 
@@ -167,6 +174,7 @@ ENTRIES = (  # proven: models whose objective is known; others, and older ones, 
     Entry("problem.left_out.*", "proven", "whole"),
     Entry("problem.names", "proven", "table", "proven"),
     *(Entry(f"problem.names.{name}", "proven", "text null") for name in ("x", "y", "sample_weight", "tasks")),
+    Entry("calibrate", "rows", "text null"),
     Entry("certificate", "rows ratings", "table", "proven ratings"),
     *(Entry(f"certificate.{one}", "rows ratings", "number inf null", "proven ratings") for one in FIGURES),
     Entry("certificate.per_class", "rows ratings", "list null", "proven ratings"),

@@ -1,13 +1,12 @@
 """Recompute the figures of a saved model from its file and the stored rows, with NumPy and SciPy only.
 
-Readers who doubt the engine need this file, `formulas.py`, `machines.py`, `numpy_model.py` and `matching.py`, besides
-maps and users' kernels. A model is a JSON header and arrays: coef (K, d), intercept (K,), classes, caps and others.
-
-The penalised weights are those of the scaled columns, w = coef / factor, and that of the constant column of value v,
-(intercept - shift + coef . center) / v. The objective is R(w) + sum_i cap_i phi(u_i), with u = y (x.w + b) for classes
-and u = x.w + b - y in a regression. If all classes have one W, phi is a function of all scores of a row. At C = inf the
-objective is the margin min_i u_i / ||w||_p, or R(w) and the largest violation. If y is (n, K), each row of coef has
-a column of y, a shift and an objective of its own; if rows are of tasks, the rows of its task, and a row of caps.
+Readers who doubt the engine need this file, those that it imports, maps and users' kernels. A model is a JSON header
+and arrays: coef (K, d), intercept (K,), classes, caps and others. The penalised weights are those of the scaled
+columns, w = coef / factor, and that of the constant column of value v, (intercept - shift + coef . center) / v. The
+objective is R(w) + sum_i cap_i phi(u_i), with u = y (x.w + b) for classes and u = x.w + b - y in a regression. If all
+classes have one W, phi is a function of all scores of a row. At C = inf the objective is the margin min_i u_i /
+||w||_p, or R(w) and the largest violation. If y is (n, K), each row of coef has a column of y, a shift and an objective
+of its own; if rows are of tasks, the rows of its task, and a row of caps.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ import h5py
 import numpy as np
 import scipy.sparse as sp
 
-from streammargin import stored
+from streammargin import calibrated, stored
 from streammargin.errors import DataError, UsageError
 from streammargin.files import check_input, reading
 from streammargin.formulas import JOINT, LOSSES, NUMBERS, OF_LINES, PENALTIES, bounded, norm, numbers
@@ -55,7 +54,7 @@ class Saved:
 
     def __init__(self, path: str, memory: float = math.inf) -> None:
         arrays, self.header = read_saved(path, memory)
-        h, self.steps = self.header, Steps(arrays)
+        h, self.steps, self.arrays = self.header, Steps(arrays), arrays
         self.machine, self.mapped = machine_of(arrays, known_kernel), mapped_of(arrays, fitted_of)
         if self.machine is not None:
             if (size := 64 * len(self.machine.coef) * self.machine.width) > memory:
@@ -360,6 +359,7 @@ def verify(model: Any, data: Any, valid: Any = None, *, memory: int = 256 << 20,
             raise UsageError(f"the tasks of the rows {told} `tasks`")
         shards = [data] if isinstance(data, (str, os.PathLike)) else data
         checks = list(check_all(saved, sum_up(saved, shards, called, memory := memory - 64 * saved.coef.size)))
+        checks += [compare("calibration", 0.0, off, EXACT) for off in calibrated.off_best(saved.arrays)]
         if valid is not None:
             if os.path.isfile(y if (y := called["y"] or "").endswith(".npy") else y.rpartition(":")[0]):
                 called["y"] = None  # labels in a separate file belong to the training rows

@@ -59,7 +59,7 @@ def _lazily(model: Model, data: Any, what: str, tasks: Any, given: dict[str, Any
     if model.of_pairs:
         raise UsageError("this model completes a matrix, and predicts pairs; use its method predict on one machine")
     if what == PROBABILITIES:
-        model.check_probabilities()
+        model.probabilities_of()
     like = _of_none(model, what)
     rows = not isinstance(data, Delayed) and getattr(data, "ndim", 0) == 2  # a Delayed object has any attribute
     if rows and hasattr(data, "map_blocks"):

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streammargin.driver import progress as phases
+from streammargin.driver.calibrating import Calibrating, Counted
 from streammargin.driver.clock import Clock, Limits
 from streammargin.driver.events import History
 from streammargin.driver.holders import Holders
@@ -170,6 +171,7 @@ class Shared:
     start: Start | None = None
     holders: Mapping[BlockReader, Holders] = field(default_factory=dict)
     spread: bool = False
+    calibrating: Calibrating | None = None
 
 
 class Reading(NamedTuple):
@@ -219,7 +221,7 @@ class Course(Shared):
         wanted = {
             "watch": self.method.watch, **{name: step.kind_of_sums for name, step in self.steps.items()},
             "held out": self.validator and Errors, "bias": self.midway and Midway,
-            "predictions": self.predictions and Predicted,
+            "calibration": self.calibrating and Counted, "predictions": self.predictions and Predicted,
         }  # fmt: skip
         known = None if self.steps else self.reader.source.ranges()
         wanted["ranges"] = Ranges if not self.steps and not known else None  # in the first pass only
@@ -270,8 +272,12 @@ class Course(Shared):
         """How the run ended."""
         if self.doubted:
             return self.answer.in_doubt()
-        spread = self.states.get("spread")
-        return replace(self.answer.outcome(), measured=None if spread is None else spread.measured())
+        spread, counted = self.states.get("spread"), self.states.get("calibration")
+        known = counted is not None and self.progress.proven and counted.counts.any()  # else of earlier weights
+        return replace(
+            self.answer.outcome(), measured=None if spread is None else spread.measured(),
+            counted=(counted.scale, counted.counts) if counted is not None and known else None,
+        )  # fmt: skip
 
     def blank(self) -> Progress:
         """The progress of a run that has not begun."""
@@ -420,9 +426,18 @@ class Course(Shared):
             self.end(reason)
 
     def end(self, reason: str) -> None:
-        """Fix the weights; at most a read of the predicted classes follows."""
+        """Fix the weights; at most reads for probabilities and of the predicted classes follow."""
         p = self.progress
         p.reason = reason
+        known = self.calibrating is not None and p.proven and reason != "signal"
+        if known and self.calibrating is not None and self.calibrating.wanted(self.outcome()):
+            p.go(phases.CALIBRATION)
+        else:
+            self.predict()
+
+    def predict(self) -> None:
+        """Read the predicted classes if they are not known, and end."""
+        p, reason = self.progress, self.progress.reason
         p.go(phases.DONE)
         if self.predictions is None or not p.proven or reason == "signal":
             return

@@ -34,6 +34,7 @@ class Outcome:
     unproven: of several values of C, those whose tolerance was not proven; later values of a path are not among them.
     limit: what ended another value than the one that is kept, "" if nothing did.
     measured: means and standard deviations of the columns, if the first pass has measured them.
+    counted: scale and counts of held-out rows by their scores (`Counted`), if probabilities are learned of them.
     predicted (classes,): rows for which each class is predicted, for each row of it, at least; None: unknown.
     ranges: the warning about columns of very different ranges, if any.
     kept (trials,): with early stopping, the pass whose weights `point` has, for each value of C.
@@ -58,6 +59,7 @@ class Outcome:
     unproven: list[float] = field(default_factory=list)
     limit: str = ""
     measured: Measured | None = None
+    counted: tuple[np.ndarray, np.ndarray] | None = None
 
     def of_kept(self) -> Outcome:
         """The outcome with the reason of what is kept, which is proven: a limit met at another value is its `limit`."""
@@ -81,7 +83,11 @@ class Outcome:
 
     def best_point(self, problem: Problem) -> Point:
         """The weights at the best C, with the midway bias if there is one."""
-        chosen = self.chosen(problem)
+        return self.point_of(problem, self.best(problem))
+
+    def point_of(self, problem: Problem, trial: int) -> Point:
+        """The weights of a trial, with the midway bias if there is one."""
+        chosen = slice(trial * problem.per_trial, (trial + 1) * problem.per_trial)
         point = self.point.chosen(chosen)
         return point if self.midway is None else point.with_constants(self.midway[chosen])
 

@@ -10,12 +10,14 @@ import numpy as np
 
 from streammargin.compiled.order import permutation
 from streammargin.driver import progress as phases
+from streammargin.driver.calibrating import Calibrating
 from streammargin.driver.clock import Spent
 from streammargin.driver.course import Course, Reading
 from streammargin.driver.events import resident_bytes
 from streammargin.driver.progress import Progress
 from streammargin.driver.validate import Midway, Predictions
 from streammargin.points.base import Point
+from streammargin.solvers import roles
 from streammargin.solvers.base import PassReport, Share
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.kept import Kept
@@ -206,6 +208,24 @@ def _without_bias(c: Course, reason: str) -> None:
     c.end(reason)
 
 
+def _calibration(c: Course) -> Reading:
+    assert c.calibrating is not None and c.validator is not None
+    points = c.calibrating.points(c.problem, c.outcome())
+    visit = Visit("calibration", Calibrating.add, (points,), leaves=False)  # whose sums are large
+    return Reading(c.validator.reader, [(visit, c.states["calibration"])])
+
+
+def _begin_calibration(c: Course) -> None:
+    assert c.calibrating is not None
+    c.states["calibration"].scale = c.calibrating.scale(c.problem, c.outcome(), c.states["held out"])
+
+
+def _without_calibration(c: Course, reason: str) -> None:
+    """Keep the weights without probabilities."""
+    roles.clear(c.states["calibration"])
+    c.progress.go(phases.DONE)
+
+
 def _predictions(c: Course) -> Reading:
     assert c.predictions is not None
     visit = Visit("predictions", Predictions.add, (c.predictions.point(c.outcome()),))
@@ -382,6 +402,9 @@ PHASES = {
     phases.CERTIFICATE: Phase(_certificate, _judge, break_off=Course.finish),
     phases.HELD_OUT: Phase(_held_out, _end_held_out, break_off=_without_errors, clears="held out"),
     phases.BIAS: Phase(_bias, _end_bias, break_off=_without_bias, clears="bias"),
+    phases.CALIBRATION: Phase(
+        _calibration, Course.predict, _begin_calibration, break_off=_without_calibration, clears="calibration"
+    ),
     phases.PREDICTIONS: Phase(
         _predictions, _end_predictions, break_off=lambda c, reason: c.progress.go(phases.DONE), clears="predictions",
         enough=lambda c: c.predictions is not None and c.predictions.enough(c.states["predictions"]),

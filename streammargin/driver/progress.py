@@ -16,9 +16,10 @@ from streammargin.solvers.roles import is_count, is_number
 
 TRANSFORMING, SCALING, MAPPING = "transforming", "scaling", "mapping"  # steps that rows take learn
 PROLOGUE, PASS, CERTIFICATE = "prologue", "pass", "certificate"
-HELD_OUT, BIAS, PREDICTIONS, DONE = "held-out errors", "bias", "predictions", "done"
+HELD_OUT, BIAS, CALIBRATION, PREDICTIONS = "held-out errors", "bias", "calibration", "predictions"
+DONE = "done"
 SCORES, LAST_READ = "held-out errors of the pass", "figures of the best pass"  # with early_stop
-ENDING = (BIAS, PREDICTIONS, DONE)  # the weights are fixed
+ENDING = (BIAS, CALIBRATION, PREDICTIONS, DONE)  # the weights are fixed
 IDENTITY = "identity"  # the rows are compared with those at the start of the training; never saved
 
 

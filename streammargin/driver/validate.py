@@ -56,11 +56,20 @@ CLASSES = Axis(lambda problem: max(2, problem.per_trial), name="classes")
 
 @state
 class Errors(Visited):
-    """amount: wrong rows or labels, or the sum of the losses; seen, rows: those predicted to be, and of, each class."""
+    """amount: wrong rows or labels, or the sum of the losses; seen, rows: those predicted to be, and of, each class.
+
+    moments (K, 3): of classes, the number of rows, and the sums of their scores and of the sizes of these.
+    """
 
     amount: Sum[f8] = of(TRIALS)
     seen: Sum[i8] = of(TRIALS, CLASSES)
     rows: Sum[i8] = of(CLASSES)
+    moments: Sum[f8] = of(K, 3)
+
+    def measure(self, lines: slice, scores: np.ndarray) -> None:
+        """Add rows with these scores (m, lines) to the moments."""
+        sums = scores.sum(axis=0), np.abs(scores).sum(axis=0)
+        self.moments[lines] += np.stack([np.full(scores.shape[1], len(scores)), *sums], axis=1)
 
 
 @state
@@ -127,6 +136,7 @@ class ClassValidator(Validator):
     def _judge(self, sums: Errors, labels: RowLabels, scores: np.ndarray) -> None:
         codes, per_trial = labels.codes, len(self.positive) // self.trials
         sums.rows += np.bincount(codes[codes >= 0], minlength=sums.rows.size)
+        sums.measure(slice(None), scores[codes >= 0])
         for trial in range(self.trials):
             mine = slice(trial * per_trial, (trial + 1) * per_trial)
             best = answered(scores[:, mine])

@@ -153,8 +153,8 @@ SHARED = (
     own("n_jobs", "int | None", None, "number of threads, -1 for all cores; the weights do not depend on it"),
     own("verbose", "bool", False, "show the progress on stderr"),
 )  # fmt: skip
-HELD_OUT = own("validation_fraction", "float", 0.1, "with `early_stop`, the share of the rows (of each class) that is "
-               "held out, drawn by random_state; the rest is copied")  # fmt: skip
+HELD_OUT = own("validation_fraction", "float", 0.1, "with `early_stop` or `calibrate`, the share of the rows (of each "
+               "class) that is held out, drawn by random_state; the rest is copied")  # fmt: skip
 
 
 def intercept(help: str) -> Line:
@@ -232,6 +232,7 @@ class Estimator(Callbacks, BaseEstimator):
     validation_fraction: float
     transforms: Any
     _steps: Chain | None = None  # that rows take before the weights
+    _calibration: dict[str, np.ndarray] = {}  # noqa: RUF012  # not changed
     _mapped: Mapped | None = None  # of a map, whose weights are coef_ and intercept_
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -263,7 +264,7 @@ class Estimator(Callbacks, BaseEstimator):
         """The model of coef_ and these constants, behind the map if there is one."""
         answer = put_together(self._mapped, self._dense_coef(), intercept)
         model = model_of(answer, classes, self._header, self._names())
-        model.steps = self._steps
+        model.steps, model.calibration = self._steps, self._calibration
         return model
 
     def _rows(self, X: Any, **checks: Any) -> Any:
@@ -358,7 +359,7 @@ class Estimator(Callbacks, BaseEstimator):
         if not isinstance(seed, (int, np.integer)):
             seed = check_random_state(seed).randint(np.iinfo(np.int32).max)
         valid = None
-        if self._options().get("early_stop") is not None:
+        if self._holds_out() and "cv" not in more:
             data, sample_weight, valid = self._split(data, sample_weight, int(seed))
         own = {**self._options(), "valid": valid, "seed": int(seed), "threads": self._threads(), **more}
         options = Options(y=y, sample_weight=sample_weight, **own)
@@ -377,11 +378,16 @@ class Estimator(Callbacks, BaseEstimator):
         self.n_iter_: int = result.passes
         self.certificate_: Certificate = result.certificate
         self._header, self._steps = result.model.header, result.model.steps
+        self._calibration = result.model.calibration
         if from_files(data):
             self._take_names(result.model.feature_names_in_)
         if hasattr(named, "columns") and self._header["outputs"] is not None:
             self._header["outputs"] = [str(name) for name in named.columns]
         return result
+
+    def _holds_out(self) -> bool:
+        """Whether an option needs held-out rows."""
+        return any(self._options().get(name) is not None for name in ("early_stop", "calibrate"))
 
     def _threads(self) -> int:
         """The number of threads, as joblib takes n_jobs: None: 1, unless its context has another; -1: all cores."""
@@ -397,8 +403,8 @@ class Estimator(Callbacks, BaseEstimator):
         """Copies: (rows and labels to train on, their weights, rows and labels held out)."""
         if from_files(data):
             raise UsageError(
-                "`early_stop` of an estimator holds out rows of arrays; of files, split them with streammargin-data "
-                "split and call streammargin.train with `valid=DATA`"
+                "`early_stop` or `calibrate` of an estimator holds out rows of arrays; of files, split them with "
+                "streammargin-data split and call streammargin.train with `valid=DATA`"
             )
         X, y = data
         out = self._held_out(np.asarray(y), sample_weight, seed)
@@ -460,7 +466,7 @@ def held_out(y: np.ndarray, sample_weight: np.ndarray | None, fraction: object, 
         chosen[random.permutation(rows)[: max(0, many)]] = True
     if not chosen.any():
         raise UsageError(
-            f"validation_fraction={part:g} of {len(y)} rows holds out none, but `early_stop` needs such rows; raise "
-            "it, or leave `early_stop` out"
+            f"validation_fraction={part:g} of {len(y)} rows holds out none, but `early_stop` and `calibrate` need such "
+            "rows; raise it, or leave them out"
         )
     return chosen

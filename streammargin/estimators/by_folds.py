@@ -74,7 +74,7 @@ class ByFolds(Estimator):
         best = self._best()
         self.C_: float = float(self.Cs_[best])
         if result.run_end["C"] != self.C_:
-            result = super()._train(data, y, sample_weight, named, C=self.C_)
+            result = super()._train(data, y, sample_weight, named, C=self.C_, cv=folds if self._holds_out() else None)
         return result
 
     def _scores(self, result: TrainResult, X: Any, y: np.ndarray, folds: np.ndarray) -> np.ndarray:
@@ -94,7 +94,7 @@ class ByFolds(Estimator):
     def _alone(self, model: Model, answer: Any) -> Any:
         """This estimator with another answer."""
         made, other = copy.copy(self), Model(answer, model.classes_, model.header, None)
-        other.steps = model.steps
+        other.steps, made._calibration = model.steps, {}  # which is that of the chosen C
         made._take(other)
         return made
 

@@ -65,6 +65,8 @@ def _learns_from_streams(estimator: MarginClassifier) -> None:
 
 def _has_probabilities(estimator: MarginClassifier) -> None:
     loss = estimator.loss
+    if getattr(estimator, "calibrate", None) is not None:
+        return
     if loss in (None, "auto"):  # the loss that the last fit took
         loss = getattr(estimator, "_header", {}).get("loss", "auto")
     with suppress(UsageError):  # `fit` raises it
@@ -72,7 +74,7 @@ def _has_probabilities(estimator: MarginClassifier) -> None:
             return
     raise AttributeError(
         f"the loss {loss} has no probabilities; set loss to {' or '.join(losses_with([METHOD]))}, "
-        "or calibrate the scores with CalibratedClassifierCV of scikit-learn"
+        'or calibrate="sigmoid", as CalibratedClassifierCV of scikit-learn does'
     )
 
 
@@ -101,6 +103,17 @@ class Classifier(Scored, ClassifierMixin, Estimator):
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores (n,), or (n, k) for several classes or outputs, float64."""
         return self._scorer(X).decision_function(self._rows(X, reset=False))
+
+    @AvailableIf(_has_probabilities)
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probabilities (n, k) of the classes in the order of `classes_`: of the logistic loss, or calibrated.
+
+        For two classes the second has 1 / (1 + exp(-score)). Several classes have the softmax of their scores, or with
+        `multiclass="ovr"` the probability of each score, divided by the row's sum. For several outputs, (n, outputs):
+        the probability that each label is 1. With `calibrate` each class has the probability that its score had in
+        held-out rows, divided by the row's sum.
+        """
+        return self._scorer(X).predict_proba(self._rows(X, reset=False))
 
 
 class MarginClassifier(Classifier):
@@ -184,7 +197,7 @@ class MarginClassifier(Classifier):
         self.coef_, self.intercept_ = self._take_weights(learner.point())
         assert learner.target is not None
         self.classes_ = learner.target.classes
-        self.n_iter_, self.t_ = learner.batches, learner.rows
+        self.n_iter_, self.t_, self._calibration = learner.batches, learner.rows, {}
         self._header = learner.header("passes", 0.0)
         self.certificate_: Certificate = learner.certificate()
         return self
@@ -192,16 +205,6 @@ class MarginClassifier(Classifier):
     def _model(self) -> Model:
         check_is_fitted(self)
         return self._model_of(self.intercept_, self.classes_)
-
-    @AvailableIf(_has_probabilities)
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Probabilities (n, k) of the classes in the order of `classes_`, for the logistic loss and a finite C.
-
-        For two classes the second has 1 / (1 + exp(-score)). Several classes have the softmax of their scores, or with
-        `multiclass="ovr"` the probability of each score, divided by the row's sum. For several outputs, (n, outputs):
-        the probability that each label is 1. For other losses use scikit-learn's CalibratedClassifierCV.
-        """
-        return self._scorer(X).predict_proba(self._rows(X, reset=False))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

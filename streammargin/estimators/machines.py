@@ -43,8 +43,8 @@ class KernelMachine(Estimator):
     def _held_out(self, y: np.ndarray, sample_weight: Any, seed: int) -> np.ndarray:
         if self._of_numbers:
             raise UsageError(
-                "`early_stop` of an estimator does not split a precomputed matrix; leave it out, or call "
-                "streammargin.train with `valid=DATA`"
+                "`early_stop` or `calibrate` of an estimator does not split a precomputed matrix; leave it out, or "
+                "call streammargin.train with `valid=DATA`"
             )
         out = super()._held_out(y, sample_weight, seed)
         self._learned = np.flatnonzero(~out)
@@ -61,7 +61,7 @@ class KernelMachine(Estimator):
         assert isinstance(answer, Expansion)
         self._fitted: Model = result.model
         self.support_: np.ndarray = answer.numbers
-        if self.early_stop is not None and self._learned is not None:  # else it may be that of a fit that failed
+        if self._holds_out() and self._learned is not None:  # else it may be that of a fit that failed
             self.support_ = self._learned[answer.numbers]
         self._learned = None
         self.dual_coef_: np.ndarray = answer.coef
@@ -75,7 +75,7 @@ class KernelMachine(Estimator):
     def _model(self) -> Any:
         check_is_fitted(self)
         found = Model(self._fitted.answer, self._fitted.classes_, self._header, self._names())
-        found.problem, found.steps = self._fitted.problem, self._fitted.steps
+        found.problem, found.steps, found.calibration = self._fitted.problem, self._fitted.steps, self._calibration
         return found
 
     @property

@@ -43,6 +43,7 @@ class Model(Scorer):
     moments : means and standard deviations (d,) of the columns in the training rows, or None;
     steps : what rows go through before the answer (`transform`, and a scale that clips), or None
     problem : arrays that, with the header's `problem`, define the objective (docs/format.md); {} if unknown
+    calibration : arrays that make probabilities of scores (docs/format.md); {} if the loss does, or nothing
 
     If both rows and model have column names, columns are matched by name, otherwise by position.
     missing_columns: "zero" takes columns that the rows lack as 0, "error" refuses such rows. Columns unknown to the
@@ -168,11 +169,12 @@ class Model(Scorer):
         self, data: Any, *, tasks: Any = None, missing_columns: str = ERROR, unknown: str = "error",
         threads: int | str | None = None,
     ) -> np.ndarray:  # fmt: skip
-        """Probabilities (n, k) of the classes in the order of `classes_`, float64, for a model with the logistic loss.
+        """Probabilities (n, k) of the classes in the order of `classes_`, float64: of the logistic loss, or calibrated.
 
         For two classes the second has 1 / (1 + exp(-score)). Several classes have the softmax of their scores; with
         `multiclass=ovr` each has the probability of its own score, divided by the row's sum, as in LIBLINEAR. For
-        several outputs, (n, outputs): the probability that each label is 1. UsageError for another loss.
+        several outputs, (n, outputs): the probability that each label is 1. A calibrated model has the probability of
+        each class against the rest, learned from held-out scores, divided by the row's sum. UsageError for others.
         """
         made = self.probabilities_of()
         return self._of_rows(data, made, threads, tasks=tasks, missing_columns=missing_columns, unknown=unknown)
@@ -245,7 +247,7 @@ class Model(Scorer):
     def save(self, path: str | os.PathLike[str], force: bool = False) -> None:
         """Write the model file; an existing one only with force. Raises OutputError, ReadWriteError."""
         answer = self.answer
-        arrays = {**answer.arrays(), "classes": packed_texts(self.classes_), **self.problem}
+        arrays = {**answer.arrays(), "classes": packed_texts(self.classes_), **self.problem, **self.calibration}
         arrays |= {} if self.steps is None else self.steps.arrays()
         arrays |= {name: packed(texts) for name, texts in self._names().items()}
         arrays |= dict(zip(MOMENTS, self.moments or (), strict=False))

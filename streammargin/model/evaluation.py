@@ -19,7 +19,7 @@ from streammargin.losses.base import Loss, called, coupled, has, lifted, margin_
 from streammargin.matching import Codes
 from streammargin.model.ranking import Ranking, ranked, rows_in
 from streammargin.model.rows import AnyRows, Rows
-from streammargin.model.scoring import BUDGET, Scorer, probabilities
+from streammargin.model.scoring import BUDGET, Scorer
 from streammargin.ordered import columns_of
 from streammargin.points.base import Answer, answered, exact
 from streammargin.sources.arrays import as_array
@@ -451,7 +451,7 @@ def _tally_of_one(model: Scorer, loss: Any, top: float | None, length: float, mo
         return OfNumbers(loss, top)
     probable = None
     with contextlib.suppress(UsageError):
-        probable = functools.partial(probabilities, model.check_probabilities())
+        probable = model.probabilities_of(each=True)
     return OfClasses(model.classes_, model.header.get("positive"), loss, top, length, most, workers, probable)
 
 

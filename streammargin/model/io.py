@@ -10,6 +10,7 @@ from streammargin.files import as_path
 from streammargin.losses import LOSSES, is_numeric, make_loss
 from streammargin.losses.ratings import RATINGS
 from streammargin.model.base import Model
+from streammargin.model.calibration import ARRAYS
 from streammargin.model.file import COLUMN_NAMES, MOMENTS, NAMES, PROBLEM, ROW_NAMES, read_model, unwritten
 from streammargin.model.linear import model_of
 from streammargin.model.rows import TABLE
@@ -38,6 +39,7 @@ def load_model(path: str | os.PathLike[str], memory: str | int | None = None) ->
         classes = texts_of(arrays["classes"])
         problem = {name: arrays[name] for name in PROBLEM if name in arrays}
         moments = (arrays[MOMENTS[0]], arrays[MOMENTS[1]]) if MOMENTS[0] in arrays else None
+        calibration = {name: arrays[name] for name in ARRAYS if name in arrays}
         steps = chain_of(arrays, answer.features)
         del arrays  # the answer has a copy, and the model will have another
         header = unwritten(header)
@@ -53,7 +55,7 @@ def load_model(path: str | os.PathLike[str], memory: str | int | None = None) ->
     except ValueError as fault:
         raise DataError(f"{path} is a damaged model: {fault}; train it again, or restore a backup") from None
     model = model_of(answer, classes, header, names.get(NAMES))
-    model.problem, model.moments, model.steps = problem, moments, steps
+    model.problem, model.moments, model.steps, model.calibration = problem, moments, steps, calibration
     return model
 
 

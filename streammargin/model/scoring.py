@@ -17,6 +17,7 @@ from streammargin.losses import losses_with, make_loss
 from streammargin.losses.base import Loss, has
 from streammargin.model.columns import ERROR, checked, matching_bytes, order_of
 from streammargin.model.rows import AnyRows, Beside, Rows
+from streammargin.numpy_model import log_odds
 from streammargin.points.base import Answer, answered
 from streammargin.points.linear import LinearPoint
 from streammargin.points.tasks import own_scores
@@ -60,6 +61,7 @@ class Scorer:
         self.header: dict[str, Any] = header
         self.feature_names_in_: np.ndarray | None = names
         self.problem: dict[str, np.ndarray] = {}
+        self.calibration: dict[str, np.ndarray] = {}  # what makes probabilities of scores, if the loss does not
         self.steps: Chain | None = None  # that rows take before the answer
         self._said: set[str] = set()  # warnings logged so far; each is logged once
 
@@ -209,12 +211,21 @@ class Scorer:
             return self.classes_[(scores > 0.0).astype(np.intp)]
         return self.classes_[answered(scores)]
 
-    def probabilities_of(self) -> Callable[[np.ndarray], np.ndarray]:
-        """The function from scores (m, k) to probabilities. Raises UsageError if the model has none."""
-        loss = self.check_probabilities()
-        return functools.partial(probabilities if self.outputs is None else of_labels, loss)
+    def probabilities_of(self, each: bool = False) -> Callable[[np.ndarray], np.ndarray]:
+        """The function from scores (m, k) to probabilities; each: from those of one of several outputs.
 
-    def check_probabilities(self) -> Any:
+        Raises UsageError if the model has none.
+        """
+        if self.calibration and not self.numeric and self.outputs is None:
+            return self._calibrated
+        loss = self._probable_loss()
+        return functools.partial(probabilities if self.outputs is None or each else of_labels, loss)
+
+    def _calibrated(self, scores: np.ndarray) -> np.ndarray:
+        """Probabilities (m, k) by calibration: each class against the rest, divided by the row's sum."""
+        return probabilities(make_loss("logistic").of_one(), log_odds(scores, self.calibration))
+
+    def _probable_loss(self) -> Any:
         """The loss that turns scores into probabilities. Raises UsageError if the model's loss does not."""
         if self.numeric:
             raise UsageError("the model predicts numbers, and has no probabilities of classes; use predict")
@@ -225,7 +236,7 @@ class Scorer:
             trained = "C = inf" if known else f"the loss {self.header.get('loss', 'hinge')}"
             raise UsageError(
                 f"a model that was trained with {trained} has no probabilities; train with {able()} and a finite `C`, "
-                "or calibrate its scores with CalibratedClassifierCV of scikit-learn"
+                "or with `calibrate=sigmoid` and `cv=5`, as CalibratedClassifierCV of scikit-learn does"
             )
         return loss
 

@@ -198,6 +198,9 @@ class Options:
         "the best on all rows; by: equal values of a column stay together; order=yes: folds of consecutive rows, past: "
         "judged by the rows before them; rule=1se: the smallest C within a standard error",
         common=True)
+    calibrate: str | None = option(None, Word(("sigmoid", "isotonic")), "problem", CLASSES & ~Where.STREAM,
+        "make probabilities of the scores of held-out rows, by `cv` or `valid`: sigmoid, as Platt did, or isotonic, "
+        "steps that only rise; the model keeps them")
     columns: Sequence[str] | None = option(None, Names(), "table", TABLES, "use only these columns of a table")
     drop: Sequence[str] | None = option(None, Names(), "table", TABLES, "leave these columns of a table out")
     categorical: Sequence[str] | None = option(None, Names(), "table", TABLES, "treat these columns of a "

@@ -393,8 +393,8 @@ def repeated(of: Facts) -> str | None:
         return None
     params = {**header, **start.get("params", {})}
     several = isinstance(params.get("C"), (list, tuple)) or str(params.get("C")).startswith("path")
-    if several and given.get("valid") is None and given.get("cv") is None:
-        params["C"] = header["C"]  # without rows to choose by, that of the model alone
+    if given.get("valid") is None and given.get("cv") is None:
+        params |= {"calibrate": None, **({"C": header["C"]} if several else {})}  # no rows to choose by are known
     elif isinstance(params.get("C"), list):
         params["C"] = list(dict.fromkeys(params["C"]))  # which each fold repeats
     if start.get("solver"):

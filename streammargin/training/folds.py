@@ -203,6 +203,7 @@ class FoldValidator(Validator):
                 else:
                     positive = problem.outputs.positive[lines]
                     best, own = answered(found), classes[here]
+                    sums.measure(lines, found)
                     right = best == (own == positive[0]) if each == 1 else positive[best] == own
                     sums.amount[trial] += np.count_nonzero(~right)
 

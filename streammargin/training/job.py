@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
+from streammargin.driver.calibrating import Calibrating
 from streammargin.driver.checkpoint import PLAN, machine
 from streammargin.driver.clock import Clock, Limits
 from streammargin.driver.course import Shared
@@ -30,6 +31,7 @@ from streammargin.driver.validate import RARE, Predictions, Validator
 from streammargin.json_values import to_plain
 from streammargin.losses import make_loss
 from streammargin.model.base import Model
+from streammargin.model.calibration import learned
 from streammargin.model.linear import model_of
 from streammargin.options.folds import Share
 from streammargin.options.table import FREE, MAY_CHANGE, MIDWAY, Options
@@ -146,6 +148,7 @@ class Job:
         options, plan = self.options, self.plan
         early = options.early_stop
         sweeps = 1 + options.midway * (1 + self.problem.compared) + (early is not None)
+        sweeps += options.calibrate is not None
         limits = Limits(options.eps, options.passes, options.max_seconds, sweeps, early)
         reader = BlockReader(self.working, plan.bounds, plan.buffers, plan.resident, self.labels, self.problem.workers)
         readers = [(0, reader)]
@@ -166,11 +169,12 @@ class Job:
         plain = self.target.rest is None and not (self.problem.outputs.several or self.problem.outputs.tasks)
         if plain and not self.problem.numeric:
             predictions = Predictions(self.problem, self.known.mass[1, 0], reader, self.validator, path)
+        calibrating = None if options.calibrate is None else Calibrating(path)
         shared = Shared(
             self.labels.in_memory(), reader, limits, Clock(limits, reader.counts), history, should_stop,
             self.validator, self.steps, options.midway, predictions, self.watched, self.start,
             {} if elsewhere is None else {one: elsewhere(one) for _, one in readers},
-            not any(self.problem.sides) and bytes_beside(self.source, options) > 0,
+            not any(self.problem.sides) and bytes_beside(self.source, options) > 0, calibrating,
         )  # fmt: skip
         return Runs(Run(shared, self.problem, self.costs, self.method), path)
 
@@ -248,6 +252,10 @@ class Job:
         of_each = tasks or (problem.outputs.several and not problem.numeric)
         model.problem = self._arrays(caps if of_each else caps[0])
         model.steps = self._chain()
+        if outcome.counted is not None and self.options.calibrate is not None:
+            model.calibration = learned(self.options.calibrate, *outcome.counted)
+        elif self.options.calibrate is not None:
+            warn("stopped before the scores were calibrated: the model has no such probabilities", "calibrate")
         if isinstance(answer, LinearPoint):
             scaling = self.steps.get(SCALING)
             measured = scaling.measured if isinstance(scaling, Scaling) else outcome.measured

@@ -6,6 +6,7 @@ import math
 from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 
+from streammargin.driver.calibrating import Counted
 from streammargin.driver.plan import Plan, column_names
 from streammargin.driver.steps import after_steps, bytes_beside, bytes_of_steps, make_steps, transformed
 from streammargin.driver.tasks import Tasks, column_of, learn
@@ -17,6 +18,7 @@ from streammargin.sizes import parse_size
 from streammargin.solvers.auto import reason
 from streammargin.solvers.base import Method
 from streammargin.solvers.problem import Problem
+from streammargin.solvers.roles import state_bytes
 from streammargin.sources.base import Source
 from streammargin.sources.open import opened
 from streammargin.sources.thinned import thinned
@@ -70,6 +72,9 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
     with asking.with_hints():
         asked = asking.problem(task, options)
 
+    if options.calibrate is not None and asked.outputs.several:
+        raise UsageError("`calibrate` has one label of a row, and here are several; name one column with `y`")
+
     # what is beside the solver's state, in bytes
     target, labels = read.target, read.labels.settled()
     own = labels.held_bytes + asked.objective.penalty.nbytes + bytes_of_weights(options, asked.count, asked.features)
@@ -110,6 +115,9 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
         validator = FoldValidator(labels, problem, read.division)
         own += validator.memory_bytes
         problem = replace(problem, budget=max(0, problem.budget - validator.memory_bytes))
+    if options.calibrate is not None:
+        size = state_bytes(Counted, problem)
+        own, problem = own + size, replace(problem, budget=max(0, problem.budget - size))
     fitting = replace(fitting, rows=working, labels=labels, own=own)
     if steps or validator is not None:
         problem, plan = fitting.fit(method, problem)

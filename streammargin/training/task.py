@@ -68,6 +68,10 @@ def make_task(options: Options) -> Task:
     check_tolerance(options, costs)
     if options.folds is not None:
         check_folds(options, costs)
+    if options.calibrate is not None and options.valid is None and options.cv is None:
+        raise UsageError("`calibrate` needs scores of held-out rows; give `cv=5`, or `valid=DATA`")
+    if options.calibrate is not None and options.tasks is not None:
+        raise UsageError("`calibrate` has one scale of scores, and each of the `tasks` has its own; leave out one")
     if options.early_stop is not None:
         check_early_stop(options, loss, costs == [math.inf])
     if options.path is not None and costs == [math.inf]:

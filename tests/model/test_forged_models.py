@@ -45,6 +45,8 @@ MADE = {  # of each kind, and each trait of it: the rows, the labels, and option
     "rff": (X, Y, {"map": "rff:5", "scale": "std"}),
     "nystroem": (X, Y, {"map": "nystroem:5"}),
     "nystroem_sparse": (SPARSE, Y, {"map": "nystroem:5"}),
+    "sigmoid": (X, THREE, {"cv": 2, "C": 1.0, "calibrate": "sigmoid"}),
+    "isotonic": (X, Y, {"cv": 2, "C": 1.0, "calibrate": "isotonic"}),
 }
 
 
@@ -211,7 +213,7 @@ def some(*names):
     return [name if name in names else pytest.param(name, marks=pytest.mark.slow) for name in NAMES]
 
 
-@pytest.mark.parametrize("name", some("tasks", "sparse", "nystroem_sparse", "levels"))
+@pytest.mark.parametrize("name", some("tasks", "sparse", "nystroem_sparse", "levels", "isotonic"))
 def test_each_array_in_turn(models, tmp_path, name):
     model, data = models[name]
     arrays = dict(np.load(model))
@@ -273,6 +275,7 @@ MODELS = {  # the traits of fields, as docs/format.md tells them
     "nystroem_sparse": "the same, sparse rows", "dense": "`expansion`, dense rows",
     "sparse": "`expansion`, sparse rows", "precomputed": "`expansion`, `precomputed`",
     "dense sparse": "`expansion`, with rows", "dense precomputed": "`expansion`, but for sparse rows",
+    "calibrated": "with `calibrate`", "sigmoid": "by `sigmoid`", "isotonic": "by `isotonic`",
     "together": "all but `factors`", "each": "the same, of several labels or tasks",
 }  # fmt: skip
 
@@ -283,6 +286,7 @@ def on_the_page(line):
     shape = " or ".join(f"({', '.join(part)}{',' * (len(part) == 1)})" for part in parts)
     shape = f"as `{line.like}`" if line.like else {"*": "any", "?": "(any,)"}.get(line.shape, shape)
     told = [f"at least {line.low:g}"] * (line.low > -np.inf) + [f"below {line.below}"] * bool(line.below)
+    told += [f"at most {line.most:g}"] * (line.most < np.inf) + ["rising"] * line.ascends
     told += [f"{line.names} names"] * bool(line.names) + ["may be infinite"] * line.inf
     told += [f"it is {line.size}"] * bool(line.size) + [f"from 0 to {line.ends}, rising"] * bool(line.ends)
     told += ["rising in each row"] * bool(line.rows) + ["all different"] * line.unequal

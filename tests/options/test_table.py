@@ -74,7 +74,8 @@ def test_what_a_stream_refuses_is_what_the_table_says(line):
              "valid": "v.h5", "init": "m.npz", "checkpoint": "folder", "checkpoint_seconds": 5,
              "columns": "a", "drop": "a", "categorical": "a", "text": "a", "decimal": "comma", "dates": True,
              "missing": "mean", "unknown": "zero",
-             "kernel": "rbf", "map": "rff:4", "transform": "unit", "tasks": "t", "cv": 5}  # fmt: skip
+             "kernel": "rbf", "map": "rff:4", "transform": "unit", "tasks": "t", "cv": 5,
+             "calibrate": "sigmoid"}  # fmt: skip
     rows = np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([1, -1])
     assert (line.name in wrong) == (Where.STREAM not in line.where)
     if line.name in wrong:

@@ -13,6 +13,7 @@ from streammargin.errors import ReadWriteError, UsageError
 from streammargin.files import replacing, short_reason
 from streammargin.matching import number_in
 from streammargin.model.base import Model
+from streammargin.model.calibration import COUNTS, SCALE
 from streammargin.model.exports.parts import Parts, taken
 from streammargin.model.exports.pipeline import pipeline_of
 from streammargin.model.linear import LinearModel
@@ -162,10 +163,11 @@ def json_text(model: Model) -> str:
     Its fields are format, version, classes, outputs, link, intercept, and an object for each column.
 
     A column has its name, or its number if it has none, and weights: a list with one for each score, or such a list for
-    each category. `gap` is what a missing value adds to the scores, and `other` what a rare category adds. UsageError
-    for columns that a scorer would have to make: dates, words of texts, numbers with a unit.
+    each category. `gap` is what a missing value adds to the scores, and `other` what a rare category adds.
+    `calibration` has what makes probabilities of scores, if there is any (docs/production.md). UsageError for columns
+    that a scorer would have to make: dates, words of texts, numbers with a unit.
     """
-    parts = taken(model, "JSON", maps=False)
+    parts = taken(model, "JSON", maps=False, calibrated="sigmoid isotonic")
     if parts.schema is None:
         names = [name for name, _ in named_columns(model)]
         columns = [{"name": name, "weights": each} for name, each in zip(names, parts.coef.T.tolist(), strict=True)]
@@ -175,6 +177,9 @@ def json_text(model: Model) -> str:
         columns = [column if parts.schema.named else {**column, "name": str(k)} for k, column in enumerate(columns)]
     found = {"format": FORMAT, "version": VERSION, "classes": parts.classes.tolist(), "outputs": parts.outputs,
              "link": parts.link, "intercept": parts.intercept.tolist(), "columns": columns}  # fmt: skip
+    if parts.calibration:
+        learned = {name: array.tolist() for name, array in parts.calibration.items() if name not in (COUNTS, SCALE)}
+        found["calibration"] = {name.partition(".")[2]: array for name, array in learned.items()}
     return json.dumps(found, allow_nan=False) + "\n"
 
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from streammargin.errors import UsageError
+from streammargin.model.calibration import SHARES
 from streammargin.model.rows import TABLE
 from streammargin.model.scoring import Scorer
 from streammargin.points.linear import LinearPoint
@@ -22,7 +23,8 @@ class Parts(NamedTuple):
 
     coef (K, d), intercept (K,): of rows behind the steps and the map, each of which may be None (steps, behind).
     classes, names, outputs: as of `Model`. link: how scores become probabilities: "logistic", each by itself, or
-    "softmax", or None. schema: of the table of the training, or None. features: the number of columns of a row.
+    "softmax", or by the calibration (as of `Model`) that it names, or None. schema: of the table of the training, or
+    None. features: the number of columns of a row.
     """
 
     coef: np.ndarray
@@ -37,6 +39,7 @@ class Parts(NamedTuple):
     features: int
     behind: Mapped | None
     steps: Chain | None
+    calibration: dict[str, np.ndarray]
 
     @property
     def numeric(self) -> bool:
@@ -55,10 +58,10 @@ class Parts(NamedTuple):
         return self.coef[:, places.start : places.stop] if isinstance(places, range) else self.coef[:, list(places)]
 
 
-def taken(model: Scorer, form: str, maps: bool = True, steps: bool = False) -> Parts:
+def taken(model: Scorer, form: str, maps: bool = True, steps: bool = False, calibrated: str = "") -> Parts:
     """The parts of a model. UsageError, with the name of the form, if it has none.
 
-    maps, steps: whether this form has maps, and steps on rows.
+    maps, steps: whether this form has maps, and steps on rows. calibrated: the calibrations that it has.
     """
     answer, header = model.answer, model.header
     if not isinstance(answer, (LinearPoint, Mapped)):
@@ -69,6 +72,9 @@ def taken(model: Scorer, form: str, maps: bool = True, steps: bool = False) -> P
         raise UsageError(f"a model with weights for each of {len(model.tasks)} tasks has no form as {form}")
     if model.steps is not None and not steps:
         raise UsageError(f"a model with the steps {model.steps} of rows has no form as {form}; numpy_model.py takes it")
+    method = "isotonic" if SHARES in model.calibration else "sigmoid" if model.calibration else ""
+    if method not in calibrated:
+        raise UsageError(f"probabilities by `calibrate={method}` have no form as {form}; JSON and numpy_model.py do")
     behind, coef, intercept = taken_apart(answer)
     if behind is not None and not maps:
         raise UsageError(f"a model with the map {behind.fitted.map} has no form as {form}")
@@ -76,6 +82,6 @@ def taken(model: Scorer, form: str, maps: bool = True, steps: bool = False) -> P
     joint = header.get("multiclass") == "joint" and len(model.classes_) > 2
     link = None if loss != "logistic" or math.isinf(C) else "softmax" if joint else "logistic"
     return Parts(
-        coef, intercept, model.classes_, model.feature_names_in_, model.outputs, loss, C, link,
-        None if plain is None else Schema.from_plain(plain), answer.features, behind, model.steps,
+        coef, intercept, model.classes_, model.feature_names_in_, model.outputs, loss, C, method or link,
+        None if plain is None else Schema.from_plain(plain), answer.features, behind, model.steps, model.calibration,
     )  # fmt: skip

@@ -14,6 +14,7 @@ import numpy as np
 
 from streammargin.errors import UsageError
 from streammargin.machines import FORMULAS, fields_of, words_in
+from streammargin.model.calibration import SIGMOID
 from streammargin.model.exports.parts import Parts, taken
 from streammargin.points.mapped import Mapped
 from streammargin.sources.schema import CATEGORY, DATE, NUMBER, Column, Schema
@@ -27,9 +28,19 @@ NEEDED = "a pipeline needs scikit-learn, and for tables pandas; install them wit
 def to_sklearn(model: Any) -> Any:
     """The pipeline of a model. UsageError for a model that has none, and without scikit-learn."""
     try:
-        return pipeline_of(taken(model, "a pipeline of scikit-learn", steps=True))
+        return pipeline_of(_as_logistic(taken(model, "a pipeline of scikit-learn", steps=True, calibrated="sigmoid")))
     except ImportError as error:
         raise UsageError(f"{NEEDED} ({error})") from None
+
+
+def _as_logistic(parts: Parts) -> Parts:
+    """The same with the scores that a sigmoid made of its scores, which are log odds of each class by itself."""
+    if not parts.calibration:
+        return parts
+    slopes, constants = parts.calibration[SIGMOID].T
+    return parts._replace(
+        coef=parts.coef * slopes[:, None], intercept=parts.intercept * slopes + constants, link="logistic"
+    )
 
 
 def pipeline_of(parts: Parts, gaps: Sequence[Any] = GAPS, float32: bool = False) -> Any:

@@ -81,7 +81,7 @@ def test_a_random_search_and_an_estimator_inside_another():
 
 
 def test_one_C_and_no_checkpoint():
-    for C in ([0.1, 1.0], "path:5", "0.1,1"):
+    for C in ([0.1, 1.0], (1.0,), np.array([1.0, 2.0]), "path:5", "0.1,1"):
         with pytest.raises(sm.UsageError, match="an estimator takes one C; choose among several with GridSearchCV"):
             sm.MarginClassifier(C=C).fit(X, Y)
     assert "checkpoint" not in sm.MarginClassifier().get_params()

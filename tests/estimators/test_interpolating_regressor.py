@@ -1,41 +1,18 @@
-"""InterpolatingRegressor as scikit-learn's users meet it, scikit-learn's own suite included."""
+"""InterpolatingRegressor as scikit-learn's users meet it."""
 
 import pickle
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
-from conftest import write_h5
 
 import streammargin as sm
 
 pytest.importorskip("sklearn")
 
-from reference.suite import suite
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-
-CONTRADICTION = "its rows outnumber the columns and contradict each other: there is no interpolator to be equal to"
-IMPOSSIBLE = dict.fromkeys(
-    ("check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data"), CONTRADICTION
-)
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@suite(sm.InterpolatingRegressor(passes=100), expected_failures=lambda estimator: IMPOSSIBLE)
-def test_scikit_learn_suite(estimator, check):
-    check(estimator)
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@suite(
-    sm.InterpolatingRegressor(passes=100, solver="asdca", epsilon=0.1), expected_failures=lambda estimator: IMPOSSIBLE
-)
-def test_scikit_learn_suite_with_other_options(estimator, check):
-    check(estimator)
 
 
 @pytest.fixture
@@ -73,37 +50,6 @@ def test_options_reach_the_solver(wide):
     ):
         with pytest.raises(ValueError, match=message):
             sm.InterpolatingRegressor(**options).fit(X, y)
-
-
-@pytest.mark.parametrize("form", [sp.csr_matrix, sp.coo_array, np.asfortranarray, np.float32])
-def test_forms_of_rows(wide, form):
-    X, y = wide
-    X = np.where(np.abs(X) > 0.5, X, 0)
-    plain = sm.InterpolatingRegressor(tol=1e-8).fit(X, y)
-    other = sm.InterpolatingRegressor(tol=1e-8).fit(form(X), y)
-    np.testing.assert_allclose(other.coef_, plain.coef_, atol=1e-5)
-    np.testing.assert_allclose(plain.predict(form(X)), y, atol=1e-5)
-
-
-def test_files_are_streamed(wide, tmp_path):
-    X, y = wide
-    path = write_h5(tmp_path / "a.h5", X, y, other=2 * y, kept=np.arange(20) % 4 > 0)
-    arrays = sm.InterpolatingRegressor(tol=1e-8).fit(X, y)
-    model = sm.InterpolatingRegressor(tol=1e-8).fit(path)
-    np.testing.assert_allclose(model.coef_, arrays.coef_, atol=1e-6)
-    np.testing.assert_allclose(model.predict(path), arrays.predict(X), atol=1e-6)
-    some = sm.InterpolatingRegressor(tol=1e-8).fit(path, "other", "kept")
-    errors = np.abs(some.predict(X) - 2 * y)
-    assert errors[1] < 1e-6 < errors[0]
-    assert model.score(path) == pytest.approx(arrays.score(X, y))
-
-
-def test_weight_zero_is_absence(wide):
-    X, y = wide
-    kept = np.arange(20) % 3 > 0
-    model = sm.InterpolatingRegressor(tol=1e-8).fit(X, np.where(kept, y, 1e6), 7.0 * kept)
-    other = sm.InterpolatingRegressor(tol=1e-8).fit(X[kept], y[kept])
-    np.testing.assert_allclose(model.coef_, other.coef_, atol=1e-5)
 
 
 def test_it_warns_of_a_contradiction():

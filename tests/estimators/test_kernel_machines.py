@@ -1,11 +1,10 @@
-"""The estimators of kernel machines: scikit-learn's checks, and its own machines."""
+"""The estimators of kernel machines, beside scikit-learn's own machines."""
 
 import pickle
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from reference.suite import suite
 from sklearn.base import clone
 from sklearn.feature_selection import RFE
 from sklearn.model_selection import GridSearchCV
@@ -19,24 +18,6 @@ def rows(n=200):
     X = random.standard_normal((n, 4))
     numbers = np.sin(2.0 * X[:, 0]) + X[:, 1] ** 2 - 1.0 + 0.2 * random.standard_normal(n)
     return X, numbers
-
-
-WEIGHTS = "two trainings agree to `tol`, and gamma is that of the rows as given, as in SVC"
-FAILURES = dict.fromkeys(
-    ["check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data"], WEIGHTS
-)
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@suite(
-    sm.KernelMarginClassifier(),
-    sm.KernelMarginRegressor(),
-    sm.KernelMarginClassifier(kernel="poly:2,coef0=1", C=0.1),
-    expected_failures=lambda estimator: FAILURES,
-)
-def test_scikit_learn_suite(estimator, check):
-    check(estimator)
 
 
 @pytest.mark.parametrize("estimator", [sm.KernelMarginClassifier, sm.KernelMarginRegressor])

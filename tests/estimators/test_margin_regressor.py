@@ -1,4 +1,4 @@
-"""MarginRegressor as scikit-learn's users meet it, scikit-learn's own suite included."""
+"""MarginRegressor as scikit-learn's users meet it."""
 
 import pickle
 
@@ -11,37 +11,10 @@ import streammargin as sm
 
 pytest.importorskip("sklearn")
 
-from reference.suite import suite
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes
 from sklearn.feature_selection import SelectFromModel
 from sklearn.model_selection import GridSearchCV
-
-EQUIVALENCE = ("check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data")
-STOPS_EARLY = "at the default tolerance both fits stop within 0.1% of one optimum; the tight instance is equal"
-
-
-def expected_failures(estimator):
-    """Not with l1: pdprox takes the same steps with weights as with repeated rows, from the same median."""
-    stops_early = estimator.tol == 1e-3 and estimator.penalty != "l1"
-    return dict.fromkeys(EQUIVALENCE, STOPS_EARLY) if stops_early else {}
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@suite(sm.MarginRegressor(), expected_failures=expected_failures)
-def test_scikit_learn_suite(estimator, check):
-    check(estimator)
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@suite(
-    sm.MarginRegressor(tol=0, passes=500, C=0.01),
-    sm.MarginRegressor(loss="absolute_error", penalty="l1", passes=200),
-    expected_failures=expected_failures,
-)
-def test_scikit_learn_suite_with_other_options(estimator, check):
-    check(estimator)
 
 
 @pytest.fixture

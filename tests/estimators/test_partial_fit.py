@@ -1,4 +1,4 @@
-"""MarginClassifier.partial_fit: one batch after another, as scikit-learn's users and its suite expect it."""
+"""MarginClassifier.partial_fit: one batch after another, as scikit-learn's users expect it."""
 
 import math
 import pickle
@@ -13,40 +13,10 @@ import streammargin as sm
 
 pytest.importorskip("sklearn")
 
-from reference.suite import suite
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 SOLVERS = ("perceptron", "mirror", "pegasos")
-EQUIVALENCE = ("check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data")
-
-
-def expected_failures(estimator):
-    if estimator.solver == "pegasos":
-        reason = "rows of weight 2 are one step of twice the length, and rows given twice are two: near, but not equal"
-        return dict.fromkeys(EQUIVALENCE, reason)
-    reason = "the hard margin knows no weights but 0: a row given twice is visited twice, which moves the weights"
-    return {
-        **dict.fromkeys(EQUIVALENCE, reason),
-        "check_class_weight_classifiers": "the hard margin has no losses that weights of classes could multiply",
-    }
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@suite(sm.MarginClassifier(solver="perceptron", passes=100), expected_failures=expected_failures)
-def test_scikit_learn_suite(estimator, check):
-    check(estimator)
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@suite(
-    sm.MarginClassifier(solver="mirror:average", passes=50, penalty="lp:1.5"),
-    sm.MarginClassifier(solver="pegasos", passes=100),
-    expected_failures=expected_failures,
-)
-def test_scikit_learn_suite_with_other_options(estimator, check):
-    check(estimator)
 
 
 def batches(X, y, size=25):
@@ -202,16 +172,6 @@ def test_bad_batches(three, tmp_path):
     with pytest.raises(ValueError, match="Unknown label type"):
         model.partial_fit(X, X[:, 0])
     assert model.t_ == 100
-
-
-def test_frames_bring_names(three):
-    pd = pytest.importorskip("pandas")
-    X, y = three
-    frame = pd.DataFrame(X, columns=[f"gene{k}" for k in range(6)])
-    model = sm.MarginClassifier(solver="perceptron").partial_fit(frame[:50], y[:50])
-    assert model.feature_names_in_.tolist() == frame.columns.tolist()
-    with pytest.raises(ValueError, match="feature names"):
-        model.partial_fit(frame[frame.columns[::-1]], y)
 
 
 def test_files_are_for_fit():

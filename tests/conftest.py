@@ -88,6 +88,12 @@ def call(*arguments, module="streammargin", **options):
 
 
 @pytest.fixture
+def inside(tmp_path, monkeypatch):
+    """The working directory is the folder of the test."""
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
 def here(capsys, monkeypatch):
     """As `call`, but in this process: for what a command answers, if nothing is said of processes and streams."""
 

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import scipy.sparse as sp
-from pyarrow import feather, parquet
+from pyarrow import csv, feather, parquet
 
 from streammargin.sources.hdf5.base import SCHEMA
 from streammargin.sources.schema import Schema
@@ -22,23 +22,27 @@ from streammargin.tables.table import Beside, matched, with_roles
 FORMS = ("csv", "parquet", "feather", "pandas", "polars", "arrow", "stream", "shards")
 
 
-def in_form(frame, form, folder):
-    """A frame of pandas in one of the forms of a table."""
-    table, path = pa.Table.from_pandas(frame, preserve_index=False), str(folder / f"t.{form}")
+def in_form(rows, form, folder, name="t", batch=7):
+    """A frame of pandas, or a table of Arrow, in one of the forms of a table: a path, or an object."""
+    table = rows if isinstance(rows, pa.Table) else pa.Table.from_pandas(rows, preserve_index=False)
+    frame, path = rows.to_pandas() if table is rows else rows, str(folder / f"{name}.{form}")
     if form == "csv":
         frame.to_csv(path, index=False)
+    elif form == "arrow csv":  # each text in quotes
+        csv.write_csv(table, path)
     elif form == "parquet":
-        parquet.write_table(table, path, row_group_size=7)
+        parquet.write_table(table, path, row_group_size=batch)
     elif form == "feather":
-        feather.write_feather(table, path, chunksize=7)
+        feather.write_feather(table, path, chunksize=batch)
     elif form == "shards":
         path = [str(folder / f"{k}.csv") for k in range(2)]
         for each, part in zip(path, (frame.iloc[:11], frame.iloc[11:]), strict=True):
             part.to_csv(each, index=False)
     elif form == "polars":
-        return pytest.importorskip("polars").from_pandas(frame)
+        polars = pytest.importorskip("polars")
+        return polars.from_arrow(table) if table is rows else polars.from_pandas(frame)
     else:
-        return {"pandas": frame, "arrow": table, "stream": table.to_reader(7)}[form]
+        return {"pandas": frame, "arrow": table, "stream": table.to_reader(batch)}[form]
     return path
 
 

@@ -20,6 +20,8 @@ from streammargin.data_tools.convert import convert
 from streammargin.driver.plan import SLACK_BYTES
 from streammargin.errors import InputMissingError
 
+pytestmark = pytest.mark.usefixtures("inside")
+
 
 def fails(capsys, code, *words, arguments):
     """Run the command in this process: exit code, one line on stderr with these words, nothing on stdout."""
@@ -29,11 +31,6 @@ def fails(capsys, code, *words, arguments):
     assert out == "" and len(error) == 1 and "Traceback" not in err
     for word in words:
         assert word in error[0], error[0]
-
-
-@pytest.fixture(autouse=True)
-def inside(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture

@@ -22,12 +22,7 @@ FRAME.loc[::7, "age"] = np.nan
 FRAME["income"] = np.where(FRAME.age.fillna(40) + 10 * (FRAME.city == "Oslo") > 45, "high", "low")
 HOW = ("--y", "income", "--drop", "name", "--missing", "indicator", "--dates", "-C", "0.1", "--tol", "0.1", "-q")
 HELD = FRAME.iloc[::-3][["income", "city", "when", "age", "w", "share"]]
-pytestmark = pytest.mark.usefixtures("patient")
-
-
-@pytest.fixture(autouse=True)
-def inside(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("patient", "inside")
 
 
 def written(frame, kind, name="rows"):

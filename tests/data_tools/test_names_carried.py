@@ -18,7 +18,7 @@ import streammargin as sm
 from streammargin.data_tools.convert import convert
 from streammargin.data_tools.shuffle import shuffle
 from streammargin.data_tools.split import split
-from streammargin.errors import DataError, ReadWriteError, UsageError
+from streammargin.errors import DataError, UsageError
 from streammargin.model.linear import LinearModel
 from streammargin.sources.hdf5.names import write_names
 
@@ -132,17 +132,6 @@ def test_named_columns_are_not_widened_or_called_otherwise(tmp_path):
     with pytest.raises(UsageError, match=r"not as .*model\.npz does; leave like out"):
         convert(path, str(tmp_path / "out.h5"), like=model(tmp_path, NAMES[::-1]))
     assert sorted(os.listdir(tmp_path)) == ["in.h5", "model.npz"]
-
-
-def test_a_disk_that_is_full_at_the_names_leaves_nothing(tmp_path, monkeypatch):
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("streammargin.sources.hdf5.write.write_names", full)
-    (tmp_path / "in.csv").write_text("a,label\n1,0\n")
-    with pytest.raises(ReadWriteError, match="free some space"):
-        convert(str(tmp_path / "in.csv"), str(tmp_path / "out.h5"))
-    assert os.listdir(tmp_path) == ["in.csv"]
 
 
 @pytest.mark.slow

@@ -15,12 +15,9 @@ import streammargin as sm
 from streammargin.sources.hdf5 import disk
 from streammargin.sources.hdf5.disk import writable
 
+pytestmark = pytest.mark.usefixtures("inside")
+
 N = 150_000  # some chunks of labels, which are text
-
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
 
 
 def full_after(monkeypatch, size):

@@ -19,6 +19,8 @@ from streammargin.data_tools.convert import convert
 from streammargin.errors import DataError, InputMissingError, OutputError, UsageError
 from streammargin.sources.kinds import kind_of
 
+pytestmark = pytest.mark.usefixtures("inside")
+
 LINES = '{"a": 1.5, "y": 0}\n{"a": 2, "y": 1}\n{"a": 3, "y": 1}\n'
 
 
@@ -107,11 +109,6 @@ URLS = [
     ("file:///data/rows.csv", "name it by its path, /data/rows.csv"),
     ("ssh://host/rows.csv", "copy it first, to a disk"),
 ]
-
-
-@pytest.fixture(autouse=True)
-def inside(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -65,12 +65,6 @@ def test_files_without_rows(tmp_path):
         assert source.rows == 200
 
 
-def test_rows_and_labels_of_different_lengths(tmp_path):
-    path = write_dense(tmp_path / "d.h5", X, y=two_labels(199))
-    with pytest.raises(sm.DataError, match=r"d\.h5: y has 199 entries but .*d\.h5 has 200 rows; they must agree"):
-        sm.train(path)
-
-
 STORAGE = [{}, {"chunks": True}, {"chunks": True, "compression": "gzip"}]
 
 

@@ -112,12 +112,6 @@ def test_complex_weights_are_none(tmp_path):
         open_source((X, Y), sample_weight=np.ones(50) + 1j)
 
 
-def test_missing_weights_are_called_weights(tmp_path):
-    write_h5(tmp_path / "a.h5", X, Y)
-    with pytest.raises(DataError, match="no weights under the name zz; it has X, y; name one with sample_weight="):
-        read_all(tmp_path / "a.h5", sample_weight="zz")
-
-
 @pytest.mark.parametrize("what", ["rows", "labels", "model"])
 def test_pipes_and_devices_are_refused_at_once(tmp_path, what):
     os.mkfifo(tmp_path / "pipe")

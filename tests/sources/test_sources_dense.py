@@ -146,14 +146,6 @@ def test_values_that_are_not_finite_are_named_by_global_row(tmp_path, bad, what,
             check_block(source, block, 10)
 
 
-@pytest.mark.parametrize("chunks", [None, (4, COLUMNS)])
-def test_training_reports_the_row(tmp_path, chunks):
-    X = numbers("<f4")
-    X[20, 0] = np.nan
-    with pytest.raises(sm.DataError, match="row 20, column 0 is NaN"):
-        sm.train(write_dense(tmp_path / "d.h5", X, chunks=chunks))
-
-
 @pytest.mark.parametrize(
     "X, match",
     [

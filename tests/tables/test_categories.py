@@ -8,7 +8,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from conftest import call
-from pyarrow import feather, parquet
+from pyarrow import parquet
+from table_rows import in_form
 
 import streammargin as sm
 from streammargin.data_tools.convert import convert
@@ -27,41 +28,23 @@ def words_of(model, name="zip"):
     return list(column.words)
 
 
-def written(folder, form, table):
-    """The table in this form."""
-    path = str(folder / f"t.{form}")
-    if form == "csv":
-        table.to_pandas().to_csv(path, index=False)
-    elif form == "parquet":
-        parquet.write_table(table, path)
-    elif form == "feather":
-        feather.write_feather(table, path)
-    elif form == "stream":
-        return pa.RecordBatchReader.from_batches(table.schema, table.to_batches(7))
-    elif form == "frame":
-        return table.to_pandas()
-    else:
-        return table
-    return path
-
-
-FORMS = ["csv", "parquet", "feather", "stream", "frame", "table"]
+FORMS = ["csv", "parquet", "feather", "stream", "pandas", "arrow"]
 
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("given", ["zip", ["zip"]])
 def test_columns_are_categories_if_they_are_said_to_be(tmp_path, form, given):
-    data = written(tmp_path, form, pa.table({"zip": TEXT, "t": LABELS}))
+    data = in_form(pa.table({"zip": TEXT, "t": LABELS}), form, tmp_path)
     model = sm.train(data, y="t", categorical=given).model
     assert words_of(model) == sorted(CODES)
-    assert model.evaluate(written(tmp_path, form, pa.table({"zip": TEXT, "t": LABELS})))["accuracy"] == 1.0
-    numbers = written(tmp_path, form, pa.table({"zip": NUMBERS, "n": NUMBERS / 7, "t": LABELS}))
+    assert model.evaluate(in_form(pa.table({"zip": TEXT, "t": LABELS}), form, tmp_path))["accuracy"] == 1.0
+    numbers = in_form(pa.table({"zip": NUMBERS, "n": NUMBERS / 7, "t": LABELS}), form, tmp_path)
     model = sm.train(numbers, y="t", categorical=given, scale="std").model
     assert words_of(model) == sorted(str(int(code)) for code in CODES)
     assert model.schema.columns[1].kind == "number"
 
 
-@pytest.mark.parametrize("form", ["parquet", "feather", "stream", "frame", "table"])
+@pytest.mark.parametrize("form", ["parquet", "feather", "stream", "pandas", "arrow"])
 @pytest.mark.parametrize("kind", ["int", "whole floats", "fractions", "decimal", "with gaps"])
 def test_a_category_of_numbers_is_one_without_being_asked(tmp_path, form, kind):
     values, words = NUMBERS.tolist(), sorted(str(int(code)) for code in CODES)
@@ -76,13 +59,13 @@ def test_a_category_of_numbers_is_one_without_being_asked(tmp_path, form, kind):
         values[3] = None
     column = pa.array(values).dictionary_encode()
     data = pa.table({"zip": column, "t": LABELS})
-    if form == "frame" and kind in ("int", "with gaps"):
+    if form == "pandas" and kind in ("int", "with gaps"):
         data = pa.table({"zip": pa.array(pd.Series(values, dtype="Int64").astype("category")), "t": LABELS})
-    model = sm.train(written(tmp_path, form, data), y="t", missing="zero").model
+    model = sm.train(in_form(data, form, tmp_path), y="t", missing="zero").model
     assert words_of(model) == words
-    np.testing.assert_array_equal(model.predict(written(tmp_path, form, data)), model.predict(data))
+    np.testing.assert_array_equal(model.predict(in_form(data, form, tmp_path)), model.predict(data))
     plain = pa.table({"zip": column.dictionary_decode(), "t": LABELS})  # the same numbers, and no category
-    np.testing.assert_array_equal(model.predict(written(tmp_path, form, plain)), model.predict(data))
+    np.testing.assert_array_equal(model.predict(in_form(plain, form, tmp_path)), model.predict(data))
 
 
 def test_a_category_of_pandas_scores_as_its_numbers_or_text():

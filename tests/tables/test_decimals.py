@@ -3,10 +3,10 @@
 from decimal import Decimal
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pytest
-from pyarrow import feather, parquet
+from pyarrow import parquet
+from table_rows import in_form
 
 import streammargin as sm
 from streammargin.errors import DataError
@@ -24,20 +24,7 @@ def decimals(values, kind):
     return pa.array([Decimal(str(value)) for value in values.tolist()], kind)
 
 
-def written(folder, form, table):
-    """The table in this form."""
-    if form == "table":
-        return table
-    if form == "frame":
-        return pd.DataFrame({name: table[name].to_pylist() for name in table.column_names})
-    if form == "polars":
-        return pytest.importorskip("polars").from_arrow(table)
-    path = str(folder / f"t.{form}")
-    (parquet.write_table if form == "parquet" else feather.write_feather)(table, path)
-    return path
-
-
-FORMS = ["table", "frame", "parquet", "feather", "polars"]
+FORMS = ["arrow", "pandas", "parquet", "feather", "polars"]
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -46,7 +33,8 @@ def test_amounts_are_labels_of_a_regression(tmp_path, form, kind):
     if form == "polars" and kind == LONG:
         pytest.skip("polars has no longer decimals")
     plain = sm.train(pa.table({"x": X, "y": AMOUNTS}), loss="squared_error").model
-    data = written(tmp_path, form, pa.table({"x": X, "y": decimals(AMOUNTS, kind)}))
+    table = pa.table({"x": X, "y": decimals(AMOUNTS, kind)})
+    data = in_form(table, form, tmp_path, batch=100)  # sums in the order of the plain ones
     model = sm.train(data, loss="squared_error", valid=data).model
     np.testing.assert_array_equal(model.coef_, plain.coef_)
     assert model.evaluate(data) == plain.evaluate(pa.table({"x": X, "y": AMOUNTS}))
@@ -56,7 +44,7 @@ def test_amounts_are_labels_of_a_regression(tmp_path, form, kind):
 @pytest.mark.parametrize("kind", [WHOLE, SMALL])
 def test_whole_numbers_are_classes(tmp_path, form, kind, here):
     flags = FLAGS * 10
-    data = written(tmp_path, form, pa.table({"x": X, "y": decimals(flags, kind)}))
+    data = in_form(pa.table({"x": X, "y": decimals(flags, kind)}), form, tmp_path)
     model = sm.train(data).model
     assert model.classes_.tolist() == [0, 10] and model.classes_.dtype.kind == "i"
     plain = pa.table({"x": X, "y": flags})

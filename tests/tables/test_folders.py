@@ -20,6 +20,8 @@ from streammargin.ordered import files_read
 from streammargin.tables.formats import FOLDERS, files_of, format_of, is_parquet
 from streammargin.tables.open import open_table
 
+pytestmark = pytest.mark.usefixtures("inside")
+
 KINDS = ["parquet", "csv", "csv.gz", "tsv", "feather", "arrow"]
 
 
@@ -55,11 +57,6 @@ def read(data, *columns):
     parts = list(open_table(data).batches(list(columns), frozenset()))
     found = [[value for part in parts for value in part.column(k).to_pylist()] for k in range(len(columns))]
     return found[0] if len(columns) == 1 else found
-
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
 
 
 @pytest.mark.parametrize("kind", KINDS)

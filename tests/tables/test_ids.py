@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from table_rows import in_form
 
 import streammargin as sm
 from streammargin.errors import DataError
@@ -18,39 +19,20 @@ X = RANDOM.normal(size=ROWS)
 PLAIN = pd.DataFrame({"x": X, "y": np.where(X > 0, "p", "q")})
 
 
-def written(folder, form, frame):
-    """The frame in this form."""
-    path = str(folder / f"t.{form}")
-    if form == "csv":
-        frame.to_csv(path, index=False)
-    elif form == "parquet":
-        frame.to_parquet(path, index=False, row_group_size=100)
-    elif form == "feather":
-        frame.to_feather(path)
-    elif form == "stream":
-        table = pa.Table.from_pandas(frame, preserve_index=False)
-        return pa.RecordBatchReader.from_batches(table.schema, table.to_batches(70))
-    elif form == "polars":
-        return pytest.importorskip("polars").from_pandas(frame)
-    else:
-        return frame
-    return path
-
-
-FORMS = ["csv", "parquet", "feather", "stream", "frame", "polars"]
+FORMS = ["csv", "parquet", "feather", "stream", "pandas", "polars"]
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_an_id_is_refused_with_what_mends_it(tmp_path, form):
     frame = PLAIN.assign(customer=[f"c{k:04}" for k in RANDOM.permutation(ROWS)])
     with pytest.raises(DataError) as caught:
-        sm.train(written(tmp_path, form, frame), y="y")
+        sm.train(in_form(frame, form, tmp_path), y="y")
     assert re.fullmatch(
         r"\S.*: customer looks like an id \(800 different texts in 800 rows\): drop=\"customer\", or keep it with "
         r"categorical=\"customer\"", str(caught.value)
     )  # fmt: skip
-    assert sm.train(written(tmp_path, form, frame), y="y", drop="customer").model.feature_names_in_.tolist() == ["x"]
-    model = sm.train(written(tmp_path, form, frame), y="y", categorical="customer", passes=2).model
+    assert sm.train(in_form(frame, form, tmp_path), y="y", drop="customer").model.feature_names_in_.tolist() == ["x"]
+    model = sm.train(in_form(frame, form, tmp_path), y="y", categorical="customer", passes=2).model
     assert len(model.schema.columns[1].words) == 800
 
 
@@ -90,7 +72,7 @@ def test_text_and_labels_are_no_ids(tmp_path):
         assert sm.train(ids, y="y", passes=1).model is not None
 
 
-@pytest.mark.parametrize("form", ["csv", "parquet", "frame", "stream"])
+@pytest.mark.parametrize("form", ["csv", "parquet", "pandas", "stream"])
 def test_one_refusal_names_all_and_its_command_mends_all(tmp_path, form):
     days = pd.date_range("2024-01-01", periods=ROWS).strftime("%Y-%m-%d")
     frame = PLAIN.assign(
@@ -98,7 +80,7 @@ def test_one_refusal_names_all_and_its_command_mends_all(tmp_path, form):
         when=days, age=np.where(np.arange(ROWS) % 7 == 0, np.nan, X), none=None, old="1",
     )  # fmt: skip
     with pytest.raises(DataError) as caught:
-        sm.train(written(tmp_path, form, frame), y="y", drop="old")
+        sm.train(in_form(frame, form, tmp_path), y="y", drop="old")
     said = str(caught.value)
     assert said.count("\n") == 0
     for part in (
@@ -110,7 +92,7 @@ def test_one_refusal_names_all_and_its_command_mends_all(tmp_path, form):
         assert re.search(part, said), said
     [drop] = re.findall(r"leave them out with drop=\"([^\"]*)\"", said)
     assert drop.split(",")[0] == "old" and set(drop.split(",")) == {"old", "customer", "order", "when", "age", "none"}
-    assert sm.train(written(tmp_path, form, frame), y="y", drop=drop).model.feature_names_in_.tolist() == ["x"]
+    assert sm.train(in_form(frame, form, tmp_path), y="y", drop=drop).model.feature_names_in_.tolist() == ["x"]
 
 
 def test_the_command_of_the_shell_is_what_it_says(tmp_path, here):
@@ -132,10 +114,10 @@ def test_ids_of_digits_and_letters_are_ids_beside_others(tmp_path, form):
     mixed = [f"{k}" if k % 5 else f"A{k}" for k in range(ROWS)]
     frame = PLAIN.assign(code=[f"A{k}" if k % 5 else f"{k}" for k in range(ROWS)], id=[f"i{k}" for k in range(ROWS)])
     with pytest.raises(DataError, match=r"2 columns look like ids: code \(800 .*, id \(800"):
-        sm.train(written(tmp_path, form, frame), y="y")
+        sm.train(in_form(frame, form, tmp_path), y="y")
     with pytest.raises(DataError, match=r"column code: 'A0' is not a finite number.*categorical=.code"):
-        sm.train(written(tmp_path, form, frame.assign(code=mixed)), y="y", drop="id")
-    model = sm.train(written(tmp_path, form, frame), y="y", categorical="code", drop="id", passes=1).model
+        sm.train(in_form(frame.assign(code=mixed), form, tmp_path), y="y", drop="id")
+    model = sm.train(in_form(frame, form, tmp_path), y="y", categorical="code", drop="id", passes=1).model
     assert len(model.schema.columns[1].words) == 800
 
 
@@ -147,13 +129,13 @@ def test_words_without_end_stay_within_memory(tmp_path, monkeypatch, form):
     with pytest.raises(
         DataError, match=r"id looks like an id \(more than 300 different texts in 800 rows\); 1 column h"
     ):
-        sm.train(written(tmp_path, form, frame), y="y")
+        sm.train(in_form(frame, form, tmp_path), y="y")
     frame = PLAIN.assign(id=["a", "b"] * 200 + [f"u{k // 2}" for k in range(0, 800, 1)][:400])
     frame = pd.concat([frame, frame.assign(id=[f"v{k // 3}" for k in range(ROWS)])])
     where = "line 1096" if form == "csv" else "row 1094"
     with pytest.raises(DataError, match=rf"{where}, column id: more than 300 different texts are too many for cat"):
-        sm.train(written(tmp_path, form, frame), y="y")
-    column = sm.train(written(tmp_path, form, frame), y="y", categorical="id", passes=1).model.schema.columns[1]
+        sm.train(in_form(frame, form, tmp_path), y="y")
+    column = sm.train(in_form(frame, form, tmp_path), y="y", categorical="id", passes=1).model.schema.columns[1]
     assert len(column.words) == 300 and column.other and {"a", "b", "u0", "u199", "v0"} <= set(column.words)
 
 

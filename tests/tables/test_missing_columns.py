@@ -1,12 +1,14 @@
 """Columns of the model that a table lacks are an error, or 0 if they are asked to be, in every format."""
 
 import logging
+from pathlib import Path
 
 import h5py
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from table_rows import in_form
 
 import streammargin as sm
 from streammargin.cli.main import main
@@ -21,23 +23,7 @@ TABLE = pd.DataFrame({
 })  # fmt: skip
 TABLE["y"] = np.where(TABLE["size"] + (TABLE.city == "Oslo") > 3.2, "up", "down")
 WAYS = {"dense": {"drop": "note", "missing": "indicator"}, "sparse": {"text": "note", "missing": "indicator"}}
-pytestmark = pytest.mark.usefixtures("patient")
-
-
-@pytest.fixture(autouse=True)
-def inside(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-
-
-def written(frame, kind):
-    if kind == "polars":
-        return pytest.importorskip("polars").from_pandas(frame)
-    if kind == "frame":
-        return frame
-    name = f"rows.{kind}"
-    {"csv": lambda: frame.to_csv(name, index=False), "parquet": lambda: frame.to_parquet(name),
-     "feather": lambda: frame.to_feather(name)}[kind]()  # fmt: skip
-    return name
+pytestmark = pytest.mark.usefixtures("patient", "inside")
 
 
 def numbers(model, frame):
@@ -71,11 +57,11 @@ def models(tmp_path_factory, patient):
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("kind", ["csv", "parquet", "feather", "frame", "polars"])
+@pytest.mark.parametrize("kind", ["csv", "parquet", "feather", "pandas", "polars"])
 @pytest.mark.parametrize("lacking", [["city"], ["size", "age"], ["city", "age", "gap"]])
 def test_they_count_as_zero_in_every_kind_of_table(way, kind, lacking, models, caplog):
     model, X = models[way]
-    some = written(TABLE.drop(columns=["y", *lacking]), kind)
+    some = in_form(TABLE.drop(columns=["y", *lacking]), kind, Path())
     for call in (model.predict, model.decision_function, lambda rows, **how: model.evaluate(rows, y="city", **how)):
         with pytest.raises(sm.DataError, match=r"lacks \d column.*count as 0 with missing_columns=\"zero\"$"):
             call(some)
@@ -83,7 +69,7 @@ def test_they_count_as_zero_in_every_kind_of_table(way, kind, lacking, models, c
     assert "count as 0" not in caplog.text
     np.testing.assert_allclose(model.decision_function(some, missing_columns="zero"), want, rtol=1e-5, atol=1e-5)
     assert f"of the model's {len(model.schema.columns)} ({', '.join(lacking)}): they count as 0" in caplog.text
-    labelled = written(TABLE.drop(columns=lacking), kind)
+    labelled = in_form(TABLE.drop(columns=lacking), kind, Path())
     right = model.evaluate(labelled, missing_columns="zero")["accuracy"]
     assert right == pytest.approx(np.mean(np.where(want > 0.0, "up", "down") == TABLE.y))
 

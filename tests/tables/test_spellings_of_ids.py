@@ -2,25 +2,24 @@
 
 import decimal
 import logging
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from pyarrow import csv, feather, parquet
+from pyarrow import parquet
+from table_rows import in_form
 
 import streammargin as sm
 from streammargin.completed import verify_ratings
 from streammargin.matching import unpointed
 from streammargin.sources.label_column import values_of
 
+pytestmark = pytest.mark.usefixtures("inside")
+
 RATINGS = pd.DataFrame({"u": [1, 1, 2, 2, 10], "i": [7, 8, 7, 8, 8], "r": [1.0, 2.0, 3.0, 4.0, 5.0]})
 MORE = pd.DataFrame({"u": [1, 2, 10, 10], "i": [9, 9, 9, 7], "r": [1.0, 2.0, 3.0, 4.0]})
-
-
-@pytest.fixture(autouse=True)
-def inside(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
 
 
 @pytest.mark.parametrize("text, found", [
@@ -59,23 +58,10 @@ def written(frame, kind, name, how):
         "category": lambda ids: ids.astype(float).astype("category"),
         "nullable": lambda ids: ids.astype("Int64"),
     }[how]
-    table = frame.assign(u=spelt(frame["u"]))
-    if kind == "csv":
-        table.to_csv(name, index=False)
-    elif kind == "arrow csv":
-        csv.write_csv(pa.Table.from_pandas(table, preserve_index=False), name)
-    elif kind == "parquet":
-        parquet.write_table(pa.Table.from_pandas(table, preserve_index=False), name)
-    elif kind == "feather":
-        feather.write_feather(table, name)
-    elif kind == "polars":
-        return pytest.importorskip("polars").from_pandas(table)
-    else:
-        return table
-    return name
+    return in_form(frame.assign(u=spelt(frame["u"])), kind, Path(), name)
 
 
-KINDS = ["csv", "arrow csv", "parquet", "feather", "frame", "polars"]
+KINDS = ["csv", "arrow csv", "parquet", "feather", "pandas", "polars"]
 SPELLINGS = ["whole", "point", "float32", "decimal", "text", "text with a point", "nullable"]
 
 
@@ -87,7 +73,7 @@ def test_ratings_have_the_same_names_however_they_are_spelt(kind, how):
     result = sm.complete(written(RATINGS, kind, "ratings", how), loss="squared_error", columns=("u", "i"), y="r")
     want = sm.complete(RATINGS, loss="squared_error").model
     assert list(result.model.row_names_) == ["1", "2", "10"] == list(want.row_names_)
-    for other, other_kind in (("whole", "csv"), ("point", "csv"), ("point", "frame"), (how, kind)):
+    for other, other_kind in (("whole", "csv"), ("point", "csv"), ("point", "pandas"), (how, kind)):
         pairs = written(RATINGS[["u", "i"]], other_kind, "pairs", other)
         np.testing.assert_array_equal(result.model.predict(pairs), want.predict(RATINGS[["u", "i"]]))
         rated = written(RATINGS, other_kind, "rated", other)

@@ -13,6 +13,8 @@ import streammargin as sm
 from streammargin.tables import stamp as stamps
 from streammargin.tables.stamp import stamp
 
+pytestmark = pytest.mark.usefixtures("inside")
+
 N = 2000
 FORMS = ["csv", "tsv", "parquet", "feather", "svm", "folder"]
 
@@ -53,11 +55,6 @@ def put_in_place(path, form, altered, times):
             assert len(new) == os.path.getsize(to)
             file.write(new)
         os.utime(to, ns=times)
-
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture

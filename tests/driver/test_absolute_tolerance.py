@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from conftest import write_h5
 from reference.datasets import noisy
+from reference.stopped import stop_after
 
 import streammargin as sm
 from streammargin.errors import UsageError
@@ -105,9 +106,8 @@ def test_a_training_that_is_resumed_is_held_to_the_other_tolerance(first, then, 
 def test_a_stopped_training_goes_on_with_the_same_bits(tmp_path):
     path = write_h5(tmp_path / "data.h5", X, Y)
     options = {"solver": "sdca", "C": 10.0, "tol": "absolute:1e-3", "passes": 5000}
-    calls = iter(range(10**9))
     folder = str(tmp_path / "it")
-    sm.train(path, checkpoint=folder, should_stop=lambda: "signal" if next(calls) > 20 else None, **options)
+    sm.train(path, checkpoint=folder, should_stop=stop_after(21), **options)
     resumed, whole = sm.train(path, checkpoint=folder, **options), sm.train(path, **options)
     assert resumed.passes == whole.passes and resumed.certificate == whole.certificate
     np.testing.assert_array_equal(resumed.model.coef_, whole.model.coef_)

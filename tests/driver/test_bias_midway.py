@@ -3,7 +3,6 @@
 import itertools
 import json
 import logging
-import math
 
 import h5py
 import numpy as np
@@ -12,6 +11,7 @@ from conftest import write_h5
 from reference.datasets import as_form
 from reference.drive import problem_of
 from reference.sources import CountingSource
+from reference.stopped import stop_after
 
 import streammargin as sm
 from streammargin.cli.main import main
@@ -137,12 +137,11 @@ def test_mistakes_are_those_of_the_saved_model(tmp_path, classes, bounds, form):
 def test_a_training_stopped_in_any_block_counts_what_it_saved(tmp_path):
     X, labels = apart(3)
 
-    def trained(folder=None, blocks=math.inf):
-        calls = itertools.count()
+    def trained(folder=None, blocks=10**9):
         source = CountingSource(as_form(X, "dense"), labels, (0, 31, 60))
         result = sm.train(
             source, solver="perceptron", passes=9, checkpoint=folder, **HARD,
-            should_stop=lambda: "signal" if next(calls) >= blocks else None,
+            should_stop=stop_after(blocks),
         )  # fmt: skip
         result.model.save(str(tmp_path / "m.npz"), force=True)
         return result, recounted(tmp_path / "m.npz", X, labels)[0]
@@ -184,12 +183,9 @@ def test_from_the_shell(tmp_path, form):
 
 def test_a_signal_leaves_no_bias_and_says_so(caplog):
     X, y = shifted()
-    calls = iter(range(9))
     source = CountingSource(X, y, (0, 7, 31, 60))
     with caplog.at_level(logging.WARNING, "streammargin"):
-        result = sm.train(
-            source, solver="homotopic", should_stop=lambda: "signal" if next(calls, None) is None else None, **HARD
-        )
+        result = sm.train(source, solver="homotopic", should_stop=stop_after(9), **HARD)
     assert result.reason == "signal" and result.model.intercept_[0] == 0.0
     assert "bias" in caplog.text
 

@@ -1,6 +1,5 @@
 """A training that is stopped anywhere resumes from its directory and ends in the same bits."""
 
-import json
 import logging
 import math
 import operator
@@ -16,6 +15,7 @@ import pytest
 from conftest import slow, write_h5
 from reference.datasets import as_form, noisy, separable
 from reference.sources import CountingSource
+from reference.stopped import bits, stop_after
 
 import streammargin as sm
 from streammargin.driver import checkpoint as module
@@ -23,10 +23,6 @@ from streammargin.driver import plan, snapshot
 from streammargin.driver.checkpoint import SLOTS, Checkpoint
 from streammargin.driver.slots import read_plain, read_slot, write_slot
 
-CLOCKS = {
-    "seconds", "compile_seconds", "read_seconds", "compute_seconds", "wait_seconds", "bytes_read", "reads",
-    "rss_bytes",
-}  # fmt: skip
 BLOCKS = range(0, 61, 12)
 IDENTIFIED = 5  # the blocks of rows without files are read once before all else
 WAYS = {
@@ -43,16 +39,6 @@ def train(solver, folder=None, passes=12, tol=1e-9, **options):
     X, y = make()
     data = CountingSource(as_form(X, "dense"), y, bounds=BLOCKS)
     return sm.train(data, solver=solver, passes=passes, tol=tol, checkpoint=folder, **{**own, **options})
-
-
-def stop_after(blocks):
-    calls = iter(range(blocks))
-    return lambda: None if next(calls, None) is not None else "signal"
-
-
-def bits(result):
-    events = [{k: v for k, v in e.items() if k not in CLOCKS} for e in result.history if e["event"] != "checkpoint"]
-    return result.model.coef_.tobytes(), json.dumps(events)
 
 
 @pytest.mark.parametrize("solver", WAYS)

@@ -2,12 +2,14 @@
 
 import itertools
 import json
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from conftest import write_h5
 from reference.datasets import noisy
+from reference.stopped import bits, until_done
 
 import streammargin as sm
 from streammargin.cli.main import main
@@ -245,19 +247,11 @@ def test_a_training_that_was_stopped_anywhere_goes_on_to_the_same_bits(tmp_path,
     data, held_out = parts(TWO)
     options = {"valid": held_out, "early_stop": 3, "passes": 60, "tol": 1e-4, **options}
     straight = sm.train(data, checkpoint=str(tmp_path / "straight"), **options)
-    phases, result = set(), None
-    while result is None or result.reason == "signal":
-        calls = iter(range(units))
-        result = sm.train(
-            data, checkpoint=str(tmp_path / "stopped"), listeners=[lambda event: phases.add(event.get("phase"))],
-            should_stop=lambda calls=calls: None if next(calls, None) is not None else "signal", **options,
-        )  # fmt: skip
+    phases = set()
+    options["listeners"] = [lambda event: phases.add(event.get("phase"))]
+    result, _ = until_done(partial(sm.train, data, checkpoint=str(tmp_path / "stopped"), **options), units)
     assert phases >= {"held-out errors of the pass", "figures of the best pass"}
-    np.testing.assert_array_equal(result.model.coef_, straight.model.coef_)
-    timeless = [[{key: value for key, value in event.items() if "seconds" not in key and key != "rss_bytes"}
-                 for event in one.history if event["event"] in ("pass_end", "certificate", "run_end")]
-                for one in (result, straight)]  # fmt: skip
-    assert timeless[0] == timeless[1]
+    assert bits(result) == bits(straight)
 
 
 def test_a_training_that_ended_goes_on_for_more_passes(tmp_path):

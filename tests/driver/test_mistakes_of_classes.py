@@ -1,9 +1,12 @@
 """One against the rest, mistakes are those of the model that is saved, whichever reads its classes end at."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from reference.datasets import as_form
 from reference.sources import CountingSource
+from reference.stopped import until_done
 
 import streammargin as sm
 
@@ -39,11 +42,6 @@ def train(data, way, **options):
 def wrong(model, X, y):
     """By NumPy, from what a model file has."""
     return int(np.count_nonzero(model.classes_[np.argmax(X @ model.coef_.T + model.intercept_, axis=1)] != y))
-
-
-def stop_after(blocks):
-    asked = iter(range(blocks))
-    return lambda: "SIGTERM" if next(asked, None) is None else None
 
 
 def check(result, X, y, folder):
@@ -86,9 +84,7 @@ def test_several_values_of_c_and_held_out_rows(way, tmp_path):
 def test_after_stops_they_are_the_same(way, blocks, tmp_path):
     X, y = classes()
     data, options = on_disk(X, y), {"checkpoint": str(tmp_path / "saved")}
-    result, stops = train(data, way, should_stop=stop_after(blocks), **options), 0
-    while result.reason == "signal":
-        result, stops = train(data, way, should_stop=stop_after(blocks), **options), stops + 1
-    assert stops > 1
+    result, starts = until_done(partial(train, data, way, **options), blocks)
+    assert starts > 2
     check(result, X, y, tmp_path)
     check(train(data, way, tol=1e-4, **options), X, y, tmp_path)  # classes that were done go on

@@ -1,20 +1,15 @@
 """A path over C: each value is solved as if it were the only one, and a stopped path resumes."""
 
-import json
-
 import numpy as np
 import pytest
 from reference.datasets import noisy
 from reference.sources import CountingSource
+from reference.stopped import bits, stop_after
 
 import streammargin as sm
 from streammargin.driver.clock import Clock
 from streammargin.driver.slots import SLOTS, read_slot, write_slot
 
-CLOCKS = {
-    "seconds", "compile_seconds", "read_seconds", "compute_seconds", "wait_seconds", "bytes_read", "reads",
-    "rss_bytes",
-}  # fmt: skip
 X, Y = noisy(120)
 NUMBERS = X @ np.arange(X.shape[1]) + Y + 3.0
 Y = np.where(X[:, 0] > 0.8, 1, Y)  # one class is rarer
@@ -81,16 +76,6 @@ def test_the_error_of_numbers_is_their_mean_loss():
     result = train(3, rows=(X[30:], NUMBERS[30:]), valid=held_out, loss="absolute_error")
     assert result.certificate.valid_error == pytest.approx(result.model.evaluate(held_out)["mean_absolute_error"])
     assert all(one["train_error"] is None for one in result.run_end["trials"])
-
-
-def stop_after(blocks):
-    calls = iter(range(blocks))
-    return lambda: None if next(calls, None) is not None else "signal"
-
-
-def bits(result):
-    events = [{k: v for k, v in e.items() if k not in CLOCKS} for e in result.history if e["event"] != "checkpoint"]
-    return result.model.coef_.tobytes(), json.dumps(events), json.dumps(result.run_end["trials"])
 
 
 @pytest.mark.parametrize("options", [

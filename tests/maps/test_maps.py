@@ -11,6 +11,7 @@ import pytest
 import scipy.sparse as sp
 from conftest import write_h5
 from reference.sources import CountingSource
+from reference.stopped import stop_after
 
 import streammargin as sm
 from streammargin.maps.base import TILE, is_steady, product
@@ -186,13 +187,8 @@ def test_a_training_stopped_anywhere_goes_on_to_the_same_bits(options, tmp_path)
     whole = sm.train(source, checkpoint=str(tmp_path / "whole"), **options)
     phases, number = set(), 0
     while True:
-        calls, folder = [], str(tmp_path / str(number))
-
-        def stop(calls=calls, number=number):
-            calls.append(1)
-            return "signal" if len(calls) > number else None
-
-        first = sm.train(source, checkpoint=folder, should_stop=stop, **options)
+        folder = str(tmp_path / str(number))
+        first = sm.train(source, checkpoint=folder, should_stop=stop_after(number), **options)
         if first.reason != "signal":
             break
         heard = []

@@ -3,11 +3,13 @@
 import ast
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 from reference.datasets import noisy
+from reference.stopped import stop_after, until_done
 
 import streammargin as sm
 from streammargin import saved_fields
@@ -116,15 +118,9 @@ def test_a_path_keeps_it_in_its_checkpoint(tmp_path):
     kept = [one["valid_error"] for one in straight.run_end["trials"]]
     assert int(np.argmin(kept)) < 3  # that it is of a value before the last
 
-    def go_on(units, **more):
-        calls = iter(range(units))
-        given = {**options, "checkpoint": str(tmp_path), **more}
-        return sm.train((X[30:], Y[30:]), solver=closed("pdprox"), **given,
-                        should_stop=lambda: None if next(calls, None) is not None else "signal")  # fmt: skip
-
-    result = go_on(1)
-    while result.reason == "signal":
-        result = go_on(7)
+    go_on = partial(sm.train, (X[30:], Y[30:]), solver=closed("pdprox"), checkpoint=str(tmp_path), **options)
+    assert go_on(should_stop=stop_after(1)).reason == "signal"
+    result, _ = until_done(go_on, 7)
     np.testing.assert_array_equal(result.model.decision_function(X), straight.model.decision_function(X))
     assert result.run_end["zeros"] == straight.run_end["zeros"]
 

@@ -9,6 +9,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from conftest import slow
+from reference import stopped
 from reference.datasets import as_form, noisy, separable
 from reference.linear import names
 from reference.sources import CountingSource
@@ -223,16 +224,9 @@ def through_bytes(plain, arrays):
     return json.loads(json.dumps(plain)), {name: saved[f"a{i}"] for i, name in enumerate(arrays)}
 
 
-CLOCKS = {
-    "seconds", "compile_seconds", "read_seconds", "compute_seconds", "wait_seconds", "bytes_read", "reads",
-    "rss_bytes", "data",
-}  # fmt: skip
-
-
 def bits(result):
     """Weights, figures and events, but for the time they took and what the source is."""
-    events = [{key: value for key, value in event.items() if key not in CLOCKS} for event in result.history]
-    return result.model.coef_.tobytes(), result.model.intercept_.tobytes(), json.dumps(events)
+    return stopped.bits(result, "data")
 
 
 @pytest.fixture
@@ -275,14 +269,14 @@ def test_a_training_may_end_after_any_unit(trained, way, reason, small_units):
     whole = trained(way, "dense", lambda run: [units.append(1) for _ in steps(run)] and run)
     for number in sorted({0, 1, 2, *np.linspace(3, len(units) - 1, 9).astype(int).tolist()}):
 
-        def stopped(run, number=number):
+        def ended(run, number=number):
             made = 0
             while run.progress.phase != DONE:
                 run.advance(run.met() if made != number else reason)
                 made += 1
             return run
 
-        result = trained(way, "dense", stopped)
+        result = trained(way, "dense", ended)
         assert np.isfinite(result.model.coef_).all() and result.reason
         assert_they_agree([whole, result])
 

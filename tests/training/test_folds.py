@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from reference.stopped import stop_after
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GroupKFold, PredefinedSplit, ShuffleSplit, TimeSeriesSplit
 from sklearn.svm import SVC, LinearSVC
@@ -237,10 +238,9 @@ def test_a_training_that_is_stopped_goes_on_in_the_same_bits(stop, tmp_path):
     straight = sm.train(str(tmp_path / "rows.h5"), **options, checkpoint=str(tmp_path / "other"))
     result = None
     while result is None or result.reason == "signal":
-        left = iter(range(stop))
         result = sm.train(
             str(tmp_path / "rows.h5"), **options, checkpoint=str(tmp_path / "state"),
-            should_stop=lambda left=left: None if next(left, None) is not None else "signal",
+            should_stop=stop_after(stop),
         )  # fmt: skip
         assert result.history[0]["params"]["C"] == CS
         if result.reason == "signal":  # each C once, however many folds there are

@@ -6,6 +6,7 @@ import pytest
 from conftest import slow, write_h5
 from reference.conic_outputs import Outputs
 from reference.datasets import as_form
+from reference.stopped import stop_after
 
 import streammargin as sm
 from streammargin.cli.main import main
@@ -202,9 +203,8 @@ def test_a_stopped_training_goes_on_to_the_same_bits(tmp_path, penalty):
     data = str(stored(tmp_path / "a.h5"))
     options = {"tasks": "school", "loss": "absolute_error", "penalty": penalty, "C": 0.3, "memory": "13M", **TIGHT}
     whole = sm.train(data, **options)
-    calls = iter([None] * 8 + ["signal"] * 1000)
     folder = str(tmp_path / "c")
-    first = sm.train(data, checkpoint=folder, should_stop=lambda: next(calls), **options)
+    first = sm.train(data, checkpoint=folder, should_stop=stop_after(8), **options)
     assert first.reason == "signal"
     with pytest.raises(DataError, match="other labels"):
         sm.train(data, checkpoint=folder, **{**options, "tasks": "third"})

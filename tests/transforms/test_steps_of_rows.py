@@ -1,10 +1,13 @@
 """Steps of rows: values are those of NumPy and scikit-learn, alone, in any block, and in a trained model."""
 
+from functools import partial
+
 import h5py
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from reference.datasets import noisy
+from reference.stopped import until_done
 from sklearn.feature_extraction.text import TfidfTransformer
 
 import streammargin as sm
@@ -178,16 +181,8 @@ def test_files_blocks_threads_and_interruptions_give_the_same_bits(tmp_path):
     assert sm.train(tmp_path / "rows.h5", **ways, threads=2).model.coef_.tobytes() == whole.model.coef_.tobytes()
     factors = sm.train((X, y), **WAYS, passes=1).model.steps.links[2].learned["factors"]
     np.testing.assert_array_equal(whole.model.steps.links[2].learned["factors"], factors)
-    looks, reason = [0], "signal"
-
-    def stop():
-        looks[0] += 1
-        return "signal" if looks[0] % 7 == 0 else None
-
-    while reason == "signal":
-        found = sm.train(tmp_path / "rows.h5", **ways, checkpoint=tmp_path / "run", should_stop=stop)
-        reason = found.reason
-    assert looks[0] > 20 and whole.history[0]["plan"]["blocks"] > 1
+    found, starts = until_done(partial(sm.train, tmp_path / "rows.h5", **ways, checkpoint=tmp_path / "run"), 6)
+    assert starts > 3 and whole.history[0]["plan"]["blocks"] > 1
     assert found.model.coef_.tobytes() == whole.model.coef_.tobytes()
     whole.model.save(tmp_path / "m.npz")
     assert all(check.agrees is not False for check in verify(tmp_path / "m.npz", tmp_path / "rows.h5"))

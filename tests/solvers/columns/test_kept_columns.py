@@ -1,12 +1,14 @@
 """Sparse weights if few columns fit into memory: fewer reads, the same optimum, the same bits after a stop."""
 
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from conftest import slow, write_h5
 from reference.datasets import as_form
+from reference.stopped import until_done
 
 import streammargin as sm
 from streammargin.api import train_by
@@ -61,14 +63,8 @@ def in_three_places(path, listeners=(), should_stop=None, **options):
 
 def stopped_and_resumed(path, folder, blocks=40, **options):
     """The result of a training that is stopped each time after this many blocks."""
-    result, stops = None, -1
-    while result is None or result.reason == "signal":
-        calls, stops = iter(range(blocks)), stops + 1
-        result = sm.train(
-            path, checkpoint=folder, **options,
-            should_stop=lambda calls=calls: None if next(calls, None) is not None else "signal",
-        )  # fmt: skip
-    assert stops > 1
+    result, starts = until_done(partial(sm.train, path, checkpoint=folder, **options), blocks)
+    assert starts > 2
     return result
 
 

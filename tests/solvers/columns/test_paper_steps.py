@@ -7,6 +7,7 @@ import pytest
 from conftest import slow, write_h5
 from reference import words
 from reference.datasets import as_form, noisy
+from reference.stopped import stop_after
 
 import streammargin as sm
 from examples import first_order as methods
@@ -153,9 +154,8 @@ def test_out_of_core_and_after_a_stop_it_is_the_same(algorithm, tmp_path, monkey
     assert next(iter(whole.history))["plan"]["blocks"] > 1
     np.testing.assert_allclose(whole.model.coef_[0], expected, rtol=1e-10, atol=1e-14)
     for blocks in (2, 9, 13, 22, 31):
-        calls, folder = iter(range(10**9)), str(tmp_path / str(blocks))
-        stop = {"should_stop": lambda calls=calls, blocks=blocks: "signal" if next(calls) > blocks else None}
-        stopped = after(word, 4, path, checkpoint=folder, **options, **stop)
+        folder = str(tmp_path / str(blocks))
+        stopped = after(word, 4, path, checkpoint=folder, **options, should_stop=stop_after(blocks + 1))
         resumed = after(word, 4, path, checkpoint=folder, **options)
         assert stopped.reason == "signal" and resumed.certificate == whole.certificate
         np.testing.assert_array_equal(resumed.model.coef_, whole.model.coef_)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from conftest import slow
 from reference import matrices
+from reference.stopped import stop_after
 
 import streammargin as sm
 
@@ -23,16 +24,6 @@ def test_a_low_rank_takes_few_passes(loss):
     assert result.converged and np.sum(sizes > 1e-3 * sizes[0]) == 2 and result.passes < 200
 
 
-def stopping(after):
-    seen = []
-
-    def should_stop():
-        seen.append(1)
-        return "signal" if len(seen) > after else None
-
-    return should_stop
-
-
 @pytest.mark.parametrize("solver", ["factors", "splitting", "auto"])
 @pytest.mark.parametrize("loss", ["squared_error", matrices.HINGE])
 def test_a_stopped_run_goes_on_to_the_same_bits(tmp_path, solver, loss):
@@ -41,7 +32,7 @@ def test_a_stopped_run_goes_on_to_the_same_bits(tmp_path, solver, loss):
     whole = sm.complete(data, checkpoint=str(tmp_path / "whole"), **options)
     for after in (1, 7, 40, 133):
         folder = str(tmp_path / str(after))
-        first = sm.complete(data, checkpoint=folder, checkpoint_seconds=1e-9, should_stop=stopping(after), **options)
+        first = sm.complete(data, checkpoint=folder, checkpoint_seconds=1e-9, should_stop=stop_after(after), **options)
         assert first.reason == "signal" or first.converged
         again = sm.complete(data, checkpoint=folder, **options)
         assert np.array_equal(again.model.left_, whole.model.left_)
@@ -72,7 +63,7 @@ def test_ratings_on_disk_give_the_same_answer(tmp_path, monkeypatch, loss):
     assert outside.converged and outside.certificate.primal == pytest.approx(inside.certificate.primal, rel=2e-6)
     folder = str(tmp_path / "checkpoint")
     first = sm.complete(
-        (i, j, values), checkpoint=folder, checkpoint_seconds=1e-9, should_stop=stopping(31), **options
+        (i, j, values), checkpoint=folder, checkpoint_seconds=1e-9, should_stop=stop_after(31), **options
     )  # fmt: skip
     assert first.reason == "signal"
     again = sm.complete((i, j, values), checkpoint=folder, **options)

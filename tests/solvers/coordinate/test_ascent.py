@@ -5,6 +5,7 @@ import pytest
 from conftest import slow
 from reference.datasets import noisy
 from reference.optimum import solve
+from reference.stopped import stop_after
 from reference.training import binary, check_certificate
 
 import streammargin as sm
@@ -46,9 +47,8 @@ def test_it_stays_sdca_where_that_is_nearly_there():
 
 
 def test_a_training_that_was_stopped_goes_on_over_the_change(tmp_path):
-    calls = iter(range(LOOK + 5))
     options = {"checkpoint": str(tmp_path), "passes": LOOK + 12}
-    stopped = train(**options, should_stop=lambda: None if next(calls, None) is not None else "signal")
+    stopped = train(**options, should_stop=stop_after(LOOK + 5))
     assert stopped.resumable and stopped.passes > LOOK
     whole, resumed = train(passes=LOOK + 12), train(**options)
     assert resumed.model.coef_.tobytes() == whole.model.coef_.tobytes()

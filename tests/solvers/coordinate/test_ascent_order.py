@@ -9,6 +9,7 @@ from reference.datasets import WEIGHTINGS, as_form, noisy, separable
 from reference.norms import curvature, length, mirror
 from reference.optimum import solve
 from reference.sources import CountingSource
+from reference.stopped import stop_after
 from reference.training import binary, check_certificate
 from reference.words import loss_word
 
@@ -126,10 +127,7 @@ def test_a_training_that_was_stopped_goes_on(word, tmp_path):
     def train(**more):
         return sm.train(CountingSource(X, y, PLANS["blocks"]), solver=word, tol=0.0, passes=6, **more)
 
-    calls = iter(range(14))
-    stopped = train(
-        checkpoint=str(tmp_path), should_stop=lambda: None if next(calls, None) is not None else "signal"
-    )  # fmt: skip
+    stopped = train(checkpoint=str(tmp_path), should_stop=stop_after(14))
     assert stopped.resumable and 0 < stopped.passes < 6
     whole, resumed = train(), train(checkpoint=str(tmp_path))
     assert resumed.model.coef_.tobytes() == whole.model.coef_.tobytes()

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from conftest import write_h5
 from reference.sources import CountingSource
+from reference.stopped import bits, stop_after
 
 import streammargin as sm
 from streammargin.verification import verify
@@ -25,28 +26,13 @@ def read_in(rows, *bounds):
     return CountingSource(*rows, np.array([0, *bounds, len(rows[1])])) if bounds else rows
 
 
-def halted(stop):
-    left = iter(range(stop))
-    return lambda: None if next(left, None) is not None else "signal"
-
-
-def saved(result):
-    """What must be the same after a stop."""
-    events = [event for event in result.history if event["event"] == "certificate"]
-    return (
-        {name: array.tobytes() for name, array in result.model.answer.arrays().items()},
-        events,
-        result.run_end["trials"],
-    )
-
-
 def resumes(data, folder, stops, **options):
     """Check that a training that is stopped there goes on in the same bits; returns it."""
     straight = sm.train(data(), **options)
     for stop in stops:
         own = {**options, "checkpoint": str(folder / f"{stop}")}
-        assert sm.train(data(), **own, should_stop=halted(stop)).reason == "signal"
-        assert saved(sm.train(data(), **own)) == saved(straight), stop
+        assert sm.train(data(), **own, should_stop=stop_after(stop)).reason == "signal"
+        assert bits(sm.train(data(), **own)) == bits(straight), stop
     return straight
 
 

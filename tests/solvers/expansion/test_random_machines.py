@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from conftest import write_h5
 from reference import machines
 from reference.sources import CountingSource
+from reference.stopped import stop_after
 
 import streammargin as sm
 from examples.tangent_kernel import Tangent
@@ -73,8 +74,7 @@ def check(seed, folder):
     given = {} if weights is None else {"sample_weight": "sample_weight"}
     wrong = [check for check in verify(saved, data, **given) if check.agrees is False]
     assert not wrong, f"{told}: {wrong}"
-    left = iter(range(int(random.integers(1, 12))))
-    train(checkpoint=str(folder), should_stop=lambda: None if next(left, None) is not None else "signal")
+    train(checkpoint=str(folder), should_stop=stop_after(int(random.integers(1, 12))))
     again = train(checkpoint=str(folder))
     for name, array in result.model.answer.arrays().items():
         assert np.array_equal(again.model.answer.arrays()[name], array), f"{told}: {name} differs once stopped"

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from conftest import slow, write_h5
 from reference import machines
 from reference.sources import CountingSource
+from reference.stopped import stop_after
 
 import streammargin as sm
 from examples.tangent_kernel import Tangent
@@ -583,14 +584,8 @@ def test_a_training_that_was_stopped_goes_on_in_the_same_bits(large, tmp_path, m
     options = {"kernel": "rbf:0.5", "C": 2.0, "tol": 1e-2, "memory": memory}
     whole = sm.train(path, **options)
     for stop in (3, 40):
-        left = [stop]
-
-        def halt(left=left):
-            left[0] -= 1
-            return "signal" if left[0] < 0 else None
-
         folder = str(tmp_path / f"{memory}{stop}")
-        sm.train(path, **options, checkpoint=folder, should_stop=halt)
+        sm.train(path, **options, checkpoint=folder, should_stop=stop_after(stop))
         resumed = sm.train(path, **options, checkpoint=folder)
         for name, array in whole.model.answer.arrays().items():
             assert np.array_equal(array, resumed.model.answer.arrays()[name]), (stop, name)

@@ -1,11 +1,14 @@
 """Newton steps by products: what they certify, beside an interior-point method; hostile data; when they are taken."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from conftest import slow
 from reference.datasets import WEIGHTINGS, as_form, noisy
 from reference.optimum import solve
+from reference.stopped import check_every_pass
 from reference.training import binary, check_certificate
 from reference.words import loss_word
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -136,14 +139,7 @@ def test_stopped_after_any_unit_it_goes_on_with_the_same_bits(bias, monkeypatch,
     monkeypatch.setattr(conjugate, "WORK", 1e6)
     X, y = wide()
     options = {"loss": "logistic", "C": 10.0, "bias": bias, "tol": 1e-7}
-    whole = train(X, y, **options)
-    assert whole.converged and whole.passes >= 3
-    for passes in range(1, whole.passes):
-        there = {"checkpoint": str(tmp_path / str(passes)), **options}
-        train(X, y, **(there | {"passes": passes}))
-        other = train(X, y, **there)
-        assert other.passes == whole.passes and other.certificate == whole.certificate
-        assert other.model.coef_.tobytes() == whole.model.coef_.tobytes()
+    check_every_pass(partial(train, X, y, **options), tmp_path)
 
 
 def test_it_begins_from_given_weights(steps):
@@ -225,15 +221,7 @@ def test_the_softmax_goes_on_with_the_same_bits_after_any_unit(bias, monkeypatch
     monkeypatch.setattr(conjugate, "WORK", 3e6)
     X, y, _ = classes()
     options = {"loss": "logistic", "C": 10.0, "bias": bias, "tol": 1e-7}
-    # with a checkpoint compiled loops visit the rows, else NumPy
-    whole = train(X, y, checkpoint=str(tmp_path / "whole"), **options)
-    assert whole.converged and whole.passes >= 3
-    for passes in range(1, whole.passes):
-        there = {"checkpoint": str(tmp_path / str(passes)), **options}
-        train(X, y, **(there | {"passes": passes}))
-        other = train(X, y, **there)
-        assert other.passes == whole.passes and other.certificate == whole.certificate
-        assert other.model.coef_.tobytes() == whole.model.coef_.tobytes()
+    check_every_pass(partial(train, X, y, **options), tmp_path)
 
 
 @pytest.mark.parametrize("C", [1e-4, 10.0])

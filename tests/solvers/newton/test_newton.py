@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from reference import words
 from reference.datasets import WEIGHTINGS, as_form, noisy, separable
 from reference.optimum import solve
 from reference.sources import CountingSource
+from reference.stopped import check_every_pass
 from reference.training import binary, check_certificate
 from reference.words import loss_word
 
@@ -198,13 +200,7 @@ def test_stopped_after_any_pass_in_memory_it_goes_on_with_the_same_bits(loss, mo
     monkeypatch.setattr(steps, "WORK", 1.0)  # one step a pass
     X, y = overlapping(2000, 10)
     y = np.where(X[:, 0] > 1, 2, y)
-    whole = train(X, y, loss=loss, C=100.0, bias=1.0)
-    assert whole.converged and whole.passes >= 3
-    for passes in range(1, whole.passes):
-        train(X, y, loss=loss, C=100.0, bias=1.0, passes=passes, checkpoint=str(tmp_path / str(passes)))
-        other = train(X, y, loss=loss, C=100.0, bias=1.0, checkpoint=str(tmp_path / str(passes)))
-        assert other.passes == whole.passes and other.certificate == whole.certificate
-        assert other.model.coef_.tobytes() == whole.model.coef_.tobytes()
+    check_every_pass(partial(train, X, y, loss=loss, C=100.0, bias=1.0), tmp_path)
 
 
 def stages_of_passes(monkeypatch):

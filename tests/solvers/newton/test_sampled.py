@@ -1,6 +1,7 @@
 """Steps on a weighted sample, out of core: what they certify, what the sample is, and when they are taken."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import scipy.sparse as sp
 from conftest import slow
 from reference.datasets import as_form
 from reference.sources import CountingSource
+from reference.stopped import check_every_pass
 
 import streammargin as sm
 from streammargin.compiled import products
@@ -161,14 +163,7 @@ def test_it_goes_on_with_the_same_bits_after_any_unit(bias, monkeypatch, tmp_pat
     monkeypatch.setattr(truncated, "UNIT", 1.0)
     X, y, _ = classes()
     options = {"C": 10.0, "bias": bias, "tol": 1e-7}
-    whole = train(source(X, y), **options)
-    assert whole.converged and whole.passes >= 3
-    for passes in range(1, whole.passes):
-        there = {"checkpoint": str(tmp_path / str(passes)), **options}
-        train(source(X, y), **(there | {"passes": passes}))
-        other = train(source(X, y), **there)
-        assert other.passes == whole.passes and other.certificate == whole.certificate
-        assert other.model.coef_.tobytes() == whole.model.coef_.tobytes()
+    check_every_pass(partial(train, source(X, y), **options), tmp_path)
 
 
 def test_the_first_sample_alone_is_certified_by_a_read():

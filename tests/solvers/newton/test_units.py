@@ -1,8 +1,11 @@
 """Steps by products visit the rows by parts: a stop is heard between any two, and what goes on has the same bits."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from reference.sources import CountingSource
+from reference.stopped import until_done
 
 import streammargin as sm
 from streammargin.compiled import products
@@ -28,11 +31,6 @@ def rows_of(way):
 
 def train(way, **options):
     return sm.train(rows_of(way), loss="logistic", solver="newton", **{"tol": 1e-6, **WAYS[way], **options})
-
-
-def stop_after(units):
-    asked = iter(range(units))
-    return lambda: None if next(asked, None) is not None else "signal"
 
 
 @pytest.fixture
@@ -74,11 +72,8 @@ def test_a_unit_visits_one_part_of_the_rows(way, monkeypatch, small_units):
 def test_it_goes_on_with_the_same_bits_after_any_unit(way, tmp_path, small_units):
     whole = train(way)
     for units in (23, 37):
-        folder, stops, reason = str(tmp_path / str(units)), 0, "signal"
-        while reason == "signal":
-            found = train(way, checkpoint=folder, should_stop=stop_after(units))
-            reason, stops = found.reason, stops + 1
-        assert stops > 1 and found.certificate == whole.certificate
+        found, starts = until_done(partial(train, way, checkpoint=str(tmp_path / str(units))), units)
+        assert starts > 1 and found.certificate == whole.certificate
         assert found.model.coef_.tobytes() == whole.model.coef_.tobytes()
         counts = [[e["multiplications"] for e in one.history if e["event"] == "certificate"] for one in (found, whole)]
         assert counts[0] == counts[1]

@@ -6,6 +6,7 @@ from conftest import slow
 from reference.datasets import as_form, noisy, separable
 from reference.drive import begin_pass, labels_of
 from reference.sources import CountingSource
+from reference.stopped import stop_after
 from reference.whole_pass import make_problem
 
 import streammargin as sm
@@ -83,11 +84,8 @@ def test_a_pass_that_was_broken_off_proves_nothing(solver):
 @pytest.mark.parametrize("after", [1, 5, 8])
 def test_a_signal_ends_a_run_with_weights_but_no_figures(solver, after):
     X, y = separable()
-    calls = iter(range(after))
-    result = sm.train(
-        CountingSource(X, y, (0, 20, 60)), solver=solver, tol=1e-9,
-        should_stop=lambda: "signal" if next(calls, None) is None else None,
-    )  # fmt: skip
+    source = CountingSource(X, y, (0, 20, 60))
+    result = sm.train(source, solver=solver, tol=1e-9, should_stop=stop_after(after))
     assert result.reason == "signal" and result.certificate["margin_lower"] is None
     # nothing is learnt before the prologue has seen all rows
     assert np.linalg.norm(result.model.coef_) == pytest.approx(float(after > 1))

@@ -11,6 +11,7 @@ from reference.coordinate import ThreeSequences, drawn_rows
 from reference.datasets import as_form
 from reference.norms import curvature, mirror
 from reference.sources import CountingSource
+from reference.stopped import stop_after
 from sklearn.model_selection import KFold, cross_validate
 
 import streammargin as sm
@@ -219,8 +220,7 @@ def test_a_training_that_was_stopped_goes_on_with_the_same_epsilons_only(tmp_pat
     def run(epsilon=epsilon, **more):
         return sm.train(CountingSource(X, y, PLANS["blocks"]), loss=Interpolate(epsilon), tol=0.0, passes=9, **more)
 
-    calls = iter(range(8))
-    stopped = run(checkpoint=str(tmp_path), should_stop=lambda: None if next(calls, None) is not None else "signal")
+    stopped = run(checkpoint=str(tmp_path), should_stop=stop_after(8))
     assert stopped.resumable
     with pytest.raises(sm.DataError, match="other epsilons"):
         run(epsilon + 0.1, checkpoint=str(tmp_path))

@@ -161,6 +161,8 @@ def _tell(options: Options, task: Task, method: Method, problem: Problem, why: s
     if wants_free(options, task, problem) and not problem.free:
         text = f"{method.called} cannot leave the constant free with this penalty: it is penalised (`bias=1` says so)"
         warn(text, "bias")
+    if options.calibrate is not None and problem.all_scores and task.loss.name == "logistic":
+        note("the softmax has probabilities of its own, and `calibrate` puts others in their place: compare both")
     if why is not None:
         LOG.info("took %s", why)
 

@@ -234,3 +234,11 @@ def test_the_command_keeps_it_and_verify_finds_what_is_wrong(tmp_path, capsys, m
     np.testing.assert_allclose(model.to_sklearn().predict_proba(NEW), model.predict_proba(NEW), atol=1e-12)
     assert main([*asked[:2], "--calibrate", "sigmoid", "-o", "none.npz"]) == 2
     assert "give --cv 5, or --valid DATA" in capsys.readouterr().err
+
+
+def test_a_softmax_is_told_that_it_has_probabilities(caplog):
+    caplog.set_level("INFO")
+    for loss, told in (("logistic", True), ("hinge", False)):
+        caplog.clear()
+        sm.train((X, THREE), cv=FOLDS, calibrate="sigmoid", C=1.0, loss=loss)
+        assert ("the softmax has probabilities of its own" in caplog.text) == told

@@ -17,15 +17,16 @@ from streammargin.files import STANDARD_INPUT, check_apart, check_output, no_fil
 from streammargin.options.table import Options, read_by
 from streammargin.ordered import files_read
 from streammargin.sizes import parse_size
+from streammargin.sources.batch import Ordered
 from streammargin.sources.kinds import kind_of
-from streammargin.sources.label_column import ATTRIBUTE
+from streammargin.sources.labels import ATTRIBUTE
 from streammargin.sources.names import equal
 from streammargin.sources.open import check_file, is_source
 from streammargin.sources.schema import plain_schema
 from streammargin.tables import formats
 from streammargin.tables.formats import CSV, FOLDERS
 from streammargin.tables.header import Expected
-from streammargin.tables.matrices.base import How, Matrix
+from streammargin.tables.matrices.base import How
 from streammargin.tables.matrices.open import open_matrix
 from streammargin.tables.open import open_table
 from streammargin.wording import shown
@@ -150,8 +151,7 @@ def _convert_table(
 ) -> tuple[int, int, int]:
     """The same of a table: the rows that a training on it would read. given: the checked options of `convert`."""
     from streammargin.model.io import load_model
-    from streammargin.tables.spool import again
-    from streammargin.tables.spoolable import OfTable
+    from streammargin.tables.spool import OfTable, again
     from streammargin.tables.table import as_trained, with_roles
     from streammargin.training.tables import asked_of
 
@@ -178,7 +178,7 @@ def _convert_numbers(
 ) -> tuple[int, int, int]:  # fmt: skip
     """Write rows of numbers, as wide as is asked for; (rows, columns, stored values)."""
     from streammargin.model.io import load_model
-    from streammargin.tables.spoolable import write_matrix
+    from streammargin.sources.hdf5.from_batches import write_rows
 
     option, known = f"`features={how.features}`", None
     if like is not None:
@@ -191,8 +191,8 @@ def _convert_numbers(
     width = _width(found, how.features, option, input)
     if found.names is not None:
         _check_names(found.names, width, known, input, str(like))
-    kept = replace(found, features=width, dtype=np.dtype(dtype or found.dtype))
-    return write_matrix(kept, input, how.near, force).sizes
+    kept = replace(found, features=width, dtype=np.dtype(dtype or found.dtype), name=input)
+    return write_rows(kept, how.near, force).sizes
 
 
 def _separator(given: str | None) -> str | None:
@@ -209,7 +209,7 @@ def _separator(given: str | None) -> str | None:
     return found
 
 
-def _width(found: Matrix, wanted: int | None, option: str, path: str) -> int | None:
+def _width(found: Ordered, wanted: int | None, option: str, path: str) -> int | None:
     """The number of output columns, or None if only known after the last row. Raises UsageError if they do not fit."""
     stored = found.features
     if stored is None or wanted is None:

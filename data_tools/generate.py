@@ -16,7 +16,7 @@ from streammargin.matching import MAX_CLASSES
 from streammargin.sizes import format_size, parse_size
 from streammargin.sources.batch import Batch
 from streammargin.sources.hdf5.write import writing
-from streammargin.tables.matrices.spill import check_space
+from streammargin.tables.matrices.compressed import check_space
 
 _LARGEST_ROW = 1 << 30  # a few of them are in memory at a time
 

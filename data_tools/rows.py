@@ -17,19 +17,15 @@ from streammargin.matching import Matcher
 from streammargin.rows.blocks import Block, CSRBlock
 from streammargin.sources.arrays import value_dtype
 from streammargin.sources.base import Source
-from streammargin.sources.batch import Batch
-from streammargin.sources.hdf5.base import RANGES, SCHEMA
-from streammargin.sources.hdf5.file import encoding_of
-from streammargin.sources.hdf5.names import names_bytes, names_column, read_names
-from streammargin.sources.hdf5.nodes import attribute, decoding, look_up
+from streammargin.sources.batch import Batch, Ordered
+from streammargin.sources.hdf5.columns import names_bytes, names_column, read_names
+from streammargin.sources.hdf5.file import RANGES, SCHEMA, encoding_of
+from streammargin.sources.hdf5.nodes import attribute, decoding, has_link, look_up, opened
 from streammargin.sources.hdf5.reader import RowReader, stored_dtype
-from streammargin.sources.hdf5.storage import has_link, opened
-from streammargin.sources.label_column import LabelColumn
-from streammargin.sources.labels import LabelCursor, as_values, census, distinct, is_text
+from streammargin.sources.labels import LabelColumn, LabelCursor, as_values, census, distinct, is_text
 from streammargin.sources.open import open_source
-from streammargin.tables.matrices.base import How, Matrix, beside
-from streammargin.tables.matrices.compressed import by_columns, check_kind, check_lengths, check_shape
-from streammargin.tables.matrices.spill import buckets_for
+from streammargin.tables.matrices.base import How, beside
+from streammargin.tables.matrices.compressed import buckets_for, check_kind, check_shape, in_rows
 
 BATCH_BYTES = 8 << 20
 
@@ -100,7 +96,7 @@ def label_of(source: Source) -> LabelColumn | None:
     return None if name is None and outputs is None else LabelColumn(name, outputs=outputs)
 
 
-def of_hdf5(path: str, how: How) -> Matrix:
+def of_hdf5(path: str, how: How) -> Ordered:
     """The rows as a source reads them, or those of a matrix by columns, sorted."""
     x, y = how.x, how.y
     by_column = False
@@ -115,16 +111,35 @@ def of_hdf5(path: str, how: How) -> Matrix:
         stored, width, found = _csc_group(file, x or "X", path, how, held)
         labels = y or ("y" if has_link(file, "y") else None)
         weights = "sample_weight" if has_link(file, "sample_weight") else None
-        found = beside(found, path, replace(how, y=labels, weight=weights), file)
+        found = beside(found, path, replace(how, y=labels, weight=weights), home=file)
         names = None
         if column is not None:
             check_apart({"the output": how.near}, column.files)
             names = read_names(column, width)
-        return Matrix(found, True, width, value_dtype(stored, f"{path}: X"), names)
+        return Ordered(found, True, width, value_dtype(stored, f"{path}: X"), names)
     source = how.opened.enter_context(open_source(path, x=x, y=y))
     names = column_names(source, how.memory)
     found = batches(source, how.memory, source.names_bytes())
-    return Matrix(found, source.sparse, source.features, source.dtype, names, label_of(source))
+    return Ordered(found, source.sparse, source.features, source.dtype, names, label_of(source))
+
+
+class _Entries:
+    """A dataset (n,) that is read front to back."""
+
+    def __init__(self, dataset: h5py.Dataset, path: str, how: How) -> None:
+        self._reader = RowReader(dataset, dataset.dtype, path, keep=True, place="entry {}".format)
+        how.opened.callback(self._reader.close)
+        self.length: int = self._reader.length
+        self._at = 0
+
+    def take(self, count: int) -> np.ndarray:
+        """The next entries. Raises DataError if there are fewer."""
+        start, self._at = self._at, self._at + count
+        if self._at > self.length:
+            raise DataError(f"{self._reader.path}: {self._reader.name} ends early; write the file again")
+        found = np.empty(count, self._reader.dtype)
+        self._reader.read(start, self._at, found)
+        return found
 
 
 def _csc_group(file: h5py.File, x: str, path: str, how: How, held: int) -> tuple[np.dtype, int, Iterator[Batch]]:
@@ -132,31 +147,12 @@ def _csc_group(file: h5py.File, x: str, path: str, how: How, held: int) -> tuple
     files: list[str] = []  # that links lead to
     group = look_up(file, x, path, files)
     with decoding(path):
-        shape = attribute(group, "shape", "h5sparse_shape")
-        rows, columns = check_shape(shape, f"{path}: {group.name}")
+        shape = check_shape(attribute(group, "shape", "h5sparse_shape"), f"{path}: {group.name}")
         parts = {name: look_up(group, name, path, files) for name in ("data", "indices", "indptr")}
         check_apart({"the output": how.near}, files)
         for name, part in parts.items():
             if not isinstance(part, h5py.Dataset) or part.ndim != 1:
                 raise DataError(f"{path}: {group.name} has no 1-dimensional dataset {name}; write the file again")
             check_kind(name, stored_dtype(part, f"{path}: {name}"), path)
-        lengths = {name: int(part.shape[0]) for name, part in parts.items()}
-        check_lengths(lengths, columns, path)
-    readers = {
-        name: RowReader(part, part.dtype, path, keep=True, place="entry {}".format) for name, part in parts.items()
-    }
-    for reader in readers.values():
-        how.opened.callback(reader.close)
-    place = {"data": 0, "indices": 0, "indptr": 0}
-
-    def take(name: str, count: int) -> np.ndarray:
-        start = place[name]
-        place[name] += count
-        if place[name] > lengths[name]:
-            raise DataError(f"{path}: {name} ends early; write the file again")
-        found = np.empty(count, parts[name].dtype)
-        readers[name].read(start, place[name], found)
-        return found
-
-    found = by_columns(take, lengths["data"], rows, columns, path, how.memory, how.near, held)
-    return parts["data"].dtype, columns, found
+    entries = {name: _Entries(part, path, how) for name, part in parts.items()}
+    return parts["data"].dtype, shape[1], in_rows(entries, False, shape, path, how, held)

@@ -19,7 +19,7 @@ from streammargin.sizes import parse_size
 from streammargin.sources.base import Source
 from streammargin.sources.hdf5.write import writing
 from streammargin.sources.open import open_source
-from streammargin.tables.matrices.spill import Spill, buckets_for
+from streammargin.tables.matrices.compressed import Spill, buckets_for, by_bucket
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -76,11 +76,8 @@ def shuffle(
         reading = max((budget - held) // 4, least)
         for batch in batches(source, reading):
             bucket = generator.integers(count, size=batch.rows)
-            order = np.argsort(bucket, kind="stable")
-            ends = np.searchsorted(bucket[order], np.arange(count + 1))
-            for k in range(count):
-                if ends[k] < ends[k + 1]:
-                    spill.append(k, batch.take(order[ends[k] : ends[k + 1]]))
+            for k, chosen in by_bucket(bucket, count):
+                spill.append(k, batch.take(chosen))
         with writing(output, force, source.dtype, source.sparse, source.features, names, label_of(source)) as writer:
             writer.file.attrs.update(table_of(source))
             for k in range(count):

@@ -160,7 +160,7 @@ class Sums:
     """Sums over ratings, at the factors of a model."""
 
     def __init__(self, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
-        from streammargin.tables.ratings.names import Names
+        from streammargin.tables.ratings.entries import Names
 
         self.loss, self.levels = Loss(header["loss"]), header["levels"]
         self.left, self.right = arrays["left"], arrays["right"]

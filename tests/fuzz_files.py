@@ -69,7 +69,7 @@ def obs(path: Path) -> None:
 
 def var(path: Path) -> None:
     """Rows whose columns have names, as this package writes them."""
-    from streammargin.sources.hdf5.names import write_names
+    from streammargin.sources.hdf5.columns import write_names
 
     hdf5(path, False)
     with h5py.File(path, "a") as file:

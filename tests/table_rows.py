@@ -10,14 +10,12 @@ import pytest
 import scipy.sparse as sp
 from pyarrow import csv, feather, parquet
 
-from streammargin.sources.hdf5.base import SCHEMA
+from streammargin.sources.hdf5.file import SCHEMA
 from streammargin.sources.schema import Schema
 from streammargin.tables.apply import rows_of
-from streammargin.tables.asked import Asked
 from streammargin.tables.open import open_table
-from streammargin.tables.spool import again
-from streammargin.tables.spoolable import OfTable
-from streammargin.tables.table import Beside, matched, with_roles
+from streammargin.tables.spool import OfTable, again
+from streammargin.tables.table import Asked, Beside, matched, with_roles
 
 FORMS = ("csv", "parquet", "feather", "pandas", "polars", "arrow", "stream", "shards")
 
@@ -64,7 +62,7 @@ def trained(data, folder, **asked):
 def scored(data, schema, **asked):
     """The rows X (m, d) that a prediction makes of a table."""
     reader = open_table(data)
-    found = [part.batch for part in rows_of(reader, matched(reader, schema), Asked(**asked), Beside())]
+    found = list(rows_of(reader, matched(reader, schema), Asked(**asked), Beside()))
     return np.vstack([
         sp.csr_matrix((each.data, each.indices, each.indptr), shape=(each.rows, schema.features)).toarray()
         if each.X is None else each.X for each in found

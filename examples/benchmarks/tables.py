@@ -45,11 +45,10 @@ from pyarrow import csv, feather, parquet
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 import streammargin as sm
-from streammargin.tables.asked import Asked
 from streammargin.tables.matrices.base import How
 from streammargin.tables.open import open_table
-from streammargin.tables.spoolable import OfMatrix, OfTable
-from streammargin.tables.table import with_roles
+from streammargin.tables.spool import OfMatrix, OfTable
+from streammargin.tables.table import Asked, with_roles
 
 WORDS = {"city": [f"city{k}" for k in range(40)], "work": ["private", "state", "own"]}
 

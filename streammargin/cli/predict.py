@@ -224,7 +224,7 @@ def write_hdf5(path: str, blocks: Iterator[Part], rows: int | None, wanted: Want
     import h5py
     import numpy as np
 
-    from streammargin.sources.hdf5.disk import writable
+    from streammargin.sources.hdf5.write import writable
 
     tail = wanted.tail
     text = np.dtype(wanted.dtype).kind in "UO"
@@ -282,8 +282,8 @@ def write_obs(data: str, name: str, path: str, blocks: Iterator[Part], rows: int
     import h5py
     import numpy as np
 
-    from streammargin.sources.hdf5.disk import writable
-    from streammargin.sources.hdf5.storage import opened
+    from streammargin.sources.hdf5.nodes import opened
+    from streammargin.sources.hdf5.write import writable
 
     with opened(data) as file:
         order = _columns_of_obs(file, data, name)
@@ -311,7 +311,7 @@ def write_obs(data: str, name: str, path: str, blocks: Iterator[Part], rows: int
 
 def _columns_of_obs(file: Any, data: str, name: str) -> list[str]:
     """The columns of obs in order. Raises DataError if there are none, UsageError if `name` is one."""
-    from streammargin.sources.hdf5.labels import OBS
+    from streammargin.sources.hdf5.columns import OBS
 
     obs = file.get(OBS)
     order = obs.attrs.get("column-order") if hasattr(obs, "attrs") else None

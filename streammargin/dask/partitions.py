@@ -16,11 +16,10 @@ from dask.delayed import Delayed
 
 from streammargin.errors import UsageError
 from streammargin.tables.formats import is_parquet
+from streammargin.tables.header import names_of
 from streammargin.tables.readers import arrow
-from streammargin.tables.readers.base import Reader
+from streammargin.tables.readers.base import USUAL, Reader
 from streammargin.tables.readers.folder import keyed, of_folder
-from streammargin.tables.readers.room import USUAL
-from streammargin.tables.unnamed import names_of
 
 MANY = 64 << 20  # bytes of row groups, as stored without compression, that become a piece
 

@@ -20,8 +20,8 @@ from distributed import get_worker
 
 from streammargin.sources.base import Buffer, OfValues, Slices, Source
 from streammargin.sources.hdf5.file import open_file
-from streammargin.sources.label_column import TASKS
-from streammargin.sources.view import View
+from streammargin.sources.labels import TASKS
+from streammargin.sources.views import View
 
 OPEN = 64  # pieces that a process has open at a time
 PART = 1 << 20  # bytes of a piece that are read at a time for its digest

@@ -27,7 +27,7 @@ from streammargin.sources.schema import Column, Schema
 from streammargin.sources.shards import ShardedSource
 from streammargin.tables.learn import learn
 from streammargin.tables.readers.base import Reader
-from streammargin.tables.spoolable import OfTable
+from streammargin.tables.spool import OfTable
 
 LOST = (KilledWorker, CancelledError, TimeoutError, CommClosedError)  # and not an error of the collection
 

@@ -17,15 +17,13 @@ from distributed import get_worker
 from streammargin.dask.partitions import Groups, Partitions, WithTasks
 from streammargin.dask.pieces import Written, place, written
 from streammargin.errors import DataError, OutputError, StreamMarginError, UsageError
-from streammargin.sources.hdf5.disk import writable
 from streammargin.sources.hdf5.from_batches import write_batches
-from streammargin.sources.hdf5.label_writers import LabelWriter
-from streammargin.sources.label_column import TASKS
-from streammargin.sources.labels import class_values
+from streammargin.sources.hdf5.write import LabelWriter, writable
+from streammargin.sources.labels import TASKS, class_values
 from streammargin.tables.formats import is_table
 from streammargin.tables.open import open_table
 from streammargin.tables.readers.base import Reader
-from streammargin.tables.spoolable import OfTable
+from streammargin.tables.spool import OfTable
 from streammargin.tables.tally import Counting, Tally, tally, together
 
 T = TypeVar("T")

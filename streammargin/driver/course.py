@@ -31,7 +31,7 @@ from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.proof.kept import Kept
 from streammargin.solvers.roles import new
 from streammargin.solvers.visits import Visit
-from streammargin.sources.watched import WatchedSource
+from streammargin.sources.views import WatchedSource
 
 
 class Answer(NamedTuple):

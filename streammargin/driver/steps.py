@@ -30,9 +30,7 @@ from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import ALL, Axis, Count, D, Stored, Sum, Total, f8, i4, i8, of, state
 from streammargin.solvers.state import Visited
 from streammargin.sources.base import Source
-from streammargin.sources.mapped import MappedSource
-from streammargin.sources.scaled import ScaledSource
-from streammargin.sources.transformed import TransformedSource
+from streammargin.sources.views import MappedSource, ScaledSource, TransformedSource
 from streammargin.transforms.base import Seen as SeenColumns
 from streammargin.transforms.chain import PIECE, Chain, Link
 from streammargin.transforms.clipped import Clipped

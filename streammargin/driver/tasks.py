@@ -15,7 +15,7 @@ from streammargin.sources.arrays import as_array, of_obs
 from streammargin.sources.base import Slices, Source
 from streammargin.sources.labels import Origin, census, class_values, distinct, lie_inside, shifted
 from streammargin.sources.open import open_source
-from streammargin.sources.view import View
+from streammargin.sources.views import View
 from streammargin.wording import short, shown
 from streammargin.workers import ALONE, Workers
 

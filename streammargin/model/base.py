@@ -24,7 +24,7 @@ from streammargin.ordered import columns_of, is_matrix, is_table
 from streammargin.points.table import kind_of
 from streammargin.sizes import parse_size
 from streammargin.sources.base import Source
-from streammargin.sources.label_column import TASKS
+from streammargin.sources.labels import TASKS
 from streammargin.sources.names import packed, packed_texts
 from streammargin.sources.open import check_files, is_path, is_shards, name_of_labels, open_source, opened
 from streammargin.sources.schema import Schema

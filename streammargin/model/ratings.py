@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -15,25 +14,21 @@ from streammargin.losses.ratings import RATINGS, LevelHinge
 from streammargin.model.base import Model
 from streammargin.model.evaluation import OfNumbers, Tally
 from streammargin.model.file import COLUMN_NAMES, ROW_NAMES
-from streammargin.model.rows import AnyRows, Ordered, Rows
+from streammargin.model.rows import AnyRows, Rows
 from streammargin.points.factors import Factors
 from streammargin.rows.blocks import DenseBlock
-from streammargin.tables.ratings.entries import Entries
-from streammargin.tables.ratings.names import Names
+from streammargin.sources.batch import Batch, Ordered
+from streammargin.tables.ratings.entries import Entries, Names
 
 LEVELS = "levels"  # of the header: the different ratings of the training
 NAMES = "names"  # of the header: the columns of its table with rows, columns and ratings
 MEMORY = 256 << 20  # bytes for reading pairs, if none are given
 
 
-def pairs_of(entries: Entries, both: tuple[Names, Names]) -> Iterator[Rows]:
+def pairs_of(entries: Entries, both: tuple[Names, Names]) -> Ordered:
     """Pairs of names in order, as places in a matrix; labels: their ratings, if the entries have them."""
-    count = 0
-    for pairs, values in entries.places(both):
-        yield Rows(count, DenseBlock(pairs.astype(np.float64), 0.0), values)
-        count += len(pairs)
-    if not count and entries.paths:
-        raise DataError(f"{entries.name} has no rows; check the input")
+    found = (Batch(pairs, None, None, None, values, None) for pairs, values in entries.places(both))
+    return Ordered(found, False, 2, np.dtype(float), name=entries.name, matched=True, empty=not entries.paths)
 
 
 class OfRatings(Tally):
@@ -121,7 +116,7 @@ class RatingsModel(Model):
             raise UsageError(f"`{given[0]}` is not for ratings; leave it out")
         self._both = self._both or (Names("row", self.row_names_), Names("column", self.column_names_))
         entries = Entries(data, columns, y, memory or MEMORY, labelled, self.header.get(NAMES) or ())
-        yield Ordered(entries.name, 2, functools.partial(pairs_of, entries, self._both), matched=True)
+        yield pairs_of(entries, self._both)
 
     def _overflow(self, source: AnyRows, rows: Rows, row: int) -> DataError:
         assert isinstance(rows.block, DenseBlock)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from streammargin.rows.blocks import Block, part
+from streammargin.rows.blocks import Block, CSRBlock, DenseBlock, part
 from streammargin.sources.base import Slices, Source
-from streammargin.sources.view import View
+from streammargin.sources.batch import Ordered
+from streammargin.sources.views import View
 
 TABLE = "table"  # the entry of a model's header that has its schema
 
@@ -34,25 +34,18 @@ class Rows(NamedTuple):
         return Rows(self.first + low, part(self.block, low, high), labels, ids, tasks)
 
 
-@dataclass(frozen=True)
-class Ordered:
-    """Rows that are read once, in order.
-
-    name: for messages. blocks: yields some thousand rows at a time. names: (d,) of the columns, or None. matched:
-    whether the columns are those of the model.
-    """
-
-    name: str
-    features: int
-    blocks: Callable[[], Iterator[Rows]]
-    names: np.ndarray | None = None
-    matched: bool = False
-
-    def place(self, row: int) -> tuple[str, int]:
-        """(name of the file, row), as of a source."""
-        return self.name, row
-
-    label_place = place
+def rows_of(found: Ordered) -> Iterator[Rows]:
+    """Rows that are read once, in the type that those of a training have."""
+    first = 0
+    for batch in found.read():
+        if batch.X is not None:
+            block: Block = DenseBlock(np.ascontiguousarray(batch.X, found.dtype), 0.0)
+        else:
+            assert batch.data is not None and batch.indices is not None and batch.indptr is not None
+            indptr, width = np.ascontiguousarray(batch.indptr, np.int64), found.features or 0
+            block = CSRBlock(batch.data.astype(found.dtype), batch.indices.astype(np.uint32), indptr, width, 0.0)
+        yield Rows(first, block, batch.labels, batch.ids, batch.tasks)
+        first += batch.rows
 
 
 AnyRows = Source | Ordered

@@ -16,7 +16,7 @@ from streammargin.errors import DataError, UsageError
 from streammargin.losses import losses_with, make_loss
 from streammargin.losses.base import Loss, has
 from streammargin.model.columns import ERROR, checked, matching_bytes, order_of
-from streammargin.model.rows import AnyRows, Beside, Rows
+from streammargin.model.rows import AnyRows, Beside, Rows, rows_of
 from streammargin.numpy_model import log_odds
 from streammargin.points.base import Answer, answered
 from streammargin.points.linear import LinearPoint
@@ -151,7 +151,7 @@ class Scorer:
         if not isinstance(source, Source):
             answer = self.answer if source.matched else self._answer_for(source, checked(missing_columns))
             answer = self._behind_steps(answer, source.features, None) if source.matched else answer
-            for rows in source.blocks():
+            for rows in rows_of(source):
                 raw, place = rows.tasks, source.place
                 tasks = None if raw is None else numbers_of(raw, self.tasks or (), source.name, place, rows.first)
                 yield answer, self._cut(answer, rows._replace(tasks=tasks))

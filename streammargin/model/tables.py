@@ -16,24 +16,19 @@ import numpy as np
 from streammargin.errors import DataError, UsageError
 from streammargin.files import temporary_folder
 from streammargin.model.columns import checked
-from streammargin.model.rows import Ordered, Rows
 from streammargin.model.scoring import Scorer
 from streammargin.ordered import is_matrix
-from streammargin.rows.blocks import Block, CSRBlock, DenseBlock
-from streammargin.sources.batch import Batch
-from streammargin.sources.label_column import ATTRIBUTE
-from streammargin.sources.labels import LabelCursor
+from streammargin.sources.batch import Batch, Ordered
+from streammargin.sources.labels import ATTRIBUTE, LabelCursor
 from streammargin.sources.open import paths_of
 from streammargin.sources.schema import Schema, plain_schema
-from streammargin.tables.asked import Asked
 from streammargin.tables.formats import NPZ, format_of, is_pipe
 from streammargin.tables.header import Expected
-from streammargin.tables.matrices.base import MEMORY, How, Matrix, tasks_in_memory
+from streammargin.tables.matrices.base import MEMORY, How, tasks_in_memory
 from streammargin.tables.matrices.open import fingerprint, open_matrix
 from streammargin.tables.open import open_table
-from streammargin.tables.readers.base import check_same
-from streammargin.tables.readers.room import USUAL, Room
-from streammargin.tables.table import Beside, apart, matched
+from streammargin.tables.readers.base import USUAL, Room
+from streammargin.tables.table import Asked, Beside, apart, matched
 
 
 class Wanted(NamedTuple):
@@ -81,21 +76,15 @@ def _of_table(data: Any, schema: Schema, outputs: tuple[str, ...], wanted: Wante
     schema = matched(reader, schema, labels, wanted.id, tasks or "", missing)
     from streammargin.tables.apply import rows_of
 
-    found = (
-        Rows(part.first, _block(part.batch, np.dtype(schema.dtype), schema.features), part.batch.labels, part.ids,
-             part.batch.tasks)
-        for part in rows_of(reader, schema, asked, Beside(labels, id=wanted.id, tasks=tasks or ""))
-    )  # fmt: skip
-    blocks = functools.partial(_unchanged, reader.name, found, reader.fingerprint, reader.fingerprint())
-    return Ordered(reader.name, schema.features, blocks, matched=True)
+    found = rows_of(reader, schema, asked, Beside(labels, id=wanted.id, tasks=tasks or ""))
+    return Ordered(found, schema.sparse, schema.features, np.dtype(schema.dtype), name=reader.name,
+                   key=reader.fingerprint, matched=True)  # fmt: skip
 
 
 def _of_files(stack: ExitStack, paths: list[str], model: Scorer, wanted: Wanted) -> Ordered:
     """Rows of numbers of files, which the stack closes; of sparse ones the columns of the model."""
     tasks = None if wanted.tasks is None else tasks_in_memory(wanted.tasks, "the rows")
     name = paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
-    stamp = functools.partial(fingerprint, paths)
-    before = stamp()
     near = os.path.join(stack.enter_context(temporary_folder()), "rows")
     y = wanted.y if wanted.labelled and isinstance(wanted.y, str) else None
     how = How(near, stack, wanted.x, y, memory=MEMORY if wanted.memory is None else wanted.memory)
@@ -103,25 +92,25 @@ def _of_files(stack: ExitStack, paths: list[str], model: Scorer, wanted: Wanted)
     ids = [_names(found, name, paths, how, column) for column in wanted.id]
     features = model.answer.features if found.features is None else found.features
 
-    def rows() -> Iterator[Rows]:
+    def batches() -> Iterator[Batch]:
         first = 0
-        for batch in filter(lambda batch: batch.rows, found.batches):
+        for batch in found.batches:
             widest = int(batch.indices.max()) + 1 if batch.indices is not None and batch.indices.size else 0
             if widest > features:
                 raise DataError(f"{name} has {widest} columns or more, but the model was trained on {features}")
             own = None if tasks is None else tasks[first : first + batch.rows]
             if own is not None and len(own) < batch.rows:
                 raise DataError(f"{name} has more rows than the {len(own) + first} tasks; give one for each row")
-            block = _block(batch, found.dtype, features)
-            yield Rows(first, block, batch.labels, tuple(take(batch.rows) for take in ids), own)
+            yield batch._replace(tasks=own, ids=tuple(take(batch.rows) for take in ids))
             first += batch.rows
         if first and tasks is not None and len(tasks) > first:
             raise DataError(f"{name} has {first} rows, but there are {len(tasks)} tasks; give one for each")
 
-    return Ordered(name, features, functools.partial(_unchanged, name, rows(), stamp, before), found.names)
+    key = functools.partial(fingerprint, paths)
+    return replace(found, batches=batches(), features=features, name=name, key=key)
 
 
-def _names(found: Matrix, of: str, paths: list[str], how: How, name: str) -> Callable[[int], np.ndarray]:
+def _names(found: Ordered, of: str, paths: list[str], how: How, name: str) -> Callable[[int], np.ndarray]:
     """What takes so many of the names of rows that are called so: of barcodes, or a column beside the rows."""
     inside = ":" not in name and not name.endswith(".npy")
     if found.ids is not None and inside:
@@ -134,22 +123,3 @@ def _names(found: Matrix, of: str, paths: list[str], how: How, name: str) -> Cal
                          "`id=FILE:NAME`, or leave `id` out")  # fmt: skip
     again = open_matrix(paths, replace(how, y=name))
     return LabelCursor(batch.labels for batch in again.batches if batch.labels is not None).take
-
-
-def _unchanged(name: str, found: Iterator[Rows], stamp: Callable[[], str], before: str) -> Iterator[Rows]:
-    """These rows. Raises DataError if there are none, or if their files change meanwhile; before: their stamp."""
-    rows = None
-    for rows in found:
-        yield rows
-    check_same(stamp(), before, name)
-    if rows is None:
-        raise DataError(f"{name} has no rows; check the input")
-
-
-def _block(batch: Batch, dtype: np.dtype, features: int) -> Block:
-    """Rows in the type that those of a training have."""
-    if batch.X is not None:
-        return DenseBlock(np.ascontiguousarray(batch.X, dtype), 0.0)
-    assert batch.data is not None and batch.indices is not None and batch.indptr is not None
-    indptr = np.ascontiguousarray(batch.indptr, np.int64)
-    return CSRBlock(batch.data.astype(dtype), batch.indices.astype(np.uint32), indptr, features, 0.0)

@@ -1,19 +1,21 @@
-"""A batch of rows to be written to a file, and checks of its values, in NumPy without Numba."""
+"""Rows that are read once, front to back, in batches, and checks of their values, in NumPy without Numba."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from streammargin.errors import DataError
 from streammargin.rows.blocks import entries_of
+from streammargin.sources.labels import LabelColumn
 from streammargin.wording import warn
 
 
 class Batch(NamedTuple):
-    """Rows, dense or sparse, with labels, weights, numbers of queries and tasks (None if there are none).
+    """Rows, dense or sparse, with labels, weights, numbers of queries and tasks (None if there are none), and names.
 
     Sparse: X (n, d) is None; data (nnz,), indices (nnz,) and indptr (n+1,) int64 from 0.
     """
@@ -26,6 +28,7 @@ class Batch(NamedTuple):
     weights: np.ndarray | None
     qids: np.ndarray | None = None
     tasks: np.ndarray | None = None
+    ids: Any = ()
 
     @property
     def rows(self) -> int:
@@ -35,14 +38,70 @@ class Batch(NamedTuple):
         assert self.indptr is not None
         return len(self.indptr) - 1
 
+    @property
+    def columns(self) -> tuple[np.ndarray | None, ...]:
+        """What is beside the rows, names apart."""
+        return self.labels, self.weights, self.qids, self.tasks
+
     def take(self, chosen: np.ndarray) -> Batch:
-        """These rows (int64 numbers), in this order, copied."""
-        beside = [None if each is None else each[chosen] for each in self[4:]]
+        """These rows (int64 numbers), in this order, copied; without names."""
+        beside = [None if each is None else each[chosen] for each in self.columns]
         if self.X is not None:
             return Batch(self.X[chosen], None, None, None, *beside)
         assert self.data is not None and self.indices is not None and self.indptr is not None
         where, indptr = entries_of(self.indptr, chosen)
         return Batch(None, self.data[where], self.indices[where], indptr, *beside)
+
+
+@dataclass
+class Ordered:
+    """Rows that are read once, in order, and what is known before reading.
+
+    name: for messages. features: None if only known at the end. names (d,): of the columns, if there are any. label:
+    where the labels are from. ids: names of the rows, in order; None if there are none. count: of the rows, if a header
+    says it; of the first one of several files. key: a text that changes with the files that are read. matched: whether
+    the columns are those of the model that scores them. empty: whether there may be no rows.
+    """
+
+    batches: Iterator[Batch]
+    sparse: bool
+    features: Any
+    dtype: Any
+    names: np.ndarray | None = None
+    label: LabelColumn | None = None
+    ids: Iterator[str] | None = None
+    count: int | None = None
+    name: str = ""
+    key: Callable[[], str] = str
+    matched: bool = False
+    empty: bool = False
+    before: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.before = self.key()
+
+    def read(self) -> Iterator[Batch]:
+        """The batches that have rows. Raises DataError if there are none, or if the files change meanwhile."""
+        found = self.empty
+        for batch in self.batches:
+            if batch.rows:
+                found = True
+                yield batch
+        check_same(self.key(), self.before, self.name)
+        if not found:
+            raise DataError(f"{self.name} has no rows; check the input")
+
+    def place(self, row: int) -> tuple[str, int]:
+        """(name of the file, row), as of a source."""
+        return self.name, row
+
+    label_place = place
+
+
+def check_same(after: str, before: str, name: str) -> None:
+    """Raises DataError if the key of what was read is another one now."""
+    if after != before:
+        raise DataError(f"{name} was changed while it was read; start again, and do not write to it meanwhile")
 
 
 def sorted_rows(

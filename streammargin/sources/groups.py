@@ -66,7 +66,7 @@ def _read(groups: Any, source: Source) -> np.ndarray:
     files = [path for path in source.files() if h5py.is_hdf5(path)]  # a spool is beside files of other kinds
     if not files and not name.endswith(".npy"):
         raise _missing(name)
-    from streammargin.sources.hdf5.labels import open_column
+    from streammargin.sources.hdf5.columns import open_column
     from streammargin.stored import open_hdf5
 
     with contextlib.ExitStack() as stack:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from streammargin.errors import DataError
 from streammargin.wording import short
 
 SHOWN = 5  # names in a message
+LISTED = 10  # names of a list
 
 
 def held_bytes(names: np.ndarray) -> int:
@@ -73,6 +74,13 @@ def listed(names: Iterable[str]) -> str:
     """The first few names, for messages."""
     found = list(names)
     return ", ".join(map(short, found[:SHOWN])) + (f" and {len(found) - SHOWN} more" if len(found) > SHOWN else "")
+
+
+def all_of(names: Sequence[str]) -> str:
+    """Names in a message: all if few, else the first ones and the last, as the label is often last."""
+    if len(names) <= LISTED:
+        return ", ".join(map(short, names))
+    return f"{', '.join(map(short, names[: LISTED - 2]))}, ... and {short(names[-1])} ({len(names)} in all)"
 
 
 def packed(names: np.ndarray) -> np.ndarray:

@@ -18,7 +18,7 @@ NUMBER, CATEGORY, TEXT, DATE = "number", "category", "text", "date"
 OTHER = "other"  # the column of the words that are not among the most frequent ones
 MOST_WORDS = 1000  # columns of one category, before OTHER
 TEXT_COLUMNS = 1 << 18  # of one column of text, hashed
-SPARSE = 0.25  # largest share of nonzeros of rows that are stored as CSR, as sources/thinned.py has it
+SPARSE = 0.25  # largest share of nonzeros of rows that are stored as CSR, as sources/views.py has it
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Column:
     whether one more column counts all other words. numeric: whether its words are numbers of a typed table. fill: the
     number in place of a gap, None if a gap is an error. For a category any number means that no word counts. indicator:
     whether one more column is 1 for a gap. ngrams: of text, the longest sequence of words that is counted. spelling: of
-    numbers and dates in text, as `streammargin.tables.forms` names it; "" for numbers of programs.
+    numbers and dates in text, as `streammargin.tables.spellings` names it; "" for numbers of programs.
 
     A date is a year and the days since the date `first`, and a column of 0 and 1 for each of `words`; `first` is "" for
     times of the day, which have no year. fill: the days in place of a gap; year: its year.

@@ -1,4 +1,4 @@
-"""Make rows of numbers of the batches of a table, as its schema says."""
+"""Make rows of numbers of the batches of a table, as its schema says, with labels, weights, tasks and names of rows."""
 
 from __future__ import annotations
 
@@ -15,18 +15,95 @@ import scipy.sparse as sp
 from streammargin.errors import DataError, UsageError
 from streammargin.matching import Matcher, number_in
 from streammargin.sources.batch import Batch, Narrowing
+from streammargin.sources.names import all_of
 from streammargin.sources.schema import CATEGORY, DATE, NUMBER, TEXT, TEXT_COLUMNS, Column, Schema
-from streammargin.tables.asked import ZERO, Asked
 from streammargin.tables.dates import is_time, parts_of, places_of
-from streammargin.tables.forms import SPELLINGS, read
-from streammargin.tables.header import all_of
-from streammargin.tables.labels import Part, beside_rows
+from streammargin.tables.header import is_number
 from streammargin.tables.readers.base import Reader, words_of
-from streammargin.tables.spellings import PAIRS, SHARES, TRUTH
-from streammargin.tables.table import Beside
-from streammargin.tables.tally import coded, codes_of, numbers_of
+from streammargin.tables.spellings import PAIRS, SHARES, SPELLINGS, TRUTH, read
+from streammargin.tables.table import ZERO, Asked, Beside
+from streammargin.tables.tally import coded, codes_of, no_label, numbers_of, row_of
 from streammargin.tables.types import kind_of, of_decimals
 from streammargin.wording import short, shown, warn
+
+
+def beside_rows(batch: Batch, found: pa.RecordBatch, reader: Reader, beside: Beside, first: int) -> Batch:
+    """These rows with the columns beside them in the table. Raises DataError for a bad label, task or weight."""
+    labels, tasks, weights = [found.column(name) for name in beside.labels], beside.tasks, beside.weight
+    return batch._replace(
+        labels=label_values(labels, reader, first) if labels else None,
+        tasks=_values(found.column(tasks), reader, first, "task") if tasks else None,
+        weights=_weights(found.column(weights), reader, first) if weights else None,
+        ids=tuple(_ids(found.column(name)) for name in beside.id),
+    )
+
+
+def objects(words: pa.Array) -> np.ndarray:
+    """Words (m,), as of `coded`, as objects: rows with one word share its text. A gap is None."""
+    return np.array([*words.dictionary.to_pylist(), None], object)[codes_of(words.indices)]
+
+
+def _ids(names: pa.Array) -> np.ndarray:
+    """Names of rows (m,)."""
+    names = coded(names)
+    return objects(names) if kind_of(names.type) == "words" else names.to_numpy(zero_copy_only=False)
+
+
+def label_values(labels: Sequence[pa.Array], reader: Reader, first: int) -> np.ndarray:
+    """The labels (m,) of a batch: numbers, booleans or text as it is; of several columns numbers (m, columns).
+
+    Raises DataError for a missing label.
+    """
+    if len(labels) == 1:
+        return _values(labels[0], reader, first)
+    return np.stack([_numbers(column, reader, first) for column in labels], axis=1)
+
+
+def _values(labels: pa.Array, reader: Reader, first: int, noun: str = "label") -> np.ndarray:
+    labels = coded(labels, reader.gaps[:1])
+    gap = np.flatnonzero(labels.is_null().to_numpy(zero_copy_only=False))
+    if gap.size:
+        raise no_label(reader.name, reader.place(first + int(gap[0])), noun=noun)
+    kind = kind_of(labels.type)
+    if kind == "words":
+        bad = pc.index(pc.match_substring(labels.dictionary, "\0"), True).as_py()
+        if bad >= 0:
+            where = reader.place(first + row_of(labels, bad))
+            raise DataError(f"{reader.name}, {where}: the {noun} has a NUL character; remove it from the table")
+        return objects(labels)
+    if kind == "number":
+        labels = of_decimals(labels) if pa.types.is_decimal(labels.type) else labels
+        return np.asarray(labels.to_numpy(zero_copy_only=False))
+    raise DataError(f"{reader.name}: the {noun}s are of type {labels.type}; {noun}s must be numbers or text")
+
+
+def _numbers(labels: pa.Array, reader: Reader, first: int) -> np.ndarray:
+    """One of several columns (m,) float64."""
+    values = _values(labels, reader, first)
+    if kind_of(labels.type) == "number":
+        return values.astype(np.float64)
+    bad = next((row for row, text in enumerate(values.tolist()) if not is_number(text)), None)
+    if bad is not None:
+        raise DataError(
+            f"{reader.name}, {reader.place(first + bad)}: {shown(str(values[bad]))} is one of several "
+            "labels, and not a number; name one column with `y`, or write numbers"
+        )
+    return np.array([float(text) for text in values.tolist()])
+
+
+def _weights(weights: pa.Array, reader: Reader, first: int) -> np.ndarray:
+    """Sample weights (m,) float64. Raises DataError for one that is no finite number or negative."""
+    weights = coded(weights)
+    found = numbers_of(weights) if kind_of(weights.type) == "number" else np.full(len(weights), np.nan)
+    bad = np.flatnonzero(~(np.isfinite(found) & (found >= 0.0)))
+    if bad.size:
+        weight = weights[int(bad[0])].as_py()
+        raise DataError(
+            f"{reader.name}, {reader.place(first + int(bad[0]))}: the sample weight is "
+            f"{'missing' if weight is None else weight}; weights must be finite and not negative"
+        )
+    return found
+
 
 PLAIN = frozenset({pa.float32(), pa.float64(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(),
                    pa.uint32(), pa.uint64()})  # fmt: skip
@@ -35,7 +112,7 @@ STEP = 1024  # rows whose columns are put side by side at a time, so that they s
 
 def rows_of(
     reader: Reader, schema: Schema, asked: Asked, beside: Beside, narrowing: Narrowing | None = None
-) -> Iterator[Part]:  # fmt: skip
+) -> Iterator[Batch]:  # fmt: skip
     """The rows of a table in order. Raises DataError for what the schema does not know, and as `beside_rows`.
 
     Columns of the schema that the table lacks are 0 (`matched` says whether they may). Dense rows are of the schema's

@@ -13,7 +13,7 @@ from streammargin.files import STANDARD_INPUT
 from streammargin.sources.inside import AWAY, inside
 from streammargin.sources.kinds import first_bytes, is_zarr, kind_of
 from streammargin.sources.open import is_path, is_source, paths_of
-from streammargin.tables.matrices import market, svmlight, tensors
+from streammargin.tables.matrices import archives, market, svmlight
 from streammargin.tables.textfile import Text, plain_stem
 from streammargin.wording import warn
 
@@ -22,9 +22,12 @@ SVMLIGHT, MARKET, NPY, NPZ, TENSORS, ZARR = "svmlight", "mtx", "npy", "npz", "sa
 FOLDERS = {kind: f"folder of {kind}" for kind in (PARQUET, ARROW, CSV)}  # one of svmlight is of that format
 TABLES = (CSV, PARQUET, ARROW, STREAM, *FOLDERS.values())  # columns with names, which may hold words and gaps
 _FOLDER = "streammargin.tables.matrices"
-# rows of numbers -> the module that reads them
-MATRICES = {SVMLIGHT: f"{_FOLDER}.svmlight", MARKET: f"{_FOLDER}.market", NPY: f"{_FOLDER}.npy", NPZ: f"{_FOLDER}.npz",
-            TENSORS: f"{_FOLDER}.tensors", ZARR: f"{_FOLDER}.stores"}  # fmt: skip
+# rows of numbers -> the module, or module:function, that reads a path, or a Text for TEXTS, which may be compressed
+# or a pipe
+MATRICES = {SVMLIGHT: f"{_FOLDER}.svmlight", MARKET: f"{_FOLDER}.market", NPY: f"{_FOLDER}.archives:read_npy",
+            NPZ: f"{_FOLDER}.archives:read_npz", TENSORS: f"{_FOLDER}.archives:read_tensors",
+            ZARR: f"{_FOLDER}.stores"}  # fmt: skip
+TEXTS = (SVMLIGHT, MARKET)
 STREAM_START = b"\xff\xff\xff\xff"
 STARTS = {b"PAR1": PARQUET, b"ARROW1": ARROW, STREAM_START: STREAM, b"PK\x03\x04": NPZ, b"\x93NUMPY": NPY,
           market.START: MARKET}  # fmt: skip
@@ -98,7 +101,7 @@ def _format(path: str) -> str | None:
     except StreamMarginError:  # said when it is opened
         return CSV if path == STANDARD_INPUT else by_name
     found = next((kind for magic, kind in STARTS.items() if start.startswith(magic)), None)
-    if found is None and tensors.sniff(start):
+    if found is None and archives.sniff(start):
         return TENSORS
     if found == NPZ and kind_of(path, start) is not None:  # another archive
         return None

@@ -1,24 +1,302 @@
-"""Learn the schema of a table in one pass: numbers, booleans, categories and gaps of each column."""
+"""Learn the schema of a table in one pass: numbers, booleans, categories and gaps of each column.
+
+Each column of text is read as numbers, dates or words. All that is at fault with columns is in one refusal.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from itertools import islice
 from typing import NamedTuple
 
+import pyarrow as pa
+
 from streammargin.errors import DataError
+from streammargin.matching import number_in, spelt
 from streammargin.sources.base import MUCH
-from streammargin.sources.names import listed
+from streammargin.sources.names import all_of, listed
 from streammargin.sources.schema import CATEGORY, DATE, MOST_WORDS, NUMBER, TEXT, Column, Schema
-from streammargin.tables.asked import INDICATOR, ZERO
+from streammargin.tables import dates, spellings
 from streammargin.tables.dates import Dates, iso
-from streammargin.tables.forms import DATES, NUMBERS
 from streammargin.tables.readers.base import Reader, words_of
-from streammargin.tables.readings import WORDS, Reading, faults_of, gaps, ids, reading_of, refused, say_dates, told
-from streammargin.tables.spellings import COMMA, PAIRS, TRUTH
-from streammargin.tables.table import Table
-from streammargin.tables.tally import Counting, Tally, no_label, tally
-from streammargin.wording import note, short, shown
+from streammargin.tables.spellings import COMMA, DATES, NUMBERS, PAIRS, TRUTH, of_kind, of_word, read
+from streammargin.tables.table import INDICATOR, ZERO, Asked, Table
+from streammargin.tables.tally import Counting, Tally, first_word, no_label, tally
+from streammargin.wording import counted, joined, note, short, shown, warn
+
+WORDS = ""
+KNOWN = {"number", "words", "date", "gap", "more"}  # what columns may hold, and what else has a place
+FEWEST = 20  # rows that tell whether a column is an id
+LOOKED_AT = 1000  # words that tell whether they are text
+
+
+class Reading(NamedTuple):
+    """NUMBERS, DATES or WORDS; for the first two their spelling, or several that differ in the values."""
+
+    kind: str = WORDS
+    spellings: tuple[str, ...] = ()
+
+    @property
+    def spelling(self) -> str:
+        """The only one; "" for words, and for numbers of programs."""
+        return self.spellings[0] if self.spellings else ""
+
+
+class Said(NamedTuple):
+    """What is at fault with some columns, and the remedies. where: the place of the only column, "" for several.
+
+    ids: whether the columns are ids.
+    """
+
+    what: str
+    hint: str
+    columns: list[str]
+    where: str = ""
+    ids: bool = False
+
+
+def hold(names: Sequence[str]) -> str:
+    """The beginning of a sentence about these columns."""
+    return "1 column holds" if len(names) == 1 else f"{len(names)} columns hold"
+
+
+def reading_of(found: Tally, asked: Asked, typed: bool) -> Reading:
+    """How a column is read."""
+    if found.dates.count:
+        return Reading(DATES, (dates.TIME if found.dates.first is None else dates.NATIVE,))
+    if not found.words or found.numbers or found.category:
+        return Reading()
+    if not found.many and (pair := spellings.pair_of(found.words)):
+        return Reading(NUMBERS, (pair,))
+    if typed and spellings.WHOLE in found.forms:  # a table that has numbers, too, has digits as text on purpose
+        return Reading()
+    if numbers := spellings.readings(found.forms, asked.decimal):
+        return Reading(NUMBERS, tuple(numbers))
+    if days := dates.readings(found.forms, asked.dates):
+        return Reading(DATES, tuple(days))
+    return Reading()
+
+
+def mixed(reader: Reader, tallies: Mapping[str, Tally], readings: Mapping[str, Reading]) -> Iterator[Said]:
+    """Columns of numbers, or of dates, with some words in them, or in several spellings."""
+    left = {
+        name: found
+        for name, found in tallies.items()
+        if readings[name].kind == WORDS and found.words and not found.category
+    }
+    for kind in (NUMBERS, DATES):
+        odd = {name: words for name, found in left.items() if (words := _strangers(found, kind))}
+        left = {name: found for name, found in left.items() if name not in odd}
+        if not odd:
+            continue
+        name = next(iter(odd))
+        where, word = first_word(reader, name, odd[name])
+        hint = f"replace what is not a {kind}, or make categories of all with `categorical={joined(list(odd))}`"
+        what = "is not a finite number" if kind == NUMBERS else "is not a date"
+        if len(odd) > 1:
+            said = f"{len(odd)} columns of {kind}s hold text, as {shown(word)} in {where}: {all_of(list(odd))}"
+            yield Said(said, hint, list(odd))
+            continue
+        if other := _otherwise(tallies[name], kind, word):
+            said = f"{shown(word)} is not written like {shown(other)}, and no format fits both"
+            yield Said(said, f"write all {kind}s alike", [name], f"{where}, column {short(name)}")
+            continue
+        times = sum(tallies[name].words[each] for each in odd[name]) - 1
+        more = f", nor are {times} more" if times else ""
+        said = f"{shown(word)} {what}, as most of its values are{more}"
+        yield Said(said, hint, [name], f"{where}, column {short(name)}")
+
+
+def _strangers(found: Tally, kind: str) -> set[str]:
+    """The words among the numbers, or dates, of a column; none if most of its values are words.
+
+    If all are numbers or dates, that no spelling fits: those that the spellings of the first do not fit.
+    """
+    if found.forms:
+        return set()
+    words = list(found.words)
+    fits = of_kind(pa.array(words, pa.string()), kind).tolist()
+    inside = {word for word, fit in zip(words, fits, strict=True)
+              if fit or (kind == NUMBERS and number_in(word) is not None)}  # fmt: skip
+    values = sum(found.words[word] for word in inside) + (found.numbers if kind == NUMBERS else 0)
+    if not values or 2 * values < found.rows - found.gaps:
+        return set()
+    if (others := set(words) - inside) or found.numbers:
+        return others
+    forms = of_word(words[0])
+    for word in words:
+        forms &= of_word(word)
+        if not forms:
+            return {word}
+    return set()
+
+
+def _otherwise(found: Tally, kind: str, word: str) -> str:
+    """The first value, if this is a number or a date like it, in another spelling; else ""."""
+    first = next(iter(found.words))
+    both = of_kind(pa.array([first, word], pa.string()), kind).all()
+    return first if both and not found.numbers and first != word else ""
+
+
+def undecided(
+    reader: Reader, tallies: Mapping[str, Tally], readings: Mapping[str, Reading], asked: Asked
+) -> Iterator[Said]:
+    """Columns that may be read in several ways, and dates unless they were asked for."""
+    numbers = [name for name, reading in readings.items() if reading.kind == NUMBERS and len(reading.spellings) > 1]
+    if numbers:
+        name = numbers[0]
+        word = next(word for word in tallies[name].words if "," in word or "." in word)
+        both = [spelt(_value(word, spelling)) for spelling in readings[name].spellings]
+        where, word = first_word(reader, name, {word})
+        said = f"{shown(word)} may be {both[0]} or {both[1]}"
+        hint = "choose with `decimal=point` or `decimal=comma`"
+        if len(numbers) == 1:
+            yield Said(said, hint, numbers, f"{where}, column {short(name)}")
+        else:
+            yield Said(f"{len(numbers)} columns hold ambiguous numbers, as in {where}, where {said}: "
+                       f"{all_of(numbers)}", hint, numbers)  # fmt: skip
+    days = [name for name, reading in readings.items() if reading.kind == DATES]
+    doubtful = [name for name in days if len(readings[name].spellings) > 1]
+    if days and (asked.dates is None or doubtful):
+        names = days if asked.dates is None else doubtful
+        where = next(place for kind, place in tallies[names[0]].first.items() if kind != "gap")
+        said = f"{hold(names)} dates, as in {where}: {all_of(names)}"
+        hint = "expand them with `dates=True`"
+        if doubtful:
+            word = next(iter(tallies[doubtful[0]].words))
+            ways = " or ".join(dict.fromkeys(readings[doubtful[0]].spellings))
+            said += f"; {shown(word)} may be {ways}"
+            hint = "expand them with `dates=day-first` or `dates=month-first`"
+        yield Said(said, hint.replace("them", "it") if len(names) == 1 else hint, names)
+
+
+def _value(word: str, spelling: str) -> float:
+    return float(spellings.numbers_in(pa.array([word]), spelling)[0])
+
+
+def told(tallies: Mapping[str, Tally], readings: Mapping[str, Reading]) -> str:
+    """The columns that are read as numbers or dates though they are written otherwise, with an example each."""
+    said = []
+    for name, reading in readings.items():
+        words = [word for word in tallies[name].words if number_in(word) is None]
+        if words and reading.kind == NUMBERS and reading.spelling != spellings.TRUTH:
+            said.append(f"{short(name)} ({shown(words[0])} is {spelt(_value(words[0], reading.spelling))})")
+        elif words and reading.kind == DATES:
+            value = read(pa.array(words[:1]).dictionary_encode(), reading.spelling)[0][0]
+            said.append(f"{short(name)} ({shown(words[0])} is {value})")
+    return listed(said)
+
+
+def say_dates(table: str, names: list[str]) -> None:
+    """Warn of columns of whole numbers that all read as dates."""
+    if names:
+        are = "looks like dates, and counts as a number" if len(names) == 1 else "look like dates, and count as numbers"
+        hint = "write dates as 2024-01-31, and expand them with `dates=True`"
+        warn(f"{table}: {all_of(names)} {are}, as 20240131; {hint}")
+
+
+def faults_of(
+    reader: Reader, tallies: Mapping[str, Tally], readings: Mapping[str, Reading], asked: Asked
+) -> list[Said]:  # fmt: skip
+    """Columns that make no numbers. readings: of all columns but categories."""
+    read = {name: tallies[name] for name in readings}
+    return [*mixed(reader, read, readings), *undecided(reader, read, readings, asked), *_types(read), *_empty(tallies)]
+
+
+def refused(table: str, faults: Sequence[Said], asked: Asked) -> DataError:
+    """The refusal of a table. Its last words leave out all columns that it names, and those that were left out."""
+    columns = list(dict.fromkeys(name for fault in faults for name in fault.columns))
+    drop = f"`drop={joined([*asked.drop, *columns])}`"
+    hints = list(dict.fromkeys(fault.hint for fault in faults if fault.hint))
+    said = "; ".join(f"{fault.where}: {fault.what}" if fault.where else fault.what for fault in faults)
+    said = f"{table}{', ' if faults[0].where else ': '}{said}"
+    if all(fault.ids for fault in faults):
+        return DataError(f"{said}: {', or '.join([drop, *hints])}")
+    leave = f"leave {'it' if len(columns) == 1 else 'them'} out with {drop}"
+    return DataError(f"{said}; {', or '.join([', '.join(hints), leave] if hints else [leave])}")
+
+
+def ids(tallies: Mapping[str, Tally], asked: Asked) -> Iterator[Said]:
+    """Columns of words that are ids: most rows have one of their own. Such words say nothing of other rows."""
+    found = {name: tally for name, tally in tallies.items() if _is_id(tally)}
+    if found:
+        told = [f"{_different(tally)} different texts in {tally.rows} rows" for tally in found.values()]
+        names = [short(name) for name in found]
+        one = len(found) == 1
+        said = f"{names[0]} looks like an id ({told[0]})"
+        if not one:
+            each = [f"{name} ({what})" for name, what in zip(names, told, strict=True)]
+            said = f"{len(found)} columns look like ids: {all_of(each)}"
+        hint = f"keep {'it' if one else 'them'} with `categorical={joined([*asked.categorical, *found])}`"
+        texts = [name for name, tally in found.items() if _is_text(tally)]
+        if len(texts) == 1 and not asked.text:
+            hint += f", or count the words of {'it' if one else short(texts[0])} with `text={joined(texts)}`"
+        yield Said(said, hint, list(found), ids=True)
+    for name, known in tallies.items():
+        if known.full and name not in found:
+            what = f"{_different(known)} different texts are too many for categories"
+            hint = (
+                f"count its words with `text={joined([name])}`, or take the {MOST_WORDS} most frequent with "
+                f"`categorical={joined([*asked.categorical, name])}`"
+            )
+            place = known.first.get("more", "its rows")
+            yield Said(what, hint, [name], f"{place}, column {short(name)}")
+
+
+def _is_id(found: Tally) -> bool:
+    """Whether more than half of the rows with a word have one that occurs once, or there are very many words.
+
+    Words beyond the most are not counted, nor are their rows here: those that are known tell.
+    """
+    rows = found.words.total()
+    if rows < FEWEST:
+        return False
+    once = sum(times == 1 for times in found.words.values())
+    return 2 * once > rows or (not found.full and len(found.words) > max(MOST_WORDS, rows // 2))
+
+
+def _different(found: Tally) -> str:
+    return f"more than {len(found.words)}" if found.full else f"{len(found.words)}"
+
+
+def _is_text(found: Tally) -> bool:
+    """Whether most words are several, as in a sentence."""
+    words = list(islice(found.words, LOOKED_AT))
+    return 2 * sum(len(word.split()) > 2 for word in words) > len(words)
+
+
+def _types(tallies: Mapping[str, Tally]) -> Iterator[Said]:
+    """Types of neither numbers nor words nor dates."""
+    for kind in sorted({kind for found in tallies.values() for kind in found.first} - KNOWN):
+        names = [name for name, found in tallies.items() if kind in found.first]
+        where = tallies[names[0]].first[kind]
+        said = f"{hold(names)} values of type {kind}, as in {where}: {all_of(names)}"
+        yield Said(said, "turn them into numbers", names)
+
+
+def _empty(tallies: Mapping[str, Tally]) -> Iterator[Said]:
+    """Columns of gaps alone."""
+    names = [name for name, found in tallies.items() if found.gaps == found.rows]
+    if names:
+        yield Said(f"{hold(names)} no value at all: {all_of(names)}", "", names)
+
+
+def gaps(tallies: Mapping[str, Tally], asked: Asked) -> Iterator[Said]:
+    """Gaps that nothing stands for, all columns with their counts."""
+    found = {name: tally for name, tally in tallies.items() if 0 < tally.gaps < tally.rows}
+    if not found or asked.missing is not None:
+        return
+    where = next(iter(found.values())).first["gap"]
+    hint = "fill missing values with `missing=mean`, zero or indicator"
+    if len(found) == 1:
+        [(name, tally)] = found.items()
+        more = f", as in {counted(tally.gaps - 1, 'more row')}" if tally.gaps > 1 else ""
+        yield Said(f"the value is missing{more}", hint, [name], f"{where}, column {short(name)}")
+        return
+    counts = all_of([f"{short(name)} ({tally.gaps})" for name, tally in found.items()])
+    yield Said(f"{len(found)} columns have missing values, the first in {where}: {counts}", hint, list(found))
+
 
 Tallying = Callable[[Reader, Counting], dict[str, Tally]]
 

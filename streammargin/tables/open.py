@@ -11,11 +11,9 @@ from streammargin.errors import DataError, UsageError
 from streammargin.files import no_file, twice_read
 from streammargin.sources.open import is_path
 from streammargin.tables.formats import ARROW, PARQUET, STREAM, format_of, is_pipe, piped
-from streammargin.tables.header import ANYTHING, Expected, check_different, is_header
-from streammargin.tables.readers.base import Reader
-from streammargin.tables.readers.room import USUAL, Room
+from streammargin.tables.header import ANYTHING, Expected, check_different, is_header, names_of
+from streammargin.tables.readers.base import USUAL, Reader, Room
 from streammargin.tables.textfile import Text, plain_stem
-from streammargin.tables.unnamed import names_of
 from streammargin.wording import warn
 
 if TYPE_CHECKING:

@@ -1,12 +1,19 @@
-"""Numbers as people write them: 1,234.56 or 1.234,56, 12.3%, $9.90, 1 234, (12) for -12; and yes for 1."""
+"""Numbers as people write them: 1,234.56 or 1.234,56, 12.3%, $9.90, 1 234, (12) for -12; and yes for 1.
+
+Which spellings of numbers and dates fit all values of a column of text.
+"""
 
 from __future__ import annotations
 
+import functools
+import re
 from collections.abc import Collection
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from streammargin.tables import dates
 
 POINT, COMMA = "point", "comma"  # the decimal mark
 PLAIN, WHOLE, UNMARKED = "plain", "whole", "unmarked"  # numbers of programs; without a point; neither point nor comma
@@ -65,13 +72,13 @@ def _name(mark: str, unit: str) -> str:
 
 
 # all spellings but words of PAIRS; the last three only tell readings apart
-PATTERNS = {_name(mark, unit): _pattern(mark, unit) for mark in (POINT, COMMA) for unit in ("", *UNITS)} | {
+OF_NUMBERS = {_name(mark, unit): _pattern(mark, unit) for mark in (POINT, COMMA) for unit in ("", *UNITS)} | {
     PLAIN: rf"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+){_EXPONENT}$",
     WHOLE: "^[+-]?[0-9]+$",
     UNMARKED: "^[^.,]*$",
 }
 HELPERS = {PLAIN, WHOLE, UNMARKED}
-NAMES = [name for name in PATTERNS if name not in HELPERS]
+NAMES = [name for name in OF_NUMBERS if name not in HELPERS]
 MARKS = (POINT, COMMA)
 MONEY = {mark: [_name(mark, unit) for unit in UNITS if unit not in SHARES] for mark in MARKS}  # they fit plain numbers
 WITH_UNIT = [name for name in NAMES if name not in MARKS]
@@ -107,7 +114,7 @@ def numbers_in(words: pa.Array, spelling: str) -> np.ndarray:
         places = pc.index_in(pc.utf8_lower(words), value_set=pa.array(PAIRS[spelling], words.type)).fill_null(2)
         return np.array([1.0, 0.0, np.nan])[places.to_numpy(zero_copy_only=False)]
     mark, _, unit = spelling.partition(" ")
-    fits = pc.match_substring_regex(words, PATTERNS[spelling])
+    fits = pc.match_substring_regex(words, OF_NUMBERS[spelling])
     words = pc.if_else(fits, words, None)
     if unit:
         words = pc.replace_substring_regex(words, f"(?i:{UNITS[unit]})", "")
@@ -120,3 +127,81 @@ def numbers_in(words: pa.Array, spelling: str) -> np.ndarray:
     )
     sizes = pc.cast(digits, pa.float64()).to_numpy(zero_copy_only=False)
     return np.where(negative.fill_null(False).to_numpy(zero_copy_only=False), -sizes, sizes) + 0.0  # no -0
+
+
+PATTERNS = OF_NUMBERS | dates.PATTERNS
+ALL = frozenset(PATTERNS)
+ORDER = (*MARKS, *sorted(ALL.difference(MARKS)))
+SPELLINGS = {"", *NAMES, *PAIRS, *dates.NAMES}  # that a schema may have
+NUMBERS, DATES = "number", "date"
+LONGEST = 64  # bytes of a number or a date
+
+
+@functools.cache
+def _compiled(form: str) -> re.Pattern[str]:
+    return re.compile(PATTERNS[form])
+
+
+def of_word(word: str, forms: frozenset[str] = ALL) -> frozenset[str]:
+    """Those of these forms that fit a word; none if it is no number and no date."""
+    if len(word) > LONGEST or not re.search("[0-9]", word):
+        return frozenset()
+    tried = [*HELPERS, *MARKS]
+    tried += dates.NAMES if dates.POSSIBLE.search(word) else []
+    tried += WITH_UNIT if re.search(UNIT, word) else []
+    found = {form for form in tried if _compiled(form).match(word)}
+    for mark in found.intersection(MARKS):
+        found.update(MONEY[mark])
+    found &= forms
+    return frozenset() if found <= HELPERS else frozenset(found)
+
+
+def fitting(forms: frozenset[str], words: pa.Array) -> frozenset[str]:
+    """Those of these forms that fit all of these words."""
+    if not forms or not len(words):
+        return forms
+    forms = of_word(words[0].as_py(), forms)  # most columns of words end here
+    for form in ORDER:
+        mark = form.partition(" ")[0]
+        without = mark in forms and form in MONEY.get(mark, ())  # all words lack a unit, as money may
+        if form in forms and not without and not (fit := fits(words, form)).all():
+            forms = of_word(words[int(np.argmin(fit))].as_py(), forms)
+    return forms
+
+
+def fits(words: pa.Array, form: str) -> np.ndarray:
+    """Whether the form fits each of these words (m,)."""
+    return _match(words, PATTERNS[form])
+
+
+def _match(words: pa.Array, pattern: str) -> np.ndarray:
+    return np.asarray(pc.match_substring_regex(words, pattern).to_numpy(zero_copy_only=False))
+
+
+def of_kind(words: pa.Array, kind: str) -> np.ndarray:
+    """Whether each of these words (m,) is a number, or a date, in one of the"""
+    found = np.zeros(len(words), bool)
+    if 2 * np.count_nonzero(_match(words, "[0-9]")) < len(words):  # hardly any of them
+        return found
+    for name in MARKS if kind == NUMBERS else dates.NAMES:
+        found |= fits(words, name)
+    if kind == NUMBERS:
+        with_unit = np.flatnonzero(~found & _match(words, UNIT))
+        rest = words.take(pa.array(with_unit))
+        for name in WITH_UNIT if len(rest) else ():
+            found[with_unit] |= fits(rest, name)
+    return found
+
+
+def read(column: pa.Array, spelling: str) -> tuple[pa.Array, int]:
+    """(words as numbers or dates, the first row whose word does not fit the spelling, or -1). column: a dictionary."""
+    words = column.dictionary.cast(pa.string())
+    if spelling in dates.PATTERNS:
+        values = dates.parsed(words, spelling)
+    else:
+        values = pa.array(numbers_in(words, spelling), pa.float64(), from_pandas=True)
+    found = values.take(column.indices)
+    if found.null_count == column.null_count:
+        return found, -1
+    odd = pc.and_(found.is_null(), column.is_valid())
+    return found, int(pc.index(odd, True).as_py())

@@ -15,10 +15,9 @@ import pyarrow.compute as pc
 from streammargin.errors import DataError
 from streammargin.matching import EXACT, is_plain
 from streammargin.tables.dates import Dates, like_dates
-from streammargin.tables.forms import ALL, fits, fitting, read
 from streammargin.tables.header import is_number
 from streammargin.tables.readers.base import Reader
-from streammargin.tables.spellings import HELPERS, WHOLE
+from streammargin.tables.spellings import ALL, HELPERS, WHOLE, fits, fitting, read
 from streammargin.tables.textfile import check_label
 from streammargin.tables.types import kind_of
 from streammargin.wording import joined, short, shown

@@ -20,7 +20,7 @@ from streammargin.solvers.problem import Problem
 from streammargin.sources.base import Slices, Source
 from streammargin.sources.labels import lie_inside
 from streammargin.sources.open import opened, paths_of
-from streammargin.sources.reordered import Reordered
+from streammargin.sources.views import Reordered
 from streammargin.wording import warn
 from streammargin.workers import Workers
 

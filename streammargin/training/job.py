@@ -46,11 +46,10 @@ from streammargin.solvers.base import Method
 from streammargin.solvers.leaves import may_split
 from streammargin.solvers.problem import Problem, standard_errors
 from streammargin.sources.base import Source
-from streammargin.sources.label_column import ATTRIBUTE
+from streammargin.sources.labels import ATTRIBUTE
 from streammargin.sources.names import packed
 from streammargin.sources.schema import plain_of
-from streammargin.sources.transformed import TransformedSource
-from streammargin.sources.watched import WatchedSource
+from streammargin.sources.views import TransformedSource, WatchedSource
 from streammargin.transforms.chain import Chain
 from streammargin.version import __version__
 from streammargin.wording import warn
@@ -125,7 +124,7 @@ class Job:
     def identity(self) -> dict[str, object]:
         """What must be the same for another process to resume: what decides the bits, and labels by what they hold.
 
-        The rows are compared when they are read (sources/watched.py), but for those that others read.
+        The rows are compared when they are read (sources/views.py), but for those that others read.
         """
         params, known, start, names = self.params(), _of_labels(self.labels), self.start, self.names
         validator = self.validator

@@ -21,9 +21,7 @@ from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import state_bytes
 from streammargin.sources.base import Source
 from streammargin.sources.open import opened
-from streammargin.sources.thinned import thinned
-from streammargin.sources.transformed import TransformedSource
-from streammargin.sources.watched import WatchedSource
+from streammargin.sources.views import TransformedSource, WatchedSource, thinned
 from streammargin.training.fitting import Asking, Fitting, plan_of, wants_free
 from streammargin.training.folds import FoldValidator, check_place, column_of_groups, grid_of, in_folds
 from streammargin.training.held_out import least_to_score, make_validator, open_held_out

@@ -31,7 +31,7 @@ from streammargin.solvers.problem import Problem
 from streammargin.solvers.registry import make_solver
 from streammargin.sources.base import Source
 from streammargin.sources.names import packed
-from streammargin.sources.watched import WatchedSource
+from streammargin.sources.views import WatchedSource
 from streammargin.tables.ratings.entries import Entries
 from streammargin.tables.ratings.sorted import Ratings, held_out, rated
 from streammargin.training.fitting import choose, plan_of

@@ -20,7 +20,7 @@ from streammargin.options.folds import Folds
 from streammargin.options.table import Options, Where, asked_digest, digest_of, options_for, read_by
 from streammargin.ordered import PRESENT, columns_of, files_read, is_matrix, is_table
 from streammargin.result import TrainResult
-from streammargin.sources.label_column import TASKS
+from streammargin.sources.labels import TASKS
 from streammargin.sources.open import check_files, is_path, is_source, is_stream, paths_of
 from streammargin.training.held_out import say_if_trained_on
 from streammargin.training.job import Job

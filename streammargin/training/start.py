@@ -17,7 +17,7 @@ from streammargin.model.linear import LinearModel
 from streammargin.points.linear import LinearPoint
 from streammargin.sources.base import Source
 from streammargin.sources.names import equal, listed
-from streammargin.sources.transformed import TransformedSource
+from streammargin.sources.views import TransformedSource
 from streammargin.wording import counted, shown, warn
 
 

@@ -21,10 +21,9 @@ import streammargin as sm
 from streammargin.data_tools.convert import convert
 from streammargin.data_tools.main import main
 from streammargin.errors import DataError, InputMissingError, OutputError, UsageError
-from streammargin.sources.batch import Batch
+from streammargin.sources.batch import Batch, Ordered
 from streammargin.tables import formats
 from streammargin.tables.matrices import svmlight
-from streammargin.tables.matrices.base import Matrix
 from streammargin.tables.textfile import PIECE, Text
 
 
@@ -400,7 +399,7 @@ def test_a_format_is_a_module_and_a_line_of_the_table(tmp_path, monkeypatch):
 
     def read(text, how):
         rows = Batch(np.array([[-1.0], [1.0]]), None, None, None, np.array([1, 2]), None)
-        return Matrix(iter([rows]), False, 1, np.dtype(np.float32))
+        return Ordered(iter([rows]), False, 1, np.dtype(np.float32))
 
     module = ModuleType("own")
     module.TEXT, module.read = False, read

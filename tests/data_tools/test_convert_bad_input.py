@@ -17,7 +17,7 @@ from streammargin.data_tools.convert import convert
 from streammargin.data_tools.shuffle import shuffle
 from streammargin.data_tools.split import split
 from streammargin.errors import DataError, UsageError
-from streammargin.sources.hdf5.names import write_names
+from streammargin.sources.hdf5.columns import write_names
 
 
 def converted(tmp_path, content, name="in.csv", **options):
@@ -197,7 +197,7 @@ def test_csc_of_old_anndata_is_converted(tmp_path):
 
 def test_a_column_of_more_values_than_rows_is_refused_before_they_are_sorted(tmp_path, monkeypatch):
     monkeypatch.setattr(
-        "streammargin.tables.matrices.spill.Spill.append", lambda *given: pytest.fail("they are parked")
+        "streammargin.tables.matrices.compressed.Spill.append", lambda *given: pytest.fail("they are parked")
     )
     X = sp.csc_matrix((np.ones(5), np.zeros(5, int), [0, 0, 5]), shape=(3, 2))
     with pytest.raises(DataError, match="column 1 has 5 values in 3 rows; sum the duplicates first"):

@@ -16,7 +16,7 @@ from streammargin.data_tools.shuffle import shuffle
 from streammargin.data_tools.split import split
 from streammargin.errors import DataError, UsageError
 from streammargin.matching import unpointed
-from streammargin.sources import label_column
+from streammargin.sources.labels import ATTRIBUTE
 from streammargin.tables.textfile import Text
 
 
@@ -74,7 +74,7 @@ def test_the_label_stands_in_any_column(tmp_path, place):
 
 
 def test_more_numbers_than_classes_are_numbers(tmp_path, monkeypatch):
-    for module in ("streammargin.sources.hdf5.label_writers", "streammargin.sources.label_column"):
+    for module in ("streammargin.sources.hdf5.write", "streammargin.sources.labels"):
         monkeypatch.setattr(f"{module}.MAX_CLASSES", 5)
     whole = Text.pieces
     for size in (8, 1 << 20):  # in pieces, and at once
@@ -198,8 +198,8 @@ def test_an_attribute_of_another_kind_is_no_name(tmp_path):
     convert(str(tmp_path / "train.csv"), str(tmp_path / "train.h5"), y="income")
     for value in (np.arange(3), 0.5, h5py.Empty("f")):
         with h5py.File(tmp_path / "train.h5", "r+") as file:
-            file["y"].attrs[label_column.ATTRIBUTE] = value
-        assert sm.train(str(tmp_path / "train.h5")).model.header[label_column.ATTRIBUTE] is None
+            file["y"].attrs[ATTRIBUTE] = value
+        assert sm.train(str(tmp_path / "train.h5")).model.header[ATTRIBUTE] is None
 
 
 def test_values_that_are_missing_are_counted(tmp_path):

@@ -20,7 +20,7 @@ from streammargin.data_tools.shuffle import shuffle
 from streammargin.data_tools.split import split
 from streammargin.errors import DataError, UsageError
 from streammargin.model.linear import LinearModel
-from streammargin.sources.hdf5.names import write_names
+from streammargin.sources.hdf5.columns import write_names
 
 
 def names_in(path):

@@ -208,7 +208,7 @@ def test_a_path_stopped_in_that_read_has_no_figures(tmp_path):
 
 
 def test_nothing_is_compared_without_a_checkpoint(tmp_path, monkeypatch):
-    from streammargin.sources.watched import WatchedSource
+    from streammargin.sources.views import WatchedSource
 
     monkeypatch.setattr(WatchedSource, "__init__", None)  # a call would fail
     train(out_of_core(tmp_path / "data.h5"), **WAYS["sdca"])

@@ -11,8 +11,7 @@ import streammargin.model.scoring
 from streammargin.driver.plan import column_names
 from streammargin.errors import UsageError
 from streammargin.sizes import parse_size
-from streammargin.sources.hdf5.names import write_names
-from streammargin.sources.hdf5.texts import TextReader
+from streammargin.sources.hdf5.columns import TextReader, write_names
 from streammargin.sources.open import open_source
 
 COLUMNS, LENGTH = 4000, 2000  # 8 MB of names

@@ -8,7 +8,7 @@ import pytest
 from conftest import write_h5
 
 import streammargin as sm
-from streammargin.sources.hdf5.names import write_names
+from streammargin.sources.hdf5.columns import write_names
 
 pd = pytest.importorskip("pandas")
 

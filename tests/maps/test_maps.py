@@ -16,7 +16,7 @@ from reference.stopped import stop_after
 import streammargin as sm
 from streammargin.maps.base import TILE, is_steady, product
 from streammargin.maps.fitted import Fitted
-from streammargin.sources.mapped import MappedSource
+from streammargin.sources.views import MappedSource
 from streammargin.verification import verify
 
 RANDOM = np.random.default_rng(3)
@@ -121,7 +121,7 @@ def test_blocks_of_a_source_change_no_bit(form, monkeypatch):
     fitted = sm.train(source, map="nystroem:40", tol=0.5).model.answer.fitted
     whole = fitted.rows(FORMS[form](X))
     for piece, most in ((1 << 20, 1 << 20), (900, 1 << 20), (900, 5000), (1 << 20, 5000)):
-        monkeypatch.setattr("streammargin.sources.mapped.PIECE", piece)
+        monkeypatch.setattr("streammargin.sources.views.MAPPED", piece)
         ours = MappedSource(source, fitted)
         bounds = ours.bounds(most)
         buffer = ours.allocate(bounds)

@@ -13,7 +13,7 @@ from streammargin.model.columns import match
 from streammargin.model.exports.files import export
 from streammargin.model.file import write_model
 from streammargin.model.linear import LinearModel
-from streammargin.sources.hdf5.names import write_names
+from streammargin.sources.hdf5.columns import write_names
 from streammargin.sources.open import open_source
 from streammargin.verification import verify
 

@@ -18,7 +18,7 @@ from streammargin.compiled.sdca import sdca_turns
 from streammargin.solvers.columns import curved_columns
 from streammargin.solvers.columns import working_set as column_steps
 from streammargin.solvers.newton import conjugate, sampled
-from streammargin.sources import thinned
+from streammargin.sources import views
 
 # these compile, warm, or keep what was compiled
 UNCOMPILED = {
@@ -207,7 +207,7 @@ def run():
     for loss in ("absolute_error", "squared_error", "hinge:levels=1,2,at=0,3"):
         for solver in ("factors", "splitting"):
             answers[f"ratings, {loss}, {solver}"] = completed(loss, solver)
-    answers["mostly zeros"] = changed({(thinned, "LEAST"): 0}, (np.eye(20), y), {"solver": "newton"})
+    answers["mostly zeros"] = changed({(views, "FEWEST_VALUES"): 0}, (np.eye(20), y), {"solver": "newton"})
     with tempfile.TemporaryDirectory() as folder:
         for name in ("hinge", "logistic"):  # dense and sparse
             data, options = cases[name]

@@ -12,8 +12,8 @@ import pytest
 from conftest import HANGS
 
 import streammargin as sm
-from streammargin.sources.hdf5 import disk
-from streammargin.sources.hdf5.disk import writable
+from streammargin.sources.hdf5 import write as disk
+from streammargin.sources.hdf5.write import writable
 
 pytestmark = pytest.mark.usefixtures("inside")
 

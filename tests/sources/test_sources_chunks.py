@@ -10,8 +10,7 @@ import pytest
 
 import streammargin as sm
 from streammargin.errors import DataError, UsageError
-from streammargin.sources.hdf5.chunks import Chunks, _user_block_counts, checked, fletcher32
-from streammargin.sources.hdf5.filters import Unpacker
+from streammargin.sources.hdf5.chunks import Chunks, Unpacker, _user_block_counts, checked, fletcher32
 from streammargin.sources.hdf5.nodes import attribute
 from streammargin.sources.hdf5.reader import RowReader
 from streammargin.sources.open import open_source

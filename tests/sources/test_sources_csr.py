@@ -18,7 +18,7 @@ from source_checks import (
 
 import streammargin as sm
 from streammargin.sources.checks import check_block
-from streammargin.sources.hdf5 import csr as hdf5_csr
+from streammargin.sources.hdf5 import file as hdf5_csr
 from streammargin.sources.open import open_source
 
 ROWS, COLUMNS = 31, 17

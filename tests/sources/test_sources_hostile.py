@@ -15,7 +15,7 @@ import streammargin as sm
 from streammargin.driver.prefetch import read_blocks
 from streammargin.errors import DataError, InputMissingError, UsageError
 from streammargin.options.table import read_by
-from streammargin.sources.hdf5.labels import Column
+from streammargin.sources.hdf5.columns import Column
 from streammargin.sources.labels import census
 from streammargin.sources.open import files_read, open_source
 
@@ -321,7 +321,7 @@ def test_labels_that_pass_the_budget_are_not_read(tmp_path, monkeypatch):
         X[:] = np.zeros((rows, 1), np.int8)
         file["y"] = np.zeros(rows, "S1")
     assert os.path.getsize(tmp_path / "a.h5") < 1.1 * rows
-    monkeypatch.setattr("streammargin.sources.hdf5.base.HDF5Source.labels", None)
+    monkeypatch.setattr("streammargin.sources.hdf5.file.HDF5Source.labels", None)
     with pytest.raises(UsageError, match=r"budget of 32M is too small .* needs \d+M"):
         sm.train(str(tmp_path / "a.h5"), memory="32M")
 
@@ -384,10 +384,10 @@ def test_a_large_chunk_of_labels_counts(tmp_path, monkeypatch):
         assert 4 * 8 * rows <= source.column_bytes() <= 33 * rows
         counts = census(source.labels(), rows, coded=False)
         assert not len(counts[1]) and counts[2].tolist() == [rows // 2, rows // 2]
-    monkeypatch.setattr("streammargin.sources.hdf5.base.HDF5Source.labels", None)
+    monkeypatch.setattr("streammargin.sources.hdf5.file.HDF5Source.labels", None)
     with pytest.raises(UsageError, match=r"budget of 96M is too small .* needs \d+M"):
         sm.train(path, memory="96M")
-    monkeypatch.setattr("streammargin.sources.hdf5.base.HDF5Source.sample_weight", None)
+    monkeypatch.setattr("streammargin.sources.hdf5.file.HDF5Source.sample_weight", None)
     with h5py.File(path, "a") as file:
         del file["y"]
         file["y"] = np.arange(rows) % 2

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import streammargin as sm
-from streammargin.sources.hdf5.names import write_names
+from streammargin.sources.hdf5.columns import write_names
 from streammargin.sources.open import open_source
 
 ROWS, COLUMNS = 8, 5

@@ -8,7 +8,7 @@ from source_checks import as_array
 
 import streammargin as sm
 from streammargin.driver.plan import make_plan
-from streammargin.sources.thinned import LEAST, thinned
+from streammargin.sources.views import FEWEST_VALUES, thinned
 
 ROWS, COLUMNS = 2000, 40
 
@@ -39,7 +39,7 @@ def test_others_stay_as_they_are(tmp_path):
     few, y = mostly_zero(0.2)
     dense = few.copy()
     dense[1::2] = 1.0  # the rows that are looked at first do not show it
-    for X in (dense, np.ones_like(few), few[: LEAST // COLUMNS], sp.csr_matrix(few)):
+    for X in (dense, np.ones_like(few), few[: FEWEST_VALUES // COLUMNS], sp.csr_matrix(few)):
         source = sm.open_source((X, y[: X.shape[0]]))
         assert thinned(source, 1 << 30) is source
     source = sm.open_source((few, y))

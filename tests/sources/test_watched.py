@@ -13,7 +13,7 @@ import streammargin as sm
 from streammargin.compiled.row_hashes import row_hashes
 from streammargin.driver.prefetch import BlockReader
 from streammargin.sources.open import open_source
-from streammargin.sources.watched import WatchedSource
+from streammargin.sources.views import WatchedSource
 
 FORMS = ("dense", "csr")
 MASK = 2**64 - 1

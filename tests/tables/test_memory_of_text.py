@@ -18,10 +18,10 @@ from streammargin.numpy_model import texts_of
 from streammargin.sources.batch import Batch
 from streammargin.sources.labels import WIDEST, as_values, census, is_text
 from streammargin.sources.names import packed_texts
-from streammargin.tables.matrices.spill import Spill
+from streammargin.tables.matrices.compressed import Spill
 from streammargin.tables.open import open_table
 from streammargin.tables.readers import messages
-from streammargin.tables.readers.room import Room
+from streammargin.tables.readers.base import Room
 from streammargin.tables.tally import MOST_LETTERS, Tally, coded
 from streammargin.tables.textfile import Text
 
@@ -29,7 +29,7 @@ ROWS, LONG = 4_000, 60_000  # a row each of them: 240 MB
 # the exit code of each command, and the peak of this process in MiB beyond that of a training on few rows
 PEAK = """
 import resource, sys
-import numpy, pyarrow.compute, pyarrow.csv, pyarrow.parquet, streammargin.tables.spoolable, streammargin.training.tables
+import numpy, pyarrow.compute, pyarrow.csv, pyarrow.parquet, streammargin.tables.spool, streammargin.training.tables
 import streammargin as sm
 from streammargin.cli.main import main
 peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

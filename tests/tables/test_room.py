@@ -17,7 +17,7 @@ from streammargin.errors import DataError, UsageError
 from streammargin.sources.hdf5.write import RowWriter
 from streammargin.tables.open import open_table
 from streammargin.tables.readers import arrow, unit
-from streammargin.tables.readers.room import Room
+from streammargin.tables.readers.base import Room
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ MOST = """
 import sys
 import pyarrow
 from streammargin.tables.open import open_table
-from streammargin.tables.readers.room import Room
+from streammargin.tables.readers.base import Room
 reader = open_table(sys.argv[1], room=Room(int(sys.argv[2]), sys.argv[1]))
 for _ in reader.batches(reader.columns, frozenset()):
     pass

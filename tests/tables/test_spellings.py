@@ -12,7 +12,7 @@ import streammargin as sm
 from streammargin.data_tools.convert import convert
 from streammargin.errors import DataError, UsageError
 from streammargin.sources.schema import Column, Schema
-from streammargin.tables import forms, spellings, tally
+from streammargin.tables import spellings, tally
 
 ROWS = 22
 
@@ -241,15 +241,15 @@ def test_what_fits_is_one_rule_for_words_and_columns():
     words = [word for given, _ in SPELT.values() for word in given] + [
         "1,234", "$1.500", "0", "0.0", "0,0", "5", "x", "", "12:30", "01/02/2024", "2024-01-01 10:00", "Jan 5, 2024",
     ]  # fmt: skip
-    fits = {form: forms.fits(pa.array(words), form) for form in forms.ALL}
+    fits = {form: spellings.fits(pa.array(words), form) for form in spellings.ALL}
     for place, word in enumerate(words):
-        alone = {form for form in forms.ALL if fits[form][place]}
+        alone = {form for form in spellings.ALL if fits[form][place]}
         alone = set() if alone <= spellings.HELPERS or not any(c.isdigit() for c in word) else alone
-        assert forms.of_word(word) == alone, word
-        assert forms.fitting(forms.ALL, pa.array([word])) == alone, word
+        assert spellings.of_word(word) == alone, word
+        assert spellings.fitting(spellings.ALL, pa.array([word])) == alone, word
     for pair in (["5", "$9"], ["0", "5%"], ["0", "5"], ["1,234", "1.5"], ["€5", "5"], ["01/02/2024", "13/02/2024"]):
-        each = forms.of_word(pair[0]) & forms.of_word(pair[1])
-        assert forms.fitting(forms.ALL, pa.array(pair)) == (set() if each <= spellings.HELPERS else each), pair
+        each = spellings.of_word(pair[0]) & spellings.of_word(pair[1])
+        assert spellings.fitting(spellings.ALL, pa.array(pair)) == (set() if each <= spellings.HELPERS else each), pair
 
 
 @pytest.mark.parametrize("decimal", ["dot", ",", 1])

@@ -14,7 +14,7 @@ from table_rows import in_form
 import streammargin as sm
 from streammargin.completed import verify_ratings
 from streammargin.matching import unpointed
-from streammargin.sources.label_column import values_of
+from streammargin.sources.labels import values_of
 
 pytestmark = pytest.mark.usefixtures("inside")
 

@@ -10,8 +10,8 @@ import pytest
 from pyarrow import feather, parquet
 
 import streammargin as sm
-from streammargin.tables import stamp as stamps
-from streammargin.tables.stamp import stamp
+from streammargin.tables.readers import base as stamps
+from streammargin.tables.readers.base import stamp
 
 pytestmark = pytest.mark.usefixtures("inside")
 

@@ -22,10 +22,9 @@ from streammargin.cli.main import main
 from streammargin.data_tools.convert import convert
 from streammargin.errors import DataError, InputMissingError, OutputError, UsageError
 from streammargin.sources.schema import Column, Schema
-from streammargin.tables.asked import Asked
 from streammargin.tables.readers import arrow
-from streammargin.tables.spoolable import OfTable
-from streammargin.tables.table import with_roles
+from streammargin.tables.spool import OfTable
+from streammargin.tables.table import Asked, with_roles
 
 N = 400
 
@@ -558,7 +557,7 @@ def test_numbers_alone_are_written_in_one_pass_as_in_two(tmp_path, monkeypatch, 
     assert sizes[1:] == (["its numbers need float64, so they take 11.7K at most"] if kind == "large" else [])
     if kind not in ("large", "gap", "infinite"):
         assert len(reads) == 1
-    monkeypatch.setattr("streammargin.tables.spoolable.is_plain", lambda table: False)
+    monkeypatch.setattr("streammargin.tables.spool.is_plain", lambda table: False)
     twice = outcome("two.h5")
     if isinstance(once, str):
         assert once == twice and kind in ("gap", "infinite")

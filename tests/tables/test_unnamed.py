@@ -15,8 +15,7 @@ import streammargin as sm
 from streammargin.data_tools.convert import convert
 from streammargin.errors import UsageError
 from streammargin.model.linear import LinearModel
-from streammargin.tables.header import Expected, is_header
-from streammargin.tables.unnamed import names_of
+from streammargin.tables.header import Expected, is_header, names_of
 
 ROWS = 60
 RANDOM = np.random.default_rng(7)

@@ -17,7 +17,7 @@ from streammargin.cli.main import main
 from streammargin.driver.setup import Target
 from streammargin.model.linear import LinearModel
 from streammargin.solvers.registry import CLASSES, make_solver
-from streammargin.sources.hdf5.names import write_names
+from streammargin.sources.hdf5.columns import write_names
 from streammargin.sources.open import open_source
 from streammargin.training.start import start_of
 

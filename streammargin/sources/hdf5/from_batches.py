@@ -1,9 +1,10 @@
-"""Write batches of rows from Python to a file that can be streamed."""
+"""Write rows that are read in order, such as batches from Python, to a file that can be streamed."""
 
 from __future__ import annotations
 
+import itertools
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,9 @@ from streammargin.errors import DataError, StreamMarginError, UsageError
 from streammargin.files import as_path, check_output
 from streammargin.rows.blocks import CSRBlock
 from streammargin.sources.arrays import ArraySource
-from streammargin.sources.batch import Batch, Narrowing, finite_rows, sorted_rows
-from streammargin.sources.hdf5.write import writing
-from streammargin.sources.label_column import LabelColumn
-from streammargin.sources.labels import class_values, number_rows
+from streammargin.sources.batch import Batch, Narrowing, Ordered, finite_rows, sorted_rows
+from streammargin.sources.hdf5.write import RowWriter, writing
+from streammargin.sources.labels import LabelColumn, class_values, number_rows
 from streammargin.sources.names import check_same, listed
 from streammargin.sources.open import is_stream, parts_of
 from streammargin.wording import shown
@@ -56,18 +56,29 @@ def write_batches(batches: Any, path: str, dtype: str | None, force: bool, attri
         first = next(pulled, None)
         if first is None:
             raise DataError(f"there are no rows to write to {path}; give batches with rows")
-        kept = first.dtype if dtype is None else np.dtype(dtype)
-        narrowing = Narrowing(kept, path)
-        label = LabelColumn(None, outputs=first.outputs())
-        with writing(path, force, kept, first.sparse, first.features, first.feature_names(), label) as writer:
-            writer.append(_checked(first, first, narrowing, dtype))
-            for source in pulled:
-                writer.append(_checked(source, first, narrowing, dtype))
-            writer.file.attrs.update(attributes)
+        rows = (_checked(source, first, dtype) for source in itertools.chain([first], pulled))
+        found = Ordered(rows, first.sparse, first.features, np.dtype(dtype or first.dtype), first.feature_names(),
+                        LabelColumn(None, outputs=first.outputs()), name=path)  # fmt: skip
+        return write_rows(found, path, force, lambda: attributes).rows
     except _OfTheIterable as error:
         assert error.__cause__ is not None
         raise error.__cause__ from None
-    return writer.rows
+
+
+def write_rows(
+    found: Ordered, path: str, force: bool, told: Callable[[], Mapping[str, str]] = dict
+) -> RowWriter:  # fmt: skip
+    """Write these rows as values of their type; returns what was written. told: attributes, after the last row."""
+    batches, narrowing = found.read(), Narrowing(np.dtype(found.dtype), found.name)
+    first = next(batches)  # before there is a file
+    with writing(path, force, found.dtype, found.sparse, found.features, found.names, found.label) as writer:
+        for batch in itertools.chain([first], batches):
+            narrowing.check(batch)
+            writer.append(batch)
+        if found.sparse and writer.features is None and writer.widest == 0:
+            raise DataError(f"{found.name} has no values at all; give the number of columns with `features`")
+        writer.file.attrs.update(told())
+    return writer
 
 
 class _OfTheIterable(StreamMarginError):
@@ -90,7 +101,7 @@ def _batches(batches: Any) -> Iterator[ArraySource]:
         number += 1
 
 
-def _checked(source: ArraySource, first: ArraySource, narrowing: Narrowing, dtype: str | None) -> Batch:
+def _checked(source: ArraySource, first: ArraySource, dtype: str | None) -> Batch:
     """The batch to write. Raises DataError if it does not fit the first batch."""
     name = source.name
     if source.features != first.features:
@@ -117,9 +128,7 @@ def _checked(source: ArraySource, first: ArraySource, narrowing: Narrowing, dtyp
         )
     if dtype is None and source.dtype.itemsize > first.dtype.itemsize:
         raise DataError(f"{name} holds {source.dtype} but the first one {first.dtype}; use `dtype=float64`")
-    batch = _rows(source)._replace(labels=_labels(source), weights=_weights(weights, name))
-    narrowing.check(batch)
-    return batch
+    return _rows(source)._replace(labels=_labels(source), weights=_weights(weights, name))
 
 
 def _rows(source: ArraySource) -> Batch:

@@ -12,7 +12,7 @@ import numpy as np
 from streammargin.rows.blocks import Block, CSRBlock, DenseBlock
 from streammargin.sources.arrays import bounds_by_nnz
 from streammargin.sources.base import Buffer, Slices
-from streammargin.sources.view import View
+from streammargin.sources.views import View
 
 PIECE = 1 << 20  # bytes of rows as stored that are read at a time, or one row
 SOME = 1 << 16  # entries of a column that are read at a time

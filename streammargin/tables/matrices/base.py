@@ -1,4 +1,4 @@
-"""The interface of files of rows of numbers: each format is a module with the members of `Format`.
+"""The rows of files of numbers: each format has a function that returns `Ordered` rows, and a line in `formats.py`.
 
 Such files are read front to back, and once: by `predict`, or to make a file of them that can be read at random.
 """
@@ -6,9 +6,9 @@ Such files are read front to back, and once: by `predict`, or to make a file of 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -16,9 +16,7 @@ from streammargin.errors import DataError, UsageError
 from streammargin.files import check_apart, check_input
 from streammargin.sources.arrays import as_array, as_weights
 from streammargin.sources.batch import Batch
-from streammargin.sources.label_column import LabelColumn
 from streammargin.sources.labels import LabelCursor
-from streammargin.tables.textfile import Text
 
 MEMORY = 256 << 20  # bytes for sorting, if none are given
 
@@ -45,62 +43,56 @@ class How:
     zero_based: bool = False
 
 
-@dataclass(frozen=True)
-class Matrix:
-    """The batches of a file, and what is known before reading.
-
-    features: None if only known at the end. names (d,): of the columns, if the file has them. ids: names of the rows,
-    in order; None if there are none. count: of the rows, if a header says it; of the first one of several files.
-    """
-
-    batches: Iterator[Batch]
-    sparse: bool
-    features: int | None
-    dtype: Any
-    names: np.ndarray | None = None
-    label: LabelColumn | None = None
-    ids: Iterator[str] | None = None
-    count: int | None = None
+Take = Callable[[int], np.ndarray]  # so many of the next labels or weights
+# (name or None, LABELS or WEIGHTS) -> those of the file of the rows; None if it has none of that name
+Inside = Callable[[str | None, tuple[str, str]], Take | None]
 
 
-class Format(Protocol):
-    """The members of a format's module. TEXT: whether it may be compressed or a pipe."""
-
-    TEXT: bool
-
-    def read(self, text: Text, how: How) -> Matrix:
-        """The rows of the input. Raises DataError, UsageError."""
+def nowhere(given: str | None, what: tuple[str, str]) -> None:
+    """Of a file that has nothing beside its rows."""
 
 
-def beside(found: Iterator[Batch], path: str, how: How, home: Any = None) -> Iterator[Batch]:
-    """The batches with the labels and weights that `how` names: of other files, or datasets of `home`."""
-    from streammargin.sources.hdf5.labels import LABELS, WEIGHTS
+def beside(found: Iterator[Batch], path: str, how: How, inside: Inside = nowhere, home: Any = None) -> Iterator[Batch]:
+    """The batches with the labels and weights that `how` names: of the file, of HDF5 `home`, or of other files."""
+    from streammargin.sources.hdf5.columns import LABELS, WEIGHTS
 
-    for name, what in ((how.y, LABELS), (how.weight, WEIGHTS)):
-        if name is not None:
-            found = _column(found, name, {} if home is None else home, path, how, what)
+    for given, what in ((how.y, LABELS), (how.weight, WEIGHTS)):
+        take = inside(given, what)
+        if take is not None:
+            found = with_column(found, what[0], take, path)
+        elif given is not None:
+            found = _of_others(found, given, {} if home is None else home, path, how, what)
     return found
 
 
-def _column(
-    found: Iterator[Batch], name: str, home: Any, path: str, how: How, what: tuple[str, str]
-) -> Iterator[Batch]:
-    """The batches with the labels or weights of this name."""
-    from streammargin.sources.hdf5.labels import open_column
+def with_column(found: Iterator[Batch], part: str, take: Take, name: str) -> Iterator[Batch]:
+    """The batches with these labels or weights; name: of what has them, for messages."""
+    for batch in found:
+        values = take(batch.rows)
+        yield batch._replace(**{part: values if part == "labels" else as_weights(values, batch.rows, name)})
+
+
+def _of_others(
+    found: Iterator[Batch], given: str, home: Any, path: str, how: How, what: tuple[str, str]
+) -> Iterator[Batch]:  # fmt: skip
+    """The batches with the labels or weights of this name in another file."""
+    from streammargin.sources.hdf5.columns import open_column
 
     noun = what[0]
-    column, other = open_column(name, home, path, what)
+    column, other = open_column(given, home, path, what)
     if other is not None:
         how.opened.callback(other.close)
     check_apart({"the output": how.near}, column.files)
-    cursor = LabelCursor(column.chunks(1 << 16))
-    seen = 0
-    for batch in found:
-        seen += batch.rows
+    cursor, seen = LabelCursor(column.chunks(1 << 16)), 0
+
+    def take(count: int) -> np.ndarray:
+        nonlocal seen
+        seen += count
         if seen > column.length:
             raise DataError(f"{column.name} has {column.length} {noun}, fewer than {path} has rows")
-        values = cursor.take(batch.rows)
-        yield batch._replace(**{noun: values if noun == "labels" else as_weights(values, batch.rows, column.name)})
+        return cursor.take(count)
+
+    yield from with_column(found, noun, take, column.name)
     if seen != column.length:
         raise DataError(f"{column.name} has {column.length} {noun} but {path} has {seen} rows")
 

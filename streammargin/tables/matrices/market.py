@@ -15,13 +15,12 @@ from typing import NamedTuple
 import numpy as np
 
 from streammargin.errors import DataError
+from streammargin.sources.batch import Ordered
 from streammargin.sources.names import as_names
-from streammargin.tables.matrices.base import How, Matrix, beside
-from streammargin.tables.matrices.compressed import Entries, check_shape, deal
-from streammargin.tables.matrices.spill import check_space
+from streammargin.tables.matrices.base import How, beside
+from streammargin.tables.matrices.compressed import Entries, check_shape, check_space, deal
 from streammargin.tables.textfile import Text, decoded, plain_lines
 
-TEXT = True
 START = b"%%MatrixMarket"
 NAMES = ("features", "genes")
 
@@ -56,21 +55,20 @@ def names_beside(path: str) -> dict[str, str]:
     return found
 
 
-def read(text: Text, how: How) -> Matrix:
+def read(text: Text, how: How) -> Ordered:
     """The rows, with labels of another file; those of single-cell counts are the cells."""
     path = text.name
     head = _head(text, path)
     files = names_beside(path)
     names = {what: list(_first_fields(file)) for what, file in files.items()}
     turned = _turned(head, names, files, path)
-    rows, columns = (head.columns, head.rows) if turned else (head.rows, head.columns)
-    check_shape((rows, columns), path)
-    check_space(how.near, 8 * rows)  # a small file may declare very many empty rows
+    shape = check_shape((head.columns, head.rows) if turned else (head.rows, head.columns), path)
+    check_space(how.near, 8 * shape[0])  # a small file may declare very many empty rows
     entries = _entries(text.pieces(), head, path, turned)
-    found = deal(entries, rows, columns, head.entries, path, how.memory, how.near)
+    found = deal(entries, shape, head.entries, path, how)
     features = as_names(names["features"], files["features"]) if "features" in names else None
     ids = iter(names["barcodes"]) if "barcodes" in names else None
-    return Matrix(beside(found, path, how), True, columns, np.dtype(np.float32), features, ids=ids)
+    return Ordered(beside(found, path, how), True, shape[1], np.dtype(np.float32), features, ids=ids)
 
 
 def _head(text: Text, path: str) -> Head:

@@ -8,19 +8,21 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
+from typing import Any
 
 import numpy as np
 
 from streammargin.errors import DataError
-from streammargin.files import no_file
-from streammargin.sources.batch import Batch
-from streammargin.sources.label_column import LabelColumn
-from streammargin.sources.labels import LabelCursor
+from streammargin.files import STANDARD_INPUT, no_file
+from streammargin.sources.batch import Batch, Ordered
+from streammargin.sources.kinds import first_bytes
+from streammargin.sources.labels import LabelColumn, LabelCursor
 from streammargin.sources.names import check_same
 from streammargin.tables.formats import (
     MARKET,
     MATRICES,
     SVMLIGHT,
+    TEXTS,
     ZARR,
     files_of,
     format_of,
@@ -29,18 +31,16 @@ from streammargin.tables.formats import (
     parts_of,
     piped,
 )
-from streammargin.tables.header import is_number
+from streammargin.tables.header import is_number, may_be_index
 from streammargin.tables.matrices import market
-from streammargin.tables.matrices.base import Format, How, Matrix
+from streammargin.tables.matrices.base import How
 from streammargin.tables.open import open_table
-from streammargin.tables.readers.room import Room
-from streammargin.tables.stamp import stamp
+from streammargin.tables.readers.base import Room, stamp
 from streammargin.tables.textfile import PIECE, Text
-from streammargin.tables.unnamed import may_be_index
 from streammargin.wording import short
 
 
-def open_matrix(paths: str | Sequence[str], how: How, kind: str | None = None) -> Matrix:
+def open_matrix(paths: str | Sequence[str], how: How, kind: str | None = None) -> Ordered:
     """The rows of a file, or of several one after the other. kind: the format, if it is known.
 
     Raises DataError, InputMissingError, UsageError.
@@ -74,28 +74,27 @@ def _in_turn(files: Sequence[str], how: How, kind: str | None) -> Iterator[Batch
             yield from _open(file, replace(how, opened=stack), kind).batches
 
 
-def _open(path: str, how: How, kind: str | None) -> Matrix:
+def _open(path: str, how: How, kind: str | None) -> Ordered:
     kind = kind or format_of(path)
     assert kind in MATRICES
     if kind == MARKET and os.path.isdir(path):
         path = market.inside(path) or path
-    if not is_pipe(path) and not os.path.exists(path):
+    pipe, table = is_pipe(path), split_name(how.y)
+    if not pipe and not os.path.exists(path):
         raise no_file(path)
-    if kind == ZARR:
-        from streammargin.tables.matrices import stores  # a folder, and so no text
-
-        table = split_name(how.y)
-        found = stores.read(path, how if table is None else replace(how, y=None))
-        return found if table is None else labelled(found, path, *table)
-    module: Format = importlib.import_module(MATRICES[kind])
-    text = piped(path) if is_pipe(path) else how.opened.enter_context(Text(path))
-    if module.TEXT:
-        text.piece, text.memory = Room(how.memory).text(PIECE), how.memory
-    if not module.TEXT and is_pipe(path):
-        raise DataError(f"{text.name} is a pipe, and {kind.upper()} cannot be read from a pipe; name a file")
-    if (table := split_name(how.y)) is not None:
-        return labelled(module.read(text, replace(how, y=None)), text.name, *table)
-    return module.read(text, how)
+    module, _, function = MATRICES[kind].partition(":")
+    read = getattr(importlib.import_module(module), function or "read")
+    name = "standard input" if path == STANDARD_INPUT else path
+    given: Any = path
+    if kind in TEXTS:
+        given = piped(path) if pipe else how.opened.enter_context(Text(path))
+        given.piece, given.memory = Room(how.memory).text(PIECE), how.memory
+    elif pipe:
+        raise DataError(f"{name} is a pipe, and {kind.upper()} cannot be read from a pipe; name a file")
+    elif kind != ZARR:
+        first_bytes(path)  # says why it cannot be read
+    found = read(given, how if table is None else replace(how, y=None))
+    return found if table is None else labelled(found, name, *table)
 
 
 def fingerprint(paths: Sequence[str]) -> str:
@@ -111,7 +110,7 @@ def split_name(y: str | None) -> tuple[str, str] | None:
     return (path, column) if colon and os.path.isfile(path) and is_table(path) else None
 
 
-def labelled(found: Matrix, name: str, path: str, column: str) -> Matrix:
+def labelled(found: Ordered, name: str, path: str, column: str) -> Ordered:
     """A matrix, called `name`, with the labels that a column of a table has for the names of its rows.
 
     Raises DataError if it has no names of rows.
@@ -134,8 +133,8 @@ def _labels_by_name(path: str, column: str, names: Sequence[str], whose: str) ->
     The names stand in the first other column; whose: the file of the rows, for messages. Raises DataError if a row
     has no label, or two.
     """
-    from streammargin.tables.index import repeated
-    from streammargin.tables.labels import label_values
+    from streammargin.tables.apply import label_values
+    from streammargin.tables.header import repeated
     from streammargin.tables.tally import coded, codes_of
 
     reader = open_table(path)

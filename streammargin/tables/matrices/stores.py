@@ -8,18 +8,17 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from streammargin.errors import DataError, StreamMarginError, UsageError
-from streammargin.sources.arrays import as_weights, check_filled, value_dtype
-from streammargin.sources.batch import Batch, finite_rows
+from streammargin.sources.arrays import check_filled, value_dtype
+from streammargin.sources.batch import Batch, Ordered, finite_rows
 from streammargin.sources.labels import LabelCursor, lie_inside
 from streammargin.sources.names import listed
-from streammargin.tables.matrices.base import How, Matrix, beside
-from streammargin.tables.matrices.compressed import by_columns, by_rows, check_kind, check_lengths, check_shape
+from streammargin.tables.matrices.base import How, Take, beside
+from streammargin.tables.matrices.compressed import check_kind, check_shape, in_rows
 
 PIECE = 4 << 20  # bytes that are read at a time, or a chunk
 LONGEST = 1 << 28  # entries of a column of labels or names
@@ -38,7 +37,7 @@ def damage(path: str) -> Iterator[None]:
         raise DataError(f"{path} is damaged, or no store of rows ({why}); write it again") from error
 
 
-def read(path: str, how: How) -> Matrix:
+def read(path: str, how: How) -> Ordered:
     """The rows of the store in this folder, with labels of the store or of another file."""
     try:
         import zarr
@@ -51,8 +50,7 @@ def read(path: str, how: How) -> Matrix:
         node = store.found(how.x) if how.x or not store.is_array(root) else root
         if node is None:
             raise DataError(f"{path} has no array or group {x}; name the rows with `x`; it has {listed(sorted(root))}")
-        found = store.dense(node, x) if store.is_array(node) else store.sparse(node, x)
-        return store.beside(found)
+        return store.dense(node, x) if store.is_array(node) else store.sparse(node, x)
 
 
 class Store:
@@ -87,7 +85,7 @@ class Store:
             raise DataError(f"{self.path}: {name} has {math.prod(array.shape)} entries, too many")
         return array
 
-    def dense(self, array: Any, name: str) -> Matrix:
+    def dense(self, array: Any, name: str) -> Ordered:
         """The rows of an array (n, d)."""
         where = f"{self.path}: {name}"
         if len(array.shape) != 2:
@@ -107,44 +105,37 @@ class Store:
                     X = np.asarray(array[start : start + step])
                 yield finite_rows(X.astype(stored, copy=False), self.path, start)
 
-        return Matrix(batches(), False, width, stored, self._names(name, width), ids=self._ids(name), count=rows)
+        return self._matrix(batches(), False, (rows, width), stored, name)
 
-    def sparse(self, group: Any, name: str) -> Matrix:
+    def sparse(self, group: Any, name: str) -> Ordered:
         """The rows of a csr_matrix or a csc_matrix, as anndata stores them."""
         where, kind = f"{self.path}: {name}", str(group.attrs.get("encoding-type"))
         if kind not in ("csr_matrix", "csc_matrix"):
             raise DataError(f"{where} is a group of the kind {kind!r:.40}; name an array or a csr_matrix with `x`")
-        rows, width = check_shape(group.attrs.get("shape"), self.path)
-        check_filled(self.path, rows, width)
+        shape = check_shape(group.attrs.get("shape"), self.path)
+        check_filled(self.path, *shape)
         parts = {part: Entries(self, group, part, where) for part in ("data", "indices", "indptr")}
-        lengths = {part: each.length for part, each in parts.items()}
-        check_lengths(lengths, rows if kind == "csr_matrix" else width, self.path)
+        found = in_rows(parts, kind == "csr_matrix", shape, self.path, self._how)
+        return self._matrix(found, True, shape, value_dtype(parts["data"].array.dtype, where), name)
 
-        def take(part: str, count: int) -> np.ndarray:
-            return parts[part].take(count)
+    def _matrix(self, found: Iterator[Batch], sparse: bool, shape: tuple[int, int], stored: Any, name: str) -> Ordered:
+        """These rows with names, and with labels and weights: of the store, if it has them, else of other files."""
 
-        how = self._how
-        found = by_rows(take, lengths["data"], rows, width, self.path) if kind == "csr_matrix" else by_columns(
-            take, lengths["data"], rows, width, self.path, how.memory, how.near)  # fmt: skip
-        stored = value_dtype(parts["data"].array.dtype, where)
-        return Matrix(found, True, width, stored, self._names(name, width), ids=self._ids(name), count=rows)
+        def inside(given: str | None, what: tuple[str, str]) -> Take | None:
+            if given is None or not lie_inside(given):
+                return None
+            if (node := self.found(given)) is None:
+                raise DataError(f"{self.path} has no column {given} of {what[0]}; it has {listed(self._columns())}")
+            values = self.column(node, given)
+            if len(values) != shape[0]:
+                raise DataError(f"{self.path}: {given} has {len(values)} entries, and there are {shape[0]} rows; they "
+                                "must agree")  # fmt: skip
+            return LabelCursor(iter([values])).take
 
-    def beside(self, found: Matrix) -> Matrix:
-        """The rows with labels and weights: of the store, if it has them, else of other files."""
-        how, batches = self._how, found.batches
-        for part, given, usual in (("labels", how.y, "y"), ("weights", how.weight, "sample_weight")):
-            node = self.found(given or usual) if lie_inside(given) else None
-            if node is None and given is not None and lie_inside(given):
-                raise DataError(f"{self.path} has no column {given} of {part}; it has {listed(self._columns())}")
-            if node is not None:
-                values = self.column(node, given or usual)
-                if len(values) != found.count:
-                    raise DataError(f"{self.path}: {given or usual} has {len(values)} entries, and there are "
-                                    f"{found.count} rows; they must agree")  # fmt: skip
-                values = values if part == "labels" else as_weights(values, len(values), self.path)
-                batches = _with(batches, part, LabelCursor(iter([values])))
-                how = replace(how, y=None) if part == "labels" else replace(how, weight=None)
-        return replace(found, batches=beside(batches, self.path, how))
+        rows, width = shape
+        ids = self._index("obs")
+        return Ordered(beside(found, self.path, self._how, inside), sparse, width, stored, self._names(name, width),
+                      ids=None if ids is None else iter(ids.tolist()), count=rows)  # fmt: skip
 
     def column(self, node: Any, name: str) -> np.ndarray:
         """A column of obs or another array: numbers, text, or anndata's categories. DataError for another one."""
@@ -188,10 +179,6 @@ class Store:
             raise DataError(f"{self.path}: var has {len(names)} names, and {x} has {width} columns; they must agree")
         return names
 
-    def _ids(self, x: str) -> Iterator[str] | None:
-        names = self._index("obs")
-        return None if names is None else iter(names.tolist())
-
 
 class Entries:
     """An array (m,) that is read front to back, whole chunks at a time."""
@@ -221,7 +208,3 @@ class Entries:
         whole = np.concatenate(parts)
         self._left = whole[count:].copy()
         return whole[:count]
-
-
-def _with(batches: Iterator[Batch], part: str, cursor: LabelCursor) -> Iterator[Batch]:
-    return (batch._replace(**{part: cursor.take(batch.rows)}) for batch in batches)

@@ -11,12 +11,11 @@ import numpy as np
 
 from streammargin.errors import DataError
 from streammargin.matching import EXACT, is_plain, strict_number
-from streammargin.sources.batch import Batch
-from streammargin.tables.matrices.base import How, Matrix, beside
+from streammargin.sources.batch import Batch, Ordered
+from streammargin.tables.matrices.base import How, beside
 from streammargin.tables.textfile import Text, check_label, plain_lines
 from streammargin.wording import short, shown
 
-TEXT = True
 _QID = re.compile(rb"^([ \t]*[^ \t\n]+[ \t]+)qid:(\d{1,18})(?=[ \t\n])", re.MULTILINE)
 _ROW = re.compile(rb"^[ \t]*[^ \t\n#]+(?:[ \t]+(?:qid|\d+):[^ \t\n]+)*[ \t]*(?:#|$)")
 _COMMENT = re.compile(rb"#[^\n]*")
@@ -29,10 +28,10 @@ def sniff(start: bytes) -> bool:
     return any(b":" in line for line in lines[:-1] or lines) and all(map(_ROW.match, lines[:-1] or lines))
 
 
-def read(text: Text, how: How) -> Matrix:
+def read(text: Text, how: How) -> Ordered:
     """The rows with their labels, or those of another file."""
     batches = beside(rows_of(text, how.zero_based, how.features), text.name, how)
-    return Matrix(batches, True, how.features, np.dtype(np.float32))
+    return Ordered(batches, True, how.features, np.dtype(np.float32))
 
 
 def rows_of(source: Text, zero_based: bool, features: int | None) -> Iterator[Batch]:

@@ -19,10 +19,9 @@ from streammargin.sources.base import Source
 from streammargin.sources.batch import Batch
 from streammargin.sources.hdf5.file import open_file
 from streammargin.sources.hdf5.write import writing
-from streammargin.sources.view import View
+from streammargin.sources.views import View
 from streammargin.tables.formats import files_of
-from streammargin.tables.ratings.entries import Entries
-from streammargin.tables.ratings.names import Names
+from streammargin.tables.ratings.entries import Entries, Names
 from streammargin.wording import short, shown
 
 RAW = np.dtype([("i", "<i4"), ("j", "<i4"), ("value", "<f8")])

@@ -5,23 +5,114 @@ A new format is one new file with a subclass of Reader, and one line in `streamm
 
 from __future__ import annotations
 
+import hashlib
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from streammargin.errors import DataError
+from streammargin.errors import InputMissingError, StreamMarginError
+from streammargin.files import check_input
 from streammargin.sources.schema import CATEGORY, Schema
-from streammargin.tables.stamp import stamp
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+PIECE = 1 << 12  # bytes that are read at a place of a file
+PLACES, FEWEST = 64, 4  # places of a file; fewer of many files: their first and last bytes, and two between
+MOST_STAMPED = 16 << 20  # bytes that are read of all files, unless they are very many
+_END = b"PAR1", b"ARROW1"  # behind a footer and its size, in the last bytes of Parquet and of Feather
 
-def check_same(after: str, before: str, name: str) -> None:
-    """Raises DataError if the key of what was read is another one now."""
-    if after != before:
-        raise DataError(f"{name} was changed while it was read; start again, and do not write to it meanwhile")
+
+def stamp(paths: Iterable[str]) -> str:
+    """A text that changes with these files: sizes, times, inodes, and a sample of their bytes; "" for no files.
+
+    Of the times, that of the status cannot be put back. A small file is read whole, and so is a footer, which has the
+    least and largest values of the columns of Parquet. Raises InputMissingError.
+    """
+    files = list(paths)
+    places = max(FEWEST, min(PLACES, MOST_STAMPED // (PIECE * max(1, len(files)))))
+    return " ".join(_of_file(path, places) for path in files)
+
+
+def _of_file(path: str, places: int) -> str:
+    check_input(path)
+    digest = hashlib.blake2b(digest_size=16)
+    try:
+        with open(path, "rb", buffering=0) as file:
+            status = os.fstat(file.fileno())
+            last = max(0, status.st_size - PIECE)
+            for place in sorted({last * number // (places - 1) for number in range(places)}):
+                file.seek(place)
+                digest.update(file.read(PIECE))
+            start = _footer(file, status.st_size)
+            file.seek(start)
+            while start < status.st_size and (part := file.read(1 << 20)):
+                digest.update(part)
+    except OSError as error:
+        if isinstance(error, StreamMarginError):
+            raise
+        raise InputMissingError(f"{path} cannot be read ({error.strerror})") from error
+    times = f"{status.st_mtime_ns} {status.st_ctime_ns}"
+    return f"{status.st_size} {times} {status.st_ino} {digest.hexdigest()}"
+
+
+def _footer(file: Any, size: int) -> int:
+    """Where the footer of a Parquet or Feather file begins; its end if there is none."""
+    for end in _END:
+        head = len(end) + 4
+        if size > head:
+            file.seek(size - head)
+            found = file.read(head)
+            if found[4:] == end:
+                return max(0, size - head - int.from_bytes(found[:4], "little"))
+    return size
+
+
+LEAST_ROWS = 64
+CELLS = 512  # bytes of text at a time for each column, so that a wide table has some rows in a piece
+
+
+@dataclass(frozen=True)
+class Room:
+    """memory: bytes, of which a reader takes about half. near: temporary files go next to it; "": the system's folder.
+
+    It has shares for columns that are decoded at a time, for those that stay in memory, for a batch, and for text.
+    """
+
+    memory: int = 256 << 20
+    near: str = ""
+
+    @property
+    def decoding(self) -> int:
+        """Bytes of columns that are decoded at a time."""
+        return min(16 << 20, self.memory // 32)
+
+    @property
+    def decoded(self) -> int:
+        """Bytes of columns side by side."""
+        return min(64 << 20, self.memory // 4)
+
+    @property
+    def batch(self) -> int:
+        """Bytes of the rows that are made numbers at a time."""
+        return min(16 << 20, self.memory // 16)
+
+    def rows(self, columns: int) -> int:
+        """Rows of a batch with so many columns."""
+        return max(LEAST_ROWS, self.batch // (8 * max(1, columns)))
+
+    def text(self, most: int, columns: int = 1) -> int:
+        """Bytes of a piece of text; parsed and as numbers it takes some times as much.
+
+        Each column of a piece takes as long as hundreds of its rows: that of a wide table may take more memory.
+        """
+        return max(min(most, max(1 << 16, self.memory // 64)), min(CELLS * columns, self.memory // 8))
+
+
+USUAL = Room()
 
 
 def words_of(schema: Schema, reader: Reader) -> list[str]:

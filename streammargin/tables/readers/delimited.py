@@ -18,8 +18,7 @@ from pyarrow import csv as arrow_csv
 
 from streammargin.errors import DataError, StreamMarginError
 from streammargin.files import writes
-from streammargin.tables.readers.base import Reader
-from streammargin.tables.readers.room import Room
+from streammargin.tables.readers.base import Reader, Room
 from streammargin.tables.textfile import LONGEST_LINE, LONGEST_ROW, PIECE, Text, decoded, plain_lines
 from streammargin.wording import counted, short, shown
 

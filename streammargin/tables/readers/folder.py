@@ -12,10 +12,9 @@ import pyarrow as pa
 from streammargin.errors import DataError
 from streammargin.sources.names import listed
 from streammargin.tables.formats import parts_of
+from streammargin.tables.header import is_stored_index
 from streammargin.tables.readers.arrow import ALL, of_parquet
-from streammargin.tables.readers.base import Reader
-from streammargin.tables.readers.room import USUAL, Room
-from streammargin.tables.unnamed import is_stored_index
+from streammargin.tables.readers.base import USUAL, Reader, Room
 from streammargin.wording import one_line, warn
 
 # (file, keys, names that its first line has if the first file has any, None for that file) -> its reader

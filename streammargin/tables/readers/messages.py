@@ -15,7 +15,7 @@ import numpy as np
 
 from streammargin.errors import UsageError
 from streammargin.sizes import format_size
-from streammargin.tables.readers.room import Room
+from streammargin.tables.readers.base import Room
 
 MARK = b"\xff\xff\xff\xff"  # in front of the length of a message; older writers have none
 DICTIONARY, BATCH = 2, 3  # kinds of messages with a body

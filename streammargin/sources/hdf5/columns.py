@@ -1,9 +1,14 @@
-"""Labels and weights beside the rows: datasets of an HDF5 file, columns of anndata's obs, or .npy files."""
+"""Columns beside the rows: labels, weights and names of columns. Text of variable length is read without HDF5.
+
+They are datasets of an HDF5 file, columns of anndata's obs, or .npy files. Names of columns are anndata's table `var`,
+a dataset `feature_names`, or 10x's feature ids.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import math
+import posixpath
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -14,13 +19,89 @@ import numpy as np
 from streammargin.errors import DataError, StreamMarginError
 from streammargin.files import check_input, short_reason
 from streammargin.sources.base import OfValues
-from streammargin.sources.hdf5.nodes import attribute, children, decoding, look_up
+from streammargin.sources.hdf5.heap import Heap
+from streammargin.sources.hdf5.nodes import attribute, children, decoding, look_up, opened
 from streammargin.sources.hdf5.reader import Field, Read, RowReader, check_stored, stored_dtype
-from streammargin.sources.hdf5.storage import opened
-from streammargin.sources.hdf5.texts import TextReader, utf8
 from streammargin.sources.labels import as_values, is_text, output_names
 from streammargin.sources.names import as_names
 from streammargin.sources.npy import NpyArray
+
+_REFERENCE = np.dtype([("length", "<u4"), ("address", "<u8"), ("number", "<u4")])
+_PIECE = 1 << 16
+_FEW = 1 << 12  # references as objects take 160 bytes each
+
+
+def not_utf8(name: str, row: int, error: UnicodeDecodeError) -> DataError:
+    """The error for a text in another encoding."""
+    return DataError(
+        f"{name}: the text of row {row} is not valid UTF-8 ({error.reason}); write the column again as UTF-8: if it is "
+        "Latin-1, convert its text file after: iconv -f LATIN1 -t UTF-8 IN > OUT"
+    )
+
+
+def utf8(values: np.ndarray, name: str, start: int) -> np.ndarray:
+    """Bytes (m,) as str; start: the row of the first. Raises DataError if one is not UTF-8."""
+    try:
+        return np.char.decode(values, "utf-8")
+    except UnicodeDecodeError:
+        for k, value in enumerate(values.tolist()):
+            try:
+                value.decode("utf-8")
+            except UnicodeDecodeError as error:
+                raise not_utf8(name, start + k, error) from None
+        raise
+
+
+class TextReader:
+    """Entries start..stop of a 1-dimensional dataset of strings. Raises DataError if one is damaged."""
+
+    def __init__(self, dataset: h5py.Dataset, path: str, name: str) -> None:
+        self.name: str = name
+        self._heap = Heap(dataset.file)
+        self._reader = RowReader(dataset, np.dtype((np.void, _REFERENCE.itemsize)), path, raw=True, keep=True)
+        if not self._reader.located:
+            self._reader.close()
+            raise DataError(
+                f"{name} has strings of variable length that cannot be checked (virtual, never written, or compressed "
+                "by an unknown filter); write the column again"
+            )
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes that reading needs besides the result."""
+        return self._reader.held_bytes
+
+    def text_bytes(self) -> int:
+        """Bytes of all strings, from their references, without reading them."""
+        total = 0
+        for start in range(0, self._reader.length, _PIECE):
+            raw = np.empty(min(_PIECE, self._reader.length - start), self._reader.dtype)
+            self._reader.read(start, start + len(raw), raw)
+            total += int(raw.view(_REFERENCE)["length"].sum(dtype=np.int64))
+        return total
+
+    def read(self, start: int, stop: int) -> np.ndarray:
+        """The strings (stop - start,), as objects."""
+        found = np.empty(stop - start, object)
+        same: dict[str, str] = {}  # labels are few words many times
+        for low in range(start, stop, _FEW):
+            raw = np.empty(min(_FEW, stop - low), self._reader.dtype)
+            self._reader.read(low, low + len(raw), raw)
+            for k, reference in enumerate(raw.view(_REFERENCE).tolist(), low):
+                try:
+                    text = self._heap.text(reference)
+                except ValueError as error:  # UnicodeDecodeError is a ValueError
+                    if isinstance(error, UnicodeDecodeError):
+                        raise not_utf8(self.name, k, error) from None
+                    raise DataError(
+                        f"{self.name}: the text of row {k} cannot be read ({error}); the file may be damaged"
+                    ) from error
+                found[k - start] = same.setdefault(text, text)
+        return found
+
+    def close(self) -> None:
+        self._reader.close()
+
 
 OBS = "obs"  # anndata's table with one entry per row
 MOST = 20  # names in a message
@@ -319,3 +400,79 @@ def open_column(name: str, home: h5py.File, path: str, what: tuple[str, str] = L
         f"{path} has no {noun} under the name {name}; {_choice(home, noun, path)}; "
         f"name one with `{option}={word}NAME` or `{option}={word}FILE:NAME`"
     )
+
+
+VAR = "var"  # anndata's table with one entry per column
+LIST = "feature_names"  # a dataset beside X
+LAYERS = "layers"  # anndata's group of other matrices with the same rows and columns as X
+NAME_BYTES = 96  # memory of one name: the reference, the object, and the allocator's rounding
+MOST_OF_TEXT = 4  # most bytes in memory per byte of UTF-8
+
+
+def write_names(file: h5py.Group, names: np.ndarray) -> None:
+    """Write the column names (d,) of X as anndata's `var`."""
+    group = file.create_group(VAR)
+    group.attrs["encoding-type"], group.attrs["encoding-version"] = "dataframe", "0.2.0"
+    group.attrs["_index"], group.attrs["column-order"] = "_index", np.empty(0)
+    index = group.create_dataset("_index", data=np.asarray(names, object), dtype=h5py.string_dtype())
+    index.attrs["encoding-type"], index.attrs["encoding-version"] = "string-array", "0.2.0"
+
+
+def names_column(file: h5py.File, x: str, path: str) -> Column | None:
+    """The column names of the rows x, or None if the file has none."""
+    with decoding(path):
+        for place in _places(file, x, path):
+            files: list[str] = []
+            node = look_up(file, place, path, files)
+            if posixpath.basename(place) == VAR:
+                place, node = _index(file, node, place, path, files)
+            if node is not None:
+                return Column(node, f"{path}: {place}", files)
+    return None
+
+
+def names_bytes(column: Column | None) -> int:
+    """Most bytes that the names and reading them need, computed without reading them."""
+    if column is None:
+        return 0
+    with decoding(column.name):
+        return NAME_BYTES * column.length + MOST_OF_TEXT * column.text_bytes() + column.held_bytes
+
+
+def read_names(column: Column, features: int) -> np.ndarray:
+    """The names (d,) as objects. Raises DataError if they are not d strings."""
+    if column.length != features:
+        raise DataError(
+            f"{column.name} has {column.length} names but there are {features} columns; they must agree, "
+            "so write the file again"
+        )
+    parts = []
+    for part in column.chunks(_PIECE):
+        whole = part.dtype.kind in "iu"  # some writers number the columns instead of naming them
+        parts.append(as_names((part.astype(str) if whole else part).tolist(), column.name))
+    return np.concatenate(parts)
+
+
+def _places(file: h5py.File, x: str, path: str) -> list[str]:
+    """Paths where the names may be, in order; empty for matrices with other columns, such as those of obsm."""
+    home, _, leaf = x.strip("/").rpartition("/")
+    if leaf == "X" or home == LAYERS:
+        home = "" if home == LAYERS else home
+        return [posixpath.join(home, VAR), posixpath.join(home, LIST)]
+    inside = isinstance(look_up(file, x, path), h5py.Group)  # 10x, new and old
+    return [f"{x}/features/id", f"{x}/genes"] if inside else []
+
+
+def _index(file: h5py.File, table: Any, place: str, path: str, files: list[str]) -> tuple[str, Any]:
+    """The index column of anndata's table; None if `table` is not such a table."""
+    if isinstance(table, h5py.Group):
+        name = attribute(table, "_index")
+        place = f"{place}/{name}"
+        node = None if name is None else look_up(file, place, path, files)
+        if node is None and name is not None:
+            raise DataError(f"{path} has no {place}, which should name its columns; write it again with anndata")
+        return place, node
+    fields = (table.dtype.fields or {}) if isinstance(table, h5py.Dataset) else {}  # anndata before 0.7
+    # strings of variable length in a table cannot be read
+    name = next((name for name in ("index", "_index") if name in fields and not fields[name][0].hasobject), None)
+    return f"{place}/{name}", None if name is None else Field(table, name)

@@ -1,0 +1,401 @@
+"""Sources that wrap another one: rows scaled, put in order, after steps or behind a map, watched, or dense as sparse.
+
+The stored data are never rewritten.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import Any, cast
+
+import numpy as np
+
+from streammargin.errors import DataError, OtherRowsError
+from streammargin.maps.base import TILE
+from streammargin.maps.fitted import Fitted
+from streammargin.rows.blocks import Block, CSRBlock, DenseBlock, alone, nbytes, values_of
+from streammargin.sources.arrays import ArraySource
+from streammargin.sources.base import Buffer, Source
+from streammargin.sources.checks import check_block
+from streammargin.transforms.base import RowFault
+from streammargin.transforms.chain import Chain
+
+
+class _Forwarded:
+    """A method that is that of the wrapped source."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, view: Any, owner: type) -> Any:
+        return self if view is None else getattr(view.source, self.name)
+
+
+class View(Source):
+    """Forwards everything to the wrapped source; subclasses override parts."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.name: str = source.name
+        self.rows: int = source.rows
+        self.features: int = source.features
+        self.nnz: int = source.nnz
+        self.dtype: np.dtype = source.dtype
+        self.sparse: bool = source.sparse
+
+    (whole, bounds, buffer_bytes, held_bytes, allocate, announce, read, place, label_place, has_labels, labels,
+     outputs, label_column, column_bytes, rereads_labels, labels_as, sample_weight, numbers, queries, names_bytes,
+     feature_names, schema, ranges, files, check_unchanged, fingerprint, layout, close) = cast(
+        Any, [_Forwarded() for _ in range(28)])  # fmt: skip
+
+
+class ScaledSource(View):
+    """Columns (x - center) * factor of another source, float64, clipped to -clip .. clip; sparse rows have center 0.
+
+    center, factor: (d,) float64, used when rows are read, so they may be filled later. Blocks are always copies in a
+    buffer, for arrays in memory too. Scaled values stay float64: the saved weights are for the rows as stored, and
+    rounding the scaled values would make the proven gap that of other rows.
+    """
+
+    center: np.ndarray
+    factor: np.ndarray
+    clip: float
+    dtype: np.dtype = np.dtype(np.float64)  # known before an instance exists
+
+    def __init__(self, source: Source, center: np.ndarray, factor: np.ndarray, clip: float = math.inf) -> None:
+        super().__init__(source)
+        self.dtype, self.center, self.factor, self.clip = ScaledSource.dtype, center, factor, clip
+        # bytes of a value and its column index: scaled, and as the source reads it
+        index = 4 * source.sparse
+        self._wide, self._narrow = 8 + index, source.dtype.itemsize + index
+
+    def whole(self) -> Block | None:
+        return None
+
+    def bounds(self, max_bytes: int) -> np.ndarray:
+        return self.source.bounds(max_bytes * self._narrow // self._wide)
+
+    def buffer_bytes(self, bounds: np.ndarray) -> int:
+        return -(-self.source.buffer_bytes(bounds) * self._wide // self._narrow)
+
+    def allocate(self, bounds: np.ndarray) -> Buffer:
+        buffer = self.source.allocate(bounds)
+        return buffer if self._wide == self._narrow else buffer._replace(data=np.empty(buffer.data.shape))
+
+    def read(self, start: int, stop: int, buffer: Buffer) -> Block:
+        from streammargin.compiled.columns import scale_dense, scale_sparse
+
+        whole = buffer.data
+        if self._wide > self._narrow:  # read float32 into the second half, then widen from the front
+            halves = whole.reshape(-1).view(self.source.dtype)
+            buffer = buffer._replace(data=halves[whole.size :].reshape(whole.shape))
+        block = self.source.read(start, stop, buffer)
+        if isinstance(block, DenseBlock):
+            X = target(whole, block.X)
+            scale_dense(block.X, self.center, self.factor, X)
+            return block._replace(X=self._clipped(X))
+        if block.indices.size and int(block.indices.max()) >= self.features:
+            return block  # the reader refuses it
+        data = target(whole, block.data)
+        scale_sparse(block.data, block.indices, self.factor, data)
+        return block._replace(data=self._clipped(data))
+
+    def _clipped(self, values: np.ndarray) -> np.ndarray:
+        return values if self.clip == math.inf else np.clip(values, -self.clip, self.clip, out=values)
+
+
+def target(whole: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """The array for the scaled values: in the buffer, or a new one for joined shards, which exceed the buffer."""
+    return whole[: len(values)] if values.size <= whole.size else np.empty(values.shape)
+
+
+IN_ORDER = 1 << 20  # bytes that are put in order at a time
+
+
+class Reordered(View):
+    """The rows of another source: column j is its column order[j].
+
+    order: (d,) int64, a permutation. Values and indices are checked here, as errors name the columns as stored.
+    """
+
+    def __init__(self, source: Source, order: np.ndarray) -> None:
+        super().__init__(source)
+        self.order: np.ndarray = order
+        self._place: np.ndarray = np.argsort(order).astype(np.uint32)  # of each stored column
+
+    def whole(self) -> Block | None:
+        return None
+
+    def held_bytes(self) -> int:
+        line = 0 if self.sparse else self.features * self.dtype.itemsize
+        return self.source.held_bytes() + self.order.nbytes + self._place.nbytes + max(IN_ORDER, line)
+
+    def read(self, start: int, stop: int, buffer: Buffer) -> Block:
+        block = check_block(self.source, self.source.read(start, stop, buffer), start)
+        if isinstance(block, DenseBlock):
+            step = max(1, IN_ORDER // max(1, self.features * self.dtype.itemsize))
+            for low in range(0, stop - start, step):
+                block.X[low : low + step] = block.X[low : low + step][:, self.order]
+            return block
+        step = IN_ORDER // self._place.itemsize
+        for low in range(0, block.indices.size, step):  # the reader sorts them
+            block.indices[low : low + step] = self._place[block.indices[low : low + step]]
+        return block
+
+    def feature_names(self) -> np.ndarray | None:
+        names = self.source.feature_names()
+        return None if names is None else np.asarray(names, object)[self.order]
+
+
+class TransformedSource(View):
+    """The rows of another source after the steps of a chain, in the same precision. What it learned may come later."""
+
+    def __init__(self, source: Source, chain: Chain) -> None:
+        super().__init__(source)
+        self.chain: Chain = chain
+
+    def whole(self) -> Block | None:
+        return None
+
+    def held_bytes(self) -> int:
+        return self.source.held_bytes() + self.chain.nbytes(self.features)
+
+    def read(self, start: int, stop: int, buffer: Buffer) -> Block:
+        block = alone(check_block(self.source, self.source.read(start, stop, buffer), start))
+        try:
+            return self.chain.fill(block, target(buffer.data, values_of(block)))
+        except RowFault as fault:
+            where, row = self.place(start + fault.row)
+            raise DataError(f"{where}: row {row}{fault}") from None
+
+    def ranges(self) -> str | None:
+        return None
+
+
+MAPPED = 4 << 20  # bytes of rows that are read at a time, before they are mapped
+
+
+class MappedSource(View):
+    """The rows z(x) of another source, dense, in the precision of the map.
+
+    Blocks are whole pieces of the other source, if these are small enough. A column has no name.
+    """
+
+    def __init__(self, source: Source, fitted: Fitted) -> None:
+        super().__init__(source)
+        self.fitted, self.features, self.sparse = fitted, fitted.map.width, False
+        self.dtype, self.nnz = fitted.dtype, source.rows * fitted.map.width
+        self.largest_square = fitted.map.largest_square
+        self._pieces = source.bounds(MAPPED)
+        self._inner: Buffer | None = None  # allocated at the first read
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**vars(self), "_inner": None}
+
+    def whole(self) -> Block | None:
+        return None
+
+    @property
+    def _row_bytes(self) -> int:
+        return self.dtype.itemsize * self.features
+
+    def bounds(self, max_bytes: int) -> np.ndarray:
+        most = max(1, max_bytes // self._row_bytes)
+        if np.diff(self._pieces).max() > most:  # a piece is read more than once
+            return np.append(np.arange(0, self.rows, most, dtype=np.int64), self.rows)
+        found = [0]
+        while found[-1] < self.rows:
+            found.append(int(self._pieces[np.searchsorted(self._pieces, found[-1] + most, side="right") - 1]))
+        return np.array(found, np.int64)
+
+    def buffer_bytes(self, bounds: np.ndarray) -> int:
+        return int(np.diff(bounds).max()) * self._row_bytes
+
+    def held_bytes(self) -> int:
+        tile = TILE * (4 * 8 * self.features + 2 * self.source.features * (0 if self.source.sparse else 8))
+        return self.source.held_bytes() + self.source.buffer_bytes(self._pieces) + tile
+
+    def allocate(self, bounds: np.ndarray) -> Buffer:
+        return Buffer(np.empty((int(np.diff(bounds).max()), self.features), self.dtype))
+
+    def read(self, start: int, stop: int, buffer: Buffer) -> Block:
+        if self._inner is None:
+            self._inner = self.source.allocate(self._pieces)
+        out = buffer.data[: stop - start]
+        first = int(np.searchsorted(self._pieces, start, side="right")) - 1
+        for low, high in zip(self._pieces[first:].tolist(), self._pieces[first + 1 :].tolist(), strict=False):
+            low, high = max(low, start), min(high, stop)
+            if low >= high:
+                break
+            block = check_block(self.source, self.source.read(low, high, self._inner), low)
+            self.fitted.fill(block, out[low - start : high - start])
+        if not (finite := np.isfinite(out).all(axis=1)).all():
+            where, row = self.source.place(start + int(finite.argmin()))
+            wrong = f"has a value that is not finite behind the map {self.fitted.map}"
+            raise DataError(f"{where}: row {row} {wrong}; use `scale=std`, or a smaller gamma")
+        return DenseBlock(out, 0.0)
+
+    def names_bytes(self) -> int:
+        return 0
+
+    def feature_names(self) -> np.ndarray | None:
+        return None
+
+    def ranges(self) -> str | None:
+        return ""
+
+
+MOST_NONZERO = 1 / 4  # largest share of nonzeros; at a third, dense and sparse rows take the same time
+FEWEST_VALUES = 1 << 16  # fewer values are not worth it
+SAMPLED = 256  # rows sampled before all nonzeros are counted
+
+
+def thinned(source: Source, budget: int) -> Source:
+    """A sparse copy of a dense array with few nonzeros, if it fits into `budget` bytes; otherwise the source itself.
+
+    With a fifth of the values nonzero, a pass takes half as long, and A^T A less.
+    """
+    whole = source.whole()
+    if not (isinstance(source, ArraySource) and isinstance(whole, DenseBlock)) or whole.X.size < FEWEST_VALUES:
+        return source
+    X = whole.X
+    some = X[:: max(1, source.rows // SAMPLED)]
+    share, value = np.count_nonzero(some) / some.size, X.itemsize + 4
+    if share > MOST_NONZERO or share * X.size * value > 2 * budget or X.shape[1] >= 2**31:
+        return source
+    from streammargin.compiled.nonzeros import count_nonzeros, take_nonzeros
+
+    indptr = np.zeros(source.rows + 1, np.int64)
+    count_nonzeros(X, indptr[1:])
+    np.cumsum(indptr, out=indptr)
+    nnz = int(indptr[-1])
+    if nnz > MOST_NONZERO * X.size or nnz * value + indptr.nbytes > budget:
+        return source
+    data, indices = np.empty(nnz, X.dtype), np.empty(nnz, np.uint32)
+    take_nonzeros(X, indptr, data, indices)
+    return Thinned(source, CSRBlock(data, indices, indptr, source.features, 0.0))
+
+
+class Thinned(ArraySource):
+    """The rows of another source of arrays as CSR, with its labels and weights."""
+
+    def __init__(self, source: ArraySource, block: CSRBlock) -> None:
+        vars(self).update(vars(source))
+        self._block = block
+        self.sparse: bool = True
+        self.nnz: int = block.data.size
+
+    def held_bytes(self) -> int:
+        return nbytes(self._block)
+
+
+HASHED = 32 << 20  # bytes hashed at a time, for arrays in memory
+
+
+class WatchedSource(View):
+    """Wraps a source, and keeps a sum of row hashes for each range of rows; each read is compared with it.
+
+    ends (B + 1,) int64: bounds of the ranges, from 0; every block bound is among them; sums (B,) int64, mod 2^64: the
+    sums of hashes; seen (B,) bool: which are known; files_then: device, inode, size and times in nanoseconds of each
+    file when the source was opened, empty for arrays.
+    """
+
+    def __init__(self, source: Source) -> None:
+        super().__init__(source)
+        self.files_then: list[list[int] | None] = [_status(path) for path in source.files()]
+        self._before: tuple[np.ndarray, ...] | None = None  # ends, sums and seen of another process
+        self._set(np.array([0, self.rows], np.int64))
+
+    def _set(self, ends: np.ndarray) -> None:
+        self.ends = ends
+        self.sums: np.ndarray = np.zeros(len(ends) - 1, np.int64)
+        self.seen: np.ndarray = np.zeros(len(ends) - 1, bool)
+
+    def cut(self, bounds: np.ndarray) -> None:
+        """Split the ranges at these bounds too, and forget all sums."""
+        self._set(np.union1d(self.ends, bounds))
+
+    def read(self, start: int, stop: int, buffer: Buffer) -> Block:
+        block = self.source.read(start, stop, buffer)
+        self._compare(start, block)
+        return block
+
+    def look(self) -> None:
+        """Hash arrays in memory, for which `read` is never called."""
+        whole = self.whole()
+        if whole is not None:
+            self.cut(self.source.bounds(HASHED))
+            self._compare(0, whole)
+
+    def _compare(self, start: int, block: Block) -> None:
+        from streammargin.compiled.row_hashes import row_hashes
+
+        low = int(np.searchsorted(self.ends, start))
+        high = int(np.searchsorted(self.ends, start + block.rows(), side="right")) - 1
+        for piece in range(low, high):
+            first, stop = self.ends[piece : piece + 2].tolist()
+            found = row_hashes(block, first - start, stop - start, start)
+            if self.seen[piece] and self.sums[piece] != found:
+                raise self._altered(first, stop)
+            self.sums[piece] = found
+            self.seen[piece] = True  # set last: a checkpoint may be written by another thread
+
+    def _altered(self, first: int, stop: int) -> OtherRowsError:
+        name, row = self.place(first)
+        return OtherRowsError(
+            f"{name}: some of the rows {row} to {row + stop - first - 1} changed since this training read them; put "
+            "the data back as they were, or start again with another `checkpoint`"
+        )
+
+    # for checkpoints
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The sums, as copies, as another thread may be reading rows."""
+        seen = self.seen.copy()
+        return {"ends": self.ends, "seen": seen, "sums": np.where(seen, self.sums, 0)}
+
+    def restore(self, files: list[Any], arrays: dict[str, np.ndarray]) -> bool:
+        """Restore the sums of another process; True if all rows must be read, and `settle` called, before going on.
+
+        It is not needed if the files' status and the ranges are the same. OtherRowsError if rows in memory have
+        changed; ValueError for arrays that are not from `arrays`.
+        """
+        ends, seen, sums = arrays["ends"], arrays["seen"], arrays["sums"]
+        kinds = [(ends, np.int64), (seen, np.bool_), (sums, np.int64)]
+        if any(array.dtype != dtype or array.ndim != 1 for array, dtype in kinds) or ends.size < 2:
+            raise ValueError("its hashes of the rows have another type")
+        if not len(seen) == len(sums) == len(ends) - 1 or np.any(np.diff(ends) <= 0):
+            raise ValueError("its hashes of the rows have different lengths")
+        if ends[0] != 0 or ends[-1] != self.rows:
+            raise ValueError("its hashes are for another number of rows")
+        self._before = ends, seen, sums
+        whole = self.whole()
+        if not np.isin(ends, self.ends).all():
+            self.cut(ends)
+            if whole is not None:
+                self._compare(0, whole)
+        if whole is not None:
+            self.settle()
+            return False
+        if not np.array_equal(self.ends, ends):  # a smaller tolerance may need smaller blocks
+            return True
+        self.sums, self.seen = sums.copy(), seen.copy()
+        return not self.files_then or files != self.files_then
+
+    def settle(self) -> None:
+        """Called once all rows were read: OtherRowsError if they differ from those of the other process."""
+        assert self._before is not None and self.seen.all()
+        ends, seen, sums = self._before
+        self._before = None
+        now = np.add.reduceat(self.sums, np.searchsorted(self.ends, ends[:-1]))
+        for piece in np.flatnonzero(seen & (now != sums)).tolist():
+            raise self._altered(*ends[piece : piece + 2].tolist())
+
+
+def _status(path: str) -> list[int] | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return [status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns]

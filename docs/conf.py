@@ -3,6 +3,7 @@
 autodoc imports the package, because the docstrings that list options are filled when they are loaded.
 """
 
+import os
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,7 +20,7 @@ from from_code import SUBSTITUTIONS, write_pages
 project = "streammargin"
 release = version = streammargin.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.viewcode"]
 extensions += [name for name in ["sphinx_copybutton"] if find_spec(name)]  # of the extra docs; the rest goes without
 nitpicky = True
 
@@ -32,6 +33,10 @@ myst_enable_extensions = [
     "attrs_inline",
 ]
 myst_substitutions = SUBSTITUTIONS
+nb_execution_mode = "auto"  # docs/cookbook: a notebook runs whenever its page is made
+nb_execution_in_temp = nb_execution_raise_on_error = nb_merge_streams = True
+nb_execution_timeout = 600  # seconds of a cell, on a busy machine
+os.environ["PATH"] = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])  # our commands
 smartquotes = False  # two dashes begin an option
 highlight_language = "sh"  # of indented code: commands
 copybutton_prompt_text = "$ "
@@ -43,7 +48,7 @@ python_maximum_signature_line_length = 80
 nitpick_ignore_regex = [("py:.*", ".*")]  # types in signatures, of other packages too
 autodoc_inherit_docstrings = False  # what a class only overrides is described where it comes from
 
-MENU = ("index", "start", "guide", "reference", "develop")  # pages of cards alone
+MENU = ("index", "start", "guide", "cookbook", "reference", "develop")  # pages of cards alone
 man_pages = [("commands", "streammargin", "train large-margin models on data larger than memory", "", 1)]
 html_math_renderer = "mathml"
 html_theme = "pydata_sphinx_theme"

@@ -35,6 +35,7 @@ def test_every_block_has_a_language_that_is_run_or_is_output():
     for path in [*DOCS.rglob("*.md"), pages.ROOT / "README.md"]:
         opened = re.findall(r"^```(\S*).*$", path.read_text(), re.MULTILINE)[::2]
         known = {
+            "{code-cell}",
             "python",
             "sh",
             "text",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
 
 from streammargin.driver.events import History, Listener
 from streammargin.driver.holders import Elsewhere
@@ -110,7 +109,15 @@ def train(
 
     Sources: dual coordinate ascent of the lp-norm perceptron paper (Algorithm 1, appendices B.1, C).
     """
-    options = Options(**_options_among(locals()))
+    options = Options(
+        y=y, x=x, sample_weight=sample_weight, mask=mask, solver=solver, loss=loss, penalty=penalty, kernel=kernel,
+        map=map, C=C, bias=bias, transform=transform, scale=scale, class_weight=class_weight, positive=positive,
+        classes=classes, multiclass=multiclass, tol=tol, passes=passes, early_stop=early_stop, max_seconds=max_seconds,
+        max_rows=max_rows, memory=memory, threads=threads, seed=seed, checkpoint=checkpoint,
+        checkpoint_seconds=checkpoint_seconds, init=init, tasks=tasks, valid=valid, cv=cv, calibrate=calibrate,
+        columns=columns, drop=drop, categorical=categorical, text=text, decimal=decimal, dates=dates, missing=missing,
+        unknown=unknown, spool=spool,
+    )  # fmt: skip
     return _called(data, options, listeners, verbose, should_stop)
 
 
@@ -160,15 +167,14 @@ def complete(
 
     Sources: Pdprox paper, section 5.3; Burer and Monteiro 2003; Lions and Mercier 1979.
     """
-    options = _options_among(locals())
     from streammargin.training.ratings import GIVEN, options_of  # which reads tables
 
-    return _called(data, options_of(options), listeners, verbose, should_stop, GIVEN)
-
-
-def _options_among(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the arguments of a function that are options."""
-    return {name: arguments[name] for name in vars(Options()) if name in arguments}
+    options = options_of(
+        {"columns": columns, "y": y, "loss": loss, "C": C, "solver": solver, "tol": tol, "passes": passes,
+         "max_seconds": max_seconds, "memory": memory, "threads": threads, "checkpoint": checkpoint,
+         "checkpoint_seconds": checkpoint_seconds, "valid": valid}
+    )  # fmt: skip
+    return _called(data, options, listeners, verbose, should_stop, GIVEN)
 
 
 def _called(

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -177,12 +176,12 @@ class FoldValidator(Validator):
 
     def __init__(self, labels: LabelReader, problem: Problem, division: Division) -> None:
         assert problem.tried is not None
-        self.labels: Any = labels
+        self.labels = labels
         self.tried, self.numeric, self.loss = problem.tried, problem.numeric, problem.loss
         self.sizes: np.ndarray = division.rows.sum(axis=1)[: self.tried.folds]
         self.memory_bytes: int = 3 * 8 * max(SCORES, problem.count)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {name: value for name, value in vars(self).items() if name not in ("labels", "reader")}
 
     def add(self, problem: Problem, sums: Errors, point: Point, block: Block, first: int) -> None:

@@ -71,7 +71,7 @@ def test_the_help_of_train_describes_every_option():
 @pytest.mark.parametrize("line", TABLE, ids=lambda line: line.name)
 def test_what_a_stream_refuses_is_what_the_table_says(line):
     wrong = {"tol": 0.5, "passes": 3, "early_stop": 2, "scale": "std", "x": "X", "y": "y", "sample_weight": "s",
-             "valid": "v.h5", "init": "m.npz", "checkpoint": "folder", "checkpoint_seconds": 5,
+             "mask": "o=1", "valid": "v.h5", "init": "m.npz", "checkpoint": "folder", "checkpoint_seconds": 5,
              "columns": "a", "drop": "a", "categorical": "a", "text": "a", "decimal": "comma", "dates": True,
              "missing": "mean", "unknown": "zero",
              "kernel": "rbf", "map": "rff:4", "transform": "unit", "tasks": "t", "cv": 5,

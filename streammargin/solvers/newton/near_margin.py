@@ -23,11 +23,11 @@ from streammargin.solvers import leaves
 from streammargin.solvers.base import PassReport
 from streammargin.solvers.cache import rows as store
 from streammargin.solvers.cache.rows import Coming, Kept, RowCache
-from streammargin.solvers.newton.bound import BoundByMeans, Looking, soft_step
-from streammargin.solvers.newton.subproblem import Goal, Parts, Proximal, solve
+from streammargin.solvers.newton.subproblem import Goal, Parts, Proximal, soft_step, solve
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.best import best_figures, gaps_of
 from streammargin.solvers.proof.figures import Figures
+from streammargin.solvers.proof.look import CertifiedByLook, LookedAt
 from streammargin.solvers.proof.sums import LookSums
 from streammargin.solvers.roles import Count, K, Shared, W, f8, i8, new, of, state, u1
 from streammargin.solvers.softness import may_soften, next_softness
@@ -65,7 +65,7 @@ class Beside(NamedTuple):
 
 
 @state
-class NearState(Looking):
+class NearState(LookedAt):
     """w (K, d+1), and its sums `look`. known (m,): the rows whose duals (K, m) the next read starts from, in order.
 
     softness (K,): of these rows; crisp (K,): of the others.
@@ -94,7 +94,7 @@ class NearState(Looking):
     all_lossy: bool = False
 
 
-class NearMargin(BoundByMeans[NearState]):
+class NearMargin(CertifiedByLook[NearState]):
     """Solves the problem of the cached rows between two reads."""
 
     name = "near-margin rows"

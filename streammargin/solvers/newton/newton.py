@@ -354,7 +354,6 @@ def enter_near(problem: Problem, before: ReadsState, watch: Watch) -> NearState:
     """The state of cached rows from the best weights, at which few rows have a loss."""
     watch.stall = new(Stall, problem)
     after = following(NEAR, problem, before)
-    after.bound = before.bound
     NEAR.begin_at(problem, after, before.best_w)
     after.crisp[:] = CRISP
     return after
@@ -364,7 +363,6 @@ def enter_reads(problem: Problem, before: NearState, watch: Watch) -> ReadsState
     """The state of a Newton step a read, from the weights of the cached rows' problem; the cache is freed."""
     watch.stall, before.rows = new(Stall, problem), RowCache()
     after = following(READS, problem, before)
-    after.bound = before.bound
     READS.begin_at(problem, after, before.w if before.number == 1 else before.best_w)
     return after
 

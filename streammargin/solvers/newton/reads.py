@@ -17,13 +17,16 @@ import numpy as np
 from streammargin.compiled import look as kernel
 from streammargin.compiled.look import Curvature
 from streammargin.losses.base import smooth
+from streammargin.penalties.mirror_maps import lp_norm
 from streammargin.rows.blocks import GRAM_ROWS, Block
 from streammargin.rows.labels import RowLabels, numbered_from
 from streammargin.solvers.base import PassReport, matrix_work
 from streammargin.solvers.cache import rows as store
-from streammargin.solvers.newton.bound import BoundByMeans, Looking, soft_step
-from streammargin.solvers.newton.subproblem import direction
+from streammargin.solvers.newton.subproblem import direction, soft_step
 from streammargin.solvers.problem import Problem
+from streammargin.solvers.proof.bounds import Bounds
+from streammargin.solvers.proof.look import CertifiedByLook, LookedAt
+from streammargin.solvers.proof.rounding import TERM, norm_rounding
 from streammargin.solvers.roles import K, Kept, Shared, Sum, W, f8, i8, of, state
 from streammargin.solvers.softness import LEAST_FALL, may_soften, next_fall, share_of_softness
 from streammargin.solvers.state import labels_of
@@ -55,7 +58,16 @@ class Begun:
 
 
 @state
-class ReadsState(Looking):
+class Bound:
+    """The best dual bound, gain - 1/2 ||A^T a||^2, without its duals; slip: rounding error of image = A^T a."""
+
+    image: Shared[f8]
+    gain: Shared[f8] = of(K)
+    slip: Shared[f8] = of(K)
+
+
+@state
+class ReadsState(LookedAt):
     """Weights w (K, d+1), and at w the sums `look`, H (K, d+1, d+1) and drift (K, d+1), as in compiled/look.py.
 
     sloped (K,): the number of rows with a slope there.
@@ -73,9 +85,10 @@ class ReadsState(Looking):
     left: Shared[f8] = of(K, fill=1.0)
     fall: Shared[f8] = of(K, fill=LEAST_FALL)
     begun: Begun
+    bound: Bound
 
 
-class Reads(BoundByMeans[ReadsState]):
+class Reads(CertifiedByLook[ReadsState]):
     """A Newton step on all rows after each read."""
 
     name = "newton's reads"
@@ -119,6 +132,19 @@ class Reads(BoundByMeans[ReadsState]):
             for k in active[report.estimate[active] > problem.tol]:
                 self._step(problem, state, k)
         return report
+
+    def bound(self, problem: Problem, state: ReadsState, k: int, proof: Bounds) -> float:
+        """That of the best mean of the duals of all reads, as those of one may be far from the optimum."""
+        best, pull, total = state.bound, proof.theta, proof.total
+        image, gain = best.image[k], total.duals - TERM * total.summed
+        # two convex combinations of images and of gains, each with a few roundings
+        largest, size = max(abs(float(best.gain[k])), abs(gain)), max(lp_norm(image, 2.0), lp_norm(pull, 2.0))
+        best.gain[k] = raise_bound(image, best.gain[k], pull, gain)
+        best.gain[k] = raise_bound(image, best.gain[k], np.zeros_like(image), 0.0)
+        best.slip[k] = max(best.slip[k], total.blur) + TERM * size
+        length = lp_norm(image, 2.0) + float(best.slip[k])
+        square = length * length * (1.0 + norm_rounding(image.size))
+        return float(best.gain[k]) - TERM * largest - 0.5 * square
 
     def _step(self, problem: Problem, state: ReadsState, k: int) -> None:
         """Set the weights of the next read: where a step from here leads, or one from where the last step began.
@@ -212,3 +238,16 @@ def share_left(descent: float, slope: float, bend: float) -> float:
         value = s * s * ((1.0 + 2.0 * t) * -descent + t * descent) + t * t * ((3.0 - 2.0 * t) * slope - s * bend)
         low, high = (t, high) if value < 0.0 else (low, t)
     return min(max(low, SHORTEST), LONGEST)
+
+
+def raise_bound(image: np.ndarray, gain: float, new_image: np.ndarray, new_gain: float) -> float:
+    """The best dual bound on the segment between two: updates `image` to its A^T a, and returns its gain.
+
+    A bound is gain - 1/2 ||A^T a||^2; by concavity the gain of a mean of duals is at least the mean of their gains.
+    """
+    towards = new_image - image
+    length = float(towards @ towards)
+    along = new_gain - gain - float(image @ towards)
+    t = min(max(along / length, 0.0), 1.0) if length > 0.0 else float(along > 0.0)
+    image += t * towards
+    return gain + t * (new_gain - gain)

@@ -15,9 +15,9 @@ from streammargin.rows.labels import RowLabels, numbered_from
 from streammargin.solvers import leaves
 from streammargin.solvers.base import PassReport, Share
 from streammargin.solvers.newton import sample
-from streammargin.solvers.newton.bound import BoundByMeans, Looking, soft_step
-from streammargin.solvers.newton.subproblem import Goal, Proximal, solve, step_work
+from streammargin.solvers.newton.subproblem import Goal, Proximal, soft_step, solve, step_work
 from streammargin.solvers.problem import Problem
+from streammargin.solvers.proof.look import CertifiedByLook, LookedAt
 from streammargin.solvers.roles import K, Lists, N, Rows, Scratch, Shared, f8, i8, of, state
 from streammargin.solvers.state import labels_of, line_of
 from streammargin.solvers.visits import Visit
@@ -32,7 +32,7 @@ OF_PROXIMAL = "softness", "height", "steps", "made", "spared"
 
 
 @state
-class StepsState(Looking):
+class StepsState(LookedAt):
     """Weights w (K, d+1), and at w the sums `look`; norms (n,): of the rows.
 
     step (K,): what comes next, steps on the sample, with the centres `drawn` (K, m); steps on all rows, with the
@@ -60,7 +60,7 @@ class StepsState(Looking):
             getattr(self, name)[k] = getattr(now, name)
 
 
-class Steps(BoundByMeans[StepsState]):
+class Steps(CertifiedByLook[StepsState]):
     """Newton steps on all rows in memory, which start from a sample."""
 
     name = "newton's steps"

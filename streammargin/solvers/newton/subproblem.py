@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from streammargin.compiled import newton as kernel
+from streammargin.compiled.look import Prox
 from streammargin.compiled.products import add_diagonal
+from streammargin.losses.base import middle_share
 from streammargin.rows.blocks import Block, stored
 from streammargin.rows.labels import Labels, RowNumbers
 from streammargin.solvers import leaves
 from streammargin.solvers.base import UNIT, matrix_work
+from streammargin.solvers.columns.gradients import conjugate_gradients
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import Shared, Total, f8, of, state
 from streammargin.solvers.softness import may_soften, next_softness, share_of_softness
@@ -72,6 +75,13 @@ class Proximal:
 def step_work(values: int, width: int) -> float:
     """Multiplications of a Newton step of one problem with this many values: the Hessian and its factorisation."""
     return width**3 / 3 + values * (20 + width / 4)
+
+
+def soft_step(problem: Problem, softness: np.ndarray, centres: np.ndarray | None = None, **given: Any) -> Prox:
+    """A proximal step with this softness (K,) from the centres, or else the midpoints of the feasible intervals."""
+    none = np.zeros((problem.count, 0))
+    given = {"midway": middle_share(problem.loss), "gaps": True, "alpha": none, **given}
+    return Prox(none if centres is None else centres, curvatures=np.zeros(softness.size), softness=softness, **given)
 
 
 class Rows:
@@ -157,29 +167,19 @@ class Rows:
         for numbers, block in self.parts:
             at = slice(numbers.first, numbers.first + block.rows())
             add_diagonal(block, slopes[at], 1, diagonal)
-        found, residual, scale = np.zeros_like(gradient), -gradient, 1.0 / diagonal[0]
-        towards = scale * residual
-        begun = square = float(residual @ towards)
-        for _ in range(PRODUCTS):
-            self._multiply(towards, self.products)
+
+        def product(v: np.ndarray) -> np.ndarray:
+            self._multiply(v, self.products)
             self.proximal.multiplications += 2.0 * self.values
             self.products *= self.slopes
-            bent = towards.copy()
+            bent = v.copy()
             self._over(
                 lambda block, numbers, own: kernel.add_image(block, numbers, self.labels, 0, self.products, own), bent
             )
-            bend = float(towards @ bent)
-            if not bend > 0.0:  # the gradient is 0, or rounding
-                return None
-            length = square / bend
-            found += length * towards
-            residual -= length * bent
-            conditioned = scale * residual
-            before, square = square, float(residual @ conditioned)
-            if not square > LOOSE**2 * begun:
-                break
-            towards = conditioned + square / before * towards
-        return found if square <= LEFT**2 * begun and found @ gradient < 0.0 else None
+            return bent
+
+        found, left = conjugate_gradients(product, -gradient, 1.0 / diagonal[0], LOOSE, PRODUCTS)
+        return found if left <= LEFT and found @ gradient < 0.0 else None
 
     def step(self, w: np.ndarray, offset: np.ndarray, gradient: np.ndarray) -> float:
         """One Newton step with an exact line search; updates w (d+1,) and margins. Returns the predicted decrease."""

@@ -102,24 +102,6 @@ def sparse_shares(data, indices, indptr, weights, squares, out):
         out[i] = weights[i] * total
 
 
-@kernel(scans=True)
-def extremes(largest):
-    """(argmax, argmin over the nonzero values); -1 if all are 0."""
-    high, low = 0.0, np.inf
-    for j in range(largest.size):  # without a branch: in text data half of the columns are 0, at random
-        x = np.float64(largest[j])
-        high = max(high, x)
-        low = min(low, x if x > 0.0 else np.inf)
-    if high == 0.0:
-        return -1, -1
-    large = small = 0
-    while largest[large] != high:
-        large += 1
-    while largest[small] != low:
-        small += 1
-    return large, small
-
-
 @kernel
 def scale_dense(X, center, factor, out):
     """out (m, d) float64 = (X - center) * factor; X may be `out`, or be stored in the last part of its memory.
@@ -144,9 +126,7 @@ def warm(sample: Sample) -> None:
     squares, center = np.zeros((2, 2))
     add_squares(block, codes, none, squares)
     add_moments(block, codes, none, *moments)
-    ranges = np.zeros(2, sample.dtype)
-    extremes(ranges)
-    add_ranges(block, codes, none, 0, 1, ranges)
+    add_ranges(block, codes, none, 0, 1, np.zeros(2, sample.dtype))
     if isinstance(block, DenseBlock):
         scale_dense(block.X, center, np.ones(2), np.empty((2, 2)))
     else:

@@ -10,15 +10,6 @@ from streammargin.compiled.samples import Sample
 from streammargin.losses.base import lifted
 
 
-@kernel(wide_sums=True)
-def total(alpha):
-    """The sum of alpha (n,) in float64, without NumPy's converted copy."""
-    found = 0.0
-    for row in range(alpha.size):
-        found += np.float64(alpha[row])
-    return found
-
-
 @kernel
 def dual_sums(labels, common, k, alpha, momentum, share):
     """(dual objective without -1/2 ||A^T alpha||_q^2, sum of duals) of alpha + share momentum (n,) in problem k.
@@ -41,4 +32,3 @@ def warm(sample: Sample) -> None:
     for loss, _, dtype in sample.dual_steps():
         alpha, momentum = np.zeros((2, 2), dtype)
         dual_sums(sample.labels, loss, 0, alpha, momentum, 0.0)
-        total(alpha)

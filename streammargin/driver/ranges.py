@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streammargin.compiled.columns import add_ranges, extremes
+from streammargin.compiled.columns import add_ranges
 from streammargin.rows.blocks import Block, DenseBlock, taken
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import ALL, Count, D, Stored, Sum, Total, f8, of, state
@@ -74,6 +74,13 @@ class Ranges(Visited):
         column = int(np.argmax(ratio)) if ratio.size else -1
         found = column >= 0 and ratio[column] > most
         return (column, float(self.low[column]), float(self.high[column])) if found else None
+
+
+def extremes(largest: np.ndarray) -> tuple[int, int]:
+    """(argmax, argmin over the nonzero values); -1 if all are 0."""
+    if not largest.any():
+        return -1, -1
+    return int(np.argmax(largest)), int(np.argmin(np.where(largest > 0.0, largest, np.inf)))
 
 
 def much_apart(largest: np.ndarray) -> bool:

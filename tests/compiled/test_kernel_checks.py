@@ -8,7 +8,6 @@ import scipy.sparse as sp
 from reference.datasets import as_form, noisy
 
 from streammargin.compiled import block_checks, columns, gram
-from streammargin.compiled.duals import total
 from streammargin.compiled.order import permutation
 from streammargin.compiled.predict import decide_block
 from streammargin.sources.arrays import ArraySource
@@ -207,10 +206,3 @@ def test_columns_are_scaled_to_float64(dtype, place):
             there[...] = values
         scale(there, out)
         np.testing.assert_array_equal(out, wanted)
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_duals_are_summed_in_float64(dtype):
-    alpha = np.full(10_001, 0.1, dtype)
-    assert total(alpha) == pytest.approx(float(dtype(0.1)) * 10_001, rel=1e-12)
-    assert total(np.empty(0, dtype)) == 0.0

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from conftest import slow
 
-from streammargin.compiled.columns import extremes
 from streammargin.compiled.vectors import mix, square, towards
+from streammargin.driver.ranges import extremes
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 64, 1001])

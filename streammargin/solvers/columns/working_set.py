@@ -17,6 +17,7 @@ Near the end they are projected column by column (`Inner.proof`).
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -26,9 +27,9 @@ from streammargin.compiled.column_steps import Answers, Centred, Columns, Terms
 from streammargin.compiled.order import permutation
 from streammargin.losses.base import has, largest_bend
 from streammargin.rows.blocks import Block, values_of
-from streammargin.solvers.base import matrix_work
 from streammargin.solvers.cache import columns as cache
 from streammargin.solvers.cache.columns import ColumnCache
+from streammargin.solvers.columns.gradients import conjugate_gradients
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import Scratch, state
 from streammargin.solvers.state import State, labels_of
@@ -40,11 +41,11 @@ COARSE = 0.25  # the same at w = 0 for a nonsmooth loss, whose duals are far fro
 LAST = 5.0  # times tol: violation at which the last round of a smooth loss begins
 ROUNDS = 15  # most rounds of coordinate descent per pass; if they do not suffice, sigma was too large
 NEWTON = 3  # most Newton steps after a slow round, for a smooth loss
+REGULAR = 1e-9  # added to the diagonal of their matrices, relative to its largest entry, if columns are equal
 LIGHT = 0.2  # of all values: if nonzero columns have fewer, a smooth loss is solved to the tolerance, which is cheap
 SWEEPS = 20  # most sweeps per round over the quadratic model of a smooth loss
 SWEPT = 0.5  # they end at this share of the first violation, as it is a model only
-FEW = 1000  # columns up to which the system of a Newton step is factored
-GRADIENTS = 30  # most conjugate gradient iterations for a larger system
+GRADIENTS = 100  # most conjugate gradient iterations of such a step; columns that depend on each other need over 60
 INEXACT = 0.05  # their relative residual
 QUICK = 2  # after at most this many rounds sigma grows by FASTER
 EASY = 5  # after at most this many rounds sigma grows by FURTHER
@@ -129,7 +130,7 @@ def reserved_bytes(problem: Problem) -> int:
     width = problem.features + 1
     stored = problem.values + problem.rows
     rows = ROW_VECTORS + problem.outputs.several  # the targets of one output
-    return BYTES * stored + 8 * (rows * problem.rows + COLUMN_VECTORS * width + min(FEW, width) ** 2)
+    return BYTES * stored + 8 * (rows * problem.rows + COLUMN_VECTORS * width)
 
 
 def wanted(problem: Problem, penalty: Split, at: Position) -> np.ndarray:
@@ -172,9 +173,7 @@ def improve(
     begun = at.w[penalty.roots[penalty.of] > 0.0].any()
     enough = ENOUGH if begun or math.isinf(at.sigma) else COARSE
     task = Task(k, columns, matrix, state.labels.targets_of(k), at.alpha, at.sigma)
-    chosen, following, proof = minimise(
-        problem, penalty, state, task, at.w[columns], few=FEW, enough=enough, prove=True
-    )
+    chosen, following, proof = minimise(problem, penalty, state, task, at.w[columns], enough=enough, prove=True)
     w = np.zeros(at.w.size)
     w[columns] = chosen
     return w, following, proof
@@ -245,15 +244,62 @@ class Inner:
         self.run.multiplications += 2.0 * int(self.sizes.sum()) + (2.0 * sweeps + 1.0) * self.moving
         return first, worst, slow
 
-    def newton(self, few: int) -> tuple[float, bool]:
-        """A Newton step on the nonzero weights; returns (norm of the gradient, whether f fell)."""
-        moving, count = self.moving, int(np.count_nonzero(self.w))
-        equations = matrix_work(count, self.problem.rows, moving / self.problem.rows)
-        self.run.multiplications += 2.0 * moving + (equations if count <= few else 2.0 * GRADIENTS * moving)
-        slope, fell, self.height = kernel.newton(
-            self.problem.loss, self.centred, self.matrix, self.terms, self.w, self.answers, few, INEXACT, GRADIENTS
-        )
-        return slope, fell
+    def newton(self) -> tuple[float, bool]:
+        """A Newton step on the nonzero weights, by conjugate gradients; weights that would change sign become 0.
+
+        Returns (norm of the gradient, whether f fell).
+        """
+        self.run.multiplications += 2.0 * self.moving
+        w, old, first = self.w, self.w.copy(), self.terms.first
+        face, down, product, scale = self._model()
+        slope = float(np.linalg.norm(down))
+        if not slope > 0.0:
+            return 0.0, False
+        p, _ = conjugate_gradients(product, down, scale, INEXACT, GRADIENTS)
+        alone = np.repeat((np.diff(first) == 1) & (self.terms.roots > 0.0), np.diff(first))[face]
+        share = 1.0
+        for _ in range(kernel.TRIES):
+            moved = old[face] + share * p
+            w[face] = np.where(alone & (moved * old[face] < 0.0), 0.0, moved)
+            height = self.attain()
+            if height < self.height:
+                self.height = height
+                return slope, True
+            share *= kernel.BACK
+        w[:] = old
+        self.attain()
+        return slope, False
+
+    def _model(self) -> tuple[np.ndarray, np.ndarray, Callable[[np.ndarray], np.ndarray], np.ndarray]:
+        """The columns (m,) with weights or without a root; there minus the gradient, the products of the Hessian and a
+        vector, and one over its diagonal.
+        """
+        terms, slopes = self.terms, self.answers.slopes
+        counts, sizes = np.diff(terms.first), kernel.sizes_of(terms, self.w)
+        of = np.repeat(np.arange(sizes.size), counts)
+        face = np.flatnonzero(((sizes > 0.0) | (terms.roots == 0.0))[of])
+        group, w = of[face], self.w[face]
+        pressed = np.divide(terms.roots, sizes, out=np.zeros(sizes.size), where=sizes > 0.0)[group]
+        wide = (counts[group] > 1) & (pressed > 0.0)  # the norm of a group has curvature too
+        leaning = np.where(wide, np.sqrt(pressed) * w / np.where(wide, sizes[group], 1.0), 0.0)
+        added = terms.squares[face] + terms.ridge + pressed * wide
+        down = -(terms.squares[face] + pressed) * w - terms.ridge * (w - terms.centre[face])
+        pulled = np.empty(face.size)
+        starts, ends, rows, values = self.matrix
+        kernel.pulls(Columns(starts[face], ends[face], rows, values), self.answers.duals, pulled)
+        from_, *entries = kernel.bent_columns(face, self.matrix, slopes)
+        bent = Columns(from_[:-1], from_[1:], *entries)
+        squares = np.concatenate([[0.0], np.cumsum(bent.values[: from_[-1]] ** 2)])[from_]
+        added = added + REGULAR * float((np.diff(squares) + added).max(initial=0.0)) + 1e-300
+
+        def product(v: np.ndarray) -> np.ndarray:
+            self.run.multiplications += 2.0 * float(from_[-1])
+            image, found = np.zeros(slopes.size), np.empty(face.size)
+            kernel.add_images(bent, v, image)
+            kernel.pulls(bent, image, found)
+            return found + added * v - leaning * np.bincount(group, leaning * v, sizes.size)[group]
+
+        return face, down + pulled, product, 1.0 / (np.diff(squares) + added - leaning**2)
 
     def proof(self) -> np.ndarray | None:
         """Duals that prove the weights to the tolerance, as far as these columns tell, or None.
@@ -263,10 +309,12 @@ class Inner:
         """
         self.run.multiplications += LOOK * float(self.sizes.sum())
         loss, caps, duals = self.problem.loss, self.centred.caps, self.answers.duals.copy()
+        ends = (loss.feasible(end, 1.0) for end in (-math.inf, math.inf))
         columns = self.matrix, self.terms.roots, OVER, np.full(self.sizes.size, -1.0)
+        bounds = [np.multiply(end, caps, out=np.zeros(caps.size), where=caps > 0.0) for end in ends]
         least = (1.0 - SURE * self.problem.tol) * self.height
         for _ in range(LOOKS):
-            largest = kernel.pull_in(loss, caps, *columns, duals, self.answers.slopes, LOOK)
+            largest = kernel.pull_in(*bounds, *columns, duals, self.answers.slopes, LOOK)
             bound = kernel.dual_value(loss, self.centred.targets, caps, duals)
             if bound < least:
                 return None
@@ -276,14 +324,13 @@ class Inner:
 
 
 def minimise(
-    problem: Problem, penalty: Split, run: State, task: Task, chosen: np.ndarray, *, few: int, enough: float = ENOUGH,
+    problem: Problem, penalty: Split, run: State, task: Task, chosen: np.ndarray, *, enough: float = ENOUGH,
     prove: bool = False,
 ) -> tuple[np.ndarray, float, np.ndarray | None]:  # fmt: skip
     """Like `improve`, for the weights `chosen` (m,) of the task's columns only.
 
-    run: the training's state, which counts multiplications and seeds the order of the groups; few: columns up to which
-    a Newton system is factored; enough: share of the first violation at which steps end; prove: also stop if duals
-    are found that seem to prove the weights.
+    run: the training's state, which counts multiplications and seeds the order of the groups; enough: share of the
+    first violation at which steps end; prove: also stop if duals are found that seem to prove the weights.
     """
     f, sigma = Inner(problem, penalty, run, task, chosen), task.sigma
     f.height = f.attain()
@@ -304,7 +351,7 @@ def minimise(
             if exact or soft or f.moving > LIGHT * problem.values:
                 break
         for _ in range(1 if soft else NEWTON * slow):
-            slope, fell = f.newton(few)
+            slope, fell = f.newton()
             if not fell or slope < 0.5 * enough * first:
                 break
     return chosen, following, None
@@ -320,7 +367,7 @@ def settle(
     """
     most = run.multiplications + WORK
     for _ in range(SETTLING):
-        chosen, following, _ = minimise(problem, penalty, run, task, chosen, few=0)
+        chosen, following, _ = minimise(problem, penalty, run, task, chosen)
         if math.isinf(task.sigma):
             return chosen, task._replace(sigma=following)
         duals, gap = _attained(problem, penalty, run, task, chosen)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from streammargin.compiled import sdca as kernel
-from streammargin.compiled.duals import dual_sums, total
+from streammargin.compiled.duals import dual_sums
 from streammargin.compiled.vectors import square
 from streammargin.penalties.mirror_maps import lp_norm
 from streammargin.solvers.base import PassReport
@@ -62,7 +62,7 @@ class Plain(DualAscent[PlainAscent]):
             if problem.objective.signed:  # signed duals cancel in the sum
                 dual, whole = dual_sums(labels_of(problem, state), problem.loss, k, alpha, alpha, 0.0)
             else:  # a rough objective suffices: for the hinge the sum is D + 1/2 ||theta||^2
-                dual = whole = total(alpha)
+                dual = whole = float(alpha.sum(dtype=np.float64))
             gap, slack = float(figures[k, kernel.GAP]), float(figures[k, kernel.MIN_MARGIN])
             gap += slow_constant.behind(state.constant, k, theta)
             estimate[k] = self.estimate(problem, state, Running(size, dual - 0.5 * size * size, whole, gap, slack))

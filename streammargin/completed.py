@@ -183,8 +183,7 @@ class Sums:
 
     def add_sorted(self, entries: Any, cost: float, proof: tuple[np.ndarray, np.ndarray], memory: int) -> Dual:
         """Add the entries of the training; returns what bounds the objective."""
-        import pyarrow as pa
-
+        from streammargin.arrow import pa
         from streammargin.tables.ratings.sorted import rated
 
         with ExitStack() as stack:

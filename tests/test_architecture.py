@@ -12,6 +12,7 @@ from streammargin.solvers import registry
 ROOT = Path(streammargin.__file__).parent
 TESTS = Path(__file__).parent
 BASE = {
+    "arrow",
     "errors",
     "files",
     "json_values",
@@ -43,7 +44,8 @@ ALLOWED = {  # by folder, and by single file
         "result",
         "sinks",
     }
-    | {"compiled", "errors", "files", "version", "workers"},
+    | {"arrow", "compiled", "errors", "files", "version", "workers"},
+    "arrow": {"errors"},
     "errors": {"wording"},
     "files": {"errors", "wording"},
     "json_values": set(),
@@ -59,7 +61,7 @@ ALLOWED = {  # by folder, and by single file
     "machines": set(),
     "calibrated": set(),
     "numpy_model": set(),
-    "completed": {"errors", "files", "saved", "tables", "verification"},
+    "completed": {"arrow", "errors", "files", "saved", "tables", "verification"},
     "respooled": {"errors", "files", "ordered", "saved", "sources", "tables"},
     "verification": {"errors", "files", "formulas", "kernels", "machines", "maps", "matching", "numpy_model"}
     | {"calibrated", "packages", "saved", "saved_words", "stored"},
@@ -81,7 +83,7 @@ ALLOWED = {  # by folder, and by single file
     | NAMED,
     "stored": {"errors", "files"},
     "points": {"points", "compiled", "workers"} | NAMED,
-    "tables": {"tables", "matching", "sources", "errors", "files", "sizes", "version", "wording"} | NAMED,
+    "tables": {"tables", "arrow", "matching", "sources", "errors", "files", "sizes", "version", "wording"} | NAMED,
     "options": {"options", "solvers", "errors", "files", "kinds", "sizes", "wording", "words"} | NAMED,
     "driver": {"driver", "options", "points", "sources", "solvers", "arrays", "compiled"} | BASE | NAMED,
     "model": {"model", "ordered", "tables", "points", "saved_fields", "sources", "driver", "compiled"}

@@ -134,3 +134,50 @@ def test_files_are_trained_on_and_scored_without_tables(tmp_path):
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.splitlines()[-1] == f"False {tmp_path / 'streammargin' / '__init__.py'}"
+
+
+WITHOUT_ARROW = """
+import sys
+
+class Nothing:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] == "pyarrow":
+            raise ModuleNotFoundError("No module named 'pyarrow'", name="pyarrow")
+sys.meta_path.insert(0, Nothing())
+
+import numpy as np
+import scipy.sparse as sp
+import streammargin as sm
+from streammargin.cli.main import main
+from streammargin.data_tools.main import main as tools
+
+rng = np.random.default_rng(0)
+X = rng.standard_normal((60, 3))
+y = np.where(X[:, 0] > 0.0, 1, -1)
+np.savez("a.npz", X=X, y=y)
+open("a.svm", "w").writelines(f"{label} 1:{row[0]!r} 3:{row[2]!r}\\n" for label, row in zip(y, X.tolist()))
+assert tools(["convert", "a.svm", "a.h5"]) == 0
+for name in ("a.npz", "a.svm", "a.h5"):
+    assert main(["train", name, "-o", "m.npz", "-q", "--force"]) == 0
+    assert main(["evaluate", "m.npz", name, "--json"]) == 0
+    assert main(["predict", "m.npz", name, "-o", "o.txt", "--force"]) == 0
+    assert main(["verify", "m.npz", name]) == 0
+assert sm.train((X, y), cv=3).converged
+assert sm.train(((X, y) for _ in range(3)), spool=".", C=0.1).converged
+open("t.csv", "w").write("a,b,c,y\\n1,2,3,no\\n2,2,3,yes\\n")
+for words in (["train", "t.csv", "--y", "y", "-o", "t.npz"], ["predict", "m.npz", "t.csv"],
+              ["predict", "m.npz", "a.h5", "-o", "o.parquet"], ["evaluate", "m.npz", "t.csv", "--y", "y"]):
+    print(*words, file=sys.stderr)
+    assert main(words) == 2, words
+assert "pyarrow" not in sys.modules
+"""
+
+
+def test_all_but_tables_works_without_pyarrow(tmp_path):
+    ran = subprocess.run(
+        [sys.executable, "-c", WITHOUT_ARROW], capture_output=True, text=True, cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(PACKAGE.parent)},
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    refused = [line for line in ran.stderr.splitlines() if line.startswith("streammargin: error")]
+    assert len(refused) == 4 and all("pip install 'streammargin[tables]'" in line for line in refused), ran.stderr

@@ -252,8 +252,7 @@ def write_hdf5(path: str, blocks: Iterator[Part], rows: int | None, wanted: Want
 
 def write_parquet(id: Sequence[str], path: str, blocks: Iterator[Part], rows: int | None, wanted: Wanted) -> None:
     """A column of the labels, or one for each class; after the names of rows, if they are asked for."""
-    import pyarrow as pa
-    from pyarrow import parquet
+    from streammargin.arrow import pa, parquet
 
     names = list(map(str, wanted.classes.tolist())) or [wanted.name.removesuffix("s")]
     names = [*id, *names]

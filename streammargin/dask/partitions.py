@@ -68,7 +68,7 @@ def _of_parquet(name: str, paths: list[Any]) -> Partitions:
 
 
 def _groups_of(path: str) -> list[Groups]:
-    from pyarrow import parquet
+    from streammargin.arrow import parquet
 
     if os.path.isdir(path):
         return [Groups(path, slice(k, k + 1)) for k in range(len(of_folder(path).files()))]

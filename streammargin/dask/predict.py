@@ -12,8 +12,8 @@ import dask
 import dask.array as da
 import numpy as np
 from dask.delayed import Delayed
-from pyarrow import dataset
 
+from streammargin.arrow import dataset
 from streammargin.dask.train import files
 from streammargin.errors import UsageError
 from streammargin.model.base import Model

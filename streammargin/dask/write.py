@@ -11,9 +11,9 @@ from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-import pyarrow as pa
 from distributed import get_worker
 
+from streammargin.arrow import pa
 from streammargin.dask.partitions import Groups, Partitions, WithTasks
 from streammargin.dask.pieces import Written, place, written
 from streammargin.errors import DataError, OutputError, StreamMarginError, UsageError

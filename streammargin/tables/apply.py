@@ -8,10 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 import scipy.sparse as sp
 
+from streammargin.arrow import pa, pc
 from streammargin.errors import DataError, UsageError
 from streammargin.matching import Matcher, number_in
 from streammargin.sources.batch import Batch, Narrowing
@@ -105,8 +104,7 @@ def _weights(weights: pa.Array, reader: Reader, first: int) -> np.ndarray:
     return found
 
 
-PLAIN = frozenset({pa.float32(), pa.float64(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(),
-                   pa.uint32(), pa.uint64()})  # fmt: skip
+PLAIN = frozenset({"float", "double", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"})
 STEP = 1024  # rows whose columns are put side by side at a time, so that they stay in the processor's cache
 
 
@@ -244,7 +242,9 @@ class _Apply(NamedTuple):
 
     def _known(self, column: Column, given: pa.Array) -> np.ndarray | None:
         """The numbers (m,) of a column of finite numbers, as most are in a wide table; None for another column."""
-        if column.kind != NUMBER or column.spelling or column.indicator or given.type not in PLAIN or given.null_count:
+        if column.kind != NUMBER or column.spelling or column.indicator:
+            return None
+        if str(given.type) not in PLAIN or given.null_count:
             return None
         numbers: np.ndarray = given.to_numpy().astype(np.float64, copy=False)
         return numbers if np.isfinite(numbers).all() else None

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
+
+from streammargin.arrow import pa, pc
 
 DAY_FIRST, MONTH_FIRST = "day-first", "month-first"
 YEAR_FIRST, SHORT_YEAR_FIRST, TIME = "year-first", "year-first in two digits", "time of the day"

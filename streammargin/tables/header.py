@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
+from streammargin.arrow import pa, pc
 from streammargin.errors import DataError
 from streammargin.sources.names import all_of
 from streammargin.tables.readers.base import Reader

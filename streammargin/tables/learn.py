@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from itertools import islice
 from typing import NamedTuple
 
-import pyarrow as pa
-
+from streammargin.arrow import pa
 from streammargin.errors import DataError
 from streammargin.matching import number_in, spelt
 from streammargin.sources.base import MUCH

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from streammargin.arrow import check_installed
 from streammargin.errors import DataError, UsageError
 from streammargin.files import no_file, twice_read
 from streammargin.sources.open import is_path
@@ -28,8 +28,7 @@ def open_table(data: Any, expected: Expected = ANYTHING, kind: str | None = None
 
     Raises DataError, InputMissingError, UsageError.
     """
-    if importlib.util.find_spec("pyarrow") is None:
-        raise UsageError("tables are read by pyarrow, which is not installed; install it with: pip install pyarrow")
+    check_installed()
     if isinstance(data, list):
         return _several(data, expected, kind, room)
     if not isinstance(data, (str, os.PathLike)):

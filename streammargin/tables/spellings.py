@@ -10,9 +10,8 @@ import re
 from collections.abc import Collection
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
+from streammargin.arrow import pa, pc
 from streammargin.tables import dates
 
 POINT, COMMA = "point", "comma"  # the decimal mark

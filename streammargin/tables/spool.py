@@ -17,8 +17,8 @@ from typing import Any
 
 import h5py
 import numpy as np
-import pyarrow as pa
 
+from streammargin.arrow import pa, release
 from streammargin.errors import DataError, OutputError, UsageError
 from streammargin.files import STANDARD_INPUT, check_apart, make_folder, temporary_folder, writes
 from streammargin.sizes import format_size
@@ -110,7 +110,7 @@ def spooled(
             else:
                 _check_apart(path, rows, read)
                 rows.write(path, True)
-        pa.default_memory_pool().release_unused()  # the budget is the training's now
+        release()  # the budget is the training's now
         source = SpooledSource(path, rows, y, weight)
         stack.callback(source.close)
         yield source
@@ -222,7 +222,7 @@ class Staged(Reader):
 
 
 Check = Callable[[int, int, int], None]  # of rows, columns, and the least bytes of a row
-EXACT = {pa.float32(), pa.float16(), pa.int8(), pa.uint8(), pa.int16(), pa.uint16(), pa.bool_()}  # in float32
+EXACT = {"float", "halffloat", "int8", "uint8", "int16", "uint16", "bool"}  # types whose values float32 has
 
 
 @dataclass(frozen=True)
@@ -388,7 +388,7 @@ class Numbers:
         self.schema = Schema(columns, table.labels, "float32", named, weight=table.weight)
         self.largest = np.zeros(len(table.values))
         self.dated = [pa.types.is_integer(table.reader.types[name]) for name in table.values]  # all read as dates
-        self._exact = [table.reader.types[name] in EXACT for name in table.values]
+        self._exact = [str(table.reader.types[name]) in EXACT for name in table.values]
 
     def parts(self) -> Iterator[Batch]:
         """The rows in order. Raises OtherValues if a value does not fit; then nothing of it is good."""

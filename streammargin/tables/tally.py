@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
+from streammargin.arrow import pa, pc
 from streammargin.errors import DataError
 from streammargin.matching import EXACT, is_plain
 from streammargin.tables.dates import Dates, like_dates

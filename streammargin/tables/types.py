@@ -5,9 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
+from streammargin.arrow import pa, pc
 from streammargin.matching import plain, spelt
 
 VIEW = "string_view"  # a type that older releases of Arrow lack

@@ -42,8 +42,7 @@ def write_weights(model: Model, path: str, force: bool = False) -> None:
     rows, and if only some rows were measured. The scaled weight is the weight times the standard deviation of the
     column. Raises UsageError for a model that is not linear, OutputError, ReadWriteError.
     """
-    import pyarrow as pa
-    from pyarrow import csv, parquet
+    from streammargin.arrow import csv, pa, parquet
 
     linear = check_linear(model)
     schema = pa.schema(list(COLUMNS.items()))

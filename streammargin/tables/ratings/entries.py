@@ -13,9 +13,8 @@ from typing import Any, NamedTuple
 
 import h5py
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
+from streammargin.arrow import pa, pc
 from streammargin.errors import DataError, UsageError
 from streammargin.files import no_file, temporary_folder
 from streammargin.matching import unpointed

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
+from streammargin.arrow import pa
 from streammargin.errors import DataError, InputMissingError, StreamMarginError
 from streammargin.files import no_file
 from streammargin.tables.formats import is_query
@@ -310,7 +310,7 @@ def of_ipc(path: str, room: Room = USUAL) -> Reader:
 
 def parquet_file(path: str) -> Any:
     """A Parquet file, open. Its columns of text are read as codes: a long text may stand in many rows."""
-    from pyarrow import parquet
+    from streammargin.arrow import parquet
 
     known = parquet.read_metadata(path)
     fields = known.schema.to_arrow_schema()
@@ -351,7 +351,7 @@ def _schema(file: Any) -> pa.Schema:
 
 def of_parquet(path: str, room: Room = USUAL, groups: slice = ALL) -> Reader:
     """A reader of a Parquet file, or of some of its row groups."""
-    from pyarrow import parquet
+    from streammargin.arrow import parquet
 
     with damage(path), parquet.ParquetFile(path) as whole:
         schema = _schema(whole)

@@ -18,7 +18,7 @@ from streammargin.files import check_input
 from streammargin.sources.schema import CATEGORY, Schema
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    from streammargin.arrow import pa
 
 PIECE = 1 << 12  # bytes that are read at a place of a file
 PLACES, FEWEST = 64, 4  # places of a file; fewer of many files: their first and last bytes, and two between

@@ -12,10 +12,8 @@ import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-import pyarrow as pa
-import pyarrow.compute as pc
-from pyarrow import csv as arrow_csv
-
+from streammargin.arrow import csv as arrow_csv
+from streammargin.arrow import pa, pc
 from streammargin.errors import DataError, StreamMarginError
 from streammargin.files import writes
 from streammargin.tables.readers.base import Reader, Room

@@ -7,8 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from urllib.parse import unquote
 
-import pyarrow as pa
-
+from streammargin.arrow import pa
 from streammargin.errors import DataError
 from streammargin.sources.names import listed
 from streammargin.tables.formats import parts_of

@@ -14,8 +14,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
 
-import pyarrow as pa
-
+from streammargin.arrow import pa
 from streammargin.files import temporary_folder, writes
 from streammargin.tables.header import Stored
 from streammargin.tables.readers.base import Room
@@ -34,7 +33,7 @@ class _Unread(io.FileIO):
 
 def check_chunks(path: str, metadata: Any, groups: Iterable[int]) -> None:
     """Look at the entry of each column in these row groups. Raises errors of Arrow for a damaged one."""
-    from pyarrow import parquet
+    from streammargin.arrow import parquet
 
     with _Unread(path) as unread, parquet.ParquetFile(unread, metadata=metadata, buffer_size=1) as file:
         for group in groups:

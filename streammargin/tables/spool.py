@@ -7,9 +7,11 @@ key of what it was made of: the files, the options and this package. It is used 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import json
 import os
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -45,6 +47,7 @@ from streammargin.version import __version__
 from streammargin.wording import note
 
 KEY = "streammargin-table"  # an attribute of a spool
+WAIT = 0.1  # seconds between two looks at whether another training has written it
 
 
 class Spoolable(ABC):
@@ -105,15 +108,57 @@ def spooled(
         else:  # two tables in different folders may have one name
             make_folder(folder)
             path = os.path.normpath(os.path.join(folder, os.path.basename(os.path.normpath(rows.name)) + suffix))
+            writing = stack.enter_context(_alone(rows))
             if is_kept(rows.key(), path):
                 note(f"{rows.name}: rows are read from {path}, as nothing has changed since it was written")
             else:
+                if _is_used(path):  # it has the rows of another training, which goes on
+                    own = stack.enter_context(temporary_folder(os.path.join(folder, "")))
+                    path = os.path.join(own, os.path.basename(path))
                 _check_apart(path, rows, read)
                 rows.write(path, True)
         release()  # the budget is the training's now
         source = SpooledSource(path, rows, y, weight)
         stack.callback(source.close)
+        if folder is not None:
+            writing.close()
         yield source
+
+
+@contextlib.contextmanager
+def _alone(rows: Spoolable) -> Iterator[contextlib.ExitStack]:
+    """Waits while another training writes the spool of these rows, which may be used then; closed: others may write.
+
+    If the file system has no locks, nobody waits.
+    """
+    with contextlib.ExitStack() as stack:
+        for path in filter(os.path.isfile, rows.files()[:1]):
+            with contextlib.suppress(OSError):
+                handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+                stack.callback(os.close, handle)
+                while not _locked(handle):
+                    time.sleep(WAIT)
+        yield stack
+
+
+def _locked(handle: int) -> bool:
+    """Lock a file for this process alone; False if another one has it. OSError without locks."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _is_used(path: str) -> bool:
+    """Whether this file of HDF5 is open, by this or another process: HDF5 locks a file that it reads."""
+    with contextlib.suppress(OSError):
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return not _locked(handle)
+        finally:
+            os.close(handle)
+    return False
 
 
 def _check_apart(path: str, rows: Spoolable, read: Sequence[str]) -> None:

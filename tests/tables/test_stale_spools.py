@@ -2,6 +2,9 @@
 
 import os
 import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -15,7 +18,7 @@ from streammargin.tables.readers.base import stamp
 
 pytestmark = pytest.mark.usefixtures("inside")
 
-N = 2000
+N, ROOT = 2000, Path(sm.__file__).parents[1]
 FORMS = ["csv", "tsv", "parquet", "feather", "svm", "folder"]
 
 
@@ -199,3 +202,33 @@ def test_a_spool_whose_header_is_damaged_is_refused(tmp_path):
     spool.write_bytes(raw)
     with pytest.raises(sm.StreamMarginError, match=r"x\.csv\.rows\.h5 exists, and was not written from a table"):
         sm.train(str(tmp_path / "x.csv"), spool=str(tmp_path))
+
+
+TWO = """
+import sys
+import streammargin as sm
+print(sm.train("table.csv", y="y", C=float(sys.argv[1]), missing=sys.argv[2] or None, spool=".").certificate.primal)
+"""
+
+
+@pytest.mark.parametrize("missing", [("", ""), ("mean", "zero")], ids=["one spool", "two spools"])
+def test_two_trainings_of_one_table_at_once(tmp_path, missing):
+    """The second one waits for the rows of the first, or writes its own if its options make others of them."""
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((20_000, 8))
+    lines = [",".join(f"{value:.6f}" for value in row) + f",{int(row[0] > 0)}\n" for row in rows]
+    gap = "" if not missing[0] else ",1,1,1,1,1,1,1,1\n" * 50
+    (tmp_path / "table.csv").write_text("a,b,c,d,e,f,g,h,y\n" + "".join(lines) + gap)
+    costs = ("0.001", "0.01")
+    command = [sys.executable, "-c", TWO]
+    at_once = [
+        subprocess.Popen([*command, C, how], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                         env={**os.environ, "PYTHONPATH": str(ROOT)})
+        for C, how in zip(costs, missing, strict=True)
+    ]  # fmt: skip
+    ended = [process.communicate() for process in at_once]
+    assert [process.returncode for process in at_once] == [0, 0], ended
+    for (out, _), C, how in zip(ended, costs, missing, strict=True):
+        alone = sm.train(str(tmp_path / "table.csv"), y="y", C=float(C), missing=how or None)
+        assert float(out) == pytest.approx(alone.certificate.primal, rel=1e-9)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["table.csv", "table.csv.rows.h5"]

@@ -13,7 +13,7 @@ from streammargin.compiled import newton as steps
 from streammargin.compiled.jit import kernel as compiled
 from streammargin.losses.base import middle_share
 from streammargin.rows.labels import Labels, numbered_from
-from streammargin.solvers.newton.bound import raise_bound
+from streammargin.solvers.newton.reads import raise_bound
 from streammargin.solvers.newton.subproblem import direction
 from streammargin.sources.arrays import ArraySource
 

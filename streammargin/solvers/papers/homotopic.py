@@ -11,7 +11,7 @@ from p, and C from Lemma 4.3 with their lambda_0.
 Certificate. v = sum c_i a_i / u with c >= 0. The mass is the sum of c, and c / mass is a point of the simplex. So
 u v / mass is a point of the hull of the rows. In a whole pass, the mean of the rows inside the margin is another.
 If no hyperplane separates the rows, neither comes to 0 fast: like sqrt(lambda_s) to lambda_s, which is k^-1/12 to
-k^-1/6 after k steps. The nearest point of the segments between them does (hull.py).
+k^-1/6 after k steps. The nearest point of the segments between them does (space.py).
 
 The pass that evaluated the best iterate has its sums, so it needs no pass of its own. With stochastic steps F_lambda is
 estimated on the group. A pass starts from where an outer iteration has just ended, or from

@@ -73,6 +73,7 @@ class ShardedSource(Source):
         self.features: int = first.features
         self.dtype: np.dtype = first.dtype
         self.sparse: bool = first.sparse
+        self.mask: str | None = first.mask
 
     def bounds(self, max_bytes: int) -> np.ndarray:
         bounds = self._bounds(max_bytes)

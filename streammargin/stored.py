@@ -74,18 +74,26 @@ def rows_with(home: h5py.Group, mask: str) -> np.ndarray:
     """Which rows (n,) have VALUE in a column beside them; mask: COLUMN=VALUE."""
     name, _, value = mask.partition("=")
     column = column_in(home, name)
-    absent: Any = False
+    absent: Any = None
     if isinstance(column, h5py.Group) and {"values", "mask"} <= set(column):
         column, absent = column["values"], column["mask"][:].astype(bool)
     if not isinstance(column, (Categories, h5py.Dataset)):
         raise DataError(f"{home.file.filename} has no column {name}, which chose the rows of the training")
-    known = column.categories if isinstance(column, Categories) else np.asarray(_texts(column))
-    wanted: Any = value
-    if known.dtype.kind in "biuf":
-        with contextlib.suppress(ValueError):  # a text is no number of the column
-            wanted = float({"true": 1, "false": 0}.get(value.lower(), value))
-    same = known.astype(object) == wanted
-    return np.isin(column.codes[:], np.flatnonzero(same)) if isinstance(column, Categories) else same & ~absent
+    same = equal(column.categories if isinstance(column, Categories) else np.asarray(_texts(column)), value)
+    if isinstance(column, Categories):
+        return np.isin(column.codes[:], np.flatnonzero(same))
+    return same if absent is None else same & ~absent
+
+
+def equal(known: np.ndarray, value: str) -> np.ndarray:
+    """Which of these are this value (n,) bool; a number equals its text, as exactly as the array has it."""
+    if known.dtype.kind not in "biuf":
+        return known.astype(object) == value
+    value = {"true": "1", "false": "0"}.get(value.lower(), value)
+    for kind in (int, float):
+        with contextlib.suppress(ValueError):
+            return known == kind(value)
+    return np.zeros(len(known), bool)
 
 
 def _texts(column: h5py.Dataset) -> Any:

@@ -151,7 +151,7 @@ class File:
             raise DataError(f"{path}: {names['x'] or 'X'} is not a layout of rows that verify reads; {CONVERT}")
         check_rows(self.x)
         self.rows, self.features, self.wide = *map(int, shape), 0  # wide: bytes of a row's fixed-length text
-        self.keep = None if names["mask"] is None else rows_with(self.home, names["mask"])
+        self.keep = None if (mask := names.get("mask")) is None else rows_with(self.home, mask)
         self.y = self._column(names["y"] or labels_in(self.home, names["table"]), outputs)
         self.weights = self._column(names["sample_weight"] or "sample_weight") if weighted else None
         self.epsilons, self.tasks = (self._column(one) if one else None for one in (names["epsilon"], names["tasks"]))
@@ -161,7 +161,8 @@ class File:
         column, (place, _, inside) = column_in(self.home, name, self.keep), name.rpartition(":")
         if column is None and (place or name.endswith(".npy")):
             check_input(place or name)
-            column = np.load(name, "r", allow_pickle=False) if not place else column_in(self._open(place), inside)
+            beside = column_in(self._open(place), inside, self.keep) if place else None
+            column = np.load(name, "r", allow_pickle=False) if not place else beside
         shapes = [(self.rows, outputs)] if outputs else [(self.rows,), (self.rows, 1)]
         if getattr(column, "shape", None) not in shapes:
             values = f"the shape {shapes[0]}" if outputs else f"{self.rows} values"
@@ -200,6 +201,8 @@ class File:
             labels, tasks = np.asarray(self.y[start:stop]), None if self.tasks is None else self.tasks[start:stop]
             found = X, labels[:, 0] if labels.shape[1:] == (1,) else labels, weights, epsilons, tasks
             of = None if self.keep is None else np.flatnonzero(self.keep[start:stop])
+            if of is not None and not of.size:
+                continue
             yield start, *(one if of is None or one is None else one[of] for one in found)  # type: ignore[misc]
 
 

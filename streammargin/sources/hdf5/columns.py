@@ -7,7 +7,6 @@ a dataset `feature_names`, or 10x's feature ids.
 from __future__ import annotations
 
 import contextlib
-import math
 import posixpath
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -25,6 +24,7 @@ from streammargin.sources.hdf5.reader import Field, Read, RowReader, check_store
 from streammargin.sources.labels import as_values, is_text, output_names
 from streammargin.sources.names import as_names
 from streammargin.sources.npy import NpyArray
+from streammargin.stored import equal
 
 _REFERENCE = np.dtype([("length", "<u4"), ("address", "<u8"), ("number", "<u4")])
 _PIECE = 1 << 16
@@ -207,18 +207,11 @@ class Column:
     def equal(self, value: str) -> np.ndarray:
         """Which rows have this value (n,) bool; a number equals its text, and a row without a value has none."""
         self.wanted = np.zeros(self.length, bool)
-        number = math.nan
-        with contextlib.suppress(ValueError):
-            number = float({"true": 1, "false": 0}.get(value.lower(), value))
-
-        def found(part: np.ndarray) -> np.ndarray:
-            return part == number if part.dtype.kind in "biuf" else part.astype(object) == value
-
         of_categories = self.categories
-        places = None if of_categories is None else np.flatnonzero(found(of_categories))
+        places = None if of_categories is None else np.flatnonzero(equal(of_categories, value))
         self.categories = None  # read the codes
         try:
-            same = [found(part) if places is None else np.isin(part, places) for part in self.chunks(1 << 16)]
+            same = [equal(part, value) if places is None else np.isin(part, places) for part in self.chunks(1 << 16)]
         finally:
             self.categories = of_categories
         return np.concatenate(same) & (True if self.mask is None else ~self.mask[:].astype(bool))
@@ -269,7 +262,7 @@ class ColumnSlices:
         if categories is not None:
             missing = (part < 0) | (part >= len(categories))
         if missing is not None and self.column.wanted is not None:
-            part = np.where(missing, 0, part)
+            part = np.where(missing, part.dtype.type(0), part)
             missing = missing & self.column.wanted[start:stop]
         if missing is not None and np.any(missing):
             row = start + int(np.flatnonzero(missing)[0])

@@ -1,5 +1,9 @@
 """`mask` takes the rows with one value in a column beside them: the same training as on these rows alone."""
 
+import contextlib
+import pickle
+
+import h5py
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -7,8 +11,10 @@ from source_checks import assert_rows, random_sparse
 
 import streammargin as sm
 from streammargin.cli.main import main
+from streammargin.driver.tasks import column_of
 from streammargin.errors import DataError, UsageError
 from streammargin.sources.open import open_source
+from streammargin.stored import rows_with
 from streammargin.verification import verify
 
 anndata = pytest.importorskip("anndata")
@@ -151,3 +157,42 @@ def test_other_data_are_refused(tmp_path):
     table.write_text("a,y\n1,0\n2,1\n")
     with pytest.raises(UsageError, match="mask is for HDF5 files"):
         sm.train(str(table), y="y", mask="a=1")
+
+
+@pytest.fixture
+def rows(tmp_path):
+    """Rows that are sorted by two numbers; those of the last half have weights, and a kind."""
+    path, later = str(tmp_path / "rows.h5"), np.arange(N) >= N // 2
+    with h5py.File(path, "w") as file:
+        file["X"], file["y"], file["donor"] = X, KIND == "B", np.arange(N) % 4
+        file["dose"] = np.where(later, 0.1, 0.2).astype(np.float32)
+        file["large"] = 2**53 + later.astype(np.int64)
+        for name, values in (("kind", KIND == "B"), ("weight", np.ones(N))):
+            file[f"{name}/values"], file[f"{name}/mask"] = values, ~later
+    return path, later
+
+
+@pytest.mark.parametrize("mask", ["dose=0.1", "large=9007199254740993"])
+def test_numbers_are_the_same_to_verify(rows, tmp_path, mask):
+    """A number equals its text in the column's type; blocks may have none of the rows."""
+    path, later = rows
+    with h5py.File(path) as file:
+        assert rows_with(file, mask).tolist() == later.tolist()
+    sm.train(path, mask=mask, C=0.1).model.save(tmp_path / "model.npz")
+    checks = verify(tmp_path / "model.npz", path, memory=1 << 14)
+    assert checks[0].found == later.sum() and all(check.agrees is not False for check in checks)
+
+
+def test_missing_values_of_other_rows(rows):
+    path, later = rows
+    with open_source(path, y="kind", sample_weight="weight", mask="dose=0.1") as source:
+        assert {labels.dtype.kind for labels in source.labels()} == {"b"}
+        weights = pickle.loads(pickle.dumps(source.sample_weight()))
+        assert np.array_equal(weights[0 : len(weights)], np.ones(later.sum()))
+
+
+def test_groups_of_several_files(rows):
+    path, later = rows
+    with open_source([path, path], mask="dose=0.1") as source, contextlib.ExitStack() as stack:
+        column = column_of(stack, "donor", [path, path], None, source)
+        assert np.concatenate(list(column.labels())).tolist() == [*(np.arange(N) % 4)[later]] * 2

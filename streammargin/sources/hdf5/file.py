@@ -215,7 +215,7 @@ class HDF5Source(Source):
         self._seen, self._opens = {path: _status(path) for path in self.files()}, opens
 
     def __reduce__(self) -> Any:
-        return _again, (self._opens, (self.path, self.x, self._y, self._weight), self._seen)
+        return _again, (self._opens, (self.path, self.x, self._y, self._weight), self._seen, self._wanted)
 
     def check_unchanged(self) -> None:
         for path, before in self._seen.items():
@@ -238,9 +238,13 @@ class HDF5Source(Source):
         self.file.close()
 
 
-def _again(opens: Callable[..., Source], given: tuple[Any, ...], seen: dict[str, tuple[int, ...] | None]) -> Source:
+def _again(
+    opens: Callable[..., Any], given: tuple[Any, ...], seen: dict[str, tuple[int, ...] | None],
+    wanted: np.ndarray | None,
+) -> Source:  # fmt: skip
     """The same source in another process, of another machine too. DataError if its files are other ones now."""
-    source = opens(*given)
+    source: HDF5Source = opens(*given)
+    source._wanted = wanted
     for path, before in seen.items():
         if (_status(path) or ())[:2] != (before or ())[:2]:  # device and inode may have other numbers there
             source.close()

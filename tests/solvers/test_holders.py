@@ -28,7 +28,7 @@ def visit(state, holders, work, part=None):
 
 def after(passes, solver, problem, labels, holders):
     """The state and the last report."""
-    state, active, report = solver.start(problem, labels), np.arange(problem.count), None
+    state, active, report = solver.start(problem, labels), np.arange(problem.groups), None
     if solver.prologue:
         visit(state, holders, lambda holder, block: solver.prologue_block(problem, holder, block, 0))
     for number in range(1, passes + 1):
@@ -55,6 +55,18 @@ def test_passes_of_three_holders_are_those_of_one(name, loss, classes):
     assert [one.mistakes for one in report.certificate] == [one.mistakes for one in expected.certificate]
     assert three.sums.seen == 60 and np.array_equal(three.sums.wrong, one.sums.wrong)
     assert np.abs(one.w).max() > 0.0
+
+
+@pytest.mark.parametrize("name", ["batch-perceptron", "gd"])
+def test_one_margin_of_all_classes(name):
+    """The row that is nearest to the other classes is one of all holders' rows, for all classes."""
+    codes = np.arange(60) % 3
+    problem = make_problem(X, codes, classes=3, joint=True)
+    (one, expected), (three, report) = (
+        after(15, make_solver(name), problem, of_codes(codes), holders) for holders in (ALONE, THREE)
+    )
+    np.testing.assert_allclose(three.w, one.w, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(report.estimate, expected.estimate, rtol=1e-9)
 
 
 @pytest.mark.parametrize("name", ["pegasos", "mirror", "perceptron"])

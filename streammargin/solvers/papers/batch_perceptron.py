@@ -87,6 +87,7 @@ class BatchPerceptron(GradientPass[BatchPerceptronState]):
             for group in active[smallest.min(axis=1)[active] < before[active]].tolist():
                 self._take(problem, group, seen, problem.view(margins, group), problem.view(sums.pull, group))
             before = smallest.min(axis=1)
+        smallest[:] = before[:, None]  # the classes of one margin share it, as `align` needs
         for _ in look(problem, state, state.average, sums.averaged, block, first) if averages else ():
             pass
 

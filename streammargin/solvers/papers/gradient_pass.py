@@ -220,7 +220,7 @@ class SoftmaxPass(GradientPass[G]):
     def step_and_divisor(
         self, problem: Problem, state: G, rows: float, total: float, value: float, level: float
     ) -> tuple[float, float]:
-        """(step size, divisor of the sums of the pass); total, value and level as in the"""
+        """(step size, divisor of the sums of the pass); total, value and level as in the sums."""
         return 1.0 / problem.loss.steepness(rows), problem.loss.divisor(total, value, level)
 
     def move(self, problem: Problem, state: G, group: int, step: float, pull: np.ndarray, mass: float, t: int) -> float:

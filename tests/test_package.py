@@ -4,6 +4,7 @@ import logging
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -144,3 +145,13 @@ def test_a_package_that_is_installed_meanwhile_is_found(tmp_path, monkeypatch):
     (info / "entry_points.txt").write_text("[streammargin.sources]\ntheirs = theirs\n")
     os.utime(tmp_path, (2, 2))
     assert "theirs" in {point.name for point in packages.points_of("streammargin.sources")}
+
+
+@pytest.mark.parametrize(
+    ("tag", "said"), [("", ""), ("v0.0.0", "pyproject.toml has another version"), ("1.0", "no tag")]
+)
+def test_a_tag_has_notes_if_all_files_name_its_version(tag, said):
+    command = Path(__file__).parents[1] / ".ci" / "notes"
+    done = subprocess.run(["bash", command, tag or f"v{sm.__version__}"], capture_output=True, text=True)
+    assert (done.returncode == 0) == (not said) and said in done.stderr
+    assert ("- **Train**" in done.stdout) == (not said)

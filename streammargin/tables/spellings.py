@@ -178,7 +178,7 @@ def _match(words: pa.Array, pattern: str) -> np.ndarray:
 
 
 def of_kind(words: pa.Array, kind: str) -> np.ndarray:
-    """Whether each of these words (m,) is a number, or a date, in one of the"""
+    """Whether each of these words (m,) is a number, or a date, in one of the spellings."""
     found = np.zeros(len(words), bool)
     if 2 * np.count_nonzero(_match(words, "[0-9]")) < len(words):  # hardly any of them
         return found

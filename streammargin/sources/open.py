@@ -208,11 +208,14 @@ def _open_shards(paths: list[str], x: str | None, y: object, sample_weight: obje
     with contextlib.ExitStack() as stack:
         files = [stack.enter_context(_open_file(path, x, y, sample_weight)) for path in paths]
         if mask is not None:
-            files = [rows for file in files if (rows := file.masked(mask)).rows]
-            if not files:
-                raise DataError(f"no row of {', '.join(paths)} has {mask}; name a value that occurs with `mask`")
-        source = files[0] if len(files) == 1 else ShardedSource(files)
+            files = [file.masked(mask) for file in files]
+        used = [file for file in files if mask is None or file.rows]
+        if not used:
+            raise DataError(f"no row of {', '.join(paths)} has {mask}; name a value that occurs with `mask`")
+        source = used[0] if len(used) == 1 else ShardedSource(used)
         stack.pop_all()
+    for file in set(files).difference(used):  # without a row
+        file.close()
     return source
 
 

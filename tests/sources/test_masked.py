@@ -1,6 +1,7 @@
 """`mask` takes the rows with one value in a column beside them: the same training as on these rows alone."""
 
 import contextlib
+import os
 import pickle
 
 import h5py
@@ -108,6 +109,8 @@ def test_shards_without_such_rows_are_left_out(cells, tmp_path):
     other = written(tmp_path / "none.h5ad", X, np.full(N, "skin"))
     with open_source([other, cells, cells], y="obs/kind", mask="obs/tissue=lung") as source:
         assert source.rows == 2 * KEEP.sum()
+        opened = [os.path.realpath(f"/proc/self/fd/{number}") for number in os.listdir("/proc/self/fd")]
+        assert cells in opened and other not in opened
         assert source.place(source.rows - 1) == (cells, np.flatnonzero(KEEP)[-1])
 
 

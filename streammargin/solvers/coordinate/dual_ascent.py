@@ -88,9 +88,6 @@ class DualAscent(CertifiedBySweep[A]):
         single = problem.dtype == np.float32 and not self.precise and coarse and problem.linear
         return np.dtype(np.float32 if single and not problem.objective.signed else np.float64)
 
-    def scratch(self, problem: Problem, rows: int, size: int, sparse: bool) -> int:
-        return slow_constant.sampled_bytes(problem, rows, size)
-
     def estimate(self, problem: Problem, state: A, running: Running) -> float:
         """The relative gap estimated from the sums of a pass; 0 if they indicate that the rows are not separable."""
         gap = problem.objective.estimate(running)

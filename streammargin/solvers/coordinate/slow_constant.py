@@ -27,6 +27,7 @@ PART = 0.01  # square of the damped constant, relative to a row's mean square; w
 FLAT = 4.0  # least rho times the curvature of all losses in b: at a small C, b would not move otherwise
 FEW = 8  # most passes until b follows; with more, momentum oscillates if no column separates the classes
 SOME = 256  # rows sampled for the mean square
+VALUES = 1 << 13  # of these that are copied at a time, or one row
 
 
 @state
@@ -47,15 +48,12 @@ def damp(problem: Problem, labels: RowLabels, constant: SlowConstant, blocks: Bl
         constant.damping = 1.0
         return
     present = np.flatnonzero(labels.present(slice(first, first + min(SOME, block.rows()))))
-    values = values_of(take(block, present))
-    square = float(np.square(values, dtype=np.float64).sum()) / max(1, present.size)
-    damp_by(problem, constant, square, column)
-
-
-def sampled_bytes(problem: Problem, rows: int, size: int) -> int:
-    """Bytes of the rows that `damp` samples of a block of so many rows and bytes, and of their squares."""
-    able = problem.linear and not problem.hard
-    return (1 + 8 // problem.dtype.itemsize) * size * min(SOME, rows) // rows if able else 0
+    step = max(1, VALUES * block.rows() // max(1, values_of(block).size))
+    squares = (
+        np.square(values_of(take(block, present[low : low + step])), dtype=np.float64).sum()
+        for low in range(0, present.size, step)
+    )
+    damp_by(problem, constant, float(sum(squares)) / max(1, present.size), column)
 
 
 def damp_by(problem: Problem, constant: SlowConstant, square: float, column: float) -> None:

@@ -342,6 +342,8 @@ def sum_up(saved: Saved, paths: Sequence[Any], names: dict[str, str | None], mem
                     raise DataError(f"{path}: the label of row {start + row} is new, {labels[row]!s:.60}; change `y`")
                 of = np.array(saved.tasks.find_all(np.ravel(tasks).tolist())) if saved.tasks else None
                 sums.add(saved.as_trained(X[:, columns]), labels, codes, weights, epsilons, of)
+    if not sums.seen and (mask := names.get("mask")):
+        raise DataError(f"no row of {', '.join(map(os.fspath, paths))} has {mask}; name the data of the training")
     return sums
 
 

@@ -184,6 +184,10 @@ def test_numbers_are_the_same_to_verify(rows, tmp_path, mask):
     sm.train(path, mask=mask, C=0.1).model.save(tmp_path / "model.npz")
     checks = verify(tmp_path / "model.npz", path, memory=1 << 14)
     assert checks[0].found == later.sum() and all(check.agrees is not False for check in checks)
+    with h5py.File(path, "r+") as file:
+        file["dose"][:], file["large"][:] = 0.0, 0
+    with pytest.raises(DataError, match=f"no row of .* has {mask}"):
+        verify(tmp_path / "model.npz", path)
 
 
 def test_missing_values_of_other_rows(rows):

@@ -70,6 +70,17 @@ def column_in(home: h5py.Group, name: str, wanted: np.ndarray | None = None) -> 
     return Categories(node, wanted) if isinstance(node, h5py.Group) and {"codes", "categories"} <= set(node) else node
 
 
+def column_named(home: h5py.Group, name: str, wanted: np.ndarray | None, opened: Callable[[str], Any]) -> Any:
+    """A column NAME beside the rows, FILE:NAME, or an array FILE.npy; None for none. opened: opens a FILE."""
+    column, (place, _, inside) = column_in(home, name, wanted), name.rpartition(":")
+    if column is None and place:
+        return column_in(opened(place), inside, wanted)
+    if column is None and name.endswith(".npy"):
+        check_input(name)
+        return np.load(name, "r", allow_pickle=False)
+    return column
+
+
 def rows_with(home: h5py.Group, mask: str) -> np.ndarray:
     """Which rows (n,) have VALUE in a column beside them; mask: COLUMN=VALUE."""
     name, _, value = mask.partition("=")

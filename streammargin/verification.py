@@ -23,7 +23,7 @@ import scipy.sparse as sp
 
 from streammargin import calibrated, stored
 from streammargin.errors import DataError, UsageError
-from streammargin.files import check_input, reading
+from streammargin.files import reading
 from streammargin.formulas import JOINT, LOSSES, NUMBERS, OF_LINES, PENALTIES, bounded, norm, numbers
 from streammargin.kernels import known_kernel
 from streammargin.machines import machine_of, mapped_of, margins
@@ -33,7 +33,6 @@ from streammargin.numpy_model import Steps, texts_of
 from streammargin.packages import register_filters
 from streammargin.saved import read_saved
 from streammargin.saved_words import column_of, known_error, left, spelled
-from streammargin.stored import check_rows, check_stored_values, column_in, columns_in, labels_in, names_of, rows_with
 
 EXACT, LEAST = 1e-9, 1e-290  # allowed relative difference of two figures; below LEAST they have too few digits
 BLUR = 1e-12  # the sign of a score below BLUR |w|.|x| is not reliable
@@ -149,25 +148,21 @@ class File:
         shape = self.x.attrs.get("shape") if self.sparse else getattr(self.x, "shape", None)
         if shape is None or len(shape) != 2 or (self.sparse and self.x.attrs.get("encoding-type") != "csr_matrix"):
             raise DataError(f"{path}: {names['x'] or 'X'} is not a layout of rows that verify reads; {CONVERT}")
-        check_rows(self.x)
+        stored.check_rows(self.x)
         self.rows, self.features, self.wide = *map(int, shape), 0  # wide: bytes of a row's fixed-length text
-        self.keep = None if (mask := names.get("mask")) is None else rows_with(self.home, mask)
-        self.y = self._column(names["y"] or labels_in(self.home, names["table"]), outputs)
+        self.keep = None if (mask := names.get("mask")) is None else stored.rows_with(self.home, mask)
+        self.y = self._column(names["y"] or stored.labels_in(self.home, names["table"]), outputs)
         self.weights = self._column(names["sample_weight"] or "sample_weight") if weighted else None
         self.epsilons, self.tasks = (self._column(one) if one else None for one in (names["epsilon"], names["tasks"]))
 
     def _column(self, name: str, outputs: int = 0) -> Any:
         """A dataset NAME, FILE:NAME, or an array FILE.npy, of (rows,), or (rows, outputs) if these are named."""
-        column, (place, _, inside) = column_in(self.home, name, self.keep), name.rpartition(":")
-        if column is None and (place or name.endswith(".npy")):
-            check_input(place or name)
-            beside = column_in(self._open(place), inside, self.keep) if place else None
-            column = np.load(name, "r", allow_pickle=False) if not place else beside
+        column = stored.column_named(self.home, name, self.keep, self._open)
         shapes = [(self.rows, outputs)] if outputs else [(self.rows,), (self.rows, 1)]
         if getattr(column, "shape", None) not in shapes:
             values = f"the shape {shapes[0]}" if outputs else f"{self.rows} values"
             raise DataError(f"{self.path}: {name} is not a dataset of {values}; {CONVERT} with `y={name}`")
-        check_stored_values(column)
+        stored.check_stored_values(column)
         self.wide = max(self.wide, 8 * max(1, outputs) * column.dtype.itemsize)
         return column.asstr() if isinstance(column, h5py.Dataset) and h5py.check_string_dtype(column.dtype) else column
 
@@ -333,7 +328,7 @@ def sum_up(saved: Saved, paths: Sequence[Any], names: dict[str, str | None], mem
     for path in map(os.fspath, paths):
         with reading(path, "is not a layout of rows that verify reads", CONVERT), contextlib.ExitStack() as stack:
             file = File(path, names, weighted, stack, len(saved.outputs or ()))
-            columns = columns_in(file.home, names["x"] or "X", file.features, saved.columns)
+            columns = stored.columns_in(file.home, names["x"] or "X", file.features, saved.columns)
             width = 0 if saved.mapped is None else saved.coef.shape[1]
             for start, X, labels, weights, epsilons, tasks in file.blocks(memory, sums.K + width):
                 codes = left(saved.codes(labels), sums.seen, learned and saved.problem.get("left_out"))
@@ -358,7 +353,7 @@ def verify(model: Any, data: Any, valid: Any = None, *, memory: int = 256 << 20,
         saved = Saved(os.fspath(model), memory)
         if valid is not None and (known := known_error(saved.header)) is None:
             raise UsageError(f"{os.fspath(model)} was trained without held-out rows; leave `valid` out")
-        called = {**names_of(saved.header), **{k: v for k, v in names.items() if v}, "epsilon": saved.column}
+        called = {**stored.names_of(saved.header), **{k: v for k, v in names.items() if v}, "epsilon": saved.column}
         if bool(saved.tasks) != bool(called["tasks"]):
             told = "were an array; name their column in the file with" if saved.tasks else "are unknown here; leave out"
             raise UsageError(f"the tasks of the rows {told} `tasks`")

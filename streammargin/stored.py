@@ -24,7 +24,6 @@ def open_hdf5(path: str, hint: str = "copy or convert it again", **how: Any) -> 
 
     Raises DataError, InputMissingError if it may not be read, and ReadWriteError if it is open for writing.
     """
-    check_input(path)
     try:
         return h5py.File(path, "r", **how)
     except (PermissionError, FileNotFoundError) as error:
@@ -186,6 +185,7 @@ def check_stored_values(dataset: Any, indptr: h5py.Dataset | None = None) -> Non
         where, inside = source_of(part, dataset)
         if where is None:
             raise missing(part, name)
+        check_input(where)
         with open_hdf5(where) as file:
             source = file.get(inside)
             if not isinstance(source, h5py.Dataset) or source.is_virtual:

@@ -23,7 +23,7 @@ import scipy.sparse as sp
 
 from streammargin import calibrated, stored
 from streammargin.errors import DataError, UsageError
-from streammargin.files import reading
+from streammargin.files import check_input, reading
 from streammargin.formulas import JOINT, LOSSES, NUMBERS, OF_LINES, PENALTIES, bounded, norm, numbers
 from streammargin.kernels import known_kernel
 from streammargin.machines import machine_of, mapped_of, margins
@@ -167,6 +167,7 @@ class File:
         return column.asstr() if isinstance(column, h5py.Dataset) and h5py.check_string_dtype(column.dtype) else column
 
     def _open(self, path: str) -> h5py.File:
+        check_input(path)
         return self.stack.enter_context(stored.open_hdf5(path, CONVERT))
 
     def blocks(self, memory: int, outputs: int) -> Iterator[tuple[int, Any, np.ndarray, np.ndarray, Any, Any]]:

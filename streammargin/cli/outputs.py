@@ -9,6 +9,7 @@ import stat
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from streammargin.arrow import check_installed
 from streammargin.cli.options import name
 from streammargin.errors import OutputError, StreamMarginError, UsageError
 from streammargin.files import check_output, check_still_apart
@@ -142,6 +143,8 @@ class Beside:
         self.written: list[str] = []  # lines on what was written
         if self.coef is not None and (options.kernel is not None or options.map is not None):
             raise UsageError("`coef` writes the weights of columns, and this model has none; leave it out")
+        if self.coef is not None:
+            check_installed()
 
     @property
     def paths(self) -> dict[str, str | None]:

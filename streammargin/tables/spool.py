@@ -136,8 +136,10 @@ def _alone(rows: Spoolable) -> Iterator[contextlib.ExitStack]:
             with contextlib.suppress(OSError):
                 handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
                 stack.callback(os.close, handle)
-                while not _locked(handle):
-                    time.sleep(WAIT)
+                if not _locked(handle):
+                    note(f"{rows.name}: waiting for the program that has locked it, such as another training")
+                    while not _locked(handle):
+                        time.sleep(WAIT)
         yield stack
 
 

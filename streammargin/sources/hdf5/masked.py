@@ -56,7 +56,7 @@ class Masked(View):
         self._pieces = source.bounds(PIECE)
 
     def held_bytes(self) -> int:
-        own = self.keep.nbytes + self._ends.nbytes + self._pieces.nbytes
+        own = self.source.rows + self.keep.nbytes + self._ends.nbytes + self._pieces.nbytes
         return self.source.held_bytes() + own + 2 * self.source.buffer_bytes(self._pieces)
 
     def _sizes(self) -> tuple[int, int]:

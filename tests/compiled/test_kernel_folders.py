@@ -138,10 +138,10 @@ def test_warmup_writes_into_the_folder_that_is_named(tmp_path):
 import sys
 from streammargin.compiled.warmup import _cache_in, _warm
 _cache_in(sys.argv[1])
-_warm("nonzeros", 0)
+_warm("row_norms", 0)
 """
     subprocess.run([sys.executable, "-c", code, tmp_path], check=True)
-    assert list(tmp_path.glob("compiled_*/nonzeros.*.nbc"))
+    assert list(tmp_path.glob("compiled_*/row_norms.*.nbc"))
 
 
 def test_warmup_refuses_a_folder_that_cannot_be_made_or_that_others_may_write(tmp_path, here):

@@ -394,7 +394,7 @@ def asked_digest(options: Options, data: Sequence[str]) -> str:
 
     Other digests are other trainings. Equal ones may differ in what the files hold. data: the paths of the rows.
     """
-    told = {name: value for name, value in options.plain().items() if name not in MAY_CHANGE}
+    told = {name: value for name, value in options.plain().items() if name not in (*MAY_CHANGE, "spool")}
     named = {line.name: getattr(options, line.name) for line in TABLE if line.theme == "data"}
     files = {name: os.path.basename(value) for name, value in named.items() if isinstance(value, (str, os.PathLike))}
     files |= {name: str(value) for name, value in named.items() if isinstance(value, (Folds, Known, Share))}

@@ -109,6 +109,7 @@ def train_rows(
 ) -> TrainResult:  # fmt: skip
     """Train on a path, a list of paths, (X, y), X, a Source or a table; elsewhere: who holds the rows of a reader."""
     say_if_trained_on(data, options.held_out)
+    asked = asked_digest(options, paths_of(data))  # of the files that are named, as a command knows them
     with ExitStack() as stack:
         data, options = given.opened(stack, data, options)
         checkpoint = None
@@ -116,18 +117,18 @@ def train_rows(
             check_apart(written_by(options.checkpoint), files_read(given.paths(data), **read_by(vars(options))))
             checkpoint = stack.enter_context(Checkpoint(options.checkpoint, options.checkpoint_seconds))
         try:
-            return _train(stack, data, options, history, should_stop, checkpoint, elsewhere, given)
+            return _train(stack, data, options, history, should_stop, checkpoint, elsewhere, given, asked)
         except (OtherTraining, OtherRowsError) as other:
             if checkpoint is None or not checkpoint.finished:
                 raise
             history.start_over()  # first: a listener may refuse
             checkpoint.replace("on other rows" if isinstance(other, OtherRowsError) else "a different one")
-            return _train(stack, data, options, history, should_stop, checkpoint, elsewhere, given)
+            return _train(stack, data, options, history, should_stop, checkpoint, elsewhere, given, asked)
 
 
 def _train(
     stack: ExitStack, data: object, options: Options, history: History, should_stop: Callable[[], str | None] | None,
-    checkpoint: Checkpoint | None, elsewhere: Elsewhere | None, given: Given,
+    checkpoint: Checkpoint | None, elsewhere: Elsewhere | None, given: Given, asked: str,
 ) -> TrainResult:  # fmt: skip
     least_tol = math.inf if checkpoint is None else checkpoint.least_tol()
     job = given.prepare(stack, data, options, least_tol, elsewhere is not None)
@@ -135,9 +136,7 @@ def _train(
     start, name = job.run_start(), None
     if checkpoint is not None:
         known = job.identity()
-        name = (
-            f"{asked_digest(options, given.paths(data))}-{digest_of({**known, PLAN: None})}"  # tol may change the plan
-        )
+        name = f"{asked}-{digest_of({**known, PLAN: None})}"  # tol may change the plan
     if checkpoint is None or not checkpoint.resume(training, known, start, name):
         history.publish(start)
     watch = Stopwatch()

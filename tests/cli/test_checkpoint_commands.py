@@ -425,3 +425,30 @@ def test_a_training_that_was_killed_before_its_first_checkpoint_begins_again(wor
     log.write_text(first + lines[1][:9])
     assert call(*command(arguments, folder)).returncode == 0
     assert len((folder / "model.npz").read_bytes()) > 0.9 * len(model) and '"run_end"' in log.read_text()
+
+
+@pytest.mark.parametrize("more", [[], ["--cv", "3"], ["--sample-weight", "w"]], ids=["plain", "folds", "weights"])
+def test_the_model_of_a_table_is_the_trainings_own(tmp_path, here, more):
+    """Its rows are in a spool, and the options that are used up there are asked for by the next command, too."""
+    rows = np.random.default_rng(0).standard_normal((300, 3))
+    lines = [f"{a:.5f},{b:.5f},{abs(c):.5f},{'yes' if a + c > 0 else 'no'}\n" for a, b, c in rows]
+    (tmp_path / "t.csv").write_text("a,b,w,y\n" + "".join(lines))
+    command = [
+        "train",
+        "t.csv",
+        "--y",
+        "y",
+        "-o",
+        "m.npz",
+        "--checkpoint",
+        "c",
+        "--solver",
+        "sdca",
+        "--tol",
+        "1e-12",
+        *more,
+    ]
+    assert here(*command, "--passes", "2", cwd=tmp_path).returncode == 0
+    again = here(*command, "--passes", "4", cwd=tmp_path)
+    assert again.returncode == 0 and "after 4 passes" in again.stderr, again.stderr
+    assert here(*command, "-c", "0.5", "--passes", "4", cwd=tmp_path).returncode == 73

@@ -197,9 +197,8 @@ class File:
             labels, tasks = np.asarray(self.y[start:stop]), None if self.tasks is None else self.tasks[start:stop]
             found = X, labels[:, 0] if labels.shape[1:] == (1,) else labels, weights, epsilons, tasks
             of = None if self.keep is None else np.flatnonzero(self.keep[start:stop])
-            if of is not None and not of.size:
-                continue
-            yield start, *(one if of is None or one is None else one[of] for one in found)  # type: ignore[misc]
+            if of is None or of.size:
+                yield start, *(one if of is None or one is None else one[of] for one in found)  # type: ignore[misc]
 
 
 class Sums:

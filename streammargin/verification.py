@@ -226,7 +226,7 @@ class Sums:
             scores, blur = (np.take_along_axis(part, of[present, None], 1) for part in (scores, blur))
         self.rows += len(codes)
         if saved.numeric:
-            y = labels[present].astype(np.float64).reshape(len(scores), -1)
+            y = np.atleast_2d(labels[present].astype(np.float64).T).T  # (m, 1), for no row as well
             u, blur = scores - y, blur + BLUR * np.abs(y)
             number = number if epsilons is None else epsilons[present][:, None]
             beyond = np.abs(u) - (0.0 if number is None else number)
@@ -259,7 +259,7 @@ class Sums:
         if not saved.hard:
             each = np.take_along_axis(saved.caps, codes.T, axis=1).T if saved.several else saved.caps[..., codes].T
             own = of is None or of[present, None] == np.arange(self.K)
-            caps = own * each.reshape(len(codes), -1) * weights[:, None]
+            caps = own * np.atleast_2d(each.T).T * weights[:, None]
             self.losses.append(np.sum(caps * np.stack([phi, slip]), axis=1))
             self.kept += [(u, caps)] if saved.top is not None else []
 

@@ -590,3 +590,16 @@ def test_numbers_of_a_data_file_size_no_array(part, trained):
         assert tracemalloc.get_traced_memory()[1] < 32 << 20
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_error"])
+def test_blocks_of_rows_that_are_all_left_out(loss, tmp_path):
+    """A weight of 0 leaves a row out; verify reads 64 rows at a time here, and the first 300 have weight 0."""
+    rows = np.random.default_rng(0).standard_normal((400, 3))
+    y = rows[:, 0] + 0.5 * rows[:, 1]
+    path = str(tmp_path / "rows.h5")
+    sm.write_hdf5(
+        [(rows, np.where(y > 0, 1, -1) if loss == "hinge" else y, (np.arange(400) >= 300).astype(float))], path
+    )
+    sm.train(path, loss=loss).model.save(tmp_path / "m.npz")
+    assert all(check.agrees is not False for check in verify(tmp_path / "m.npz", path, memory=1 << 15))

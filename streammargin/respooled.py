@@ -17,12 +17,13 @@ from streammargin.saved import read_saved
 from streammargin.sources.labels import lie_inside
 from streammargin.sources.open import paths_of
 from streammargin.sources.schema import Schema
+from streammargin.tables.asked import ERROR, Asked
 from streammargin.tables.header import Expected
 from streammargin.tables.matrices.base import How
 from streammargin.tables.open import open_table
 from streammargin.tables.readers.base import Room
 from streammargin.tables.spool import OfMatrix, OfTable, again, spooled
-from streammargin.tables.table import ERROR, Asked, Table, apart, matched, places_of
+from streammargin.tables.table import Table, apart, matched, places_of
 
 
 @dataclass(frozen=True)

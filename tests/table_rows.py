@@ -13,9 +13,10 @@ from pyarrow import csv, feather, parquet
 from streammargin.sources.hdf5.file import SCHEMA
 from streammargin.sources.schema import Schema
 from streammargin.tables.apply import rows_of
+from streammargin.tables.asked import Asked
 from streammargin.tables.open import open_table
 from streammargin.tables.spool import OfTable, again
-from streammargin.tables.table import Asked, Beside, matched, with_roles
+from streammargin.tables.table import Beside, matched, with_roles
 
 FORMS = ("csv", "parquet", "feather", "pandas", "polars", "arrow", "stream", "shards")
 

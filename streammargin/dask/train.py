@@ -31,9 +31,10 @@ from streammargin.sinks.console import watched
 from streammargin.solvers.registry import make_solver
 from streammargin.sources.labels import TASKS
 from streammargin.sources.open import is_path, matching
+from streammargin.tables.asked import ERROR
 from streammargin.tables.readers.base import Reader
 from streammargin.tables.spool import OfTable
-from streammargin.tables.table import ERROR, Table, matched, with_roles
+from streammargin.tables.table import Table, matched, with_roles
 from streammargin.training.held_out import say_if_trained_on
 from streammargin.training.rows import NAMES, SPOOL
 from streammargin.training.tables import asked_of

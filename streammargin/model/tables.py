@@ -22,13 +22,14 @@ from streammargin.sources.batch import Batch, Ordered
 from streammargin.sources.labels import ATTRIBUTE, LabelCursor
 from streammargin.sources.open import paths_of
 from streammargin.sources.schema import Schema, plain_schema
+from streammargin.tables.asked import Asked
 from streammargin.tables.formats import NPZ, format_of, is_pipe
 from streammargin.tables.header import Expected
 from streammargin.tables.matrices.base import MEMORY, How, tasks_in_memory
 from streammargin.tables.matrices.open import fingerprint, open_matrix
 from streammargin.tables.open import open_table
 from streammargin.tables.readers.base import USUAL, Room
-from streammargin.tables.table import Asked, Beside, apart, matched
+from streammargin.tables.table import Beside, apart, matched
 
 
 class Wanted(NamedTuple):

@@ -16,11 +16,12 @@ from streammargin.matching import Matcher, number_in
 from streammargin.sources.batch import Batch, Narrowing
 from streammargin.sources.names import all_of
 from streammargin.sources.schema import CATEGORY, DATE, NUMBER, TEXT, TEXT_COLUMNS, Column, Schema
+from streammargin.tables.asked import ZERO, Asked
 from streammargin.tables.dates import is_time, parts_of, places_of
 from streammargin.tables.header import is_number
 from streammargin.tables.readers.base import Reader, words_of
 from streammargin.tables.spellings import PAIRS, SHARES, SPELLINGS, TRUTH, read
-from streammargin.tables.table import ZERO, Asked, Beside
+from streammargin.tables.table import Beside
 from streammargin.tables.tally import coded, codes_of, no_label, numbers_of, row_of
 from streammargin.tables.types import kind_of, of_decimals
 from streammargin.wording import short, shown, warn

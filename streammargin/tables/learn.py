@@ -17,10 +17,11 @@ from streammargin.sources.base import MUCH
 from streammargin.sources.names import all_of, listed
 from streammargin.sources.schema import CATEGORY, DATE, MOST_WORDS, NUMBER, TEXT, Column, Schema
 from streammargin.tables import dates, spellings
+from streammargin.tables.asked import INDICATOR, ZERO, Asked
 from streammargin.tables.dates import Dates, iso
 from streammargin.tables.readers.base import Reader, words_of
 from streammargin.tables.spellings import COMMA, DATES, NUMBERS, PAIRS, TRUTH, of_kind, of_word, read
-from streammargin.tables.table import INDICATOR, ZERO, Asked, Table
+from streammargin.tables.table import Table
 from streammargin.tables.tally import Counting, Tally, first_word, no_label, tally
 from streammargin.wording import counted, joined, note, short, shown, warn
 

@@ -11,41 +11,11 @@ from typing import NamedTuple
 from streammargin.errors import DataError, UsageError
 from streammargin.sources.names import all_of, listed
 from streammargin.sources.schema import Schema
+from streammargin.tables.asked import ERROR, ZERO, Asked
 from streammargin.tables.header import LABEL_NAMES, is_unnamed, may_be_index, position, say_doubts, without_index
 from streammargin.tables.readers.base import Reader
 from streammargin.version import __version__
-from streammargin.wording import counted, note, short, shown, warn
-
-ERROR, ZERO, INDICATOR = "error", "zero", "indicator"
-
-
-@dataclass(frozen=True)
-class Asked:
-    """Options about the columns of a table.
-
-    y: the column of the labels, by name, or by number from 0 (-1 is the last), or several by their names; None: one
-    called label, class, target or y; "": there is none.
-    columns: those to take, () for all; drop: those to leave out; categorical: those whose values are words whatever
-    they look like; text: names of columns of text with their longest n-grams. decimal: the mark of numbers that may be
-    read in two ways. dates: whether dates are expanded, or day-first or month-first if they may be read in two ways;
-    None: they are refused. missing: what stands for gaps; None: a gap is an error. unknown: ERROR, or ZERO if a word
-    that no row of the training had counts as none.
-    """
-
-    y: str | int | tuple[str, ...] | None = None
-    columns: tuple[str, ...] = ()
-    drop: tuple[str, ...] = ()
-    categorical: tuple[str, ...] = ()
-    text: tuple[tuple[str, int], ...] = ()
-    decimal: str | None = None
-    dates: str | bool | None = None
-    missing: str | None = None
-    unknown: str = ERROR
-
-    def __post_init__(self) -> None:
-        """Raises UsageError."""
-        if self.unknown not in (ERROR, ZERO):
-            raise UsageError(f"`unknown` must be {ERROR} or {ZERO}, not {shown(self.unknown)}")
+from streammargin.wording import counted, note, short, warn
 
 
 class Beside(NamedTuple):

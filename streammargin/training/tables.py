@@ -14,12 +14,13 @@ from streammargin.ordered import files_read, is_matrix, is_table
 from streammargin.sizes import parse_size
 from streammargin.sources.base import Source
 from streammargin.sources.open import name_of_labels, opened, paths_of
+from streammargin.tables.asked import ERROR, Asked
 from streammargin.tables.header import Expected
 from streammargin.tables.matrices.base import How, tasks_in_memory
 from streammargin.tables.open import open_table
 from streammargin.tables.readers.base import Room
 from streammargin.tables.spool import OfBatches, OfMatrix, OfTable, again, spooled
-from streammargin.tables.table import ERROR, Asked, matched, with_roles
+from streammargin.tables.table import matched, with_roles
 from streammargin.training.prepare import bytes_of_weights
 from streammargin.wording import shown, warn
 

@@ -22,9 +22,10 @@ from streammargin.cli.main import main
 from streammargin.data_tools.convert import convert
 from streammargin.errors import DataError, InputMissingError, OutputError, UsageError
 from streammargin.sources.schema import Column, Schema
+from streammargin.tables.asked import Asked
 from streammargin.tables.readers import arrow
 from streammargin.tables.spool import OfTable
-from streammargin.tables.table import Asked, with_roles
+from streammargin.tables.table import with_roles
 
 N = 400
 

@@ -6,10 +6,11 @@ import pytest
 
 from streammargin.errors import DataError, UsageError
 from streammargin.sources.schema import Column, Schema
+from streammargin.tables.asked import Asked
 from streammargin.tables.learn import learn
 from streammargin.tables.open import open_table
 from streammargin.tables.readers.delimited import _row_end
-from streammargin.tables.table import Asked, as_trained, matched, with_roles
+from streammargin.tables.table import as_trained, matched, with_roles
 
 FEW, TIMES = 500, 8
 

@@ -36,14 +36,12 @@ def open_source(
 ) -> Source:
     """A Source of a path, a list of paths (shards), the pair (X, y), an array X, or a Source itself.
 
-    x, y, sample_weight: names of datasets inside a file (y also FILE:NAME), or arrays y (n,) and
-    sample_weight (n,). mask: COLUMN=VALUE, the rows of files that are taken, as obs/tissue=lung. Raises
-    InputMissingError, DataError or UsageError.
+    x, y, sample_weight: names of datasets inside a file (y also FILE:NAME), or arrays (n,). Files alone have `mask`:
+    COLUMN=VALUE, the rows that are taken, such as obs/tissue=lung. Raises InputMissingError, DataError or UsageError.
     """
     if mask is not None:
         check_files(data)
-        paths = [os.fspath(path) for path in ([data] if is_path(data) else data)]  # type: ignore[attr-defined]
-        return _open_shards(paths, x, y, sample_weight, mask)
+        return _open_shards(paths_of(data), x, y, sample_weight, mask)
     if isinstance(data, Source):
         given = [name for name, value in (("x", x), ("y", y), ("sample_weight", sample_weight)) if value is not None]
         if given:

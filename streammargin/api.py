@@ -13,7 +13,7 @@ from streammargin.losses import Loss
 from streammargin.maps.base import Map
 from streammargin.options.costs import Absolute, Path
 from streammargin.options.others import described, of_others
-from streammargin.options.table import TABLE, Options
+from streammargin.options.table import TABLE, Options, with_table
 from streammargin.ordered import is_table
 from streammargin.penalties.base import PenaltyWord
 from streammargin.result import TrainResult, remarks
@@ -72,6 +72,7 @@ def train(
     missing: str | None = None,
     unknown: str | None = None,
     spool: str | None = None,
+    table: Mapping[str, object] | None = None,
     verbose: bool = False,
     listeners: Iterable[Listener] = (),
     should_stop: Callable[[], str | None] | None = None,
@@ -90,6 +91,7 @@ def train(
         a folder of these. Files of numbers are svmlight text, Matrix Market, .npy and .npz. With `spool`, batches are
         first written to that folder, so that they can be read again.
     {options}
+    table : options about the columns of a table as one mapping, such as {"missing": "mean", "drop": "id"}
     verbose : show progress on stderr, as the command does; otherwise nothing is printed
     listeners : functions that are called with every event, a dict
     should_stop : a function called between blocks; a result other than None ends the run with the current model
@@ -118,7 +120,7 @@ def train(
         columns=columns, drop=drop, categorical=categorical, text=text, decimal=decimal, dates=dates, missing=missing,
         unknown=unknown, spool=spool,
     )  # fmt: skip
-    return _called(data, options, listeners, verbose, should_stop)
+    return _called(data, with_table(options, table), listeners, verbose, should_stop)
 
 
 def complete(

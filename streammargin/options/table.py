@@ -53,6 +53,7 @@ from streammargin.penalties.base import PenaltyWord
 from streammargin.solvers.registry import FAMILY as SOLVERS
 from streammargin.solvers.word import Auto, SolverWord
 from streammargin.transforms import Transform
+from streammargin.wording import shown
 from streammargin.words import Worded
 
 T = TypeVar("T")
@@ -356,6 +357,21 @@ TABLE: tuple[Line, ...] = tuple(
 def options_for(place: Where) -> list[Line]:
     """The lines of the table that apply there, in order."""
     return [line for line in TABLE if place in line.where]
+
+
+def with_table(options: Options, table: Mapping[str, object] | None) -> Options:
+    """The options, with those about the columns of a table from one mapping. Raises UsageError."""
+    if table is None:
+        return options
+    names = [line.name for line in TABLE if line.theme == "table"]
+    if not isinstance(table, Mapping):
+        raise UsageError(f"table must be a mapping of {', '.join(names)}, not {shown(table)}")
+    if unknown := [name for name in table if name not in names]:
+        raise UsageError(f"table has no option {shown(unknown[0])}; its options are {', '.join(names)}")
+    for name in table:
+        if getattr(options, name) is not None:
+            raise UsageError(f"`{name}` is given by itself and in table; give it once")
+    return Options.of({line.name: getattr(options, line.name) for line in TABLE} | dict(table))
 
 
 class ReadBy(TypedDict):

@@ -13,7 +13,7 @@ from streammargin.errors import UsageError
 from streammargin.options.table import TABLE, Options, Where, options_for
 from streammargin.wording import in_python, in_shell
 
-HOOKS = {"data", "verbose", "listeners", "should_stop"}  # of a call alone
+HOOKS = {"data", "table", "verbose", "listeners", "should_stop"}  # of a call alone
 FILES = {"help", "data", "dask", "output", "coef", "report", "log_json", "require_convergence", "force", "quiet",
          "verbose", "debug"}  # fmt: skip
 ESTIMATORS = [(sm.MarginClassifier, Where.CLASSIFIER), (sm.MarginRegressor, Where.REGRESSOR),
@@ -26,6 +26,22 @@ def test_the_signature_of_train_spells_the_table():
     assert {line.name: (line.type, line.default) for line in TABLE} == {
         name: both for name, both in given.items() if name not in HOOKS
     }
+
+
+def test_one_mapping_takes_the_options_about_columns():
+    rows, drawn = {"a": [1.0, 2.0, None, 4.0] * 10, "id": list(range(40)), "y": ["no", "yes"] * 20}, {"y": "y"}
+    frame = pytest.importorskip("pandas").DataFrame(rows)
+    asked = {"missing": "mean", "drop": "id"}
+    one, other = sm.train(frame, **drawn, **asked).model, sm.train(frame, **drawn, table=asked).model
+    assert one.coef_.tobytes() == other.coef_.tobytes() and list(other.feature_names_in_) == ["a"]
+    for given, told in [
+        ({"table": {"tol": 1e-3}}, "table has no option 'tol'; its options are columns, drop, "),
+        ({"table": "missing"}, "table must be"),
+        ({"table": {"missing": "mean"}, "missing": "zero"}, "`?missing`? is given by itself and in table"),
+        ({"table": {"missing": "median"}}, "missing"),
+    ]:  # fmt: skip
+        with pytest.raises(UsageError, match=told):
+            sm.train(frame, **drawn, **given)
 
 
 def test_the_command_line_has_every_option_that_makes_sense_there():

@@ -254,7 +254,7 @@ def test_spelt_numbers_and_dates_make_the_schema_of_one_machine(client, frame):
     data = dd.from_pandas(spelt, npartitions=5)
     with pytest.raises(sm.DataError, match=r"2 columns hold dates.*: native, when; expand them with dates=True"):
         sm.dask.train(client, data, **NEEDED)
-    found = sm.dask.train(client, data, **NEEDED, dates=True, passes=3)
+    found = sm.dask.train(client, data, **NEEDED, table={"dates": True}, passes=3)
     here = sm.train(spelt, y="label", dates=True, passes=3)
     assert found.model.schema.columns == here.model.schema.columns
     assert {"native: days since 2024-01-05", "when: month=3"} <= set(found.model.feature_names_in_)

@@ -24,7 +24,7 @@ from streammargin.driver.events import Listener
 from streammargin.errors import InputMissingError, ReadWriteError, Refusal, UsageError
 from streammargin.files import make_folder
 from streammargin.options.others import refuse
-from streammargin.options.table import Options
+from streammargin.options.table import Options, with_table
 from streammargin.ordered import columns_of, is_matrix, is_parquet, is_table
 from streammargin.result import TrainResult
 from streammargin.sinks.console import watched
@@ -67,11 +67,12 @@ def train(
     """
     if not isinstance(client, Client):
         raise UsageError(f"client must be a distributed.Client, not {type(client).__name__}")
+    table = options.pop("table", None)
     unknown = options.keys() - vars(Options()).keys()
     if unknown:
         refuse(unknown)
         raise TypeError(f"train() got an unexpected keyword argument {min(unknown)!r}")
-    given = Options.of(options)
+    given = with_table(Options.of(options), table)
     sinks: list[Listener] = [*checked(listeners), *watched(verbose, given.max_seconds)]
     return train_on(client, data, given, sinks, should_stop)
 

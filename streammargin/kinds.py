@@ -308,10 +308,11 @@ class Names(Kind):
         return names
 
 
-class Mask(Kind):
-    """The rows with a value in a column beside them, COLUMN=VALUE."""
+class Mask(Column):
+    """The rows with a value in a column beside them, COLUMN=VALUE; the column is named as any other."""
 
-    metavar: str = "COLUMN=VALUE"
+    def files(self, value: str) -> list[str]:
+        return super().files(value.partition("=")[0])
 
     def check(self, what: str, value: object) -> str:
         if not isinstance(value, str) or not all(value.partition("=")):

@@ -43,30 +43,39 @@ def open_hdf5(path: str, hint: str = "copy or convert it again", **how: Any) -> 
 class Categories:
     """A column of categories of anndata: the number of each row, and the text or number that it stands for."""
 
-    def __init__(self, group: h5py.Group, wanted: np.ndarray | None) -> None:
-        self.codes, categories = group["codes"], group["categories"]
-        check_stored_values(self.codes)
+    def __init__(self, name: str, codes: Any, categories: h5py.Dataset, wanted: np.ndarray | None) -> None:
+        self.name, self.codes = name, codes
+        check_stored_values(codes)
         check_stored_values(categories)
-        text = h5py.check_string_dtype(categories.dtype)
-        self.categories = np.asarray(categories.asstr()[:] if text else categories[:])
-        self.shape, self.dtype = self.codes.shape, self.categories.dtype
+        self.categories = np.asarray(_texts(categories))
+        self.shape, self.dtype = codes.shape, self.categories.dtype
         self.wanted = wanted
 
     def __getitem__(self, rows: slice) -> np.ndarray:
         codes = self.codes[rows]
         missing = codes < 0 if self.wanted is None else (codes < 0) & self.wanted[rows]
         if missing.any():
-            raise DataError(f"{self.codes.file.filename}: a row has no label in {self.codes.name}; drop it")
-        return self.categories[codes]
+            raise DataError(f"{self.name}: a row has no label; drop it")
+        return self.categories[codes] if len(self.categories) else np.zeros(len(codes), self.dtype)
 
 
 def column_in(home: h5py.Group, name: str, wanted: np.ndarray | None = None) -> Any:
-    """A column beside the rows, or of anndata's obs, by its name: a dataset, or Categories; None for none.
+    """A column beside the rows, or of anndata's obs, by its name: a dataset, an array, or Categories; None for none.
 
     wanted: (n,) bool, the rows that must have a value; None: all.
     """
-    node = next((home[one] for one in (name, f"obs/{name}") if one in home), None)
-    return Categories(node, wanted) if isinstance(node, h5py.Group) and {"codes", "categories"} <= set(node) else node
+    for full in (name, f"obs/{name}"):
+        (place, _, field), where = full.rpartition("/"), f"{home.file.filename}: {full}"
+        table, node = home.get(place or "/"), home.get(full)
+        if isinstance(table, h5py.Dataset) and field in (table.dtype.names or ()):  # of anndata before 0.7
+            check_stored_values(table)
+            known = home.get(f"uns/{field}_categories")
+            return _texts(table[field]) if known is None else Categories(where, table[field], known, wanted)
+        if isinstance(node, h5py.Group) and {"codes", "categories"} <= set(node):
+            return Categories(where, node["codes"], node["categories"], wanted)
+        if node is not None:
+            return node
+    return None
 
 
 def column_named(home: h5py.Group, name: str, wanted: np.ndarray | None, opened: Callable[[str], Any]) -> Any:
@@ -80,14 +89,14 @@ def column_named(home: h5py.Group, name: str, wanted: np.ndarray | None, opened:
     return column
 
 
-def rows_with(home: h5py.Group, mask: str) -> np.ndarray:
-    """Which rows (n,) have VALUE in a column beside them; mask: COLUMN=VALUE."""
+def rows_with(home: h5py.Group, mask: str, opened: Callable[[str], Any] = open_hdf5) -> np.ndarray:
+    """Which rows (n,) have VALUE in a column beside them, or in another file; mask: COLUMN=VALUE."""
     name, _, value = mask.partition("=")
-    column = column_in(home, name)
+    column = column_named(home, name, None, opened)
     absent: Any = None
     if isinstance(column, h5py.Group) and {"values", "mask"} <= set(column):
         column, absent = column["values"], column["mask"][:].astype(bool)
-    if not isinstance(column, (Categories, h5py.Dataset)):
+    if not isinstance(column, (Categories, h5py.Dataset, np.ndarray)):
         raise DataError(f"{home.file.filename} has no column {name}, which chose the rows of the training")
     same = equal(column.categories if isinstance(column, Categories) else np.asarray(_texts(column)), value)
     if isinstance(column, Categories):
@@ -98,7 +107,7 @@ def rows_with(home: h5py.Group, mask: str) -> np.ndarray:
 def equal(known: np.ndarray, value: str) -> np.ndarray:
     """Which of these are this value (n,) bool; a number equals its text, as exactly as the array has it."""
     if known.dtype.kind not in "biuf":
-        return known.astype(object) == value
+        return np.asarray(_texts(known)).astype(object) == value
     value = {"true": "1", "false": "0"}.get(value.lower(), value)
     for kind in (int, float):
         with contextlib.suppress(ValueError):
@@ -106,9 +115,11 @@ def equal(known: np.ndarray, value: str) -> np.ndarray:
     return np.zeros(len(known), bool)
 
 
-def _texts(column: h5py.Dataset) -> Any:
-    """The entries of a dataset, text as str."""
-    return column.asstr()[:] if h5py.check_string_dtype(column.dtype) else column[:]
+def _texts(column: Any) -> Any:
+    """The entries of a dataset or an array, text as str."""
+    if isinstance(column, h5py.Dataset):
+        return column.asstr()[:] if h5py.check_string_dtype(column.dtype) else column[:]
+    return np.char.decode(column, "utf-8", "replace") if column.dtype.kind == "S" else column
 
 
 def names_of(header: dict[str, Any]) -> dict[str, str | None]:

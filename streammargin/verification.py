@@ -150,7 +150,7 @@ class File:
             raise DataError(f"{path}: {names['x'] or 'X'} is not a layout of rows that verify reads; {CONVERT}")
         stored.check_rows(self.x)
         self.rows, self.features, self.wide = *map(int, shape), 0  # wide: bytes of a row's fixed-length text
-        self.keep = None if (mask := names.get("mask")) is None else stored.rows_with(self.home, mask)
+        self.keep = None if (mask := names.get("mask")) is None else stored.rows_with(self.home, mask, self._open)
         self.y = self._column(names["y"] or stored.labels_in(self.home, names["table"]), outputs)
         self.weights = self._column(names["sample_weight"] or "sample_weight") if weighted else None
         self.epsilons, self.tasks = (self._column(one) if one else None for one in (names["epsilon"], names["tasks"]))
@@ -170,8 +170,8 @@ class File:
         check_input(path)
         return self.stack.enter_context(stored.open_hdf5(path, CONVERT))
 
-    def blocks(self, memory: int, outputs: int) -> Iterator[tuple[int, Any, np.ndarray, np.ndarray, Any, Any]]:
-        """(first row, X (m, d), y, weights, epsilons or None, tasks or None (m,)). UsageError for a long row."""
+    def blocks(self, memory: int, outputs: int) -> Iterator[Any]:
+        """(numbers of rows, X (m, d), y, weights, epsilons or None, tasks or None (m,)). UsageError for a long row."""
         item, row, stop = 64, 64 * (outputs + 4) + self.wide, 0  # bytes per value (X, X * X, |X|), and per row besides
         for part in [self.x[part] for part in ("data", "indices", "indptr")] if self.sparse else [self.x]:
             if (chunk := math.prod(part.chunks or ()) * part.dtype.itemsize) > memory:
@@ -194,11 +194,11 @@ class File:
                 X = numbers(self.x[start:stop])
             weights = np.ones(stop - start) if self.weights is None else numbers(self.weights[start:stop])
             epsilons = None if self.epsilons is None else numbers(self.epsilons[start:stop])
-            labels, tasks = np.asarray(self.y[start:stop]), None if self.tasks is None else self.tasks[start:stop]
-            found = X, labels[:, 0] if labels.shape[1:] == (1,) else labels, weights, epsilons, tasks
+            y, tasks = np.asarray(self.y[start:stop]), None if self.tasks is None else self.tasks[start:stop]
+            found = np.arange(start, stop), X, y[:, 0] if y.shape[1:] == (1,) else y, weights, epsilons, tasks
             of = None if self.keep is None else np.flatnonzero(self.keep[start:stop])
             if of is None or of.size:
-                yield start, *(one if of is None or one is None else one[of] for one in found)  # type: ignore[misc]
+                yield [one if of is None or one is None else one[of] for one in found]
 
 
 class Sums:
@@ -330,11 +330,11 @@ def sum_up(saved: Saved, paths: Sequence[Any], names: dict[str, str | None], mem
             file = File(path, names, weighted, stack, len(saved.outputs or ()))
             columns = stored.columns_in(file.home, names["x"] or "X", file.features, saved.columns)
             width = 0 if saved.mapped is None else saved.coef.shape[1]
-            for start, X, labels, weights, epsilons, tasks in file.blocks(memory, sums.K + width):
+            for rows, X, labels, weights, epsilons, tasks in file.blocks(memory, sums.K + width):
                 codes = left(saved.codes(labels), sums.seen, learned and saved.problem.get("left_out"))
                 if learned and saved.header["classes"] is None and (codes == -1).any():
                     row = int(np.argmax((codes == -1).reshape(len(codes), -1).any(axis=1)))
-                    raise DataError(f"{path}: the label of row {start + row} is new, {labels[row]!s:.60}; change `y`")
+                    raise DataError(f"{path}: the label of row {rows[row]} is new, {labels[row]!s:.60}; change `y`")
                 of = np.array(saved.tasks.find_all(np.ravel(tasks).tolist())) if saved.tasks else None
                 sums.add(saved.as_trained(X[:, columns]), labels, codes, weights, epsilons, of)
     if not sums.seen and (mask := names.get("mask")):

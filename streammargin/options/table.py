@@ -185,7 +185,7 @@ class Options:
         "labels: a dataset, columns of a table as a or a,b, or a .npy file (default y)", common=True)
     sample_weight: object = option(None, Column("NAME|FILE"), "data", CALLS,
         "weights of rows, factors of C (default: the dataset sample_weight, if it exists); 0: the row is left out")
-    mask: str | None = option(None, Mask(), "data", CALLS,
+    mask: str | None = option(None, Mask("COLUMN=VALUE"), "data", CALLS,
         "take only the rows with this value in a column beside them, such as obs/tissue=lung; all rows are files of "
         "HDF5, and held-out files need the column, too")
     tasks: object = option(None, Column("NAME|FILE:NAME"), "data", Where.SHELL | Where.NUMBERS,

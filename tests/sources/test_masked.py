@@ -15,7 +15,7 @@ from streammargin.cli.main import main
 from streammargin.driver.tasks import column_of
 from streammargin.errors import DataError, UsageError
 from streammargin.sources.open import open_source
-from streammargin.stored import rows_with
+from streammargin.stored import column_in, rows_with
 from streammargin.verification import verify
 
 anndata = pytest.importorskip("anndata")
@@ -196,6 +196,88 @@ def test_missing_values_of_other_rows(rows):
         assert {labels.dtype.kind for labels in source.labels()} == {"b"}
         weights = pickle.loads(pickle.dumps(source.sample_weight()))
         assert np.array_equal(weights[0 : len(weights)], np.ones(later.sum()))
+
+
+@pytest.fixture
+def apart(rows, tmp_path):
+    """The rows, and a mask in another file."""
+    path, later = rows
+    with h5py.File(tmp_path / "beside.h5", "w") as file:
+        file["half"] = np.where(later, "later", "first").astype(object)
+    np.save(tmp_path / "half.npy", later)
+    return path, later, str(tmp_path / "beside.h5")
+
+
+def test_a_mask_in_another_file(apart, tmp_path):
+    path, later, beside = apart
+    for mask in (f"{beside}:half=later", f"{tmp_path / 'half.npy'}=true"):
+        sm.train(path, mask=mask, C=0.1).model.save(tmp_path / "model.npz", force=True)
+        checks = verify(tmp_path / "model.npz", path)
+        assert checks[0].found == later.sum() and all(check.agrees is not False for check in checks)
+
+
+def test_a_mask_that_changed_is_another_training(apart, tmp_path):
+    path, later, beside = apart
+    options = {"mask": f"{beside}:half=later", "solver": "sdca", "C": 0.01, "checkpoint": str(tmp_path / "checkpoint")}
+    passes = iter(range(3))
+    stopping = {"checkpoint_seconds": 1e-9, "should_stop": lambda: "signal" if next(passes, 9) > 1 else None}
+    sm.train(path, **stopping, **options)
+    with h5py.File(beside, "r+") as file:
+        one = int(np.flatnonzero((KIND[N // 2] == KIND) & ~later)[-1])  # it takes the first place: all labels stay
+        file["half"][one], file["half"][N // 2] = "later", "first"
+    with pytest.raises(DataError, match=r"some of the rows .* changed since this training read them"):
+        sm.train(path, **options)
+    with open_source(path, mask=options["mask"]) as source:
+        os.utime(beside, ns=(1, 1))
+        with pytest.raises(DataError, match=r"beside\.h5 was changed"):
+            source.check_unchanged()
+
+
+def test_the_file_of_a_mask_is_not_written(apart):
+    path, _, beside = apart
+    assert main(["train", path, "--mask", f"{beside}:half=later", "-o", beside, "--force", "-q"]) == 2
+
+
+def test_a_new_label_is_named_by_its_row_in_the_file(rows, tmp_path):
+    path, _ = rows
+    sm.train(path, mask="dose=0.1", C=0.1).model.save(tmp_path / "model.npz")
+    with h5py.File(path, "r+") as file:
+        labels = file["y"][:].astype(int)
+        labels[N - 20] = 7
+        del file["y"]
+        file["y"] = labels
+    with pytest.raises(DataError, match=f"the label of row {N - 20} is new"):
+        verify(tmp_path / "model.npz", path)
+
+
+def test_columns_of_anndata_before_0_7(tmp_path):
+    """obs is one dataset of records, and the categories of its codes are in uns."""
+    path, codes = str(tmp_path / "old.h5ad"), np.unique(TISSUE, return_inverse=True)[1]
+    kinds = [("index", "S9"), ("tissue", "i1"), ("kind", "i1"), ("batch", "i4"), ("word", "S5")]
+    entries = zip(codes, KIND == "T", codes + 5, TISSUE, strict=True)
+    with h5py.File(path, "w") as file:
+        file["X"] = X
+        file["obs"] = np.array([(f"cell {k}", *entry) for k, entry in enumerate(entries)], kinds)
+        file["uns/tissue_categories"], file["uns/kind_categories"] = [b"liver", b"lung", b"skin"], [b"B", b"T"]
+    for mask in ("tissue=lung", "obs/tissue=lung", "obs/batch=6", "word=lung"):
+        sm.train(path, y="obs/kind", mask=mask, C=0.1).model.save(tmp_path / "model.npz", force=True)
+        checks = verify(tmp_path / "model.npz", path)
+        assert checks[0].found == KEEP.sum() and all(check.agrees is not False for check in checks)
+
+
+def test_labels_that_no_row_has(rows, tmp_path):
+    """Categories may be an empty list, if no row that is taken has one."""
+    path, later = rows
+    with h5py.File(path, "r+") as file:
+        file["none/codes"] = np.full(N, -1, np.int8)
+        file["none"]["categories"] = np.empty(0, h5py.string_dtype())
+        file["none"].attrs["encoding-type"] = "categorical"
+    with open_source(path, y="none", mask="dose=0.1") as source:
+        with pytest.raises(DataError, match=f"row {N // 2} has no value"):
+            list(source.labels())
+        assert len(source.source.labels_as(np.asarray)[0:9]) == 9
+    with h5py.File(path) as file:
+        assert not rows_with(file, "none=7").any() and len(column_in(file, "none", later)[0:9]) == 9
 
 
 def test_groups_of_several_files(rows):

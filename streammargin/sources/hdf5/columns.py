@@ -59,7 +59,7 @@ class TextReader:
         self.name: str = name
         self._heap = Heap(dataset.file)
         self._reader = RowReader(dataset, np.dtype((np.void, _REFERENCE.itemsize)), path, raw=True, keep=True)
-        if not self._reader.located:
+        if not self._reader.located and self._reader.length:
             self._reader.close()
             raise DataError(
                 f"{name} has strings of variable length that cannot be checked (virtual, never written, or compressed "
@@ -267,8 +267,8 @@ class ColumnSlices:
         if missing is not None and np.any(missing):
             row = start + int(np.flatnonzero(missing)[0])
             raise DataError(f"{name}: row {row} has no value; drop the row or give it one")
-        if self._of is not None:
-            return self._of[part]
+        if self._of is not None:  # without categories no row has a value, and no row is wanted
+            return self._of[part] if len(self._of) else np.zeros(len(part), self._of.dtype)
         part = np.asarray(part)
         if self.column.width == 1:
             part = part[:, 0]

@@ -74,9 +74,12 @@ class HDF5Source(Source):
         from streammargin.sources.hdf5.masked import Masked
 
         name, _, value = mask.partition("=")
-        self._wanted = self._column(name, MASK).equal(value)
+        chosen = self._column(name, MASK)
+        self._wanted = chosen.equal(value)
         for column in self._named.values():
             column.wanted = self._wanted
+        self._files += [path for path in chosen.files if path not in self._files]
+        self._seen = {path: _status(path) for path in self.files()}
         return Masked(self, np.flatnonzero(self._wanted), mask)
 
     def lengths(self, rows: np.ndarray) -> np.ndarray:

@@ -10,6 +10,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from streammargin import saved_fields
 from streammargin.cli.examples import examples
 from streammargin.cli.main import EXIT_CODES, VERBS, build_parser
 from streammargin.cli.words import serves_loss, serves_penalty
@@ -160,6 +163,35 @@ def _solvers(shelf: str) -> str:
     return _table(["name, parameters (defaults)", "what it is", "bytes a row"], rows)
 
 
+MODELS = {  # by the traits of an array of a model file: in which models it is
+    "rows": "all but `factors`", "listed": "all but `factors`", "packed": "the same, of long text",
+    "ratings": "`factors`", "factors": "`factors`", "before": "`mapped`, `expansion`",
+    "weights machine": "all but `factors`", "linear": "`linear`", "mapped": "`mapped`", "machine": "`expansion`",
+    "rff": "`mapped` by `rff`", "nystroem": "`mapped` by `nystroem`", "nystroem_dense": "the same, dense rows",
+    "nystroem_sparse": "the same, sparse rows", "dense": "`expansion`, dense rows",
+    "sparse": "`expansion`, sparse rows", "precomputed": "`expansion`, `precomputed`",
+    "dense sparse": "`expansion`, with rows", "dense precomputed": "`expansion`, but for sparse rows",
+    "calibrated": "with `calibrate`", "sigmoid": "by `sigmoid`", "isotonic": "by `isotonic`",
+    "together": "all but `factors`", "each": "the same, of several labels or tasks",
+}  # fmt: skip
+
+
+def _array(line: saved_fields.Array) -> list[str]:
+    """An array of a model file: its name, which models have it, type, shape, and what else holds."""
+    parts = [part.split() for part in line.shape.split("|")]
+    shape = " or ".join(f"({', '.join(part)}{',' * (len(part) == 1)})" for part in parts)
+    shape = f"as `{line.like}`" if line.like else {"*": "any", "?": "(any,)"}.get(line.shape, shape)
+    told = [f"at least {line.low:g}"] * (line.low > -np.inf) + [f"below {_cell(line.below)}"] * bool(line.below)
+    told += [f"at most {line.most:g}"] * (line.most < np.inf) + ["rising"] * line.ascends
+    told += [f"{line.names} names"] * bool(line.names) + ["may be infinite"] * line.inf
+    told += [f"it is {line.size}"] * bool(line.size) + [f"from 0 to {line.ends}, rising"] * bool(line.ends)
+    told += ["rising in each row"] * bool(line.rows) + ["all different"] * line.unequal
+    told += [" or ".join(f"`{word}`" for word in line.words)] * bool(line.words)
+    told += [f"({', '.join(line.equals.split())})"] * bool(line.equals) + ["may be missing"] * (not line.needed)
+    called = saved_fields.CALLED.get(line.types, "anything")
+    return [f"`{line.name}`", MODELS[line.of], called, shape, ", ".join(told)]
+
+
 def _option(action: argparse.Action) -> str:
     """An option of a command, as an item of a definition list."""
     value = action.metavar or "|".join(map(str, action.choices or ()))
@@ -190,5 +222,6 @@ SUBSTITUTIONS = {f"api_{name}": _listed(section) for name, section in API.items(
     "recommended": _solvers(TAKE),
     "streams": _solvers("streams"),
     "papers": _solvers("methods from papers"),
+    "arrays": _table(["array", "`answer`", "type", "shape", "and"], map(_array, saved_fields.ARRAYS)),
     "exit_codes": _table(["code", "meaning"], ([str(code), _cell(text)] for code, text in EXIT_CODES.items())),
 }

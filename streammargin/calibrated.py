@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-EACH, LEAST = 64, -16  # bins of each doubling of the distance from the centre, from so many units on (docs/format.md)
+EACH, LEAST = 64, -16  # bins of each doubling of the distance from the centre (docs/model_file.md)
 
 
 def off_best(arrays: Mapping[str, np.ndarray]) -> list[float]:

@@ -28,7 +28,7 @@ class NumpyModel:
 
     classes_ : (2,) or (k,) labels; (0,) for a model that predicts numbers
     coef_, intercept_ : (1, d) or (k, d), and (1,) or (k,) float64; of mapped rows behind a map
-    outputs, header : the names of several outputs, or None; the header of the file (docs/format.md)
+    outputs, header : the names of several outputs, or None; the header of the file (docs/model_file.md)
     """
 
     def __init__(self, path: Any) -> None:

@@ -1,7 +1,7 @@
 """The fields of model files: the table of their arrays, and that of the entries of their headers.
 
 `saved.py` checks each field before anything uses it, and nothing else asks for types, shapes or ranges. A new kind of
-model is a line of KINDS, and a line for each of its fields; docs/format.md has the same arrays.
+model is a line of KINDS, and a line for each of its fields; docs/model_file.md lists the arrays.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from streammargin.cli.main import EXIT_CODES, main
 from streammargin.losses import LOSSES
 from streammargin.options.table import Options, Where, options_for
 from streammargin.penalties import PENALTIES
+from streammargin.saved_fields import ARRAYS
 from streammargin.solvers.registry import SHORT, names
 from streammargin.training.ratings import options_of as options_of_ratings
 
@@ -183,6 +184,13 @@ def test_pages_list_every_solver_once(from_code):
     assert len(found) == len(set(found)) and set(found) == set(names()) - set(SHORT)
     each = {row[0].split(":")[0]: row[2] for shelf in shelves for row in shelf}
     assert each["newton"] == "0" and each["inertial-diagonal"] == "16"
+
+
+def test_the_page_of_model_files_has_every_array(from_code):
+    rows = table("# a\n" + from_code.SUBSTITUTIONS["arrays"], "a")
+    assert [row[0] for row in rows] == [line.name for line in ARRAYS] and "{{ arrays }}" in page("model_file.md")
+    assert ["means", "linear", "floats", "(d,)", "may be missing"] in rows
+    assert ["support", "expansion, precomputed", "whole numbers", "(m,)", "at least 0, below d"] in rows
 
 
 @pytest.mark.parametrize("program, verb", VERBS, ids=lambda word: word)

@@ -42,8 +42,8 @@ class Model(Scorer):
     feature_names_in_ : (d,) column names, objects of type str, or None;
     moments : means and standard deviations (d,) of the columns in the training rows, or None;
     steps : what rows go through before the answer (`transform`, and a scale that clips), or None
-    problem : arrays that, with the header's `problem`, define the objective (docs/format.md); {} if unknown
-    calibration : arrays that make probabilities of scores (docs/format.md); {} if the loss does, or nothing
+    problem : arrays that, with the header's `problem`, define the objective (docs/model_file.md); {} if unknown
+    calibration : arrays that make probabilities of scores (docs/model_file.md); {} if the loss does, or nothing
 
     If both rows and model have column names, columns are matched by name, otherwise by position.
     missing_columns: "zero" takes columns that the rows lack as 0, "error" refuses such rows. Columns unknown to the

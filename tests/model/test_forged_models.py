@@ -265,37 +265,3 @@ def test_compiled_kernels_see_no_forged_model(models, tmp_path):
 
 def test_both_tables_name_the_same_kinds():
     assert saved_fields.KINDS.keys() == KINDS.keys()
-
-
-MODELS = {  # the traits of fields, as docs/format.md tells them
-    "rows": "all but `factors`", "listed": "all but `factors`", "packed": "the same, of long text",
-    "ratings": "`factors`", "factors": "`factors`", "before": "`mapped`, `expansion`",
-    "weights machine": "all but `factors`", "linear": "`linear`", "mapped": "`mapped`", "machine": "`expansion`",
-    "rff": "`mapped` by `rff`", "nystroem": "`mapped` by `nystroem`", "nystroem_dense": "the same, dense rows",
-    "nystroem_sparse": "the same, sparse rows", "dense": "`expansion`, dense rows",
-    "sparse": "`expansion`, sparse rows", "precomputed": "`expansion`, `precomputed`",
-    "dense sparse": "`expansion`, with rows", "dense precomputed": "`expansion`, but for sparse rows",
-    "calibrated": "with `calibrate`", "sigmoid": "by `sigmoid`", "isotonic": "by `isotonic`",
-    "together": "all but `factors`", "each": "the same, of several labels or tasks",
-}  # fmt: skip
-
-
-def on_the_page(line):
-    """The line of docs/format.md of a line of the table."""
-    parts = [part.split() for part in line.shape.split("|")]
-    shape = " or ".join(f"({', '.join(part)}{',' * (len(part) == 1)})" for part in parts)
-    shape = f"as `{line.like}`" if line.like else {"*": "any", "?": "(any,)"}.get(line.shape, shape)
-    told = [f"at least {line.low:g}"] * (line.low > -np.inf) + [f"below {line.below}"] * bool(line.below)
-    told += [f"at most {line.most:g}"] * (line.most < np.inf) + ["rising"] * line.ascends
-    told += [f"{line.names} names"] * bool(line.names) + ["may be infinite"] * line.inf
-    told += [f"it is {line.size}"] * bool(line.size) + [f"from 0 to {line.ends}, rising"] * bool(line.ends)
-    told += ["rising in each row"] * bool(line.rows) + ["all different"] * line.unequal
-    told += [" or ".join(f"`{word}`" for word in line.words)] * bool(line.words)
-    told += [f"({', '.join(line.equals.split())})"] * bool(line.equals) + ["may be missing"] * (not line.needed)
-    called = saved_fields.CALLED.get(line.types, "anything")
-    return f"| `{line.name}` | {MODELS[line.of]} | {called} | {shape} | {', '.join(told)} |".replace("|  |", "| |")
-
-
-def test_the_page_has_the_arrays_of_the_table():
-    page = (Path(sm.__file__).parents[1] / "docs" / "format.md").read_text()
-    assert "\n".join(map(on_the_page, saved_fields.ARRAYS)) in page

@@ -58,7 +58,7 @@ def test_names_come_back_from_the_file(model, tmp_path):
     again = sm.load_model(tmp_path / "m.npz")
     assert again.feature_names_in_.tolist() == NAMES and again.feature_names_in_.dtype == object
     with np.load(tmp_path / "m.npz", allow_pickle=False) as arrays:
-        assert bytes(arrays["feature_names"]).decode().split("\0") == NAMES  # as docs/format.md says
+        assert bytes(arrays["feature_names"]).decode().split("\0") == NAMES  # as docs/model_file.md says
 
 
 def test_a_model_without_names_has_none(model, tmp_path):

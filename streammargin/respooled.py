@@ -82,7 +82,7 @@ class Rows:
 
     def _matrix(self, data: Sequence[str]) -> OfMatrix:
         how = How("", self.stack, self.names["x"], self.names["y"], self.names["sample_weight"], self.memory,
-                  self.header.get("features"))  # fmt: skip
+                  self.header.get("features"), mask=self.header["problem"]["names"].get("mask"))  # fmt: skip
         return OfMatrix(paths_of(data), how, labelled=True)
 
 

@@ -122,11 +122,16 @@ def _texts(column: Any) -> Any:
     return np.char.decode(column, "utf-8", "replace") if column.dtype.kind == "S" else column
 
 
-def names_of(header: dict[str, Any]) -> dict[str, str | None]:
-    """The names of columns beside the rows, by the header of a model; table: of the label in a table, if it was one."""
+def names_of(header: dict[str, Any], given: dict[str, str | None]) -> dict[str, str | None]:
+    """The names of columns beside the rows: those given, or else in the header of a model.
+
+    table: of the label in a table, if the rows were one. mask: "" if the rows were chosen already.
+    """
     table = header.get("table") or {}
     own = {"tasks": "tasks"} if table and header.get("tasks") else {}  # as rows of a table are written
-    return {**header["problem"]["names"], **own, "table": next(iter(table.get("labels", [])), None)}
+    label = next(iter(table.get("labels", [])), None)
+    given = {name: value for name, value in given.items() if value is not None}
+    return {**header["problem"]["names"], **own, "table": label, **given}
 
 
 def labels_in(home: h5py.Group, table: str | None) -> str:

@@ -150,7 +150,7 @@ class File:
             raise DataError(f"{path}: {names['x'] or 'X'} is not a layout of rows that verify reads; {CONVERT}")
         stored.check_rows(self.x)
         self.rows, self.features, self.wide = *map(int, shape), 0  # wide: bytes of a row's fixed-length text
-        self.keep = None if (mask := names.get("mask")) is None else stored.rows_with(self.home, mask, self._open)
+        self.keep = stored.rows_with(self.home, mask, self._open) if (mask := names.get("mask")) else None
         self.y = self._column(names["y"] or stored.labels_in(self.home, names["table"]), outputs)
         self.weights = self._column(names["sample_weight"] or "sample_weight") if weighted else None
         self.epsilons, self.tasks = (self._column(one) if one else None for one in (names["epsilon"], names["tasks"]))
@@ -353,7 +353,7 @@ def verify(model: Any, data: Any, valid: Any = None, *, memory: int = 256 << 20,
         saved = Saved(os.fspath(model), memory)
         if valid is not None and (known := known_error(saved.header)) is None:
             raise UsageError(f"{os.fspath(model)} was trained without held-out rows; leave `valid` out")
-        called = {**stored.names_of(saved.header), **{k: v for k, v in names.items() if v}, "epsilon": saved.column}
+        called = {**stored.names_of(saved.header, names), "epsilon": saved.column}
         if bool(saved.tasks) != bool(called["tasks"]):
             told = "were an array; name their column in the file with" if saved.tasks else "are unknown here; leave out"
             raise UsageError(f"the tasks of the rows {told} `tasks`")

@@ -50,7 +50,7 @@ def _checks(options: argparse.Namespace, memory: int) -> list[Check]:
             stack.enter_context(Remarks())
             header = header_of(options.model, memory)
             rows = Rows(options.model, header, stack, names, memory, options.spool, options.unknown)
-            data, names = [rows.written(data)], {}
+            data, names = [rows.written(data)], {"mask": ""}  # which has chosen the rows of the spool
             if valid is not None and is_ordered(valid):
                 valid = rows.held_out().written([valid], ".verify.valid.h5")
         if data is options.data and (options.spool is not None or options.unknown != "error"):

@@ -95,9 +95,8 @@ class Model(Scorer):
         if of_table or is_matrix(data):
             from streammargin.model.tables import Wanted, in_order
 
-            with in_order(
-                data, self, schema, Wanted(x, y, labelled, unknown, id, tasks, memory, missing_columns)
-            ) as rows:
+            wanted = Wanted(x, y, labelled, unknown, id, tasks, memory, missing_columns, mask)
+            with in_order(data, self, schema, wanted) as rows:
                 yield rows
             return
         if unknown != ERROR:
@@ -205,7 +204,7 @@ class Model(Scorer):
         """Accuracy, mistakes, mean loss and smallest margin on labelled data, streamed.
 
         memory: bytes, or text like 512M, for the model and blocks of rows; None: 96 MiB beside the model.
-        mask: COLUMN=VALUE, the rows of HDF5 files that are judged.
+        mask: COLUMN=VALUE, the rows of files that are judged.
         loss: the loss to average, its name or an object (default: that of the training). In the result, `loss` is the
         mean, summed over the classes; with the parameter top, the sum of the largest losses divided by all rows. It is
         None if the training had your own loss, or an epsilon for each row, and none is given. `margin` is

@@ -43,6 +43,7 @@ class Wanted(NamedTuple):
     tasks: Any
     memory: int | None
     missing_columns: str
+    mask: str | None
 
 
 @contextlib.contextmanager
@@ -88,7 +89,7 @@ def _of_files(stack: ExitStack, paths: list[str], model: Scorer, wanted: Wanted)
     name = paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
     near = os.path.join(stack.enter_context(temporary_folder()), "rows")
     y = wanted.y if wanted.labelled and isinstance(wanted.y, str) else None
-    how = How(near, stack, wanted.x, y, memory=MEMORY if wanted.memory is None else wanted.memory)
+    how = How(near, stack, wanted.x, y, mask=wanted.mask, memory=MEMORY if wanted.memory is None else wanted.memory)
     found = open_matrix(paths, how)
     ids = [_names(found, name, paths, how, column) for column in wanted.id]
     features = model.answer.features if found.features is None else found.features

@@ -187,7 +187,7 @@ class Options:
         "weights of rows, factors of C (default: the dataset sample_weight, if it exists); 0: the row is left out")
     mask: str | None = option(None, Mask("COLUMN=VALUE"), "data", CALLS,
         "take only the rows with this value in a column beside them, such as obs/tissue=lung; all rows are files of "
-        "HDF5, and held-out files need the column, too")
+        "HDF5 or zarr, and held-out files need the column, too")
     tasks: object = option(None, Column("NAME|FILE:NAME"), "data", Where.SHELL | Where.NUMBERS,
         "the task of each row, such as the shop of a sale, named like `y`: each task learns its own weights, and a "
         "penalty such as l21 or trace lets tasks learn from each other; predictions need the task of each row, too")

@@ -134,7 +134,7 @@ def _archive(path: str) -> tuple[str, str] | None:
     return "a zip archive", _UNZIP
 
 
-def is_zarr(path: str) -> bool:
+def is_zarr(path: str | os.PathLike[str]) -> bool:
     """Whether this folder is a store of zarr."""
     return any(os.path.exists(os.path.join(path, name)) for name in _ZARR)
 

@@ -13,7 +13,7 @@ from streammargin.errors import DataError, InputMissingError, StreamMarginError,
 from streammargin.files import as_path, check_input, is_url, no_file
 from streammargin.packages import loaded, points_of
 from streammargin.sources.base import Source
-from streammargin.sources.kinds import first_bytes, kind_of
+from streammargin.sources.kinds import first_bytes, is_zarr, kind_of
 
 Path: TypeAlias = "str | os.PathLike[str]"
 HDF5 = (".h5", ".h5ad", ".hdf5")  # endings of its names
@@ -73,9 +73,9 @@ def open_source(
 def check_files(data: object) -> None:
     """UsageError for `mask` with anything but files that may have columns beside their rows."""
     paths = [data] if is_path(data) else data if is_shards(data) else []
-    if not paths or any(os.path.exists(path) and not is_source(os.fspath(path)) for path in paths):
-        raise UsageError("`mask` is for HDF5 files with columns beside their rows; select rows of arrays, tables and "
-                         "other files before they are given")  # fmt: skip
+    if not paths or any(os.path.exists(path) and not (is_source(os.fspath(path)) or is_zarr(path)) for path in paths):
+        raise UsageError("`mask` is for HDF5 files and stores of zarr with columns beside their rows; select rows of "
+                         "arrays, tables and other files before they are given")  # fmt: skip
 
 
 def files_read(
@@ -198,6 +198,7 @@ def _dimensions(array: object) -> int:
 def _open_shards(paths: list[str], x: str | None, y: object, sample_weight: object, mask: str | None = None) -> Source:
     if len(paths) == 1 and mask is None:
         return _open_file(paths[0], x, y, sample_weight)
+    from streammargin.sources.masked import none_has
     from streammargin.sources.shards import ShardedSource, check_inside
 
     if len(paths) > 1:
@@ -209,7 +210,7 @@ def _open_shards(paths: list[str], x: str | None, y: object, sample_weight: obje
             files = [file.masked(mask) for file in files]
         used = [file for file in files if mask is None or file.rows]
         if not used:
-            raise DataError(f"no row of {', '.join(paths)} has {mask}; name a value that occurs with `mask`")
+            raise none_has(paths, mask or "")
         source = used[0] if len(used) == 1 else ShardedSource(used)
         stack.pop_all()
     for file in set(files).difference(used):  # without a row

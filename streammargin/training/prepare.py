@@ -42,7 +42,7 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
     task = make_task(options)  # what cannot be is refused before anything is read
     budget = parse_size(options.memory)
     workers = stack.enter_context(closing(Workers(options.workers)))
-    weight, mask = options.sample_weight, options.mask
+    weight, mask = options.sample_weight, None if isinstance(data, Source) else options.mask  # a spool has its rows
     stored = stack.enter_context(opened(data, x=options.x, y=options.y, sample_weight=weight, mask=mask))
     if remote and options.mask is not None:
         raise UsageError("`mask` is for one machine; write these rows to a file of their own for a cluster")

@@ -63,8 +63,8 @@ def test_rows(cells, mask):
 
 
 def test_rows_of_many_pieces(cells, monkeypatch):
-    monkeypatch.setattr("streammargin.sources.hdf5.masked.PIECE", 256)
-    monkeypatch.setattr("streammargin.sources.hdf5.masked.SOME", 16)
+    monkeypatch.setattr("streammargin.sources.masked.PIECE", 256)
+    monkeypatch.setattr("streammargin.sources.masked.SOME", 16)
     with open_source(cells, y="obs/kind", sample_weight="obs/number", mask="obs/tissue=liver") as source:
         assert_rows(source, X[TISSUE == "liver"], (0, 5, source.rows))
         weights = source.sample_weight()

@@ -1,6 +1,7 @@
 """Rows that other libraries wrote: safetensors, zarr of anndata, and lists in Parquet and Arrow. Each trains the model
 of the same rows in memory, and is evaluated, verified and converted. Forged files end in one sentence."""
 
+import contextlib
 import json
 import warnings
 
@@ -14,6 +15,8 @@ import streammargin as sm
 from streammargin.cli.main import main
 from streammargin.data_tools.main import main as tools
 from streammargin.errors import DataError, StreamMarginError, UsageError
+from streammargin.tables.matrices.base import How
+from streammargin.tables.matrices.open import open_matrix
 
 random = np.random.default_rng(3)
 X = random.standard_normal((200, 12)).astype(np.float32)
@@ -181,7 +184,13 @@ def test_lists_that_are_no_columns_are_refused_with_their_row():
 def annotated():
     anndata, pandas = pytest.importorskip("anndata"), pytest.importorskip("pandas")
     pytest.importorskip("zarr")
-    obs = {"type": pandas.Categorical(TYPES), "text": TYPES, "number": np.arange(200.0), "weight": np.ones(200)}
+    third = np.arange(200) % 3 == 0
+    obs = {
+        "type": pandas.Categorical(TYPES), "text": TYPES, "number": np.arange(200.0), "weight": np.ones(200),
+        "gaps": pandas.Categorical([one or None for one in np.where(third, "lung", "")]), "flag": Y == 1,
+        "half": pandas.Categorical(np.where(third, TYPES, None)),
+        "nullable": pandas.array([None if row % 4 else 2 for row in range(200)], dtype="Int64"),
+    }  # fmt: skip
     names = [f"cell {row}" for row in range(200)]
     made = anndata.AnnData(
         X=X.copy(), obs=pandas.DataFrame(obs, index=names), var=pandas.DataFrame(index=[f"gene {j}" for j in range(12)])
@@ -244,6 +253,98 @@ def test_a_plain_array_of_zarr_is_rows(tmp_path):
     array[...] = X
     np.save(tmp_path / "y.npy", Y)
     same(str(tmp_path / "rows.zarr"), X, Y, y=str(tmp_path / "y.npy"))
+
+
+MASKED = {
+    "obs/type=B": TYPES == "B", "text=NK": TYPES == "NK", "obs/number=7.0": np.arange(200) == 7,
+    "obs/gaps=lung": np.arange(200) % 3 == 0, "obs/nullable=2": np.arange(200) % 4 == 0, "flag=True": Y == 1,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mask", MASKED)
+def test_a_mask_takes_rows_of_a_store(store, mask):
+    keep = MASKED[mask]
+    for x, rows in ((None, X), ("layers/counts", COUNTS), ("layers/columns", COUNTS)):
+        with contextlib.ExitStack() as stack:
+            found = open_matrix(store, How("", stack, x, "obs/number", mask=mask))
+            batches = list(found.read())
+            dense = [b.X if b.X is not None else sp.csr_array((b.data, b.indices, b.indptr), (b.rows, 12)).toarray()
+                     for b in batches]  # fmt: skip
+            np.testing.assert_array_equal(np.concatenate(dense), rows[keep] if x is None else rows[keep].toarray())
+            assert np.concatenate([b.labels for b in batches]).tolist() == np.flatnonzero(keep).tolist()
+            assert list(found.ids) == [f"cell {row}" for row in np.flatnonzero(keep)] and found.count == keep.sum()
+
+
+def test_a_mask_by_the_commands(store, tmp_path, capsys):
+    """Rows without the value need no label; train, evaluate, predict and verify take the same rows."""
+    keep, model = np.arange(200) % 3 == 0, str(tmp_path / "m.npz")
+    names = ["--x", "layers/counts", "--y", "obs/half"]
+    assert main(["train", store, *names, "--mask", "gaps=lung", "-C", "0.1", "-e", "1e-6", "-o", model, "-q"]) == 0
+    alone = sm.train((COUNTS[keep], TYPES[keep]), **WAYS).model
+    np.testing.assert_array_equal(sm.load_model(model).coef_, alone.coef_)
+    capsys.readouterr()
+    assert main(["verify", model, store, *names, "--json"]) == 0
+    checks = json.loads(capsys.readouterr().out)["checks"]
+    assert checks[0] == {"name": "rows", "certified": 67.0, "found": 67.0, "agrees": True}
+    assert main(["evaluate", model, store, *names, "--mask", "gaps=lung", "--json"]) == 0
+    figures = json.loads(capsys.readouterr().out)
+    assert (figures["rows"], figures["mistakes"]) == (67, alone.evaluate((COUNTS[keep], TYPES[keep]))["mistakes"])
+    assert main(["predict", model, store, *names[:2], "--mask", "obs/type=B", "--id", "cell"]) == 0
+    lines = [line.split(",") for line in capsys.readouterr().out.splitlines()]
+    rows = np.flatnonzero(TYPES == "B")
+    assert lines[1:] == [[f"cell {k}", found] for k, found in zip(rows, alone.predict(COUNTS[rows]), strict=True)]
+
+
+def test_a_mask_that_takes_no_row_of_a_store_is_refused(store):
+    for mask, said in (
+        ("obs/type=none", r"no row of .* has obs/type=none"),
+        ("obs/kind=B", "has no column obs/kind of values"),
+        ("X=1", "X has the shape"),
+    ):
+        with pytest.raises(DataError, match=said):
+            sm.train(store, y="obs/type", mask=mask)
+    with pytest.raises(DataError, match="row 1 has no obs/half"):
+        sm.train(store, y="obs/half")
+
+
+def test_checkpoints_and_held_out_rows_of_a_mask(store, tmp_path):
+    ways = {"x": "layers/counts", "y": "obs/half", "mask": "gaps=lung", "solver": "sdca", **WAYS}
+    whole = sm.train(store, valid=store, **ways)
+    assert whole.certificate.valid_error == pytest.approx(whole.certificate.train_error)
+    passes, folder = iter(range(3)), str(tmp_path / "checkpoint")
+    stop = {"should_stop": lambda: "signal" if next(passes, 9) > 1 else None, "checkpoint_seconds": 1e-9}
+    sm.train(store, checkpoint=folder, **stop, **ways)
+    np.testing.assert_array_equal(sm.train(store, checkpoint=folder, **ways).model.coef_, whole.model.coef_)
+    with pytest.raises(UsageError, match="mask is for HDF5 files and stores of zarr"):
+        (tmp_path / "rows.svm").write_text("1 1:2\n")
+        sm.train(store, valid=str(tmp_path / "rows.svm"), **ways)
+
+
+def test_stores_in_a_store_are_its_shards(tmp_path):
+    """What annbatch writes: a store of version 3 with a group of sharded arrays for each part of the cells."""
+    anndata, made = annotated()
+    zarr = pytest.importorskip("zarr", minversion="3")
+    made.X = COUNTS.copy()
+    del made.layers["columns"], made.layers["counts"]
+    root = zarr.open_group(str(tmp_path / "cells.zarr"), mode="w", zarr_format=3)
+    root.attrs["encoding-type"] = "annbatch-preshuffled"
+    order = np.random.default_rng(0).permutation(200)
+
+    def sharded(write, group, key, elem, dataset_kwargs, iospec):
+        way = {} if iospec.encoding_type != "csr_matrix" else {"chunks": (50,), "shards": (150,)}
+        write(group, key, elem, dataset_kwargs=way)
+
+    for part in range(11):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            rows = order[part * 200 // 11 : (part + 1) * 200 // 11]
+            anndata.experimental.write_dispatched(root, f"dataset_{part}", made[rows].copy(), sharded)
+    path = str(tmp_path / "cells.zarr")
+    model = same(path, COUNTS[order], TYPES[order], y="obs/type")
+    assert list(model.feature_names_in_[:2]) == ["gene 0", "gene 1"]
+    found = sm.train(path, y="obs/half", mask="obs/gaps=lung", **WAYS).model
+    rows = order[order % 3 == 0]
+    np.testing.assert_array_equal(found.coef_, sm.train((COUNTS[rows], TYPES[rows]), **WAYS).model.coef_)
 
 
 def forge(root, what):

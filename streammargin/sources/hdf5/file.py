@@ -71,7 +71,7 @@ class HDF5Source(Source):
         self._wanted: np.ndarray | None = None  # (rows,) bool: the rows that need a label; None: all
 
     def masked(self, mask: str) -> Source:
-        from streammargin.sources.hdf5.masked import Masked
+        from streammargin.sources.masked import Masked
 
         name, _, value = mask.partition("=")
         chosen = self._column(name, MASK)

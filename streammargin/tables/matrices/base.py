@@ -31,6 +31,7 @@ class How:
     memory: bytes for sorting.
     features: columns, None for as many as there are.
     zero_based: of svmlight.
+    mask: COLUMN=VALUE, the rows that are taken; of zarr.
     """
 
     near: str
@@ -41,6 +42,7 @@ class How:
     memory: int = MEMORY
     features: int | None = None
     zero_based: bool = False
+    mask: str | None = None
 
 
 Take = Callable[[int], np.ndarray]  # so many of the next labels or weights

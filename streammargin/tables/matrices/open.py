@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -17,7 +18,9 @@ from streammargin.files import STANDARD_INPUT, no_file
 from streammargin.sources.batch import Batch, Ordered
 from streammargin.sources.kinds import first_bytes
 from streammargin.sources.labels import LabelColumn, LabelCursor
+from streammargin.sources.masked import none_has
 from streammargin.sources.names import check_same
+from streammargin.sources.open import check_files
 from streammargin.tables.formats import (
     MARKET,
     MATRICES,
@@ -46,11 +49,13 @@ def open_matrix(paths: str | Sequence[str], how: How, kind: str | None = None) -
     Raises DataError, InputMissingError, UsageError.
     """
     files = [file for path in ([paths] if isinstance(paths, str) else paths) for file in _shards(path)]
-    if len(files) == 1:
+    if len(files) == 1 and how.mask is None:
         return _open(files[0], how, kind)
     if all((kind or format_of(file)) == SVMLIGHT for file in files):  # nothing is known before it is read
         return replace(_open(files[0], how, kind), batches=_in_turn(files, how, kind))
     found = [_open(file, how, kind) for file in files]
+    if how.mask is not None and not any(each.count for each in found):
+        raise none_has(files, how.mask)
     first = found[0]
     for path, other in zip(files[1:], found[1:], strict=True):
         check_same(first.names, other.names, files[0], path)
@@ -62,9 +67,15 @@ def open_matrix(paths: str | Sequence[str], how: How, kind: str | None = None) -
 
 
 def _shards(path: str) -> list[str]:
-    """The files of svmlight in a folder; else this file, or folder of single cells. Raises DataError for others."""
-    folder = not is_pipe(path) and os.path.isdir(path) and format_of(path) == SVMLIGHT
-    return parts_of(path, told=True) if folder else [path]
+    """The files of svmlight in a folder, or stores of anndata in one of zarr; else this file, or folder of cells.
+
+    Raises DataError for others.
+    """
+    kind = None if is_pipe(path) or not os.path.isdir(path) else format_of(path)
+    if kind == ZARR:  # as annbatch writes them
+        inner = [name for name in os.listdir(path) if re.fullmatch(r"dataset_\d+", name)]
+        return [os.path.join(path, name) for name in sorted(inner, key=lambda name: (len(name), name))] or [path]
+    return parts_of(path, told=True) if kind == SVMLIGHT else [path]
 
 
 def _in_turn(files: Sequence[str], how: How, kind: str | None) -> Iterator[Batch]:
@@ -77,6 +88,8 @@ def _in_turn(files: Sequence[str], how: How, kind: str | None) -> Iterator[Batch
 def _open(path: str, how: How, kind: str | None) -> Ordered:
     kind = kind or format_of(path)
     assert kind in MATRICES
+    if how.mask is not None:
+        check_files(path)
     if kind == MARKET and os.path.isdir(path):
         path = market.inside(path) or path
     pipe, table = is_pipe(path), split_name(how.y)

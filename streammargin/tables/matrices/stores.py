@@ -15,7 +15,9 @@ import numpy as np
 from streammargin.errors import DataError, StreamMarginError, UsageError
 from streammargin.sources.arrays import check_filled, value_dtype
 from streammargin.sources.batch import Batch, Ordered, finite_rows
+from streammargin.sources.hdf5.columns import MASK
 from streammargin.sources.labels import LabelCursor, lie_inside
+from streammargin.sources.masked import having, kept
 from streammargin.sources.names import listed
 from streammargin.tables.matrices.base import How, Take, beside
 from streammargin.tables.matrices.compressed import check_kind, check_shape, in_rows
@@ -121,41 +123,58 @@ class Store:
     def _matrix(self, found: Iterator[Batch], sparse: bool, shape: tuple[int, int], stored: Any, name: str) -> Ordered:
         """These rows with names, and with labels and weights: of the store, if it has them, else of other files."""
 
+        rows, width = shape
+        mask = self._how.mask
+        keep = None if mask is None else having(mask, lambda name: self._beside_rows(name, MASK[0], rows))
+
         def inside(given: str | None, what: tuple[str, str]) -> Take | None:
             if given is None or not lie_inside(given):
                 return None
-            if (node := self.found(given)) is None:
-                raise DataError(f"{self.path} has no column {given} of {what[0]}; it has {listed(self._columns())}")
-            values = self.column(node, given)
-            if len(values) != shape[0]:
-                raise DataError(f"{self.path}: {given} has {len(values)} entries, and there are {shape[0]} rows; they "
-                                "must agree")  # fmt: skip
+            values, missing = self._beside_rows(given, what[0], rows)
+            if (lacking := missing if keep is None else missing & keep).any():
+                raise DataError(
+                    f"{self.path}: row {int(lacking.argmax())} has no {given}; give the row one, or leave it out"
+                )
             return LabelCursor(iter([values])).take
 
-        rows, width = shape
         ids = self._index("obs")
-        return Ordered(beside(found, self.path, self._how, inside), sparse, width, stored, self._names(name, width),
-                      ids=None if ids is None else iter(ids.tolist()), count=rows)  # fmt: skip
+        ordered = Ordered(beside(found, self.path, self._how, inside), sparse, width, stored, self._names(name, width),
+                          ids=None if ids is None else iter(ids.tolist()), count=rows)  # fmt: skip
+        return ordered if keep is None else kept(ordered, keep)
 
-    def column(self, node: Any, name: str) -> np.ndarray:
-        """A column of obs or another array: numbers, text, or anndata's categories. DataError for another one."""
+    def _beside_rows(self, name: str, noun: str, rows: int) -> tuple[np.ndarray, np.ndarray]:
+        """(values, which are missing) of a column beside the rows, or of obs. DataError if there is no such one."""
+        node = next((one for one in map(self.found, (name, f"obs/{name}")) if one is not None), None)
+        if node is None:
+            raise DataError(f"{self.path} has no column {name} of {noun}; it has {listed(self._columns())}")
+        values, missing = self.column(node, name)
+        if values.shape[:1] != (rows,) or (values.ndim > 1 and noun == MASK[0]):
+            raise DataError(f"{self.path}: {name} has the shape {values.shape}, and there are {rows} rows; they must "
+                            "agree")  # fmt: skip
+        return values, missing
+
+    def column(self, node: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
+        """(values, which are missing) of an array, categories or nullable values. DataError for another column."""
+        parts = set() if self.is_array(node) else set(node)
+        if {"values", "mask"} <= parts:
+            values, _ = self.column(node["values"], f"{name}/values")
+            missing = np.asarray(self.checked(node["mask"], f"{name}/mask", LONGEST)[...])
+            if missing.shape != values.shape or missing.dtype.kind not in "biu":
+                raise DataError(f"{self.path}: {name} has a mask that does not fit its values; write it again")
+            return values, missing.astype(bool)
         if self.is_array(node):
             values = np.asarray(self.checked(node, name, LONGEST)[...])
-            return values.astype(object) if values.dtype.kind in "TO" else values
-        if not {"codes", "categories"} <= set(node):
+            return values.astype(object) if values.dtype.kind in "TO" else values, np.zeros(values.shape[:1], bool)
+        if not {"codes", "categories"} <= parts:
             raise DataError(f"{self.path}: {name} is neither an array nor categories; name another column")
         codes = np.asarray(self.checked(node["codes"], f"{name}/codes", LONGEST)[...])
-        words = self.column(node["categories"], f"{name}/categories")
+        words, _ = self.column(node["categories"], f"{name}/categories")
         if codes.dtype.kind not in "iu" or codes.ndim != 1 or words.ndim != 1 or (
             codes.size and not -1 <= int(codes.min()) <= int(codes.max()) < len(words)
         ):  # fmt: skip
             what = f"{self.path}: {name} has codes that are no places of its {len(words)} categories"
             raise DataError(f"{what}; write it again")
-        if codes.size and (missing := codes == -1).any():
-            raise DataError(
-                f"{self.path}: row {int(missing.argmax())} has no {name}; give the row one, or leave it out"
-            )
-        return words[codes]
+        return words[codes] if len(words) else np.zeros(len(codes), words.dtype), codes == -1
 
     def _columns(self) -> list[str]:
         obs = self._root["obs"] if not self.is_array(self._root) and "obs" in self._root else ()
@@ -169,7 +188,7 @@ class Store:
         name = group.attrs.get("_index", "_index")
         if not isinstance(name, str) or name not in group:
             return None
-        return np.array([str(one) for one in self.column(group[name], f"{table}/{name}").tolist()], object)
+        return np.array([str(one) for one in self.column(group[name], f"{table}/{name}")[0].tolist()], object)
 
     def _names(self, x: str, width: int) -> np.ndarray | None:
         """The names of the columns: those of var, for X and layers of it; of raw/var, for raw/X."""

@@ -1,21 +1,54 @@
-"""The rows of a file that have a value in a column beside them, such as the cells of one tissue; nothing is copied."""
+"""The rows that have a value in a column beside them, such as the cells of one tissue: `mask`, COLUMN=VALUE.
+
+Rows of a source are read in place. Of rows that are read front to back, the others are left out on the way.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
-from dataclasses import dataclass
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from streammargin.errors import DataError
 from streammargin.rows.blocks import Block, CSRBlock, DenseBlock
 from streammargin.sources.arrays import bounds_by_nnz
 from streammargin.sources.base import Buffer, Slices
+from streammargin.sources.batch import Batch, Ordered
 from streammargin.sources.views import View
+from streammargin.stored import equal
 
 PIECE = 1 << 20  # bytes of rows as stored that are read at a time, or one row
 SOME = 1 << 16  # entries of a column that are read at a time
+
+
+def none_has(paths: Sequence[str], mask: str) -> DataError:
+    """The error for files of which no row has the value."""
+    return DataError(f"no row of {', '.join(paths)} has {mask}; name a value that occurs with `mask`")
+
+
+def having(mask: str, column: Callable[[str], tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+    """Which rows (n,) have the value; column: (values, which are missing) (n,) by its name."""
+    name, _, value = mask.partition("=")
+    values, missing = column(name)
+    return equal(values, value) & ~missing
+
+
+def kept(found: Ordered, keep: np.ndarray) -> Ordered:
+    """Rows that are read front to back, without those that are left out; keep: (n,) bool."""
+
+    def batches() -> Iterator[Batch]:
+        stop = 0
+        for batch in found.batches:
+            start, stop = stop, stop + batch.rows
+            if (own := np.flatnonzero(keep[start:stop])).size:
+                yield batch.take(own)
+
+    ids = None if found.ids is None else itertools.compress(found.ids, keep)
+    return replace(found, batches=batches(), ids=ids, count=int(keep.sum()))
 
 
 @dataclass(frozen=True)

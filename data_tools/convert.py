@@ -225,11 +225,11 @@ def _check_names(names: np.ndarray, width: int | None, known: np.ndarray | None,
     """Raises UsageError if the input's column names differ from the output's: only columns of tables are reordered."""
     if known is not None and not equal(names, known):
         raise UsageError(
-            f"{path} names its columns, and not as {like} does; leave `like` out: predict and evaluate match "
-            "columns by their names"
+            f"the columns of {path} have other names than those of {like}; leave `like` out, as predict and "
+            "evaluate match columns by name"
         )
     if len(names) != width:
-        raise UsageError(f"{path} names its {len(names)} columns, and more would have no names; ask for no more")
+        raise UsageError(f"{path} has {len(names)} names of columns, too few for {width} columns; ask for {len(names)}")
 
 
 def format_for(path: str, named: str | None, separator: str | None) -> str:
@@ -244,7 +244,7 @@ def format_for(path: str, named: str | None, separator: str | None) -> str:
         return named
     found = formats.format_of(path)
     if named is not None and folder and found not in (named, FOLDERS.get(named)):
-        raise UsageError(f"{path} is a folder, and none of {named}; leave out `format`, or name a file of it")
+        raise UsageError(f"{path} is a folder of other files than {named}; leave out `format`, or name one file")
     if found == formats.SVMLIGHT and separator is not None:
         return CSV  # any character may be a separator, so the content cannot tell
     if found is not None:

@@ -87,9 +87,9 @@ def train(
     data : path, list of paths (shards), (X, y), Source, or an iterable of batches (X, y) or (X, y, sample_weight)
         Rows (n, d); with arrays, y and sample_weight are arrays (n,), s_i >= 0. The model stores the column names of a
         frame or file, and finds columns by name. With an AnnData object, y and sample_weight may name columns of obs.
-        In a table, `y` names the column of labels: a frame, an Arrow table, or the path of CSV, Parquet, Feather or of
-        a folder of these. Files of numbers are svmlight text, Matrix Market, .npy and .npz. With `spool`, batches are
-        first written to that folder, so that they can be read again.
+        In a table, `y` names the column of labels. A table is a frame, an Arrow table, or the path of CSV, Parquet,
+        Feather or a folder of these. Files of numbers are svmlight text, Matrix Market, .npy and .npz. With `spool`,
+        batches are first written to that folder, so that they can be read again.
     {options}
     table : options about the columns of a table as one mapping, such as {"missing": "mean", "drop": "id"}
     verbose : show progress on stderr, as the command does; otherwise nothing is printed

@@ -1,8 +1,8 @@
 """Recompute the figures of a completed matrix from its factors and the ratings, by NumPy alone.
 
-The objective is ||U V^T||_* + C sum_e l(u_i.v_j), with the trace norm. Its bound is -C sum_e l*(q s_e) for duals s_e
-and any q with q ||T||_2 <= 1, if T is C s_e at the entries. A dual is the slope of the loss, or that of the model at
-a kink. The readers of tables find the ratings; nothing here calls what trains.
+The objective is ||U V^T||_* + C sum_e l(u_i.v_j), with the trace norm. T is C s_e at the entries, for duals s_e. The
+bound is -C sum_e l*(q s_e), for any q with q ||T||_2 <= 1. A dual is the slope of the loss, or that of the model at a
+kink. The readers of tables find the ratings; nothing here calls what trains.
 """
 
 from __future__ import annotations

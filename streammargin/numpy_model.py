@@ -23,7 +23,7 @@ WEEKDAYS = np.array(["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Sa
 
 
 class NumpyModel:
-    """A model file of streammargin. ValueError for one that takes more than NumPy: the sentence says why.
+    """A model file of streammargin. ValueError for one that needs more than NumPy: the sentence says why.
     Its methods take unknown: whether an unknown category is an "error", or counts as zeros, "zero".
 
     classes_ : (2,) or (k,) labels; (0,) for a model that predicts numbers
@@ -99,9 +99,9 @@ class NumpyModel:
 
 
 def refuse(arrays: Mapping[str, np.ndarray], header: Mapping[str, Any]) -> None:
-    """ValueError for a file that is no model, and for a model that takes more than NumPy."""
+    """ValueError for a file that is no model, and for a model that needs more than NumPy."""
     if header.get("format") != "streammargin-model" or header.get("schema", 2) > 1:
-        raise ValueError("this is no model of streammargin, or one of a newer version")
+        raise ValueError("this is not a model of streammargin, or a newer version wrote it")
     kind, map, columns = header.get("answer", "linear"), str(arrays.get("map", "")), (header.get("table") or {})
     texts = [column["name"] for column in columns.get("columns", ()) if column.get("kind") == "text"]
     for bad, why in (
@@ -109,10 +109,10 @@ def refuse(arrays: Mapping[str, np.ndarray], header: Mapping[str, Any]) -> None:
         (header.get("tasks"), "each of its tasks has weights of its own"),
         (texts, f"scikit-learn hashes the free text of its column {''.join(texts[:1])}"),
         (map and not map.startswith("rff:"), f"its map {map} is not rff"),
-        (step := Steps(arrays).theirs, f"its step {step} is not ours"),
+        (step := Steps(arrays).theirs, f"its step {step} is not built in"),
     ):
         if bad:
-            raise ValueError(f"this model takes more than NumPy, as {why}; use streammargin.load_model")
+            raise ValueError(f"this model needs more than NumPy: {why}; use streammargin.load_model")
 
 
 def texts_of(classes: np.ndarray) -> np.ndarray:
@@ -146,7 +146,7 @@ STEPS: dict[str, Callable[..., np.ndarray]] = {  # of values, bounds of their ro
 
 
 class Steps:
-    """The steps that rows of a model file take, if there are any. theirs: one that is not ours."""
+    """The steps that rows of a model file take, if there are any. theirs: one that is not built in."""
 
     def __init__(self, arrays: Mapping[str, np.ndarray]) -> None:
         self.arrays, words = arrays, arrays["transform"].tolist() if "transform" in arrays else []
@@ -203,7 +203,7 @@ def numbers_of(column: Mapping[str, Any], values: Any, unknown: str) -> np.ndarr
         gaps[row] = gap = one is None or (not isinstance(one, str) and str(one) in ("nan", "NaT", "<NA>"))
         try:
             if gap and "fill" not in column:
-                raise ValueError("the value is missing, and in training none was")
+                raise ValueError("the value is missing, and no training row lacked it")
             if kind == "number":
                 X[row] = column["fill"] if gap else number_of(one, column.get("spelling", ""))
             elif kind == "date" and gap:

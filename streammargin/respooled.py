@@ -60,7 +60,7 @@ class Rows:
         plain = self.header.get("table")
         if plain is None:
             told = ", ".join(data)
-            raise DataError(f"{told} is a table, and {self.model} was trained on other rows; give the file of these")
+            raise DataError(f"{told} is a table, and {self.model} was trained on other rows; give the file of its rows")
         schema = Schema.from_plain(plain)
         y = schema.labels if self.names["y"] is None else self.names["y"]
         expected = Expected(y if isinstance(y, str) else next(iter(y), None), True, schema.known)

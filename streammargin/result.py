@@ -20,10 +20,10 @@ from streammargin.wording import brief, counted, short
 class Certificate:
     """Exact figures of a model's weights, and whether they prove the tolerance.
 
-    A figure is None if it is not defined: margins need C = inf, the gap a dual. All are None if a signal ended
-    the run or the rows were a stream, except margin_upper for a hard margin. For several classes, primal and dual are
-    sums, gaps the largest of any class, and margins those of the class with the smallest. per_class has the figures of
-    each class, or one entry for a joint margin. A midway bias counts for mistakes, but not for margins.
+    A figure is None if it is not defined: margins need C = inf, the gap a dual. All are None if a signal ended the run
+    or the rows were a stream, except margin_upper for a hard margin. For several classes, primal and dual are sums,
+    gaps are the largest of any class, and margins the smallest. per_class has the figures of each class, or one entry
+    for a joint margin. A midway bias counts for mistakes, but not for margins.
     """
 
     primal: float | None = None

@@ -28,10 +28,11 @@ class Array(NamedTuple):
     """An array of the models that have the trait `of`, or one of these.
 
     shape: sizes by letter, which the first array with it decides, or d+1, i*j, D/2 rounded up, ? (any); * is any shape.
-    like: the array whose shape it has, and beside which alone it is needed. low, most, below: of its numbers, the last
-    exclusive. inf: whether floats may be infinite. size: the letter of the size that it is. rows: the pointers to its
-    rows, in which numbers ascend. ends: such pointers, up to this size. names: how many names, as bytes. equals: the
-    sizes that it is. words: all that a text may be. unequal: all different. ascends: each is above the one before.
+    `like`: the array whose shape it has, and beside which alone it is needed. `low`, `most`, `below`: of its numbers,
+    the last exclusive. `inf`: floats may be infinite. `size`: the letter of the size that it is. `rows`: the pointers
+    to its rows, in which numbers ascend. `ends`: such pointers, up to this size. `names`: how many names, as bytes.
+    `equals`: the sizes that it is. `words`: all that a text may be. `unequal`: all different. `ascends`: each is above
+    the one before.
     """
 
     name: str
@@ -120,9 +121,10 @@ ARRAYS = (
 class Entry(NamedTuple):
     """An entry of the header of models that have the trait `of`, by its path; * is any item, or any name.
 
-    types: what it may be: number (finite), inf, whole, text, flag, list, table, null. needed: by models that have this
-    trait. above, most: of numbers, exclusive and inclusive. size: the letter of its length; equals: what it is by these
-    letters. words: all that a text may be. unequal: all items are different. ascends: they are in order.
+    `types`: what it may be: number (finite), inf, whole, text, flag, list, table, null. `needed`: by models that have
+    this trait. `above`, `most`: of numbers, exclusive and inclusive. `size`: the letter of its length; `equals`: what
+    it is by these letters. `words`: all that a text may be. `unequal`: all items are different. `ascends`: they are in
+    order.
     """
 
     path: str

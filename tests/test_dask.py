@@ -193,7 +193,7 @@ def test_a_file_that_changes_meanwhile_is_an_error(client, files, tmp_path):
     "options, message",
     [
         ({"solver": "sdca"}, "sdca changes its weights with each row, so one process reads them all; use solver="),
-        ({"solver": "ascent", "penalty": "lp:1.5"}, "ascent needs all rows in one place, but under the penalty l2"),
+        ({"solver": "ascent", "penalty": "lp:1.5"}, "on several machines ascent takes the penalty l2 alone"),
         ({"solver": "perceptron", "C": np.inf}, "perceptron changes its weights with each row, so"),
         ({"kernel": "rbf"}, "smo needs all rows in one place; train on one machine"),
         ({"memory": "12M"}, "a memory budget of 12M is too small"),

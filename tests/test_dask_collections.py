@@ -373,7 +373,7 @@ def test_a_checkpoint_of_a_collection_goes_on_in_another_training(client, rows, 
         (lambda X, y: [X, y], {}, r"a list holds Delayed frames or batches; Arrays and frames go with y in a tuple"),
         (lambda X, y: (X, y), {"tasks": "task"}, "tasks is for frames, whose columns have names; the Array has none"),
         (lambda X, y: (X, y), {"tasks": np.arange(50)}, r"tasks has shape \(50,\) but X has 3000 rows"),
-        (lambda X, y: (X, y), {"tasks": np.arange(3000), "valid": PAIR}, r"unknown; give these as \(X, y, tasks\)"),
+        (lambda X, y: (X, y), {"tasks": np.arange(3000), "valid": PAIR}, r"unknown; give valid as \(X, y, tasks\)"),
         (lambda X, y: [dask.delayed(lambda: 1)()], {"tasks": np.arange(9)}, "tasks are a column of frames"),
         (
             lambda X, y: [dask.delayed(lambda: 1)()],
@@ -412,7 +412,7 @@ def test_what_no_cluster_can_do_is_refused_before_a_partition_is_computed(client
 def test_batches_that_differ_are_an_error_with_a_remedy_for_batches(client, kind):
     others = np.ones((3, 4), np.float32) if kind == "width" else np.ones((3, 3))
     parts = [dask.delayed((X, np.arange(3) % 2)) for X in (np.ones((3, 3), np.float32), others)]
-    message = {"width": "has 4 columns but .* 3; give all as many columns", "kind": "dense float64 but .*to one kind"}
+    message = {"width": "has 4 columns but .* 3; give all the same columns", "kind": "dense float64 but .*to one kind"}
     with pytest.raises(sm.DataError, match=message[kind]):
         sm.dask.train(client, parts, **NEEDED)
 

@@ -167,7 +167,7 @@ def test_the_rows_of_a_table_are_those_of_the_training(trained):
     "change, words",
     [
         ({"work": "unheard"}, "row 1, column work: the category 'unheard' is unknown; replace it"),
-        ({"hours": None}, "row 1, column hours: the value is missing, and in training none was"),
+        ({"hours": None}, "row 1, column hours: the value is missing, and no training row lacked it"),
         ({"hours": "12%"}, "row 1, column hours: .*12%"),
         ({"paid": "maybe"}, "row 1, column paid: 'maybe' is text; give the number"),
         ({"since": "5/11/2023"}, "row 1, column since: Error parsing datetime"),
@@ -219,10 +219,10 @@ def test_models_that_take_more_than_numpy_are_refused_by_name(tmp_path):
         (sm.train(texts, y="y", text="said", tol=0.1).model, "scikit-learn hashes the free text of its column said"),
     ):
         model.save(tmp_path / "m.npz", force=True)
-        with pytest.raises(ValueError, match=f"takes more than NumPy, as {words}; use streammargin.load_model"):
+        with pytest.raises(ValueError, match=f"needs more than NumPy: {words}; use streammargin.load_model"):
             NumpyModel(tmp_path / "m.npz")
     np.savez(tmp_path / "n.npz", header=np.array("{}"))
-    with pytest.raises(ValueError, match="no model of streammargin"):
+    with pytest.raises(ValueError, match="not a model of streammargin"):
         NumpyModel(tmp_path / "n.npz")
 
 

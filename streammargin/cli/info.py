@@ -55,7 +55,7 @@ def run(options: argparse.Namespace) -> int:
     from streammargin.sources.open import check_rows
 
     if options.kernels == bool(options.path):
-        raise UsageError("info wants either a data file or model, or --kernels")
+        raise UsageError("give info a data file or a model, or --kernels")
     if options.kernels:
         return _kernels(options.json)
     budget = parse_size(options.memory)

@@ -62,7 +62,7 @@ class Outputs:
             return
         if self._there and (job is None or self._own not in (None, job)):
             raise OutputError(
-                f"{self._there[0]} exists, of another training, or of this one without its checkpoint; use "
+                f"{self._there[0]} exists, from another training, or from this one without its checkpoint; use "
                 "`force=True` to replace it, or name another output"
             )
 

@@ -78,7 +78,9 @@ def events_of(path: str, header: Mapping[str, Any]) -> list[dict[str, Any]]:
             if event is None and place > 1 and not line.endswith("\n") and len(line) < LONGEST:
                 break  # the run was killed while it wrote
             if event is None:
-                raise DataError(f"{path}: line {place} is no event of a training; give the file that --log-json wrote")
+                raise DataError(
+                    f"{path}: line {place} is not an event of a training; give the file that --log-json wrote"
+                )
             history.publish(event)
     kinds = {event["event"]: event for event in history.events}
     if "run_start" not in kinds:
@@ -110,6 +112,6 @@ def write_page(facts: Any, path: str, force: bool) -> None:
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
         if not facts.events:
             raise
-        raise DataError(f"the log has an event without the fields that docs/events.md tells ({error!r})") from error
+        raise DataError(f"an event of the log lacks fields that docs/events.md lists ({error!r})") from error
     with replacing(path, force) as place, open(place, "w", encoding="utf-8", errors="replace") as file:
         file.write(text)

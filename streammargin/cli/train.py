@@ -175,7 +175,9 @@ def run(
     asked["threads"] = ALL if options.threads is None else options.threads
     problem = check(asked)  # what cannot be is refused before anything is touched
     if options.require_convergence and options.early_stop is not None:
-        raise UsageError("`early_stop` ends a training before it has converged; leave out --require-convergence or it")
+        raise UsageError(
+            "`early_stop` ends a training before it has converged; leave out `early_stop` or --require-convergence"
+        )
     if options.dask is not None:
         options.data = [path for part in options.data for path in matching(part)]
     stem = os.path.splitext(os.path.basename(os.path.normpath(options.data[0])))[0]
@@ -265,7 +267,7 @@ def _clusters(debug: bool) -> ModuleType:
     try:
         module = importlib.import_module("streammargin.dask")
     except ImportError as error:
-        raise UsageError(f"`dask` is not there: {error}") from error
+        raise UsageError(f"`dask` needs packages that are missing: {error}") from error
     for logger in () if debug else ("distributed", "distributed.client"):
         logging.getLogger(logger).setLevel(logging.CRITICAL)
     return module

@@ -73,8 +73,8 @@ class Round:
         if self._failures > FAILURES:
             raise ReadWriteError(
                 f"{self._failures} tasks ended without an answer while the workers {during}, the last one by "
-                f"{type(error).__name__}: {error}; look at the logs of the workers, and whether `memory` is less than "
-                "they have"
+                f"{type(error).__name__}: {error}; read the logs of the workers, and check that each has more memory "
+                "than `memory`"
             )
 
     def answers(self) -> Iterator[tuple[Any, Any]]:

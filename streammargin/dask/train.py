@@ -138,7 +138,9 @@ def _spooled(
 
     def roles(frames: Reader | None) -> OfTable | None:
         if frames is None and asked:
-            raise UsageError(f"`{asked[0]}` is for frames, whose columns have names; {rows.name} has none")
+            raise UsageError(
+                f"`{asked[0]}` is for frames, whose columns have names; {rows.name} has none, so leave it out"
+            )
         if frames is None:
             return None
         label, weight, tasks = (given or named.get(name) for given, name in zip(rows.beside, own, strict=True))
@@ -159,11 +161,11 @@ def _held_out(stack: contextlib.ExitStack, spool: Spool, how: OfTable | None, op
 
     def roles(frames: Reader | None) -> OfTable | None:
         if options.tasks is not None and tasks is None and (frames is None or how is None):
-            raise UsageError("the tasks of the held-out rows are unknown; give these as (X, y, tasks)")
+            raise UsageError("the tasks of the held-out rows are unknown; give `valid` as (X, y, tasks)")
         if frames is None:
             return None
         if how is None or how.schema is None:
-            raise UsageError("held-out rows are frames, and those of the training are not; give both alike")
+            raise UsageError("held-out rows are frames, and training rows are not; make both frames or both Arrays")
         labels = (rows.beside[0],) if rows.beside[0] else how.table.labels
         beside = rows.beside[2] or how.table.tasks
         schema = matched(frames, how.schema, labels, tasks=beside)

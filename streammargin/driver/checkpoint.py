@@ -306,8 +306,7 @@ class Slots:
     def in_order(self, passes: int) -> tuple[list[str], list[str], bool]:
         """(the slots, newest first by their headers; why the others are refused; whether the newest is of an end).
 
-        A training that ended because its passes were used up, and may make more now, resumes from the slot before its
-        end: that one comes first.
+        If a training ended because its passes were used up, and may make more now, the slot before its end comes first.
         """
         serials, ended, phases, refused = {}, {}, {}, []
         for name in self.present():

@@ -166,7 +166,7 @@ class SlicedLabels(LabelReader):
     def _changed(self, row: int) -> DataError:
         where, row = self.source.label_place(row)
         return DataError(
-            f"{where} was changed during the run: the label of row {row} is a new one; start again, and do not write "
+            f"{where} was changed during the run: the label of row {row} is new; start again, and do not write "
             "to it meanwhile"
         )
 

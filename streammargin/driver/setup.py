@@ -193,7 +193,9 @@ def check_outputs(source: Source, target: Target, name: str) -> None:
     found, wanted = source.outputs(), target.outputs
     if found != wanted and max(len(found or ()), len(wanted or ())) > 1:
         told = [f"the columns {listed(each)}" if each is not None else "one column" for each in (found, wanted)]
-        raise DataError(f"{source.name}: its labels have {told[0]}, but those of {name} have {told[1]}")
+        raise DataError(
+            f"{source.name}: its labels have {told[0]}, but those of {name} have {told[1]}; give both the same columns"
+        )
 
 
 def encode(source: Source, target: Target, workers: Workers = ALONE) -> tuple[Slices, int]:

@@ -269,8 +269,8 @@ class Moments(Visited):
 class Scaling(Step):
     """Scale each column to x / max|x|, or (x - mean) / standard deviation, over the present rows.
 
-    `auto` is `std` if the largest |x| of the columns differ by more than MUCH, or a dense column is FAR from 0, else it
-    changes nothing.
+    `auto` is `std` if the largest |x| of the columns differ by more than MUCH, or if a dense column is FAR from 0.
+    Otherwise it changes nothing.
 
     Sparse columns are divided, never centred. With `std`, a constant sparse column keeps its scale and a constant dense
     column becomes 0.

@@ -86,7 +86,7 @@ def column_of(
         told = error.raw.replace("labels", noun.split()[0]).replace("`y=", f"`{option}")
         raise DataError(told) from error
     if len(outputs) > 1:
-        raise DataError(f"{source.name}: {given} has several columns, and a row is in one of the {noun}; name one")
+        raise DataError(f"{source.name}: {given} has several columns, and {noun} are one column; name one of them")
     return column
 
 

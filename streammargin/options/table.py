@@ -154,8 +154,8 @@ class Options:
     classes: Sequence[object] | None = option(None, Labels(), "problem", CLASSES & ~Where.CLASSIFIER,
         "keep only these classes; for a stream, all that may occur")
     multiclass: str | None = option(None, Word(("ovr", "joint"), NOT_HERE), "problem", CLASSES,
-        "ovr: each class against the rest; joint: one problem for all classes: the softmax of loss=logistic, the hinge "
-        "of Crammer and Singer, or at C = inf one margin (default: joint for logistic at a finite C, else ovr)")
+        "ovr: each class against the rest; joint: one problem for all classes, by the softmax of loss=logistic or the "
+        "hinge of Crammer and Singer, or one margin at C = inf (default: joint for logistic at a finite C, else ovr)")
     tol: float | Absolute | str = option(1e-3, Tolerance(), "stop", ROWS,
         "stop once the relative gap is proven to be EPS at most (C = inf: the margin gap; interpolate: no error "
         "exceeds epsilon by more than tol max|y|, and the norm of w is as near to its lower bound); "
@@ -189,8 +189,8 @@ class Options:
         "take only the rows with this value in a column beside them, such as obs/tissue=lung; all rows are files of "
         "HDF5 or zarr, and held-out files need the column, too")
     tasks: object = option(None, Column("NAME|FILE:NAME"), "data", Where.SHELL | Where.NUMBERS,
-        "the task of each row, such as the shop of a sale, named like `y`: each task learns its own weights, and a "
-        "penalty such as l21 or trace lets tasks learn from each other; predictions need the task of each row, too")
+        "the task of each row, such as the shop of a sale, named like `y`; each task learns its own weights; with a "
+        "penalty such as l21 or trace tasks learn from each other; predictions need the task of each row, too")
     valid: object = option(None, HeldOut("DATA|SHARE"), "data", Where.SHELL | Where.NUMBERS,
         "held-out data, whose error is shown with every certificate; or a share of the rows to leave out, as 20%; "
         "for numbers it is the mean loss", common=True)
@@ -230,7 +230,7 @@ class Options:
         if (self.path is not None or len(self.costs or ()) > 1) and self.valid is None and self.cv is None:
             raise UsageError(SEVERAL)
         if self.valid is not None and self.cv is not None:
-            raise UsageError("`cv` judges by folds of the rows, and `valid` by other rows; give one of both")
+            raise UsageError("`cv` uses folds of the rows, and `valid` other rows; give one of them")
 
     @classmethod
     def of(cls, given: Mapping[str, object]) -> Options:

@@ -222,8 +222,8 @@ class Console:
                 self._line(f"compiling: {done}", passing=True)
             return
         self._line(
-            "compiling for this machine, once for each kind of problem: this takes up to 240 MiB beside the memory "
-            "budget, and the last line says how long it took"
+            "compiling for this machine, once for each kind of problem; it takes up to 240 MiB beside the memory "
+            "budget; the last line says how long it took"
         )
 
     def _due(self, growth: float = _GROWTH) -> bool:

@@ -208,14 +208,14 @@ def refusals(method: Method, problem: Problem) -> Iterator[tuple[object, str, st
     some = "the hard margin, C = inf," if hard else called
     matrix, completes, numeric = problem.sides != (0, 0), MATRICES in takes, is_numeric(problem.loss)
     auto, by_newton = "use `solver=auto`", "use `solver=newton`"
-    yield matrix and not completes, f"{called} finds models of rows, and completes no matrix", auto
+    yield matrix and not completes, f"{called} trains on rows, and cannot complete a matrix", auto
     yield completes and not matrix, f"{called} completes matrices", auto
     lacking = problem.kernel is not None and KERNELS not in takes
     yield lacking, f"{called} finds linear models, and a kernel is given", "use `solver=smo`"
-    other = ", with a penalised constant" if problem.lp else f", not of `penalty={word}`"
+    other = ", with a penalised constant" if problem.lp else f", not for `penalty={word}`"
     hint = "give a finite C" if math.isfinite(method.default_C) else "use `penalty=l2`"
     lacking = hard and (not problem.lp or (problem.free and KERNELS not in takes))
-    yield lacking, f"the hard margin, C = inf, is that of l2 and lp alone{other}", hint
+    yield lacking, f"the hard margin, C = inf, is for the penalties l2 and lp{other}", hint
     wrong = f"{called} does not find one hard margin of all classes, `multiclass=joint` at C = inf"
     yield hard and problem.joint and JOINT not in takes, wrong, "use `solver=auto`, or `multiclass=ovr`"
     apart = problem.joint and not (hard or method.couples)
@@ -226,7 +226,7 @@ def refusals(method: Method, problem: Problem) -> Iterator[tuple[object, str, st
     lacking = numeric and not (NUMBERS in takes and problem.numeric)
     yield lacking, f"{called} trains classifiers", f"for numbers use `solver={'sdca' if hard else 'newton'}`"
     lacking = problem.outputs.several and (hard or SEVERAL not in takes)
-    yield lacking, f"{some} takes one label of a row, and here are several", "name one column with `y`"
+    yield lacking, f"{some} takes one label a row, and these rows have several", "name one column with `y`"
     lacking = problem.outputs.tasks > 0 and (hard or TASKS not in takes)
     wrong = f"{some} has one set of weights for all rows, and `tasks` asks for one each"
     yield lacking, wrong, "give a finite C" if hard else by_newton

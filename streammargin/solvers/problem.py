@@ -35,9 +35,9 @@ class Outputs(NamedTuple):
     positive (K,) int64: the class with sign +1. caps (K, classes) float64: C times the class weight, inf for the hard
     margin. costs (K,): C, before the weights of classes and rows. mass (K, classes): the weights of the rows of each
     class, summed; (0, 0) if nothing asks for it. several: each line has a label or target of the rows of its own.
-    tasks: of how many tasks the rows are, 0 if they are of none. A line of a value of C is one task: it has rows of
-    its own, as the classes of all others have a cap of 0. The classes of a task follow those of the one before.
-    parts: how the codes of rows are read; each line may be trained without some folds of them.
+    tasks: of how many tasks the rows are, 0 if they are of none. A line of a value of C is one task, with rows of its
+    own. The classes of all others have a cap of 0. The classes of a task follow those of the one before. parts: how the
+    codes of rows are read; each line may be trained without some folds of them.
     """
 
     positive: np.ndarray

@@ -74,9 +74,9 @@ def hull_bound(
     """An upper bound on the margin, rounding included, from the hull point share * vector and all earlier ones.
 
     By duality the norm of every point of the rows' convex hull bounds the margin. The stored point moves to the best
-    point of the segment to the new one, as in von Neumann's algorithm, for points that the method computes anyway. For
-    inseparable rows 0 is in the hull, and the stored point approaches it faster than the new ones. vector (d+1,),
-    or the lines of group k one after the other; largest: the largest row norm, in the point's units.
+    point of the segment to the new one, as in von Neumann's algorithm. The method computes the new points anyway. For
+    inseparable rows 0 is in the hull, and the stored point approaches it faster than the new ones. vector (d+1,), or
+    the lines of group k one after the other; largest: the largest row norm, in the point's units.
     """
     kept, count = problem.view(hull.point, k).reshape(-1), hull.count
     part = 1.0

@@ -25,11 +25,11 @@ SPARSE = 0.25  # largest share of nonzeros of rows that are stored as CSR, as so
 class Column:
     """One column of a table.
 
-    kind: NUMBER (booleans are 1 and 0), CATEGORY, TEXT or DATE. words: of a category, its columns in order; other:
-    whether one more column counts all other words. numeric: whether its words are numbers of a typed table. fill: the
-    number in place of a gap, None if a gap is an error. For a category any number means that no word counts. indicator:
-    whether one more column is 1 for a gap. ngrams: of text, the longest sequence of words that is counted. spelling: of
-    numbers and dates in text, as `streammargin.tables.spellings` names it; "" for numbers of programs.
+    `kind`: NUMBER (booleans are 1 and 0), CATEGORY, TEXT or DATE. `words`: of a category, its columns in order;
+    `other`: one more column counts all other words. `numeric`: its words are numbers of a typed table. `fill`: the
+    number in place of a gap, None if a gap is an error. For a category any number means that no word counts.
+    `indicator`: one more column is 1 for a gap. `ngrams`: of text, the longest sequence of words that is counted.
+    `spelling`: of numbers and dates in text, as `streammargin.tables.spellings` names it; "" for numbers of programs.
 
     A date is a year and the days since the date `first`, and a column of 0 and 1 for each of `words`; `first` is "" for
     times of the day, which have no year. fill: the days in place of a gap; year: its year.

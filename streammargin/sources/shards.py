@@ -60,7 +60,7 @@ class ShardedSource(Source):
             if other.features != first.features:
                 raise DataError(
                     f"{other.name} has {other.features} columns but {first.name} has {first.features}; "
-                    "give all as many columns; files: streammargin-data convert with the same --features"
+                    "give all the same columns; for files use streammargin-data convert with the same --features"
                 )
             if other.sparse != first.sparse or other.dtype != first.dtype:
                 kinds = [f"{'sparse' if s.sparse else 'dense'} {s.dtype}" for s in (other, first)]

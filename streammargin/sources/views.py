@@ -54,8 +54,8 @@ class ScaledSource(View):
     """Columns (x - center) * factor of another source, float64, clipped to -clip .. clip; sparse rows have center 0.
 
     center, factor: (d,) float64, used when rows are read, so they may be filled later. Blocks are always copies in a
-    buffer, for arrays in memory too. Scaled values stay float64: the saved weights are for the rows as stored, and
-    rounding the scaled values would make the proven gap that of other rows.
+    buffer, for arrays in memory too. Scaled values stay float64. The saved weights are for the rows as stored; with
+    rounded values the proven gap would be that of other rows.
     """
 
     center: np.ndarray

@@ -377,8 +377,8 @@ class _Apply(NamedTuple):
 
     def _gap(self, column: Column, row: int) -> DataError:
         return DataError(
-            f"{self._where(column, row)}: the value is missing, and in training none was; drop the row, or train again "
-            "with `missing=mean`"
+            f"{self._where(column, row)}: the value is missing, and no training row lacked it; drop the row, or train "
+            "again with `missing=mean`"
         )
 
 

@@ -187,7 +187,7 @@ def parts_of(folder: str, chosen: slice = slice(None), told: bool = False) -> li
         warn(f"{found.again[0]}{more} to what {folder} has already; each file is read once", "files")
     kind = _kind_among(found.files)
     if kind is None:
-        raise DataError(f"{folder} has no files of rows that are read together; name a folder that has some")
+        raise DataError(f"{folder} has no tables or svmlight files; name a folder that has some")
     if any("\udc80" <= letter <= "\udcff" for path in found.files for letter in path[len(folder) :]):  # as Arrow asks
         raise InputMissingError(f"{folder} cannot be read, as the path of a file there is not UTF-8; rename it")
     for path in found.files[chosen]:

@@ -192,8 +192,8 @@ def _is_value(field: str) -> bool:
 def is_header(first: Sequence[str], second: Sequence[str], expected: Expected) -> bool:
     """Whether the first line is a header.
 
-    It is one if it holds no value, if it has names above values of the second line, or if it holds the names that are
-    expected. Text in the label column is ignored, unless it is one of the usual names, as labels may be text.
+    It is one if it holds no value, if names stand above values of the second line, or if it holds the expected names.
+    Text in the label column is ignored, unless it is one of the usual names, as labels may be text.
     """
     if not any(map(_is_value, first)):
         return True

@@ -61,8 +61,8 @@ class Asking:
     def with_loss(self) -> tuple[Options, str]:
         """The options, with the loss logistic for three classes and more if none was given; and what is told of that.
 
-        Kernel machines, several outputs, tasks, C = inf and solvers with a loss of their own keep their default, as do
-        solvers that do not support this one.
+        Kernel machines, several outputs, tasks, C = inf and solvers with a loss of their own keep their default. So do
+        solvers that do not support this loss.
         """
         given, classes = self.options, len(self.read.target.positive)
         named = None if given.auto else make_solver(given.solver)

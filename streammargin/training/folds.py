@@ -131,9 +131,9 @@ class OfFolds:
 class Division:
     """Rows in `count` folds. Each trial is trained without one of them, and judged on it; the last one on all rows.
 
-    past: a trial is trained without the later folds, too. whole: whether the trial of all rows follows. shift: of the
-    codes. mass, rows (count + 1, classes): the weights and the number of rows of each fold, and last of rows that are
-    never left out.
+    `past`: a trial is trained without the later folds, too. `whole`: the trial of all rows follows. `shift`: of the
+    codes. `mass`, `rows` (count + 1, classes): weights and number of the rows of each fold, and last of the rows that
+    are never left out.
     """
 
     count: int
@@ -221,7 +221,7 @@ def check_place(source: Source, options: Options, remote: bool) -> None:
     if remote:
         raise UsageError(f"`{name}` needs all rows in one place, and those of dask are in several; give `valid=DATA`")
     if len(source.outputs() or ()) > 1:
-        raise UsageError(f"`{name}` judges one label of a row, and here are several; name one column with `y`")
+        raise UsageError(f"`{name}` takes one label a row, and these rows have several; name one column with `y`")
 
 
 def grid_of(source: Source, options: Options) -> list[float]:

@@ -29,9 +29,7 @@ def say_if_trained_on(data: object, valid: object) -> None:
     """Warn of held-out rows that are those of the training, or files of them."""
     found = "" if valid is None else _shared(data, valid)
     if found:
-        warn(
-            f"`valid` has rows that are trained on, {found}: their error says little of new rows; name others", "valid"
-        )
+        warn(f"`valid` has training rows, {found}: their error says little about new rows; name others", "valid")
 
 
 def _shared(data: object, valid: object) -> str:

@@ -71,7 +71,7 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
         asked = asking.problem(task, options)
 
     if options.calibrate is not None and asked.outputs.several:
-        raise UsageError("`calibrate` has one label of a row, and here are several; name one column with `y`")
+        raise UsageError("`calibrate` takes one label a row, and these rows have several; name one column with `y`")
 
     # what is beside the solver's state, in bytes
     target, labels = read.target, read.labels.settled()
@@ -160,7 +160,7 @@ def _tell(options: Options, task: Task, method: Method, problem: Problem, why: s
         text = f"{method.called} cannot leave the constant free with this penalty: it is penalised (`bias=1` says so)"
         warn(text, "bias")
     if options.calibrate is not None and problem.all_scores and task.loss.name == "logistic":
-        note("the softmax has probabilities of its own, and `calibrate` puts others in their place: compare both")
+        note("the softmax has probabilities of its own, and `calibrate` replaces them: compare both")
     if why is not None:
         LOG.info("took %s", why)
 

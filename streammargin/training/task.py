@@ -88,9 +88,7 @@ def check_kernel(options: Options) -> None:
             "the constant of a kernel machine is free, or there is none; leave out `bias`, or give `bias=0`"
         )
     if options.map is not None:
-        raise UsageError(
-            "`map` puts a kernel in front of a linear solver, and `kernel` is without one; give one of both"
-        )
+        raise UsageError("`map` is for a linear solver, and `kernel` trains a kernel machine; give one of them")
     if options.scale != "none" and make_kernel(options.kernel).of_numbers:
         raise UsageError("`scale` changes columns, and those of a precomputed matrix are its values; leave it out")
     if options.init is not None:

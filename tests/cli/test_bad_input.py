@@ -387,7 +387,7 @@ def test_verify_refuses_what_its_model_has_not(here, blobs_file, tmp_path):
     for arguments, code, told in (
         ((blobs_file, "--tasks", "y"), 2, "the tasks of the rows are unknown here; leave out --tasks"),
         ((blobs_file, "--columns", "a"), 2, "this model finds its columns by name"),
-        (("a.csv",), 65, "a.csv is a table, and m.npz was trained on other rows; give the file of these"),
+        (("a.csv",), 65, "a.csv is a table, and m.npz was trained on other rows; give the file of its rows"),
     ):
         done = here("verify", "m.npz", *arguments)
         assert done.returncode == code and told in done.stderr

@@ -163,7 +163,7 @@ def test_a_label_that_changes_during_the_run_is_an_error(tmp_path, kind):
             )
         if kind == "bool":  # HDF5 reads any other byte than 0 as true
             return
-        with pytest.raises(sm.DataError, match=r"a\.h5 was changed during the run: the label of row 65 is a new one"):
+        with pytest.raises(sm.DataError, match=r"a\.h5 was changed during the run: the label of row 65 is new"):
             labels.read(60, 70)
 
 

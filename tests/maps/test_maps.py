@@ -221,8 +221,8 @@ BAD = [
     ({"map": "rff:20,gamma=0"}, "gamma of rff must be a positive number"),
     ({"map": "nystroem:20,kernel=precomputed"}, "a map takes rows"),
     ({"map": "nystrom:20"}, 'did you mean map="nystroem"'),
-    ({"map": "rff:20", "kernel": "rbf"}, "give one of both"),
-    ({"map": "rff:20", "kernel": "rbf", "solver": "newton"}, "give one of both"),
+    ({"map": "rff:20", "kernel": "rbf"}, "give one of them"),
+    ({"map": "rff:20", "kernel": "rbf", "solver": "newton"}, "give one of them"),
     ({"map": "nystroem:20,kernel=poly:40,gamma=1e9"}, "has a value that is not finite"),
     ({"map": "nystroem:9999999,kernel=poly:2"}, 'X has 500 to train on; use map="nystroem:500,kernel=poly:2,gamma'),
     ({"map": 3}, "map must be a name"),
@@ -364,7 +364,7 @@ def test_estimators_take_a_map():
     assert clone(fitted).fit(X, Y).score(X, Y) == fitted.score(X, Y)
     numbers = (X**2).sum(axis=1)
     assert sm.MarginRegressor(map="nystroem:80,kernel=rbf:0.1", C=100).fit(X, numbers).score(X, numbers) > 0.9
-    with pytest.raises(sm.UsageError, match="give one of both"):
+    with pytest.raises(sm.UsageError, match="give one of them"):
         sm.KernelMarginClassifier(map="rff:20").fit(X, Y)
 
 

@@ -236,10 +236,14 @@ def test_what_has_no_form_says_so_and_leaves_no_file(tmp_path):
     texts = pd.DataFrame({"said": ["a good one", "so bad"] * 20, "y": [1, 0] * 20})
     shares = pd.DataFrame({"part": [f"{k}%" for k in range(60)], "y": np.arange(60) // 30})
     for trained, form, words in (
-        (lambda: sm.train((X, TWO), kernel="rbf:0.2", tol=0.1), "json", "rbf:0.2,weight=1 has no form as JSON"),
-        (lambda: sm.train((X, TWO), tasks=np.arange(90) % 2, tol=0.1), "json", "2 tasks has no form as JSON"),
+        (lambda: sm.train((X, TWO), kernel="rbf:0.2", tol=0.1), "json", "rbf:0.2,weight=1 cannot be exported as JSON"),
+        (lambda: sm.train((X, TWO), tasks=np.arange(90) % 2, tol=0.1), "json", "2 tasks cannot be exported as JSON"),
         (lambda: sm.train((X, (X > 0.0).astype(int)), tol=0.1), "onnx", "several labels without probabilities"),
-        (lambda: sm.train((X, TWO), map="rff:9,gamma=1", tol=0.1), "onnx", "map rff:9,gamma=1 has no form as ONNX"),
+        (
+            lambda: sm.train((X, TWO), map="rff:9,gamma=1", tol=0.1),
+            "onnx",
+            "map rff:9,gamma=1 cannot be exported as ONNX",
+        ),
         (lambda: sm.train((X, TWO), map="rff:9,gamma=1", tol=0.1), "csv", "it is not linear"),
         (lambda: sm.train(dates, y="y", dates=True, tol=0.1), "json", "the column when is a date, which JSON"),
         (lambda: sm.train(texts, y="y", text="said", tol=0.1), "json", "the column said is free text, which JSON"),

@@ -252,7 +252,7 @@ def test_another_kind_of_answer_is_a_class_and_lines_of_the_tables(tmp_path, mon
     assert model.predict(X).tolist() == [9, 7, 8, 8]
     assert model.evaluate((X, np.array([9, 7, 8, 7])))["mistakes"] == 1
     assert sm.load_model(tmp_path / "m.npz").header == {}
-    with pytest.raises(UsageError, match="that is not linear has no form as LIBLINEAR"):
+    with pytest.raises(UsageError, match="that is not linear cannot be exported as LIBLINEAR"):
         export(model, "liblinear", str(tmp_path / "m.txt"))
     Model(Nearest(np.full((3, 2), np.inf)), np.array([7, 8, 9]), {}).save(tmp_path / "n.npz")
     with pytest.raises(DataError, match="damaged model: its array centres has a number that is not finite"):

@@ -160,7 +160,7 @@ def test_steps_on_the_rows_of_tables():
     same(model, made, frame.drop(columns="income"), 1e-5)
     assert np.abs(made[:-1].transform(frame)).max() == 1.0
     counts = sp.csr_array(RANDOM.poisson(0.3, (90, 4)).astype(float))
-    with pytest.raises(sm.UsageError, match="clips no sparse rows, as clipped:2 does"):
+    with pytest.raises(sm.UsageError, match="cannot clip sparse rows, as clipped:2 does"):
         sm.train((counts, TWO), scale="std:clip=2", tol=0.1).model.to_sklearn()
     mapped = sm.train(frame, y="income", tol=0.1, transform="log1p", map="rff:40,gamma=0.1", scale="std").model
     same(mapped, mapped.to_sklearn(), frame.drop(columns="income"), 1e-5)
@@ -220,11 +220,17 @@ def test_what_has_no_pipeline_says_so():
     prices = pd.DataFrame({"price": [f"{k}%" for k in range(60)], "y": np.arange(60) // 30})
     gaps = with_gaps(people())
     for trained, words in (
-        (lambda: sm.train((X, TWO), kernel="rbf:0.2", tol=0.1), "a machine of the kernel rbf:0.2,weight=1 has no form"),
-        (lambda: sm.train((X, TWO), tasks=np.arange(90) % 2, tol=0.1), "weights for each of 2 tasks has no form"),
+        (
+            lambda: sm.train((X, TWO), kernel="rbf:0.2", tol=0.1),
+            "a machine of the kernel rbf:0.2,weight=1 cannot be exported",
+        ),
+        (
+            lambda: sm.train((X, TWO), tasks=np.arange(90) % 2, tol=0.1),
+            "weights for each of 2 tasks cannot be exported",
+        ),
         (lambda: sm.train((X, TWO), map="nystroem:9,kernel=rbf:1+linear", tol=0.1), "no map nystroem.* of one kernel"),
-        (lambda: sm.train(dates, y="y", dates=True, tol=0.1), "no columns of dates, as of when"),
-        (lambda: sm.train(prices, y="y", tol=0.1), r"written as those of price \(point %\)"),
+        (lambda: sm.train(dates, y="y", dates=True, tol=0.1), "cannot expand dates, as of when"),
+        (lambda: sm.train(prices, y="y", tol=0.1), r"as those of the column price \(point %\)"),
         (
             lambda: sm.train(gaps, y="income", missing="indicator", map="rff:9", tol=0.1),
             "work .*front of a map",
@@ -233,5 +239,5 @@ def test_what_has_no_pipeline_says_so():
         with pytest.raises(sm.UsageError, match=words):
             trained().model.to_sklearn()
     ratings = sm.complete((np.arange(40) % 5, np.arange(40) // 5, np.arange(40) % 3 + 1.0)).model
-    with pytest.raises(sm.UsageError, match="a completed matrix has no form as a pipeline"):
+    with pytest.raises(sm.UsageError, match="a completed matrix cannot be exported as a pipeline"):
         ratings.to_sklearn()

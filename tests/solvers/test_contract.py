@@ -352,7 +352,7 @@ def test_three_holders_of_rows_have_the_figures_of_one(trained, way, form):
     one = trained(way, form)
     problem, method = replace(one.ran.problem, holders=3, resident=False), one.ran.method
     if in_one_place(method, way[2]):
-        with pytest.raises(sm.errors.Refusal, match=f"{method.whole}|needs all rows in one place"):
+        with pytest.raises(sm.errors.Refusal, match=f"{method.whole}|on several machines ascent takes"):
             method.check(problem)
         return
     three = trained(way, form, lambda run: to_the_end(in_three(run)))

@@ -315,7 +315,7 @@ def test_out_of_core_and_on_from_a_checkpoint(tmp_path):
         (Y, {"loss": "squared_error", "C": math.inf}, 'needs a finite C; give that, or to .* use loss="interpolate"'),
         (Y, {"loss": "squared_error", "class_weight": "balanced"}, "class_weight does not apply to the regression"),
         (Y, {"loss": "squared_error:top=3.0"}, "squared_error has no parameter 'top'; squared_error has no parameters"),
-        (Y, {"loss": "interpolate", "penalty": "l1"}, "C = inf, is that of l2 and lp alone"),
+        (Y, {"loss": "interpolate", "penalty": "l1"}, "C = inf, is for the penalties l2 and lp"),
         (Y, {"loss": "quantile", "solver": "pegasos"}, 'pegasos trains classifiers; use solver='),
         (Y, {"loss": "quantile", "solver": "perceptron"}, 'perceptron trains classifiers; give a finite C with '),
         (Y, {"loss": "quantile", "solver": "sdca", "penalty": "l1"}, 'sdca does not take penalty="l1" .*; use '),

@@ -941,7 +941,7 @@ def test_a_frame_of_numbers_may_have_its_labels_beside_it():
     ("options", "message"),
     [
         ({"early_stop": 3}, "early_stop scores every pass"),
-        ({"kernel": "rbf", "map": "rff:5"}, "give one of both"),
+        ({"kernel": "rbf", "map": "rff:5"}, "give one of them"),
         ({"init": "absent.npz"}, "absent.npz: no such model file"),
         ({"valid": "absent.csv"}, "absent.csv: no such file"),
         ({"valid": ["t.csv", "absent.csv"]}, "absent.csv: no such file"),

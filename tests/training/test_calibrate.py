@@ -227,8 +227,8 @@ def test_the_command_keeps_it_and_verify_finds_what_is_wrong(tmp_path, capsys, m
         np.testing.assert_allclose(of_json(tmp_path / f"{method}.json"), model.predict_proba(NEW), atol=1e-12)
         for form in ("onnx", "liblinear"):
             assert main(["export", f"{method}.npz", "--to", form, "-o", "other"]) == 2
-        assert f"--calibrate {method} have no form as LIBLINEAR" in capsys.readouterr().err
-    with pytest.raises(UsageError, match="have no form as a pipeline of scikit-learn; JSON"):
+        assert f"--calibrate {method} cannot be exported as LIBLINEAR" in capsys.readouterr().err
+    with pytest.raises(UsageError, match="cannot be exported as a pipeline of scikit-learn; use JSON"):
         sm.load_model("isotonic.npz").to_sklearn()
     model = sm.load_model("sigmoid.npz")
     np.testing.assert_allclose(model.to_sklearn().predict_proba(NEW), model.predict_proba(NEW), atol=1e-12)

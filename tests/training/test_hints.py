@@ -94,12 +94,12 @@ def test_what_a_refusal_advises_works(data):
         (
             "two classes",
             {"penalty": "trace", "C": math.inf},
-            'l2 and lp alone, not of penalty="trace.*"; give a finite C, or use penalty="l2"$',
+            'l2 and lp, not for penalty="trace.*"; give a finite C, or use penalty="l2"$',
         ),
         (
             "three classes",
             {"penalty": "trace", "C": math.inf},
-            'l2 and lp alone, not of penalty="trace.*"; give a finite C, or use penalty="l2"$',
+            'l2 and lp, not for penalty="trace.*"; give a finite C, or use penalty="l2"$',
         ),
         ("two classes", {"penalty": "trace", "solver": "sdca"}, "sdca does not take penalty=.trace:1. "),
         (

@@ -223,8 +223,8 @@ def bad(value, row=7, column=1, y=Y):
         (B * [1, 0, 1], {}, sm.DataError, "the label y1 is 0 in every row; training needs both, so drop it"),
         (B, {"positive": 1}, sm.UsageError, "its labels have 3 columns, .*; leave out positive, or name"),
         (B, {"multiclass": "joint"}, sm.UsageError, "leave out multiclass=.joint., or name"),
-        (B, {"C": np.inf}, sm.UsageError, "takes one label of a row, and here are several; give a finite C$"),
-        (B, {"solver": "perceptron"}, sm.UsageError, "here are several; give a finite C with solver=.newton.$"),
+        (B, {"C": np.inf}, sm.UsageError, "takes one label a row, and these rows have several; give a finite C$"),
+        (B, {"solver": "perceptron"}, sm.UsageError, "these rows have several; give a finite C with solver=.newton.$"),
         (Y * [1, 1e60, 1], {"loss": "huber"}, sm.DataError, "the largest of its labels y1, .* is too far from 1"),
         (Y * [1, 1, 1e-3] + [0, 0, 1e6], {"loss": "huber"}, sm.DataError, "its labels y2 are .* too far from 0"),
         (

@@ -22,7 +22,7 @@ def said(caplog, tmp_path, monkeypatch):
     def trained(data, valid, call=sm.train, **options):
         caplog.clear()
         call(data, valid=valid, **options)
-        found = [record.getMessage() for record in caplog.records if "trained on" in record.getMessage()]
+        found = [record.getMessage() for record in caplog.records if "training rows" in record.getMessage()]
         assert len(found) <= 1
         return found[0] if found else ""
 
@@ -51,7 +51,7 @@ def test_a_file_by_any_name(said, form, way):
         os.link(data, other)
     valid = {"same": data, "path": os.path.abspath(data)}.get(way, other)
     assert said(data, valid, **OPTIONS) == (
-        f"valid has rows that are trained on, {valid}: their error says little of new rows; name others"
+        f"valid has training rows, {valid}: their error says little about new rows; name others"
     )
     assert valid in said([f"b.{form}", data], valid, **OPTIONS)
     assert said([f"b.{form}", f"c.{form}"], valid, **OPTIONS) == ""
@@ -78,7 +78,7 @@ def test_arrays_frames_and_sources(said):
     assert "the same object" in said(frame, frame, **OPTIONS)
     assert said(frame[:30], frame[30:], **OPTIONS) == ""
     with sm.open_source((X, y)) as source:
-        assert "trained on" in said(source, source, **OPTIONS)
+        assert "training rows" in said(source, source, **OPTIONS)
 
 
 def test_two_datasets_of_one_file_are_other_rows(said):

@@ -135,7 +135,7 @@ def test_a_model_is_that_of_rows_that_were_transformed_before(words, form, tmp_p
     made = again.to_sklearn()
     np.testing.assert_allclose(made.decision_function(given), scores, rtol=1e-6, atol=1e-7 * np.abs(scores).max())
     assert np.array_equal(made.predict(given), again.predict(given))
-    with pytest.raises(UsageError, match="of rows has no form as LIBLINEAR"):
+    with pytest.raises(UsageError, match="cannot be exported as LIBLINEAR"):
         export(again, "liblinear", str(tmp_path / "liblinear"))
 
 
@@ -283,7 +283,7 @@ def test_a_step_of_your_own_is_known_by_its_class(tmp_path):
     np.testing.assert_array_equal(model.predict(COUNTS), other.predict(2.0 * COUNTS))
     model.save(tmp_path / "m.npz")
     np.testing.assert_array_equal(sm.load_model(tmp_path / "m.npz").predict(COUNTS), model.predict(COUNTS))
-    with pytest.raises(ValueError, match="its step doubled is not ours"):
+    with pytest.raises(ValueError, match="its step doubled is not built in"):
         NumpyModel(tmp_path / "m.npz")
     sm.write_hdf5([(COUNTS, Y)], tmp_path / "rows.h5")
     with pytest.raises(UsageError, match=r"verify does not know users' own formulas: .* has doubled"):

@@ -161,10 +161,10 @@ def json_text(model: Model) -> str:
 
     Its fields are format, version, classes, outputs, link, intercept, and an object for each column.
 
-    A column has its name, or its number if it has none, and weights: a list with one for each score, or such a list for
-    each category. `gap` is what a missing value adds to the scores, and `other` what a rare category adds.
-    `calibration` has what makes probabilities of scores, if there is any (docs/production.md). UsageError for columns
-    that a scorer would have to make: dates, words of texts, numbers with a unit.
+    A column has its name or number, and its weights: a list with one for each score, or such a list for each category.
+    `gap` is what a missing value adds to the scores, and `other` what a rare category adds. `calibration` has what
+    makes probabilities of scores, if there is any (docs/production.md). UsageError for columns that a scorer would have
+    to make: dates, words of texts, numbers with a unit.
     """
     parts = taken(model, "JSON", maps=False, calibrated="sigmoid isotonic")
     if parts.schema is None:
@@ -221,7 +221,7 @@ def onnx_bytes(model: Model) -> bytes:
     parts = taken(model, "ONNX", maps=False)
     _check_digits(parts, model)
     if parts.outputs is not None and not parts.numeric and parts.link is None:
-        raise UsageError("several labels without probabilities have no form as ONNX; train with `loss=logistic`")
+        raise UsageError("several labels without probabilities cannot be exported as ONNX; train with `loss=logistic`")
     try:
         from skl2onnx import to_onnx
     except ImportError as error:
@@ -247,8 +247,8 @@ def _check_digits(parts: Parts, model: Model) -> None:
     if far[worst] > DIGITS:
         name = f"column {worst}" if parts.names is None else parts.names[worst]
         raise UsageError(
-            f"the mean of {name} is {far[worst]:.3g} standard deviations from 0, so that ONNX would lose digits by "
-            "float32; subtract a constant from it, or use to_sklearn"
+            f"the mean of {name} is {far[worst]:.3g} standard deviations from 0, and float32 of ONNX would lose "
+            "digits; subtract a constant from it, or use to_sklearn"
         )
 
 
@@ -261,8 +261,8 @@ def _inputs(parts: Parts) -> list[tuple[str, Any]]:
     found = []
     for column in parts.schema.columns:
         if column.kind not in (NUMBER, CATEGORY):
-            raise UsageError(f"the column {column.name} is a {column.kind}, which ONNX does not make numbers of; use "
-                             "to_sklearn or numpy_model")  # fmt: skip
+            raise UsageError(f"ONNX cannot make numbers of the column {column.name}, a {column.kind}; use to_sklearn "
+                             "or numpy_model")  # fmt: skip
         kind = FloatTensorType if column.kind == NUMBER else Int64TensorType if column.numeric else StringTensorType
         found.append((column.name, kind([None, 1])))
     return found

@@ -22,9 +22,9 @@ class Parts(NamedTuple):
     """A linear model, taken apart.
 
     coef (K, d), intercept (K,): of rows behind the steps and the map, each of which may be None (steps, behind).
-    classes, names, outputs: as of `Model`. link: how scores become probabilities: "logistic", each by itself, or
-    "softmax", or by the calibration (as of `Model`) that it names, or None. schema: of the table of the training, or
-    None. features: the number of columns of a row.
+    `classes`, `names`, `outputs`: as of `Model`. `link`: how scores become probabilities: "logistic" (each by itself),
+    "softmax", the name of a `calibration` (as of `Model`), or None. `schema`: of the table of the training, or None.
+    `features`: the number of columns of a row.
     """
 
     coef: np.ndarray
@@ -67,17 +67,21 @@ def taken(model: Scorer, form: str, maps: bool = True, steps: bool = False, cali
     if not isinstance(answer, (LinearPoint, Mapped)):
         kind = f"a machine of the kernel {header['kernel']}" if header.get("kernel") else "a model that is not linear"
         kind = "a completed matrix" if header.get("levels") else kind
-        raise UsageError(f"{kind} has no form as {form}; load the model with streammargin.load_model")
+        raise UsageError(f"{kind} cannot be exported as {form}; load the model with streammargin.load_model")
     if model.tasks is not None:
-        raise UsageError(f"a model with weights for each of {len(model.tasks)} tasks has no form as {form}")
+        raise UsageError(
+            f"a model with weights for each of {len(model.tasks)} tasks cannot be exported as {form}; use predict"
+        )
     if model.steps is not None and not steps:
-        raise UsageError(f"a model with the steps {model.steps} of rows has no form as {form}; numpy_model.py takes it")
+        raise UsageError(f"a model with the steps {model.steps} cannot be exported as {form}; use numpy_model.py")
     method = "isotonic" if SHARES in model.calibration else "sigmoid" if model.calibration else ""
     if method not in calibrated:
-        raise UsageError(f"probabilities by `calibrate={method}` have no form as {form}; JSON and numpy_model.py do")
+        raise UsageError(
+            f"probabilities by `calibrate={method}` cannot be exported as {form}; use JSON or numpy_model.py"
+        )
     behind, coef, intercept = taken_apart(answer)
     if behind is not None and not maps:
-        raise UsageError(f"a model with the map {behind.fitted.map} has no form as {form}")
+        raise UsageError(f"a model with the map {behind.fitted.map} cannot be exported as {form}; use to_sklearn")
     C, loss, plain = float(header.get("C", 1.0)), str(header.get("loss", "hinge")), header.get(TABLE)
     joint = header.get("multiclass") == "joint" and len(model.classes_) > 2
     link = None if loss != "logistic" or math.isinf(C) else "softmax" if joint else "logistic"

@@ -103,7 +103,7 @@ def _columns(parts: Parts, gaps: Sequence[Any], float32: bool) -> Iterator[_Part
             if kind == CATEGORY:
                 yield _words(column, start, parts, gaps)
             elif kind == DATE:
-                raise UsageError(f"scikit-learn makes no columns of dates, as of {column.name}; train on the parts of "
+                raise UsageError(f"scikit-learn cannot expand dates, as of {column.name}; train on the parts of "
                                  "dates as columns of numbers")  # fmt: skip
             else:
                 yield _text(column, start, parts)
@@ -116,8 +116,8 @@ def _numbers(columns: list[tuple[Column, int]], parts: Parts, dtype: str | None)
     from sklearn.preprocessing import Binarizer, FunctionTransformer
 
     if spelt := [column for column, _ in columns if column.spelling]:
-        raise UsageError(f"scikit-learn reads no numbers that are written as those of {spelt[0].name} "
-                         f"({spelt[0].spelling}); train on a table that has the numbers themselves")  # fmt: skip
+        raise UsageError(f"scikit-learn cannot read numbers as those of the column {spelt[0].name} "
+                         f"({spelt[0].spelling}); train on a table of plain numbers")  # fmt: skip
     keys = {"kw_args": {"dtype": dtype}, "feature_names_out": "one-to-one"}
     cast = [] if dtype is None else [FunctionTransformer(np.asarray, **keys)]
     places = [start for _, start in columns]
@@ -139,8 +139,8 @@ def _words(column: Column, start: int, parts: Parts, gaps: Sequence[Any]) -> _Pa
     words: list[Any] = [float(word) for word in column.words] if column.numeric else list(column.words)
     places = list(range(start, start + len(words)))
     if parts.changed and (column.other or column.indicator):
-        raise UsageError(f"the column {column.name} has a column for rare or missing words, which scikit-learn does "
-                         "not make in front of a map, or of steps on rows")  # fmt: skip
+        raise UsageError(f"scikit-learn cannot make the column for rare or missing categories of {column.name} in "
+                         "front of a map or of steps on rows; use numpy_model.py")  # fmt: skip
     if set(gaps) & set(words):
         raise UsageError(f"the category {gaps[0]!r} of the column {column.name} stands for a missing value here")
     known = [gap for gap in gaps if isinstance(gap, float) or not column.numeric]
@@ -240,11 +240,11 @@ def rows_stepped(chain: Chain, order: np.ndarray) -> Iterator[Any]:
             yield _times(link.learned["factors"][order], order)
         elif name == "clipped":
             if not link.learned["center"].any():
-                raise UsageError(f"scikit-learn clips no sparse rows, as {step} does; train with `scale=std` alone")
+                raise UsageError(f"scikit-learn cannot clip sparse rows, as {step} does; train with `scale=std` alone")
             yield scaler(link.learned["center"][order], link.learned["factor"][order])
             yield FunctionTransformer(np.clip, kw_args={"a_min": -step.most, "a_max": step.most})
         else:
-            raise UsageError(f"scikit-learn has no step {step} for rows; it has those of ours")
+            raise UsageError(f"the step {step} of your own has no form in scikit-learn; use predict")
 
 
 def _with_columns(made: Any, order: np.ndarray) -> Any:
@@ -287,7 +287,7 @@ def rows_mapped(behind: Mapped, order: np.ndarray) -> Iterator[Any]:
     else:
         kernels = words_in(word.partition("kernel=")[2])
         if map.name != "nystroem" or len(kernels) > 1 or kernels[0].partition(":")[0] not in FORMULAS:
-            raise UsageError(f"scikit-learn has no map {word}; its maps are rff, and nystroem of one kernel of ours")
+            raise UsageError(f"scikit-learn has no map {word}; use rff, or nystroem of one kernel")
         name, gamma, coef0, degree, weight = fields_of(kernels[0])
         given = {"rbf": {"gamma": gamma}, "poly": {"gamma": gamma, "coef0": coef0, "degree": degree},
                  "sigmoid": {"gamma": gamma, "coef0": coef0}, "linear": {}}  # fmt: skip

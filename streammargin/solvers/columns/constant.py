@@ -33,7 +33,7 @@ def constants_alone(problem: Problem, group: int) -> np.ndarray:
 def constant_alone(problem: Problem, k: int) -> float:
     """The constant b that minimises sum_i cap_i phi(y_i b) over all rows; it needs the classes only, no read.
 
-    At a kink it is moved slightly towards 0, or away from a kink at 0: there the duals are optimal once the heavier
+    A b at a kink is moved slightly towards 0, and a b of 0 away from it. There the duals are optimal once the heavier
     side is scaled down, as by `balanced`.
     """
     caps = problem.outputs.caps[k] * problem.outputs.mass[k]

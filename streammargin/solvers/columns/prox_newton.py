@@ -108,11 +108,11 @@ class ProximalNewton(CertifiedByLook[ProxNewton]):
         F(w) = R(w) + sum_i M_i(w);
         M_i(w) = max over feasible a of dual_i(a) - a u_i - softness (a - c_i)^2 / (2 cap_i).
 
-    The maximising a_i are the proximal steps of the losses (compiled/look.py). The gradient of the smooth part of F is
-    -A^T a, and A^T diag(slope_i) A is a matrix of its generalised Hessian. Each read yields both at w, and certifies w
-    and a. Between reads the quadratic model plus R is minimised. A step that made F larger is shortened at the next
-    read. When the certificate proves that w is near the minimum of F, a becomes the centre, and the softness falls.
-    Smooth losses have softness 0: F is the objective. Out of core no number is kept of a row: the centres stay at the
+    The maximising a_i are the proximal steps of the losses (compiled/look.py). The smooth part of F has the gradient
+    -A^T a. A^T diag(slope_i) A is a matrix of its generalised Hessian. Each read yields both at w, and certifies w and
+    a. Between reads the quadratic model plus R is minimised. A step that made F larger is shortened at the next read.
+    When the certificate proves that w is near the minimum of F, a becomes the centre, and the softness falls. Smooth
+    losses have softness 0: F is the objective. Out of core no number is kept of a row. The centres stay at the
     midpoints of the feasible intervals, and the softness falls with the square root of the gap.
 
     The first read is at w = 0, with the best constant if it is not penalised. It computes the best duals for these

@@ -58,13 +58,12 @@ TERMS = Axis(terms, name="terms or 0")
 class MatrixState(State):
     """factors: (rows + columns, r), those of the rows of the matrix first; best: those of the best figures.
 
-    centres: of the duals of entries. sums: of the current pass (compiled/ratings.py). task: what it is for. line,
-    places, values: the entries of a line of the matrix that the next block may go on with. gap: the relative gap that
-    was proven; seen: entries of this pass. softness: of the losses; shown: that of the last
-    look; before: that of the last duals, if the centres are to move to them, else -1.
-    gram: the lower triangle of T T^T, for the matrix T of C times the duals, with its shorter side first.
-    kinks, duals: entries whose duals do not follow from the best factors, once the run has ended; settled:
-    whether these are known, lost: whether they took too much memory.
+    `centres`: of the duals of entries. `sums`: of the current pass (compiled/ratings.py). `task`: what it is for.
+    `line`, `places`, `values`: the entries of a line of the matrix that the next block may go on with. `gap`: the
+    relative gap that was proven; `seen`: entries of this pass. `softness`: of the losses; `shown`: of the last look;
+    `before`: of the last duals, if the centres are to move to them, else -1. gram: the lower triangle of T T^T, for the
+    matrix T of C times the duals, with its shorter side first. kinks, duals: entries whose duals do not follow from the
+    best factors, once the run has ended; settled: whether these are known, lost: whether they took too much memory.
     """
 
     factors: Shared[f8] = of(SIDES, 0, grows=True)
@@ -92,10 +91,10 @@ class FactorsState(MatrixState):
     """gradient: at the factors, which are `start` plus `length` times `direction`; slopes, goal: gradient and objective
     at `start`, slope: that along the direction.
 
-    moves, changes: steps and changes of the gradient, one after the other, of which the last `pairs` count. vectors,
-    weights: directions in which the factors are to grow, and how much. made: steps since the last look; wanted: the
-    fall of the objective that a step is worth, less if strict is below 1; tried: whether `factors` are a try; grown:
-    whether they have grown.
+    `moves`, `changes`: steps and changes of the gradient, one after the other; the last `pairs` count. `vectors`,
+    `weights`: directions in which the factors are to grow, and how much. `made`: steps since the last look; `wanted`:
+    the fall of the objective that a step is worth, less if strict is below 1; `tried`: `factors` are a try; `grown`:
+    they have grown.
     """
 
     gradient: Shared[f8] = of(SIDES, 0, grows=True)

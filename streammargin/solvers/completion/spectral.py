@@ -27,8 +27,8 @@ class Spectrum(NamedTuple):
 def spectrum(gram: np.ndarray, count: int) -> Spectrum:
     """The spectrum of T, given the lower triangle of T T^T (m, m), which is overwritten.
 
-    Ritz values are below the largest eigenvalue. So s I - T T^T is factored for an s above: if Cholesky's method
-    ends, s plus its rounding error bounds the largest eigenvalue (Rump 2006).
+    Ritz values are below the largest eigenvalue. So Cholesky's method factors s I - T T^T for an s above. If it ends, s
+    plus its rounding error bounds the largest eigenvalue (Rump 2006).
     """
     m = len(gram)
     rows = np.arange(m)

@@ -5,8 +5,9 @@ up. The rows whose duals are between their bounds, or have just moved, go to one
 they are visited until their own gap is small: the few rows that matter are worked on together, whoever has the others.
 The read is the certificate of the weights that it began with, too.
 
-The sum of all moves may overshoot, as no holder knows of the others. So a share of it is taken: the dual objective is
-concave, and is raised most, at least, by gamma = clip((gained - v.moved) / ||moved||^2, 0, 1), for v = A^T alpha.
+The sum of all moves may overshoot, as no holder knows of the others. So a share gamma of it is taken. The dual
+objective is concave, and its lower bound is raised most by gamma = clip((gained - v.moved) / ||moved||^2, 0, 1), for v
+= A^T alpha.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ class Ascent(Method):
             raise UsageError("equal steps are those of the paper: give order=uniform with steps=equal, or leave it out")
         if problem.holders > 1 and not (problem.lp and problem.p == 2.0):
             hint = "train on one machine" if problem.lp else "use `solver=auto`"
-            raise Refusal("ascent needs all rows in one place, but under the penalty l2", hint)
+            raise Refusal("on several machines ascent takes the penalty l2 alone", hint)
         if self.momentum == "yes" and self.order == IMPORTANCE:
             raise UsageError("momentum draws rows with equal probability: give order=uniform with it, or momentum=no")
         if problem.hard and self.undecided:

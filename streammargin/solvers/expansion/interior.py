@@ -1,7 +1,7 @@
 """The coefficients of the rows of a round by interior points, for rounds whose steps on pairs of rows do not end.
 
-Steps on pairs need as many as the condition of the Gram matrix says: millions for one column of large values, along
-whose combinations of three rows the objective hardly bends. Newton's steps on all rows at once do not mind.
+The number of steps on pairs grows with the condition of the Gram matrix. One column of large values takes millions:
+along combinations of three rows the objective hardly bends. Newton's steps on all rows at once do not mind.
 
 Source: predictor and corrector, Mehrotra 1992; a coefficient with a kink at 0 is the difference of two numbers >= 0.
 """

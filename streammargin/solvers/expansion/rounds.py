@@ -1,8 +1,8 @@
 """Rounds of block-wise sequential minimal optimisation on the rows of a block.
 
-A round takes the worst violators, some whose columns are computed now, and rows of the last round: without these the
-steps of one round undo those of another. It makes steps on their coefficients until they violate a tenth of what all
-rows do. Then the scores of all rows follow.
+A round takes the worst violators, some whose columns are computed now, and rows of the last round. Without the latter,
+rounds undo each other's steps. It makes steps on their coefficients until they violate a tenth of what all rows do.
+Then the scores of all rows follow.
 """
 
 from __future__ import annotations

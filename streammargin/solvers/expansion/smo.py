@@ -54,8 +54,8 @@ HARD_ROUNDS = 50  # of a hard margin, which nothing may separate: a certificate 
 class Smo(Machine):
     """Kernel machines: steps on two coefficients of an expansion at a time; the first choice for `kernel`.
 
-    A round takes the (up to) 128 rows that violate the optimum most, computes their columns of the Gram matrix by one
-    product of matrices, and makes steps on these and on up to 896 rows whose columns are stored. If rows are on disk,
+    A round takes up to 128 rows that violate the optimum most, and computes their columns of the Gram matrix by one
+    product of matrices. It makes steps on these and on up to 896 rows whose columns are stored. If rows are on disk,
     those with steps stay in memory, and a read finds the next ones.
 
     Source: Platt 1998; Joachims 1999; second rows of steps: Fan, Chen and Lin 2005.

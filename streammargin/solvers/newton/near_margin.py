@@ -70,10 +70,10 @@ class NearState(LookedAt):
 
     softness (K,): of these rows; crisp (K,): of the others.
 
-    The cache has a piece per block and takes `held` bytes: rows with key <= `limit`, the distance from the margin, and
-    a sample of the others. The first pass draws it from the share `drawn_from` of the blocks, if no weights are given.
-    step: READ, then STEPS while the problem of the cached rows is to be solved, DONE; offset (d+1,): A^T a of all rows
-    minus that of the cached ones.
+    The cache has a piece per block and takes `held` bytes. It has the rows with key <= `limit`, the distance from the
+    margin, and a sample of the others. The first pass draws it from the share `drawn_from` of the blocks, if no weights
+    are given. step: READ, then STEPS while the problem of the cached rows is to be solved, DONE; offset (d+1,): A^T a
+    of all rows minus that of the cached ones.
 
     lossy: rows with a loss in this read. all_lossy: they were few, as separable rows have them, so that all are cached,
     however far from the margin. The dual of another one would stay at its cap, and drive w away at a large C.

@@ -406,7 +406,7 @@ def newton_is_cheaper(problem: Problem, watch: Watch, number: int, estimate: flo
 def passes_without_progress(problem: Problem, best: Best, stall: Stall, active: np.ndarray) -> int:
     """Passes since the gap of any problem last fell to the share PROGRESS.
 
-    For smooth losses a fall of the objective is progress too: with separable rows at a large C no bound improves until
+    For smooth losses a fall of the objective is progress too. With separable rows at a large C no bound improves until
     the weights are near the optimum.
     """
     apart = best.primal - best.dual

@@ -135,8 +135,8 @@ def begin(newton: Newton, held: Held) -> None:
 def advance(problem: Problem, newton: Newton, held: Held) -> Generator[float, None, None]:
     """One step of conjugate gradients; finds whether they end.
 
-    They end if the residual is small, and the model of the objective falls slowly: directions along which it bends
-    much would hide the others from the residual alone (Nash and Sofer 1990).
+    They end if the residual is small and the model of the objective falls slowly. In the residual alone, directions
+    along which it bends much would hide the others (Nash and Sofer 1990).
     """
     direction, scores = newton.direction, np.empty_like(held.along)
     bent = yield from held.bend(problem, direction, scores)

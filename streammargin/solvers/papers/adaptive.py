@@ -1,12 +1,11 @@
 """Adaptive sampling (dual acceleration paper, Algorithm 2, Theorem 4.1, section 5.2).
 
-A pass visits blocks and makes steps in each: its scores A w and A g are computed when it is loaded, and kept exact by
-the Gram columns. Data in memory are one block, 64 steps a pass, and the method is then the paper's. From several blocks
-a pass visits a quarter, drawn by their share of the mass of exp(-A w) when they were last seen; every fourth
-visits all.
-The rows with the smallest margins stay in memory for the next block, and are drawn like its own. A draw that falls on
-the mass outside ends the visit: without these rows, after a step or two. Sweeps, and w and g themselves, give the
-bounds.
+A pass makes steps in block after block. The scores A w and A g of a block are computed when it is loaded, and kept
+exact by the Gram columns. Data in memory are one block, 64 steps a pass, and the method is then the paper's. From
+several blocks a pass visits a quarter, drawn by their share of the mass of exp(-A w) when they were last seen; every
+fourth visits all. The rows with the smallest margins stay in memory for the next block, and are drawn like its own. A
+draw that falls on the mass outside ends the visit: without these rows, after a step or two. Sweeps, and w and g
+themselves, give the bounds.
 """
 
 from __future__ import annotations

@@ -53,10 +53,10 @@ class BatchPerceptron(GradientPass[BatchPerceptronState]):
     In pass t, with R the largest norm of a row:
         i <- the row with the smallest margin y_i x_i.w;
         w <- w + y_i x_i / (R sqrt(t)), and divided by its length if that is above 1.
-    The smallest margin is a lower bound. The mean of the rows that steps added is a point of the hull of all rows.
-    So is every point between two of these means: the shortest one bounds the margin from above.
-    average reports the mean of all w, which has the guarantee. One margin of all classes (multiclass=joint) has
-    the rows x (e_own - e_k) / sqrt 2, for each other class k, and one vector of all weights.
+    The smallest margin is a lower bound. The mean of the rows that steps added is a point of the hull of all rows. So
+    is every point between two of these means: the shortest one bounds the margin from above. average reports the mean
+    of all w, which has the guarantee. One margin of all classes (multiclass=joint) has one vector of all weights, and
+    the rows x (e_own - e_k) / sqrt 2 for each other class k.
 
     Source: Cotter, Shalev-Shwartz and Srebro 2012.
     """

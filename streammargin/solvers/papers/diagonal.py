@@ -1,26 +1,26 @@
 """Diagonal descent on the dual of the hinge (diagonal descent paper, Algorithms 1 and 2, eq. (4.1)-(4.7)).
 
-Step size. The paper asks for 1/gamma >= ||A A^T||. Its Lemma 5.3 uses only the descent inequality of the step
-d = beta_new - z that is taken: 1/gamma >= ||A^T d||^2 / ||d||^2, as the dual is quadratic. The paper's rates are not
-proven for such steps. The linear one (Proposition 5.1, Theorem 5.1) needs that I - gamma A A^T contracts. With
-A A^T = diag(100, 1) and d = (0.1, 1) the inequality allows gamma = 0.505, which makes d 4.95 times as long. The rate
-with inertia (Proposition 5.2) needs a gamma that does not grow.
+Step size. The paper asks for 1/gamma >= ||A A^T||. Its Lemma 5.3 uses only the descent inequality of the step d =
+beta_new - z. As the dual is quadratic, it is 1/gamma >= ||A^T d||^2 / ||d||^2. The paper's rates are not proven for
+such steps. The linear one (Proposition 5.1, Theorem 5.1) needs that I - gamma A A^T contracts. With A A^T = diag(100,
+1) and d = (0.1, 1) the inequality allows gamma = 0.505, which makes d 4.95 times as long. The rate with inertia
+(Proposition 5.2) needs a gamma that does not grow.
 
 The quotient is known after every pass for nothing. A larger one raises 1/gamma to `safety` times the quotient.
-Otherwise 1/gamma falls by the share `fall`: the curvature among the few rows that matter in the end is far below
-||A A^T|| (measured: 3 to 5 times fewer passes). Every such failure makes the fall slower by `hindsight`, so that by
-pass T there are no more than O(log T) of them. After each, all goes on from finite duals, a start the paper allows.
+Otherwise 1/gamma falls by the share `fall`, as the curvature among the few rows that matter is far below ||A A^T|| (3
+to 5 times fewer passes). Every such failure makes the fall slower by `hindsight`, so that by pass T there are no more
+than O(log T) of them. After each, all goes on from finite duals, a start the paper allows.
 
-With gamma=fixed it is the paper's step: 1/gamma is 1.1 times the ||A A^T|| that a power iteration of 8 reads finds, or
-the number of rows if that is less. Such an iteration comes from below: a step that proves 1/gamma too small raises
-it to its quotient. It never falls.
+gamma=fixed is the paper's step. A power iteration of 8 reads finds ||A A^T||, and 1/gamma is 1.1 times it, or the
+number of rows if this is less. The iteration comes from below. If a step proves 1/gamma too small, it is raised to the
+quotient. It never falls.
 
 Penalty. lambda0 is for the rows as given: the duals' box [0, 1/lambda_t] is that of C = 1/lambda_t. Without it
 lambda_0 = R^2. On every data set tried, no other decay of the paper is faster than the default, 2^t. It is as safe as
 the others, as the box is not what keeps the iteration stable.
 
-On data that no hyperplane separates the sum of the duals grows without a bound while ||A^T beta|| <= sqrt(2 sum beta):
-the upper bound falls like 1/t or faster (1/gamma falls with it, to `SHORTEST`).
+If no hyperplane separates the rows, the sum of the duals grows without a bound, and ||A^T beta|| <= sqrt(2 sum beta).
+So the upper bound falls like 1/t or faster. 1/gamma falls with it, to `SHORTEST`.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 A vector of such a method is sum_i c_i phi(x_i). It is kept as the coefficients c and the scores K c of all rows
 (space.py). So the method adds, weighs and measures vectors as it does in the space of columns. A row has the score that
 is known of it, and adding it to a vector adds to its coefficient. This is what a sparse row with a 1 in a column of its
-own does. The kernels of the linear form therefore visit the unit matrix: they find scores in place of weights, and
-add up coefficients in place of rows.
+own does. So the kernels of the linear form run on the unit matrix. They find scores in place of weights, and add up
+coefficients in place of rows.
 
 A pass begins with these sums, at the weights of the method. Its read multiplies the Gram matrix by all vectors, so
 that the scores of every vector are exact; they certify the weights. The step of the method follows.

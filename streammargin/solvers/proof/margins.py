@@ -83,7 +83,7 @@ def sum_margins(
     """Add rows with these scores (K, m) to the figures of K problems with a hard margin; returns their margins (K, m).
 
     smallest (K,) min_i a_i.w, from inf; mistakes (K,) misclassified rows; wrong (1,) rows whose largest score is not
-    that of their class. If the problems are the classes of one margin, a row has that of its class alone, which is its
+    that of their class. If the problems are the classes of one margin, a row has only the margin of its class: its
     score minus the largest other one.
     """
     margins = margins_of(labels, scores)

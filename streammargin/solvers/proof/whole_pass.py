@@ -45,7 +45,7 @@ P = TypeVar("P", bound=Whole)
 class WholePass(LinearSolver[P]):
     """One read per iteration, without numbers per row unless a subclass adds them; hard margin and p = 2 only.
 
-    A prologue pass finds the largest and the mean row norm. A subclass calls `report` at the end of a pass, and counts
+    A prologue pass finds the largest and the mean row norm. A subclass calls `report` at the end of a pass. It counts
     the rows of every block in `sums.seen`, so that an interrupted pass proves nothing.
     """
 

@@ -1,6 +1,6 @@
 """Read the chunks of a dataset, compressed or not: offsets come from HDF5 once, the bytes from preadv.
 
-HDF5's own reads would keep kilobytes per chunk, and trust any length that a chunk decompresses to: for a shorter one
+HDF5's own reads would keep kilobytes per chunk, and trust any length that a chunk decompresses to. For a shorter one
 they return whatever lies in memory behind it. HDF5's filters and plugins decompress in memory, with a filter of ours
 behind the others that refuses a wrong length.
 """

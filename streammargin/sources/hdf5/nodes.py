@@ -1,7 +1,7 @@
 """Open HDF5 files and look up their objects. The values of a dataset must be there, in this file or in others.
 
-HDF5 waits for ever on a pipe, overflows the stack on a virtual dataset that is its own source, and silently uses fill
-values for a missing source. Every failure on a damaged file becomes a DataError of one sentence.
+HDF5 waits for ever on a pipe. It overflows the stack on a virtual dataset that is its own source, and silently uses
+fill values for a missing source. Every failure on a damaged file becomes a DataError of one sentence.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ def followed(home: h5py.Group, name: str, path: str, depth: int = 0) -> list[str
 def storage_files(dataset: h5py.Dataset) -> list[str]:
     """Other files that contain values of a dataset.
 
-    Raises DataError if a source of a virtual dataset or a file of raw values is missing, virtual itself or too
-    small, and InputMissingError if it is a pipe.
+    Raises DataError if a source of a virtual dataset, or a file of raw values, is missing, virtual itself or too small.
+    Raises InputMissingError if it is a pipe.
     """
     name = f"{dataset.file.filename}: {dataset.name.lstrip('/')}"
     plist = dataset.id.get_create_plist()

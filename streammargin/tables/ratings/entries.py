@@ -122,9 +122,9 @@ class Entries:
     """Entries of a file, a table, a SciPy matrix, or of arrays (rows, columns, values).
 
     columns: names of the two columns with rows and columns of the matrix; y: that of the values. By default they are
-    the first three of a table, and row, column and value of HDF5, which may have X and y as well: X (n, 2), or a
-    csr_matrix. values: whether there are values; else pairs are read. like: the names of the three in the training,
-    which are looked for first. shape: of a matrix, whose rows have no names. names: those that were read.
+    the first three of a table, and `row`, `column` and `value` of HDF5. HDF5 may have X (n, 2) or a csr_matrix, and y,
+    instead. values: whether there are values; else pairs are read. like: the names of the three in the training, which
+    are looked for first. shape: of a matrix, whose rows have no names. names: those that were read.
     """
 
     shape: tuple[int, int] | None = None

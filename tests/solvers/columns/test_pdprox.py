@@ -438,10 +438,10 @@ X, Y = rows()
         ({"penalty": sm.penalties.Group(list("abcdefgh"))}, "must be integers"),
         ({"penalty": sm.penalties.Group("none.txt")}, "the file none.txt of groups does not exist"),
         ({"penalty": "exclusive:none.txt"}, "none.txt of groups does not exist; name one with an integer per line"),
-        ({"penalty": "l1", "C": math.inf}, "the hard margin, C = inf, is that of l2 and lp alone"),
+        ({"penalty": "l1", "C": math.inf}, "the hard margin, C = inf, is for the penalties l2 and lp"),
         (
             {"penalty": "l1", "solver": "active-set"},
-            'not of penalty="l1"; give a finite C with solver="newton", or use penalty=',
+            'not for penalty="l1"; give a finite C with solver="newton", or use penalty=',
         ),
         ({"C": math.inf, "bias": "free"}, 'with a penalised constant; use bias=1, or give a finite C$'),
         ({"penalty": "l1", "solver": "sdca"}, 'sdca does not take penalty="l1" .*; use solver="newton"$'),

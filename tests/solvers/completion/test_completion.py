@@ -147,7 +147,7 @@ def test_a_path_ends_at_the_best_held_out_error():
 def test_options_of_other_trainings_are_refused():
     data = matrices.ratings()
     for options, why in (
-        ({"solver": "newton"}, "completes no matrix"), ({"C": math.inf}, "needs a finite C"),
+        ({"solver": "newton"}, "cannot complete a matrix"), ({"C": math.inf}, "needs a finite C"),
         ({"C": [1.0, 2.0]}, "valid"), ({"loss": "logistic"}, "unknown loss"), ({"columns": ("a",)}, "two columns"),
         ({"loss": "hinge:levels=3,1"}, "ascend"), ({"loss": "hinge:1,2,at=0"}, "2 levels"),
     ):  # fmt: skip

@@ -218,11 +218,6 @@ def first_that_serves(methods: Sequence[Method], problem_for: Callable[[Method],
     return None
 
 
-def _listed(words: Sequence[str]) -> str:
-    *others, last = words
-    return f"{', '.join(others)} and {last}" if others else last
-
-
 def who_begin(methods: Sequence[Method], problem: Problem, auto: bool) -> list[Method]:
     """The solvers that can begin from given weights; auto: they are those that `auto` tries.
 
@@ -233,10 +228,14 @@ def who_begin(methods: Sequence[Method], problem: Problem, auto: bool) -> list[M
     able = [method for method in methods if method.keeps_weights]
     if not able:
         names = " or ".join(method.called for method in methods)
-        others = _listed([name for name in list(CLASSES)[1:] if make_solver(name).keeps_weights])
+        others = [other for other in map(make_solver, list(CLASSES)[1:]) if other.keeps_weights]
+        finite, hard = (
+            " and ".join(other.name for other in others if math.isinf(other.default_C) == at_inf)
+            for at_inf in (False, True)
+        )
         raise UsageError(
-            f"{f'`solver=auto` takes {names} here, which' if auto else names} cannot begin from weights; {others} can, "
-            "for a finite C: name one with `solver`, or leave out `init`"
+            f"{f'`solver=auto` takes {names} here, which' if auto else names} cannot begin from weights; {finite} can, "
+            f"for a finite C, and {hard} for C = inf: name one with `solver`, or leave out `init`"
         )
     return able
 

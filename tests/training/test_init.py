@@ -95,6 +95,58 @@ def test_from_the_optimum_it_takes_no_more_work(case):
         assert warm.passes == 1  # the duals are those of the margins, so the first read proves it
 
 
+# another C, new rows: fewer passes
+
+FEWER = {  # the share of the passes, or of the multiplications in memory, that is left
+    "newton": ({"solver": "newton", "loss": "logistic"}, multiplications, 0.8),
+    "pdprox": ({"solver": "pdprox", "loss": "logistic", "passes": 20_000}, lambda result: result.passes, 0.5),
+    "active-set": ({"solver": "active-set", "C": math.inf}, lambda result: result.passes, 0.6),
+}
+
+
+def apart(rows=X):
+    """Two classes (rows, y) with a margin between them, on the two sides of a plane through 0."""
+    normal = np.linspace(-1.0, 1.0, rows.shape[1])
+    y = np.where(rows @ normal > 0.0, 1, -1)
+    return rows + 0.3 * y[:, None] * normal, y
+
+
+@pytest.mark.parametrize("name", list(FEWER))
+def test_another_C_and_new_rows_take_fewer_passes(name):
+    options, work, most = FEWER[name]
+    options = {"tol": 1e-3, "C": 0.1, **options}
+    rows = np.random.default_rng(1).standard_normal((6000, 60)) + 0.1
+    y = np.where(rows[:, 0] + np.random.default_rng(2).standard_normal(6000) > 0.0, 1, -1)
+    if options["C"] == math.inf:
+        rows, y = apart(rows)
+    cold, tight = sm.train(rows, y, **options), sm.train(rows, y, **{**options, "tol": 1e-7})
+    another = sm.train(rows, y, solver="newton", loss="logistic", C=min(0.05, options["C"])).model
+    for start in (another, sm.train(rows[300:], y[300:], **options).model):
+        warm = sm.train(rows, y, init=start, **options)
+        assert warm.converged and work(warm) <= most * work(cold)
+        assert worth(tight) * (1.0 - 1e-6) <= worth(warm) <= worth(tight) * (1.0 + 2.1e-3)
+
+
+# at C = inf
+
+
+@pytest.mark.parametrize("form", ["dense", "csr"])
+@pytest.mark.parametrize("several", [False, True])
+def test_the_largest_margin_is_that_of_a_start_at_0(form, several):
+    rows, y = apart()
+    if several:
+        y = y + (rows[:, 2] > 0.0)
+        rows = np.column_stack([rows, 3.0 * (y[:, None] == np.unique(y))])
+    rows, options = as_form(rows, form, np.float64), {"solver": "active-set", "multiclass": "ovr", "tol": 1e-6}
+    cold = sm.train(rows, y, **options)
+    best = cold.model.coef_
+    for w in (best, 1e3 * best, RANDOM.standard_normal(best.shape), np.zeros(best.shape)):
+        start = LinearModel(w, np.zeros(len(w)), cold.model.classes_, {})
+        warm = sm.train(rows, y, init=start, **options)
+        assert warm.certificate.margin_lower == pytest.approx(cold.certificate.margin_lower, rel=1e-6)
+        np.testing.assert_allclose(warm.model.coef_, best, rtol=1e-3, atol=1e-4)  # 1e3 times the weights, too
+
+
 # what is converted
 
 
@@ -270,12 +322,15 @@ def test_columns_that_one_side_lacks_are_said(tmp_path, caplog):
 def test_solvers_that_keep_weights_take_it_and_the_others_name_them():
     start = sm.train(X, TWO, solver="newton").model
     able = [name for name in list(CLASSES)[1:] if make_solver(name).keeps_weights]
-    assert sorted(able) == ["newton", "pdprox"]
+    assert sorted(able) == ["active-set", "newton", "pdprox"]
     for name in list(CLASSES)[1:]:
         if name in able:
-            assert sm.train(X, TWO, solver=name, init=start).converged
+            assert sm.train(*(apart() if name == "active-set" else (X, TWO)), solver=name, init=start).converged
         else:
-            said = "cannot begin from weights; newton and pdprox can, for a finite C: name one with solver, or leave"
+            said = (
+                "cannot begin from weights; newton and pdprox can, for a finite C, and active-set for C = inf: "
+                "name one with solver, or leave"
+            )
             with pytest.raises(sm.UsageError, match=f"^{name} {said}"):
                 sm.train(X, TWO, solver=name, init=start)
 
@@ -285,8 +340,9 @@ def test_auto_takes_a_solver_that_can_or_says_who_could():
     for options, taken in (({}, "newton"), ({"penalty": "l1"}, "newton"), ({"penalty": "linf"}, "newton")):
         warm = sm.train(X, TWO, init=start, **options)
         assert warm.converged and warm.model.header["solver"].startswith(taken)
-    with pytest.raises(sm.UsageError, match="takes active-set or asdca here, which cannot begin from weights"):
-        sm.train(X, TWO, init=start, C=math.inf)
+    assert sm.train(*apart(), init=start, C=math.inf).model.header["solver"].startswith("active-set")
+    with pytest.raises(sm.UsageError, match="takes asdca here, which cannot begin from weights"):
+        sm.train(*apart(), init=start, C=math.inf, penalty="lp:1.5")
     wide, y = noisy(rows=40, features=4000)
     zeros = LinearModel(np.zeros((1, 4000)), np.zeros(1), np.array([-1, 1]), {})
     with pytest.raises(
@@ -341,6 +397,14 @@ def test_stopped_anywhere_it_ends_in_the_same_bits(options, y, tmp_path):
     result, starts = until_done(partial(sm.train, source, checkpoint=str(tmp_path), **options), 8)
     unknown = "never_predicted", "rarely_predicted"  # null if a signal came in its read
     assert starts > 1 and bits(result, *unknown) == bits(sm.train(source, **options), *unknown)
+
+
+def test_stopped_anywhere_the_largest_margin_has_the_same_bits(tmp_path):
+    rows, y = apart()
+    options = {"C": math.inf, "tol": 1e-6, "init": sm.train(rows[::9], y[::9], solver="newton").model}
+    source = CountingSource(rows, y, bounds=range(0, ROWS + 1, 60))
+    result, starts = until_done(partial(sm.train, source, checkpoint=str(tmp_path), **options), 7)
+    assert starts > 1 and result.converged and bits(result) == bits(sm.train(source, **options))
 
 
 def test_a_checkpoint_is_of_one_model(tmp_path):

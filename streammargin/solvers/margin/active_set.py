@@ -88,7 +88,7 @@ class Exact(WholePass[ActiveSetState]):
     """Every pass checks all rows with w frozen, so it is the certificate of w; it collects the rows with the smallest
     margins. These rows and the ones kept (the support so far, and the rows next to it) make a small problem, which is
     solved exactly. Its maximum margin bounds the one over all rows from above, and its solution is the next w. The
-    first pass has no w yet and takes rows at random.
+    first pass takes rows at random, unless it begins at given weights.
     """
 
     name = "active-set"
@@ -109,15 +109,19 @@ class Exact(WholePass[ActiveSetState]):
         filled = bool(np.all((heaps.filled >= 0) & (heaps.filled <= capacity)))
         return heaps.ids.shape[1] == capacity and filled and small_problem.fit(state.small)
 
+    def begin_at(self, problem: Problem, state: ActiveSetState, w: np.ndarray) -> None:
+        state.w[:] = w
+
     def begin_pass(self, problem: Problem, state: ActiveSetState, active: np.ndarray) -> None:
         super().begin_pass(problem, state, active)
         state.step[:], state.new = READ, RowCache()
-        if state.number == 1:
+        draws = _draws(problem, state)
+        if draws:
             state.drawn = [
                 np.sort(np.concatenate([_draw(problem, state, k, side) for side in (True, False)]))
                 for k in range(problem.count)
             ]
-        capacity, lines = self._capacity(problem, state) if state.number > 1 else 0, 2 * problem.count
+        capacity, lines = 0 if draws else self._capacity(problem, state), 2 * problem.count
         state.heaps = Heaps(
             keys=np.zeros((lines, capacity)),
             ids=np.zeros((lines, capacity), np.int64),
@@ -145,12 +149,12 @@ class Exact(WholePass[ActiveSetState]):
                 heaps.take(2 * k, np.where(own, math.inf, u), seen.first)
                 heaps.take(2 * k + 1, np.where(own, u, math.inf), seen.first)
         for k in active:
-            self._collect(problem, state, k, block, first, self._wanted(state, k))
+            self._collect(problem, state, k, block, first, self._wanted(problem, state, k))
         return None
 
-    def _wanted(self, state: ActiveSetState, k: int) -> np.ndarray:
+    def _wanted(self, problem: Problem, state: ActiveSetState, k: int) -> np.ndarray:
         """Numbers of the rows that are new to problem k, as far as the pass has come."""
-        if state.number == 1:
+        if _draws(problem, state):
             return state.drawn[k]
         heaps = [state.heaps.ids[line, : state.heaps.filled[line]] for line in (2 * k, 2 * k + 1)]
         return np.setdiff1d(np.concatenate(heaps), small_problem.ids(state.small, k))
@@ -189,6 +193,9 @@ class Exact(WholePass[ActiveSetState]):
             state.step[k] = DONE
             return 1.0 - float(np.mean(state.step == STEPS))
         sums = state.sums
+        if state.number == 1 and problem.from_weights:  # of any length: their smallest margin becomes 1
+            length = np.where(sums.smallest > 0.0, sums.smallest, 1.0)
+            state.w, sums.smallest = state.w / length[:, None], sums.smallest / length
         wrong = sums.wrong.copy() if problem.count > 1 else None
         report = self.report(problem, state, state.w, sums.smallest, state.upper, sums.mistakes, wrong)
         state.w = state.following.copy()
@@ -245,6 +252,11 @@ def _worst(heaps: Heaps, k: int) -> int:
     return int(min(found)[1]) if found else -1
 
 
+def _draws(problem: Problem, state: State) -> bool:
+    """Whether the rows of this pass are drawn, as there are no weights yet."""
+    return state.number == 1 and not problem.from_weights
+
+
 def _draw(problem: Problem, state: State, k: int, positive: bool) -> np.ndarray:
     """At most SIDE random rows with this sign in problem k."""
     most = min(small_problem.SIDE, small_problem.limit(problem) // 2)
@@ -268,7 +280,7 @@ SMALL = Exact()
 class ActiveSet(Method):
     """Exact on the few rows that decide the margin, a read checks all; C = inf, l2; the first choice for it.
 
-    Rows drawn at random are the first working set. Then, in turns:
+    Rows drawn at random are the first working set, or those nearest to the margin of given weights. Then, in turns:
         the maximum margin of the working set, found exactly: its value bounds that of all rows from above;
         a read of all rows at these weights: the smallest margin is a lower bound, and proves the weights;
         the rows with the smallest margins join the working set; the furthest of those without weight leave it.

@@ -3,9 +3,9 @@
     python -m examples.early_stopping DATA_DIR
 
 DATA_DIR holds a9a/ and mushrooms/ as distributed. A fifth of the labels is flipped, of the rows trained on and of those
-held out; the test rows keep theirs. Three ways to fit: the pass of one training that does best on the held-out rows
-(`early_stop`), the last of its passes, and the best of several C by the same rows. The training is coordinate ascent
-at C = 1, or the hard margin's diagonal descent, which is meant to be stopped. Five seeds.
+held out; the test rows keep theirs. There are three ways to fit. `early_stop` takes the pass of one training that does
+best on the held-out rows. The others are its last pass, and the best of several C by the same rows. The training is
+coordinate ascent at C = 1, or the hard margin's diagonal descent, which is meant to be stopped. Five seeds.
 """
 
 from __future__ import annotations

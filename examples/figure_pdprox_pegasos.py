@@ -3,11 +3,11 @@
     python -m examples.figure_pdprox_pegasos DATA_DIR [--out FIGURE.png] [--passes 300]
 
 DATA_DIR holds covtype20k/, of which 16,000 rows are the training set: class 2 against the rest, scaled by maxabs;
-lambda = n^-0.5, n^-0.8 and n^-1. Pdprox is Algorithm 3 with one step, that of Theorem 6, and with two, whose ratio
-tau / sigma is the best of 1000, ..., 0.001 and whose product is that of the one; with the same two it is accelerated
-(-ac: Chambolle and Pock 2011, Algorithm 2). Pegasos is the package's. An iteration of Pdprox is one pass, as are n
-steps of Pegasos. The optimum is certified by `newton`. Pegasos swings from one pass to the next, so that it is compared
-by medians, over all passes but the first sixth.
+lambda = n^-0.5, n^-0.8 and n^-1. Pdprox is Algorithm 3 with the one step of Theorem 6, and with two steps of the same
+product. Their ratio tau / sigma is the best of 1000, ..., 0.001; with the same two it is accelerated (-ac: Chambolle
+and Pock 2011, Algorithm 2). Pegasos is the package's. An iteration of Pdprox is one pass, as are n steps of Pegasos.
+The optimum is certified by `newton`. Pegasos swings from one pass to the next, so that it is compared by medians, over
+all passes but the first sixth.
 """
 
 import time

@@ -6,10 +6,10 @@ Multi-task regression of the scores of 139 schools (DATA_DIR/school), l1inf over
 drawn at random, are trained on. Absolute and epsilon-insensitive loss (0.01), which has two duals a row as in the
 paper, lambda = 1e-3 and 1e-5. Methods, steps and counts of products are those of `figure_pdprox_groups`. The curves
 show how far the least objective so far is above the optimum of an interior-point method (Clarabel). Our own training
-with `tasks` is one more curve, with seconds of the clock. Its passes are iterations of interior points: two products
-are counted for each, but they also sum matrices and visit the rows a few more times. Root mean squared errors and the
-objective of W = 0 are means over five draws of the training rows, with the steps of the first draw.
-Section 5.4 tells the share of columns whose weights are 0 in all schools, a mean over all iterations.
+with `tasks` is one more curve, with seconds of the clock. Its passes are iterations of interior points. Two products
+are counted for each, but they also sum matrices and read the rows a few more times. Root mean squared errors and the
+objective of W = 0 are means over five draws of the training rows, with the steps of the first draw. Section 5.4 tells
+the share of columns whose weights are 0 in all schools, a mean over all iterations.
 """
 
 import itertools

@@ -2,8 +2,8 @@
 
     python -m examples.terminal_picture [FILE.svg]
 
-Makes the data of README's run, trains on them beside a terminal of 80 columns, and draws the command, the last
-progress line of a pass, and the lines that stay. The default FILE is docs/pictures/work.svg.
+Makes the data of README's run, and trains on them beside a terminal of 80 columns. Draws the command, the last progress
+line of a pass, and the lines that stay. The default FILE is docs/pictures/work.svg.
 """
 
 from __future__ import annotations

@@ -4,11 +4,11 @@
 
 DATA_DIR holds a9a/, covtype20k/, htru2/, mushrooms/, rcv1sub/, mnist/, imdb/ as distributed. Missing sets are named, as
 are peers that are not installed (pip install '.[benchmarks]'). streammargin's time includes the start and the
-certificates of each gap. A peer only has to reach the same objective: its time is that of its loosest setting that
-does, and it is stopped at 20 times ours. LIBLINEAR's and Snap ML's times exclude the conversion of the rows. No side
-uses a constant column. Compile time is subtracted, and recorded in the rows. A run that was stopped continues with the
-missing rows. --quick uses some of the sets and gaps down to 1e-3 (1e-6 for smooth losses), and starts nothing new
-after 17 minutes.
+certificates of each gap. A peer only has to reach the same objective. Its time is that of its loosest setting that
+does; it is stopped at 20 times ours. LIBLINEAR's and Snap ML's times exclude the conversion of the rows. No side uses a
+constant column. Compile time is subtracted, and recorded in the rows. A run that was stopped continues with the missing
+rows. --quick uses some of the sets, and gaps down to 1e-3 (1e-6 for smooth losses). It starts nothing new after 17
+minutes.
 """
 
 from __future__ import annotations

@@ -2,12 +2,13 @@
 
     python -m examples.benchmarks.outputs defaults|softmax|joint_hinge|targets|lasso [--data FOLDER] [--repeats 3]
 
-`defaults` has MarginClassifier, LogisticRegression and LinearSVC as they are, 5 folds: mean accuracy, its difference to
-LogisticRegression's with the standard error of the folds, and the CPU seconds of the fits. `softmax` and `joint_hinge`
-have CPU seconds to a suboptimality. `targets` has the passes of each loss and penalty over generated
-rows, and `lasso` MultiTaskLasso, that of skglm as well. Both sides have a penalised constant of 1 in `softmax` and
-`joint_hinge`, and columns divided by their largest value. Peers are held to the same objective, at their loosest
-tolerance that reaches it; the optimum is the dual that ours certify. BLAS has one thread; both sides take turns.
+`defaults` has MarginClassifier, LogisticRegression and LinearSVC as they are, with 5 folds. It prints the mean
+accuracy, its difference to LogisticRegression's with the standard error of the folds, and the CPU seconds of the fits.
+`softmax` and `joint_hinge` have CPU seconds to a suboptimality. `targets` has the passes of each loss and penalty over
+generated rows, and `lasso` MultiTaskLasso, that of skglm as well. Both sides have a penalised constant of 1 in
+`softmax` and `joint_hinge`, and columns divided by their largest value. Peers are held to the same objective, at their
+loosest tolerance that reaches it; the optimum is the dual that ours certify. BLAS has one thread; both sides take
+turns.
 """
 
 from __future__ import annotations

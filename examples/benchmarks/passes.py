@@ -10,7 +10,7 @@ read      a preadv loop over the same bytes in the same order;
 kernel    the kernel over the same blocks in memory.
 
 The speed of a shared machine changes within minutes. So each repetition runs kernel, read and pass (read and pass
-alternate in order), then the kernel again, and takes the mean of the two kernel times.
+alternate in order), then the kernel again. It takes the mean of the two kernel times.
 
 The raw read is given as the speed of its slowest and its fastest 256 MB. A shared disk's speed may vary several
 times over within a second, as the host caches parts of a file. A pass reads only a few buffers ahead. At every moment

@@ -4,8 +4,9 @@
 
 The rows are those of `in_memory --quick` to a certified 1e-3, and the passes of `steps` whose solvers a wheel brings.
 Two processes have the package of the wheel, one with STREAMMARGIN_SHIPPED=0. They train in turns on one thread, and
-what compiles is warmed up first. Trainings below a second are done 15 times. Printed are the medians of the ratios of
-pairs, the ratios of the smallest times, and what the process with the kernels of the wheel had to compile all the same.
+what compiles is warmed up first. Trainings below a second are done 15 times. It prints the medians of the ratios of
+pairs, and the ratios of the smallest times. It also prints what the process with the kernels of the wheel still had to
+compile.
 """
 
 from __future__ import annotations

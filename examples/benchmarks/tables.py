@@ -13,12 +13,11 @@ scored   the same, and the product with the weights.
 
 A second table has files of numbers: `spool` beside the reader of scikit-learn, SciPy or NumPy, which holds all rows.
 
-With `--training` there is another table only: CPU seconds of `streammargin train` with 256M, from
-Parquet with its spool and from the same rows in HDF5, in turns, a process each. For it take rows and columns such as
-1000000 and 100.
+`--training` prints another table only: CPU seconds of `streammargin train` with 256M, from Parquet with its spool and
+from HDF5. They run in turns, a process each. For it take rows and columns such as 1000000 and 100.
 
-With `--peaks` it is peak memory in MiB: of `streammargin train` from each format with its spool, with budgets of 256M,
-24M and 17M, beyond that of the same command on 100 rows. It is what the system reports of a process, the largest of the
+`--peaks` prints peak memory in MiB of `streammargin train` from each format, with budgets of 256M, 24M and 17M. The
+peak of the same command on 100 rows is subtracted. It is what the system reports of a process, the largest of the
 repeats. Numbers alone are Parquet with 60 columns.
 
 Prints tables in Markdown. A ratio is ours over theirs: spool over pandas, score over scored.

@@ -1,7 +1,7 @@
 """streammargin with one of its solvers: from arrays in memory, start and certificates included.
 
-Every call for the same gap uses another seed, since a call that ends just above the requested gap costs one more pass
-and certificate by chance. LIBLINEAR does the same: it continues its random numbers from call to call.
+Every call for the same gap uses another seed. By chance, a call that ends just above the requested gap costs one more
+pass and certificate. LIBLINEAR does the same: it continues its random numbers from call to call.
 """
 
 from __future__ import annotations

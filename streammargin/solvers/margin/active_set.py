@@ -236,8 +236,8 @@ class Exact(WholePass[ActiveSetState]):
         return np.where(upper == 0.0, 0.0, super().rounded_up(problem, state, upper))
 
     def smallest_margin(self, problem: Problem, state: ActiveSetState) -> float:
-        # exact solutions come to 0 at once if nothing separates the rows: until the ascent is to take over, no
-        # margin above rounding need be given up
+        # exact solutions come to 0 at once if nothing separates the rows. Until the ascent takes over, no margin
+        # above rounding need be given up
         if state.progress:
             problem = replace(problem, tol=min(problem.tol, EXACT))
         return super().smallest_margin(problem, state)

@@ -1,8 +1,8 @@
 """Certificates by a sweep over all rows with frozen weights, for methods that update the weights at every row.
 
 Weights that miss a margin of 1 by their rounding are divided by the least margin, and then have no loss at all. Steps
-in float32 leave margins of some 1 - 2e-6. If a plane separates the rows, the objective does not grow with C, but so
-small losses times C do: no pass lessens them, and at a large C they are more than the tolerance.
+in float32 leave margins of some 1 - 2e-6. If a plane separates the rows, the objective does not grow with C, but C
+times such small losses does. No pass lessens them, and at a large C they exceed the tolerance.
 """
 
 from __future__ import annotations

@@ -196,7 +196,7 @@ def _costs(of: Facts) -> Iterator[str]:
     folds = "Held-out errors are means over folds, with their standard errors. " if of_folds else ""
     yield (
         f"C weighs the errors against the penalty. Of {len(tried.costs)} values {tried.best:g} is kept. "
-        f"{folds}Each error is that of a model whose gap the last column tells."
+        f"{folds}The last column has the gap of the model behind each error."
     )
     yield costs_chart(tried)
     yield costs_table(tried)
@@ -225,7 +225,7 @@ def _worst(of: Facts) -> Iterator[str]:
     if not worst:
         yield ""
         return
-    yield f"Rows of {escaped(of.tested)} that are farthest from right, by their numbers from 0."
+    yield f"Rows of {escaped(of.tested)} that are most wrong, numbered from 0."
     yield table(
         ["row", "target" if numeric else "class", "predicted", "error" if numeric else "score apart"],
         [[number(one["row"]), _told(one["label"]), _told(one["predicted"]), number(one["distance"], 3)]
@@ -267,7 +267,7 @@ def _repeat(of: Facts) -> Iterator[str]:
     command = repeated(of)
     version = of.start.get("version")
     if command is None:
-        yield "The log has the data's name: give it to the report to see the command."
+        yield "Give the log to the report to see the command, as it has the name of the data."
     else:
         same = f"the same version, {escaped(version)}," if version else "the same version"
         yield f"By {same} on the same rows this gives the same model:"
@@ -287,7 +287,7 @@ def explained(of: Facts, any_there: bool) -> str:
     rows = "the training rows" if measured == of.header.get("rows") else f"{number(measured)} of the training rows"
     return (
         "A weight times the standard deviation of its column tells how much the column moves the score. Beside it is "
-        f"the weight for the column as stored. Standard deviations are those of {rows}."
+        f"the weight for the column as stored. Standard deviations are from {rows}."
     )
 
 

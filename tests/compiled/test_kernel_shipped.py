@@ -203,4 +203,4 @@ def test_info_says_what_is_shipped_cached_and_missing(package, here):
 def test_info_wants_a_file_or_kernels(here, arguments, tmp_path):
     (tmp_path / "data.h5").touch()
     done = here(*arguments, cwd=tmp_path)
-    assert done.returncode == 2 and "either a data file or model, or --kernels" in done.stderr
+    assert done.returncode == 2 and "give info a data file or a model, or --kernels" in done.stderr

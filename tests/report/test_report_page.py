@@ -328,7 +328,7 @@ def test_what_cannot_be_written_or_read_is_refused_and_nothing_is_lost(files, he
         (["m.npz", "-o", "."], 73, "directory"),
         (["no.npz", "-o", "r.html"], 66, "no such model file"),
         (["m.npz", "no.log", "-o", "r.html"], 66, "no such log"),
-        (["m.npz", "text.log", "-o", "r.html"], 65, "text.log: line 1 is no event"),
+        (["m.npz", "text.log", "-o", "r.html"], 65, "text.log: line 1 is not an event"),
         (["m.npz", "other.log", "-o", "r.html"], 65, "the log of another training"),
         (["m.npz", "broken.log", "-o", "r.html"], 65, "docs/events.md"),
         (["m.npz", "--test", "log", "-o", "r.html"], 65, "log"),

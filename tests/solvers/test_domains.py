@@ -170,7 +170,7 @@ def test_other_solvers_name_the_one_that_serves_it(solver, word):
 
 
 def test_what_has_no_domain():
-    with pytest.raises(sm.UsageError, match=r"l2 and lp alone, not of .*low=0.*; give a finite C, or use"):
+    with pytest.raises(sm.UsageError, match=r"l2 and lp, not for .*low=0.*; give a finite C, or use"):
         sm.train((X, Y), penalty="l2:low=0", C=math.inf)
     with pytest.raises(sm.UsageError, match='does not take penalty="l2:low=0"'):
         sm.MarginClassifier(penalty="l2:low=0", solver="pegasos", C=1.0).partial_fit(X, Y, classes=[-1, 1])

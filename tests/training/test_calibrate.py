@@ -164,7 +164,7 @@ def test_a_training_that_is_stopped_says_that_it_has_no_probabilities(caplog):
     ((X, TWO), {}, 'give cv=5, or valid="DATA"'),
     ((X, TWO), {"cv": 5, "calibrate": "platt"}, "sigmoid, isotonic|sigmoid or isotonic"),
     ((X, Z), {"loss": "squared_error", "cv": 5}, "calibrate does not apply to the regression loss"),
-    ((X, np.stack([TWO, 1 - TWO], axis=1)), {"valid": (X, np.stack([TWO, 1 - TWO], axis=1))}, "one label of a row"),
+    ((X, np.stack([TWO, 1 - TWO], axis=1)), {"valid": (X, np.stack([TWO, 1 - TWO], axis=1))}, "one label a row"),
     ((X, TWO), {"tasks": FOLDS, "valid": (X, TWO, FOLDS)}, "each of the tasks has its own"),
     (iter([(X, TWO)]), {"solver": "pegasos"}, "calibrate cannot be used with a stream"),
 ])  # fmt: skip

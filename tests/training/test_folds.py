@@ -257,7 +257,7 @@ REFUSED = {
     "cv.*path": {"C": "path:5", "cv": 5},
     "finite values": {"C": np.inf, "cv": 5},
     "early_stop": {"early_stop": 3, "cv": 5},
-    "one of both": {"cv": 5, "valid": 0.2},
+    "one of them": {"cv": 5, "valid": 0.2},
     "at least 2": {"cv": 1},
     'at least 2, not 1; folds are spelt cv=5, cv="5,by=NAME"': {"cv": "1"},
     "one column with": {"cv": 5, "y": "several"},

@@ -9,6 +9,7 @@ need the right to mount.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import resource
 import shutil
@@ -34,6 +35,29 @@ NAMES = {  # a name for the command -> its arguments
     "generate": ("data", "generate", "new.h5", "--rows", "300", "--features", "20"),
     "predict to CSV": ("predict", "own.npz", DATA, "-o", "new.csv", "--decision"),
     "predict to Parquet": ("predict", "own.npz", DATA, "-o", "new.parquet", "--decision"),
+    "train with a report": (
+        "train",
+        DATA,
+        "-o",
+        "new.npz",
+        "--passes",
+        "3",
+        "--report",
+        "new.html",
+        "--coef",
+        "new.csv",
+        "--cv",
+        "3",
+        "-c",
+        "0.1,1",
+        "--calibrate",
+        "sigmoid",
+        "--loss",
+        "hinge",
+    ),
+    "report": ("report", "own.npz", "--test", DATA, "-o", "new.html"),
+    "export to JSON": ("export", "own.npz", "--to", "json", "-o", "new.json"),
+    "export to CSV": ("export", "own.npz", "--to", "csv", "-o", "new.csv"),
     "predict to obs": ("predict", "own.npz", "cells.h5ad", "-o", "new.h5ad", "--obs", "kind"),
 }
 
@@ -68,6 +92,10 @@ def whole(path: Path) -> bool:
             return True
         if path.suffix == ".parquet":
             return parquet.read_table(path).num_rows > 0
+        if path.suffix == ".json":
+            return bool(json.loads(path.read_text()))
+        if path.suffix == ".html":
+            return path.read_text().rstrip().endswith("</html>")
         return path.suffix != ".csv" or path.read_text().endswith("\n")
     return False
 

@@ -23,7 +23,8 @@ def candidates(problem: Problem) -> list[str]:
     """Words of the solvers that `auto` tries, the best one first.
 
     The next one is used if an option or the loss is not supported, or the memory budget is too small. If C or the
-    loss were left out, the problem has the usual defaults; the chosen solver may have others.
+    loss were left out, the problem has the usual defaults; the chosen solver may have others. problem.resident: its
+    rows are arrays in memory.
     """
     if problem.kernel is not None:
         return ["dual-momentum"] if problem.joint and problem.hard else ["smo"]
@@ -37,8 +38,10 @@ def candidates(problem: Problem) -> list[str]:
         return ["dual-momentum", "adaptive"]
     steps = ["newton"] if _few_columns(problem) else []
     if problem.joint and not problem.hard:
-        steps = ["newton"] if conjugate.suits(problem) or sampled.suits(problem) else steps
+        steps = ["newton"] if conjugate.suits(replace(problem, resident=True)) or sampled.suits(problem) else steps
         by_rows = problem.p == 2.0 and not problem.free and problem.lp
+        if by_rows and sampled.crowded(problem):
+            return ["ascent", *steps]
         return [*steps, "ascent" if by_rows else "pdprox"]
     if problem.path or problem.top < math.inf:  # the others take neither
         return [*steps, "pdprox"]

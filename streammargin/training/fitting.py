@@ -106,7 +106,8 @@ class Fitting:
     @property
     def able(self) -> list[Method]:
         """The solvers that `auto` tries."""
-        return [make_solver(word).of(self.asked) for word in candidates(self.asked)]
+        known = replace(self.asked, resident=self.rows.whole() is not None)
+        return [make_solver(word).of(self.asked) for word in candidates(known)]
 
     def choose(self, asking: Asking) -> Fitted:
         """The solver that was named, or the first that fits. UsageError, before anything large is read or allocated."""
@@ -141,7 +142,8 @@ class Fitting:
         try:
             found = plan_of(self.rows, method, problem, self.labels, self.budget, used)
         except BudgetError as error:
-            raise BudgetError(f"{error.raw}{numbers_of_rows(method, problem, self.able)}", error.least) from None
+            kept = numbers_of_rows(method, problem, self.able, self.budget)
+            raise BudgetError(f"{error.raw}{kept}", error.least) from None
         if not leaves.may_split(found[0], found[1].block_rows):
             return found
         size, free = method.sum_bytes(found[0]), self.budget - found[1].memory_bytes if found[0].resident else 0
@@ -240,22 +242,25 @@ def who_begin(methods: Sequence[Method], problem: Problem, auto: bool) -> list[M
     return able
 
 
-def numbers_of_rows(method: Method, problem: Problem, others: Sequence[Method]) -> str:
+def numbers_of_rows(method: Method, problem: Problem, others: Sequence[Method], budget: int) -> str:
     """The end of a refusal: bytes a row, in all, and who keeps none; empty if the method itself keeps none.
 
-    others: methods that `auto` would take.
+    others: methods that `auto` would take. budget: bytes that the one who keeps none may take for all else.
     """
     each = method.row_bytes(problem)
     if each * problem.rows < WORTH:
         return ""
-    said = f"; {method.called} keeps {each} bytes a row, {format_size(each * problem.rows)} in all"
+    said, end = f"; {method.called} keeps {each} bytes a row, {format_size(each * problem.rows)} in all", ""
     rest = (name for name in (*FREE, *names()) if name != Auto.name)
     for other in (*others, *map(make_solver, rest)):
         with suppress(UsageError):
             other.check(problem)
-            if not other.row_bytes(problem):
+            if other.row_bytes(problem):
+                continue
+            if other.memory(replace(problem, budget=0, copies=0, resident=False)) <= budget:
                 return f"{said}; `solver={other.called}` keeps none"
-    return f"{said}; every method for this problem keeps some"
+            end = "; methods that keep none need more for their steps"
+    return said + (end or "; every method for this problem keeps some")
 
 
 def usual_bytes(method: Method) -> int:

@@ -11,6 +11,7 @@ from scipy import sparse
 
 import streammargin as sm
 from streammargin.errors import BudgetError, UsageError
+from streammargin.losses import terms_of
 from streammargin.penalties.elastic import ElasticNet
 from streammargin.penalties.lp import Lp
 from streammargin.penalties.norms import L1, Linf
@@ -86,6 +87,23 @@ def test_of_short_rows_those_that_move_are_kept_if_those_near_the_margin_do_not_
     problem = hard_problem(separable()[0])
     asked = replace(problem, **SHORT | options, outputs=problem.outputs._replace(caps=np.full((1, 2), C)))
     assert sorted(candidates(asked)) == ["ascent", "newton", "sdca"] and candidates(asked)[0] == first
+
+
+@pytest.mark.parametrize("lines, features, budget, resident, names", [
+    (200, 256, 64 << 20, False, ["ascent", "newton"]),  # a sample has few rows, as each has 8,000 bytes of scores
+    (200, 256, 64 << 20, True, ["newton", "ascent"]),
+    (200, 256, 1 << 30, False, ["newton", "ascent"]),  # all rows fit, and their scores
+    (10, 784, 64 << 20, False, ["newton", "ascent"]),
+])  # fmt: skip
+def test_of_many_classes_from_disk_duals_are_kept_if_their_scores_leave_room_for_few_rows(
+    lines, features, budget, resident, names
+):
+    problem, rows = hard_problem(separable()[0].astype(np.float32)), 60_000
+    outputs = problem.outputs._replace(positive=np.arange(lines), caps=np.ones((lines, 2)))
+    softmax = terms_of(sm.losses.Logistic(), True, lines)
+    asked = replace(problem, rows=rows, present=rows, features=features, entries=rows * features, lines=lines,
+                    loss=softmax, outputs=outputs, budget=budget, resident=resident)  # fmt: skip
+    assert candidates(asked) == names
 
 
 @pytest.mark.parametrize(

@@ -148,9 +148,8 @@ class Ascent(Method):
         return 1 if self.steps else 0
 
     def solvers(self, problem: Problem) -> list[Solver[Any]]:
-        """Those of rows in one place, or the one of rows in several."""
-        stages = self.stages()
-        names = [self.first(problem)] if problem.holders > 1 else ["plain", "momentum", "coupled"]
+        stages, first = self.stages(), self.first(problem)
+        names = ["plain", "momentum"] if first == "plain" else [first]
         return [stages[name].solver for name in names]
 
     def memory(self, problem: Problem) -> int:

@@ -21,6 +21,7 @@ from streammargin.options.table import TABLE
 from streammargin.version import __version__
 from streammargin.words import Worded
 
+UNMAPPED = "failed to map segment"  # what the loader says of a library for which no memory is left
 VERBS = {
     "train": "train a model",
     "complete": "complete a matrix from some of its entries, such as users' ratings of films",
@@ -130,7 +131,7 @@ def report(error: Exception, debug: bool, program: str) -> int:
     if isinstance(error, StreamMarginError):
         say(f"{program}: error: {error.in_shell}")
         return error.exit_code
-    if isinstance(error, MemoryError):
+    if isinstance(error, MemoryError) or (isinstance(error, ImportError) and UNMAPPED in str(error)):
         say(f"{program}: error: out of memory ({error}); lower --memory")
     elif isinstance(error, OSError):
         say(f"{program}: error: {short_reason(error)}")

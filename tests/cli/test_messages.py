@@ -8,6 +8,8 @@ import pytest
 from conftest import write_h5
 
 import streammargin as sm
+from streammargin.cli import info
+from streammargin.cli.main import main
 from streammargin.sinks.console import Console
 from streammargin.wording import printable
 
@@ -61,3 +63,14 @@ def test_nor_do_they_by_the_console(tmp_path):
         Console(stream=stream)({"event": "warning", "code": "library", "message": f"no {EVIL}"})
         stream.seek(0)
         assert stream.read() == f"warning: no {SAFE}\n"
+
+
+def test_a_library_that_does_not_fit_is_a_lack_of_memory(monkeypatch, capsys):
+    """A process with ulimit -v could not load scipy.linalg, and called it unexpected."""
+
+    def run(options):
+        raise ImportError("/scipy/linalg/_flapack.so: failed to map segment from shared object")
+
+    monkeypatch.setattr(info, "run", run)
+    assert main(["info", "a.h5"]) == 1
+    assert "error: out of memory (/scipy/linalg/_flapack.so" in capsys.readouterr().err

@@ -326,7 +326,10 @@ def _end_pass(c: Course) -> Share:
         c.states["spread"].whole = int(whole)
     if report.still and p.ending is None:
         p.ending = "passes"  # more of them would change nothing
-    p.certify = report.certificate is None and (p.ending is not None or p.stopping.due(report.estimate, c.active))
+    cheap = c.problem.resident and c.problem.kernel is None
+    p.certify = report.certificate is None and (
+        p.ending is not None or p.stopping.due(report.estimate, c.active, cheap)
+    )
     if c.early is not None and scored:
         c.early.count_for(c.active)
         if report.certificate is not None and whole:

@@ -105,7 +105,7 @@ class Progress:
                 raise ValueError("its progress has arrays of another shape")
         counts = (self.position, self.rows, self.round, self.number, self.judged, self.told, self.validated)
         stopping = self.stopping
-        if not all(map(is_count, (*counts, stopping.since, stopping.patience))):
+        if not all(map(is_count, (*counts, stopping.since, stopping.patience, stopping.idle))):
             raise ValueError(f"its progress has the counters {counts}")
         lists = (stopping.previous, stopping.prediction, stopping.calibration)
         numbers = [*itertools.chain(*lists), *self.spent, 0.0 if self.estimate is None else self.estimate]

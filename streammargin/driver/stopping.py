@@ -22,7 +22,8 @@ class Stopping:
     the square root of its ratio to the previous one. At each certificate the ratio of the exact gap to the prediction
     is measured; it multiplies later predictions.
 
-    tol, absolute: the tolerance that was asked for; aim: the relative one that it amounts to.
+    tol, absolute: the tolerance that was asked for; aim: the relative one that it amounts to. idle: passes of groups
+    that are predicted to be done, since the last certificate.
     """
 
     count: int
@@ -34,6 +35,7 @@ class Stopping:
     patience: int = 32
     absolute: bool = False
     aim: float = 0.0
+    idle: int = 0
 
     def __post_init__(self) -> None:
         self.previous = self.previous or [math.inf] * self.count
@@ -41,24 +43,29 @@ class Stopping:
         self.calibration = self.calibration or [1.0] * self.count
         self.aim = self.aim or self.tol
 
-    def due(self, estimate: np.ndarray, active: np.ndarray) -> bool:
-        """Whether a certificate is due: all active groups are predicted to be within `aim`, or `patience` is over."""
-        believed = True
+    def due(self, estimate: np.ndarray, active: np.ndarray, cheap: bool = False) -> bool:
+        """Whether a certificate is due: all active groups are predicted to be within `aim`, or `patience` is over.
+
+        cheap: a certificate costs as much as a pass of all groups. Then it is due, too, once those that are predicted
+        to be done have cost as much, as it ends their passes.
+        """
+        believed = 0
         for k in active.tolist():  # for the usual few groups plain numbers are faster than arrays
             now, before = float(estimate[k]), self.previous[k]
             ratio = min(max(now / before, 0.0), 1.0) if 0.0 < before < math.inf else 1.0
             self.previous[k] = now
             self.prediction[k] = now * math.sqrt(ratio)
-            believed = believed and self.prediction[k] * self.calibration[k] <= self.aim
+            believed += self.prediction[k] * self.calibration[k] <= self.aim
         self.since += 1
+        self.idle += believed
         # an estimate may be wrong in either direction, so a certificate is due after `patience` passes anyway
-        return believed or self.since >= self.patience
+        return believed == active.size or (cheap and self.idle >= self.count) or self.since >= self.patience
 
     def learn(self, gaps: np.ndarray, active: np.ndarray) -> None:
         """Calibrate with the exact relative gaps (groups,) of a certificate."""
         if self.since >= self.patience:
             self.patience = 64
-        self.since = 0
+        self.since = self.idle = 0
         for k in active.tolist():
             if 0.0 < self.prediction[k] < math.inf and 0.0 < gaps[k] < math.inf:
                 self.calibration[k] = float(gaps[k]) / self.prediction[k]

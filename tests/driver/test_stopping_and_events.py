@@ -40,6 +40,16 @@ def test_every_problem_must_be_believed_ready_and_none_waits_for_ever():
     assert any(waiting.due(np.array([1.0]), ONE) for _ in range(100))
 
 
+def test_a_cheap_certificate_ends_the_passes_of_what_is_done():
+    four, estimate = np.arange(4), np.array([1e-4, 1e-4, 1.0, 1.0])
+    stopping = Stopping(4, 1e-3)
+    assert [stopping.due(estimate, four, True) for _ in range(2)] == [False, True]  # two are done, twice: as many as 4
+    stopping.learn(np.array([1e-4, 1e-4, 1.0, 1.0]), four)
+    assert not any(stopping.due(estimate, four[2:], True) for _ in range(10))
+    dear = Stopping(4, 1e-3)
+    assert not any(dear.due(estimate, four) for _ in range(10))
+
+
 def test_the_history_is_bounded_and_thinned_evenly():
     heard = []
     history = History([heard.append])

@@ -51,7 +51,7 @@ PEERS = {  # the labels, our options, and the estimator of scikit-learn at C
 @pytest.mark.parametrize("case", PEERS)
 def test_errors_are_those_of_scikit_learn_on_the_same_splits(case, solver):
     y, options, make = PEERS[case]
-    tol = 1e-6 if solver in ("ascent", "sdca") else 1e-7  # in float32
+    tol = 1e-7  # at 1e-6 a row of a fold may be on either side
     result = sm.train((X, y), C=CS, cv=FOLDS, solver=solver, tol=tol, passes=20000, **options)
     found = result.cross_validation
     wanted = errors_of(make, y)

@@ -17,7 +17,7 @@ import numpy as np
 from matplotlib import pyplot as plt
 from scipy.stats import spearmanr
 
-from examples.figure_tools import ERRORS, above, arguments, below, save, verdict
+from examples.figure_tools import CLEAR, ERRORS, above, arguments, below, save, verdict
 from examples.gram_columns import Momentum
 from examples.paper_data import images
 
@@ -154,7 +154,7 @@ def judge(found, rows):
     )  # fmt: skip
     errors = float(np.median([one.errors[-1] - one.errors[0] for one in found]))
     margins = float(np.median([one.margins[-1] / one.margins[0] for one in found]))
-    holds, by = above(margins, 1.0, "factor between margins")
+    holds, by = above(margins, CLEAR, "factor between margins")
     verdict(
         holds and errors < 0.0, "section 6, kernels generally improve in margin and in test error",
         f"medians over {len(found)} seeds: the error changes by {errors:+.4f}, the margin by the factor {margins:.3g}",

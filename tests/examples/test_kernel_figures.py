@@ -11,6 +11,7 @@ pytest.importorskip("matplotlib", reason="the figures need matplotlib (the extra
 
 from examples import figure_kernel_digits as digits
 from examples import figure_kernel_noise as noise
+from examples import figure_kernel_width as width
 from examples import figure_tangent_epochs as epochs
 from examples import figure_tangent_sampling as sampling
 from examples import figure_tools, paper_data
@@ -110,6 +111,11 @@ def test_digits_that_contradict_the_paper_are_not_confirmed(capsys):
     assert not any(said(capsys))
     digits.judge(runs_of_digits([0.0, 0.0, 3.0, 4.0], [0.05, 0.01, 0.05, 0.05], [0.05, 0.01, 0.05, 0.05]))
     assert said(capsys) == [False] * 4 + [True, False, False]
+
+
+def test_the_median_width_is_that_of_a_kernel_of_1_over_e():
+    K = digits.gram(X := RANDOM.standard_normal((31, 5)), X, width.median_width(X))
+    assert np.median(K[np.triu_indices(31, 1)]) == pytest.approx(math.exp(-1.0))
 
 
 def test_the_columns_of_a_network_are_those_of_its_kernel():

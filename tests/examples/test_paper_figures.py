@@ -43,10 +43,11 @@ VERDICT = re.compile(r"(NOT )?confirmed: .*; .*\d")
     "script, given, verdicts",
     [
         pytest.param("figure_dual_acceleration", [DATA], 5, marks=MNIST),
-        ("figure_lp_perceptron", ["--passes", "4"], 8),
+        ("figure_lp_perceptron", ["--passes", "4"], 12),
         ("figure_diagonal_descent", [], 5),
         ("figure_kernel_noise", [], 13),
         pytest.param("figure_kernel_digits", [DATA], 7, marks=[MNIST, HTRU2]),
+        pytest.param("figure_kernel_width", [DATA], 4, marks=MNIST),
         pytest.param("figure_tangent_sampling", [DATA], 5, marks=MNIST),
         pytest.param("figure_tangent_epochs", [DATA], 4, marks=MNIST),
         ("figure_homotopic", [], 12),
@@ -112,14 +113,14 @@ def test_mistakes_that_contradict_the_paper_are_not_confirmed(example, capsys):
     dual = ("accelerated ascent", "ascent")
     ahead, behind = ({name: falling * f(speed) for name, speed in speeds.items()} for f in (float, lambda x: 1.0 / x))
     even, linear = 0.9 * 0.8 ** np.arange(20), 0.9 - 0.045 * np.arange(20)
-    judge(1, ahead, {name: np.stack([even] * 3) for name in dual}, list(speeds))
+    judge("Figure 1", ahead, {name: np.stack([even] * 3) for name in dual}, list(speeds))
     assert said(capsys) == [True] * 4
-    judge(1, behind, {name: np.stack([even] * 3) for name in dual}, list(speeds))
+    judge("Figure 1", behind, {name: np.stack([even] * 3) for name in dual}, list(speeds))
     assert said(capsys) == [False] * 3 + [True]
-    judge(1, ahead, {name: np.stack([linear] * 3) for name in dual}, list(speeds))
+    judge("Figure 1", ahead, {name: np.stack([linear] * 3) for name in dual}, list(speeds))
     assert said(capsys)[-1] is False
     swing = np.where(np.arange(20) % 2, 1.9, 0.1)  # the mean of two data sets falls evenly, and neither of them does
-    judge(1, ahead, {name: even * np.stack([swing, 2.0 - swing]) for name in dual}, list(speeds))
+    judge("Figure 1", ahead, {name: even * np.stack([swing, 2.0 - swing]) for name in dual}, list(speeds))
     assert said(capsys)[-1] is False
 
 

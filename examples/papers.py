@@ -85,9 +85,8 @@ HEAD = """\
 Statements of the five papers on their figures and tables, beside what is measured here, a section for each figure. A
 statement is confirmed if its margin is on the right side of the limit. A lead by a factor below 1.1 may be lost on the
 next data set, and is not confirmed. Medians are compared where iterates swing. Some data sets are not those of the
-papers: sections and the docstrings of the scripts name them. A section was measured on the commit that it names, as
-figures are drawn again once their script changes. `python -m examples.papers FOLDER --data DATA_DIR` makes the page and
-its pictures."""
+papers: sections and the docstrings of the scripts name them. The numbers of a section are of the commit that it names.
+`python -m examples.papers FOLDER --data DATA_DIR` makes the page and its pictures."""
 
 # why a statement is not confirmed, in a sentence
 WHY = {
@@ -267,10 +266,10 @@ def of_script(outcome: Outcome, named: Sequence[str]) -> Iterator[str]:
         drawn = draws(script) and bool(verdicts) and not outcome.failed
         where = f"; the picture is under {next(iter(parts))}" if drawn and number else ""
         yield from ("", f"### {figure}", "", f"`{command(script)}`{outcome.commit and f', {outcome.commit}'}{where}")
-        if script in INSTEAD and verdicts and not number:
-            yield from ("", *wrapped(f"- Data: {INSTEAD[script]}"))
         if drawn and not number:
             yield from ("", f"![{script}](pictures/{script}.png)")
+        if script in INSTEAD and verdicts and not number:
+            yield from ("", *textwrap.wrap(f"Data: {INSTEAD[script]}", WIDTH, break_on_hyphens=False))
         if verdicts:
             yield from ("", *(line for one in verdicts for line in told(one)))
     if problem:

@@ -16,7 +16,6 @@ import streammargin as sm
 from streammargin import compiled as kernels
 from streammargin.compiled.sdca import sdca_turns
 from streammargin.solvers.columns import curved_columns
-from streammargin.solvers.columns import working_set as column_steps
 from streammargin.solvers.newton import conjugate, sampled
 from streammargin.sources import views
 
@@ -178,7 +177,6 @@ def run():
     }
     answers = {name: refusal(rows) for name, rows in REFUSED.items()}
     answers["softmax"] = softmax_sums(X, labels)
-    answers["pdprox by gradients"] = changed({(column_steps, "FEW"): 0}, *cases["pdprox of groups"])
     for name, rows, loss in (("dense", X, "logistic"), ("sparse", as_form(X, "csr"), "squared_hinge")):
         answers[f"newton of few columns, {name}"] = changed(
             {(curved_columns, "FREE"): (0.3, 0.3)}, (rows, y), {"solver": "newton", "loss": loss, "penalty": "l1"}

@@ -81,8 +81,9 @@ class Rows:
         return OfTable(table, schema, told=False)
 
     def _matrix(self, data: Sequence[str]) -> OfMatrix:
+        chosen = {name: self.header["problem"]["names"].get(name) for name in ("mask", "columns")}
         how = How("", self.stack, self.names["x"], self.names["y"], self.names["sample_weight"], self.memory,
-                  self.header.get("features"), mask=self.header["problem"]["names"].get("mask"))  # fmt: skip
+                  self.header.get("features"), **chosen)  # fmt: skip
         return OfMatrix(paths_of(data), how, labelled=True)
 
 

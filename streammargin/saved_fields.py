@@ -175,7 +175,10 @@ ENTRIES = (  # proven: models whose objective is known; others, and older ones, 
     Entry("problem.left_out", "proven", "list null"),
     Entry("problem.left_out.*", "proven", "whole"),
     Entry("problem.names", "proven", "table", "proven"),
-    *(Entry(f"problem.names.{name}", "proven", "text null") for name in ("x", "y", "sample_weight", "mask", "tasks")),
+    *(
+        Entry(f"problem.names.{name}", "proven", "text null")
+        for name in ("x", "y", "sample_weight", "mask", "tasks", "columns")
+    ),
     Entry("calibrate", "rows", "text null"),
     Entry("certificate", "rows ratings", "table", "proven ratings"),
     *(Entry(f"certificate.{one}", "rows ratings", "number inf null", "proven ratings") for one in FIGURES),

@@ -139,22 +139,38 @@ def labels_in(home: h5py.Group, table: str | None) -> str:
     return "y" if table is None or column_in(home, "y") is not None else table
 
 
-def columns_in(home: h5py.Group, x: str, features: int, known: np.ndarray | range) -> Any:
-    """Which column of the rows x in a file each one of a model is, by name if both have names: a slice, or numbers.
+def columns_in(file: Any, known: np.ndarray | range, names: dict[str, str | None]) -> list[int] | None:
+    """Which column of the rows in a file each one of a model is, `features` for a missing one; None: the same ones.
 
-    known: the names of the model's columns, or their numbers. Raises DataError for other columns.
+    They are matched by name if both have names. file: a File of `verification.py`. known: the names of the model's
+    columns, or their numbers. names: by `names_of`; with `columns` the file may have others. Raises DataError for other
+    columns, if the file has rows.
     """
+    if file.keep is not None and not file.keep.any():
+        return None
+    home, features, x, of_files = file.home, file.features, names["x"] or "X", names.get("columns")
     given = range(features) if isinstance(known, range) else _names_in(home, x) or range(features)
-    if len(given) != len(known):
+    if len(given) != len(known) and (of_files is None or isinstance(given, range)):
         raise DataError(f"{home.file.filename} has {features} columns, not {len(known)}; name the model's data")
     if isinstance(given, range) or list(given) == list(known):
-        return slice(None)
+        return None
     place: dict[Any, int] = {name: column for column, name in enumerate(given)}
     lacking = [name for name in known if name not in place]
-    if lacking or len(place) < len(given):
+    if (lacking and of_files != "all") or len(place) < len(given):
         what = f"lacks the column {lacking[0]!s:.60}" if lacking else "has a name of columns twice"
         raise DataError(f"{home.file.filename} {what}, so it has other columns than the model; name the model's data")
-    return [place[name] for name in known]
+    return [place.get(name, features) for name in known]
+
+
+def taken(X: Any, columns: list[int] | None) -> Any:
+    """The columns of rows, dense or sparse, by `columns_in`; a missing one is 0."""
+    if columns is None:
+        return X
+    from scipy import sparse
+
+    zeros = np.zeros((X.shape[0], 1), X.dtype)
+    wider = sparse.hstack([X, sparse.csr_array(zeros)], "csr") if sparse.issparse(X) else np.hstack([X, zeros])
+    return wider[:, columns]
 
 
 def _names_in(home: h5py.Group, x: str) -> list[str] | None:

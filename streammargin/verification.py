@@ -328,7 +328,7 @@ def sum_up(saved: Saved, paths: Sequence[Any], names: dict[str, str | None], mem
     for path in map(os.fspath, paths):
         with reading(path, "is not a layout of rows that verify reads", CONVERT), contextlib.ExitStack() as stack:
             file = File(path, names, weighted, stack, len(saved.outputs or ()))
-            columns = stored.columns_in(file.home, names["x"] or "X", file.features, saved.columns)
+            columns = stored.columns_in(file, saved.columns, names)
             width = 0 if saved.mapped is None else saved.coef.shape[1]
             for rows, X, labels, weights, epsilons, tasks in file.blocks(memory, sums.K + width):
                 codes = left(saved.codes(labels), sums.seen, learned and saved.problem.get("left_out"))
@@ -336,7 +336,7 @@ def sum_up(saved: Saved, paths: Sequence[Any], names: dict[str, str | None], mem
                     row = int(np.argmax((codes == -1).reshape(len(codes), -1).any(axis=1)))
                     raise DataError(f"{path}: the label of row {rows[row]} is new, {labels[row]!s:.60}; change `y`")
                 of = np.array(saved.tasks.find_all(np.ravel(tasks).tolist())) if saved.tasks else None
-                sums.add(saved.as_trained(X[:, columns]), labels, codes, weights, epsilons, of)
+                sums.add(saved.as_trained(stored.taken(X, columns)), labels, codes, weights, epsilons, of)
     if not sums.seen and (mask := names.get("mask")):
         raise DataError(f"no row of {', '.join(map(os.fspath, paths))} has {mask}; name the data of the training")
     return sums

@@ -13,6 +13,7 @@ from streammargin.errors import DataError, UsageError
 from streammargin.matching import Codes
 from streammargin.sources.arrays import as_array, of_obs
 from streammargin.sources.base import Slices, Source
+from streammargin.sources.columns import ALL
 from streammargin.sources.labels import Origin, census, class_values, distinct, lie_inside, shifted
 from streammargin.sources.open import open_source
 from streammargin.sources.views import View
@@ -77,7 +78,7 @@ def column_of(
         data = files[0] if len(files) == 1 else None
     if data is None or not source.files():
         raise UsageError(f"{source.name} has no column {shown(given)} of {noun}; give `{noun.split()[0]}` as an array")
-    column = open_source(data, x=x, y=given, mask=source.mask)
+    column = open_source(data, x=x, y=given, mask=source.mask, columns=ALL)
     stack.callback(column.close)
     try:
         outputs = column.outputs() or ()

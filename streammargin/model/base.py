@@ -24,6 +24,7 @@ from streammargin.ordered import columns_of, is_matrix, is_table
 from streammargin.points.table import kind_of
 from streammargin.sizes import parse_size
 from streammargin.sources.base import Source
+from streammargin.sources.columns import ALL
 from streammargin.sources.labels import TASKS
 from streammargin.sources.names import packed, packed_texts
 from streammargin.sources.open import check_files, is_path, is_shards, name_of_labels, open_source, opened
@@ -47,7 +48,7 @@ class Model(Scorer):
 
     If both rows and model have column names, columns are matched by name, otherwise by position.
     missing_columns: "zero" takes columns that the rows lack as 0, "error" refuses such rows. Columns unknown to the
-    model are always refused.
+    model are refused, but for a model of files whose columns differ, which leaves them out.
     """
 
     of_pairs: ClassVar[bool] = False  # it predicts the entries of a matrix
@@ -107,7 +108,9 @@ class Model(Scorer):
                 y = name_of_labels(data, schema.labels)
         x = self._rows_before(data) if x is None else x
         with contextlib.ExitStack() as stack:
-            source = stack.enter_context(opened(data, x=x, y=y, mask=mask))
+            columns = self.shared(missing_columns)
+            source = stack.enter_context(opened(data, x=x, y=y, mask=mask, columns=columns))
+            source = self.with_columns(source, missing_columns, memory)
             names = [stack.enter_context(_names_of_rows(data, x, name, mask)) for name in id]
             numbers = None
             if tasks is not None:
@@ -134,7 +137,7 @@ class Model(Scorer):
         x = (self.header.get("problem") or {}).get("names", {}).get("x")
         if x is None or not (is_path(data) or is_shards(data)):
             return None
-        with contextlib.suppress(DataError), opened(data, x=x):
+        with contextlib.suppress(DataError), opened(data, x=x, columns=ALL):
             return str(x)
         return None
 
@@ -273,7 +276,7 @@ class Model(Scorer):
 @contextlib.contextmanager
 def _names_of_rows(data: Any, x: str | None, name: str, mask: str | None) -> Iterator[Source]:
     """The rows with a column of names of theirs as labels. Raises DataError, InputMissingError, UsageError."""
-    with contextlib.closing(open_source(data, x=x, y=name, mask=mask)) as source:
+    with contextlib.closing(open_source(data, x=x, y=name, mask=mask, columns=ALL)) as source:
         try:
             several = source.outputs() is not None
         except DataError as error:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import numpy as np
 
 from streammargin.driver.plan import check_read, column_names
 from streammargin.errors import DataError, UsageError
 from streammargin.model.rows import AnyRows
 from streammargin.sources.base import Source
+from streammargin.sources.columns import ALL, by_name
 from streammargin.sources.names import equal, listed
-from streammargin.wording import counted, short, shown
+from streammargin.wording import counted, shown
 
 ERROR, ZERO = "error", "zero"  # how columns that the rows lack are treated
 _BYTES = 120  # per name, of the dict used to look it up, while that grows
@@ -30,8 +29,9 @@ def matching_bytes(known: np.ndarray, source: Source) -> int:
 
 
 def order_of(
-    known: np.ndarray | None, rows: AnyRows, memory: int, missing_columns: str | None, held: int = 0
-) -> tuple[np.ndarray | None, str]:
+    known: np.ndarray | None, rows: AnyRows, memory: int, missing_columns: str | None, held: int = 0,
+    of_files: str | None = None,
+) -> tuple[np.ndarray | None, str]:  # fmt: skip
     """(order as of `match`, or None if the columns go by position; warning, or "").
 
     known (d,): the model's names, or None; the others are as for `match`, which may raise. The number of columns is
@@ -45,28 +45,36 @@ def order_of(
         return None, said if isinstance(rows, Source) else ""
     if equal(known, given):
         return None, ""
-    return match(known, given, rows, memory, missing_columns, held)
+    return match(known, given, rows, memory, missing_columns, held, of_files)
 
 
 def match(
-    known: np.ndarray, given: np.ndarray, rows: AnyRows, memory: int, missing_columns: str | None, held: int = 0
-) -> tuple[np.ndarray, str]:
+    known: np.ndarray, given: np.ndarray, rows: AnyRows, memory: int, missing_columns: str | None, held: int = 0,
+    of_files: str | None = None,
+) -> tuple[np.ndarray, str]:  # fmt: skip
     """(order (d,), warning): column j of the model is column order[j] of the rows, -1: missing.
 
     known (d,): the model's names; given: those of the rows, a different list. missing_columns: ZERO, ERROR, or None if
-    zeros cannot be asked for. Raises DataError if a name occurs twice, is missing or is unknown. Raises UsageError if
-    `memory` is too small to compare those of a source, with `held` bytes used already.
+    zeros cannot be asked for. of_files: COMMON or ALL, if the files of the training had other columns than each other;
+    then unknown ones are left out, and with ALL missing ones are 0. Raises DataError if a name occurs twice, is missing
+    or is unknown. Raises UsageError if `memory` is too small to compare those of a source, with `held` bytes used
+    already.
     """
     order, unknown = places(known, given, rows, memory, held)
     missing, name = known[order < 0], rows.name
-    if unknown or (len(missing) and missing_columns != ZERO):
-        lacking = list(missing) if missing_columns != ZERO else []
-        raise DataError(_difference(name, lacking, unknown, missing_columns is not None))
+    lacking = list(missing) if missing_columns != ZERO and of_files != ALL else []
+    if lacking or (unknown and of_files is None):
+        raise DataError(_difference(name, lacking, [] if of_files else unknown, missing_columns is not None))
+    said = []
     if len(missing):
-        return order, (
-            f"{name} lacks {counted(len(missing), 'column')} of the model's {len(known)} "
-            f"({listed(missing)}): they count as 0"
+        said.append(
+            f"lacks {counted(len(missing), 'column')} of the model's {len(known)} ({listed(missing)}): they count as 0"
         )
+    if unknown:
+        more = counted(len(unknown), "column")
+        said.append(f"has {more} that the model does not know ({listed(unknown)}): they are left out")
+    if said:
+        return order, f"{name} {'; it '.join(said)}"
     return order, f"the columns of {name} are in another order than the model's: matched by name"
 
 
@@ -80,15 +88,7 @@ def places(
     if isinstance(rows, Source):
         needed = held + matching_bytes(known, rows)
         check_read(rows, memory, needed, "and matching its column names, besides the model,")
-    for names, whose in ((given, rows.name), (known, "the model")):
-        if len(set(names)) < len(names):
-            name, times = Counter(names).most_common(1)[0]
-            raise DataError(
-                f"{whose} has {times} columns named {short(name)}, so those of {rows.name} cannot be "
-                "matched by name; give every column a name of its own"
-            )
-    place = {name: column for column, name in enumerate(given.tolist())}
-    return np.array([place.pop(name, -1) for name in known.tolist()], np.int64), list(place)
+    return by_name(known, given, rows.name)
 
 
 def _difference(name: str, missing: list[str], unknown: list[str], saved: bool) -> str:

@@ -15,7 +15,7 @@ from streammargin.driver.tasks import numbers_of
 from streammargin.errors import DataError, UsageError
 from streammargin.losses import losses_with, make_loss
 from streammargin.losses.base import Loss, has
-from streammargin.model.columns import ERROR, checked, matching_bytes, order_of
+from streammargin.model.columns import ERROR, ZERO, checked, matching_bytes, order_of
 from streammargin.model.rows import AnyRows, Beside, Rows, rows_of
 from streammargin.numpy_model import log_odds
 from streammargin.points.base import Answer, answered
@@ -25,6 +25,7 @@ from streammargin.points.transformed import Transformed
 from streammargin.rows.blocks import nbytes
 from streammargin.sources.base import Source
 from streammargin.sources.checks import check_block
+from streammargin.sources.columns import ALL, COMMON, R, reordered
 from streammargin.sources.labels import LabelCursor
 from streammargin.sources.names import held_bytes
 from streammargin.transforms.base import RowFault
@@ -102,6 +103,28 @@ class Scorer:
         if text not in self._said:
             self._said.add(text)
             warn(text, "columns")
+
+    @property
+    def of_files(self) -> str | None:
+        """COMMON or ALL, if the files of the training had other columns than each other, and these were taken."""
+        return (self.header.get("problem") or {}).get("names", {}).get("columns")
+
+    def shared(self, missing_columns: str) -> str | None:
+        """The columns to take of several files to score, whose columns differ; None if they may not."""
+        every = self.of_files == ALL or checked(missing_columns) == ZERO
+        return None if self.of_files is None else ALL if every else COMMON
+
+    def with_columns(self, rows: R, missing_columns: str, memory: int | None) -> R:
+        """The rows with the columns of the model alone, if the files of the training had other ones than each other."""
+        known = self.feature_names_in_
+        if self.of_files is None or known is None:
+            return rows
+        if memory is None:
+            memory = self.nbytes + BUDGET + (matching_bytes(known, rows) if isinstance(rows, Source) else 0)
+        order, said = order_of(known, rows, memory, checked(missing_columns), self.nbytes, self.of_files)
+        if said:
+            self.say_once(said)
+        return rows if order is None else reordered(rows, order, known)
 
     def _answer_for(self, rows: AnyRows, missing_columns: str, memory: int = 0, held: int = 0) -> Answer:
         """The answer with weights in the order of these rows' columns.

@@ -89,8 +89,9 @@ def _of_files(stack: ExitStack, paths: list[str], model: Scorer, wanted: Wanted)
     name = paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
     near = os.path.join(stack.enter_context(temporary_folder()), "rows")
     y = wanted.y if wanted.labelled and isinstance(wanted.y, str) else None
-    how = How(near, stack, wanted.x, y, mask=wanted.mask, memory=MEMORY if wanted.memory is None else wanted.memory)
-    found = open_matrix(paths, how)
+    memory = MEMORY if wanted.memory is None else wanted.memory
+    how = How(near, stack, wanted.x, y, None, memory, mask=wanted.mask, columns=model.shared(wanted.missing_columns))
+    found = model.with_columns(replace(open_matrix(paths, how), name=name), wanted.missing_columns, wanted.memory)
     ids = [_names(found, name, paths, how, column) for column in wanted.id]
     features = model.answer.features if found.features is None else found.features
 
@@ -109,7 +110,7 @@ def _of_files(stack: ExitStack, paths: list[str], model: Scorer, wanted: Wanted)
             raise DataError(f"{name} has {first} rows, but there are {len(tasks)} tasks; give one for each")
 
     key = functools.partial(fingerprint, paths)
-    return replace(found, batches=batches(), features=features, name=name, key=key)
+    return replace(found, batches=batches(), features=features, key=key)
 
 
 def _names(found: Ordered, of: str, paths: list[str], how: How, name: str) -> Callable[[int], np.ndarray]:

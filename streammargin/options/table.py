@@ -202,7 +202,8 @@ class Options:
     calibrate: str | None = option(None, Word(("sigmoid", "isotonic")), "problem", CLASSES & ~Where.STREAM,
         "make probabilities of the scores of held-out rows, by `cv` or `valid`: sigmoid, as Platt did, or isotonic, "
         "steps that only rise; the model keeps them")
-    columns: Sequence[str] | None = option(None, Names(), "table", TABLES, "use only these columns of a table")
+    columns: Sequence[str] | None = option(None, Names(), "table", TABLES, "use only these columns of a table; of "
+        "several files of rows whose columns differ: common, those that all have, or all, where a missing one is 0")
     drop: Sequence[str] | None = option(None, Names(), "table", TABLES, "leave these columns of a table out")
     categorical: Sequence[str] | None = option(None, Names(), "table", TABLES, "treat these columns of a "
         "table as categories, such as zip codes")
@@ -285,6 +286,11 @@ class Options:
     def midway(self) -> bool:
         """Whether the bias is found after the weights."""
         return self.bias == MIDWAY
+
+    @property
+    def of_files(self) -> str | None:
+        """The columns that are taken of files of rows whose columns differ, if `columns` is one of these words."""
+        return self.columns[0] if self.columns in (("common",), ("all",)) else None
 
     @property
     def steps(self) -> tuple[Transform, ...]:

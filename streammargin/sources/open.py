@@ -32,16 +32,18 @@ class Format(Protocol):
 
 
 def open_source(
-    data: object, *, x: str | None = None, y: object = None, sample_weight: object = None, mask: str | None = None
-) -> Source:
+    data: object, *, x: str | None = None, y: object = None, sample_weight: object = None, mask: str | None = None,
+    columns: str | None = None,
+) -> Source:  # fmt: skip
     """A Source of a path, a list of paths (shards), the pair (X, y), an array X, or a Source itself.
 
     x, y, sample_weight: names of datasets inside a file (y also FILE:NAME), or arrays (n,). Files alone have `mask`:
-    COLUMN=VALUE, the rows that are taken, such as obs/tissue=lung. Raises InputMissingError, DataError or UsageError.
+    COLUMN=VALUE, the rows that are taken, such as obs/tissue=lung. Several files have columns of the same names, in any
+    order, or `columns`: "common", those that all have, or "all". Raises InputMissingError, DataError or UsageError.
     """
     if mask is not None:
         check_files(data)
-        return _open_shards(paths_of(data), x, y, sample_weight, mask)
+        return _open_shards(paths_of(data), x, y, sample_weight, mask, columns)
     if isinstance(data, Source):
         given = [name for name, value in (("x", x), ("y", y), ("sample_weight", sample_weight)) if value is not None]
         if given:
@@ -50,7 +52,7 @@ def open_source(
     if is_path(data):
         return _open_file(os.fspath(data), x, y, sample_weight)
     if is_shards(data):
-        return _open_shards([os.fspath(part) for part in data], x, y, sample_weight)
+        return _open_shards([os.fspath(part) for part in data], x, y, sample_weight, mask, columns)
     if is_stream(data):
         raise UsageError(
             "a stream of batches can be read once only, so use it with train; here give a path, (X, y) or a Source"
@@ -106,10 +108,11 @@ def paths_of(data: object) -> list[str]:
 
 @contextlib.contextmanager
 def opened(
-    data: object, *, x: str | None = None, y: object = None, sample_weight: object = None, mask: str | None = None
-) -> Iterator[Source]:
+    data: object, *, x: str | None = None, y: object = None, sample_weight: object = None, mask: str | None = None,
+    columns: str | None = None,
+) -> Iterator[Source]:  # fmt: skip
     """`open_source`, closed afterwards unless the caller opened it."""
-    source = open_source(data, x=x, y=y, sample_weight=sample_weight, mask=mask)
+    source = open_source(data, x=x, y=y, sample_weight=sample_weight, mask=mask, columns=columns)
     try:
         yield source
     finally:
@@ -122,11 +125,11 @@ def name_of_labels(data: object, names: Sequence[str]) -> str | None:
 
     names: of the columns of its labels. None: `y`.
     """
-    with opened(data) as source:
+    with opened(data, columns="all") as source:
         if source.has_labels() or len(names) != 1:
             return None
     for name in (names[0], f"obs/{names[0]}"):
-        with contextlib.suppress(DataError), opened(data, y=name) as source:
+        with contextlib.suppress(DataError), opened(data, y=name, columns="all") as source:
             source.outputs()
             return name
     return None
@@ -195,9 +198,12 @@ def _dimensions(array: object) -> int:
     return len(shape) if isinstance(shape, tuple) else 0
 
 
-def _open_shards(paths: list[str], x: str | None, y: object, sample_weight: object, mask: str | None = None) -> Source:
+def _open_shards(
+    paths: list[str], x: str | None, y: object, sample_weight: object, mask: str | None, columns: str | None
+) -> Source:
     if len(paths) == 1 and mask is None:
         return _open_file(paths[0], x, y, sample_weight)
+    from streammargin.sources.columns import alike
     from streammargin.sources.masked import none_has
     from streammargin.sources.shards import ShardedSource, check_inside
 
@@ -211,7 +217,7 @@ def _open_shards(paths: list[str], x: str | None, y: object, sample_weight: obje
         used = [file for file in files if mask is None or file.rows]
         if not used:
             raise none_has(paths, mask or "")
-        source = used[0] if len(used) == 1 else ShardedSource(used)
+        source = used[0] if len(used) == 1 else ShardedSource(alike(used, columns))
         stack.pop_all()
     for file in set(files).difference(used):  # without a row
         file.close()

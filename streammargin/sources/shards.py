@@ -14,7 +14,7 @@ from streammargin.errors import DataError, UsageError
 from streammargin.rows.blocks import Block, CSRBlock, DenseBlock
 from streammargin.sources.base import Buffer, OfValues, Slices, Source
 from streammargin.sources.labels import lie_inside
-from streammargin.sources.names import check_same, listed
+from streammargin.sources.names import listed
 
 
 def check_inside(option: str, value: object) -> None:
@@ -51,17 +51,12 @@ def _columns(outputs: list[str] | None) -> str:
 class ShardedSource(Source):
     """The rows of several sources in order; a block lies within one of them, unless it is all rows.
 
-    Raises DataError when widths or layouts disagree; `feature_names` raises it when column names do.
+    sources: with the same columns (`alike` in `columns.py`). Raises DataError when layouts disagree.
     """
 
     def __init__(self, sources: Sequence[Source]) -> None:
         first = sources[0]
         for other in sources[1:]:
-            if other.features != first.features:
-                raise DataError(
-                    f"{other.name} has {other.features} columns but {first.name} has {first.features}; "
-                    "give all the same columns; for files use streammargin-data convert with the same --features"
-                )
             if other.sparse != first.sparse or other.dtype != first.dtype:
                 kinds = [f"{'sparse' if s.sparse else 'dense'} {s.dtype}" for s in (other, first)]
                 raise DataError(f"{other.name} is {kinds[0]} but {first.name} is {kinds[1]}; convert all to one kind")
@@ -216,11 +211,7 @@ class ShardedSource(Source):
         return first + max(others, default=0)
 
     def feature_names(self) -> np.ndarray | None:
-        first = self.sources[0]
-        names = first.feature_names()
-        for other in self.sources[1:]:
-            check_same(names, other.feature_names(), first.name, other.name)
-        return names
+        return self.sources[0].feature_names()
 
     def files(self) -> list[str]:
         return [path for source in self.sources for path in source.files()]

@@ -1,4 +1,4 @@
-"""Sources that wrap another one: rows scaled, put in order, after steps or behind a map, watched, or dense as sparse.
+"""Sources that wrap another one: rows scaled, after steps or behind a map, watched, or dense as sparse.
 
 The stored data are never rewritten.
 """
@@ -110,44 +110,6 @@ def target(whole: np.ndarray, values: np.ndarray) -> np.ndarray:
     return whole[: len(values)] if values.size <= whole.size else np.empty(values.shape)
 
 
-IN_ORDER = 1 << 20  # bytes that are put in order at a time
-
-
-class Reordered(View):
-    """The rows of another source: column j is its column order[j].
-
-    order: (d,) int64, a permutation. Values and indices are checked here, as errors name the columns as stored.
-    """
-
-    def __init__(self, source: Source, order: np.ndarray) -> None:
-        super().__init__(source)
-        self.order: np.ndarray = order
-        self._place: np.ndarray = np.argsort(order).astype(np.uint32)  # of each stored column
-
-    def whole(self) -> Block | None:
-        return None
-
-    def held_bytes(self) -> int:
-        line = 0 if self.sparse else self.features * self.dtype.itemsize
-        return self.source.held_bytes() + self.order.nbytes + self._place.nbytes + max(IN_ORDER, line)
-
-    def read(self, start: int, stop: int, buffer: Buffer) -> Block:
-        block = check_block(self.source, self.source.read(start, stop, buffer), start)
-        if isinstance(block, DenseBlock):
-            step = max(1, IN_ORDER // max(1, self.features * self.dtype.itemsize))
-            for low in range(0, stop - start, step):
-                block.X[low : low + step] = block.X[low : low + step][:, self.order]
-            return block
-        step = IN_ORDER // self._place.itemsize
-        for low in range(0, block.indices.size, step):  # the reader sorts them
-            block.indices[low : low + step] = self._place[block.indices[low : low + step]]
-        return block
-
-    def feature_names(self) -> np.ndarray | None:
-        names = self.source.feature_names()
-        return None if names is None else np.asarray(names, object)[self.order]
-
-
 class TransformedSource(View):
     """The rows of another source after the steps of a chain, in the same precision. What it learned may come later."""
 
@@ -173,25 +135,17 @@ class TransformedSource(View):
         return None
 
 
-MAPPED = 4 << 20  # bytes of rows that are read at a time, before they are mapped
+class Pieced(View):
+    """Dense rows with a type and a width of their own, made of pieces of another source.
 
-
-class MappedSource(View):
-    """The rows z(x) of another source, dense, in the precision of the map.
-
-    Blocks are whole pieces of the other source, if these are small enough. A column has no name.
+    Blocks are whole pieces, if these are small enough.
     """
 
-    def __init__(self, source: Source, fitted: Fitted) -> None:
+    def __init__(self, source: Source, features: int, dtype: np.dtype, pieces: int) -> None:
+        """pieces: bytes of rows that are read at a time."""
         super().__init__(source)
-        self.fitted, self.features, self.sparse = fitted, fitted.map.width, False
-        self.dtype, self.nnz = fitted.dtype, source.rows * fitted.map.width
-        self.largest_square = fitted.map.largest_square
-        self._pieces = source.bounds(MAPPED)
-        self._inner: Buffer | None = None  # allocated at the first read
-
-    def __getstate__(self) -> dict[str, object]:
-        return {**vars(self), "_inner": None}
+        self.features, self.sparse, self.dtype, self.nnz = features, False, dtype, source.rows * features
+        self._pieces = source.bounds(pieces)
 
     def whole(self) -> Block | None:
         return None
@@ -213,28 +167,52 @@ class MappedSource(View):
         return int(np.diff(bounds).max()) * self._row_bytes
 
     def held_bytes(self) -> int:
-        tile = TILE * (4 * 8 * self.features + 2 * self.source.features * (0 if self.source.sparse else 8))
-        return self.source.held_bytes() + self.source.buffer_bytes(self._pieces) + tile
+        return self.source.held_bytes() + self.source.buffer_bytes(self._pieces)
 
     def allocate(self, bounds: np.ndarray) -> Buffer:
         return Buffer(np.empty((int(np.diff(bounds).max()), self.features), self.dtype))
 
     def read(self, start: int, stop: int, buffer: Buffer) -> Block:
-        if self._inner is None:
-            self._inner = self.source.allocate(self._pieces)
-        out = buffer.data[: stop - start]
+        out, piece = buffer.data[: stop - start], self.source.allocate(self._pieces)
         first = int(np.searchsorted(self._pieces, start, side="right")) - 1
         for low, high in zip(self._pieces[first:].tolist(), self._pieces[first + 1 :].tolist(), strict=False):
             low, high = max(low, start), min(high, stop)
             if low >= high:
                 break
-            block = check_block(self.source, self.source.read(low, high, self._inner), low)
-            self.fitted.fill(block, out[low - start : high - start])
-        if not (finite := np.isfinite(out).all(axis=1)).all():
+            block = check_block(self.source, self.source.read(low, high, piece), low)
+            self.fill(block, out[low - start : high - start])
+        return DenseBlock(out, 0.0)
+
+    def fill(self, block: Block, out: np.ndarray) -> None:
+        """The rows that are made of those of a block."""
+        raise NotImplementedError
+
+
+MAPPED = 4 << 20  # bytes of rows that are read at a time, before they are mapped
+
+
+class MappedSource(Pieced):
+    """The rows z(x) of another source, dense, in the precision of the map. A column has no name."""
+
+    def __init__(self, source: Source, fitted: Fitted) -> None:
+        super().__init__(source, fitted.map.width, fitted.dtype, MAPPED)
+        self.fitted, self.largest_square = fitted, fitted.map.largest_square
+
+    def held_bytes(self) -> int:
+        tile = TILE * (4 * 8 * self.features + 2 * self.source.features * (0 if self.source.sparse else 8))
+        return super().held_bytes() + tile
+
+    def fill(self, block: Block, out: np.ndarray) -> None:
+        self.fitted.fill(block, out)
+
+    def read(self, start: int, stop: int, buffer: Buffer) -> Block:
+        block = super().read(start, stop, buffer)
+        assert isinstance(block, DenseBlock)
+        if not (finite := np.isfinite(block.X).all(axis=1)).all():
             where, row = self.source.place(start + int(finite.argmin()))
             wrong = f"has a value that is not finite behind the map {self.fitted.map}"
             raise DataError(f"{where}: row {row} {wrong}; use `scale=std`, or a smaller gamma")
-        return DenseBlock(out, 0.0)
+        return block
 
     def names_bytes(self) -> int:
         return 0

@@ -18,9 +18,9 @@ from streammargin.options.table import Options
 from streammargin.ordered import files_of
 from streammargin.solvers.problem import Problem
 from streammargin.sources.base import Slices, Source
+from streammargin.sources.columns import reordered
 from streammargin.sources.labels import lie_inside
 from streammargin.sources.open import opened, paths_of
-from streammargin.sources.views import Reordered
 from streammargin.wording import warn
 from streammargin.workers import Workers
 
@@ -64,11 +64,11 @@ def open_held_out(
     x, y = (None, None) if isinstance(valid, (tuple, Source)) else (options.x, options.y)  # which have their own
     y = y if lie_inside(y) else None  # those of another file belong to the rows of `source` only
     mask = None if isinstance(valid, (tuple, Source)) else options.mask
-    held_out = stack.enter_context(opened(valid, x=x, y=y, mask=mask))
+    held_out = stack.enter_context(opened(valid, x=x, y=y, mask=mask, columns=options.of_files))
     tasks = None
     if given is not None:
         tasks = matched(column_of(stack, given, valid, options.x, held_out), target.tasks.tolist(), workers)
-    order, said = order_of(feature_names, held_out, budget, None, own)
+    order, said = order_of(feature_names, held_out, budget, None, own, options.of_files)
     if order is None and held_out.features != source.features:
         raise DataError(
             f"{held_out.name} has {held_out.features} columns but {source.name} has {source.features}; convert both "
@@ -82,7 +82,7 @@ def open_held_out(
     if said:
         warn(said, "columns")
     check_outputs(held_out, target, source.name)
-    return held_out if order is None else Reordered(held_out, order), tasks
+    return held_out if order is None else reordered(held_out, order, feature_names), tasks
 
 
 def least_to_score(held_out: Source, options: Options, problem: Problem) -> int:

@@ -43,7 +43,9 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
     budget = parse_size(options.memory)
     workers = stack.enter_context(closing(Workers(options.workers)))
     weight, mask = options.sample_weight, None if isinstance(data, Source) else options.mask  # a spool has its rows
-    stored = stack.enter_context(opened(data, x=options.x, y=options.y, sample_weight=weight, mask=mask))
+    stored = stack.enter_context(
+        opened(data, x=options.x, y=options.y, sample_weight=weight, mask=mask, columns=options.of_files)
+    )
     if remote and options.mask is not None:
         raise UsageError("`mask` is for one machine; write these rows to a file of their own for a cluster")
     watched: list[WatchedSource] = []

@@ -21,7 +21,7 @@ from streammargin.options.table import Options, Where, asked_digest, digest_of, 
 from streammargin.ordered import PRESENT, columns_of, files_read, is_matrix, is_table
 from streammargin.result import TrainResult
 from streammargin.sources.labels import TASKS
-from streammargin.sources.open import check_files, is_path, is_source, is_stream, paths_of
+from streammargin.sources.open import check_files, is_path, is_shards, is_source, is_stream, paths_of
 from streammargin.training.held_out import say_if_trained_on
 from streammargin.training.job import Job
 from streammargin.training.prepare import prepare
@@ -48,6 +48,8 @@ def from_tables(stack: ExitStack, data: object, options: Options) -> tuple[objec
     given = [name for name in NAMES if getattr(options, name) is not None]
     if is_table(data) or is_matrix(data):
         _check_before(options)
+    if options.of_files is not None and (is_path(data) or is_shards(data)) and not is_table(data):
+        given.remove("columns")
     if options.mask is not None:
         check_files(data)
     if is_matrix(data):

@@ -75,7 +75,8 @@ def of_matrix(stack: ExitStack, data: object, options: Options) -> tuple[Source,
     tasks = None if options.tasks is None else tasks_in_memory(options.tasks, "rows of numbers")
     y, weight = options.y, options.sample_weight
     named = [os.fspath(each) if isinstance(each, (str, os.PathLike)) else None for each in (y, weight)]
-    how = How("", stack, options.x, named[0], named[1], parse_size(options.memory), mask=options.mask)
+    how = How("", stack, options.x, named[0], named[1], parse_size(options.memory), mask=options.mask,
+              columns=options.of_files)  # fmt: skip
     y, weight = (None if name else value for name, value in zip(named, (y, weight), strict=True))
     rows = OfMatrix(paths_of(data), how, y is None)
     rows = replace(rows, check=functools.partial(_check_memory, options, rows.name, 1))

@@ -8,7 +8,7 @@ from conftest import write_h5
 import streammargin as sm
 from streammargin.driver.prefetch import read_blocks
 from streammargin.rows.blocks import DenseBlock
-from streammargin.sources import views
+from streammargin.sources import columns
 from streammargin.sources.open import open_source
 from streammargin.workers import ALONE
 
@@ -29,11 +29,11 @@ def rows_of(source, budget):
 @pytest.mark.parametrize("form", [np.asarray, np.asfortranarray, sp.csr_matrix])
 @pytest.mark.parametrize("place", ["memory", "file", "shards"])
 def test_rows_in_another_order(tmp_path, monkeypatch, piece, form, place):
-    monkeypatch.setattr(views, "IN_ORDER", max(piece, 4))
+    monkeypatch.setattr(columns, "IN_ORDER", max(piece, 4))
     data = (form(X), np.zeros(50)) if place == "memory" else write_h5(tmp_path / "a.h5", form(X), np.zeros(50))
     kept = X.copy()
     with open_source([data, data] if place == "shards" else data) as source:
-        view = views.Reordered(source, ORDER)
+        view = columns.reordered(source, ORDER, None)
         found = rows_of(view, 64 << 20)
         np.testing.assert_array_equal(found[:50], X[:, ORDER])
         assert len(found) == source.rows and view.held_bytes() > source.held_bytes()
@@ -45,4 +45,4 @@ def test_a_bad_value_is_named_by_its_own_column(form):
     bad = X.copy()
     bad[31, 2] = np.nan
     with pytest.raises(sm.DataError, match="row 31, column 2 is NaN"):
-        rows_of(views.Reordered(open_source((form(bad), np.zeros(50))), ORDER), 64 << 20)
+        rows_of(columns.reordered(open_source((form(bad), np.zeros(50))), ORDER, None), 64 << 20)

@@ -32,6 +32,7 @@ class How:
     features: columns, None for as many as there are.
     zero_based: of svmlight.
     mask: COLUMN=VALUE, the rows that are taken; of zarr.
+    columns: those of files whose columns differ, COMMON or ALL.
     """
 
     near: str
@@ -43,6 +44,7 @@ class How:
     features: int | None = None
     zero_based: bool = False
     mask: str | None = None
+    columns: str | None = None
 
 
 Take = Callable[[int], np.ndarray]  # so many of the next labels or weights

@@ -16,10 +16,10 @@ import numpy as np
 from streammargin.errors import DataError
 from streammargin.files import STANDARD_INPUT, no_file
 from streammargin.sources.batch import Batch, Ordered
+from streammargin.sources.columns import alike
 from streammargin.sources.kinds import first_bytes
 from streammargin.sources.labels import LabelColumn, LabelCursor
 from streammargin.sources.masked import none_has
-from streammargin.sources.names import check_same
 from streammargin.sources.open import check_files
 from streammargin.tables.formats import (
     MARKET,
@@ -56,9 +56,9 @@ def open_matrix(paths: str | Sequence[str], how: How, kind: str | None = None) -
     found = [_open(file, how, kind) for file in files]
     if how.mask is not None and not any(each.count for each in found):
         raise none_has(files, how.mask)
+    found = alike([replace(each, name=path) for path, each in zip(files, found, strict=True)], how.columns)
     first = found[0]
     for path, other in zip(files[1:], found[1:], strict=True):
-        check_same(first.names, other.names, files[0], path)
         if (other.sparse, other.features) != (first.sparse, first.features):
             raise DataError(f"{path} has other columns than {files[0]}; give all files the same columns")
     dtype = max((each.dtype for each in found), key=lambda one: one.itemsize)

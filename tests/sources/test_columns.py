@@ -1,0 +1,182 @@
+"""Files whose columns differ: matched by name, and those that all have, or that any has, if asked for."""
+
+import warnings
+
+import h5py
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from source_checks import assert_rows
+
+import streammargin as sm
+from streammargin.cli.main import main
+from streammargin.errors import DataError, UsageError
+from streammargin.sources import columns
+from streammargin.sources.open import open_source
+from streammargin.verification import verify
+
+anndata = pytest.importorskip("anndata")
+pd = pytest.importorskip("pandas")
+
+N, D = 90, 12
+RANDOM = np.random.default_rng(0)
+GENES = np.array([f"gene {j}" for j in range(D)])
+COUNTS = RANDOM.poisson(0.7, (3 * N, D)).astype(np.float32)
+KIND = np.where(COUNTS[:, 5] + RANDOM.normal(size=3 * N) > 0.7, "B", "T")
+PARTS = [np.arange(D), RANDOM.permutation(D), RANDOM.permutation(D)]  # the same genes, in other orders
+OTHERS = [np.r_[3:9, 1], np.r_[8:1:-1], np.r_[5, 4, 9:12, 7]]  # which the files have, by number
+CHOSEN = {"common": [4, 5, 7], "all": [3, 4, 5, 6, 7, 8, 1, 2, 9, 10, 11]}
+WAYS = {"C": 0.1, "tol": 1e-6, "solver": "sdca"}
+
+
+def joined(parts, word):
+    """The rows as they are to be."""
+    rows = []
+    for k, part in enumerate(parts):
+        here = np.zeros((N, D), np.float32)
+        here[:, part] = COUNTS[k * N : (k + 1) * N, part]
+        rows.append(here[:, PARTS[0] if word is None else CHOSEN[word]])
+    return np.concatenate(rows)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """A function that writes the files with these genes."""
+    folder, made = tmp_path_factory.mktemp("files"), {}
+
+    def written(parts, form, kind="h5ad", names=GENES):
+        paths = []
+        for k, part in enumerate(parts):
+            path = folder / f"{form.__name__}-{'-'.join(map(str, part))}-{len(set(names))}-{k}.{kind}"
+            if path not in made:
+                rows = slice(k * N, (k + 1) * N)
+                obs = pd.DataFrame({"kind": pd.Categorical(KIND[rows]), "row": np.arange(3 * N)[rows] % 2},
+                                   index=[f"cell {row}" for row in range(N)])  # fmt: skip
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    data = anndata.AnnData(form(COUNTS[rows, part]), obs=obs, var=pd.DataFrame(index=names[part]))
+                    getattr(data, f"write_{kind}")(str(path))
+                made[path] = True
+            paths.append(str(path))
+        return paths
+
+    return written
+
+
+FORMS = pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
+WORDS = pytest.mark.parametrize("parts, word", [(PARTS, None), (OTHERS, "common"), (OTHERS, "all")])
+
+
+@FORMS
+@WORDS
+@pytest.mark.parametrize("piece", [4, 100, 1 << 20])
+def test_rows(files, form, parts, word, piece, monkeypatch):
+    monkeypatch.setattr(columns, "IN_ORDER", piece)
+    expected = joined(parts, word)
+    with open_source(files(parts, form), y="obs/kind", columns=word) as source:
+        assert source.feature_names().tolist() == GENES[PARTS[0] if word is None else CHOSEN[word]].tolist()
+        assert_rows(source, expected, (0, 1, 40, N, N + 7, source.rows))
+        assert source.nnz >= np.count_nonzero(expected) and source.names_bytes() > 0
+
+
+@FORMS
+@WORDS
+@pytest.mark.parametrize("kind", ["h5ad", "zarr"])
+def test_the_same_training(files, form, parts, word, kind, tmp_path):
+    """As on the joined rows, in every plan and on several threads; verify agrees, and so do all commands."""
+    if kind == "zarr":
+        pytest.importorskip("zarr")
+    paths, rows, model = files(parts, form, kind), form(joined(parts, word)), tmp_path / "model.npz"
+    ways = {"y": "obs/kind", "transform": "total:100,log1p", "columns": word, **WAYS}
+    found = sm.train(paths, **ways)
+    expected = sm.train((rows, KIND), transform="total:100,log1p", **WAYS)
+    assert found.certificate.primal == pytest.approx(expected.certificate.primal, rel=1e-5)
+    assert np.array_equal(sm.train(paths, threads=2, **ways).model.coef_, found.model.coef_)
+    found.model.save(model)
+    assert found.model.evaluate(paths, y="obs/kind")["mistakes"] == found.model.evaluate((rows, KIND))["mistakes"]
+    assert main(["verify", str(model), *paths, "--y", "obs/kind"]) == 0
+
+
+@FORMS
+def test_resumes_to_the_same_bits(files, form, tmp_path):
+    paths, folder = files(OTHERS, form), str(tmp_path / "checkpoint")
+    ways = {**WAYS, "C": 10.0, "y": "obs/kind", "columns": "all", "memory": "24M"}
+    passes = iter(range(4))
+    stop = {"should_stop": lambda: "signal" if next(passes, 9) > 2 else None, "checkpoint_seconds": 1e-9}
+    sm.train(paths, checkpoint=folder, **stop, **ways)
+    with pytest.raises(DataError, match="the data have 3 features, not the 11 of the unfinished training"):
+        sm.train(paths, checkpoint=folder, **{**ways, "columns": "common"})
+    resumed = sm.train(paths, checkpoint=folder, **ways)
+    assert np.array_equal(resumed.model.coef_, sm.train(paths, **ways).model.coef_)
+
+
+@FORMS
+@pytest.mark.parametrize("kind", ["h5ad", "zarr"])
+def test_other_files_have_other_columns(files, form, kind, tmp_path, caplog):
+    """A model of what is in common leaves other columns out; a model of all takes missing ones as 0."""
+    if kind == "zarr":
+        pytest.importorskip("zarr")
+    paths, [whole] = files(OTHERS, form, kind), files([PARTS[1]], form, kind)
+    for word, parts in CHOSEN.items():
+        found = sm.train(paths, y="obs/kind", columns=word, transform="total:100", valid=whole, **WAYS)
+        model, rows = found.model, COUNTS[:N, parts]
+        expected = model.evaluate((form(rows), KIND[:N]))
+        assert found.certificate.valid_error == pytest.approx(1.0 - expected["accuracy"])
+        assert model.evaluate(whole, y="obs/kind")["loss"] == pytest.approx(expected["loss"], rel=1e-6)
+        assert "that the model does not know" in caplog.text and "they are left out" in caplog.text
+        model.save(tmp_path / "model.npz", force=True)
+        assert main(["verify", str(tmp_path / "model.npz"), *paths, "--y", "obs/kind", "--valid", whole]) == 0
+    assert model.evaluate(paths[2], y="obs/kind")["rows"] == N and "they count as 0" in caplog.text
+    with pytest.raises(DataError, match="lacks 3 columns of the model"):
+        few = files([[0, 1, 2]], form, kind)
+        sm.train(paths, y="obs/kind", columns="common", **WAYS).model.evaluate(few, y="obs/kind")
+
+
+def test_columns_and_a_mask(files):
+    paths = files(OTHERS, sp.csr_matrix)
+    with open_source(paths, y="obs/kind", mask="row=1", columns="common") as source:
+        assert_rows(source, joined(OTHERS, "common")[1::2], (0, 40, source.rows))
+        assert np.concatenate(list(source.labels())).tolist() == KIND[1::2].tolist()
+
+
+def test_a_file_without_rows_has_no_columns_to_match(files, tmp_path):
+    paths, other = files(OTHERS, sp.csr_matrix), files([[0, 11]], sp.csr_matrix)
+    with h5py.File(other[0], "r+") as file:
+        file["obs/row"][:] = 7
+    ways = {"y": "obs/kind", "mask": "row=1", "columns": "common", **WAYS}
+    sm.train([*other, *paths], **ways).model.save(tmp_path / "model.npz")
+    checks = verify(tmp_path / "model.npz", [*other, *paths])
+    assert checks[0].found == 3 * N // 2 and all(check.agrees is not False for check in checks)
+
+
+def test_names_of_rows_and_groups(files, capsys, tmp_path):
+    """Columns beside the rows need no columns in common."""
+    paths, model = files(OTHERS, np.asarray), str(tmp_path / "model.npz")
+    ways = ["--y", "obs/kind", "--columns", "common", "--cv", "2,by=obs/row", "-C", "0.1,1", "-q", "-o", model]
+    assert main(["train", *paths, *ways]) == 0
+    assert main(["predict", model, *paths, "--id", "obs/row"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(",")[0] for line in lines[1:]] == [str(row % 2) for row in range(3 * N)]
+
+
+@pytest.mark.parametrize("kind", ["h5ad", "zarr"])
+def test_refused(files, kind, tmp_path):
+    if kind == "zarr":
+        pytest.importorskip("zarr")
+    paths = files(OTHERS, np.asarray, kind)
+    told = r'has 7 columns and .* has 7, and 6 are in common; train on these with columns="common", or on all with'
+    with pytest.raises(DataError, match=told):
+        sm.train(paths, y="obs/kind")
+    with pytest.raises(DataError, match="no column in common"):
+        sm.train(files([np.r_[0:3], np.r_[3:9]], np.asarray, kind), y="obs/kind", columns="common")
+    twice = GENES.copy()
+    twice[5] = twice[4]
+    with pytest.raises(DataError, match="has 2 columns named gene 4"):
+        sm.train(files(OTHERS[:1], np.asarray, kind) + files(OTHERS, np.asarray, kind, twice)[1:], y="obs/kind")
+    for word in ("gene 1", "common,all"):
+        with pytest.raises(UsageError, match="columns is for tables"):
+            sm.train(paths, y="obs/kind", columns=word.split(","))
+    with pytest.raises(UsageError, match="columns is for tables"):
+        sm.train((COUNTS, KIND), columns="common")
+    one = sm.train(files([PARTS[0]], np.asarray, kind), y="obs/kind", columns="common", **WAYS).model
+    assert len(one.feature_names_in_) == D

@@ -179,7 +179,7 @@ class Options:
         "run", RUNS, "seconds between two checkpoints; more if they would take over 2% of the time")
     init: object = option(None, Saved("MODEL"), "data", Where.SHELL | Where.NUMBERS,
         "begin from the weights of this model; columns are matched by name and classes by label, and others start at "
-        "0; for solvers that keep weights, at a finite C")
+        "0; for newton and pdprox, and active-set at C = inf")
     x: str | None = option(None, Dataset("NAME"), "data", CALLS, "dataset or group of the rows (default X)")
     y: object = option(None, Column("NAME|FILE:NAME"), "data", CALLS,
         "labels: a dataset, columns of a table as a or a,b, or a .npy file (default y)", common=True)

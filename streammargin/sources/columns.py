@@ -15,7 +15,7 @@ from streammargin.sources.base import Buffer, Source
 from streammargin.sources.batch import Batch, Ordered, sorted_rows
 from streammargin.sources.checks import check_block
 from streammargin.sources.names import check_same, equal
-from streammargin.sources.views import Pieced, View
+from streammargin.sources.views import Changed, Pieced
 from streammargin.wording import short
 
 COMMON, ALL = "common", "all"  # values of `columns` for files whose columns differ: those that all have, or any has
@@ -143,7 +143,7 @@ def _batches(found: Ordered, order: np.ndarray, place: np.ndarray) -> Iterator[B
         first += batch.rows
 
 
-class _Named(View):
+class _Named(Changed):
     """The columns of another source, by `order`. Values are checked here, as errors name the columns as stored."""
 
     order: np.ndarray
@@ -163,9 +163,6 @@ class _Sparse(_Named):
         super().__init__(source)
         self.features, self.order, self.names = len(order), order, names
         self._place = _places(order, source.features)
-
-    def whole(self) -> Block | None:
-        return None
 
     def held_bytes(self) -> int:
         return self.source.held_bytes() + self.order.nbytes + self._place.nbytes + 7 * IN_ORDER  # of `_move`

@@ -43,16 +43,13 @@ def open_source(
     """
     if mask is not None:
         check_files(data)
-        return _open_shards(paths_of(data), x, y, sample_weight, mask, columns)
     if isinstance(data, Source):
         given = [name for name, value in (("x", x), ("y", y), ("sample_weight", sample_weight)) if value is not None]
         if given:
             raise UsageError(f"a Source has its own `{given[0]}`; name it in open_source instead")
         return data
-    if is_path(data):
-        return _open_file(os.fspath(data), x, y, sample_weight)
-    if is_shards(data):
-        return _open_shards([os.fspath(part) for part in data], x, y, sample_weight, mask, columns)
+    if is_path(data) or is_shards(data):
+        return _open_shards(paths_of(data), x, y, sample_weight, mask, columns)
     if is_stream(data):
         raise UsageError(
             "a stream of batches can be read once only, so use it with train; here give a path, (X, y) or a Source"

@@ -50,7 +50,13 @@ class View(Source):
         Any, [_Forwarded() for _ in range(29)])  # fmt: skip
 
 
-class ScaledSource(View):
+class Changed(View):
+    """Rows with other values than those of the wrapped source, so none are in memory already."""
+
+    whole = Source.whole
+
+
+class ScaledSource(Changed):
     """Columns (x - center) * factor of another source, float64, clipped to -clip .. clip; sparse rows have center 0.
 
     center, factor: (d,) float64, used when rows are read, so they may be filled later. Blocks are always copies in a
@@ -69,9 +75,6 @@ class ScaledSource(View):
         # bytes of a value and its column index: scaled, and as the source reads it
         index = 4 * source.sparse
         self._wide, self._narrow = 8 + index, source.dtype.itemsize + index
-
-    def whole(self) -> Block | None:
-        return None
 
     def bounds(self, max_bytes: int) -> np.ndarray:
         return self.source.bounds(max_bytes * self._narrow // self._wide)
@@ -110,15 +113,12 @@ def target(whole: np.ndarray, values: np.ndarray) -> np.ndarray:
     return whole[: len(values)] if values.size <= whole.size else np.empty(values.shape)
 
 
-class TransformedSource(View):
+class TransformedSource(Changed):
     """The rows of another source after the steps of a chain, in the same precision. What it learned may come later."""
 
     def __init__(self, source: Source, chain: Chain) -> None:
         super().__init__(source)
         self.chain: Chain = chain
-
-    def whole(self) -> Block | None:
-        return None
 
     def held_bytes(self) -> int:
         return self.source.held_bytes() + self.chain.nbytes(self.features)
@@ -135,7 +135,7 @@ class TransformedSource(View):
         return None
 
 
-class Pieced(View):
+class Pieced(Changed):
     """Dense rows with a type and a width of their own, made of pieces of another source.
 
     Blocks are whole pieces, if these are small enough.
@@ -146,9 +146,6 @@ class Pieced(View):
         super().__init__(source)
         self.features, self.sparse, self.dtype, self.nnz = features, False, dtype, source.rows * features
         self._pieces = source.bounds(pieces)
-
-    def whole(self) -> Block | None:
-        return None
 
     @property
     def _row_bytes(self) -> int:

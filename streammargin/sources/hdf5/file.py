@@ -79,7 +79,7 @@ class HDF5Source(Source):
         for column in self._named.values():
             column.wanted = self._wanted
         self._files += [path for path in chosen.files if path not in self._files]
-        self._seen = {path: _status(path) for path in self.files()}
+        self.remember(self._opens)
         return Masked(self, np.flatnonzero(self._wanted), mask)
 
     def lengths(self, rows: np.ndarray) -> np.ndarray:

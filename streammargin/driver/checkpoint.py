@@ -27,7 +27,7 @@ from streammargin.driver.slots import LOCK, PART, SLOTS, Arrays, is_foreign, rea
 from streammargin.errors import DataError, OutputError, StreamMarginError, UsageError
 from streammargin.files import short_reason
 from streammargin.version import __version__
-from streammargin.wording import LOG, warn
+from streammargin.wording import LOG, shown, warn
 
 PLAN = "block bounds"
 # of what is read
@@ -68,7 +68,7 @@ def _differs(name: str, then: Any, now: Any, folder: str) -> StreamMarginError:
         what, hint = OPTIONAL[name]
         differ = f"without {what}; leave out `{hint}`" if then is None else f"with {what}; name it with `{hint}`"
     else:
-        differ = f"with {name} {then!r}, not {now!r}; use {then!r} again"
+        differ = f"with {name} {shown(then)}, not {shown(now)}; use {shown(then)} again"
     return UsageError(f"{folder} holds an unfinished training {differ}, delete it, or name another directory")
 
 

@@ -202,7 +202,7 @@ class Options:
     calibrate: str | None = option(None, Word(("sigmoid", "isotonic")), "problem", CLASSES & ~Where.STREAM,
         "make probabilities of the scores of held-out rows, by `cv` or `valid`: sigmoid, as Platt did, or isotonic, "
         "steps that only rise; the model keeps them")
-    columns: Sequence[str] | None = option(None, Names(), "table", TABLES, "use only these columns of a table; of "
+    columns: Sequence[str] | None = option(None, Names(), "table", TABLES, "use only these columns; of "
         "several files of rows whose columns differ: common, those that all have, or all, where a missing one is 0")
     drop: Sequence[str] | None = option(None, Names(), "table", TABLES, "leave these columns of a table out")
     categorical: Sequence[str] | None = option(None, Names(), "table", TABLES, "treat these columns of a "
@@ -288,9 +288,15 @@ class Options:
         return self.bias == MIDWAY
 
     @property
-    def of_files(self) -> str | None:
-        """The columns that are taken of files of rows whose columns differ, if `columns` is one of these words."""
-        return self.columns[0] if self.columns in (("common",), ("all",)) else None
+    def of_files(self) -> str | Sequence[str] | None:
+        """The columns that are taken of files of rows: common, all, or their names."""
+        return self.columns[0] if self.columns in (("common",), ("all",)) else self.columns
+
+    @property
+    def of_others(self) -> str | None:
+        """What the model takes of files with other columns, as after common or all: of names, other ones are left."""
+        columns = self.of_files
+        return columns if columns is None or isinstance(columns, str) else "common"
 
     @property
     def steps(self) -> tuple[Transform, ...]:

@@ -9,12 +9,12 @@ from typing import TypeVar
 
 import numpy as np
 
-from streammargin.errors import DataError
+from streammargin.errors import DataError, UsageError
 from streammargin.rows.blocks import Block, CSRBlock, DenseBlock
 from streammargin.sources.base import Buffer, Source
 from streammargin.sources.batch import Batch, Ordered, sorted_rows
 from streammargin.sources.checks import check_block
-from streammargin.sources.names import check_same, equal
+from streammargin.sources.names import Columns, as_names, check_same, chosen, equal, listed
 from streammargin.sources.views import Changed, Pieced
 from streammargin.wording import short
 
@@ -24,12 +24,12 @@ NOWHERE = 2**32 - 1  # the place of a column that is left out
 R = TypeVar("R", Source, Ordered)
 
 
-def alike(found: Sequence[R], columns: str | None) -> list[R]:
-    """The rows with the same columns in the same order: those of `columns`, COMMON or ALL.
+def alike(found: Sequence[R], columns: Columns) -> list[R]:
+    """The rows with the same columns in the same order: those of `columns`, COMMON, ALL or names.
 
     None: they have the same ones, in any order; without names, as many. Raises DataError.
     """
-    known = _joined(found, columns)
+    known = _chosen(found, columns) if chosen(columns) else _joined(found, columns)
     return found if known is None else [_with_columns(rows, known) for rows in found]  # type: ignore[return-value]
 
 
@@ -45,7 +45,7 @@ def _names(rows: Source | Ordered) -> np.ndarray | None:
     return rows.names if isinstance(rows, Ordered) else rows.feature_names()
 
 
-def _joined(found: Sequence[Source] | Sequence[Ordered], columns: str | None) -> np.ndarray | None:
+def _joined(found: Sequence[Source] | Sequence[Ordered], columns: Columns) -> np.ndarray | None:
     """The names (d,) of the columns of all these rows; None if they have none."""
     first, known = found[0], _names(found[0])
     for other in found[1:]:
@@ -68,6 +68,18 @@ def _joined(found: Sequence[Source] | Sequence[Ordered], columns: str | None) ->
             known = np.append(known, np.array(more, object)) if columns == ALL else shared
     if known is not None and not len(known):
         raise DataError(f"{first.name} and the other files have no column in common; give each the same names")
+    return known
+
+
+def _chosen(found: Sequence[Source] | Sequence[Ordered], columns: Sequence[str]) -> np.ndarray:
+    """These names (d,), which all these rows have."""
+    known = as_names(columns, "`columns`")
+    for rows in found:
+        if (names := _names(rows)) is None:
+            raise UsageError(f"{rows.name} has no column names that `columns` could choose from; leave it out")
+        order, _ = by_name(known, names, rows.name, "`columns`")
+        if (order < 0).any():
+            raise UsageError(f"{rows.name} has no column {listed(known[order < 0])} for `columns`; correct the name")
     return known
 
 

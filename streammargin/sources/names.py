@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 
@@ -13,6 +13,12 @@ from streammargin.wording import short
 
 SHOWN = 5  # names in a message
 LISTED = 10  # names of a list
+Columns: TypeAlias = "str | Sequence[str] | None"  # that are taken of files: common, all, or their names
+
+
+def chosen(columns: Columns) -> TypeGuard[Sequence[str]]:
+    """Whether these are names."""
+    return columns is not None and not isinstance(columns, str)
 
 
 def held_bytes(names: np.ndarray) -> int:

@@ -14,6 +14,7 @@ from streammargin.files import as_path, check_input, is_url, no_file
 from streammargin.packages import loaded, points_of
 from streammargin.sources.base import Source
 from streammargin.sources.kinds import first_bytes, is_zarr, kind_of
+from streammargin.sources.names import Columns, chosen
 
 Path: TypeAlias = "str | os.PathLike[str]"
 HDF5 = (".h5", ".h5ad", ".hdf5")  # endings of its names
@@ -33,13 +34,14 @@ class Format(Protocol):
 
 def open_source(
     data: object, *, x: str | None = None, y: object = None, sample_weight: object = None, mask: str | None = None,
-    columns: str | None = None,
+    columns: Columns = None,
 ) -> Source:  # fmt: skip
     """A Source of a path, a list of paths (shards), the pair (X, y), an array X, or a Source itself.
 
     x, y, sample_weight: names of datasets inside a file (y also FILE:NAME), or arrays (n,). Files alone have `mask`:
     COLUMN=VALUE, the rows that are taken, such as obs/tissue=lung. Several files have columns of the same names, in any
-    order, or `columns`: "common", those that all have, or "all". Raises InputMissingError, DataError or UsageError.
+    order, or `columns`: "common", those that all have, or "all". Columns may also be chosen by name. Raises
+    InputMissingError, DataError or UsageError.
     """
     if mask is not None:
         check_files(data)
@@ -106,7 +108,7 @@ def paths_of(data: object) -> list[str]:
 @contextlib.contextmanager
 def opened(
     data: object, *, x: str | None = None, y: object = None, sample_weight: object = None, mask: str | None = None,
-    columns: str | None = None,
+    columns: Columns = None,
 ) -> Iterator[Source]:  # fmt: skip
     """`open_source`, closed afterwards unless the caller opened it."""
     source = open_source(data, x=x, y=y, sample_weight=sample_weight, mask=mask, columns=columns)
@@ -196,9 +198,9 @@ def _dimensions(array: object) -> int:
 
 
 def _open_shards(
-    paths: list[str], x: str | None, y: object, sample_weight: object, mask: str | None, columns: str | None
+    paths: list[str], x: str | None, y: object, sample_weight: object, mask: str | None, columns: Columns
 ) -> Source:
-    if len(paths) == 1 and mask is None:
+    if len(paths) == 1 and mask is None and not chosen(columns):
         return _open_file(paths[0], x, y, sample_weight)
     from streammargin.sources.columns import alike
     from streammargin.sources.masked import none_has
@@ -214,7 +216,8 @@ def _open_shards(
         used = [file for file in files if mask is None or file.rows]
         if not used:
             raise none_has(paths, mask or "")
-        source = used[0] if len(used) == 1 else ShardedSource(alike(used, columns))
+        known = alike(used, columns)
+        source = known[0] if len(used) == 1 else ShardedSource(known)
         stack.pop_all()
     for file in set(files).difference(used):  # without a row
         file.close()

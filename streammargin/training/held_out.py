@@ -68,7 +68,7 @@ def open_held_out(
     tasks = None
     if given is not None:
         tasks = matched(column_of(stack, given, valid, options.x, held_out), target.tasks.tolist(), workers)
-    order, said = order_of(feature_names, held_out, budget, None, own, options.of_files)
+    order, said = order_of(feature_names, held_out, budget, None, own, options.of_others)
     if order is None and held_out.features != source.features:
         raise DataError(
             f"{held_out.name} has {held_out.features} columns but {source.name} has {source.features}; convert both "

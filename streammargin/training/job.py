@@ -284,7 +284,7 @@ class Job:
         options, problem = self.options, self.problem
         kind = "free" if problem.free else "penalised" if self.problem.column else "midway" if midway else "none"
         names = {name: getattr(options, name) for name in ("x", "y", "sample_weight", "mask")}
-        names |= {"tasks": self.target.task_column, "columns": options.of_files}
+        names |= {"tasks": self.target.task_column, "columns": options.of_others}
         absent = problem.numeric and self.known.absent  # interpolation has no weights except 0
         share = options.valid if isinstance(options.valid, Share) else None
         return {

@@ -1,4 +1,4 @@
-"""Files whose columns differ: matched by name, and those that all have, or that any has, if asked for."""
+"""Files whose columns differ: matched by name, and those that all have, that any has, or that are named."""
 
 import warnings
 
@@ -132,6 +132,42 @@ def test_other_files_have_other_columns(files, form, kind, tmp_path, caplog):
         sm.train(paths, y="obs/kind", columns="common", **WAYS).model.evaluate(few, y="obs/kind")
 
 
+@FORMS
+@pytest.mark.parametrize("kind", ["h5ad", "zarr"])
+@pytest.mark.parametrize("parts", [OTHERS, OTHERS[:1]])
+def test_chosen_columns(files, form, kind, parts, tmp_path, capsys):
+    """As on rows of these alone: in their order, of several files or one; all commands find them by name."""
+    if kind == "zarr":
+        pytest.importorskip("zarr")
+    paths, chosen, model = files(parts, form, kind), [7, 4, 5], str(tmp_path / "model.npz")
+    rows, y = form(COUNTS[: N * len(parts), chosen]), KIND[: N * len(parts)]
+    ways = {"transform": "total:100,log1p", **WAYS}
+    expected = sm.train((rows, y), **ways)
+    options = ["--y", "obs/kind", "--transform", "total:100,log1p", "-C", "0.1", "--tol", "1e-6", "--solver", "sdca"]
+    names, held_out = GENES[chosen].tolist(), ["--valid", files([PARTS[1]], form, kind)[0]]
+    assert main(["train", *paths, *options, *held_out, "--columns", ",".join(names), "-o", model, "-q"]) == 0
+    found = sm.load_model(model)
+    assert found.feature_names_in_.tolist() == names
+    assert np.allclose(found.coef_, expected.model.coef_, rtol=1e-4)
+    assert found.evaluate(paths, y="obs/kind")["mistakes"] == expected.model.evaluate((rows, y))["mistakes"]
+    assert main(["verify", model, *paths, "--y", "obs/kind", *held_out]) == 0
+    capsys.readouterr()
+    assert main(["predict", model, *paths]) == 0
+    assert capsys.readouterr().out.split() == found.predict(rows).tolist()
+
+
+def test_other_names_are_another_training(files, tmp_path):
+    paths, folder, passes = files(OTHERS[:1], np.asarray), str(tmp_path / "checkpoint"), iter(range(4))
+    ways = {**WAYS, "C": 10.0, "y": "obs/kind", "memory": "24M"}
+    stop = {"should_stop": lambda: "signal" if next(passes, 9) > 2 else None, "checkpoint_seconds": 1e-9}
+    sm.train(paths, checkpoint=folder, columns=["gene 4", "gene 5"], **stop, **ways)
+    with pytest.raises(UsageError, match=r"unfinished training with columns \['gene 4', 'gene 5'\], not"):
+        sm.train(paths, checkpoint=folder, columns=["gene 4", "gene 7"], **ways)
+    resumed = sm.train(paths, checkpoint=folder, columns=["gene 4", "gene 5"], **ways)
+    whole = sm.train(paths, columns=["gene 4", "gene 5"], **ways)
+    assert np.array_equal(resumed.model.coef_, whole.model.coef_)
+
+
 def test_columns_and_a_mask(files):
     paths = files(OTHERS, sp.csr_matrix)
     with open_source(paths, y="obs/kind", mask="row=1", columns="common") as source:
@@ -173,9 +209,11 @@ def test_refused(files, kind, tmp_path):
     twice[5] = twice[4]
     with pytest.raises(DataError, match="has 2 columns named gene 4"):
         sm.train(files(OTHERS[:1], np.asarray, kind) + files(OTHERS, np.asarray, kind, twice)[1:], y="obs/kind")
-    for word in ("gene 1", "common,all"):
-        with pytest.raises(UsageError, match="columns is for tables"):
-            sm.train(paths, y="obs/kind", columns=word.split(","))
+    for names, told in ((["gene 4", "gene 0"], "has no column gene 0 for columns"),
+                        (["common", "all"], "has no column common, all for columns"),
+                        (["gene 4", "gene 4"], "columns has 2 columns named gene 4")):  # fmt: skip
+        with pytest.raises((DataError, UsageError), match=told):
+            sm.train(paths, y="obs/kind", columns=names)
     with pytest.raises(UsageError, match="columns is for tables"):
         sm.train((COUNTS, KIND), columns="common")
     one = sm.train(files([PARTS[0]], np.asarray, kind), y="obs/kind", columns="common", **WAYS).model

@@ -17,6 +17,7 @@ from streammargin.files import check_apart, check_input
 from streammargin.sources.arrays import as_array, as_weights
 from streammargin.sources.batch import Batch
 from streammargin.sources.labels import LabelCursor
+from streammargin.sources.names import Columns
 
 MEMORY = 256 << 20  # bytes for sorting, if none are given
 
@@ -32,7 +33,7 @@ class How:
     features: columns, None for as many as there are.
     zero_based: of svmlight.
     mask: COLUMN=VALUE, the rows that are taken; of zarr.
-    columns: those of files whose columns differ, COMMON or ALL.
+    columns: those that are taken, COMMON, ALL or names.
     """
 
     near: str
@@ -44,7 +45,7 @@ class How:
     features: int | None = None
     zero_based: bool = False
     mask: str | None = None
-    columns: str | None = None
+    columns: Columns = None
 
 
 Take = Callable[[int], np.ndarray]  # so many of the next labels or weights

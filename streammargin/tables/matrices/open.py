@@ -20,6 +20,7 @@ from streammargin.sources.columns import alike
 from streammargin.sources.kinds import first_bytes
 from streammargin.sources.labels import LabelColumn, LabelCursor
 from streammargin.sources.masked import none_has
+from streammargin.sources.names import chosen
 from streammargin.sources.open import check_files
 from streammargin.tables.formats import (
     MARKET,
@@ -49,9 +50,10 @@ def open_matrix(paths: str | Sequence[str], how: How, kind: str | None = None) -
     Raises DataError, InputMissingError, UsageError.
     """
     files = [file for path in ([paths] if isinstance(paths, str) else paths) for file in _shards(path)]
-    if len(files) == 1 and how.mask is None:
+    named = chosen(how.columns)
+    if len(files) == 1 and how.mask is None and not named:
         return _open(files[0], how, kind)
-    if all((kind or format_of(file)) == SVMLIGHT for file in files):  # nothing is known before it is read
+    if not named and all((kind or format_of(file)) == SVMLIGHT for file in files):  # nothing is known before it is read
         return replace(_open(files[0], how, kind), batches=_in_turn(files, how, kind))
     found = [_open(file, how, kind) for file in files]
     if how.mask is not None and not any(each.count for each in found):

@@ -111,10 +111,17 @@ def of_model(write: Callable[[Path], None], *options: str, data: str = DATA) -> 
     return Kind(MODEL, lambda path: trained(path, data, write, *options), commands)
 
 
-def _going_on(name: str) -> Kind:
-    """A file that an unfinished training left behind, and the same training again."""
+def _going_on(name: str, without: str = "") -> Kind:
+    """A file that an unfinished training left behind, and the same training again; without: one that is removed."""
     again = (*GOES_ON, "--passes", "4", "--force")
-    return Kind(name, lambda path: unfinished(path.parents[len(Path(name).parts) - 1]), (again,))
+
+    def write(path: Path) -> None:
+        home = path.parents[len(Path(name).parts) - 1]
+        unfinished(home)
+        if without:
+            (home / without).unlink()
+
+    return Kind(name, write, (again,))
 
 
 _FOLDER = "hive/year=2020/size=large"
@@ -176,7 +183,7 @@ FILES: dict[str, Kind] = {
     "model-rff": of_model(dense, "--map", "rff:16", "--passes", "3"),
     "model-nystroem": of_model(dense, "--map", "nystroem:16", "--passes", "3"),
     "model-of-ratings": of_model(ratings, "--passes", "9", data=RATINGS),
-    "checkpoint": _going_on("state/slot-a"),
+    "checkpoint": _going_on("state/slot-a", without="state/slot-b"),  # which would take its place
     "spool": _going_on(f"{TABLE}.rows.h5"),
     "log": _going_on("log.jsonl"),
 }  # fmt: skip

@@ -179,7 +179,7 @@ def test_rows_of_many_columns_are_worked_on_at_home_and_in_one_place(client, tex
 
 @pytest.mark.slow
 def test_columns_that_matter_are_worked_on_in_one_place(client, text):
-    options = {**NEEDED, "tol": 1e-3, "C": 30.0, "penalty": "l1"}
+    options = {**NEEDED, "tol": 1e-3, "C": 30.0, "penalty": "l1", "loss": "hinge"}
     found, alone = sm.dask.train(client, text, **options), sm.train(text, **options)
     assert found.converged and alone.converged and found.passes < 12
     bounds = [(each.certificate.dual, each.certificate.primal) for each in (found, alone)]

@@ -214,7 +214,7 @@ def test_the_classes_that_are_predicted_are_those_of_the_value_that_is_kept():
     classes = np.arange(120) % 3
     rows, valid = (X[30:], classes[30:]), (X[:30], classes[:30])
     result = train(rows=CountingSource(*rows, [0, 20, 50, 90]), valid=CountingSource(*valid, [0, 10, 30]),
-                   solver="pdprox")  # fmt: skip
+                   solver="pdprox", loss="hinge")  # fmt: skip
     errors = [one["valid_error"] for one in result.run_end["trials"]]
     assert int(np.argmin(errors)) < 4 and result.run_end["never_predicted"] == ["1"]
     assert set(result.model.predict(X[:30])) == {0, 2}

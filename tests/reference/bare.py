@@ -35,6 +35,15 @@ def stub(known, methods):
     return cls(*known)
 
 
+def with_called(known, methods):
+    """These methods of a loss, and those that they call of it."""
+    found = list(methods)
+    for name in found:
+        called = getattr(getattr(type(known), name), "__code__", None)
+        found += [own for own in methods_of(known) if called and own in called.co_names and own not in found]
+    return found
+
+
 class Own(Loss):
     """A loss of which kernels take this."""
 
@@ -82,7 +91,7 @@ def run():
                 y = X[:, 0] + np.sqrt(np.arange(12))
             required = least(solver, known)
             for more in (None, *(method for method in methods_of(known) if method not in required)):
-                loss = own(stub(known, [*required, *([more] if more else [])]))
+                loss = own(stub(known, with_called(known, [*required, *([more] if more else [])])))
                 for options in ways:
                     for form, data in (("in memory", (X, y)), ("blocks", CountingSource(X, y, np.arange(0, 13, 4)))):
                         case = f"{solver}: {name} and {more}, {form}, {options}"

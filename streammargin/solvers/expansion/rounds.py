@@ -13,7 +13,6 @@ from typing import NamedTuple
 import numpy as np
 
 from streammargin.compiled import smo
-from streammargin.solvers.expansion import interior
 from streammargin.solvers.expansion.columns import NONE, ROWS, Columns
 from streammargin.solvers.expansion.form import Form
 
@@ -91,6 +90,8 @@ def make_round(
         SHARE * worst, STEPS * rows.size,
     )  # fmt: skip
     if steps == STEPS * rows.size and columns.kernel.definite and not form.hard:
+        from streammargin.solvers.expansion import interior  # which loads scipy.linalg
+
         after = interior.solved(columns.values[slots][:, rows].astype(np.float64), own, some, after, free)
     b[rows] = after
     moved = np.flatnonzero(after != before)

@@ -142,7 +142,7 @@ class Fitting:
         try:
             found = plan_of(self.rows, method, problem, self.labels, self.budget, used)
         except BudgetError as error:
-            kept = numbers_of_rows(method, problem, self.able, self.budget)
+            kept = numbers_of_rows(method, problem, self.able, self.budget - self.own)
             raise BudgetError(f"{error.raw}{kept}", error.least) from None
         if not leaves.may_split(found[0], found[1].block_rows):
             return found

@@ -74,9 +74,7 @@ def reason(problem: Problem, name: str) -> str:
     if name.startswith("ascent") and _few_columns(problem) and _moving_rows_fit(problem):
         return f"{name} for {size}: rows whose duals move fit into memory, and those near the margin do not"
     if name.startswith("ascent") and sampled.crowded(problem):
-        return (
-            f"{name} for {size}: the duals of all rows fit into memory, and few rows with their scores"
-        )
+        return f"{name} for {size}: the duals of all rows fit into memory, and few rows with their scores"
     why = {
         "smo": "an expansion over rows, by steps on two coefficients at a time",
         "active-set": "a hard margin at p = 2: few rows decide it",

@@ -41,10 +41,13 @@ def open_hdf5(path: str, hint: str = "copy or convert it again", **how: Any) -> 
 
 
 class Categories:
-    """A column of categories of anndata: the number of each row, and the text or number that it stands for."""
+    """A column of categories of anndata: the number of each row, and the text or number that it stands for.
 
-    def __init__(self, name: str, codes: Any, categories: h5py.Dataset, wanted: np.ndarray | None) -> None:
-        self.name, self.codes = name, codes
+    lacking: the error for a wanted row without one.
+    """
+
+    def __init__(self, lacking: str, codes: Any, categories: h5py.Dataset, wanted: np.ndarray | None) -> None:
+        self.lacking, self.codes = lacking, codes
         check_stored_values(codes)
         check_stored_values(categories)
         self.categories = np.asarray(_texts(categories))
@@ -55,7 +58,7 @@ class Categories:
         codes = self.codes[rows]
         missing = codes < 0 if self.wanted is None else (codes < 0) & self.wanted[rows]
         if missing.any():
-            raise DataError(f"{self.name}: a row has no label; drop it")
+            raise DataError(f"{self.lacking}; drop it")
         return self.categories[codes] if len(self.categories) else np.zeros(len(codes), self.dtype)
 
 
@@ -65,14 +68,14 @@ def column_in(home: h5py.Group, name: str, wanted: np.ndarray | None = None) -> 
     wanted: (n,) bool, the rows that must have a value; None: all.
     """
     for full in (name, f"obs/{name}"):
-        (place, _, field), where = full.rpartition("/"), f"{home.file.filename}: {full}"
+        (place, _, field), lacking = full.rpartition("/"), f"{home.file.filename}: a row has no label in /{full}"
         table, node = home.get(place or "/"), home.get(full)
         if isinstance(table, h5py.Dataset) and field in (table.dtype.names or ()):  # of anndata before 0.7
             check_stored_values(table)
             known = home.get(f"uns/{field}_categories")
-            return _texts(table[field]) if known is None else Categories(where, table[field], known, wanted)
+            return _texts(table[field]) if known is None else Categories(lacking, table[field], known, wanted)
         if isinstance(node, h5py.Group) and {"codes", "categories"} <= set(node):
-            return Categories(where, node["codes"], node["categories"], wanted)
+            return Categories(f"{lacking}/codes", node["codes"], node["categories"], wanted)
         if node is not None:
             return node
     return None
@@ -87,6 +90,11 @@ def column_named(home: h5py.Group, name: str, wanted: np.ndarray | None, opened:
         check_input(name)
         return np.load(name, "r", allow_pickle=False)
     return column
+
+
+def mask_of(path: str, names: dict[str, Any]) -> str | None:
+    """The mask of the rows in this file, COLUMN=VALUE; None for all rows. names: by `names_of`."""
+    return None if path in names.get("spooled", ()) else names.get("mask")
 
 
 def rows_with(home: h5py.Group, mask: str, opened: Callable[[str], Any] = open_hdf5) -> np.ndarray:
@@ -122,10 +130,10 @@ def _texts(column: Any) -> Any:
     return np.char.decode(column, "utf-8", "replace") if column.dtype.kind == "S" else column
 
 
-def names_of(header: dict[str, Any], given: dict[str, str | None]) -> dict[str, str | None]:
+def names_of(header: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
     """The names of columns beside the rows: those given, or else in the header of a model.
 
-    table: of the label in a table, if the rows were one. mask: "" if the rows were chosen already.
+    table: of the label in a table, if the rows were one. spooled: the files whose rows the mask has chosen already.
     """
     table = header.get("table") or {}
     own = {"tasks": "tasks"} if table and header.get("tasks") else {}  # as rows of a table are written
@@ -139,7 +147,7 @@ def labels_in(home: h5py.Group, table: str | None) -> str:
     return "y" if table is None or column_in(home, "y") is not None else table
 
 
-def columns_in(file: Any, known: np.ndarray | range, names: dict[str, str | None]) -> list[int] | None:
+def columns_in(file: Any, known: np.ndarray | range, names: dict[str, Any]) -> list[int] | None:
     """Which column of the rows in a file each one of a model is, `features` for a missing one; None: the same ones.
 
     They are matched by name if both have names. file: a File of `verification.py`. known: the names of the model's

@@ -150,7 +150,7 @@ class File:
             raise DataError(f"{path}: {names['x'] or 'X'} is not a layout of rows that verify reads; {CONVERT}")
         stored.check_rows(self.x)
         self.rows, self.features, self.wide = *map(int, shape), 0  # wide: bytes of a row's fixed-length text
-        self.keep = stored.rows_with(self.home, mask, self._open) if (mask := names.get("mask")) else None
+        self.keep = stored.rows_with(self.home, mask, self._open) if (mask := stored.mask_of(path, names)) else None
         self.y = self._column(names["y"] or stored.labels_in(self.home, names["table"]), outputs)
         self.weights = self._column(names["sample_weight"] or "sample_weight") if weighted else None
         self.epsilons, self.tasks = (self._column(one) if one else None for one in (names["epsilon"], names["tasks"]))
@@ -322,7 +322,7 @@ def check_all(saved: Saved, sums: Sums) -> Iterator[Check]:
         yield compare(f"bias ({saved.kind})", saved.constant[worst], middle[worst], blur[worst])
 
 
-def sum_up(saved: Saved, paths: Sequence[Any], names: dict[str, str | None], memory: int, learned: bool = True) -> Sums:
+def sum_up(saved: Saved, paths: Sequence[Any], names: dict[str, Any], memory: int, learned: bool = True) -> Sums:
     """The sums over the rows of these files; learned: False for held-out rows, without weights, with any labels."""
     sums, weighted = Sums(saved, learned), learned and (saved.weighted or names["sample_weight"] is not None)
     for path in map(os.fspath, paths):
@@ -343,11 +343,11 @@ def sum_up(saved: Saved, paths: Sequence[Any], names: dict[str, str | None], mem
 
 
 @np.errstate(all="ignore")  # what overflows differs
-def verify(model: Any, data: Any, valid: Any = None, *, memory: int = 256 << 20, **names: str | None) -> list[Check]:
+def verify(model: Any, data: Any, valid: Any = None, *, memory: int = 256 << 20, **names: Any) -> list[Check]:
     """Recompute the certified figures of a saved model on the file, or the shards, that it was trained on.
 
-    valid: the held-out file, to check its error. memory: bytes for weights and blocks of rows. names: x, y, tasks,
-    sample_weight, if they differ from those in training. Raises InputMissingError, DataError, UsageError.
+    valid: the held-out file. memory: bytes for weights and blocks of rows. names: x, y, tasks, sample_weight, if they
+    differ from those in training; spooled: files of chosen rows. Raises InputMissingError, DataError, UsageError.
     """
     with reading(os.fspath(model), "is not a model, or damaged", "train it again: streammargin train DATA -o MODEL"):
         saved = Saved(os.fspath(model), memory)

@@ -417,6 +417,13 @@ def test_batches_that_differ_are_an_error_with_a_remedy_for_batches(client, kind
         sm.dask.train(client, parts, **NEEDED)
 
 
+def test_batches_of_frames_are_matched_by_name(client, frame):
+    X, y = frame.drop(columns="label"), frame.label
+    parts = [(X[:1500], y[:1500]), (X[X.columns[::-1]][1500:], y[1500:])]
+    expected = sm.dask.train(client, [dask.delayed((X[k : k + 1500], y[k : k + 1500])) for k in (0, 1500)], **NEEDED)
+    assert bits(sm.dask.train(client, list(map(dask.delayed, parts)), **NEEDED)) == bits(expected)
+
+
 def test_an_error_of_the_collection_passes_unchanged(client, rows):
     with pytest.raises(ZeroDivisionError):
         sm.dask.train(client, [*in_batches(rows), dask.delayed(lambda: 1 / 0)()], **NEEDED)

@@ -50,9 +50,11 @@ def _checks(options: argparse.Namespace, memory: int) -> list[Check]:
             stack.enter_context(Remarks())
             header = header_of(options.model, memory)
             rows = Rows(options.model, header, stack, names, memory, options.spool, options.unknown)
-            data, names = [rows.written(data)], {"mask": ""}  # which has chosen the rows of the spool
+            spooled = [rows.written(data)]
             if valid is not None and is_ordered(valid):
                 valid = rows.held_out().written([valid], ".verify.valid.h5")
+                spooled.append(valid)
+            data, names = spooled[:1], {"spooled": spooled}
         if data is options.data and (options.spool is not None or options.unknown != "error"):
             raise UsageError("`spool` and `unknown` are for tables; leave them out")
         return verify(options.model, data, valid, memory=memory, **names)

@@ -30,7 +30,7 @@ def alike(found: Sequence[R], columns: Columns) -> list[R]:
     None: they have the same ones, in any order; without names, as many. Raises DataError.
     """
     known = _chosen(found, columns) if chosen(columns) else _joined(found, columns)
-    return found if known is None else [_with_columns(rows, known) for rows in found]  # type: ignore[return-value]
+    return [rows if known is None else _with_columns(rows, known) for rows in found]
 
 
 def _with_columns(rows: R, known: np.ndarray) -> R:
@@ -160,6 +160,9 @@ class _Named(Changed):
 
     order: np.ndarray
     names: np.ndarray | None
+
+    def task_column(self) -> Source | None:
+        return self.source.task_column()
 
     def feature_names(self) -> np.ndarray | None:
         return self.names

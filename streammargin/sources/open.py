@@ -216,8 +216,7 @@ def _open_shards(
         used = [file for file in files if mask is None or file.rows]
         if not used:
             raise none_has(paths, mask or "")
-        known = alike(used, columns)
-        source = known[0] if len(used) == 1 else ShardedSource(known)
+        source = alike(used, columns)[0] if len(used) == 1 else ShardedSource(used, columns)
         stack.pop_all()
     for file in set(files).difference(used):  # without a row
         file.close()

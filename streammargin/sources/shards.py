@@ -13,8 +13,9 @@ import numpy as np
 from streammargin.errors import DataError, UsageError
 from streammargin.rows.blocks import Block, CSRBlock, DenseBlock
 from streammargin.sources.base import Buffer, OfValues, Slices, Source
+from streammargin.sources.columns import alike
 from streammargin.sources.labels import lie_inside
-from streammargin.sources.names import listed
+from streammargin.sources.names import Columns, listed
 
 
 def check_inside(option: str, value: object) -> None:
@@ -51,16 +52,17 @@ def _columns(outputs: list[str] | None) -> str:
 class ShardedSource(Source):
     """The rows of several sources in order; a block lies within one of them, unless it is all rows.
 
-    sources: with the same columns (`alike` in `columns.py`). Raises DataError when layouts disagree.
+    sources, columns: as for `alike`. Raises DataError when columns or layouts disagree.
     """
 
-    def __init__(self, sources: Sequence[Source]) -> None:
+    def __init__(self, sources: Sequence[Source], columns: Columns = None) -> None:
+        sources = alike(sources, columns)
         first = sources[0]
         for other in sources[1:]:
             if other.sparse != first.sparse or other.dtype != first.dtype:
                 kinds = [f"{'sparse' if s.sparse else 'dense'} {s.dtype}" for s in (other, first)]
                 raise DataError(f"{other.name} is {kinds[0]} but {first.name} is {kinds[1]}; convert all to one kind")
-        self.sources: list[Source] = list(sources)
+        self.sources: list[Source] = sources
         self.name: str = f"{first.name} and {len(sources) - 1} more" if len(sources) > 1 else first.name
         self.starts: np.ndarray = np.cumsum([0] + [s.rows for s in sources])
         self.rows: int = int(self.starts[-1])

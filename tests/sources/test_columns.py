@@ -218,3 +218,19 @@ def test_refused(files, kind, tmp_path):
         sm.train((COUNTS, KIND), columns="common")
     one = sm.train(files([PARTS[0]], np.asarray, kind), y="obs/kind", columns="common", **WAYS).model
     assert len(one.feature_names_in_) == D
+
+
+def test_held_out_rows_in_hdf5_beside_stores_have_the_mask_too(files, tmp_path):
+    pytest.importorskip("zarr")
+    [held_out], model = files([PARTS[2]], np.asarray), str(tmp_path / "model.npz")
+    with h5py.File(held_out, "r+") as file:
+        file["y"] = KIND[:N].astype("S1")
+    ways = ["--y", "obs/kind", "--mask", "row=1", "--valid", held_out, "-o", model, "-q"]
+    assert main(["train", *files([PARTS[0]], np.asarray, "zarr"), *ways]) == 0
+    assert main(["verify", model, *files([PARTS[0]], np.asarray, "zarr"), "--y", "obs/kind", "--valid", held_out]) == 0
+
+
+def test_tasks_beside_the_rows_stay():
+    with open_source((COUNTS[:N], KIND[:N])) as source:
+        source.task_column = lambda: source  # as a piece of a cluster has one
+        assert columns.reordered(source, np.array([2, 0, -1]), None).task_column() is source

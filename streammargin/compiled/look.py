@@ -463,11 +463,19 @@ def _bend_chunk(block, k, size, rule, H, scratch):
 @register_jitable
 def _add_drift(block, g, size, softness, scratch, drift):
     """Add minus the derivative of what the chunk's rows pull, by the logarithm of the softness, to drift (d+1,)."""
-    c, slopes, factors = scratch.columns, scratch.slopes[g], scratch.factors
+    c, slopes, factors, lines = scratch.columns, scratch.slopes, scratch.factors, scratch.mine.shape[0]
     for r in range(size):
-        moved = c[SIGNS, g, r] * (c[A, g, r] - c[CENTRES, g, r])
-        factors[r] = moved * slopes[r] * (softness / c[CAPS, g, r])
+        bent = slopes[g, r] * _moved(c, g, r)
+        for h in range(lines if lines > 1 else 0):
+            bent -= slopes[lines + g, r] * slopes[lines + h, r] * _moved(c, h, r)
+        factors[r] = bent * (softness / c[CAPS, g, r])
     block.add_rows(scratch.mine[g, :size], factors[:size], drift)
+
+
+@register_jitable
+def _moved(c, g, r):
+    """How far the pull of row r in line g is from that of its centre."""
+    return c[SIGNS, g, r] * (c[A, g, r] - c[CENTRES, g, r])
 
 
 @register_jitable(fastmath=REORDERED)

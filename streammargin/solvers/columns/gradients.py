@@ -1,4 +1,4 @@
-"""Conjugate gradients with a diagonal preconditioner, on a model in memory."""
+"""The minimum of a quadratic model in memory: by conjugate gradients with a diagonal preconditioner, or a factor."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ import math
 from collections.abc import Callable
 
 import numpy as np
+
+from streammargin.compiled import newton as kernel
+
+PIVOT = 1e-13  # a pivot below this times its diagonal entry is rounding
 
 
 def conjugate_gradients(
@@ -32,3 +36,12 @@ def conjugate_gradients(
             break
         towards = conditioned + square / before * towards
     return found, math.sqrt(square / begun) if begun > 0.0 else 0.0
+
+
+def direction(H: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+    """-(I + H)^-1 gradient, (d+1,); of H (d+1, d+1) the upper triangle counts, and is overwritten.
+
+    Falls back to -gradient if rounding leaves no descent direction.
+    """
+    found, _ = kernel.newton_direction(H, gradient, PIVOT)
+    return found if -math.inf < found @ gradient < 0.0 else -gradient  # also if it is nan

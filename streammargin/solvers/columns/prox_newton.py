@@ -1,6 +1,10 @@
-"""Newton steps for nonsmooth penalties: proximal Newton, with an augmented Lagrangian for nonsmooth losses.
+"""A Newton step a read, under any penalty with a prox (Lee, Sun and Saunders 2014, SIAM J. Optim. 24).
 
-Lee, Sun and Saunders 2014 (SIAM J. Optim. 24) for smooth losses; Li, Sun and Toh 2018 for the others.
+Each read certifies its weights, and sums up the gradient and the Hessian for the step that follows it. No number of a
+row is kept. A loss with a kink is smoothed around fixed centres, the midpoints of the feasible intervals (Nesterov
+2005). So the duals are a function of the weights, and feasible, and the proof is exact. Its gap falls with the square
+of the softness. The softness falls no further than a step changes the margins. Near the minimum a step also follows the
+path of minima.
 """
 
 from __future__ import annotations
@@ -14,8 +18,9 @@ from streammargin.compiled import look as kernel
 from streammargin.compiled.quadratic import minimise_quadratic
 from streammargin.errors import DataError
 from streammargin.losses.base import coupled, largest_bend, middle_share, smooth
-from streammargin.penalties.base import Penalty, Pieces
+from streammargin.penalties.base import Penalty
 from streammargin.penalties.lp import LpSquare
+from streammargin.penalties.mirror_maps import lp_norm
 from streammargin.points.tasks import by_task
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import Labels, RowLabels, RowNumbers, numbered_from
@@ -23,24 +28,32 @@ from streammargin.solvers.base import FOLDS, NUMBERS, PATH, SEVERAL, TASKS, Pass
 from streammargin.solvers.cache import rows as store
 from streammargin.solvers.columns import curved_columns
 from streammargin.solvers.columns.constant import constants_alone
+from streammargin.solvers.columns.gradients import direction
 from streammargin.solvers.columns.proximal_model import minimise_by_prox
 from streammargin.solvers.columns.screening import TOO_FAR, proven_zeros
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.bounds import Bounds, bounds_of_group
 from streammargin.solvers.proof.look import CertifiedByLook, LookedAt
 from streammargin.solvers.proof.objectives.base import Objective
+from streammargin.solvers.proof.rounding import TERM, norm_rounding
 from streammargin.solvers.proof.sums import LookSums
-from streammargin.solvers.roles import GROUPS, Axis, K, N, Rows, Shared, Sum, W, b1, clear, f8, i8, of, state
-from streammargin.solvers.softness import LEAST_FALL, may_soften, next_softness, share_of_softness
+from streammargin.solvers.roles import GROUPS, Axis, K, Kept, Shared, Sum, W, b1, clear, f8, i8, new, of, state
+from streammargin.solvers.softness import AIM, LEAST_FALL, may_soften, next_fall, share_of_softness
 from streammargin.solvers.state import labels_for, labels_of, line_of
 from streammargin.solvers.visits import Visit
 
-SOFTNESS = 0.5  # the first 1 / sigma, relative to the caps, as in `newton`
-MOST = 40  # most Newton steps in one proximal step
+SOFTNESS = 0.5  # the first 1 / sigma at given weights, relative to the caps
+WIDE = 4.0  # the same at w = 0: all rows have a positive slope
+WIDER = 8.0  # times the softness after a step that was too long, as no row had a slope
+OVERSHOT = 0.3  # a step is shortened if the slope at its end exceeds this times the initial descent
+SHORTEST, LONGEST = 0.1, 0.9  # shares of a step that may be left when it is shortened
+NEARBY = 1e-3  # share of a step over which the slope of R is measured
+STAYS = 0.9  # a share above this is 1
+EVEN = 24  # times the gap of a row spread evenly over the softened part is its cap times the width of that part
+ENOUGH = 2  # rows with a slope for each weight, if the softness falls far from the minimum; 1 under the ridge alone
 DAMPING = 1e-3  # first damping of the Hessian, relative to its largest possible diagonal
 LEAST_DAMPING = 1e-14  # least damping: smaller ones are rounding
-ENOUGH = 1e-4  # Armijo constant: a step is shortened if F falls by less than this share of the predicted fall
-ROUNDING = 1e-13  # of the function's value, relative
+ROUNDING = 1e-13  # of the objective, relative
 PART = 1e-3  # accuracy of the quadratic subproblem, relative to its first change, or to its fall
 ROUNDS = 200  # most rounds of the subproblem
 ITERATIONS = 3000  # most iterations of it if the penalty is known by its prox alone
@@ -51,53 +64,69 @@ WORK = 3e10  # most multiplications of its Newton steps, or of its products with
 
 # entries of the weights of a group, if the loss couples its lines
 COUPLED = Axis(lambda problem: problem.lines * (problem.features + 1) if coupled(problem.loss) else 0, name="L(d+1)")
-# duals of a row: those of all lines, or of the line of its task for each value of C
-A_ROW = Axis(lambda problem: problem.trials if problem.outputs.tasks else problem.count, name="trials or K")
 ONE = np.zeros(1, np.int64)
+SOFT = K.where(lambda problem: not smooth(problem.loss))  # lines of a loss with kinks
 
 
 @state
 class Curved(LookSums):
-    """The sums of a read, with second derivatives of the working columns, and at first the diagonal of all."""
+    """The sums of a read, with second derivatives of the working columns, and at first the diagonal of all.
+
+    sloped (K,): the number of rows with a slope; drift (K, d+1): as in compiled/look.py.
+    """
 
     H: Sum[f8] = of(K, W, W, shrinks=True)
     diagonal: Sum[f8] = of(K, W)
     crossed: Sum[f8] = of(GROUPS, COUPLED, COUPLED)
+    drift: Sum[f8] = of(SOFT, W)
+    sloped: Sum[f8] = of(K)
 
 
 @state
 class Step:
-    """The last step: from `start` along `direction`.
+    """The last step: from `start` by `newton`, and `further` along the path of minima (K, d+1).
 
-    height: F at its start, at most; fall: predicted change of F; count: steps since the centres moved; damping: added
-    to the Hessian, relative to scale (K, d+1), its diagonal at the first read.
+    descent: minus the slope at its start, inf: not known; active: rows with a slope there; left: the share of the
+    softness that it left; fall: the least share that the next one may leave. damping: added to the Hessian, relative to
+    scale (K, d+1), its diagonal at the first read.
     """
 
-    start: Shared[f8] = of(K, W)
-    direction: Shared[f8] = of(K, W)
-    scale: Shared[f8] = of(K, W)
-    damping: Shared[f8] = of(GROUPS, fill=DAMPING)
-    height: Shared[f8] = of(GROUPS)
-    fall: Shared[f8] = of(GROUPS)
-    count: Shared[i8] = of(GROUPS)
+    start: Kept[f8]
+    newton: Kept[f8]
+    further: Kept[f8]
+    scale: Kept[f8]
+    descent: Kept[f8] = of(GROUPS, fill=math.inf)
+    active: Kept[f8] = of(GROUPS)
+    left: Kept[f8] = of(GROUPS, fill=1.0)
+    fall: Kept[f8] = of(GROUPS, fill=LEAST_FALL)
+    damping: Kept[f8] = of(GROUPS, fill=DAMPING)
+
+
+@state
+class Bound:
+    """The best dual bound, gain - 1/2 ||A^T a||^2, without its duals; slip: rounding error of image = A^T a."""
+
+    image: Shared[f8]
+    gain: Shared[f8] = of(K)
+    slip: Shared[f8] = of(K)
 
 
 @state
 class ProxNewton(LookedAt):
-    """due: groups to step after this read; image (K, d+1): A^T alpha, scaled to be feasible for a free constant;
-    columns (K, m): of H in this read. begun: whether there was a whole read. alpha, centres: in memory only, of a loss
-    that is not smooth.
+    """due: groups to step after this read; apart: its objective minus its bound; image (K, d+1): A^T alpha,
+    scaled to be feasible for a free constant; columns (K, m): of H in this read. begun: whether there was a whole read,
+    or none with all rows curved is needed.
     """
 
     look: Curved
-    alpha: Rows[f8] = of(A_ROW, N.where(lambda problem: problem.resident and not smooth(problem.loss)))
-    centres: Rows[f8] = of(A_ROW, N.where(lambda problem: problem.resident and not smooth(problem.loss)))
     softness: Shared[f8] = of(GROUPS)
     step: Step
+    bound: Bound
     image: Shared[f8] = of(K, W)
     zeros: Shared[b1] = of(K, W)
     columns: Shared[i8] = of(K, W, shrinks=True)
     due: Shared[b1] = of(GROUPS)
+    apart: Kept[f8] = of(GROUPS)
     begun: bool = False
     ended: bool = False
 
@@ -108,15 +137,15 @@ class ProximalNewton(CertifiedByLook[ProxNewton]):
         F(w) = R(w) + sum_i M_i(w);
         M_i(w) = max over feasible a of dual_i(a) - a u_i - softness (a - c_i)^2 / (2 cap_i).
 
-    The maximising a_i are the proximal steps of the losses (compiled/look.py). The smooth part of F has the gradient
-    -A^T a. A^T diag(slope_i) A is a matrix of its generalised Hessian. Each read yields both at w, and certifies w and
-    a. Between reads the quadratic model plus R is minimised. A step that made F larger is shortened at the next read.
-    When the certificate proves that w is near the minimum of F, a becomes the centre, and the softness falls. Smooth
-    losses have softness 0: F is the objective. Out of core no number is kept of a row. The centres stay at the
-    midpoints of the feasible intervals, and the softness falls with the square root of the gap.
+    The maximising a_i are the proximal steps of the losses (compiled/look.py), and the centres c_i the midpoints of the
+    feasible intervals. The smooth part of F has the gradient -A^T a. A^T diag(slope_i) A is a matrix of its generalised
+    Hessian. Each read yields both at w, and certifies w and a. Between reads the quadratic model plus R is
+    minimised. A step whose slope at its end is too steep is shortened at the next read. Smooth losses have softness 0:
+    F is the objective.
 
     The first read is at w = 0, with the best constant if it is not penalised. It computes the best duals for these
-    weights. If they are optimal, so is w = 0. All rows count for its H, which is an upper bound.
+    weights. If they are optimal, so is w = 0. All rows count for its H, which is an upper bound. Under the ridge alone
+    w = 0 is never optimal, and the first read is like all others.
 
     Where the penalty leaves most weights 0, the Hessian has some columns only, and a step moves these
     (curved_columns.py). In memory the first read finds them, and makes no step.
@@ -141,13 +170,15 @@ class ProximalNewton(CertifiedByLook[ProxNewton]):
 
     def start(self, problem: Problem, labels: RowLabels) -> ProxNewton:
         state = super().start(problem, labels)
-        state.softness[:] = self._softness(problem)
+        state.softness[:] = 0.0 if smooth(problem.loss) else WIDE
+        state.begun = plain(problem)
         self._first_constants(problem, state)
         state.columns = curved_columns.at_first(problem)
         return state
 
     def begin_at(self, problem: Problem, state: ProxNewton, w: np.ndarray) -> None:
         super().begin_at(problem, state, w)
+        self._soften_anew(problem, state)
         if state.columns.shape[1] == 1:
             state.columns = curved_columns.of_weights(w)
 
@@ -159,8 +190,10 @@ class ProximalNewton(CertifiedByLook[ProxNewton]):
             state.columns = curved_columns.following(problem, active, state.w, pull, state.zeros)
 
     @staticmethod
-    def _softness(problem: Problem) -> float:
-        return 0.0 if smooth(problem.loss) else SOFTNESS
+    def _soften_anew(problem: Problem, state: ProxNewton) -> None:
+        """Begin at weights that are not 0."""
+        state.softness[:] = 0.0 if smooth(problem.loss) else SOFTNESS
+        state.step.left[:], state.step.descent[:], state.step.further[:] = 1.0, math.inf, 0.0
 
     def prologue_passes(self, problem: Problem) -> int:
         return 1 if problem.path else 0
@@ -178,11 +211,9 @@ class ProximalNewton(CertifiedByLook[ProxNewton]):
         return min(problem.objective.penalty.zero_factor(problem.objective.penalised(image)) for image in found)
 
     def raise_costs(self, problem: Problem, state: ProxNewton, factor: float) -> None:
-        state.centres *= factor
         state.step.scale *= factor
-        state.step.count[:] = 0
-        state.zeros[:] = False
-        state.softness[:] = self._softness(problem)
+        state.zeros[:], state.bound = False, new(Bound, problem)
+        self._soften_anew(problem, state)
         state.best.primal[:], state.best.dual[:] = math.inf, -math.inf
 
     def begin_pass(self, problem: Problem, state: ProxNewton, active: np.ndarray) -> None:
@@ -216,7 +247,7 @@ class ProximalNewton(CertifiedByLook[ProxNewton]):
         return problem.lines if state.look.crossed.size else 1
 
     def run_block(self, problem: Problem, state: ProxNewton, active: np.ndarray, block: Block, first: int) -> None:
-        """Update the duals of these rows and add their sums; in the first pass the best duals, with all rows curved."""
+        """Add the sums of these rows; in the first read with the best duals, and all rows curved."""
         state.look.rows += block.rows()
         # counts all rows, though only those with a slope enter the Hessian
         part = state.columns.shape[1] / state.w.shape[1]
@@ -240,19 +271,17 @@ class ProximalNewton(CertifiedByLook[ProxNewton]):
     ) -> None:  # fmt: skip
         """Look at rows for the lines of `at`, of which these are active; labels: in the lines of `at`."""
         softness, steepest, read = problem.by_line(state.softness)[at], 0.0, state.look
-        none, w, own = np.zeros(softness.size), state.w[at], at
-        if problem.outputs.tasks:
-            own = slice(at.start // problem.outputs.tasks, at.start // problem.outputs.tasks + 1)
+        none, centres = np.zeros(softness.size), np.zeros((softness.size, 0))
         if not state.begun:
             if all_curved(problem):
                 steepest = 1.0 / (float(state.softness.max(initial=0.0)) + 1.0 / largest_bend(problem.loss))
             softness = none
-        step = kernel.Prox(
-            state.centres[own], state.alpha[own], none, softness, steepest=steepest, midway=middle_share(problem.loss)
-        )
+        step = kernel.Prox(centres, centres, none, softness, steepest=steepest, midway=middle_share(problem.loss))
         diagonal = kernel.NONE[:0] if state.begun else read.diagonal[at]
-        H = kernel.Curvature(read.H[at], read.crossed, state.columns[at], diagonal)
-        read.add(problem.loss, (block, numbers, labels), lines, w, step, H, at)
+        H = kernel.Curvature(
+            read.H[at], read.crossed, state.columns[at], diagonal, drift=read.drift[at], active=read.sloped[at]
+        )
+        read.add(problem.loss, (block, numbers, labels), lines, state.w[at], step, H, at)
 
     def skip_remaining(self, problem: Problem, state: ProxNewton) -> None:
         state.due[:] = False
@@ -265,10 +294,7 @@ class ProximalNewton(CertifiedByLook[ProxNewton]):
             self._judge(problem, state, active)
         if state.due.any():
             k = int(np.argmax(state.due))
-            from_zero = not (state.begun or problem.from_weights)
-            self._step(problem, state, k, state.image if from_zero else state.look.pull.sum(axis=1))
-            if not state.begun and all_curved(problem):  # an upper bound: there is no predicted fall to check
-                state.step.count[k] = 0
+            self._step(problem, state, k)
             state.due[k] = False
             return 1.0 - float(state.due.sum()) / problem.groups
         state.begun = True
@@ -279,55 +305,27 @@ class ProximalNewton(CertifiedByLook[ProxNewton]):
         """Compute what the pass proves, and which problems make a step."""
         for k, proof in self.prove(problem, state, active).items():
             problem.of_group(state.image, k)[:] = proof.theta
-            state.due[k] = self._go_on(problem, state, k, proof.apart)
+            state.apart[k] = proof.apart
+            if not state.begun:
+                self._first_scale(problem, state, k)
             self._find_zeros(problem, state, k, proof)
+        unsolved = self.report(problem, state).estimate[active] > problem.tol
+        state.due[active] = unsolved & (state.begun or state.columns.shape[1] > 1)
 
-    def _go_on(self, problem: Problem, state: ProxNewton, k: int, apart: float) -> bool:
-        """Shorten the last step of group k, or move its centres, or return True: a new step is due.
-
-        apart: the objective minus its dual bound.
-        """
-        step, read = state.step, state.look
-        gap, losses = (float(problem.view(read.weights, k)[:, name].sum()) for name in (kernel.GAP, kernel.LOSSES))
-        moved = float(problem.view(read.duals, k)[..., kernel.MOVED].sum()) if state.softness[k] > 0.0 else 0.0
-        height = problem.objective.regulariser(problem.of_group(state.w, k)) + losses - gap - 0.5 * moved
-        if not state.begun:
-            self._first_scale(problem, state, k)
-            step.height[k] = height
-            return state.columns.shape[1] > 1
-        blurred = ROUNDING * abs(height)
-        if step.count[k] > 0:
-            above = height - step.height[k]
-            if above > ENOUGH * step.fall[k] + blurred:
-                part = min(max(-0.5 * step.fall[k] / (above - step.fall[k]), 0.1), 0.5)
-                mine = problem.lines_of(k)
-                step.direction[mine] *= part
-                step.fall[k] *= part
-                state.w[mine] = step.start[mine] + step.direction[mine]
-                w = problem.of_group(state.w, k)
-                w[:] = problem.objective.inside(w)
-                step.damping[k] *= 4.0
-                return False
-            step.damping[k] = max(0.25 * step.damping[k], LEAST_DAMPING)
-        step.height[k] = height
-        near = may_soften(apart - gap, gap) or step.count[k] >= MOST
-        if state.softness[k] > 0.0 and not problem.resident:
-            if self._soften(problem, state, k, gap, near):
-                step.height[k] = height + gap + 0.5 * moved  # the objective, as F is below it at any softness
-                step.count[k] = 0
-        elif state.softness[k] > 0.0 and near:
-            self._move_centres(problem, state, k)
-            return False
-        return True
-
-    @staticmethod
-    def _soften(problem: Problem, state: ProxNewton, k: int, gap: float, near: bool) -> bool:
-        """Lower the softness as the tolerance asks for, until steps become too long, or near the minimum of F."""
-        left = share_of_softness(gap, problem.tol * float(abs(state.best.primal[k])), LEAST_FALL)
-        falls = left < 1.0 and (near or state.step.damping[k] < DAMPING)
-        if falls:
-            state.softness[k] *= left
-        return falls
+    def bound(self, problem: Problem, state: ProxNewton, k: int, proof: Bounds) -> float:
+        """Under the ridge alone that of the best mean of all reads' duals, as those of one may be far from optimal."""
+        if not plain(problem):
+            return proof.dual
+        best, pull, total = state.bound, proof.theta, proof.total
+        image, gain = best.image[k], total.duals - TERM * total.summed
+        # two convex combinations of images and of gains, each with a few roundings
+        largest, size = max(abs(float(best.gain[k])), abs(gain)), max(lp_norm(image, 2.0), lp_norm(pull, 2.0))
+        best.gain[k] = raise_bound(image, best.gain[k], pull, gain)
+        best.gain[k] = raise_bound(image, best.gain[k], np.zeros_like(image), 0.0)
+        best.slip[k] = max(best.slip[k], total.blur) + TERM * size
+        length = lp_norm(image, 2.0) + float(best.slip[k])
+        square = length * length * (1.0 + norm_rounding(image.size))
+        return float(best.gain[k]) - TERM * largest - 0.5 * square
 
     @staticmethod
     def _first_scale(problem: Problem, state: ProxNewton, k: int) -> None:
@@ -342,51 +340,153 @@ class ProximalNewton(CertifiedByLook[ProxNewton]):
         """Mark weights proven to be 0, for a loss of bounded curvature; `scale` bounds the Hessian's diagonal."""
         most = largest_bend(problem.loss)
         if most < math.inf and problem.lines == 1:
-            bend = state.step.scale[k] * (1.0 if smooth(problem.loss) else 1.0 + SOFTNESS * most)
+            bend = state.step.scale[k] * (1.0 if smooth(problem.loss) else 1.0 + WIDE * most)
             state.zeros[k] |= proven_zeros(problem, k, state.best, proof, bend)
 
     def zeros(self, problem: Problem, state: ProxNewton) -> np.ndarray:
         return state.zeros[:, :-1]
 
-    @staticmethod
-    def _move_centres(problem: Problem, state: ProxNewton, k: int) -> None:
-        own, tasks = problem.lines_of(k), problem.outputs.tasks
-        if tasks and not problem.joint:
-            here = problem.outputs.tasks_of(labels_of(problem, state).classes_of(0)) == k % tasks
-            state.centres[k // tasks, here] = state.alpha[k // tasks, here]
-        else:
-            own = own[:1] // tasks if tasks else own
-            state.centres[own] = state.alpha[own]
-        state.softness[k] = next_softness(float(state.softness[k]), int(state.step.count[k]))
-        state.step.count[k] = 0
+    def _step(self, problem: Problem, state: ProxNewton, k: int) -> None:
+        """Set the weights of the next read: where a step from here leads, or one from where the last step began.
 
-    @staticmethod
-    def _step(problem: Problem, state: ProxNewton, k: int, down: np.ndarray) -> None:
-        """Move w to the minimum of R plus the quadratic model; down (K, d+1): minus the gradient of the smooth part.
-
-        The weights of a line alone move at its columns only.
+        The last step is made again with a larger share of the softness if it followed the path of minima too far. It is
+        shortened, with all of the softness, if the slope at its end is too steep.
         """
-        step, objective = state.step, problem.objective
-        w, start, direction, down, scale, zeros = (
-            problem.of_group(each, k) for each in (state.w, step.start, step.direction, down, step.scale, state.zeros)
+        step, objective, from_zero = state.step, problem.objective, not (state.begun or problem.from_weights)
+        w, start, newton, further = (
+            problem.of_group(each, k) for each in (state.w, step.start, step.newton, step.further)
         )
-        H = hessian(problem, state.look, k)
-        on = np.arange(H.shape[1])
-        diagonal = H[:, on, on] + step.damping[k] * scale.max()
-        H += np.triu(H, 1).swapaxes(1, 2)
-        H[:, on, on] = diagonal
-        start[:] = w
-        at = state.columns[k] if problem.lines == 1 else slice(None)
-        ordered = objective.pieces(w.shape)
-        if ordered is not None and problem.lines == 1:
-            ordered = curved_columns.pieces_of(ordered, state.columns[k])
-        w[:] = start
-        w[at], work = lowest(objective, ordered, H, -down[at], start[at], zeros[at])
-        state.multiplications += work
-        direction[:] = w - start
-        grown = objective.regulariser(w) - objective.regulariser(start)
-        step.fall[k] = grown - float(down.ravel() @ direction.ravel())
-        step.count[k] += 1
+        down = problem.of_group(state.image if from_zero else state.look.pull.sum(axis=1), k)
+        model = Model(problem, state, k)
+        risen = rise(objective, w, -newton)
+        slope = -risen - float(np.vdot(down, newton))
+        if not further.any() and slope > OVERSHOT * step.descent[k] + ROUNDING * float(abs(state.best.primal[k])):
+            bend = float(np.vdot(newton, model.times(newton))) - risen - rise(objective, start, newton)
+            self._shorten(state, k, newton, slope, bend)
+        else:
+            self._go_on(problem, state, k, model, down)
+        w[:] = objective.inside(start + newton + further)
+        state.multiplications += model.work
+
+    def _go_on(self, problem: Problem, state: ProxNewton, k: int, model: Model, down: np.ndarray) -> None:
+        """Make the last step again, or one from here.
+
+        On the path of minima the margins of rows with a slope stay in proportion to the softness, so that their duals
+        hardly change. What it adds to a step is in proportion to the share of the softness that goes.
+        """
+        step, read, R = state.step, state.look, problem.objective.regulariser
+        w, start, newton, further = (
+            problem.of_group(each, k) for each in (state.w, step.start, step.newton, step.further)
+        )
+        p = model.step(-down, w)
+        bent = model.times(p)
+        bend, fall = float(np.vdot(p, bent)), R(w + p) - R(w) - float(np.vdot(down, p))
+        gap = float(problem.view(read.weights, k)[:, kernel.GAP].sum())
+        goal, active = problem.tol * float(abs(state.best.primal[k])), float(problem.view(read.sloped, k).sum())
+        # how far the Newton step changes the margins of rows with a slope, relative to the width of the softened part;
+        # under a loss of all scores rows may have slopes and no gap
+        spread = EVEN * (max(gap, AIM * goal) if coupled(problem.loss) else gap)
+        moved = math.sqrt(max(0.0, bend) / spread) if spread > 0.0 else math.inf
+        if moved > 1.0 and further.any():
+            before = float(step.left[k])
+            self._leave(state, k, math.sqrt(before))
+            further *= (1.0 - step.left[k]) / (1.0 - before)
+            step.fall[k] = max(step.fall[k], min(step.left[k], STAYS))
+            return
+        steep = float(np.vdot(down, p)) - rise(problem.objective, w, p)
+        # of an upper bound there is no descent to check
+        step.descent[k] = steep if state.begun or not all_curved(problem) else math.inf
+        step.active[k] = active
+        step.damping[k] = max(0.25 * step.damping[k], LEAST_DAMPING)
+        start[:], newton[:], further[:], step.left[k] = w, p, 0.0, 1.0
+        share = max(moved, share_of_softness(gap, goal, float(step.fall[k])))
+        # with few rows for each weight the quadratic model is accurate only nearby
+        enough = share * active >= (1 if plain(problem) else ENOUGH) * np.count_nonzero(w + p)
+        near = may_soften(-(fall + 0.5 * bend), gap) and (enough or plain(problem))
+        near |= may_soften(float(state.apart[k]) - gap, gap)
+        self._leave(state, k, share if near or enough else 1.0)
+        astray = step.fall[k] >= STAYS and not plain(problem)  # the path led nowhere, as a vertex has it
+        step.fall[k] = next_fall(float(step.fall[k]))
+        left = float(step.left[k])
+        if near and left < 1.0 and astray:
+            step.descent[k] = math.inf  # the next slope says nothing of this step
+        elif near and left < 1.0:
+            turned = bent - down + (1.0 - 1.0 / left) * problem.of_group(read.drift, k)
+            model.H *= 1.0 / left
+            further[:] = model.step(turned, w + p)
+
+    @staticmethod
+    def _leave(state: ProxNewton, k: int, share: float) -> None:
+        """Set the softness to a share of that where the step begins."""
+        share = share if share <= STAYS else 1.0
+        state.softness[k] *= share / state.step.left[k]
+        state.step.left[k] = share
+
+    def _shorten(self, state: ProxNewton, k: int, newton: np.ndarray, slope: float, bend: float) -> None:
+        """Take back a part of the last step; all of it, with a larger softness, if no row had a slope there."""
+        step, share = state.step, 0.0
+        self._leave(state, k, 1.0)
+        if step.active[k] == 0 and state.softness[k] > 0.0:
+            state.softness[k] *= WIDER
+        else:
+            share = share_left(float(step.descent[k]), slope, bend)
+        newton *= share
+        step.descent[k] *= share
+        step.damping[k] *= 4.0
+        step.fall[k] **= 0.5
+
+
+class Model:
+    """The quadratic model of a group's smooth part, with a damped Hessian, plus its penalty.
+
+    H (B, b, b): the blocks on the diagonal of the Hessian over `columns` of the weights, which alone move; work: the
+    multiplications that its steps took. zeros: as the weights, those that stay if they are 0.
+    """
+
+    def __init__(self, problem: Problem, state: ProxNewton, k: int) -> None:
+        self.objective, self.plain, self.work = problem.objective, plain(problem), 0.0
+        self.columns = problem.view(state.columns, k)[0]
+        self.zeros, self.H = problem.of_group(state.zeros, k), hessian(problem, state.look, k)
+        on = np.arange(self.H.shape[1])
+        damping = state.step.damping[k] * problem.of_group(state.step.scale, k).max()
+        diagonal = self.H[:, on, on] + damping
+        self.H += np.triu(self.H, 1).swapaxes(1, 2)
+        self.H[:, on, on] = diagonal
+        self.ordered = self.objective.pieces(self.zeros.shape)
+        if self.ordered is not None and problem.lines == 1:
+            self.ordered = curved_columns.pieces_of(self.ordered, self.columns)
+
+    def times(self, p: np.ndarray) -> np.ndarray:
+        """H p."""
+        found, part = np.zeros_like(p), p[..., self.columns]
+        found[..., self.columns] = (self.H @ part.reshape(*self.H.shape[:2], 1)).reshape(part.shape)
+        return found
+
+    def step(self, slope: np.ndarray, w: np.ndarray) -> np.ndarray:
+        """From w to the minimum of the model that has this slope there; both (d+1,) or (lines, d+1)."""
+        if self.plain:
+            self.work += matrix_work(w.size, 1, w.size)
+            return direction(self.H[0].copy(), slope + w)
+        found, slope, w, zeros = np.zeros_like(w), *(each[..., self.columns] for each in (slope, w, self.zeros))
+        if self.ordered is None or len(self.H) > 1:
+            most = min(max(int(WORK / self.H.size), ROUNDS), ITERATIONS)
+            v, work = minimise_by_prox(self.H, slope.ravel(), self.objective, w, PART, most)
+            self.work += work
+            found[..., self.columns] = v - w
+            return found
+        order, pieces = self.ordered
+        v, H = w.ravel()[order], self.H[0]
+        if (np.diff(order) < 0).any():
+            H = H[np.ix_(order, order)]
+        rounds = minimise_quadratic(
+            H, slope.ravel()[order], pieces, zeros.ravel()[order] & (v == 0.0), v, PART, ROUNDS, WORK
+        )
+        # each round sweeps over the matrix, and factors its nonzero part
+        self.work += rounds * matrix_work(int(np.count_nonzero(v)), 1, v.size)
+        moved = np.empty(w.size)
+        moved[order] = v
+        found[..., self.columns] = moved.reshape(w.shape) - w
+        return found
 
 
 def all_curved(problem: Problem) -> bool:
@@ -418,25 +518,38 @@ def hessian(problem: Problem, read: Curved, k: int) -> np.ndarray:
     return H[None]
 
 
-def lowest(
-    objective: Objective, ordered: tuple[np.ndarray, Pieces] | None, H: np.ndarray, slope: np.ndarray, w: np.ndarray,
-    zeros: np.ndarray,
-) -> tuple[np.ndarray, float]:  # fmt: skip
-    """(the minimum of R plus the quadratic model with this slope at w, multiplications that it took).
+def plain(problem: Problem) -> bool:
+    """Whether the penalty is the ridge of each line, constant included: w = 0 is never optimal, 1 + H is regular."""
+    return problem.lp and problem.p == 2.0 and not (problem.free or problem.joint or problem.numeric)
 
-    slope, w and zeros (weights that stay if they are 0): (m,) or (lines, d+1); H (B, b, b): the blocks on the
-    diagonal, over the entries of w.ravel(). ordered: the pieces of the penalty for these entries, if it has some.
+
+def rise(objective: Objective, w: np.ndarray, p: np.ndarray) -> float:
+    """The slope of R at w along p."""
+    return (objective.regulariser(objective.inside(w + NEARBY * p)) - objective.regulariser(w)) / NEARBY
+
+
+def share_left(descent: float, slope: float, bend: float) -> float:
+    """The share of a step to keep: where the cubic through the slopes -descent and slope at its ends is 0.
+
+    Its derivatives there are descent, as a Newton step has it, and bend.
     """
-    if ordered is None or len(H) > 1:
-        most = min(max(int(WORK / H.size), ROUNDS), ITERATIONS)
-        return minimise_by_prox(H, slope.ravel(), objective, w, PART, most)
-    order, pieces = ordered
-    v, H = w.ravel()[order], H[0]
-    if (np.diff(order) < 0).any():
-        H = H[np.ix_(order, order)]
-    resting = zeros.ravel()[order] & (v == 0.0)
-    rounds = minimise_quadratic(H, slope.ravel()[order], pieces, resting, v, PART, ROUNDS, WORK)
-    found = np.empty(w.size)
-    found[order] = v
-    # each round sweeps over the matrix, and factors its nonzero part
-    return found.reshape(w.shape), rounds * matrix_work(int(np.count_nonzero(v)), 1, v.size)
+    low, high = 0.0, 1.0
+    for _ in range(40):
+        t = 0.5 * (low + high)
+        s = 1.0 - t
+        value = s * s * ((1.0 + 2.0 * t) * -descent + t * descent) + t * t * ((3.0 - 2.0 * t) * slope - s * bend)
+        low, high = (t, high) if value < 0.0 else (low, t)
+    return min(max(low, SHORTEST), LONGEST)
+
+
+def raise_bound(image: np.ndarray, gain: float, new_image: np.ndarray, new_gain: float) -> float:
+    """The best dual bound on the segment between two: updates `image` to its A^T a, and returns its gain.
+
+    A bound is gain - 1/2 ||A^T a||^2; by concavity the gain of a mean of duals is at least the mean of their gains.
+    """
+    towards = new_image - image
+    length = float(towards @ towards)
+    along = new_gain - gain - float(image @ towards)
+    t = min(max(along / length, 0.0), 1.0) if length > 0.0 else float(along > 0.0)
+    image += t * towards
+    return gain + t * (new_gain - gain)

@@ -2,9 +2,9 @@
 
 start -> momentum -> steps      in memory, many columns: coordinate ascent first, then Newton steps;
 start ----> steps               the same, with steps that start from a sample of the rows;
-near -----> reads               out of core: cached rows near the margin, or a sample; then a Newton step a read;
+near -----> proximal            out of core: cached rows near the margin, or a sample; then a Newton step a read;
 sampled                         out of core, a smooth loss of all lines whose Hessian is too wide: a step a read, too;
-reads ----> near                once, if its steps make no progress and enough rows fit;
+proximal -> near                once, if its steps make no progress and enough rows fit;
 conjugate -> steps, proximal    in memory, a smooth loss under the ridge, many columns: steps by products first;
 proximal                        the only stage: other penalties, a free constant, regression, losses with fewer methods;
 interior -> proximal            tasks, a loss with corners under l1inf: an iteration of interior points a read first;
@@ -37,7 +37,6 @@ from streammargin.solvers.linear import LinearSolver, LinearState
 from streammargin.solvers.newton import conjugate, sample, sampled
 from streammargin.solvers.newton.conjugate import Conjugate, ConjugateState
 from streammargin.solvers.newton.near_margin import NearMargin, NearState, enough_rows_fit, reaches_far, sample_fits
-from streammargin.solvers.newton.reads import Reads, ReadsState
 from streammargin.solvers.newton.sampled import Sampled
 from streammargin.solvers.newton.steps import SOFTNESS, STEP, Steps, StepsState, work_of_step
 from streammargin.solvers.problem import Problem
@@ -71,12 +70,12 @@ BESIDE = 32 << 20  # bytes of a budget for blocks and all else beside the state,
 CALLED = (*DualAscent.requires, "slope", "distance", "curvature_bound")  # loss methods needed except by `proximal`
 
 ASCENT, MOMENTUM = Plain(precise=False), Momentum(precise=False)
-NEAR, READS, STEPS = NearMargin(), Reads(), Steps()
+NEAR, STEPS = NearMargin(), Steps()
 PROXIMAL, CONJUGATE = ProximalNewton(), Conjugate()
 ROWS: Coupled[CoupledAscent] = Coupled()
 F = TypeVar("F", bound=LinearState)
 ON_SAMPLE, INTERIOR = Sampled(), Interior()
-FREED = "near", "reads", "interior"  # stages whose arrays are freed before the next one begins
+FREED = "near", "interior"  # stages whose arrays are freed before the next one begins
 
 
 @state
@@ -90,7 +89,7 @@ class Stall:
 
 @state
 class Watch(Estimated):
-    """estimate: gap estimate of coordinate ascent at the last prediction; returned: from `reads` to `near`."""
+    """estimate: gap estimate of coordinate ascent at the last prediction; returned: from `proximal` to `near`."""
 
     estimate: float = math.inf
     returned: bool = False
@@ -137,13 +136,12 @@ class Newton(Method):
                 MOMENTUM, lambda problem, before, watch: MOMENTUM.follow(problem, before), leave_momentum
             ),
             "near": Stage(NEAR, enter_near, leave_near),
-            "reads": Stage(READS, enter_reads, leave_reads),
             "steps": Stage(STEPS, enter_steps),
             "rows": Stage(ROWS, leave=leave_rows),
             "conjugate": Stage(CONJUGATE, enter_conjugate, leave=leave_conjugate),
             "sampled": Stage(ON_SAMPLE),
             "interior": Stage(INTERIOR, leave=leave_interior),
-            "proximal": Stage(PROXIMAL, enter_proximal),
+            "proximal": Stage(PROXIMAL, enter_proximal, leave_proximal),
         }
 
     def first(self, problem: Problem) -> str:
@@ -187,7 +185,7 @@ class Newton(Method):
 def route(problem: Problem) -> tuple[str, ...]:
     """The stages that a training may come to, in turn."""
     if problem.holders > 1:  # a read is all that they need to do
-        return ("proximal",) if takes_proximal(problem) else ("reads",)
+        return ("proximal",)
     if sampled.suits(problem):
         return ("sampled",)
     products = ("conjugate", *after_products(problem)) if conjugate.suits(problem) else ()
@@ -203,7 +201,7 @@ def route(problem: Problem) -> tuple[str, ...]:
         return ("start", "momentum", "steps") if begins_by_ascent(problem) else ("steps",)
     enough = not smooth(problem.loss) and enough_rows_fit(problem)
     near = enough if problem.from_weights else sample_fits(problem)
-    return ("near", "reads") if near else ("reads",)
+    return ("near", "proximal") if near else ("proximal",)
 
 
 def begins_by_ascent(problem: Problem) -> bool:
@@ -298,15 +296,18 @@ def leave_interior(
 
 
 def enter_proximal(
-    problem: Problem, before: CoupledAscent | ConjugateState | InteriorPoints, watch: Watch
+    problem: Problem, before: NearState | CoupledAscent | ConjugateState | InteriorPoints, watch: Watch
 ) -> ProxNewton:
-    """The state of steps with a Hessian, from the weights of the last pass if they are near the optimum.
+    """The state of a Newton step a read, from the weights of the stage before if they are near the optimum.
 
-    Steps of products are. Others are worse than 0: if rows are taken for sure that are not, the Hessian is too
-    small.
+    Steps of products are, and cached rows, whose cache is freed. Others are worse than 0: if rows are taken for sure
+    that are not, the Hessian is too small.
     """
     after = following(PROXIMAL, problem, before)
-    if isinstance(before, (ConjugateState, InteriorPoints)):
+    if isinstance(before, NearState):
+        watch.stall, before.rows = new(Stall, problem), RowCache()
+        PROXIMAL.begin_at(problem, after, before.w if before.number == 1 else before.best_w)
+    elif isinstance(before, (ConjugateState, InteriorPoints)):
         PROXIMAL.begin_at(problem, after, after.best_w)
     elif watch.estimate <= NEAR_OPTIMUM:
         PROXIMAL.begin_at(problem, after, ROWS.weights(problem, before))
@@ -337,33 +338,26 @@ def leave_near(problem: Problem, state: NearState, watch: Watch, report: PassRep
     """
     waited = passes_without_progress(problem, state.best, watch.stall, active)
     near = enough_rows_fit(problem) and reaches_far(problem, state)
-    return "reads" if smooth(problem.loss) or waited >= STUCK or not near else ""
+    return "proximal" if smooth(problem.loss) or waited >= STUCK or not near else ""
 
 
-def leave_reads(problem: Problem, state: ReadsState, watch: Watch, report: PassReport, active: np.ndarray) -> str:
+def leave_proximal(problem: Problem, state: ProxNewton, watch: Watch, report: PassReport, active: np.ndarray) -> str:
     """Switch to cached rows, once, when steps make no progress, as with separable rows at a large C."""
-    waited = passes_without_progress(problem, state.best, watch.stall, active)
-    alone = watch.returned or problem.holders > 1
-    if alone or smooth(problem.loss) or not enough_rows_fit(problem) or waited < STUCK:
+    alone = watch.returned or problem.holders > 1 or problem.resident or takes_proximal(problem)
+    if alone or smooth(problem.loss) or not enough_rows_fit(problem):
+        return ""
+    if passes_without_progress(problem, state.best, watch.stall, active) < STUCK:
         return ""
     watch.returned = True
     return "near"
 
 
-def enter_near(problem: Problem, before: ReadsState, watch: Watch) -> NearState:
+def enter_near(problem: Problem, before: ProxNewton, watch: Watch) -> NearState:
     """The state of cached rows from the best weights, at which few rows have a loss."""
     watch.stall = new(Stall, problem)
     after = following(NEAR, problem, before)
     NEAR.begin_at(problem, after, before.best_w)
     after.crisp[:] = CRISP
-    return after
-
-
-def enter_reads(problem: Problem, before: NearState, watch: Watch) -> ReadsState:
-    """The state of a Newton step a read, from the weights of the cached rows' problem; the cache is freed."""
-    watch.stall, before.rows = new(Stall, problem), RowCache()
-    after = following(READS, problem, before)
-    READS.begin_at(problem, after, before.w if before.number == 1 else before.best_w)
     return after
 
 

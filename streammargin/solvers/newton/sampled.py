@@ -27,11 +27,11 @@ from streammargin.solvers.base import PassReport
 from streammargin.solvers.cache import rows as store
 from streammargin.solvers.cache.coded import PLAIN, CodedRows, Coding
 from streammargin.solvers.cache.rows import Kept
+from streammargin.solvers.columns.prox_newton import share_left
 from streammargin.solvers.newton import truncated
 from streammargin.solvers.newton.conjugate import ByProducts, Frozen, supports
 from streammargin.solvers.newton.held import VISIT, Held, Part, ridge
 from streammargin.solvers.newton.near_margin import hashed
-from streammargin.solvers.newton.reads import share_left
 from streammargin.solvers.newton.truncated import ADVANCES, BEGINS, SCORES, Newton, factored
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.sums import LINES

@@ -19,12 +19,11 @@ from streammargin.rows.blocks import Block, stored
 from streammargin.rows.labels import Labels, RowNumbers
 from streammargin.solvers import leaves
 from streammargin.solvers.base import UNIT, matrix_work
-from streammargin.solvers.columns.gradients import conjugate_gradients
+from streammargin.solvers.columns.gradients import conjugate_gradients, direction
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import Shared, Total, f8, of, state
 from streammargin.solvers.softness import may_soften, next_softness, share_of_softness
 
-PIVOT = 1e-13  # a pivot below this times its diagonal entry is rounding
 MOST_STEPS = 80  # most steps; more would mean that rounding prevents convergence
 ACTIVE_LEFT = 10  # least rows with a slope, in multiples of the columns, to lower the softness within a proximal step
 LEAST_LEFT = 0.25  # least share of the softness that is left within a proximal step
@@ -36,15 +35,6 @@ LOOSE, LEFT = 0.1, 0.3  # shares of the gradient
 SLOWER = 2.0  # times as long as one of a matrix takes a multiplication of a product
 LINE_SEARCH = 10  # rough multiplications per row of a line search
 Parts = Sequence[tuple[RowNumbers, Block]]  # row numbers within the problem, and the rows
-
-
-def direction(H: np.ndarray, gradient: np.ndarray) -> np.ndarray:
-    """-(I + H)^-1 gradient, (d+1,); of H (d+1, d+1) the upper triangle counts, and is overwritten.
-
-    Falls back to -gradient if rounding leaves no descent direction.
-    """
-    found, _ = kernel.newton_direction(H, gradient, PIVOT)
-    return found if -math.inf < found @ gradient < 0.0 else -gradient  # also if it is nan
 
 
 @state

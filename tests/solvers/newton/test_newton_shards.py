@@ -12,8 +12,8 @@ from reference.sources import CountingSource
 import streammargin as sm
 from streammargin.rows import blocks
 from streammargin.solvers import roles
+from streammargin.solvers.columns.prox_newton import ProximalNewton
 from streammargin.solvers.newton import newton, steps
-from streammargin.solvers.newton.reads import Reads
 from streammargin.solvers.newton.steps import Steps
 
 ROWS, CUTS = 1200, (0, 310, 311, 1200)  # blocks end elsewhere
@@ -71,7 +71,7 @@ class StepsInThree(Apart, Steps):
     pass
 
 
-class ReadsInThree(Apart, Reads):
+class ReadsInThree(Apart, ProximalNewton):
     def run_block(self, problem, state, active, block, first):
         with self.holders(state) as holders:
             for low, high, part in holders:
@@ -102,7 +102,7 @@ def test_three_holders_of_rows_make_the_same_steps(loss, form, classes, monkeypa
         return sm.train(source, solver="newton", loss=loss, C=0.1, tol=1e-3 if loss == "hinge" else 1e-6, passes=60)
 
     alone = train()
-    monkeypatch.setattr(newton, "READS", ReadsInThree())
+    monkeypatch.setattr(newton, "PROXIMAL", ReadsInThree())
     result = train()
     assert alone.converged and alone.passes > 3 and result.passes == alone.passes
     assert [f"{gap:.3g}" for gap in gaps(result)] == [f"{gap:.3g}" for gap in gaps(alone)]

@@ -16,8 +16,8 @@ from reference.words import loss_word
 import streammargin as sm
 from streammargin.compiled import look as kernel
 from streammargin.data_tools.generate import generate
+from streammargin.solvers.columns.prox_newton import ProximalNewton, share_left
 from streammargin.solvers.newton import newton
-from streammargin.solvers.newton.reads import Reads, curvature, share_left
 from streammargin.solvers.roles import Role, entries
 
 
@@ -63,13 +63,13 @@ def test_the_duals_are_feasible_and_their_gap_is_exact(seed, only_reads, monkeyp
     rng = np.random.default_rng(seed)
     X, y = overlapping(int(rng.integers(200, 2000)), int(rng.integers(1, 12)), seed)
     weights = rng.choice([0.0, 0.2, 1.0, 5.0], y.size)
-    C, met, step = 10.0 ** rng.uniform(-2, 2), [], Reads._step
+    C, met, step = 10.0 ** rng.uniform(-2, 2), [], ProximalNewton._step
 
     def seen(self, problem, state, k):
         met.append((state.w[k].copy(), float(state.softness[k]), copy.deepcopy(state.look)))
         step(self, problem, state, k)
 
-    monkeypatch.setattr(Reads, "_step", seen)
+    monkeypatch.setattr(ProximalNewton, "_step", seen)
     result = in_blocks(X, y, weights, C=C, tol=1e-3)
     assert result.converged and met
     A, caps = y[:, None] * np.column_stack([X, np.zeros(y.size)]), C * weights
@@ -111,7 +111,9 @@ def test_it_gets_there_from_any_weights(scale, only_reads):
 
 def test_no_array_has_an_entry_for_each_row(only_reads):
     [state] = {
-        stage.solver.kind_of_state() for stage in newton.Newton().stages().values() if stage.solver.name == Reads.name
+        stage.solver.kind_of_state()
+        for stage in newton.Newton().stages().values()
+        if stage.solver.name == ProximalNewton.name
     }
     assert not [entry for entry in entries(state) if entry.role is Role.ROWS]
 
@@ -121,9 +123,6 @@ def test_the_share_of_a_step_that_is_left_ends_where_the_slope_is_0():
     root = share_left(1.0, 3.0, 10.0)
     assert -1 + root + 3 * root**3 == pytest.approx(0.0, abs=1e-9)
     assert share_left(1.0, 1e9, 1e9) == 0.1
-    H = np.triu(np.arange(16.0).reshape(4, 4))
-    p = np.array([1.0, -2.0, 0.5, 3.0])
-    assert curvature(H, p) == pytest.approx(p @ (H + np.triu(H, 1).T) @ p)
 
 
 def generated(path, **kind):

@@ -13,8 +13,8 @@ from streammargin.errors import DataError, UsageError
 from streammargin.matching import Codes
 from streammargin.sources.arrays import as_array, of_obs
 from streammargin.sources.base import Slices, Source
-from streammargin.sources.columns import ALL
 from streammargin.sources.labels import Origin, census, class_values, distinct, lie_inside, shifted
+from streammargin.sources.names import ALL
 from streammargin.sources.open import open_source
 from streammargin.sources.views import View
 from streammargin.wording import short, shown

@@ -24,9 +24,8 @@ from streammargin.ordered import columns_of, is_matrix, is_table
 from streammargin.points.table import kind_of
 from streammargin.sizes import parse_size
 from streammargin.sources.base import Source
-from streammargin.sources.columns import ALL
 from streammargin.sources.labels import TASKS
-from streammargin.sources.names import packed, packed_texts
+from streammargin.sources.names import ALL, packed, packed_texts
 from streammargin.sources.open import check_files, is_path, is_shards, name_of_labels, open_source, opened
 from streammargin.sources.schema import Schema
 from streammargin.wording import brief, shown
@@ -91,7 +90,7 @@ class Model(Scorer):
         of_training, tasks = tasks is None, self.asked_tasks(tasks)
         schema, y = self.schema, columns_of(y) or y
         if mask is not None:
-            check_files(data)
+            check_files(data, y, tasks)
         of_table = is_table(data) and (schema is not None or isinstance(data, (str, os.PathLike, list)))
         if of_table or is_matrix(data):
             from streammargin.model.tables import Wanted, in_order

@@ -8,8 +8,8 @@ from streammargin.driver.plan import check_read, column_names
 from streammargin.errors import DataError, UsageError
 from streammargin.model.rows import AnyRows
 from streammargin.sources.base import Source
-from streammargin.sources.columns import ALL, by_name
-from streammargin.sources.names import equal, listed
+from streammargin.sources.columns import by_name
+from streammargin.sources.names import ALL, equal, listed
 from streammargin.wording import counted, shown
 
 ERROR, ZERO = "error", "zero"  # how columns that the rows lack are treated

@@ -25,9 +25,9 @@ from streammargin.points.transformed import Transformed
 from streammargin.rows.blocks import nbytes
 from streammargin.sources.base import Source
 from streammargin.sources.checks import check_block
-from streammargin.sources.columns import ALL, COMMON, R, reordered
+from streammargin.sources.columns import R, reordered
 from streammargin.sources.labels import LabelCursor
-from streammargin.sources.names import held_bytes
+from streammargin.sources.names import ALL, COMMON, held_bytes
 from streammargin.transforms.base import RowFault
 from streammargin.transforms.chain import Chain
 from streammargin.wording import warn

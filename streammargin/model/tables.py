@@ -85,7 +85,7 @@ def _of_table(data: Any, schema: Schema, outputs: tuple[str, ...], wanted: Wante
 
 def _of_files(stack: ExitStack, paths: list[str], model: Scorer, wanted: Wanted) -> Ordered:
     """Rows of numbers of files, which the stack closes; of sparse ones the columns of the model."""
-    tasks = None if wanted.tasks is None else tasks_in_memory(wanted.tasks, "the rows")
+    tasks = None if wanted.tasks is None else tasks_in_memory(wanted.tasks, "the rows", wanted.mask)
     name = paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
     near = os.path.join(stack.enter_context(temporary_folder()), "rows")
     y = wanted.y if wanted.labelled and isinstance(wanted.y, str) else None

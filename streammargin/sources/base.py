@@ -77,6 +77,7 @@ class Source(ABC):
     dtype: np.dtype
     sparse: bool
     mask: str | None = None  # COLUMN=VALUE, if these are the rows of a file with this value
+    of_others: str | None = None  # what a model takes of files with other columns, COMMON or ALL; None: no such ones
     largest_square: float = math.inf  # about the largest ||x||^2 of a row, if that is known before a read
 
     def __repr__(self) -> str:

@@ -14,11 +14,10 @@ from streammargin.rows.blocks import Block, CSRBlock, DenseBlock
 from streammargin.sources.base import Buffer, Source
 from streammargin.sources.batch import Batch, Ordered, sorted_rows
 from streammargin.sources.checks import check_block
-from streammargin.sources.names import Columns, as_names, check_same, chosen, equal, listed
+from streammargin.sources.names import ALL, Columns, as_names, check_same, chosen, equal, listed
 from streammargin.sources.views import Changed, Pieced
 from streammargin.wording import short
 
-COMMON, ALL = "common", "all"  # values of `columns` for files whose columns differ: those that all have, or any has
 IN_ORDER = 1 << 16  # bytes of indices, and a quarter of those of dense rows, that are put in order at a time
 NOWHERE = 2**32 - 1  # the place of a column that is left out
 R = TypeVar("R", Source, Ordered)

@@ -8,17 +8,25 @@ from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 
-from streammargin.errors import DataError
-from streammargin.wording import short
+from streammargin.errors import DataError, UsageError
+from streammargin.wording import short, shown
 
 SHOWN = 5  # names in a message
 LISTED = 10  # names of a list
-Columns: TypeAlias = "str | Sequence[str] | None"  # that are taken of files: common, all, or their names
+COMMON, ALL = "common", "all"  # columns of files whose columns differ: those that all have, or any has
+Columns: TypeAlias = "str | Sequence[str] | None"  # that are taken of files: COMMON, ALL, or their names
 
 
 def chosen(columns: Columns) -> TypeGuard[Sequence[str]]:
-    """Whether these are names."""
+    """Whether these are names. Raises UsageError for another word than COMMON and ALL."""
+    if isinstance(columns, str) and columns not in (COMMON, ALL):
+        raise UsageError(f"`columns` must be {COMMON}, {ALL} or a list of names, not {shown(columns)}")
     return columns is not None and not isinstance(columns, str)
+
+
+def of_others(columns: Columns) -> str | None:
+    """What a model takes of files with other columns, as after COMMON or ALL: of names, other ones are left out."""
+    return COMMON if chosen(columns) else columns  # type: ignore[return-value]
 
 
 def held_bytes(names: np.ndarray) -> int:

@@ -14,7 +14,7 @@ from streammargin.files import as_path, check_input, is_url, no_file
 from streammargin.packages import loaded, points_of
 from streammargin.sources.base import Source
 from streammargin.sources.kinds import first_bytes, is_zarr, kind_of
-from streammargin.sources.names import Columns, chosen
+from streammargin.sources.names import ALL, Columns, chosen, of_others
 
 Path: TypeAlias = "str | os.PathLike[str]"
 HDF5 = (".h5", ".h5ad", ".hdf5")  # endings of its names
@@ -44,7 +44,7 @@ def open_source(
     InputMissingError, DataError or UsageError.
     """
     if mask is not None:
-        check_files(data)
+        check_files(data, y, sample_weight)
     if isinstance(data, Source):
         given = [name for name, value in (("x", x), ("y", y), ("sample_weight", sample_weight)) if value is not None]
         if given:
@@ -71,12 +71,14 @@ def open_source(
     )
 
 
-def check_files(data: object) -> None:
-    """UsageError for `mask` with anything but files that may have columns beside their rows."""
+def check_files(data: object, *columns: object) -> None:
+    """UsageError for `mask` with anything but files that may have columns beside their rows, and names of these."""
     paths = [data] if is_path(data) else data if is_shards(data) else []
     if not paths or any(os.path.exists(path) and not (is_source(os.fspath(path)) or is_zarr(path)) for path in paths):
         raise UsageError("`mask` is for HDF5 files and stores of zarr with columns beside their rows; select rows of "
                          "arrays, tables and other files before they are given")  # fmt: skip
+    if not all(each is None or is_path(each) for each in columns):
+        raise UsageError("with `mask`, labels, weights and tasks are columns of the files, as `y=obs/kind`; name them")
 
 
 def files_read(
@@ -124,11 +126,11 @@ def name_of_labels(data: object, names: Sequence[str]) -> str | None:
 
     names: of the columns of its labels. None: `y`.
     """
-    with opened(data, columns="all") as source:
+    with opened(data, columns=ALL) as source:
         if source.has_labels() or len(names) != 1:
             return None
     for name in (names[0], f"obs/{names[0]}"):
-        with contextlib.suppress(DataError), opened(data, y=name, columns="all") as source:
+        with contextlib.suppress(DataError), opened(data, y=name, columns=ALL) as source:
             source.outputs()
             return name
     return None
@@ -200,7 +202,7 @@ def _dimensions(array: object) -> int:
 def _open_shards(
     paths: list[str], x: str | None, y: object, sample_weight: object, mask: str | None, columns: Columns
 ) -> Source:
-    if len(paths) == 1 and mask is None and not chosen(columns):
+    if not chosen(columns) and len(paths) == 1 and mask is None:
         return _open_file(paths[0], x, y, sample_weight)
     from streammargin.sources.columns import alike
     from streammargin.sources.masked import none_has
@@ -217,6 +219,7 @@ def _open_shards(
         if not used:
             raise none_has(paths, mask or "")
         source = alike(used, columns)[0] if len(used) == 1 else ShardedSource(used, columns)
+        source.of_others = of_others(columns)
         stack.pop_all()
     for file in set(files).difference(used):  # without a row
         file.close()

@@ -63,12 +63,12 @@ def open_held_out(
         raise UsageError("the tasks of the held-out rows are unknown; name a column of both files with `tasks`")
     x, y = (None, None) if isinstance(valid, (tuple, Source)) else (options.x, options.y)  # which have their own
     y = y if lie_inside(y) else None  # those of another file belong to the rows of `source` only
-    mask = None if isinstance(valid, (tuple, Source)) else options.mask
+    mask = None if isinstance(valid, (tuple, Source)) else options.mask or source.mask
     held_out = stack.enter_context(opened(valid, x=x, y=y, mask=mask, columns=options.of_files))
     tasks = None
     if given is not None:
         tasks = matched(column_of(stack, given, valid, options.x, held_out), target.tasks.tolist(), workers)
-    order, said = order_of(feature_names, held_out, budget, None, own, options.of_others)
+    order, said = order_of(feature_names, held_out, budget, None, own, options.of_others or source.of_others)
     if order is None and held_out.features != source.features:
         raise DataError(
             f"{held_out.name} has {held_out.features} columns but {source.name} has {source.features}; convert both "

@@ -283,8 +283,9 @@ class Job:
         """The parts of the objective that options do not give, as plain values; `verify` recomputes it from them."""
         options, problem = self.options, self.problem
         kind = "free" if problem.free else "penalised" if self.problem.column else "midway" if midway else "none"
-        names = {name: getattr(options, name) for name in ("x", "y", "sample_weight", "mask")}
-        names |= {"tasks": self.target.task_column, "columns": options.of_others}
+        names = {name: getattr(options, name) for name in ("x", "y", "sample_weight")}
+        names |= {"mask": options.mask or self.source.mask, "columns": options.of_others or self.source.of_others}
+        names |= {"tasks": self.target.task_column}
         absent = problem.numeric and self.known.absent  # interpolation has no weights except 0
         share = options.valid if isinstance(options.valid, Share) else None
         return {

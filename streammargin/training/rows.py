@@ -51,7 +51,7 @@ def from_tables(stack: ExitStack, data: object, options: Options) -> tuple[objec
     if options.of_files is not None and (is_path(data) or is_shards(data)) and not is_table(data):
         given.remove("columns")
     if options.mask is not None:
-        check_files(data)
+        check_files(data, options.y, options.sample_weight, options.tasks)
     if is_matrix(data):
         from streammargin.training.tables import of_matrix
 

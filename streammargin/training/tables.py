@@ -72,7 +72,7 @@ def _expected(asked: Asked, known: frozenset[str] = frozenset()) -> Expected:
 
 def of_matrix(stack: ExitStack, data: object, options: Options) -> tuple[Source, object, object]:
     """The same of files of rows of numbers, and their tasks (n,), if any; labels and weights may be arrays."""
-    tasks = None if options.tasks is None else tasks_in_memory(options.tasks, "rows of numbers")
+    tasks = None if options.tasks is None else tasks_in_memory(options.tasks, "rows of numbers", options.mask)
     y, weight = options.y, options.sample_weight
     named = [os.fspath(each) if isinstance(each, (str, os.PathLike)) else None for each in (y, weight)]
     how = How("", stack, options.x, named[0], named[1], parse_size(options.memory), mask=options.mask,

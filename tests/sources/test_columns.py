@@ -13,7 +13,6 @@ from streammargin.cli.main import main
 from streammargin.errors import DataError, UsageError
 from streammargin.sources import columns
 from streammargin.sources.open import open_source
-from streammargin.verification import verify
 
 anndata = pytest.importorskip("anndata")
 pd = pytest.importorskip("pandas")
@@ -175,14 +174,29 @@ def test_columns_and_a_mask(files):
         assert np.concatenate(list(source.labels())).tolist() == KIND[1::2].tolist()
 
 
-def test_a_file_without_rows_has_no_columns_to_match(files, tmp_path):
-    paths, other = files(OTHERS, sp.csr_matrix), files([[0, 11]], sp.csr_matrix)
-    with h5py.File(other[0], "r+") as file:
-        file["obs/row"][:] = 7
+@pytest.mark.parametrize("kind", ["h5ad", "zarr"])
+def test_a_file_without_rows_has_no_columns_to_match(files, kind, tmp_path):
+    [other], paths = files([[0, 11]], sp.csr_matrix, kind), files(OTHERS, sp.csr_matrix, kind)
+    if kind == "zarr":
+        pytest.importorskip("zarr").open(other, mode="r+")["obs/row"][:] = 7
+    else:
+        with h5py.File(other, "r+") as file:
+            file["obs/row"][:] = 7
     ways = {"y": "obs/kind", "mask": "row=1", "columns": "common", **WAYS}
-    sm.train([*other, *paths], **ways).model.save(tmp_path / "model.npz")
-    checks = verify(tmp_path / "model.npz", [*other, *paths])
-    assert checks[0].found == 3 * N // 2 and all(check.agrees is not False for check in checks)
+    found = sm.train([other, *paths], **ways)
+    found.model.save(tmp_path / "model.npz")
+    assert found.model.header["rows"] == 3 * N // 2
+    assert main(["verify", str(tmp_path / "model.npz"), other, *paths, "--y", "obs/kind"]) == 0
+
+
+@WORDS
+def test_the_model_of_an_open_source_knows_what_that_chose(files, parts, word, tmp_path):
+    """So it scores the same files, and verify reads the same rows."""
+    paths, model = files(parts, sp.csr_matrix), str(tmp_path / "model.npz")
+    with open_source(paths, y="obs/kind", mask="row=1", columns=word) as source:
+        sm.train(source, **WAYS).model.save(model)
+    assert main(["verify", model, *paths, "--y", "obs/kind"]) == 0
+    assert sm.load_model(model).evaluate(paths, y="obs/kind")["rows"] == 3 * N
 
 
 def test_names_of_rows_and_groups(files, capsys, tmp_path):
@@ -214,6 +228,8 @@ def test_refused(files, kind, tmp_path):
                         (["gene 4", "gene 4"], "columns has 2 columns named gene 4")):  # fmt: skip
         with pytest.raises((DataError, UsageError), match=told):
             sm.train(paths, y="obs/kind", columns=names)
+    with pytest.raises(UsageError, match="columns must be common, all or a list of names, not 'ALL'"):
+        open_source(paths[:1], columns="ALL")
     with pytest.raises(UsageError, match="columns is for tables"):
         sm.train((COUNTS, KIND), columns="common")
     one = sm.train(files([PARTS[0]], np.asarray, kind), y="obs/kind", columns="common", **WAYS).model

@@ -153,6 +153,12 @@ def test_refused(cells, mask, error, said):
         sm.train(cells, y="obs/kind", mask=mask)
 
 
+@pytest.mark.parametrize("name", ["y", "sample_weight", "tasks"])
+def test_columns_that_are_no_columns_of_the_files_are_refused(cells, name):
+    with pytest.raises(UsageError, match="with mask, labels, weights and tasks are columns of the files"):
+        sm.train(cells, mask="obs/tissue=lung", **{"y": "obs/kind", name: np.ones(N)})
+
+
 def test_other_data_are_refused(tmp_path):
     with pytest.raises(UsageError, match="mask is for HDF5 files"):
         sm.train((X, KIND.astype(str)), mask="obs/tissue=lung")

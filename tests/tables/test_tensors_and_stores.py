@@ -303,6 +303,10 @@ def test_a_mask_that_takes_no_row_of_a_store_is_refused(store):
     ):
         with pytest.raises(DataError, match=said):
             sm.train(store, y="obs/type", mask=mask)
+    for name, told in (("y", "labels, weights and tasks are columns of the files"), ("tasks", "no tasks of stores")):
+        with pytest.raises(UsageError, match=told):
+            given = {"y": "obs/type", name: np.ones(200) if name == "y" else "tasks.npy"}
+            sm.train(store, mask="obs/type=B", solver="newton", **given)
     with pytest.raises(DataError, match="row 1 has no obs/half"):
         sm.train(store, y="obs/half")
 

@@ -102,8 +102,10 @@ def _of_others(
         raise DataError(f"{column.name} has {column.length} {noun} but {path} has {seen} rows")
 
 
-def tasks_in_memory(given: Any, name: str) -> np.ndarray:
+def tasks_in_memory(given: Any, name: str, mask: str | None) -> np.ndarray:
     """Tasks (n,) of an array or a FILE.npy. Raises DataError, InputMissingError, UsageError."""
+    if mask is not None:
+        raise UsageError("`mask` chooses no tasks of stores of zarr; write the rows to a file of HDF5")
     if not isinstance(given, str):
         return as_array(given, "tasks")
     if not given.endswith(".npy"):

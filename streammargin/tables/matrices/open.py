@@ -55,14 +55,14 @@ def open_matrix(paths: str | Sequence[str], how: How, kind: str | None = None) -
         return _open(files[0], how, kind)
     if not named and all((kind or format_of(file)) == SVMLIGHT for file in files):  # nothing is known before it is read
         return replace(_open(files[0], how, kind), batches=_in_turn(files, how, kind))
-    found = [_open(file, how, kind) for file in files]
-    if how.mask is not None and not any(each.count for each in found):
-        raise none_has(files, how.mask)
-    found = alike([replace(each, name=path) for path, each in zip(files, found, strict=True)], how.columns)
-    first = found[0]
-    for path, other in zip(files[1:], found[1:], strict=True):
+    found = [replace(_open(file, how, kind), name=file) for file in files]
+    found = [each for each in found if how.mask is None or each.count]
+    if not found:
+        raise none_has(files, how.mask or "")
+    first, *others = found = alike(found, how.columns)
+    for other in others:
         if (other.sparse, other.features) != (first.sparse, first.features):
-            raise DataError(f"{path} has other columns than {files[0]}; give all files the same columns")
+            raise DataError(f"{other.name} has other columns than {first.name}; give all files the same columns")
     dtype = max((each.dtype for each in found), key=lambda one: one.itemsize)
     ids = None if any(each.ids is None for each in found) else chain(*(each.ids for each in found if each.ids))
     return replace(first, batches=chain.from_iterable(each.batches for each in found), dtype=dtype, ids=ids)

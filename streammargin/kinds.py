@@ -73,8 +73,13 @@ class Column(Read):
 
     any_file: bool = False
 
+    def column(self, value: str) -> str:
+        """The name of the column in the value."""
+        return value
+
     def files(self, value: str) -> list[str]:
         """Files other than those of the rows that the value may name."""
+        value = self.column(value)
         named = [value] if self.any_file or value.endswith(".npy") else []
         return named + [file for file in [value.rpartition(":")[0]] if file]
 
@@ -311,8 +316,8 @@ class Names(Kind):
 class Mask(Column):
     """The rows with a value in a column beside them, COLUMN=VALUE; the column is named as any other."""
 
-    def files(self, value: str) -> list[str]:
-        return super().files(value.partition("=")[0])
+    def column(self, value: str) -> str:
+        return value.partition("=")[0]
 
     def check(self, what: str, value: object) -> str:
         if not isinstance(value, str) or not all(value.partition("=")):

@@ -329,7 +329,7 @@ def sum_up(saved: Saved, paths: Sequence[Any], names: dict[str, Any], memory: in
         with reading(path, "is not a layout of rows that verify reads", CONVERT), contextlib.ExitStack() as stack:
             file = File(path, names, weighted, stack, len(saved.outputs or ()))
             columns = stored.columns_in(file, saved.columns, names)
-            width = 0 if saved.mapped is None else saved.coef.shape[1]
+            width = (0 if saved.mapped is None else saved.coef.shape[1]) + (0 if file.sparse else len(columns or ()))
             for rows, X, labels, weights, epsilons, tasks in file.blocks(memory, sums.K + width):
                 codes = left(saved.codes(labels), sums.seen, learned and saved.problem.get("left_out"))
                 if learned and saved.header["classes"] is None and (codes == -1).any():

@@ -410,9 +410,10 @@ def read_by(given: Mapping[str, object]) -> ReadBy:
             continue
         elif isinstance(kind, Read) and isinstance(value, (str, os.PathLike)):
             named.append((kind, os.fspath(value)))
-    rows, datasets, columns, models = (
-        [value for kind, value in named if isinstance(kind, base)] for base in (Rows, Dataset, Column, Saved)
+    rows, datasets, models = (
+        [value for kind, value in named if isinstance(kind, base)] for base in (Rows, Dataset, Saved)
     )
+    columns = [kind.column(value) for kind, value in named if isinstance(kind, Column)]
     files = [file for kind, value in named if isinstance(kind, Column) for file in kind.files(value)]
     return {"rows": rows, "x": next(iter(datasets), None), "columns": columns, "files": [*files, *models]}
 

@@ -1,11 +1,13 @@
 """Files whose columns differ: matched by name, and those that all have, that any has, or that are named."""
 
+import tracemalloc
 import warnings
 
 import h5py
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from conftest import write_h5
 from source_checks import assert_rows
 
 import streammargin as sm
@@ -13,6 +15,7 @@ from streammargin.cli.main import main
 from streammargin.errors import DataError, UsageError
 from streammargin.sources import columns
 from streammargin.sources.open import open_source
+from streammargin.verification import verify
 
 anndata = pytest.importorskip("anndata")
 pd = pytest.importorskip("pandas")
@@ -197,6 +200,20 @@ def test_the_model_of_an_open_source_knows_what_that_chose(files, parts, word, t
         sm.train(source, **WAYS).model.save(model)
     assert main(["verify", model, *paths, "--y", "obs/kind"]) == 0
     assert sm.load_model(model).evaluate(paths, y="obs/kind")["rows"] == 3 * N
+
+
+def test_verify_counts_the_columns_of_all_files(tmp_path):
+    """A file of few columns takes no more memory than one that has all."""
+    paths, many = [], np.array([f"gene {j}" for j in range(1000)])
+    for k, names in enumerate((many, many[:10])):
+        rows = np.ones((10, 1000) if k == 0 else (4000, 10), np.float32)
+        paths.append(write_h5(tmp_path / f"{k}.h5", rows, np.arange(len(rows)) % 2, feature_names=names.astype(object)))
+    sm.train(paths, columns="all", tol=0.5, passes=5).model.save(tmp_path / "model.npz")
+    tracemalloc.start()
+    checks = verify(tmp_path / "model.npz", paths, memory=8 << 20)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 24 << 20 and all(check.agrees is not False for check in checks)
 
 
 def test_names_of_rows_and_groups(files, capsys, tmp_path):

@@ -205,9 +205,11 @@ def test_every_file_that_is_read_is_known(tmp_path):
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file["link"] = h5py.ExternalLink("rows.h5", "/X")
         file["X"] = h5py.SoftLink("/link")
-    named = read_by({"y": f"{tmp_path}/labels.h5:y", "sample_weight": f"{tmp_path}/w.npy"})
+        file["tissue"] = h5py.ExternalLink("tissues.h5", "/y")
+    write_h5(tmp_path / "tissues.h5", ROWS, np.arange(10) % 2)
+    named = read_by({"y": f"{tmp_path}/labels.h5:y", "sample_weight": f"{tmp_path}/w.npy", "mask": "tissue=1"})
     found = files_read([str(tmp_path / "a.h5")], **named)
-    assert {os.path.basename(path) for path in found} == {"a.h5", "rows.h5", "labels.h5", "w.npy"}
+    assert {os.path.basename(path) for path in found} == {"a.h5", "rows.h5", "labels.h5", "w.npy", "tissues.h5"}
 
 
 def test_labels_cut_short_during_a_run_are_bad_data(tmp_path):

@@ -85,8 +85,8 @@ def largest(model: str, count: int, to: str) -> dict[str, list[dict[str, Any]]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name, default in (("cells", 5_000), ("genes", 2_000), ("types", 10), ("top", 300)):
-        parser.add_argument(f"--{name}", type=int, default=default, help="(%(default)s)")
+    for name, default in (("--cells", 5_000), ("--genes", 2_000), ("--types", 10), ("--top", 300)):
+        parser.add_argument(name, type=int, default=default, help="(%(default)s)")
     parser.add_argument("-C", default="0.1", help="of both trainings (%(default)s)")
     parser.add_argument("--dir", default="cells", help="where files are written (%(default)s)")
     given = parser.parse_args()

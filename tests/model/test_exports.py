@@ -157,6 +157,29 @@ def test_json_knows_no_gap_where_the_training_had_none(scored, tmp_path, monkeyp
             scored(path, [rows[0], {**rows[1], name: None}])
 
 
+def test_json_finds_numbers_and_truth_among_categories(scored, tmp_path):
+    random = np.random.default_rng(3)
+    frame = pd.DataFrame({"size": random.choice([1e-07, 0.5, 9, 10, 100, 1e17], 90), "flag": random.random(90) < 0.5})
+    frame["y"] = np.where(frame["flag"] ^ (frame["size"] < 10), "a", "b")
+    model = sm.train(frame, y="y", categorical=["size", "flag"], tol=0.1).model
+    path, rows = written(model, "json", tmp_path), frame.drop(columns="y")
+    asked = rows.to_dict(orient="records")
+    assert asked[0]["flag"] in (True, False)
+    np.testing.assert_allclose(scored(path, asked)[:, 0], model.decision_function(rows), rtol=0.0, atol=1e-6)
+    for bad, said in (({"size": 11}, "size: 11"), ({"flag": "true"}, "flag: true"), ({"flag": 2}, "flag: 2")):
+        with pytest.raises(ValueError, match=said):
+            scored(path, [{**asked[0], **bad}])
+
+
+def test_json_does_not_guess_between_two_spellings_of_a_number(scored, tmp_path):
+    frame = pd.DataFrame({"code": ["07", "7.0", "", "8"] * 10, "y": ["a", "b", "a", "b"] * 10})
+    path = written(sm.train(frame, y="y", categorical="code", tol=0.1).model, "json", tmp_path)
+    assert scored(path, [{"code": "07"}, {"code": 8}, {"code": ""}]).shape == (3, 1)
+    for bad in (7, 0, False):
+        with pytest.raises(ValueError, match=f"code: {str(bad).lower()}"):
+            scored(path, [{"code": bad}])
+
+
 # ONNX: by onnxruntime
 
 

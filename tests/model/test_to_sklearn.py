@@ -143,6 +143,20 @@ def test_tables(name, words, monkeypatch):
         made.predict(rows.assign(hours=math.nan))
 
 
+@pytest.mark.parametrize("options", [{}, {"missing": "indicator"}, {"map": "rff:20,gamma=0.1"}], ids=str)
+def test_categories_of_numbers_in_any_order_of_their_texts(options):
+    random = np.random.default_rng(4)
+    frame = people().drop(columns="grade").assign(code=random.choice([9, 10, 100, 0.5], 200))
+    frame["kind"] = pd.Categorical(random.choice([9, 10], 200))
+    frame["known"] = random.random(200) < 0.5
+    if "missing" in options:
+        frame.loc[::9, "code"] = np.nan
+    frame["income"] = np.where((frame["code"] == 10) | (frame["kind"] == 9), "high", "low")
+    model = sm.train(frame, y="income", categorical=["code", "known"], tol=0.1, **options).model
+    assert ("0.5", "10", "100", "9") in [column.words for column in model.schema.columns]
+    same(model, model.to_sklearn(), frame.drop(columns="income"), 1e-6 if "map" in options else 1e-9)
+
+
 def test_maps_of_tables():
     frame = people()
     model = sm.train(frame, y="income", map="rff:40,gamma=0.01", scale="std", tol=0.1).model

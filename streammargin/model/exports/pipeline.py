@@ -138,6 +138,8 @@ def _words(column: Column, start: int, parts: Parts, gaps: Sequence[Any]) -> _Pa
 
     words: list[Any] = [float(word) for word in column.words] if column.numeric else list(column.words)
     places = list(range(start, start + len(words)))
+    if column.numeric:  # scikit-learn wants numbers in their order; ours are in that of their texts
+        words, places = map(list, zip(*sorted(zip(words, places, strict=True)), strict=True))
     if parts.changed and (column.other or column.indicator):
         raise UsageError(f"scikit-learn cannot make the column for rare or missing categories of {column.name} in "
                          "front of a map or of steps on rows; use numpy_model.py")  # fmt: skip

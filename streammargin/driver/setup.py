@@ -198,8 +198,20 @@ def check_outputs(source: Source, target: Target, name: str) -> None:
         )
 
 
-def encode(source: Source, target: Target, workers: Workers = ALONE) -> tuple[Slices, int]:
-    """(codes (n,) int16 of a held-out source, rows that count); labels that were not trained on count as absent."""
+def check_every(name: str, classes: np.ndarray, rows: np.ndarray) -> None:
+    """DataError if a class has no held-out row to learn its probabilities from; rows (classes,): their numbers."""
+    if len(lacking := np.flatnonzero(rows == 0)):
+        raise DataError(
+            f"{name}: no held-out row has the label {short(classes[lacking[0]])}, so `calibrate` cannot learn its "
+            "probability; hold out rows of each class, or use `cv=5`"
+        )
+
+
+def encode(source: Source, target: Target, workers: Workers = ALONE, every: bool = False) -> tuple[Slices, int]:
+    """(codes (n,) int16 of a held-out source, rows that count); labels that were not trained on count as absent.
+
+    every: each class must have rows.
+    """
     if target.outputs is not None:
         return make_labels(source, target.outputs), source.rows
     classes, codes, counts = _census(source, workers)
@@ -207,6 +219,10 @@ def encode(source: Source, target: Target, workers: Workers = ALONE) -> tuple[Sl
     if np.all(found < 0):
         listed = ", ".join(map(short, classes[:20].tolist()))
         raise DataError(f"{source.name}: none of its labels ({listed}) was trained on; name others with `y`")
+    if every:
+        check_every(
+            source.name, target.classes, np.bincount(found[found >= 0], counts[found >= 0], len(target.classes))
+        )
     return recoded(source, classes, codes, found), int(counts[found >= 0].sum())
 
 

@@ -151,6 +151,13 @@ class Division:
         left = np.stack([first, np.full(first.size, self.count) if self.past else first + 1], axis=1)
         return np.concatenate([left, [[-1, -1]]]) if self.whole else left
 
+    @property
+    def held_out(self) -> np.ndarray:
+        """How many rows (classes,) are judged by a training without them."""
+        first = self.spans[:, 0]
+        counted: np.ndarray = self.rows[first[first >= 0]].sum(axis=0)
+        return counted
+
     def trained(self, each: np.ndarray) -> np.ndarray:
         """The sums (trials, classes) over the rows of each trial, from those (count + 1, classes) of the folds."""
         return np.stack([each.sum(axis=0) - each[max(low, 0) : max(high, 0)].sum(axis=0) for low, high in self.spans])

@@ -96,14 +96,17 @@ def least_to_score(held_out: Source, options: Options, problem: Problem) -> int:
 
 
 def make_validator(
-    rows: Source, target: Target, problem: Problem, budget: int, tasks: Slices | None = None
+    rows: Source, target: Target, problem: Problem, budget: int, tasks: Slices | None = None, every: bool = False
 ) -> validate.Validator:  # fmt: skip
-    """The validator of held-out rows, within a budget in bytes; tasks: their numbers, if they are of tasks."""
+    """The validator of held-out rows, within a budget in bytes.
+
+    tasks: their numbers, if they are of tasks; every: each class must have rows.
+    """
     several, trials = problem.per_trial if problem.outputs.several else 1, problem.trials
     if problem.numeric:
         codes, targets, counted = NONE if tasks is None else tasks, make_numbers(rows), rows.rows
     else:
-        targets, (codes, counted) = NONE, encode(rows, target, problem.workers)
+        targets, (codes, counted) = NONE, encode(rows, target, problem.workers, every)
         codes = codes if tasks is None else codes_of_tasks(tasks, codes, 2)
     reading, shift = rows.column_bytes(), target.shift
     labels = SlicedLabels(rows, codes, targets, shift=shift, reading=reading, outputs=several).settled()

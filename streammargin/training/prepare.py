@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from streammargin.driver.calibrating import Counted
 from streammargin.driver.plan import Plan, column_names
+from streammargin.driver.setup import check_every
 from streammargin.driver.steps import after_steps, bytes_beside, bytes_of_steps, make_steps, transformed
 from streammargin.driver.tasks import Tasks, column_of, learn
 from streammargin.driver.validate import Validator
@@ -108,13 +109,16 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
         held_out = None if held_out is None else step.taken(held_out)
     validator: Validator | None = None
     if held_out is not None:
-        validator = make_validator(held_out, target, problem, left // 4, own_tasks)
+        every = options.calibrate is not None
+        validator = make_validator(held_out, target, problem, left // 4, own_tasks, every)
         own += validator.memory_bytes - scored
         problem = replace(problem, budget=max(0, problem.budget - validator.memory_bytes + scored))
     if read.division is not None:
         validator = FoldValidator(labels, problem, read.division)
         own += validator.memory_bytes
         problem = replace(problem, budget=max(0, problem.budget - validator.memory_bytes))
+        if options.calibrate is not None:
+            check_every(source.name, target.classes, read.division.held_out)
     if options.calibrate is not None:
         size = state_bytes(Counted, problem)
         own, problem = own + size, replace(problem, budget=max(0, problem.budget - size))

@@ -173,6 +173,16 @@ def test_what_has_no_calibration_says_so(data, options, told):
         sm.train(data, **{"calibrate": "sigmoid", **options})
 
 
+@pytest.mark.parametrize("held_out", [
+    (NEW[:50], np.zeros(50, int)), (NEW[:50], np.full(50, 2)), 1 / N, "0.067%",
+], ids=["one class", "one of three", "one row", "as the shell has it"])  # fmt: skip
+def test_each_class_needs_held_out_rows(held_out):
+    """All probabilities were 0 or 1, without a word."""
+    y = np.where(Z > 3.0, 2, TWO)
+    with pytest.raises(sm.DataError, match=r"no held-out row has the label [012], so calibrate cannot learn its prob"):
+        sm.train((X, y), valid=held_out, calibrate="isotonic", loss="hinge")
+
+
 def test_estimators_calibrate_on_folds_or_on_the_rows_that_they_hold_out():
     by_folds = sm.MarginClassifierCV(Cs=[0.1, 1.0], cv=5, calibrate="sigmoid", loss="hinge").fit(X, TWO)
     p = by_folds.predict_proba(NEW)

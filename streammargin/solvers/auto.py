@@ -38,7 +38,8 @@ def candidates(problem: Problem) -> list[str]:
         return ["dual-momentum", "adaptive"]
     steps = ["newton"] if _few_columns(problem) else []
     if problem.joint and not problem.hard:
-        steps = ["newton"] if conjugate.suits(replace(problem, resident=True)) or sampled.suits(problem) else steps
+        by_products = sampled.all_fit(problem) and conjugate.suits(replace(problem, resident=True))
+        steps = ["newton"] if by_products or sampled.suits(problem) else steps
         by_rows = problem.p == 2.0 and not problem.free and problem.lp
         if by_rows and sampled.crowded(problem):
             return ["ascent", *steps]

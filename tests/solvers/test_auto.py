@@ -94,6 +94,7 @@ def test_of_short_rows_those_that_move_are_kept_if_those_near_the_margin_do_not_
     (200, 256, 64 << 20, True, ["newton", "ascent"]),
     (200, 256, 1 << 30, False, ["newton", "ascent"]),  # all rows fit, and their scores
     (10, 784, 64 << 20, False, ["newton", "ascent"]),
+    (50, 20_000, 64 << 20, False, ["ascent"]),  # a Hessian would take 23 TB, and a warning said so
 ])  # fmt: skip
 def test_of_many_classes_from_disk_duals_are_kept_if_their_scores_leave_room_for_few_rows(
     lines, features, budget, resident, names

@@ -120,14 +120,17 @@ def suits(problem: Problem) -> bool:
     return wide and factored(problem) and capacity(problem) >= LEAST * (problem.features + 1)
 
 
+def all_fit(problem: Problem) -> bool:
+    """Whether all rows fit into memory, with the numbers that products keep of each."""
+    return problem.resident or problem.size + problem.rows * row_beside(problem) <= problem.budget
+
+
 def crowded(problem: Problem) -> bool:
     """Whether the sample is small as the numbers of a row take more room than its values: its steps lead less far.
 
     With 200 classes it took 12 to 26 reads, and steps on the duals of a row 4 to 6 (examples.benchmarks.softmax).
     """
-    beside = row_beside(problem)
-    too_large = problem.size + problem.rows * beside > problem.budget
-    return suits(problem) and too_large and beside > row_bytes(problem) / 2
+    return suits(problem) and not all_fit(problem) and row_beside(problem) > row_bytes(problem) / 2
 
 
 def sample_bytes(problem: Problem) -> int:

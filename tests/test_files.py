@@ -144,22 +144,27 @@ def test_no_file_that_is_read_is_written(tmp_path, blobs, here):
         "x": (["--x", "rows"], ["rows.h5"]),
         "y": (["--y", "labels.h5:y"], ["labels.h5", "far.h5"]),
         "sample_weight": (["--sample-weight", "w.npy"], ["w.npy"]),
+        "mask": (["--mask", "kind=1"], ["kind.h5"]),
         "valid": (["--valid", "valid.h5"], ["valid.h5", "held.h5"]),
         "groups": (["--penalty", "group:g.txt"], ["g.txt"]),
         "init": (["--init", "first.npz"], ["first.npz"]),
     }
     assert {*given, "epsilon", "tasks"} == set(reading)
     for line in TABLE:  # whoever takes a name of data or of a file says so by its kind
-        words = (line.kind.metavar or "").replace(":", "|").split("|")
-        assert (line.name in reading) == bool({"NAME", "FILE", "DATA", "MODEL"} & set(words)), line.name
+        words = (line.kind.metavar or "").replace(":", "|").replace("=", "|").split("|")
+        assert (line.name in reading) == bool({"NAME", "FILE", "DATA", "MODEL", "COLUMN"} & set(words)), line.name
     np.save(tmp_path / "w.npy", np.ones(len(y)))
     np.save(tmp_path / "epsilon.npy", np.ones(len(y)))
     np.save(tmp_path / "tasks.npy", np.arange(len(y)) % 2)
     sm.train((X, y)).model.save(tmp_path / "first.npz")
-    for name in ("labels.h5", "far.h5", "valid.h5", "held.h5", "rows.h5", "g.h5"):
-        write_h5(tmp_path / name, X, y, g=np.arange(10) // 2)
+    for name in ("labels.h5", "far.h5", "valid.h5", "held.h5", "rows.h5", "g.h5", "kind.h5"):
+        write_h5(tmp_path / name, X, y, g=np.arange(10) // 2, kind=np.arange(len(y)) % 2)
     (tmp_path / "g.txt").write_text("".join(f"{column // 2}\n" for column in range(10)))
-    links = {"a.h5": {"rows": "rows.h5", "g": "g.h5"}, "labels.h5": {"y": "far.h5"}, "valid.h5": {"y": "held.h5"}}
+    links = {
+        "a.h5": {"rows": "rows.h5", "g": "g.h5", "kind": "kind.h5"},
+        "labels.h5": {"y": "far.h5"},
+        "valid.h5": {"y": "held.h5"},
+    }
     for name, parts in links.items():
         with h5py.File(tmp_path / name, "a") as file:
             for part, other in parts.items():

@@ -52,8 +52,9 @@ def _joined(found: Sequence[Source] | Sequence[Ordered], columns: Columns) -> np
         if known is None or names is None:
             check_same(known, names, first.name, other.name)
             if other.features != first.features:
+                here, there = (each.features or "an unknown number of" for each in (other, first))
                 raise DataError(
-                    f"{other.name} has {other.features} columns but {first.name} has {first.features}; "
+                    f"{other.name} has {here} columns but {first.name} has {there}; "
                     "give all the same columns; for files use streammargin-data convert with the same --features"
                 )
         elif not equal(known, names):
@@ -62,7 +63,8 @@ def _joined(found: Sequence[Source] | Sequence[Ordered], columns: Columns) -> np
             if columns is None and (more or len(shared) < len(known)):
                 raise DataError(
                     f"{other.name} has {len(names)} columns and {first.name} has {len(known)}, and {len(shared)} are "
-                    "in common; train on these with `columns=common`, or on all with `columns=all`: a missing one is 0"
+                    "in common; train on these with `columns=common`, or on all with `columns=all`: a missing one is "
+                    "0, and score the files one by one"
                 )
             known = np.append(known, np.array(more, object)) if columns == ALL else shared
     if known is not None and not len(known):
@@ -155,9 +157,8 @@ def _batches(found: Ordered, order: np.ndarray, place: np.ndarray) -> Iterator[B
 
 
 class _Named(Changed):
-    """The columns of another source, by `order`. Values are checked here, as errors name the columns as stored."""
+    """Columns of another source, in another order. Values are checked here, as errors name the columns as stored."""
 
-    order: np.ndarray
     names: np.ndarray | None
 
     def task_column(self) -> Source | None:
@@ -175,11 +176,11 @@ class _Sparse(_Named):
 
     def __init__(self, source: Source, order: np.ndarray, names: np.ndarray | None) -> None:
         super().__init__(source)
-        self.features, self.order, self.names = len(order), order, names
+        self.features, self.names = len(order), names
         self._place = _places(order, source.features)
 
     def held_bytes(self) -> int:
-        return self.source.held_bytes() + self.order.nbytes + self._place.nbytes + 7 * IN_ORDER  # of `_move`
+        return self.source.held_bytes() + self._place.nbytes + 7 * IN_ORDER  # of `_move`
 
     def read(self, start: int, stop: int, buffer: Buffer) -> Block:
         block = check_block(self.source, self.source.read(start, stop, buffer), start)

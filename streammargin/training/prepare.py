@@ -81,6 +81,8 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
     own = labels.held_bytes + asked.objective.penalty.nbytes + bytes_of_weights(options, asked.count, asked.features)
     own += asked.outputs.caps.nbytes + asked.outputs.mass.nbytes if tasks else 0  # which grow with the squared tasks
     names = column_names(source, budget, own)
+    if names is None and options.of_files is not None:
+        raise UsageError(f"{source.name} has no column names that `columns` could choose from; leave it out")
     own += source.names_bytes()
     start = None if options.init is None else start_of(options.init, source, target, names, budget, own)
     held_out, own_tasks, scored = None, None, 0

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from conftest import write_h5
+from sklearn.datasets import dump_svmlight_file
 from source_checks import assert_rows
 
 import streammargin as sm
@@ -267,3 +268,22 @@ def test_tasks_beside_the_rows_stay():
     with open_source((COUNTS[:N], KIND[:N])) as source:
         source.task_column = lambda: source  # as a piece of a cluster has one
         assert columns.reordered(source, np.array([2, 0, -1]), None).task_column() is source
+
+
+def test_rows_without_names_have_none_to_choose_from(tmp_path):
+    rows, y = COUNTS[:N].round(), np.arange(N) % 2
+    for name in ("a.svm", "b.svm"):
+        dump_svmlight_file(rows, y, str(tmp_path / name), zero_based=False)
+    np.savez(tmp_path / "b.npz", X=rows, y=y)
+    paths = [str(tmp_path / "a.svm"), str(tmp_path / "b.svm")]
+    with pytest.raises(UsageError, match="has no column names that columns could choose from; leave it out"):
+        sm.train(paths, columns="common", **WAYS)
+    with pytest.raises(DataError, match=r"b\.npz has 12 columns but .*a\.svm has an unknown number of; give"):
+        sm.train([paths[0], str(tmp_path / "b.npz")], **WAYS)
+
+
+def test_an_array_of_zarr_has_no_columns_beside_it(tmp_path):
+    zarr = pytest.importorskip("zarr")
+    zarr.save_array(str(tmp_path / "rows.zarr"), COUNTS)
+    with pytest.raises(DataError, match="has no column obs/kind of values; it has none"):
+        sm.train(str(tmp_path / "rows.zarr"), mask="obs/kind=B", **WAYS)

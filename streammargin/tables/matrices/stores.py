@@ -146,7 +146,7 @@ class Store:
         """(values, which are missing) of a column beside the rows, or of obs. DataError if there is no such one."""
         node = next((one for one in map(self.found, (name, f"obs/{name}")) if one is not None), None)
         if node is None:
-            raise DataError(f"{self.path} has no column {name} of {noun}; it has {listed(self._columns())}")
+            raise DataError(f"{self.path} has no column {name} of {noun}; it has {listed(self._columns()) or 'none'}")
         values, missing = self.column(node, name)
         if values.shape[:1] != (rows,) or (values.ndim > 1 and noun == MASK[0]):
             raise DataError(f"{self.path}: {name} has the shape {values.shape}, and there are {rows} rows; they must "
@@ -177,7 +177,9 @@ class Store:
         return words[codes] if len(words) else np.zeros(len(codes), words.dtype), codes == -1
 
     def _columns(self) -> list[str]:
-        obs = self._root["obs"] if not self.is_array(self._root) and "obs" in self._root else ()
+        if self.is_array(self._root):
+            return []
+        obs = self._root.get("obs", ())
         return [f"obs/{name}" for name in sorted(obs)] or sorted(self._root)
 
     def _index(self, table: str) -> np.ndarray | None:

@@ -81,9 +81,12 @@ class Rows:
         return OfTable(table, schema, told=False)
 
     def _matrix(self, data: Sequence[str]) -> OfMatrix:
-        chosen = {name: self.header["problem"]["names"].get(name) for name in ("mask", "columns")}
-        how = How("", self.stack, self.names["x"], self.names["y"], self.names["sample_weight"], self.memory,
-                  self.header.get("features"), **chosen)  # fmt: skip
+        given = {name: value for name, value in self.names.items() if value is not None}
+        names = {**self.header["problem"]["names"], **given}
+        if not self.weighted:
+            names |= {"y": names["y"] if lie_inside(names["y"]) else None, "sample_weight": None}
+        how = How("", self.stack, names["x"], names["y"], names["sample_weight"], self.memory,
+                  self.header.get("features"), mask=names.get("mask"), columns=names.get("columns"))  # fmt: skip
         return OfMatrix(paths_of(data), how, labelled=True)
 
 

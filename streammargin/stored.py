@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import h5py
@@ -92,9 +92,10 @@ def column_named(home: h5py.Group, name: str, wanted: np.ndarray | None, opened:
     return column
 
 
-def mask_of(path: str, names: dict[str, Any]) -> str | None:
-    """The mask of the rows in this file, COLUMN=VALUE; None for all rows. names: by `names_of`."""
-    return None if path in names.get("spooled", ()) else names.get("mask")
+def names_in(path: str, names: dict[str, Any]) -> dict[str, Any]:
+    """The names in this file, by `names_of`: in a spool, which has chosen rows alone, they are the default ones."""
+    usual = dict.fromkeys(("x", "y", "sample_weight", "mask"))
+    return {**names, **usual} if path in names.get("spooled", ()) else names
 
 
 def rows_with(home: h5py.Group, mask: str, opened: Callable[[str], Any] = open_hdf5) -> np.ndarray:
@@ -130,7 +131,7 @@ def _texts(column: Any) -> Any:
     return np.char.decode(column, "utf-8", "replace") if column.dtype.kind == "S" else column
 
 
-def names_of(header: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+def names_of(header: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """The names of columns beside the rows: those given, or else in the header of a model.
 
     table: of the label in a table, if the rows were one. spooled: the files whose rows the mask has chosen already.
@@ -147,16 +148,16 @@ def labels_in(home: h5py.Group, table: str | None) -> str:
     return "y" if table is None or column_in(home, "y") is not None else table
 
 
-def columns_in(file: Any, known: np.ndarray | range, names: dict[str, Any]) -> list[int] | None:
+def columns_in(file: Any, known: np.ndarray | range) -> list[int] | None:
     """Which column of the rows in a file each one of a model is, `features` for a missing one; None: the same ones.
 
     They are matched by name if both have names. file: a File of `verification.py`. known: the names of the model's
-    columns, or their numbers. names: by `names_of`; with `columns` the file may have others. Raises DataError for other
+    columns, or their numbers. With the name `columns` the file may have others. Raises DataError for other
     columns, if the file has rows.
     """
     if file.keep is not None and not file.keep.any():
         return None
-    home, features, x, of_files = file.home, file.features, names["x"] or "X", names.get("columns")
+    home, features, x, of_files = file.home, file.features, file.names["x"] or "X", file.names.get("columns")
     given = range(features) if isinstance(known, range) else _names_in(home, x) or range(features)
     if len(given) != len(known) and (of_files is None or isinstance(given, range)):
         raise DataError(f"{home.file.filename} has {features} columns, not {len(known)}; name the model's data")

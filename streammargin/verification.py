@@ -141,7 +141,7 @@ class File:
 
     def __init__(self, path: str, names: dict[str, Any], weighted: bool, stack: Any, outputs: int = 0) -> None:
         register_filters()
-        self.path, self.stack = path, stack
+        self.path, self.stack, self.names = path, stack, (names := stored.names_in(path, names))
         self.home = self._open(path)
         self.x = self.home.get(names["x"] or "X")
         self.sparse = isinstance(self.x, h5py.Group)
@@ -150,7 +150,7 @@ class File:
             raise DataError(f"{path}: {names['x'] or 'X'} is not a layout of rows that verify reads; {CONVERT}")
         stored.check_rows(self.x)
         self.rows, self.features, self.wide = *map(int, shape), 0  # wide: bytes of a row's fixed-length text
-        self.keep = stored.rows_with(self.home, mask, self._open) if (mask := stored.mask_of(path, names)) else None
+        self.keep = stored.rows_with(self.home, mask, self._open) if (mask := names.get("mask")) else None
         self.y = self._column(names["y"] or stored.labels_in(self.home, names["table"]), outputs)
         self.weights = self._column(names["sample_weight"] or "sample_weight") if weighted else None
         self.epsilons, self.tasks = (self._column(one) if one else None for one in (names["epsilon"], names["tasks"]))
@@ -328,7 +328,7 @@ def sum_up(saved: Saved, paths: Sequence[Any], names: dict[str, Any], memory: in
     for path in map(os.fspath, paths):
         with reading(path, "is not a layout of rows that verify reads", CONVERT), contextlib.ExitStack() as stack:
             file = File(path, names, weighted, stack, len(saved.outputs or ()))
-            columns = stored.columns_in(file, saved.columns, names)
+            columns = stored.columns_in(file, saved.columns)
             width = (0 if saved.mapped is None else saved.coef.shape[1]) + (0 if file.sparse else len(columns or ()))
             for rows, X, labels, weights, epsilons, tasks in file.blocks(memory, sums.K + width):
                 codes = left(saved.codes(labels), sums.seen, learned and saved.problem.get("left_out"))

@@ -23,10 +23,12 @@ from streammargin.model.scoring import Scorer
 from streammargin.ordered import columns_of, is_matrix, is_table
 from streammargin.points.table import kind_of
 from streammargin.sizes import parse_size
+from streammargin.sources.arrays import is_anndata
 from streammargin.sources.base import Source
+from streammargin.sources.kinds import is_zarr
 from streammargin.sources.labels import TASKS
 from streammargin.sources.names import ALL, packed, packed_texts
-from streammargin.sources.open import check_files, is_path, is_shards, name_of_labels, open_source, opened
+from streammargin.sources.open import check_files, is_path, is_shards, name_of_labels, open_source, opened, paths_of
 from streammargin.sources.schema import Schema
 from streammargin.wording import brief, shown
 from streammargin.workers import Workers
@@ -92,6 +94,9 @@ class Model(Scorer):
         if mask is not None:
             check_files(data, y, tasks)
         of_table = is_table(data) and (schema is not None or isinstance(data, (str, os.PathLike, list)))
+        if not of_table:
+            x = self._rows_before(data) if x is None else x
+            y = self._labels_before(data) if labelled and y is None else y
         if of_table or is_matrix(data):
             from streammargin.model.tables import Wanted, in_order
 
@@ -101,11 +106,8 @@ class Model(Scorer):
             return
         if unknown != ERROR:
             raise UsageError("`unknown` is for tables; leave it out")
-        if labelled and y is None and (is_path(data) or is_shards(data)):
-            y = self._labels_before()
-            if y is None and schema is not None:
-                y = name_of_labels(data, schema.labels)
-        x = self._rows_before(data) if x is None else x
+        if labelled and y is None and schema is not None and (is_path(data) or is_shards(data)):
+            y = name_of_labels(data, schema.labels)
         with contextlib.ExitStack() as stack:
             columns = self.shared(missing_columns)
             source = stack.enter_context(opened(data, x=x, y=y, mask=mask, columns=columns))
@@ -132,18 +134,33 @@ class Model(Scorer):
         return tasks
 
     def _rows_before(self, data: Any) -> str | None:
-        """The name of the rows of the training, as layers/counts, if these files have rows of it; else None."""
+        """The name of the rows of the training, as layers/counts; None for X, and for data without names of rows.
+
+        Cells of anndata in memory or zarr must have rows of this name. Of other files X is scored, with a warning.
+        """
         x = (self.header.get("problem") or {}).get("names", {}).get("x")
-        if x is None or not (is_path(data) or is_shards(data)):
+        if x is None or _is_cells(data):
+            return x
+        if not (is_path(data) or is_shards(data)):
             return None
-        with contextlib.suppress(DataError), opened(data, x=x, columns=ALL):
-            return str(x)
+        if is_matrix(data):
+            from streammargin.model.tables import has_rows
+
+            if has_rows(paths_of(data), x):
+                return str(x)
+        else:
+            with contextlib.suppress(DataError), opened(data, x=x, columns=ALL):
+                return str(x)
+        told = ", ".join(paths_of(data))
+        self.say_once(f"the model was trained on {x}, and {told} has no such rows: those of X are scored")
         return None
 
-    def _labels_before(self) -> str | None:
+    def _labels_before(self, data: Any) -> str | None:
         """The name of the labels beside the rows of the training; None if it is unknown, or is that of another file."""
         y = (self.header.get("problem") or {}).get("names", {}).get("y")
-        return y if y is not None and ":" not in y and not y.endswith(".npy") else None
+        if y is None or ":" in y or y.endswith(".npy") or not (_is_cells(data) or is_path(data) or is_shards(data)):
+            return None
+        return None if is_matrix(data) and not _is_cells(data) else y
 
     def decision_function(
         self, data: Any, *, tasks: Any = None, missing_columns: str = ERROR, unknown: str = "error",
@@ -270,6 +287,11 @@ class Model(Scorer):
     def _names(self) -> dict[str, np.ndarray]:
         """Names, by those of their arrays in the model file."""
         return {} if self.feature_names_in_ is None else {NAMES: self.feature_names_in_}
+
+
+def _is_cells(data: Any) -> bool:
+    """Whether this is an AnnData object, or paths of stores of zarr."""
+    return is_anndata(data) or ((is_path(data) or is_shards(data)) and all(map(is_zarr, paths_of(data))))
 
 
 @contextlib.contextmanager

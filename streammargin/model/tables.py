@@ -23,7 +23,7 @@ from streammargin.sources.labels import ATTRIBUTE, LabelCursor
 from streammargin.sources.open import paths_of
 from streammargin.sources.schema import Schema, plain_schema
 from streammargin.tables.asked import Asked
-from streammargin.tables.formats import NPZ, format_of, is_pipe
+from streammargin.tables.formats import NPZ, TENSORS, format_of, is_pipe
 from streammargin.tables.header import Expected
 from streammargin.tables.matrices.base import MEMORY, How, tasks_in_memory
 from streammargin.tables.matrices.open import fingerprint, open_matrix
@@ -111,6 +111,16 @@ def _of_files(stack: ExitStack, paths: list[str], model: Scorer, wanted: Wanted)
 
     key = functools.partial(fingerprint, paths)
     return replace(found, batches=batches(), features=features, key=key)
+
+
+def has_rows(paths: list[str], x: str) -> bool:
+    """Whether these files have rows of this name, or rows without one, as text has them."""
+    if not {format_of(path) for path in paths} <= {NPZ, TENSORS}:
+        return True
+    with contextlib.suppress(DataError), ExitStack() as stack:
+        open_matrix(paths, How("", stack, x))
+        return True
+    return False
 
 
 def _names(found: Ordered, of: str, paths: list[str], how: How, name: str) -> Callable[[int], np.ndarray]:

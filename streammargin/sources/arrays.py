@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from streammargin.errors import DataError
+from streammargin.errors import DataError, UsageError
 from streammargin.rows.blocks import Block, CSRBlock, DenseBlock
 from streammargin.sources.base import Buffer, Source
 from streammargin.sources.labels import output_names
@@ -81,6 +81,33 @@ def bare(X: Any, name: str = "X") -> Any:
         raise DataError(f"{name} is a {type(X).__name__}; give an array, a SciPy matrix, or the path of a file")
     refuse_masked(X, name)
     return _as_csr(X, name) if hasattr(X, "tocsr") and X.format != "csr" and X.ndim == 2 else X
+
+
+def is_anndata(data: Any) -> bool:
+    """Whether this is an AnnData object."""
+    return hasattr(data, "obs") and hasattr(data, "var_names")
+
+
+class Cells(NamedTuple):
+    """Other rows of an AnnData object than its X, in its place."""
+
+    X: Any
+    obs: Any
+    var_names: Any = None
+
+
+def of_layers(data: Any, x: str | None) -> Any:
+    """The data, or the rows x of an AnnData object, as layers/counts or raw/X. Raises DataError, UsageError."""
+    if x in (None, "X"):
+        return data
+    if not is_anndata(data):
+        raise UsageError("`x` names rows in a file or in an AnnData object; leave it out with arrays")
+    part, _, name = str(x).strip("/").partition("/")
+    if str(x).strip("/") == "raw/X" and data.raw is not None:
+        return Cells(data.raw.X, data.obs, data.raw.var_names)
+    if part not in ("layers", "obsm") or name not in getattr(data, part):
+        raise DataError(f"the AnnData object has no {x}; name other rows with `x`, or give these as its X")
+    return Cells(getattr(data, part)[name], data.obs, data.var_names if part == "layers" else None)
 
 
 def of_obs(data: Any, name: Any, option: str) -> Any:

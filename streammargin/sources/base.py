@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -77,6 +78,7 @@ class Source(ABC):
     dtype: np.dtype
     sparse: bool
     mask: str | None = None  # COLUMN=VALUE, if these are the rows of a file with this value
+    named: Mapping[str, object] = MappingProxyType({})  # what x, y and sample_weight were named as
     of_others: str | None = None  # what a model takes of files with other columns, COMMON or ALL; None: no such ones
     largest_square: float = math.inf  # about the largest ||x||^2 of a row, if that is known before a read
 

@@ -51,20 +51,23 @@ def open_source(
             raise UsageError(f"a Source has its own `{given[0]}`; name it in open_source instead")
         return data
     if is_path(data) or is_shards(data):
-        return _open_shards(paths_of(data), x, y, sample_weight, mask, columns)
+        source = _open_shards(paths_of(data), x, y, sample_weight, mask, columns)
+        source.named = {"x": x, "y": y, "sample_weight": sample_weight}
+        return source
     if is_stream(data):
         raise UsageError(
             "a stream of batches can be read once only, so use it with train; here give a path, (X, y) or a Source"
         )
-    from streammargin.sources.arrays import ArraySource, of_obs
+    from streammargin.sources.arrays import ArraySource, of_layers, of_obs
 
+    rows = of_layers(data, x)
     if isinstance(data, tuple):
         if len(data) != 2:
             raise UsageError(f"arrays are given as the pair (X, y), not as {len(data)} values")
         X, labels = data
         return ArraySource(X, labels if y is None else y, sample_weight)
     if hasattr(data, "shape"):
-        return ArraySource(data, of_obs(data, y, "y"), of_obs(data, sample_weight, "sample_weight"))
+        return ArraySource(rows, of_obs(data, y, "y"), of_obs(data, sample_weight, "sample_weight"))
     raise UsageError(
         "data must be a path, a list of paths, (X, y), a list of batches (X, y) of arrays or a Source, not "
         f"{type(data).__name__}"

@@ -13,7 +13,7 @@ import json
 import os
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -66,6 +66,11 @@ class Spoolable(ABC):
         """The files that are read; here none."""
         return []
 
+    @property
+    def named(self) -> Mapping[str, object]:
+        """What their x, y and sample_weight were named as; here nothing."""
+        return {}
+
     @abstractmethod
     def write(self, path: str, force: bool) -> object:
         """Write all rows to a new file, with the key. Raises DataError, OutputError, ReadWriteError."""
@@ -78,6 +83,7 @@ class SpooledSource(View):
         super().__init__(open_file(path, None, y, weight))
         self.name: str = rows.name
         self._rows = rows
+        self.named = rows.named
         plain = self.schema()
         self.table_schema: Schema | None = None if plain is None else Schema.from_plain(plain)
 
@@ -365,6 +371,10 @@ class OfMatrix(Spoolable):
     def name(self) -> str:
         more = f" and {len(self.paths) - 1} more" if len(self.paths) > 1 else ""
         return ("standard input" if self.paths[0] == STANDARD_INPUT else self.paths[0]) + more
+
+    @property
+    def named(self) -> Mapping[str, object]:
+        return {"x": self.how.x, "y": self.how.y, "sample_weight": self.how.weight}
 
     def key(self) -> str:
         files = fingerprint([*self.paths, *self._named()])

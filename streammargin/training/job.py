@@ -283,7 +283,8 @@ class Job:
         """The parts of the objective that options do not give, as plain values; `verify` recomputes it from them."""
         options, problem = self.options, self.problem
         kind = "free" if problem.free else "penalised" if self.problem.column else "midway" if midway else "none"
-        names = {name: getattr(options, name) for name in ("x", "y", "sample_weight")}
+        given = {name: getattr(options, name) for name in ("x", "y", "sample_weight")}
+        names = {**self.source.named, **{name: value for name, value in given.items() if value is not None}}
         names |= {"mask": options.mask or self.source.mask, "columns": options.of_others or self.source.of_others}
         names |= {"tasks": self.target.task_column}
         absent = problem.numeric and self.known.absent  # interpolation has no weights except 0
@@ -293,7 +294,7 @@ class Job:
             "joint": problem.all_scores, "lines": problem.lines,
             "of_folds": options.folds is not None, "left_out": None if share is None else [share.count, options.seed],
             "weighted": self.known.extremes.size > 0 or absent,
-            "names": {name: value if isinstance(value, str) else None for name, value in names.items()},
+            "names": {name: value if isinstance(value, str) else None for name, value in (given | names).items()},
         }  # fmt: skip
 
     def _arrays(self, caps: np.ndarray) -> dict[str, np.ndarray]:

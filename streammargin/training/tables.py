@@ -12,7 +12,9 @@ from streammargin.errors import UsageError
 from streammargin.options.table import Options, read_by
 from streammargin.ordered import files_read, is_matrix, is_table
 from streammargin.sizes import parse_size
+from streammargin.sources.arrays import is_anndata
 from streammargin.sources.base import Source
+from streammargin.sources.labels import lie_inside
 from streammargin.sources.open import name_of_labels, opened, paths_of
 from streammargin.tables.asked import ERROR, Asked
 from streammargin.tables.header import Expected
@@ -84,10 +86,12 @@ def of_matrix(stack: ExitStack, data: object, options: Options) -> tuple[Source,
     source = stack.enter_context(spooled(rows, options.spool, y=y, weight=weight, read=read))
     valid = options.valid
     if is_matrix(valid):
-        from_file = how.y is not None and (how.y.endswith(".npy") or ":" in how.y)  # of the other rows
         features = source.features if source.sparse else None
-        own = replace(how, features=features, y=None if from_file else how.y)
+        own = replace(how, features=features, y=how.y if lie_inside(how.y) else None)
         valid = stack.enter_context(spooled(OfMatrix(paths_of(valid), own), options.spool, ".valid.h5", read=read))
+    elif is_anndata(valid) or (paths_of(valid) and not isinstance(valid, (Source, tuple))):
+        y = how.y if lie_inside(how.y) else None
+        valid = stack.enter_context(opened(valid, x=how.x, y=y, mask=how.mask, columns=how.columns))
     return source, valid, tasks
 
 

@@ -225,6 +225,85 @@ def test_zarr_of_anndata_is_read(store, tmp_path, capsys):
     commands(tmp_path, capsys, store, "--x", "layers/counts", "--y", "obs/type")
 
 
+LAYER = {"x": "layers/counts", **WAYS}
+
+
+def test_a_model_of_a_layer_scores_that_layer(store, tmp_path, capsys):
+    """The model of a store has the names of its rows and labels, as that of an h5ad file; all commands use them."""
+    _, made = annotated()
+    made.write_h5ad(tmp_path / "cells.h5ad")
+    model = str(tmp_path / "m.npz")
+    trained = [sm.train(path, y="obs/type", **LAYER).model for path in (store, str(tmp_path / "cells.h5ad"))]
+    trained.append(sm.train(sm.open_source(tmp_path / "cells.h5ad", x="layers/counts", y="obs/type"),
+                            **{**LAYER, "x": None}).model)  # fmt: skip
+    for one in trained:
+        names = one.header["problem"]["names"]
+        assert (names["x"], names["y"]) == ("layers/counts", "obs/type")
+        wanted = one.decision_function(COUNTS)
+        for data in (store, [store], str(tmp_path / "cells.h5ad"), made):
+            np.testing.assert_array_equal(one.decision_function(data), wanted)
+            assert one.evaluate(data) == one.evaluate((COUNTS, TYPES))
+        assert one.evaluate(store, x="X")["loss"] != one.evaluate(store)["loss"]
+        one.save(model, force=True)
+        for path in (store, str(tmp_path / "cells.h5ad")):
+            assert main(["verify", model, path]) == 0
+            assert main(["report", model, "--test", path, "-o", str(tmp_path / "r.html"), "--force"]) == 0
+    capsys.readouterr()
+
+
+def test_held_out_rows_have_the_names_of_the_store(store, tmp_path, capsys):
+    _, made = annotated()
+    other, model = str(tmp_path / "cells.h5ad"), str(tmp_path / "m.npz")
+    made.write_h5ad(other)
+    errors = [sm.train(store, y="obs/type", valid=valid, **LAYER) for valid in (store, other, made)]
+    assert len({one.certificate.valid_error for one in errors}) == 1
+    assert errors[0].certificate.valid_error == errors[0].certificate.train_error
+    errors[1].model.save(model)
+    for valid in (store, other):
+        assert main(["verify", model, store, "--valid", valid]) == 0
+    assert "all agree" in capsys.readouterr().out
+
+
+def test_data_without_the_layer_of_a_model_are_refused_or_told(store, tmp_path, caplog):
+    _, made = annotated()
+    model = sm.train(store, y="obs/type", **LAYER).model
+    del made.layers["counts"]
+    with pytest.raises(DataError, match="the AnnData object has no layers/counts"):
+        model.predict(made)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        made.write_zarr(str(tmp_path / "less.zarr"))
+    with pytest.raises(DataError, match="has no array or group layers/counts; name the rows with x"):
+        model.predict(str(tmp_path / "less.zarr"))
+    made.write_h5ad(tmp_path / "less.h5ad")
+    model.predict(str(tmp_path / "less.h5ad"))
+    assert "was trained on layers/counts" in caplog.text and "those of X are scored" in caplog.text
+    with pytest.raises(UsageError, match="x names rows in a file or in an AnnData object"):
+        sm.train((X, Y), x="layers/counts")
+
+
+@pytest.mark.parametrize("x", [None, "X", "layers/counts", "raw/X", "obsm/part"])
+def test_rows_of_an_anndata_object_by_name(x):
+    _, made = annotated()
+    made.raw = made[:, :9].copy()
+    made.obsm["part"] = X[:, :5].copy()
+    rows = {"layers/counts": COUNTS, "raw/X": X[:, :9], "obsm/part": X[:, :5]}.get(x, X)
+    ours = sm.train(made, y="type", x=x, **WAYS).model
+    np.testing.assert_array_equal(ours.coef_, sm.train((rows, TYPES), **WAYS).model.coef_)
+    assert (ours.feature_names_in_ is None) == (x == "obsm/part")
+    assert ours.evaluate(made) == ours.evaluate((rows, TYPES))
+
+
+def test_a_model_of_an_archive_scores_its_array(tmp_path, caplog):
+    np.savez(tmp_path / "a.npz", X=X, other=-2.0 * X, y=Y)
+    np.savez(tmp_path / "b.npz", X=X, y=Y)
+    model = sm.train(str(tmp_path / "a.npz"), x="other", **WAYS).model
+    np.testing.assert_array_equal(model.decision_function(str(tmp_path / "a.npz")), model.decision_function(-2.0 * X))
+    assert not caplog.text
+    np.testing.assert_array_equal(model.decision_function(str(tmp_path / "b.npz")), model.decision_function(X))
+    assert "those of X are scored" in caplog.text
+
+
 def test_zarr_labels_are_found_by_the_names_of_cells(store, tmp_path):
     lines = [f"cell {row},{TYPES[row]}" for row in reversed(range(200))]
     (tmp_path / "types.csv").write_text("\n".join(["cell,type", *lines]))

@@ -49,7 +49,7 @@ def read(path: str, how: How) -> Ordered:
         root: Any = zarr.open(path, mode="r")
         store = Store(path, root, how)
         x = how.x or "X"
-        node = store.found(how.x) if how.x or not store.is_array(root) else root
+        node = root if store.is_array(root) else store.found(how.x)
         if node is None:
             raise DataError(f"{path} has no array or group {x}; name the rows with `x`; it has {listed(sorted(root))}")
         return store.dense(node, x) if store.is_array(node) else store.sparse(node, x)

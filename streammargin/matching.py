@@ -2,7 +2,7 @@
 
 Numbers equal numbers, whatever their type: 1, 1.0 and True. Text equals text, to the byte: "7" is not "007". A number
 and a text are of different kinds; a shell can only give text. They match if the text spells the number, and no other
-text does: no other class, and no other label that was looked up before.
+text does: no other class, and no other label that was looked up before. True and False spell 1 and 0, in any case.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from streammargin.wording import short, shown
 EXACT = 2.0**53  # from here on, float64 cannot tell neighbouring whole numbers apart
 LISTED = 20  # classes in a message
 MAX_CLASSES = 32767  # codes of classes are int16
+TRUTH = {"true": "1", "false": "0"}
 
 
 def is_plain(text: str) -> bool:
@@ -45,6 +46,11 @@ def number_in(text: str) -> int | float | None:
         return int(text)
     except ValueError:
         return number
+
+
+def truth_as_number(text: str) -> str:
+    """1 and 0 for True and False, as files of text have a column of booleans; any other text as it is."""
+    return TRUTH.get(text.lower(), text)
 
 
 def unpointed(text: str) -> str:
@@ -99,7 +105,7 @@ class Matcher:
         self._codes = {label: code for code, label in enumerate(self.classes)}
         self._spelt: dict[float, list[str]] = {}  # the texts among the classes that spell a number
         for label in self.classes:
-            if isinstance(label, str) and (number := number_in(label)) is not None:
+            if isinstance(label, str) and (number := number_in(truth_as_number(label))) is not None:
                 self._spelt.setdefault(number, []).append(label)
         self._met: dict[int, Any] = {}  # by code: the label of another kind that was matched
 
@@ -109,7 +115,7 @@ class Matcher:
         if (code := self._codes.get(label)) is not None:
             return code
         if isinstance(label, str):
-            number = number_in(label)
+            number = number_in(truth_as_number(label))
             code = None if number is None else self._codes.get(number)
         else:
             texts = self._spelt.get(label, [])
@@ -119,7 +125,7 @@ class Matcher:
                     f"{shown(texts[1])}, which are text; give {self._labels} as text too"
                 )
             code = self._codes[texts[0]] if texts else None
-        met = unpointed(label) if isinstance(label, str) else label
+        met = unpointed(truth_as_number(label)) if isinstance(label, str) else label
         if code is not None and self._met.setdefault(code, met) != met:
             raise self.error(
                 f"{self.name}: {shown(self._met[code])} and {shown(label)} are different {self._labels}, but both "

@@ -243,7 +243,7 @@ def place_of(one: Any, found: dict[Any, int], column: Mapping[str, Any], unknown
         alike = []
         for place, word in enumerate(words):
             with contextlib.suppress(ValueError):
-                alike += [place] * (float(word) == float(one))
+                alike += [place] * (number_of(word, "") == number_of(one, ""))
         if len(alike) > 1 or not (alike or column.get("other") or unknown == "zero"):
             raise ValueError(f"the category {one!r} is {'not clear' if alike else 'unknown'}; replace it")
         found[one] = alike[0] if alike else len(column["words"]) if column.get("other") else -1

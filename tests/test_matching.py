@@ -51,6 +51,17 @@ def test_another_kind_matches_one_to_one_only(one, other):
     assert "a.h5" in str(error.value) and repr(one) in str(error.value) and repr(other) in str(error.value)
 
 
+@pytest.mark.parametrize("spelling", ["True", "true", "TRUE"])
+def test_truth_as_text_spells_one(spelling):
+    for one in (True, np.bool_(True), 1, 1.0):
+        assert Matcher([spelling, "x"], "a.csv").find(one) == 0 == Matcher([one, 99], "a.csv").find(spelling)
+    matcher = Matcher([False, True], "a.csv")
+    assert [matcher.find(text) for text in (spelling, "False", "false", "1", "0")] == [1, 0, 0, 1, 0]
+    with pytest.raises(DataError, match=f"the number True may be the class '{spelling}' or 'tRUE'"):
+        Matcher([spelling, "tRUE"], "a.csv").find(True)
+    assert of_one_kind([True, spelling, "x"], "a.csv") == ([spelling, "x"], [0, 0, 1])
+
+
 def test_what_options_name():
     matcher = Matcher([7, 8], "a.h5", UsageError)
     assert matcher.find_all(["8", "7"]) == [1, 0] and matcher.find_all([7, 7.0]) == [0, 0]

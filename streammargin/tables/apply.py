@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from streammargin.arrow import pa, pc
 from streammargin.errors import DataError, UsageError
-from streammargin.matching import Matcher, number_in
+from streammargin.matching import Matcher, number_in, truth_as_number
 from streammargin.sources.batch import Batch, Narrowing
 from streammargin.sources.names import all_of
 from streammargin.sources.schema import CATEGORY, DATE, NUMBER, TEXT, TEXT_COLUMNS, Column, Schema
@@ -20,7 +20,7 @@ from streammargin.tables.asked import ZERO, Asked
 from streammargin.tables.dates import is_time, parts_of, places_of
 from streammargin.tables.header import is_number
 from streammargin.tables.readers.base import Reader, words_of
-from streammargin.tables.spellings import PAIRS, SHARES, SPELLINGS, TRUTH, read
+from streammargin.tables.spellings import SHARES, SPELLINGS, read
 from streammargin.tables.table import Beside
 from streammargin.tables.tally import coded, codes_of, no_label, numbers_of, row_of
 from streammargin.tables.types import kind_of, of_decimals
@@ -178,14 +178,9 @@ def _found(column: pa.Array, words: Sequence[str]) -> np.ndarray:
     return np.append(codes_of(found), -1)[codes_of(column.indices)]
 
 
-def _truth(word: str) -> str | float:
-    """True and False in text as the numbers that they are in a column of numbers; other words as they are."""
-    return float(word.lower() == PAIRS[TRUTH][0]) if word.lower() in PAIRS[TRUTH] else word
-
-
 def _plain(column: pa.Array) -> tuple[pa.Array, int]:
     """`read` of words that are numbers as programs write them, true or false."""
-    known = [number_in(str(_truth(word))) for word in column.dictionary.to_pylist()]
+    known = [number_in(truth_as_number(word)) for word in column.dictionary.to_pylist()]
     found = pa.array([None if number is None else float(number) for number in known], pa.float64()).take(column.indices)
     return found, int(pc.index(pc.and_(found.is_null(), column.is_valid()), True).as_py())
 
@@ -368,8 +363,7 @@ class _Apply(NamedTuple):
             name = f"{self.reader.name}, column {short(column.name)}"
             self.matchers[column.name] = Matcher(words, name, what=("category", "values"))
         values = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
-        labels = [_truth(word) if column.numeric else word for word in values.dictionary.to_pylist()]
-        found = map(self.matchers[column.name].find, labels)
+        found = map(self.matchers[column.name].find, values.dictionary.to_pylist())
         return np.array([*(-1 if place is None else place for place in found), -1])[codes_of(values.indices)]
 
     def _where(self, column: Column, row: int) -> str:

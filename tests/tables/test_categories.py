@@ -14,6 +14,7 @@ from table_rows import in_form
 import streammargin as sm
 from streammargin.data_tools.convert import convert
 from streammargin.errors import DataError, UsageError
+from streammargin.numpy_model import NumpyModel
 
 CODES = ["01001", "02139", "00501", "10001"]
 TEXT = np.array(CODES * 10)
@@ -175,6 +176,38 @@ def test_what_looks_like_truth_numbers_or_dates_may_be_a_category(tmp_path):
     assert len(words_of(sm.train(days, y="y", categorical="day").model, "day")) == 2
 
 
+SPELLINGS = [("True", "False"), ("true", "false"), ("TRUE", "FALSE"), ("1", "0"), ("1.0", "0.0")]
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS, ids=lambda pair: pair[0])
+def test_truth_in_text_matches_booleans(tmp_path, spelling):
+    """Categories, labels and tasks, in both directions: CSV has no booleans, Parquet and frames do."""
+    flag, kept = np.array([True, False, False, True] * 10), np.array([True, True, False, False] * 10)
+    typed = pd.DataFrame({"a": flag, "user": kept, "y": flag == kept})
+    text = typed.apply(lambda column: np.where(column, *spelling))
+    text.to_csv(tmp_path / "t.csv", index=False)
+    typed.to_parquet(tmp_path / "t.parquet")
+    given = [typed, typed.astype(object), str(tmp_path / "t.parquet"), text, str(tmp_path / "t.csv")]
+    for train in given:
+        model = sm.train(train, y="a", categorical=["user", "y"]).model
+        shared = sm.train(train, y="a", tasks="user", categorical="y").model
+        model.save(tmp_path / "m.npz", force=True)
+        for rows in given:
+            assert model.evaluate(rows, y="a") == model.evaluate(train, y="a")
+            assert shared.evaluate(rows, y="a", tasks="user") == shared.evaluate(train, y="a", tasks="user")
+        expected = model.decision_function(typed)
+        np.testing.assert_allclose(NumpyModel(tmp_path / "m.npz").decision_function(typed), expected, rtol=1e-6)
+
+
+def test_two_spellings_of_truth_are_no_boolean():
+    model = sm.train(pd.DataFrame({"a": ["True", "TRUE", "False", "x"] * 10, "y": LABELS}), y="y").model
+    assert words_of(model, "a") == ["False", "TRUE", "True", "x"]
+    with pytest.raises(DataError, match="column a: the number True may be the category 'TRUE' or 'True'"):
+        model.predict(pd.DataFrame({"a": [True]}))
+    with pytest.raises(DataError, match="unknown category 'true'"):
+        model.predict(pd.DataFrame({"a": ["true"]}))
+
+
 def test_many_words_are_kept_if_they_are_asked_for():
     ids = [f"u{k}" for k in range(3000)]
     frame = pd.DataFrame({"id": ids, "n": np.arange(3000.0), "y": [0, 1] * 1500})
@@ -197,6 +230,8 @@ def test_categories_that_cannot_be(options, message):
         sm.train(pd.DataFrame({"zip": TEXT, "t": LABELS}), y="t", **options)
     with pytest.raises(UsageError, match="categorical is for tables"):
         sm.train((np.eye(2), [0, 1]), categorical="a")
+    with pytest.raises(UsageError, match="for tables that hold their labels; add them as a column, and name it in y"):
+        sm.train(pd.DataFrame({"zip": TEXT}), y=LABELS, categorical="zip")
 
 
 def test_held_out_rows_are_read_alike(tmp_path):

@@ -13,7 +13,7 @@ from streammargin.rows.blocks import Block, CSRBlock, DenseBlock
 from streammargin.sources.base import Buffer, Source
 from streammargin.sources.labels import output_names
 from streammargin.sources.names import frame_names, listed
-from streammargin.wording import one_line
+from streammargin.wording import one_line, warn
 
 
 def value_dtype(stored: np.dtype, name: str = "X") -> np.dtype:
@@ -174,6 +174,9 @@ def labels_of_rows(y: Any) -> tuple[np.ndarray, list[str] | None]:
         raise DataError("y is a sparse matrix; give an array, as y.toarray() makes it")
     if not (hasattr(y, "columns") and hasattr(y, "dtypes")):
         labels = as_array(y, "y")
+        if isinstance(next(iter(labels.flat), None), bytes):
+            warn("y holds bytes, but predictions are text, which equals no bytes; decode y before you compare them",
+                 "labels")  # fmt: skip
         return labels, output_names(labels.shape[1]) if labels.ndim == 2 else None
     names = [str(name) for name in y.columns]
     if any(_kind(kind) not in "biuf" for kind in y.dtypes):

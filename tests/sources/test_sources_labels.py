@@ -198,6 +198,16 @@ def test_numbers_and_text_mix_wherever_the_chunks_end():
         assert classes.tolist() == ["1", "2", "a"] and classes[codes].tolist() == [str(v) for v in labels]
 
 
+@pytest.mark.parametrize("kind", ["S1", object])
+def test_labels_of_bytes_are_text_and_said_to_be(kind, caplog):
+    y = np.array([b"n", b"p"] * 5, kind)
+    model = sm.train((X, y)).model
+    assert model.classes_.tolist() == ["n", "p"] and "y holds bytes, but predictions are text" in caplog.text
+    assert model.evaluate(X, y=y)["accuracy"] == np.mean(model.predict(X) == np.char.decode(y.astype("S")))
+    caplog.clear()
+    assert sm.train((X, np.char.decode(y.astype("S")))) and "bytes" not in caplog.text
+
+
 def test_a_source_has_its_own_names():
     with pytest.raises(UsageError, match="its own sample_weight"):
         sm.train(open_source((X, two_labels(ROWS))), sample_weight=np.ones(ROWS))

@@ -20,7 +20,7 @@ from streammargin.options.folds import Folds
 from streammargin.options.table import Options, Where, asked_digest, digest_of, options_for, read_by
 from streammargin.ordered import PRESENT, columns_of, files_read, is_matrix, is_table
 from streammargin.result import TrainResult
-from streammargin.sources.labels import TASKS
+from streammargin.sources.labels import TASKS, lie_inside
 from streammargin.sources.open import check_files, is_path, is_shards, is_source, is_stream, paths_of
 from streammargin.training.held_out import say_if_trained_on
 from streammargin.training.job import Job
@@ -58,7 +58,10 @@ def from_tables(stack: ExitStack, data: object, options: Options) -> tuple[objec
         if others := [name for name in given if name != SPOOL]:
             raise UsageError(f"`{others[0]}` is for tables; leave it out, as rows of numbers have all their columns")
         source, valid, tasks = of_matrix(stack, data, options)
-        return source, _without(options, ["x", "y", "sample_weight", SPOOL], valid=valid, tasks=tasks)
+        cv = options.cv
+        if isinstance(cv, Folds) and lie_inside(cv.by):
+            cv = cv.replace(by=TASKS)
+        return source, _without(options, ["x", "y", "sample_weight", SPOOL], valid=valid, tasks=tasks, cv=cv)
     if is_table(data) and (not beside or is_path(data)):
         from streammargin.training.tables import of_table
 

@@ -76,9 +76,10 @@ def of_matrix(stack: ExitStack, data: object, options: Options) -> tuple[Source,
     """The same of files of rows of numbers, and their tasks (n,), if any; labels and weights may be arrays."""
     tasks = None if options.tasks is None else tasks_in_memory(options.tasks, "rows of numbers", options.mask)
     y, weight = options.y, options.sample_weight
+    by = getattr(options.cv, "by", None)
     named = [os.fspath(each) if isinstance(each, (str, os.PathLike)) else None for each in (y, weight)]
     how = How("", stack, options.x, named[0], named[1], parse_size(options.memory), mask=options.mask,
-              columns=options.of_files)  # fmt: skip
+              columns=options.of_files, groups=by if lie_inside(by) else None)  # fmt: skip
     y, weight = (None if name else value for name, value in zip(named, (y, weight), strict=True))
     rows = OfMatrix(paths_of(data), how, y is None)
     rows = replace(rows, check=functools.partial(_check_memory, options, rows.name, 1))
@@ -87,7 +88,7 @@ def of_matrix(stack: ExitStack, data: object, options: Options) -> tuple[Source,
     valid = options.valid
     if is_matrix(valid):
         features = source.features if source.sparse else None
-        own = replace(how, features=features, y=how.y if lie_inside(how.y) else None)
+        own = replace(how, features=features, groups=None, y=how.y if lie_inside(how.y) else None)
         valid = stack.enter_context(spooled(OfMatrix(paths_of(valid), own), options.spool, ".valid.h5", read=read))
     elif is_anndata(valid) or (paths_of(valid) and not isinstance(valid, (Source, tuple))):
         y = how.y if lie_inside(how.y) else None

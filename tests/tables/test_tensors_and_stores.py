@@ -304,6 +304,39 @@ def test_a_model_of_an_archive_scores_its_array(tmp_path, caplog):
     assert "those of X are scored" in caplog.text
 
 
+@pytest.mark.parametrize(("by", "mask"), [("obs/number", None), ("number", "gaps=lung"), ("obs/gaps", "gaps=lung")])
+def test_folds_of_groups_are_those_of_an_h5ad_file(store, tmp_path, by, mask):
+    """The groups of rows without the value may be missing, as their labels."""
+    _, made = annotated()
+    made.write_h5ad(tmp_path / "cells.h5ad")
+    ways = {**LAYER, "y": "obs/text", "mask": mask, "C": [0.1, 1.0], "cv": f"3,by={by}"}
+    if by == "obs/gaps":  # one group
+        with pytest.raises(DataError, match="fold"):
+            sm.train(store, **ways)
+        with pytest.raises(DataError, match="row 1 has no obs/gaps; give the row one"):
+            sm.train(store, **{**ways, "mask": None})
+        return
+    errors = [sm.train(path, **ways).cross_validation.errors for path in (store, str(tmp_path / "cells.h5ad"))]
+    np.testing.assert_array_equal(*errors)
+
+
+def test_groups_of_other_files_of_numbers(store, tmp_path):
+    np.savez(tmp_path / "a.npz", X=COUNTS.toarray(), y=TYPES, donor=np.arange(200) // 3)
+    np.save(tmp_path / "donor.npy", np.arange(200) // 3)
+    (tmp_path / "rows.svm").write_text("1 1:2\n0 1:1\n" * 9)
+    ways = {"C": [0.1, 1.0], "tol": 1e-6}
+    errors = [sm.train(str(tmp_path / "a.npz"), cv=f"3,by={by}", **ways).cross_validation.errors
+              for by in ("donor", tmp_path / "donor.npy")]  # fmt: skip
+    np.testing.assert_array_equal(*errors)
+    for path, names, said in (
+        (store, {"y": "obs/type"}, r"cells\.zarr has no column no of groups; it has obs/"),
+        (str(tmp_path / "a.npz"), {}, r"a\.npz has no array no of groups; it has"),
+        (str(tmp_path / "rows.svm"), {}, r"rows\.svm has no groups under the name no"),
+    ):
+        with pytest.raises(DataError, match=said):
+            sm.train(path, cv="3,by=no", **names, **ways)
+
+
 def test_zarr_labels_are_found_by_the_names_of_cells(store, tmp_path):
     lines = [f"cell {row},{TYPES[row]}" for row in reversed(range(200))]
     (tmp_path / "types.csv").write_text("\n".join(["cell,type", *lines]))

@@ -16,9 +16,10 @@ from streammargin.errors import DataError, UsageError
 from streammargin.files import check_apart, check_input
 from streammargin.sources.arrays import as_array, as_weights
 from streammargin.sources.batch import Batch
-from streammargin.sources.labels import LabelCursor
+from streammargin.sources.labels import TASKS, LabelCursor
 from streammargin.sources.names import Columns
 
+GROUPS = ("groups", "by")  # (noun, option)
 MEMORY = 256 << 20  # bytes for sorting, if none are given
 
 
@@ -33,6 +34,7 @@ class How:
     features: columns, None for as many as there are.
     zero_based: of svmlight.
     mask: COLUMN=VALUE, the rows that are taken; of zarr.
+    groups: a column of groups of rows, which is written as tasks; of zarr and archives.
     columns: those that are taken, COMMON, ALL or names.
     """
 
@@ -46,6 +48,7 @@ class How:
     zero_based: bool = False
     mask: str | None = None
     columns: Columns = None
+    groups: str | None = None
 
 
 Take = Callable[[int], np.ndarray]  # so many of the next labels or weights
@@ -61,7 +64,8 @@ def beside(found: Iterator[Batch], path: str, how: How, inside: Inside = nowhere
     """The batches with the labels and weights that `how` names: of the file, of HDF5 `home`, or of other files."""
     from streammargin.sources.hdf5.columns import LABELS, WEIGHTS
 
-    for given, what in ((how.y, LABELS), (how.weight, WEIGHTS)):
+    grouped = [] if how.groups is None else [(how.groups, GROUPS)]
+    for given, what in ((how.y, LABELS), (how.weight, WEIGHTS), *grouped):
         take = inside(given, what)
         if take is not None:
             found = with_column(found, what[0], take, path)
@@ -71,10 +75,11 @@ def beside(found: Iterator[Batch], path: str, how: How, inside: Inside = nowhere
 
 
 def with_column(found: Iterator[Batch], part: str, take: Take, name: str) -> Iterator[Batch]:
-    """The batches with these labels or weights; name: of what has them, for messages."""
+    """The batches with these labels, weights or tasks; name: of what has them, for messages."""
     for batch in found:
         values = take(batch.rows)
-        yield batch._replace(**{part: values if part == "labels" else as_weights(values, batch.rows, name)})
+        values = as_weights(values, batch.rows, name) if part == "weights" else values
+        yield batch._replace(**{TASKS if part == "groups" else part: values})
 
 
 def _of_others(

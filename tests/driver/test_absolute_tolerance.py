@@ -75,7 +75,7 @@ def test_the_mean_gap_of_joined_tasks_is_that_of_all_rows(order):
     assert figures.mean_gap == pytest.approx((figures.primal - figures.dual) / (0.1 * 120), rel=1e-4, abs=1e-9)
 
 
-@pytest.mark.parametrize("best, told", [(2, Y), (0, -Y)])
+@pytest.mark.parametrize("best, told", [(3, Y), (0, -Y)])  # at the optima the last two err on 10 rows and on 9
 def test_a_path_over_C(best, told):
     result = sm.train((X, Y), C="path:4,high=5", penalty="l1", tol="absolute:1e-4", valid=(X, told), passes=5000)
     table = result.run_end["trials"]

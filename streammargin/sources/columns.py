@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -163,6 +163,12 @@ class _Named(Changed):
 
     def task_column(self) -> Source | None:
         return self.source.task_column()
+
+    def schema(self) -> dict[str, Any] | None:
+        return None  # of the columns as stored
+
+    def ranges(self) -> str | None:
+        return None
 
     def feature_names(self) -> np.ndarray | None:
         return self.names

@@ -206,7 +206,9 @@ def _open_shards(
     paths: list[str], x: str | None, y: object, sample_weight: object, mask: str | None, columns: Columns
 ) -> Source:
     if not chosen(columns) and len(paths) == 1 and mask is None:
-        return _open_file(paths[0], x, y, sample_weight)
+        file = _open_file(paths[0], x, y, sample_weight)
+        file.of_others = of_others(columns)
+        return file
     from streammargin.sources.columns import alike
     from streammargin.sources.masked import none_has
     from streammargin.sources.shards import ShardedSource, check_inside

@@ -63,7 +63,7 @@ def open_held_out(
         raise UsageError("the tasks of the held-out rows are unknown; name a column of both files with `tasks`")
     x, y = (None, None) if isinstance(valid, (tuple, Source)) else (options.x, options.y)  # which have their own
     y = y if lie_inside(y) else None  # those of another file belong to the rows of `source` only
-    mask = None if isinstance(valid, (tuple, Source)) else options.mask or source.mask
+    mask = None if isinstance(valid, (tuple, Source)) else options.mask or (source.mask if paths_of(valid) else None)
     held_out = stack.enter_context(opened(valid, x=x, y=y, mask=mask, columns=options.of_files))
     tasks = None
     if given is not None:

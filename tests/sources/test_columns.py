@@ -13,6 +13,7 @@ from source_checks import assert_rows
 
 import streammargin as sm
 from streammargin.cli.main import main
+from streammargin.data_tools.main import main as data_main
 from streammargin.errors import DataError, UsageError
 from streammargin.sources import columns
 from streammargin.sources.open import open_source
@@ -287,3 +288,31 @@ def test_an_array_of_zarr_has_no_columns_beside_it(tmp_path):
     zarr.save_array(str(tmp_path / "rows.zarr"), COUNTS)
     with pytest.raises(DataError, match="has no column obs/kind of values; it has none"):
         sm.train(str(tmp_path / "rows.zarr"), mask="obs/kind=B", **WAYS)
+
+
+def test_columns_of_a_converted_table_in_another_order_are_not_taken_by_place(tmp_path):
+    """The model kept how the table was read, in its order, and weights in the order that was asked for."""
+    frame = pd.DataFrame(RANDOM.normal(size=(N, 3)) * [100.0, 1.0, 1.0], columns=["a", "b", "c"])
+    frame["y"] = np.where(frame.a / 100 + 2 * frame.b > 0, "p", "q")
+    table, rows = str(tmp_path / "t.csv"), str(tmp_path / "t.h5")
+    frame.to_csv(table, index=False)
+    assert data_main(["convert", table, rows, "--y", "y"]) == 0
+    for some in (["c", "b", "a"], ["b", "c"]):
+        model = sm.train(rows, columns=some).model
+        assert model.feature_names_in_.tolist() == some
+        assert np.array_equal(model.decision_function(rows), model.decision_function(frame[some].to_numpy(np.float32)))
+    model = sm.train(rows, columns=["c", "b", "a"]).model
+    assert model.decision_function(table) == pytest.approx(model.decision_function(rows), abs=1e-5)
+
+
+def test_one_file_that_was_opened_keeps_the_word(files):
+    path = files(OTHERS, np.asarray)[0]
+    with open_source(path, y="obs/kind", columns="common") as source:
+        assert source.of_others == "common"
+
+
+def test_a_file_that_was_converted_has_labels_of_another_name(files, tmp_path):
+    [path], rows = files([PARTS[0]], np.asarray), str(tmp_path / "rows.h5")
+    model = sm.train(path, y="obs/kind", **WAYS).model
+    sm.write_hdf5([(COUNTS[:N], KIND[:N])], rows)
+    assert model.evaluate(rows)["mistakes"] == model.evaluate(path)["mistakes"]

@@ -380,7 +380,7 @@ class ProximalNewton(CertifiedByLook[ProxNewton]):
         )
         p = model.step(-down, w)
         bent = model.times(p)
-        bend, fall = float(np.vdot(p, bent)), R(w + p) - R(w) - float(np.vdot(down, p))
+        bend, fall = float(np.vdot(p, bent)), R(problem.objective.inside(w + p)) - R(w) - float(np.vdot(down, p))
         gap = float(problem.view(read.weights, k)[:, kernel.GAP].sum())
         goal, active = problem.tol * float(abs(state.best.primal[k])), float(problem.view(read.sloped, k).sum())
         # how far the Newton step changes the margins of rows with a slope, relative to the width of the softened part;

@@ -160,13 +160,7 @@ class Model(Scorer):
         y = (self.header.get("problem") or {}).get("names", {}).get("y")
         if y is None or ":" in y or y.endswith(".npy") or not (_is_cells(data) or is_path(data) or is_shards(data)):
             return None
-        if _is_cells(data) or is_table(data):
-            return y
-        if not is_matrix(data):
-            with contextlib.suppress(DataError), opened(data, y=y, columns=ALL) as source:
-                next(iter(source.labels()), None)
-                return y
-        return None  # a file that was converted has others
+        return None if is_matrix(data) and not _is_cells(data) else y
 
     def decision_function(
         self, data: Any, *, tasks: Any = None, missing_columns: str = ERROR, unknown: str = "error",

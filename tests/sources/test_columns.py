@@ -309,10 +309,3 @@ def test_one_file_that_was_opened_keeps_the_word(files):
     path = files(OTHERS, np.asarray)[0]
     with open_source(path, y="obs/kind", columns="common") as source:
         assert source.of_others == "common"
-
-
-def test_a_file_that_was_converted_has_labels_of_another_name(files, tmp_path):
-    [path], rows = files([PARTS[0]], np.asarray), str(tmp_path / "rows.h5")
-    model = sm.train(path, y="obs/kind", **WAYS).model
-    sm.write_hdf5([(COUNTS[:N], KIND[:N])], rows)
-    assert model.evaluate(rows)["mistakes"] == model.evaluate(path)["mistakes"]

@@ -2,10 +2,12 @@
 
     python -m examples.probe [--rows 20000 --columns 256 --classes 50] [--dir DIR] [-C 0.1,1,10] [--beside]
 
-The embeddings are generated: a mean of each class and noise, rows of length 1, lists in Parquet. The commands of the
-program train at all values of C in the same reads, take the one with the fewest held-out errors, write a report and
-export the model. --beside: scikit-learn on the same rows, which are in memory, with CPU seconds of one thread: lbfgs
-at the same values, and SGDClassifier at its usual sweep. Needs the extra tables.
+The embeddings are generated: a mean of each class and noise, rows of length 1, lists in Parquet. One command trains at
+all values of C in the same reads. It keeps the one with the fewest held-out errors, and writes a report. Another one
+exports the model. Needs the extra tables.
+
+With --beside, scikit-learn has the same rows in memory, and CPU seconds of one thread are told. lbfgs takes the same
+values of C, and SGDClassifier its usual sweep.
 """
 
 from __future__ import annotations

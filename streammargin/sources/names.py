@@ -26,7 +26,7 @@ def chosen(columns: Columns) -> TypeGuard[Sequence[str]]:
 
 def of_others(columns: Columns) -> str | None:
     """What a model takes of files with other columns, as after COMMON or ALL: of names, other ones are left out."""
-    return COMMON if chosen(columns) else columns  # type: ignore[return-value]
+    return COMMON if chosen(columns) else None if columns is None else str(columns)
 
 
 def held_bytes(names: np.ndarray) -> int:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from streammargin.arrow import check_installed
 from streammargin.cli.options import name
+from streammargin.driver.slots import record, written_of
 from streammargin.errors import OutputError, StreamMarginError, UsageError
 from streammargin.files import check_output, check_still_apart
 from streammargin.json_values import to_plain
@@ -25,18 +27,25 @@ LONGEST = 16 << 20  # bytes of the first line of a log
 class Outputs:
     """Checks the outputs of a training. Only with `force` it replaces what another training, or anyone, wrote.
 
-    log: None for none, or standard output; asked: the digest of what is asked for, with a checkpoint, else None. A
-    model is the training's own if it names this very training, and the checkpoint is of it. A log is compared with the
+    log: None for none, or standard output; others: paths of what is written beside the model, None for none; asked:
+    the digest of what is asked for, with checkpoints in `folder`, else None. A file is the training's own if it names
+    this very training, or is recorded in `folder`, and the checkpoint is of it. A log is compared with the
     checkpoint when the training goes on (JsonLines.go_on).
     """
 
-    def __init__(self, model: str, log: str | None, asked: str | None, force: bool) -> None:
+    def __init__(
+        self, model: str, log: str | None, others: Iterable[str | None], asked: str | None, folder: str | None,
+        force: bool,
+    ) -> None:  # fmt: skip
         """Raise OutputError, before anything is read, if the training may not write."""
         self.model: str = model
         self.force: bool = force
-        self._own = None if asked is None or force else job_of_model(model)
-        check_output(model, force or str(self._own).startswith(f"{asked}-"))
-        self._there = [] if self._own is None else [model]  # outputs that are there, and may be the training's own
+        self._folder = None if asked is None else folder
+        jobs = {path: self._job_of(path) for path in (model, *others) if path is not None}
+        for path, job in jobs.items():
+            check_output(path, force or str(job).startswith(f"{asked}-"))
+        self._own = {path: job for path, job in jobs.items() if job is not None}
+        self._there = list(self._own)  # outputs that are there, and may be the training's own
         if log is None or not os.path.exists(log):
             return
         mode = os.stat(log).st_mode
@@ -48,21 +57,23 @@ class Outputs:
             raise OutputError(f"the log {log} exists; use `force=True` to replace it, or name another")
         self._there.append(log)
 
+    def _job_of(self, path: str) -> str | None:
+        """The training with a checkpoint that wrote this file; None for none, and if it does not matter."""
+        if self._folder is None or self.force:
+            return None
+        return job_of_model(path) if path == self.model else written_of(self._folder, path)
+
     def check_job(self, job: object, start: Mapping[str, object] | None = None) -> None:
         """Raise OutputError if an output is of another training; job: of the one that goes on, None: a new one.
 
         start: the first event of a new one. A log that begins with it is its own, killed before the first checkpoint.
         """
-        if (
-            job is None
-            and start is not None
-            and self._own is None
-            and all(was_killed(log, start) for log in self._there)
-        ):
+        if job is None and start is not None and not self._own and all(was_killed(log, start) for log in self._there):
             return
-        if self._there and (job is None or self._own not in (None, job)):
+        others = [path for path in self._there if job is None or self._own.get(path, job) != job]
+        if others:
             raise OutputError(
-                f"{self._there[0]} exists, from another training, or from this one without its checkpoint; use "
+                f"{others[0]} exists, from another training, or from this one without its checkpoint; use "
                 "`force=True` to replace it, or name another output"
             )
 
@@ -72,8 +83,16 @@ class Outputs:
             check_still_apart(path)
         except OutputError:
             return False
-        own = path == self.model and self._own == job is not None and job_of_model(path) == job
-        return own or (self.force and path == self.model) or not os.path.lexists(path)
+        return (path == self.model and self.replaces(path, job)) or not os.path.lexists(path)
+
+    def replaces(self, path: str, job: str | None) -> bool:
+        """Whether the training may replace this file, now that it is done."""
+        return self.force or (job is not None and self._own.get(path) == job == self._job_of(path))
+
+    def record(self, job: str | None, place: str) -> None:
+        """Record with the checkpoint that the training wrote this file, which has its name only afterwards."""
+        if self._folder is not None and job is not None:
+            record(self._folder, job, place)
 
 
 def job_of_model(path: str) -> str | None:
@@ -136,7 +155,6 @@ class Beside:
 
     def __init__(self, options: argparse.Namespace) -> None:
         """Raise UsageError for a table of weights of a model that has none."""
-        self.force: bool = options.force
         self.options = options
         self.coef: str | None = getattr(options, "coef", None)  # a completion has none of them
         self.page: str | None = getattr(options, "report", None)
@@ -151,18 +169,15 @@ class Beside:
         """The files by what they are, None for one that was not asked for."""
         return {"the weights": self.coef, "the report": self.page}
 
-    def check(self) -> None:
-        """Raise OutputError if one cannot be written."""
-        for path in self.paths.values():
-            if path is not None:
-                check_output(path, self.force)
-
-    def write(self, result: TrainResult, model: str, should_stop: Callable[[], str | None]) -> int:
+    def write(
+        self, result: TrainResult, model: str, should_stop: Callable[[], str | None], outputs: Outputs
+    ) -> int:  # fmt: skip
         """Write the files; model: the file that it is in. Returns the exit code of an error, which a warning tells."""
-        code = 0
+        code, job = 0, result.model.header["job"]
         for what, write in self._writers(result, model, should_stop):
+            path = str(self.paths[what])
             try:
-                write()
+                write(path, outputs.replaces(path, job), functools.partial(outputs.record, job))
                 self.written.append(f"{what} written to {self.paths[what]}")
             except StreamMarginError as error:
                 warn(error.raw, "output")
@@ -171,15 +186,15 @@ class Beside:
 
     def _writers(
         self, result: TrainResult, model: str, should_stop: Callable[[], str | None]
-    ) -> Iterator[tuple[str, Callable[[], None]]]:
+    ) -> Iterator[tuple[str, Callable[..., None]]]:
         """The files, by what they are, and what writes each."""
         from streammargin.cli.report import write_page
         from streammargin.model.exports.files import write_weights
         from streammargin.report.page import Facts
 
-        if (coef := self.coef) is not None:
-            yield "the weights", lambda: write_weights(result.model, coef, self.force)
-        if (page := self.page) is not None:
+        if self.coef is not None:
+            yield "the weights", functools.partial(write_weights, result.model)
+        if self.page is not None:
             rows = self._rows(result, should_stop)
             judged = None if rows is None else self._judged(result, rows, should_stop)
             tested, training = ("", False) if rows is None else (", ".join(rows), self.options.valid is None)
@@ -187,7 +202,7 @@ class Beside:
             facts = Facts(
                 result.model, model, result.history, tested, judged, training, {**given, "data": self.options.data}
             )
-            yield "the report", lambda: write_page(facts, page, self.force)
+            yield "the report", functools.partial(write_page, facts)
 
     def _rows(self, result: TrainResult, should_stop: Callable[[], str | None]) -> list[str] | None:
         """The files of the rows to judge the model on; None if they cannot be read again here, or the run was ended."""

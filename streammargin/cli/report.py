@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from streammargin.cli.options import SCORED, add_lacking, add_lines, check_kind, name
@@ -103,8 +103,11 @@ def _event(line: str) -> dict[str, Any] | None:
     return event if isinstance(event, dict) and isinstance(event.get("event"), str) else None
 
 
-def write_page(facts: Any, path: str, force: bool) -> None:
-    """Write the page of these `Facts`, all of it or nothing. Raises DataError, OutputError, ReadWriteError."""
+def write_page(facts: Any, path: str, force: bool, record: Callable[[str], None] = lambda place: None) -> None:
+    """Write the page of these `Facts`, all of it or nothing. Raises DataError, OutputError, ReadWriteError.
+
+    record: called with the place of the whole file, just before it is renamed to `path`.
+    """
     from streammargin.report.page import page
 
     try:
@@ -113,5 +116,7 @@ def write_page(facts: Any, path: str, force: bool) -> None:
         if not facts.events:
             raise
         raise DataError(f"an event of the log lacks fields that docs/events.md lists ({error!r})") from error
-    with replacing(path, force) as place, open(place, "w", encoding="utf-8", errors="replace") as file:
-        file.write(text)
+    with replacing(path, force) as place:
+        with open(place, "w", encoding="utf-8", errors="replace") as file:
+            file.write(text)
+        record(place)

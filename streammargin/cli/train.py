@@ -190,8 +190,7 @@ def run(
     if options.checkpoint is not None:
         made |= written_by(options.checkpoint)
     check_apart(made, [*options.data, *named["rows"], *named["files"]])  # by name, before "exists; use --force"
-    outputs = Outputs(output, log, asked_for, options.force)
-    others.check()
+    outputs = Outputs(output, log, others.paths.values(), asked_for, options.checkpoint, options.force)
     for path in [*options.data, *named["rows"]]:
         if given is None and not is_ordered(path):
             check_rows(path)
@@ -247,7 +246,7 @@ def _train(
         elif not result.converged:
             code = REQUEUE if result.resumable else 3 if options.require_convergence else 0
         if code != REQUEUE:  # else they are written once the training has ended
-            failed = others.write(result, output, signals.should_stop)
+            failed = others.write(result, output, signals.should_stop, sinks.outputs)
             code = code or failed
         sinks.publish({**result.run_end, "exit_code": code or sinks.code, "model": output})
     if not options.quiet:

@@ -28,6 +28,7 @@ DIGEST = 32
 LARGEST = 1 << 48  # extent of an array's dimension
 TYPES = {"<f8", "<f4", "<i8", "<i4", "<i2", "<u4", "|u1", "|i1", "|b1"}
 SLOTS, PART, LOCK = ("slot-a", "slot-b"), "slot.part", "lock"  # file names in a checkpoint directory
+WRITTEN = "written"  # the same: lines of job, size and digest of files that trainings wrote beside their models
 
 Arrays = dict[str, np.ndarray]
 Entry = tuple[str, str, tuple[int, ...]]  # name, type and shape of an array
@@ -65,8 +66,30 @@ def write_slot(path: str, plain: dict[str, Any], arrays: Arrays) -> None:
 
 def written_by(folder: str) -> dict[str, str]:
     """The paths that a training writes for checkpoints in this folder, itself included (description -> path)."""
-    names = {f"the checkpoint's {name}": os.path.join(folder, name) for name in (*SLOTS, PART, LOCK)}
+    names = {f"the checkpoint's {name}": os.path.join(folder, name) for name in (*SLOTS, PART, LOCK, WRITTEN)}
     return {"the directory of checkpoints": folder, **names}
+
+
+def record(folder: str, job: str, path: str) -> None:
+    """Add the file at `path` to what this training wrote. A failing disk costs the line, and no more."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    with contextlib.suppress(OSError), open(os.open(os.path.join(folder, WRITTEN), flags, 0o666), "w") as file:
+        file.write(f"{job} {os.path.getsize(path)} {_digest(path)}\n")
+
+
+def written_of(folder: str, path: str) -> str | None:
+    """The training with checkpoints in this folder that wrote a file of these very bytes; None for none."""
+    with contextlib.suppress(OSError, ValueError), _opened(os.path.join(folder, WRITTEN)) as lines:
+        told = [line.split() for line in lines.read().decode().splitlines()]
+        size = str(os.path.getsize(path))  # only a file of a size that is recorded is read
+        jobs = {line[2]: line[0] for line in told if len(line) == 3 and line[1] == size}
+        return jobs.get(_digest(path)) if jobs else None
+    return None
+
+
+def _digest(path: str) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "blake2b").hexdigest()
 
 
 def is_foreign(part: str) -> bool:

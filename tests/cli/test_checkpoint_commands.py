@@ -57,6 +57,24 @@ sys.exit(main())
 """
 
 
+# Trains, and is killed as soon as a file whose name ends so has its name.
+KILLED = """
+import os, signal, sys
+from streammargin import files
+from streammargin.__main__ import main
+
+rename, ending = files._rename, sys.argv.pop(1)
+
+def rename_and_die(name, target, force):
+    rename(name, target, force)
+    if target.endswith(ending):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+files._rename = rename_and_die
+sys.exit(main())
+"""
+
+
 @pytest.fixture(scope="module")
 def straight(tmp_path_factory):
     """The arguments of a training, and what it writes when nothing ends it."""
@@ -184,6 +202,30 @@ def test_the_last_line_says_that_a_finished_directory_may_be_deleted(work):
     assert done.returncode == 0 and last.endswith("holds the finished training, for more passes or a smaller --tol; "
                                                   "it may be deleted"), last  # fmt: skip
     assert "deleted" not in call(*command(arguments, folder), "-q").stderr and written(folder)[0] == expected[0]
+
+
+def test_files_beside_the_model_do_not_stop_the_same_command(work):
+    """After Ctrl-C, which writes them, and kills between two outputs; a stranger's file does."""
+    arguments, folder, expected = work
+    made = [folder / "w.csv", folder / "r.html"]
+    arguments = [*arguments, "--coef", made[0], "--report", made[1]]
+    _, told = (process := struck(arguments, folder, signal.SIGINT)).communicate(timeout=HANGS)
+    assert process.returncode == 130 and all(path.exists() for path in made), told
+    for ending in ("model.npz", "w.csv", "r.html"):
+        words = [sys.executable, "-c", KILLED, ending, *map(str, command(arguments, folder))]
+        assert subprocess.run(words, capture_output=True).returncode == -9
+    done = call(*command(arguments, folder))
+    assert done.returncode == 0 and "the report written to" in done.stderr, done.stderr
+    assert written(folder) == expected
+    for path in made:
+        own = path.read_bytes()
+        path.write_bytes(own + b"mine")
+        refused = call(*command(arguments, folder))
+        assert refused.returncode == 73 and f"{path.name} exists" in refused.stderr, refused.stderr
+        assert path.read_bytes() == own + b"mine"
+        path.write_bytes(own)
+    refused = call(*command([*arguments, "-C", "0.37"], folder), "-o", folder / "other.npz", "--log-json", "-")
+    assert refused.returncode == 73 and "w.csv exists" in refused.stderr, refused.stderr  # of another training
 
 
 def unchanged(folder):

@@ -34,13 +34,17 @@ def check_linear(model: Model) -> LinearModel:
     return model
 
 
-def write_weights(model: Model, path: str, force: bool = False) -> None:
+def write_weights(
+    model: Model, path: str, force: bool = False, record: Callable[[str], None] = lambda place: None
+) -> None:  # fmt: skip
     """Write class, column, word, weight, scaled weight and count: as Parquet if `path` ends so, otherwise as CSV.
 
     The first row of each class has no column: its weight is the constant. A column of a table that counts words has one
     row for each word. The count says in how many training rows a word is. It is empty for other columns, for weighted
     rows, and if only some rows were measured. The scaled weight is the weight times the standard deviation of the
-    column. Raises UsageError for a model that is not linear, OutputError, ReadWriteError.
+    column. record: called with the place of the whole file, just before it is renamed to `path`.
+
+    Raises UsageError for a model that is not linear, OutputError, ReadWriteError.
     """
     from streammargin.arrow import csv, pa, parquet
 
@@ -55,6 +59,7 @@ def write_weights(model: Model, path: str, force: bool = False) -> None:
                     writer.write_batch(pa.record_batch([list(values) for values in zip(*some, strict=True)], schema))
         except pa.ArrowException as error:
             raise ReadWriteError(f"cannot write {path}: {short_reason(error)}") from error
+        record(name)
 
 
 def _rows_of_weights(model: LinearModel) -> Iterator[tuple[Any, ...]]:

@@ -14,6 +14,9 @@ import tempfile
 import time
 from typing import Any
 
+from streammargin.errors import OutputError
+from streammargin.sizes import format_size, parse_size
+
 FEATURES = 1 << 15
 
 
@@ -27,9 +30,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Generate, train, and say what was proven."""
-    from streammargin.errors import OutputError
-    from streammargin.sizes import format_size, parse_size
-
     size, budget = parse_size(options.size), parse_size(options.memory)
     parent = options.dir or tempfile.gettempdir()
     if not os.path.isdir(parent):

@@ -9,6 +9,7 @@ from typing import Any
 
 from streammargin.cli.options import add_lines, add_scoring, to_score
 from streammargin.cli.remarks import Remarks
+from streammargin.json_values import to_plain
 from streammargin.kinds import ALL
 from streammargin.wording import printable, short
 
@@ -24,8 +25,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the figures of a model on data."""
-    from streammargin.json_values import to_plain
-
     model, data, asked = to_score(options)
     with Remarks():
         figures = model.evaluate(data, y=options.y, threads=options.threads or ALL, **asked)
@@ -42,11 +41,9 @@ def run(options: argparse.Namespace) -> int:
     if "per_output" in figures:
         print(f"of {len(figures['per_output'])} outputs, in the mean:")
     if "accuracy" not in figures:  # a model of numbers
-        if figures["loss"] is not None:
-            print(f"loss                 {figures['loss']:.6g} (mean)")
-        print(f"mean squared error   {figures['mean_squared_error']:.6g}")
-        print(f"mean absolute error  {figures['mean_absolute_error']:.6g}")
-        print(f"largest error        {figures['largest_error']:.6g}")
+        for name in ("loss", "mean_squared_error", "mean_absolute_error", "largest_error"):
+            if figures[name] is not None:
+                print(f"{name.replace('_', ' '):<19}  {figures[name]:.6g}{' (mean)' * (name == 'loss')}")
         if figures["r2"] is not None:
             print(f"R^2                  {figures['r2']:.6f}")
         return 0

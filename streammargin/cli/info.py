@@ -7,18 +7,18 @@ import contextlib
 import json
 from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from streammargin.cli.options import add_lines, argument
+from streammargin.errors import DataError, UsageError
 from streammargin.json_values import to_plain
 from streammargin.kinds import Whole
+from streammargin.sizes import parse_size
+from streammargin.sources.base import Source
 from streammargin.sources.schema import CATEGORY, DATE, OTHER, TEXT, Column, Schema
 from streammargin.wording import counted, in_shell, printable, shortened
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from streammargin.sources.base import Source
 
 NAMED = 5  # names
 NAMES, TOP, OVERALL, TABLE = "feature_names", "top_features", "top_columns", "table"  # facts
@@ -50,8 +50,6 @@ def _names(names: np.ndarray | None) -> dict[str, Any] | None:
 
 def run(options: argparse.Namespace) -> int:
     """Describe a file without compiling anything."""
-    from streammargin.errors import UsageError
-    from streammargin.sizes import parse_size
     from streammargin.sources.open import check_rows
 
     if options.kernels == bool(options.path):
@@ -77,7 +75,8 @@ def run(options: argparse.Namespace) -> int:
         if (value is not None and value != []) or key == NAMES:
             print(f"{key.replace('_', ' '):<12} {_plainly(key, 'none' if value is None else value)}")
     if table is not None:
-        print("\n".join(f"{TABLE if not place else '':<12} {line}" for place, line in enumerate(_table(table))))
+        lines = table_lines(Schema.from_plain(table))
+        print("\n".join(f"{TABLE if not place else '':<12} {line}" for place, line in enumerate(lines)))
     for part in top:
         print("\n".join(_weights(part, facts)))
     if overall:
@@ -85,14 +84,6 @@ def run(options: argparse.Namespace) -> int:
     for one in overall:
         print(f"{one['effect']:>12.5g}  {_name(one)}")
     return 0
-
-
-def _table(plain: dict[str, Any]) -> list[str]:
-    """How the model reads a table, in lines."""
-    from streammargin.cli.info import table_lines
-    from streammargin.sources.schema import Schema
-
-    return list(table_lines(Schema.from_plain(plain)))
 
 
 def _kernels(as_json: bool) -> int:
@@ -165,7 +156,6 @@ def _is_archive(path: str) -> bool:
 
 
 def _model(options: argparse.Namespace) -> dict[str, Any]:
-    from streammargin.errors import UsageError
     from streammargin.model.io import load_model
     from streammargin.model.linear import LinearModel
 
@@ -203,8 +193,6 @@ def _labels(source: Source) -> Any:
 
 def _or_why(fact: Callable[[], object]) -> object:
     """A fact, or why there is none."""
-    from streammargin.errors import DataError, UsageError
-
     try:
         return fact()
     except (DataError, UsageError) as error:
@@ -213,7 +201,6 @@ def _or_why(fact: Callable[[], object]) -> object:
 
 def _data(options: argparse.Namespace, budget: int) -> dict[str, Any]:
     from streammargin.driver.plan import column_names, make_plan
-    from streammargin.errors import DataError, UsageError
     from streammargin.sources.open import open_source
 
     with open_source(options.path, x=options.x, y=options.y) as source:

@@ -19,7 +19,7 @@ from streammargin.files import short_reason
 from streammargin.kinds import Kind
 from streammargin.options.table import TABLE
 from streammargin.version import __version__
-from streammargin.words import Worded
+from streammargin.words import Thing, Worded
 
 UNMAPPED = "failed to map segment"  # what the loader says of a library for which no memory is left
 VERBS = {
@@ -143,8 +143,6 @@ def report(error: Exception, debug: bool, program: str) -> int:
 
 def _raiser(error: Exception) -> str:
     """The begin of a sentence, which names the method of another package's class that raised it."""
-    from streammargin.words import Thing
-
     found, at = "unexpected", error.__traceback__
     while at is not None:
         frame, at = at.tb_frame, at.tb_next

@@ -14,6 +14,7 @@ from streammargin.errors import UsageError
 from streammargin.kinds import Name, read_number
 from streammargin.options.others import NO_FOLDS, instead
 from streammargin.options.table import Line, Where, options_for
+from streammargin.sizes import parse_size
 from streammargin.wording import in_shell
 
 T = TypeVar("T")
@@ -155,6 +156,7 @@ def _add_line(parser: argparse._ActionsContainer, line: Line) -> None:
     parser.add_argument(*flags(line), dest=line.name, default=default, help=help, **how)
 
 
+OF_ROWS = ("x", "mask", "sample_weight", "tasks", "id", "obs", "probability", "unknown", "missing_columns", "spool")
 SCORED = {  # what these mean for a model that is there
     "columns": {"help": "ROW,COLUMN: the two columns of pairs, for a completed matrix (default: those of training)"},
     "tasks": {"help": "the task of each row, for a model with tasks (default: the column of training)"},
@@ -188,7 +190,6 @@ def add_scoring(parser: argparse.ArgumentParser) -> None:
 def to_score(options: argparse.Namespace) -> tuple[Any, Any, dict[str, Any]]:
     """(the model, the data, what `rows_of` takes). Raises UsageError for options that the model has not."""
     from streammargin.model.io import load_model
-    from streammargin.sizes import parse_size
 
     memory = parse_size(options.memory)
     model = load_model(options.model, memory)
@@ -202,19 +203,8 @@ def check_kind(options: argparse.Namespace, of_pairs: bool) -> None:
     """UsageError for an option that a model of rows, or of pairs of a completed matrix, does not have."""
     if not of_pairs and options.columns is not None:
         raise UsageError("`columns` is for a completed matrix, and this model finds its columns by name; leave it out")
-    for name in (
-        "x",
-        "mask",
-        "sample_weight",
-        "tasks",
-        "id",
-        "obs",
-        "probability",
-        "unknown",
-        "missing_columns",
-        "spool",
-    ):
-        if of_pairs and getattr(options, name, None) not in (None, (), False, "error"):
+    for name in OF_ROWS if of_pairs else ():
+        if getattr(options, name, None) not in (None, (), False, "error"):
             raise UsageError(f"`{name}` is not for ratings; leave it out")
 
 

@@ -8,16 +8,21 @@ import json
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 from streammargin.arrow import check_installed
 from streammargin.cli.options import name
+from streammargin.cli.report import write_page
 from streammargin.driver.slots import record, written_of
 from streammargin.errors import OutputError, StreamMarginError, UsageError
 from streammargin.files import check_output, check_still_apart
 from streammargin.json_values import to_plain
 from streammargin.kinds import ALL
+from streammargin.model.file import job_of
+from streammargin.model.wrong import Unfinished, wrong_rows
 from streammargin.options.table import TABLE
+from streammargin.report.page import Facts
+from streammargin.result import TrainResult
 from streammargin.sizes import parse_size
 from streammargin.wording import warn
 
@@ -97,11 +102,7 @@ class Outputs:
 
 def job_of_model(path: str) -> str | None:
     """The name of the training that wrote this model file; None if there is none."""
-    if not os.path.isfile(path) or not os.path.getsize(path):
-        return None
-    from streammargin.model.file import job_of
-
-    return job_of(path)
+    return job_of(path) if os.path.isfile(path) and os.path.getsize(path) else None
 
 
 def was_killed(log: str, start: Mapping[str, object]) -> bool:
@@ -132,9 +133,6 @@ def _first(file: BinaryIO) -> dict[str, object]:
         event = json.loads(file.readline(LONGEST))
     return event
 
-
-if TYPE_CHECKING:
-    from streammargin.result import TrainResult
 
 THEMES = ("data", "table")  # options that header and log do not have, or not as they were given
 
@@ -188,9 +186,7 @@ class Beside:
         self, result: TrainResult, model: str, should_stop: Callable[[], str | None]
     ) -> Iterator[tuple[str, Callable[..., None]]]:
         """The files, by what they are, and what writes each."""
-        from streammargin.cli.report import write_page
         from streammargin.model.exports.files import write_weights
-        from streammargin.report.page import Facts
 
         if self.coef is not None:
             yield "the weights", functools.partial(write_weights, result.model)
@@ -216,8 +212,6 @@ class Beside:
         self, result: TrainResult, rows: list[str], should_stop: Callable[[], str | None]
     ) -> dict[str, Any] | None:
         """The figures of these rows; None, and a warning, if they cannot be judged, such as rows of other classes."""
-        from streammargin.model.wrong import Unfinished, wrong_rows
-
         options = self.options
         tasks = options.tasks if result.model.tasks else None
         asked = {"x": options.x, "y": options.y, "mask": options.mask, "tasks": tasks}

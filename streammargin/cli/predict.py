@@ -12,6 +12,8 @@ from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from streammargin.cli.options import add_scoring, argument, name, to_score
 from streammargin.cli.remarks import Remarks
 from streammargin.errors import DataError, ReadWriteError, StreamMarginError, UsageError
@@ -19,6 +21,7 @@ from streammargin.files import check_apart, check_output, replacing, short_reaso
 from streammargin.kinds import ALL, Column, Names, threads_of
 from streammargin.options.table import read_by
 from streammargin.ordered import files_read, is_ordered
+from streammargin.sources.base import Source
 from streammargin.wording import one_line, short
 from streammargin.workers import Workers
 
@@ -48,8 +51,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Predict block by block."""
-    from streammargin.sources.base import Source
-
     if options.output:
         check_output(options.output, options.force)
         inputs = files_read(options.data, **read_by(vars(options)))
@@ -96,8 +97,6 @@ def _writer(options: argparse.Namespace, outputs: list[str] | None) -> Write | N
 
 def _wanted(model: Any, options: argparse.Namespace) -> Wanted:
     """Raises UsageError for probabilities of a model that has none."""
-    import numpy as np
-
     if model.of_pairs:
         of = np.asarray if options.decision else lambda scores: model.labels_of(scores)[:, None]
         return Wanted("scores", of, 1, "f8", np.empty(0))
@@ -180,8 +179,6 @@ def write_text(out: Any, blocks: Iterator[Part], wanted: Wanted, id: Sequence[st
 
 def _spelt(names: Any) -> list[Any]:
     """Names (m,) as they are written: times as text."""
-    import numpy as np
-
     return (np.datetime_as_string(names) if names.dtype.kind == "M" else names).tolist()
 
 
@@ -193,8 +190,6 @@ def write_npy(path: str, blocks: Iterator[Part], rows: int | None, wanted: Wante
 
     rows: None if they are counted while they are written; then the header is written again at the end.
     """
-    import numpy as np
-
     kind = np.dtype(wanted.dtype)
     if kind.hasobject:
         raise UsageError("the labels are too long for an array of NumPy; name an output of text or .h5")
@@ -222,7 +217,6 @@ def write_hdf5(path: str, blocks: Iterator[Part], rows: int | None, wanted: Want
     rows: None if they are counted meanwhile.
     """
     import h5py
-    import numpy as np
 
     from streammargin.sources.hdf5.write import writable
 
@@ -279,7 +273,6 @@ def write_parquet(id: Sequence[str], path: str, blocks: Iterator[Part], rows: in
 def write_obs(data: str, name: str, path: str, blocks: Iterator[Part], rows: int | None, wanted: Wanted) -> None:
     """A copy of an .h5ad file with the labels as the column `name` of obs: text as categories, numbers as they are."""
     import h5py
-    import numpy as np
 
     from streammargin.sources.hdf5.nodes import opened
     from streammargin.sources.hdf5.write import writable

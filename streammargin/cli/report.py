@@ -11,6 +11,12 @@ from streammargin.cli.options import SCORED, add_lacking, add_lines, check_kind,
 from streammargin.cli.remarks import Remarks, say
 from streammargin.errors import DataError, UsageError
 from streammargin.files import check_apart, check_input, check_output, replacing
+from streammargin.json_values import from_plain
+from streammargin.kinds import ALL
+from streammargin.model.wrong import wrong_rows
+from streammargin.ordered import files_read
+from streammargin.report.page import Facts, page
+from streammargin.sizes import parse_size
 
 LONGEST = 64 << 20  # characters of a line of a log
 
@@ -32,12 +38,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Write the page."""
-    from streammargin.kinds import ALL
     from streammargin.model.io import load_model
-    from streammargin.model.wrong import wrong_rows
-    from streammargin.ordered import files_read
-    from streammargin.report.page import Facts
-    from streammargin.sizes import parse_size
 
     tested = options.test or []
     columns = [one for one in (options.y, options.tasks) if isinstance(one, str)]
@@ -94,8 +95,6 @@ def events_of(path: str, header: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _event(line: str) -> dict[str, Any] | None:
     """The event of a line; None if it is none."""
-    from streammargin.json_values import from_plain
-
     try:
         event = from_plain(json.loads(line))
     except (ValueError, RecursionError):
@@ -103,13 +102,11 @@ def _event(line: str) -> dict[str, Any] | None:
     return event if isinstance(event, dict) and isinstance(event.get("event"), str) else None
 
 
-def write_page(facts: Any, path: str, force: bool, record: Callable[[str], None] = lambda place: None) -> None:
-    """Write the page of these `Facts`, all of it or nothing. Raises DataError, OutputError, ReadWriteError.
+def write_page(facts: Facts, path: str, force: bool, record: Callable[[str], None] = lambda place: None) -> None:
+    """Write the page of these facts, all of it or nothing. Raises DataError, OutputError, ReadWriteError.
 
     record: called with the place of the whole file, just before it is renamed to `path`.
     """
-    from streammargin.report.page import page
-
     try:
         text = page(facts)
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:

@@ -20,17 +20,19 @@ from streammargin.cli import entry
 from streammargin.cli.options import Parser, add_common, add_table, flags, name
 from streammargin.cli.outputs import Beside, Outputs, add_beside
 from streammargin.cli.remarks import Remarks, say, shell_text
+from streammargin.driver.slots import written_by
 from streammargin.errors import OutputError, ReadWriteError, StreamMarginError, UsageError
 from streammargin.files import check_apart
 from streammargin.kinds import ALL, threads_of
 from streammargin.options.table import Options, Where, asked_digest, options_for, read_by
 from streammargin.ordered import files_read, is_ordered, is_parquet
+from streammargin.result import TrainResult
+from streammargin.sinks.console import Console
+from streammargin.sinks.jsonl import JsonLines
+from streammargin.sources.open import check_rows, matching
 from streammargin.wording import Message, warn
 
 if TYPE_CHECKING:
-    from streammargin.result import TrainResult
-    from streammargin.sinks.console import Console
-    from streammargin.sinks.jsonl import JsonLines
     from streammargin.training.rows import Given
 
 Handler: TypeAlias = "Callable[[int, FrameType | None], object] | int | None"  # of a signal
@@ -166,11 +168,6 @@ def run(
 
     check: makes checked options. given: what the data are; None: rows.
     """
-    from streammargin.driver.slots import written_by
-    from streammargin.sinks.console import Console
-    from streammargin.sinks.jsonl import JsonLines
-    from streammargin.sources.open import check_rows, matching
-
     asked = {line.name: getattr(options, line.name) for line in options_for(Where.SHELL)}
     asked["threads"] = ALL if options.threads is None else options.threads
     problem = check(asked)  # what cannot be is refused before anything is touched

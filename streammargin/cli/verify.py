@@ -9,6 +9,12 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from streammargin.cli.options import SCORED, add_lacking, add_lines, check_kind, name
+from streammargin.cli.remarks import Remarks
+from streammargin.errors import UsageError
+from streammargin.json_values import to_plain
+from streammargin.ordered import is_ordered
+from streammargin.sizes import parse_size
+from streammargin.wording import printable
 
 if TYPE_CHECKING:
     from streammargin.verification import Check
@@ -36,9 +42,6 @@ def _checks(options: argparse.Namespace, memory: int) -> list[Check]:
     """The figures of a model of rows; tables and files of numbers are spooled first."""
     import h5py
 
-    from streammargin.cli.remarks import Remarks
-    from streammargin.errors import UsageError
-    from streammargin.ordered import is_ordered
     from streammargin.verification import verify
 
     names = {name: getattr(options, name) for name in ("x", "y", "sample_weight", "tasks")}
@@ -63,9 +66,6 @@ def _checks(options: argparse.Namespace, memory: int) -> list[Check]:
 def run(options: argparse.Namespace) -> int:
     """Print each figure as certified and as recomputed; returns 65 if one differs."""
     from streammargin.completed import is_completion, verify_ratings
-    from streammargin.json_values import to_plain
-    from streammargin.sizes import parse_size
-    from streammargin.wording import printable
 
     memory = parse_size(options.memory)
     of_pairs = is_completion(options.model)

@@ -9,6 +9,8 @@ import sys
 import time
 
 from streammargin.cli.options import name
+from streammargin.errors import OutputError
+from streammargin.files import short_reason
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -23,8 +25,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Compile everything."""
     from streammargin.compiled.warmup import warmup
-    from streammargin.errors import OutputError
-    from streammargin.files import short_reason
 
     started = time.perf_counter()
     try:

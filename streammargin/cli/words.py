@@ -9,12 +9,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from streammargin import losses, penalties
+from streammargin.losses.base import Loss, coupled, has
+from streammargin.losses.ratings import RATINGS
+from streammargin.penalties.base import Columns, PenaltyWord
+from streammargin.penalties.lp import Lp, LpSquare
+from streammargin.solvers import registry
+from streammargin.solvers.registry import CLASSES, SHELVES, SHORT, make_solver
+from streammargin.solvers.word import Auto
 from streammargin.wording import in_shell
 from streammargin.words import Family, Thing
 
 if TYPE_CHECKING:
-    from streammargin.losses.base import Loss
-    from streammargin.penalties.base import PenaltyWord
     from streammargin.solvers.base import Method
 
 LONG, WIDTH = 32, 100  # characters: of a word with its fields, of a line
@@ -27,9 +35,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print one line for each word, or all about one."""
-    from streammargin import losses, penalties
-    from streammargin.solvers import registry
-
     if options.verb == "solvers" and options.name is None:
         return _list_solvers()
     kinds: dict[str, tuple[Family[Any], Callable[[Any], list[str]]]] = {
@@ -74,16 +79,12 @@ def _print_packages(family: Family[Any]) -> None:
 
 def _supporters(supports: Callable[[Method, type[Any]], bool], cls: type[Any]) -> str:
     """The line of the solvers that support a loss or a penalty."""
-    from streammargin.solvers.registry import make_solver, names
-
-    solvers = [name for name in names()[1:] if supports(make_solver(name), cls)]
+    solvers = [name for name in registry.names()[1:] if supports(make_solver(name), cls)]
     return f"solvers that take it: {', '.join(solvers) or 'none here'}"
 
 
 def serves_loss(method: Method, cls: type[Loss]) -> bool:
     """Whether a solver supports a loss."""
-    from streammargin.losses import is_numeric
-    from streammargin.losses.base import coupled, has
     from streammargin.solvers.base import NUMBERS
 
     terms, needed = cls().terms(), method.required()
@@ -94,15 +95,11 @@ def serves_loss(method: Method, cls: type[Loss]) -> bool:
         able = able and "has_hard_margin" in needed
     elif method.default_C == float("inf") and "has_hard_margin" in needed:
         able = able and terms.has_hard_margin()
-    return able and (NUMBERS in method.takes or not is_numeric(terms))
+    return able and (NUMBERS in method.takes or not losses.is_numeric(terms))
 
 
 def serves_penalty(method: Method, cls: type[PenaltyWord]) -> bool:
     """Whether a solver supports a penalty, with some values of its fields."""
-    import numpy as np
-
-    from streammargin.penalties.base import Columns
-    from streammargin.penalties.lp import Lp, LpSquare
     from streammargin.solvers.base import ANY_P
 
     names = {line.name for line in cls.entries()}
@@ -127,8 +124,6 @@ def _served_penalty(cls: type[PenaltyWord]) -> list[str]:
 
 def _list_solvers() -> int:
     """One line for each solver, under three headings."""
-    from streammargin.solvers.registry import CLASSES, FAMILY, SHELVES, SHORT, make_solver
-    from streammargin.solvers.word import Auto
     from streammargin.training.fitting import usual_bytes
 
     print("first column: bytes kept for each row out of core (two classes, float32, one value of C)")
@@ -140,21 +135,17 @@ def _list_solvers() -> int:
             print(f"{each:>4}  " + lines[word].replace("\n", "\n      "))
             for short in _short_words(word):
                 print(f"        {short} is {SHORT[short]}")
-    _print_packages(FAMILY)
+    _print_packages(registry.FAMILY)
     return 0
 
 
 def _short_words(word: str) -> list[str]:
     """Other words for this solver."""
-    from streammargin.solvers.registry import SHORT
-
     return [short for short, meant in SHORT.items() if meant.partition(":")[0] == word]
 
 
 def _served_by_solver(cls: type[Any]) -> list[str]:
     """Lines on what a solver supports, one for each of its words."""
-    from streammargin.solvers.registry import SHORT
-
     if not cls.has_defaults():
         return []
     own = [word for word in _short_words(cls.name) if SHORT[word] != cls.name]  # not those that mean the same
@@ -162,19 +153,15 @@ def _served_by_solver(cls: type[Any]) -> list[str]:
 
 
 def _served(word: str) -> str:
-    from streammargin.losses import LOSSES
-    from streammargin.losses.ratings import RATINGS
-    from streammargin.penalties import PENALTIES
     from streammargin.solvers.base import FOLDS, JOINT, MATRICES, PATH, TOP, StreamSolver
-    from streammargin.solvers.registry import SHORT, make_solver
 
     method = make_solver(word)
     if MATRICES in method.takes:
         return f"{word} is for `streammargin complete`: a finite C, and the losses {', '.join(RATINGS.classes)}"
     hard, either = method.default_C == float("inf"), "has_hard_margin" in method.required()
     costs = "C = inf" if hard else "any C" if either else "a finite C"
-    able = [name for name, cls in LOSSES.items() if serves_loss(method, cls)]
-    kinds = [name for name, cls in PENALTIES.items() if serves_penalty(method, cls)]
+    able = [name for name, cls in losses.LOSSES.items() if serves_loss(method, cls)]
+    kinds = [name for name, cls in penalties.PENALTIES.items() if serves_penalty(method, cls)]
     beside = [one for one in (JOINT, PATH, TOP, FOLDS) if one in method.takes]
     beside += ["streams"] * isinstance(method, StreamSolver)
     more = f"; {', '.join(beside)}" if beside else ""

@@ -1,7 +1,6 @@
 """Newton's method as a succession of stages.
 
-start -> momentum -> steps      in memory, many columns: coordinate ascent first, then Newton steps;
-start ----> steps               the same, with steps that start from a sample of the rows;
+ascent ---> steps               in memory, many columns: coordinate ascent first, then Newton steps;
 near -----> proximal            out of core: cached rows near the margin, or a sample; then a Newton step a read;
 sampled                         out of core, a smooth loss of all lines whose Hessian is too wide: a step a read, too;
 proximal -> near                once, if its steps make no progress and enough rows fit;
@@ -30,9 +29,8 @@ from streammargin.solvers.columns.task_interior import Interior, InteriorPoints
 from streammargin.solvers.coordinate.ascent import Watch as Estimated
 from streammargin.solvers.coordinate.ascent import predicted_left
 from streammargin.solvers.coordinate.coupled import Coupled, CoupledAscent
-from streammargin.solvers.coordinate.dual_ascent import Ascent, DualAscent
+from streammargin.solvers.coordinate.dual_ascent import DualAscent
 from streammargin.solvers.coordinate.momentum import Momentum, MomentumAscent
-from streammargin.solvers.coordinate.plain import Plain, PlainAscent
 from streammargin.solvers.linear import LinearSolver, LinearState
 from streammargin.solvers.newton import conjugate, sample, sampled
 from streammargin.solvers.newton.conjugate import Conjugate, ConjugateState
@@ -43,7 +41,7 @@ from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.best import Best
 from streammargin.solvers.roles import K, Shared, f8, new, of, state
 
-START = 6  # passes of coordinate ascent before those with momentum, at most COLUMNS columns
+FIRST = 6  # passes of coordinate ascent before its end is predicted, at most COLUMNS columns and without a sample
 COLUMNS = 200  # with more columns a step is so expensive that passes of ascent come first even with a sample
 FEW = 50  # the same without a sample
 TAKEN_JOINT = 8  # assumed number of steps for all lines together
@@ -69,7 +67,7 @@ BESIDE = 32 << 20  # bytes of a budget for blocks and all else beside the state,
 
 CALLED = (*DualAscent.requires, "slope", "distance", "curvature_bound")  # loss methods needed except by `proximal`
 
-ASCENT, MOMENTUM = Plain(precise=False), Momentum(precise=False)
+ASCENT = Momentum(precise=False)
 NEAR, STEPS = NearMargin(), Steps()
 PROXIMAL, CONJUGATE = ProximalNewton(), Conjugate()
 ROWS: Coupled[CoupledAscent] = Coupled()
@@ -131,10 +129,7 @@ class Newton(Method):
 
     def stages(self) -> dict[str, Stage]:
         return {
-            "start": Stage(ASCENT, leave=leave_start),
-            "momentum": Stage(
-                MOMENTUM, lambda problem, before, watch: MOMENTUM.follow(problem, before), leave_momentum
-            ),
+            "ascent": Stage(ASCENT, leave=leave_ascent),
             "near": Stage(NEAR, enter_near, leave_near),
             "steps": Stage(STEPS, enter_steps),
             "rows": Stage(ROWS, leave=leave_rows),
@@ -148,13 +143,10 @@ class Newton(Method):
         return route(problem)[0]
 
     def memory(self, problem: Problem) -> int:
-        """A stage begins beside the arrays of the one before, unless these are freed, or `momentum` takes them over."""
+        """A stage begins beside the arrays of the one before, unless these are freed."""
         stages, most, before = self.stages(), 0, 0
         for name in route(problem):
             own = stages[name].solver.memory(problem)
-            if name == "momentum":
-                before = max(before, own)
-                continue
             most, before = max(most, before + own), 0 if name in FREED else own
         return most
 
@@ -198,7 +190,7 @@ def route(problem: Problem) -> tuple[str, ...]:
     if takes_proximal(problem):
         return ("proximal",)
     if problem.resident:
-        return ("start", "momentum", "steps") if begins_by_ascent(problem) else ("steps",)
+        return ("ascent", "steps") if begins_by_ascent(problem) else ("steps",)
     enough = not smooth(problem.loss) and enough_rows_fit(problem)
     near = enough if problem.from_weights else sample_fits(problem)
     return ("near", "proximal") if near else ("proximal",)
@@ -314,20 +306,12 @@ def enter_proximal(
     return after
 
 
-def leave_start(problem: Problem, state: PlainAscent, watch: Watch, report: PassReport, active: np.ndarray) -> str:
-    """Switch to steps from a sample when ascent is predicted to cost more; otherwise to momentum after some passes."""
+def leave_ascent(problem: Problem, state: MomentumAscent, watch: Watch, report: PassReport, active: np.ndarray) -> str:
+    """Switch to Newton steps when ascent is predicted to cost more; without a sample after some passes only."""
     number, estimate = state.number, float(report.estimate[active].max(initial=0.0))
-    if sample.samples(problem) and newton_is_cheaper(problem, watch, number, estimate):
-        return "steps"
-    return "momentum" if number >= START * max(1.0, problem.features / COLUMNS) else ""
-
-
-def leave_momentum(
-    problem: Problem, state: MomentumAscent, watch: Watch, report: PassReport, active: np.ndarray
-) -> str:
-    """Switch to Newton steps when momentum is predicted to cost more."""
-    estimate = float(report.estimate[active].max(initial=0.0))
-    return "steps" if newton_is_cheaper(problem, watch, state.number, estimate) else ""
+    if number < FIRST * max(1.0, problem.features / COLUMNS) and not sample.samples(problem):
+        return ""
+    return "steps" if newton_is_cheaper(problem, watch, number, estimate) else ""
 
 
 def leave_near(problem: Problem, state: NearState, watch: Watch, report: PassReport, active: np.ndarray) -> str:
@@ -361,7 +345,7 @@ def enter_near(problem: Problem, before: ProxNewton, watch: Watch) -> NearState:
     return after
 
 
-def enter_steps(problem: Problem, before: Ascent | ConjugateState, watch: Watch) -> StepsState:
+def enter_steps(problem: Problem, before: MomentumAscent | ConjugateState, watch: Watch) -> StepsState:
     """The state of Newton steps, from a sample or from the duals and weights so far, with best weights and bounds."""
     watch.stall = new(Stall, problem)
     after = following(STEPS, problem, before)
@@ -373,10 +357,9 @@ def enter_steps(problem: Problem, before: Ascent | ConjugateState, watch: Watch)
     return after
 
 
-def _follow_ascent(problem: Problem, before: Ascent, after: StepsState) -> None:
-    if isinstance(before, MomentumAscent):
-        for k in range(problem.count):
-            MOMENTUM.restart(problem, before, k)
+def _follow_ascent(problem: Problem, before: MomentumAscent, after: StepsState) -> None:
+    for k in range(problem.count):
+        ASCENT.restart(problem, before, k)
     after.w[:] = before.theta
     if smooth(problem.loss):
         return

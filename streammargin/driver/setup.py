@@ -28,6 +28,10 @@ LARGEST_C = 1e200  # of C times the rows: sums of losses, and their squares, mus
 LARGEST_NUMBER = 1e50  # of a target
 MOST_NUMBERS = 100  # more distinct labels like 0.37, or 1 and 5 without 3, are probably not classes
 FEW_ROWS = 50  # nor are this many whole numbers with fewer rows each
+OF_AMOUNTS = (
+    "for a regression use `loss=squared_error`, absolute_error, epsilon_insensitive, quantile or interpolate; for "
+    "classes list the labels in `classes` or write them as text"
+)
 OTHERWISE = "and for numbers use `loss=squared_error`"  # in messages
 
 
@@ -75,8 +79,7 @@ def make_target(
     elif positive is None and (what := hardly_classes(classes, source.rows)):
         raise DataError(
             f"{source.name}: its labels are {len(classes)} different {what}, which look like amounts, not classes; "
-            "for a regression use `loss=squared_error`, absolute_error, epsilon_insensitive, quantile or interpolate; "
-            "for classes list the labels in `classes` or write them as text; for other labels use `y`"
+            f"{OF_AMOUNTS}; for other labels use `y`"
         )
     if positive is not None:
         [one] = Matcher(kept, source.name, UsageError).find_all([positive])

@@ -17,6 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from streammargin.driver.events import History
+from streammargin.driver.setup import OF_AMOUNTS
 from streammargin.errors import DataError, UsageError
 from streammargin.kernels import FAMILY as KERNELS
 from streammargin.kinds import MOST_THREADS, Kind, Number
@@ -133,11 +134,12 @@ def _in_range() -> Iterator[None]:
 
 @contextmanager
 def _by_parameters() -> Iterator[None]:
-    """A refusal that advises to leave the constant out says so by the parameter for it."""
+    """A refusal that advises options names what an estimator has in their place."""
     try:
         yield
-    except UsageError as error:
-        error.args = (error.raw.replace("`bias=0`", "fit_intercept=False"), *error.args[1:])
+    except (DataError, UsageError) as error:
+        text = error.raw.replace("`bias=0`", "fit_intercept=False")
+        error.args = (text.replace(OF_AMOUNTS, "use a regressor, or write classes as text"), *error.args[1:])
         raise
 
 

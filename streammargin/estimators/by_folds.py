@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Self
 
 import numpy as np
 
@@ -41,6 +41,14 @@ class ByFolds(Estimator):
     scoring: Any
     rule: str
 
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> Self:
+        """Fit on arrays; groups (n,): of the rows, for a splitter of groups, such as GroupKFold."""
+        self._groups = groups
+        try:
+            return super().fit(X, y, sample_weight)
+        finally:
+            del self._groups
+
     def _takes_several(self) -> bool:
         return False
 
@@ -56,14 +64,14 @@ class ByFolds(Estimator):
             raise UsageError(f"{type(self).__name__} takes arrays; for files call streammargin.train with `cv=5`")
         X, labels = data
         folds = np.full(len(labels), -1)
-        splits = list(check_cv(self.cv, labels, classifier=not self.of_numbers).split(X, labels))
+        splits = list(check_cv(self.cv, labels, classifier=not self.of_numbers).split(X, labels, self._groups))
         for fold, (train, test) in enumerate(splits):
             if np.any(folds[test] >= 0) or len(train) + len(test) != len(labels):
                 raise UsageError(
                     "the splits of cv are no folds: test sets must be disjoint; use GridSearchCV for others"
                 )
             folds[test] = fold
-        result = super()._train(data, y, sample_weight, named, cv=folds)
+        result = super()._train(data, y, sample_weight, named, cv=folds, **more)
         found = result.cross_validation
         if found is None:
             raise UsageError("the training ended before the folds were judged; raise `max_seconds`")
@@ -74,7 +82,8 @@ class ByFolds(Estimator):
         best = self._best()
         self.C_: float = float(self.Cs_[best])
         if result.run_end["C"] != self.C_:
-            result = super()._train(data, y, sample_weight, named, C=self.C_, cv=folds if self._holds_out() else None)
+            more |= {"C": self.C_, "cv": folds if self._holds_out() else None}
+            result = super()._train(data, y, sample_weight, named, **more)
         return result
 
     def _scores(self, result: TrainResult, X: Any, y: np.ndarray, folds: np.ndarray) -> np.ndarray:

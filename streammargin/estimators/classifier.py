@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from streammargin.driver.setup import hardly_classes
 from streammargin.errors import UsageError
 from streammargin.estimators.base import HELD_OUT, Estimator, Scored, from_files, intercept
 from streammargin.losses import losses_with, terms
@@ -93,10 +94,12 @@ class Classifier(Scored, ClassifierMixin, Estimator):
             labels = column_or_1d(labels, warn=True) if labels.ndim == 2 and labels.shape[1] == 1 else labels
             check_classification_targets(labels)
             sample_weight = self._weights(sample_weight, X)
-            if labels.ndim == 1 and len(np.unique(labels)) < 2:
+            known = np.unique(labels) if labels.ndim == 1 else labels[:0]
+            if labels.ndim == 1 and len(known) < 2:
                 name = type(self).__name__
                 raise ValueError(f"{name} needs two classes; y has one class only, {shown(labels[0])}")
-            result = self._train((X, labels), None, sample_weight, y)
+            amounts = hardly_classes(known, len(labels)) is not None  # here they are classes, as in scikit-learn
+            result = self._train((X, labels), None, sample_weight, y, **({"classes": known} if amounts else {}))
         self.classes_ = result.model.classes_
         return result, labels
 

@@ -156,11 +156,23 @@ class Model(Scorer):
         return None
 
     def _labels_before(self, data: Any) -> str | None:
-        """The name of the labels beside the rows of the training; None if it is unknown, or is that of another file."""
+        """The name of the labels beside the rows of the training; None if it is unknown, or is that of another file.
+
+        Of a file that has `y` but no labels of this name, as one that was converted, `y` is judged, and it is said.
+        """
         y = (self.header.get("problem") or {}).get("names", {}).get("y")
         if y is None or ":" in y or y.endswith(".npy") or not (_is_cells(data) or is_path(data) or is_shards(data)):
             return None
-        return None if is_matrix(data) and not _is_cells(data) else y
+        if _is_cells(data) or is_matrix(data):
+            return y if _is_cells(data) else None
+        for name in (y, None):
+            with contextlib.suppress(DataError), opened(data, y=name, columns=ALL) as source:
+                source.outputs()
+                if name is None:
+                    told = ", ".join(paths_of(data))
+                    self.say_once(f"the model was trained on {y}, and {told} has no such labels: those of y are judged")
+                return name
+        return str(y)  # the error says what is there
 
     def decision_function(
         self, data: Any, *, tasks: Any = None, missing_columns: str = ERROR, unknown: str = "error",

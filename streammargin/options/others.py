@@ -30,7 +30,7 @@ INSTEAD = {  # name with underscores -> what to give, or a colon and why nothing
     "eta0": "`solver`: no solver here has a learning rate",
     "power_t": "`solver`: no solver here has a learning rate",
     "l1_ratio": "`penalty=elasticnet:0.5`, or `penalty=group:FILE,l1_ratio=0.5`",
-    "groups": "`penalty=group:FILE`",
+    "groups": "`penalty=group:FILE`; groups of rows are for folds: `cv=5,by=COLUMN`, or of a splitter in fit",
     "width": "`loss=smooth_hinge:1`",
     "slope": "`loss=generalized_hinge:2`",
     "quantile": "`loss=quantile:0.9`",

@@ -32,7 +32,7 @@ def beside_rows(batch: Batch, found: pa.RecordBatch, reader: Reader, beside: Bes
     labels, tasks, weights = [found.column(name) for name in beside.labels], beside.tasks, beside.weight
     return batch._replace(
         labels=label_values(labels, reader, first) if labels else None,
-        tasks=_values(found.column(tasks), reader, first, "task") if tasks else None,
+        tasks=_values(found.column(tasks), reader, first, "value", tasks) if tasks else None,
         weights=_weights(found.column(weights), reader, first) if weights else None,
         ids=tuple(_ids(found.column(name)) for name in beside.id),
     )
@@ -59,22 +59,25 @@ def label_values(labels: Sequence[pa.Array], reader: Reader, first: int) -> np.n
     return np.stack([_numbers(column, reader, first) for column in labels], axis=1)
 
 
-def _values(labels: pa.Array, reader: Reader, first: int, noun: str = "label") -> np.ndarray:
+def _values(labels: pa.Array, reader: Reader, first: int, noun: str = "label", name: str = "") -> np.ndarray:
+    """The values of a column; noun: what they are; name: of the column, if that does not say it."""
     labels = coded(labels, reader.gaps[:1])
     gap = np.flatnonzero(labels.is_null().to_numpy(zero_copy_only=False))
     if gap.size:
-        raise no_label(reader.name, reader.place(first + int(gap[0])), noun=noun)
+        raise no_label(reader.name, reader.place(first + int(gap[0])), name, noun)
     kind = kind_of(labels.type)
     if kind == "words":
         bad = pc.index(pc.match_substring(labels.dictionary, "\0"), True).as_py()
         if bad >= 0:
             where = reader.place(first + row_of(labels, bad))
+            where += f", column {short(name)}" if name else ""
             raise DataError(f"{reader.name}, {where}: the {noun} has a NUL character; remove it from the table")
         return objects(labels)
     if kind == "number":
         labels = of_decimals(labels) if pa.types.is_decimal(labels.type) else labels
         return np.asarray(labels.to_numpy(zero_copy_only=False))
-    raise DataError(f"{reader.name}: the {noun}s are of type {labels.type}; {noun}s must be numbers or text")
+    of = f" of {short(name)}" if name else ""
+    raise DataError(f"{reader.name}: the {noun}s{of} are of type {labels.type}; {noun}s must be numbers or text")
 
 
 def _numbers(labels: pa.Array, reader: Reader, first: int) -> np.ndarray:

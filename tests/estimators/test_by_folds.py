@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from reference.suite import suite
 from sklearn.linear_model import LogisticRegressionCV, RidgeCV
-from sklearn.model_selection import GridSearchCV, KFold, ShuffleSplit, cross_val_score
+from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, ShuffleSplit, cross_val_score
 from sklearn.svm import SVC
 
 from streammargin import KernelMarginClassifierCV, MarginClassifier, MarginClassifierCV, MarginRegressorCV
@@ -79,6 +79,14 @@ def test_a_kernel_machine_has_the_scores_of_svc():
     np.testing.assert_allclose(
         by_auc.fit(X, CLASSES > 0).scores_.mean(axis=0), wanted.cv_results_["mean_test_score"], atol=1e-3
     )
+
+
+def test_groups_go_to_the_splitter():
+    groups = np.arange(240) % 7
+    given = MarginClassifierCV(Cs=CS, cv=list(GroupKFold(3).split(X, Y, groups))).fit(X, Y)
+    ours = MarginClassifierCV(Cs=CS, cv=GroupKFold(3)).fit(X, Y, groups=groups)
+    np.testing.assert_array_equal(ours.scores_, given.scores_)
+    assert "_groups" not in vars(ours)
 
 
 def test_the_smallest_c_within_a_standard_error_is_taken():

@@ -427,3 +427,15 @@ def test_a_missing_label_is_a_sentence(kind):
     fitted = sm.MarginClassifier().fit(X, ["a", "b", "a", "a", "b", "a"])
     with pytest.raises(sm.DataError, match=message):
         fitted.score(X, y)
+
+
+@pytest.mark.parametrize("kind", [int, float])
+def test_whole_numbers_are_classes_however_many(kind, tmp_path):
+    """The command and files refuse them as amounts, by the names of what an estimator has."""
+    X, y = np.random.default_rng(0).normal(size=(600, 3)), (np.arange(600) % 120 * 7).astype(kind)
+    model = sm.MarginClassifier(passes=2, tol=10.0).fit(X, y)
+    np.testing.assert_array_equal(model.classes_, np.arange(120) * 7)
+    assert model.classes_.dtype == y.dtype
+    write_h5(tmp_path / "a.h5", X, y)
+    with pytest.raises(sm.DataError, match=r"amounts, not classes; use a regressor, or write classes as text; for"):
+        sm.MarginClassifier().fit(str(tmp_path / "a.h5"))

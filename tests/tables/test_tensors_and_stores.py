@@ -264,6 +264,19 @@ def test_held_out_rows_have_the_names_of_the_store(store, tmp_path, capsys):
     assert "all agree" in capsys.readouterr().out
 
 
+def test_labels_of_a_file_that_was_converted_are_judged(store, tmp_path, caplog):
+    _, made = annotated()
+    made.write_h5ad(tmp_path / "cells.h5ad")
+    other = str(tmp_path / "other.h5")
+    assert tools(["convert", store, other, "--y", "obs/type"]) == 0
+    for path in (store, str(tmp_path / "cells.h5ad")):
+        model = sm.train(path, y="obs/type", **WAYS).model
+        wanted = model.evaluate(path)
+        assert not caplog.text and model.evaluate(other) == wanted
+        assert "was trained on obs/type" in caplog.text and "those of y are judged" in caplog.text
+        caplog.clear()
+
+
 def test_data_without_the_layer_of_a_model_are_refused_or_told(store, tmp_path, caplog):
     _, made = annotated()
     model = sm.train(store, y="obs/type", **LAYER).model

@@ -183,6 +183,9 @@ def test_groups_stay_together_as_group_k_fold_keeps_them(tmp_path):
     for wrong, said in (("nobody", "has no column nobody for `cv`; it has user"), ("y", "y is the label.*with `cv`")):
         with pytest.raises(UsageError, match=said.replace("`", "")):
             sm.train(str(tmp_path / "t.csv"), y="y", C=CS, cv=f"4,by={wrong}", spool=str(tmp_path))
+    (tmp_path / "gap.csv").write_text(text.replace(users[0], "", 1))
+    with pytest.raises(DataError, match=r"gap\.csv, line 2, column user: the value is missing"):
+        sm.train(str(tmp_path / "gap.csv"), y="y", C=CS, cv="4,by=user", spool=str(tmp_path))
     by_splitter = sm.train((rounded, TWO), C=CS, tol=1e-8, cv=PredefinedSplit(folds))
     np.testing.assert_array_equal(by_splitter.cross_validation.errors, given.cross_validation.errors)
 

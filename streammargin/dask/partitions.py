@@ -187,6 +187,7 @@ def _joined(names: list[str], frame: Any, *series: Any) -> Any:
     """A frame with these columns, row by row."""
     if any(len(one) != len(frame) for one in series):
         raise UsageError(
-            f"`y`, `sample_weight` or `tasks` has other partitions than the rows: {len(frame)} rows in one of them"
+            f"`y`, `sample_weight` and `tasks` need the partitions of the rows, but one of {len(frame)} rows has "
+            "another size there; repartition them"
         )
     return frame.assign(**{name: np.asarray(one) for name, one in zip(names, series, strict=True)})

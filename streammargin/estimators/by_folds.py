@@ -23,7 +23,7 @@ from sklearn.metrics import check_scoring  # isort: skip
 from sklearn.model_selection import check_cv  # isort: skip
 
 FOLDS: tuple[Line, ...] = (
-    own("Cs", "Sequence[float] | None", None, "values of C; None: 13 values for rows of this length"),
+    own("Cs", "Sequence[float] | None", None, "values of C; None: 13 values that suit the mean length of a row"),
     own("cv", "Any", 5, "folds: their number, which keeps the share of each class as in scikit-learn, or a splitter or "
         "splits whose test sets are disjoint"),
     own("scoring", "str | Callable[..., float] | None", None, "what chooses C: a scorer of scikit-learn; None: "

@@ -59,8 +59,8 @@ def _learns_from_streams(estimator: MarginClassifier) -> None:
         if isinstance(SOLVERS.of(estimator.solver), StreamSolver):
             return
     raise AttributeError(
-        f"solver {estimator.solver!s} has no partial_fit; the solvers {', '.join(streaming_solvers())} have, and every "
-        "solver fits a file that streammargin-data convert wrote"
+        f"solver {estimator.solver!s} has no partial_fit; use one of {', '.join(streaming_solvers())}, or write the "
+        "batches to a file with streammargin.write_hdf5, and train on that"
     )
 
 

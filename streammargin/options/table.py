@@ -186,8 +186,8 @@ class Options:
     sample_weight: object = option(None, Column("NAME|FILE"), "data", CALLS,
         "weights of rows, factors of C (default: the dataset sample_weight, if it exists); 0: the row is left out")
     mask: str | None = option(None, Mask("COLUMN=VALUE"), "data", CALLS,
-        "take only the rows with this value in a column beside them, such as obs/tissue=lung; all rows are files of "
-        "HDF5 or zarr, and held-out files need the column, too")
+        "take only the rows with this value in a column of their file, such as obs/tissue=lung; for HDF5 and zarr; "
+        "held-out files need the column, too")
     tasks: object = option(None, Column("NAME|FILE:NAME"), "data", Where.SHELL | Where.NUMBERS,
         "the task of each row, such as the shop of a sale, named like `y`; each task learns its own weights; with a "
         "penalty such as l21 or trace tasks learn from each other; predictions need the task of each row, too")
@@ -200,8 +200,8 @@ class Options:
         "judged by the rows before them; rule=1se: the smallest C within a standard error",
         common=True)
     calibrate: str | None = option(None, Word(("sigmoid", "isotonic")), "problem", CLASSES & ~Where.STREAM,
-        "make probabilities of the scores of held-out rows, by `cv` or `valid`: sigmoid, as Platt did, or isotonic, "
-        "steps that only rise; the model keeps them")
+        "learn probabilities from the scores of held-out rows, of `cv` or `valid`: sigmoid is Platt's curve of two "
+        "numbers, isotonic any curve that never falls")
     columns: Sequence[str] | None = option(None, Names(), "table", TABLES, "use only these columns; of "
         "several files of rows whose columns differ: common, those that all have, or all, where a missing one is 0")
     drop: Sequence[str] | None = option(None, Names(), "table", TABLES, "leave these columns of a table out")

@@ -269,8 +269,8 @@ def _repeat(of: Facts) -> Iterator[str]:
     if command is None:
         yield "Give the log to the report to see the command, as it has the name of the data."
     else:
-        same = f"the same version, {escaped(version)}," if version else "the same version"
-        yield f"By {same} on the same rows this gives the same model:"
+        same = f"version {escaped(version)}" if version else "the same version"
+        yield f"On the same rows, {same} makes the same model with this command:"
         yield f"<pre>{escaped(command)}</pre>"
     data = of.given.get("data") or [of.start.get("data", {}).get("path", "DATA")]
     yield '<p class="note">This checks every figure of the certificate by NumPy alone:</p>'

@@ -153,7 +153,7 @@ def _whole(classes: list[Any]) -> list[int]:
         if found.setdefault(int(number), label) != label:
             raise UsageError(
                 f"liblinear's labels are integers, and the classes {shown(found[int(number)])} and {shown(label)} are "
-                "one of them, so this model cannot be exported"
+                "one of them, so this model cannot be exported; rename one class, and train again"
             )
     return list(found)
 

@@ -6,6 +6,7 @@ Each column of text is read as numbers, dates or words. All that is at fault wit
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from itertools import islice
 from typing import NamedTuple
@@ -20,7 +21,7 @@ from streammargin.tables import dates, spellings
 from streammargin.tables.asked import INDICATOR, ZERO, Asked
 from streammargin.tables.dates import Dates, iso
 from streammargin.tables.readers.base import Reader, words_of
-from streammargin.tables.spellings import COMMA, DATES, NUMBERS, PAIRS, TRUTH, of_kind, of_word, read
+from streammargin.tables.spellings import COMMA, DATES, HELPERS, NUMBERS, PAIRS, TRUTH, of_kind, of_word, read
 from streammargin.tables.table import Table
 from streammargin.tables.tally import Counting, Tally, first_word, no_label, tally
 from streammargin.wording import counted, joined, note, short, shown, warn
@@ -91,7 +92,7 @@ def mixed(reader: Reader, tallies: Mapping[str, Tally], readings: Mapping[str, R
         if not odd:
             continue
         name = next(iter(odd))
-        where, word = first_word(reader, name, odd[name])
+        where, word = first_word(reader, name, odd[name].__contains__)
         hint = f"replace what is not a {kind}, or make categories of all with `categorical={joined(list(odd))}`"
         what = "is not a finite number" if kind == NUMBERS else "is not a date"
         if len(odd) > 1:
@@ -127,7 +128,7 @@ def _strangers(found: Tally, kind: str) -> set[str]:
     forms = of_word(words[0])
     for word in words:
         forms &= of_word(word)
-        if not forms:
+        if forms <= HELPERS:
             return {word}
     return set()
 
@@ -146,9 +147,10 @@ def undecided(
     numbers = [name for name, reading in readings.items() if reading.kind == NUMBERS and len(reading.spellings) > 1]
     if numbers:
         name = numbers[0]
-        word = next(word for word in tallies[name].words if "," in word or "." in word)
-        both = [spelt(_value(word, spelling)) for spelling in readings[name].spellings]
-        where, word = first_word(reader, name, {word})
+        values = lambda word: [spelt(_value(word, each)) for each in readings[name].spellings]  # noqa: E731
+        differ = lambda word: ("," in word or "." in word) and len({*values(word)}) > 1  # noqa: E731
+        where, word = first_word(reader, name, differ)  # it may be none of those that were counted
+        both = values(word)
         said = f"{shown(word)} may be {both[0]} or {both[1]}"
         hint = "choose with `decimal=point` or `decimal=comma`"
         if len(numbers) == 1:
@@ -194,6 +196,13 @@ def say_dates(table: str, names: list[str]) -> None:
         are = "looks like dates, and counts as a number" if len(names) == 1 else "look like dates, and count as numbers"
         hint = "write dates as 2024-01-31, and expand them with `dates=True`"
         warn(f"{table}: {all_of(names)} {are}, as 20240131; {hint}")
+
+
+def say_digits(table: str, names: list[str]) -> None:
+    """Warn of columns of categories that may be numbers."""
+    if names:
+        hint = "write numbers and dates without units and other signs, or name the columns in `categorical`"
+        warn(f"{table}: texts that differ by their digits count as categories: {all_of(names)}; {hint}")
 
 
 def faults_of(
@@ -264,6 +273,14 @@ def _is_text(found: Tally) -> bool:
     """Whether most words are several, as in a sentence."""
     words = list(islice(found.words, LOOKED_AT))
     return 2 * sum(len(word.split()) > 2 for word in words) > len(words)
+
+
+def _by_digits(found: Tally) -> bool:
+    """Whether most of many words differ by their digits alone, as 12 kg and 3.5 kg."""
+    words = list(islice(found.words, LOOKED_AT))
+    if len(words) < FEWEST or found.category or spellings.WHOLE in found.forms:
+        return False
+    return 5 * len({re.sub(r"[\d.,]+", "0", word) for word in words}) <= len(words)
 
 
 def _types(tallies: Mapping[str, Tally]) -> Iterator[Said]:
@@ -381,6 +398,8 @@ def _settled(
         raise refused(table.name, faults, table.asked)
     _check_texts(table, tallies)
     say_dates(table.name, [name for name, found in tallies.items() if found.numbers and found.dated])
+    say_digits(table.name, [f"{short(name)} ({shown(next(iter(found.words)))})"
+                            for name, found in left.items() if _by_digits(found)])  # fmt: skip
     if remark := told(tallies, readings):
         note(f"{table.name}: read as numbers: {remark}")
     spelt = {name: reading.spelling for name, reading in readings.items()

@@ -97,22 +97,16 @@ def _piped(path: str, kind: str | None, expected: Expected, room: Room) -> Reade
 
 def _delimited(text: Text, expected: Expected, room: Room, once: bool = False) -> Reader:
     """A reader of delimited text: the separator by suffix or by the first line, the header by its first two lines."""
-    from streammargin.tables.readers.delimited import Delimited, bound, first_rows
+    from streammargin.tables.readers.delimited import Delimited, bound, separated
 
     path = text.name
     bound(text, room)
     if not text.start:
         raise DataError(f"{path} is empty; check the input")
     separator = expected.separator or BY_NAME.get(os.path.splitext(plain_stem(path))[1].lower(), ",")
-    rows = first_rows(text, separator)
+    separator, rows = separated(text, [separator, *(OTHERS if expected.separator is None else ())])
     if not rows or (not any(rows[0]) and len(rows[0]) < 2):
         raise DataError(f"{path}, line 1 is blank; begin the table with a header or a row")
-    if len(rows[0]) == 1 and expected.separator is None:
-        for other in OTHERS:
-            wider = first_rows(text, other)
-            if len(wider[0]) > 1:
-                separator, rows = other, wider
-                break
     header = is_header(rows[0], rows[1] if len(rows) > 1 else [], expected)
     if not header and len(rows[0]) > 2 and rows[0] == [str(place) for place in range(len(rows[0]))]:
         warn(

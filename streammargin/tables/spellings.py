@@ -74,7 +74,7 @@ def _name(mark: str, unit: str) -> str:
 OF_NUMBERS = {_name(mark, unit): _pattern(mark, unit) for mark in (POINT, COMMA) for unit in ("", *UNITS)} | {
     PLAIN: rf"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+){_EXPONENT}$",
     WHOLE: "^[+-]?[0-9]+$",
-    UNMARKED: "^[^.,]*$",
+    UNMARKED: "^(?:[^.,]|[A-Za-z][.])*$",  # Rs. 500 has none
 }
 HELPERS = {PLAIN, WHOLE, UNMARKED}
 NAMES = [name for name in OF_NUMBERS if name not in HELPERS]

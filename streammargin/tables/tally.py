@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -271,16 +271,16 @@ def _check_spelt(reader: Reader, labels: pa.Array, row: int) -> None:
             check_label(float(text), text, where)
 
 
-def first_word(reader: Reader, name: str, words: set[str]) -> tuple[str, str]:
-    """(place, word) of the first row whose column of this name holds one of these words."""
+def first_word(reader: Reader, name: str, fits: Callable[[str], bool]) -> tuple[str, str]:
+    """(place, word) of the first row whose column of this name holds such a word."""
     row = 0
     for batch in reader.batches([name], frozenset([name])):
         column = coded(batch.column(0))
         for place, word in enumerate(column.dictionary.to_pylist()):  # in the order of their first rows
-            if word in words:
+            if fits(word):
                 return reader.place(row + row_of(column, place)), word
         row += batch.num_rows
-    return "row 0", min(words)  # the file has changed meanwhile
+    return "row 0", ""  # the file has changed meanwhile
 
 
 def no_label(table: str, where: str, column: str = "", noun: str = "label") -> DataError:

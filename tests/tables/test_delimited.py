@@ -74,3 +74,17 @@ def test_a_hexadecimal_number_is_a_word_whatever_is_beside_it(tmp_path, many):
     path.write_text("user,film,stars\n1,2,0x10\n1,3,2\n2,2,1\n")
     with pytest.raises(DataError, match=r"line 2: the rating is '?0x10"):
         sm.complete(str(path))
+
+
+def test_quotes_beside_another_separator_are_no_fault_of_the_comma(tmp_path):
+    """R's write.csv2 has quotes, semicolons and decimal commas; write.table has blanks between fields."""
+    path = tmp_path / "t.csv"
+    path.write_text('"";"a";"label"\n' + "".join(f'"{k}";{k},5;"{"pq"[k % 2]}"\n' for k in range(1, 9)))
+    reader = open_table(str(path))
+    assert (reader.columns, reader.separator) == (["Unnamed: 0", "a", "label"], ";")
+    path.write_text('"a" "b"\n1 "p"\n')
+    with pytest.raises(DataError, match=r"""line 1: ',' expected after '"'; .*in '"a" "b"""):
+        open_table(str(path))
+    path.write_text("a,b\n1,p\n" * 9 + '1,"p\n' + "1,p\n" * 9)
+    with pytest.raises(DataError, match="line 19 or later: unexpected end of data; is a quote missing"):
+        list(open_table(str(path)).batches(["a"], frozenset()))

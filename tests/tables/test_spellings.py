@@ -42,6 +42,7 @@ SPELT = {
     "fixed blanks": (["1\u00a0234,5", "1\u202f234\u202f567,25", "1\u2009000,5"], [1234.5, 1234567.25, 1000.5]),
     "apostrophes": (["1'234", "1’234’567.5"], [1234.0, 1234567.5]),
     "brackets": (["(12)", "15", "(1,234.5)"], [-12.0, 15.0, -1234.5]),
+    "rupees": (["Rs. 500", "Rs.70"], [500.0, 70.0]),
     "signs": (["+5", "-3", "12-", "\u22127", "+1,000.5"], [5.0, -3.0, -12.0, -7.0, 1000.5]),
     "yes and no": (["yes", "no", "Yes", "NO"], [1.0, 0.0, 1.0, 0.0]),
     "true and false": (["TRUE", "True", "false", "FALSE"], [1.0, 1.0, 0.0, 0.0]),
@@ -123,6 +124,27 @@ def test_typed_numbers_are_taken_if_they_have_the_unit_of_the_training(tmp_path)
         scored(new, shares)
 
 
+def test_a_number_with_two_readings_behind_thousands_of_others_is_named(tmp_path):
+    """More words than are counted (MOST_SPELT) stand before it."""
+    words = [str(k) for k in range(5000)] + ["1,234"]
+    frame = pd.DataFrame({"v": words, "y": ["a", "b"] * 2500 + ["a"]})
+    with pytest.raises(DataError, match=r"line 5002, column v: '1,234' may be 1234 or 1\.234"):
+        trained(in_form(frame, "csv", tmp_path), tmp_path)
+
+
+@pytest.mark.parametrize("kinds", [["{} kg"], ["{:.1f}°"], ["2024-W{:02}"], ["{}. März 2024", "{}. Mai 2024"]])
+def test_many_categories_that_differ_by_their_digits_are_said(tmp_path, caplog, kinds):
+    words = [kinds[k % len(kinds)].format(k) for k in range(20)]
+    frame = text(words * 3)
+    frame = pd.concat([frame] * 3)
+    schema, _ = trained(frame, tmp_path)
+    assert schema.columns[0].words == tuple(sorted(words))
+    assert f"texts that differ by their digits count as categories: v ('{words[0]}')" in caplog.text
+    caplog.clear()
+    trained(frame, tmp_path, categorical="v")
+    assert "digits" not in caplog.text
+
+
 @pytest.mark.parametrize(
     "words, message",
     [
@@ -131,6 +153,9 @@ def test_typed_numbers_are_taken_if_they_have_the_unit_of_the_training(tmp_path)
         (["$9.90", "€9.90"], r"'€9.90' is not written like '\$9.90'"),
         (["12.3%", "0.5"], "'0.5' is not written like '12.3%'"),
         (["1,234.5", "1.234,5"], "is not written like"),
+        (["$5", "€6"], r"'€6' is not written like '\$5'"),
+        (["5%", "6"], "'6' is not written like '5%'"),
+        (["Rs. 500", "Rs. 1,500"], "'Rs. 1,500' may be 1500 or 1.5"),
     ],
 )
 @pytest.mark.parametrize("form", ("csv", "parquet", "pandas"))

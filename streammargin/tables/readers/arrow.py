@@ -23,7 +23,7 @@ from streammargin.tables.readers.base import USUAL, Reader, Room
 from streammargin.tables.readers.messages import Checked, check_file
 from streammargin.tables.readers.unit import Group, by_rows, check_chunks
 from streammargin.tables.types import is_category, kind_of, worded
-from streammargin.wording import short
+from streammargin.wording import short, shown
 
 
 class Lists:
@@ -198,7 +198,10 @@ def of_object(data: Any, room: Room = USUAL) -> Reader:
                         .to_batches())  # fmt: skip
 
         return Batches("the dataset", data.schema, opened, room)
-    table, faults = _table_of_frame(data) if hasattr(data, "iloc") else (_table(data), {})
+    try:
+        table, faults = _table_of_frame(data) if hasattr(data, "iloc") else (_table(data), {})
+    except UnicodeEncodeError as error:
+        raise DataError(f"the table: {shown(error.object)} holds half a letter of UTF-16; correct it") from error
     table = table.rename_columns(names_of(table.column_names))
 
     def slices(columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
@@ -222,20 +225,22 @@ def _table_of_frame(data: Any) -> tuple[pa.Table, dict[str, str]]:
         data.columns = names
     try:
         return pa.Table.from_pandas(data, preserve_index=False), {}
-    except pa.ArrowException:
+    except (pa.ArrowException, TypeError):
         columns, faults = {}, {}
         for name in data.columns:
             try:
                 columns[name] = pa.Table.from_pandas(data[[name]], preserve_index=False)[0]
-            except pa.ArrowException as error:
+            except (pa.ArrowException, TypeError) as error:
                 columns[name] = pa.nulls(len(data))
                 faults[name] = _fault(data[name], name, error)
         return pa.table(columns), faults
 
 
-def _fault(column: Any, name: str, error: pa.ArrowException) -> str:
+def _fault(column: Any, name: str, error: Exception) -> str:
     """The message on a column of a frame that Arrow does not take."""
     kinds = {row: type(value) for row, (value, there) in enumerate(zip(column, column.notna(), strict=True)) if there}
+    if hasattr(column, "sparse"):
+        return f"the table, column {short(name)}: it is sparse; give its values as .sparse.to_dense() has them"
     first = min(kinds, default=0)
     other = next((row for row, kind in kinds.items() if kind is not kinds[first]), None)
     where, why = f"the table, column {short(name)}", str(error.args[0]).splitlines()[0][:200]

@@ -75,6 +75,9 @@ class Delimited(Reader):
             for line, raw in self._pieces(source):
                 self._line, self._piece, self._places = line, raw, {}
                 try:
+                    if raw.count(b'"') % 2:  # of the last piece: to Arrow the end of the text closes a quote
+                        for _ in self._lines():
+                            pass
                     blank = b" " in raw or b"\t" in raw
                     plain = not (blank and any(pair in raw for pair in NEAR)) or self._apart.search(raw) is None
                     whole = raw if plain else _joined(_split(raw.decode("utf-8"), self.separator), self.separator)
@@ -156,7 +159,7 @@ class Delimited(Reader):
 
     def _fault(self, why: str) -> DataError:
         """The first line of the latest piece that is no row of this table."""
-        width = len(self.columns)
+        width, line = len(self.columns), self._line - 1
         try:
             for line, fields in self._lines():
                 if len(fields) != width:
@@ -164,7 +167,7 @@ class Delimited(Reader):
                         f"{self.name}, line {line}: {counted(len(fields), 'column')} where the first line has {width}"
                     )
         except csv.Error as error:
-            return DataError(f"{self.name}, line {self._line} or later: {error}; is a quote missing?")
+            return DataError(f"{self.name}, line {line + 1} or later: {error}; is a quote missing?")
         except UnicodeDecodeError:
             try:
                 decoded(self._piece, self.name, self._line)
@@ -315,4 +318,14 @@ def first_rows(source: Text, separator: str) -> list[list[str]]:
             return [[field.strip(BLANKS) for field in fields] for fields in itertools.islice(rows, 2)]
     except csv.Error as error:
         later = " or later" if "unexpected end" in str(error) else ""  # where a quote that is missing was to stand
-        raise DataError(f"{path}, line 1{later}: {error}; is a quote missing, in {shown(kept)}?") from None
+        raise DataError(f"{path}, line 1{later}: {error}; is a quote missing, in {shown(text.getvalue())}?") from None
+
+
+def separated(text: Text, separators: Sequence[str]) -> tuple[str, list[list[str]]]:
+    """The first separator with several columns, or else the first of all, and the first rows. Raises DataError."""
+    for separator in separators:
+        with contextlib.suppress(DataError):  # quotes next to another separator
+            rows = first_rows(text, separator)
+            if rows and len(rows[0]) > 1:
+                return separator, rows
+    return separators[0], first_rows(text, separators[0])

@@ -22,6 +22,8 @@ from streammargin.model.rows import TABLE, AnyRows, Beside
 from streammargin.model.scoring import Scorer
 from streammargin.ordered import columns_of, is_matrix, is_table
 from streammargin.points.table import kind_of
+from streammargin.report.page import Facts
+from streammargin.report.page import brief as brief_page
 from streammargin.sizes import parse_size
 from streammargin.sources.arrays import is_anndata
 from streammargin.sources.base import Source
@@ -63,9 +65,6 @@ class Model(Scorer):
 
     def _repr_html_(self) -> str:
         """What notebooks show: whether it is proven, the first figures, and the columns that matter most."""
-        from streammargin.report.page import Facts
-        from streammargin.report.page import brief as brief_page
-
         return brief_page(Facts(self))
 
     def _size(self) -> dict[str, int | None]:
@@ -292,9 +291,13 @@ class Model(Scorer):
         Labels are equal, and scores up to rounding. UsageError for a model that has none: kernel machines, tasks,
         dates, numbers with a unit, and some columns in front of a map. Without scikit-learn it is an error, too.
         """
-        from streammargin.model.exports.pipeline import to_sklearn
+        try:
+            from streammargin.model.exports.pipeline import to_sklearn
 
-        return to_sklearn(self)
+            return to_sklearn(self)
+        except ImportError as error:
+            needed = "a pipeline needs scikit-learn, and for tables pandas; install them with"
+            raise UsageError(f"{needed}: pip install 'streammargin[sklearn]' ({error})") from None
 
     def _names(self) -> dict[str, np.ndarray]:
         """Names, by those of their arrays in the model file."""

@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeAlias, TypeGuard
 from streammargin.errors import DataError, InputMissingError, StreamMarginError, UsageError
 from streammargin.files import as_path, check_input, is_url, no_file
 from streammargin.packages import loaded, points_of
+from streammargin.sources.arrays import ArraySource, of_layers, of_obs
 from streammargin.sources.base import Source
 from streammargin.sources.kinds import first_bytes, is_zarr, kind_of
 from streammargin.sources.names import ALL, Columns, chosen, of_others
@@ -58,8 +59,6 @@ def open_source(
         raise UsageError(
             "a stream of batches can be read once only, so use it with train; here give a path, (X, y) or a Source"
         )
-    from streammargin.sources.arrays import ArraySource, of_layers, of_obs
-
     rows = of_layers(data, x)
     if isinstance(data, tuple):
         if len(data) != 2:

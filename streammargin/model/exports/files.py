@@ -15,7 +15,6 @@ from streammargin.matching import number_in
 from streammargin.model.base import Model
 from streammargin.model.calibration import COUNTS, SCALE
 from streammargin.model.exports.parts import Parts, taken
-from streammargin.model.exports.pipeline import pipeline_of
 from streammargin.model.linear import LinearModel
 from streammargin.model.scoring import Scorer
 from streammargin.sources.schema import CATEGORY, DATE, NUMBER, OTHER, TEXT, Column, Schema
@@ -229,6 +228,8 @@ def onnx_bytes(model: Model) -> bytes:
         raise UsageError("several labels without probabilities cannot be exported as ONNX; train with `loss=logistic`")
     try:
         from skl2onnx import to_onnx
+
+        from streammargin.model.exports.pipeline import pipeline_of
     except ImportError as error:
         raise UsageError(f"{NEEDED} ({error})") from None
     inputs, made = _inputs(parts), pipeline_of(parts, GAPS, float32=True)

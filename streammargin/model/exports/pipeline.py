@@ -11,6 +11,15 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, cast
 
 import numpy as np
+from sklearn import preprocessing
+from sklearn.compose import ColumnTransformer
+from sklearn.feature_extraction.text import HashingVectorizer, TfidfTransformer
+from sklearn.impute import SimpleImputer
+from sklearn.kernel_approximation import Nystroem, RBFSampler
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.svm import LinearSVC
 
 from streammargin.errors import UsageError
 from streammargin.machines import FORMULAS, fields_of, words_in
@@ -22,15 +31,11 @@ from streammargin.transforms.chain import Chain
 
 GAPS = (None, math.nan)  # how a frame of pandas shows that a value is missing
 MOST = float(np.finfo(np.float32).max)  # marks a gap while its column becomes 0 and 1
-NEEDED = "a pipeline needs scikit-learn, and for tables pandas; install them with: pip install 'streammargin[sklearn]'"
 
 
 def to_sklearn(model: Any) -> Any:
-    """The pipeline of a model. UsageError for a model that has none, and without scikit-learn."""
-    try:
-        return pipeline_of(_as_logistic(taken(model, "a pipeline of scikit-learn", steps=True, calibrated="sigmoid")))
-    except ImportError as error:
-        raise UsageError(f"{NEEDED} ({error})") from None
+    """The pipeline of a model. UsageError for a model that has none."""
+    return pipeline_of(_as_logistic(taken(model, "a pipeline of scikit-learn", steps=True, calibrated="sigmoid")))
 
 
 def _as_logistic(parts: Parts) -> Parts:
@@ -48,8 +53,6 @@ def pipeline_of(parts: Parts, gaps: Sequence[Any] = GAPS, float32: bool = False)
 
     float32: whether all numbers come as float32, so that no step needs to make them of anything else.
     """
-    from sklearn.pipeline import make_pipeline
-
     steps, coef, constants, order = [], parts.coef, parts.intercept, np.arange(parts.features)
     if parts.schema is not None:
         columns = list(_columns(parts, gaps, float32))
@@ -111,15 +114,11 @@ def _columns(parts: Parts, gaps: Sequence[Any], float32: bool) -> Iterator[_Part
 
 def _numbers(columns: list[tuple[Column, int]], parts: Parts, dtype: str | None) -> Iterator[_Part]:
     """Columns of numbers that stand side by side, and a column for the gaps of each that has one."""
-    from sklearn.impute import SimpleImputer
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import Binarizer, FunctionTransformer
-
     if spelt := [column for column, _ in columns if column.spelling]:
         raise UsageError(f"scikit-learn cannot read numbers as those of the column {spelt[0].name} "
                          f"({spelt[0].spelling}); train on a table of plain numbers")  # fmt: skip
     keys = {"kw_args": {"dtype": dtype}, "feature_names_out": "one-to-one"}
-    cast = [] if dtype is None else [FunctionTransformer(np.asarray, **keys)]
+    cast = [] if dtype is None else [preprocessing.FunctionTransformer(np.asarray, **keys)]
     places = [start for _, start in columns]
     fills = [column.fill for column, _ in columns if column.fill is not None]
     imputers = [SimpleImputer()] * bool(fills)
@@ -127,15 +126,13 @@ def _numbers(columns: list[tuple[Column, int]], parts: Parts, dtype: str | None)
                 "passthrough", fills or [0.0] * len(columns), places, parts.coef_at(places))  # fmt: skip
     for column, start in columns:
         if column.indicator:
-            marks = SimpleImputer(strategy="constant", fill_value=MOST), Binarizer(threshold=MOST / 2.0)
+            marks = SimpleImputer(strategy="constant", fill_value=MOST), preprocessing.Binarizer(threshold=MOST / 2.0)
             own = [start + column.width - 1]
             yield _Part([column.name], make_pipeline(*cast, *marks), [0.0], own, parts.coef_at(own))
 
 
 def _words(column: Column, start: int, parts: Parts, gaps: Sequence[Any]) -> _Part:
     """A category. Other words than those known have the weight of `other` by the constant, and known ones the rest."""
-    from sklearn.preprocessing import OneHotEncoder
-
     words: list[Any] = [float(word) for word in column.words] if column.numeric else list(column.words)
     places = list(range(start, start + len(words)))
     if column.numeric:  # scikit-learn wants numbers in their order; ours are in that of their texts
@@ -147,7 +144,7 @@ def _words(column: Column, start: int, parts: Parts, gaps: Sequence[Any]) -> _Pa
         raise UsageError(f"the category {gaps[0]!r} of the column {column.name} stands for a missing value here")
     known = [gap for gap in gaps if isinstance(gap, float) or not column.numeric]
     known = [] if parts.changed or column.fill is None else known
-    made = OneHotEncoder(categories=[np.array(words + known, float if column.numeric else object)],
+    made = preprocessing.OneHotEncoder(categories=[np.array(words + known, float if column.numeric else object)],
                          handle_unknown="ignore" if column.other or (column.fill is not None and parts.changed) else
                          "error")  # fmt: skip
     other = parts.coef_at([start + len(words)]) if column.other else np.zeros((len(parts.coef), 1))
@@ -158,23 +155,16 @@ def _words(column: Column, start: int, parts: Parts, gaps: Sequence[Any]) -> _Pa
 
 def _text(column: Column, start: int, parts: Parts) -> _Part:
     """Free text: 1 + log(count) of each word, hashed; rows of length 1. A missing text has no words."""
-    from sklearn.feature_extraction.text import HashingVectorizer, TfidfTransformer
-    from sklearn.impute import SimpleImputer
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import FunctionTransformer
-
     filled = [SimpleImputer(missing_values=gap, strategy="constant", fill_value="") for gap in reversed(GAPS)]
     counts = HashingVectorizer(n_features=column.width, ngram_range=(1, column.ngrams), alternate_sign=False, norm=None)
     places = range(start, start + column.width)
     weighed = TfidfTransformer(use_idf=False, sublinear_tf=True)
-    made = make_pipeline(*filled, FunctionTransformer(np.ravel), counts, weighed)
+    made = make_pipeline(*filled, preprocessing.FunctionTransformer(np.ravel), counts, weighed)
     return _Part([column.name], made, ["a word"], places, parts.coef_at(places))
 
 
 def _side_by_side(schema: Schema, columns: list[_Part]) -> Any:
     """The fitted transformer of a table: columns by name, or by position if they have no names."""
-    from sklearn.compose import ColumnTransformer
-
     position = {column.name: place for place, column in enumerate(schema.columns)}
     keys = [[name if schema.named else position[name] for name in part.names] for part in columns]
     named = [(f"{part.names[0]} {k}", part.made, key) for k, (part, key) in enumerate(zip(columns, keys, strict=True))]
@@ -190,11 +180,6 @@ def _side_by_side(schema: Schema, columns: list[_Part]) -> Any:
 
 def _with_weights(parts: Parts, coef: np.ndarray, constants: np.ndarray) -> Any:
     """An estimator of scikit-learn with these weights, of the class that predicts as the model does."""
-    from sklearn.linear_model import LinearRegression, LogisticRegression
-    from sklearn.multiclass import OneVsRestClassifier
-    from sklearn.preprocessing import LabelBinarizer
-    from sklearn.svm import LinearSVC
-
     C = parts.C if math.isfinite(parts.C) else 1e10
     coef = np.ascontiguousarray(coef)
 
@@ -217,7 +202,7 @@ def _with_weights(parts: Parts, coef: np.ndarray, constants: np.ndarray) -> Any:
     each = zip(coef, constants, strict=True)
     made.estimators_ = [fitted(one(), w[None], np.array([b]), np.array([0, 1])) for w, b in each]
     labels = np.eye(len(coef), dtype=int) if parts.outputs is not None else parts.classes
-    made.label_binarizer_ = LabelBinarizer(sparse_output=True).fit(labels)
+    made.label_binarizer_ = preprocessing.LabelBinarizer(sparse_output=True).fit(labels)
     if parts.outputs is None:
         made.label_binarizer_.classes_ = parts.classes  # in the order of the weights
     made.classes_ = made.label_binarizer_.classes_
@@ -227,16 +212,16 @@ def _with_weights(parts: Parts, coef: np.ndarray, constants: np.ndarray) -> Any:
 
 def rows_stepped(chain: Chain, order: np.ndarray) -> Iterator[Any]:
     """The steps of a model; order: of the columns that come. UsageError for one that scikit-learn does not have."""
-    from sklearn.preprocessing import FunctionTransformer, Normalizer
-
     for link in chain.links:
         step, name = cast(Any, link.step), link.step.name
         if name in ("log1p", "sqrt"):
-            yield FunctionTransformer(getattr(np, name), accept_sparse=True, feature_names_out="one-to-one")
+            yield preprocessing.FunctionTransformer(
+                getattr(np, name), accept_sparse=True, feature_names_out="one-to-one"
+            )
         elif name == "unit":
-            yield _with_columns(Normalizer(), order)
+            yield _with_columns(preprocessing.Normalizer(), order)
         elif name == "total":  # of rows without numbers below 0
-            yield _with_columns(Normalizer("l1"), order)
+            yield _with_columns(preprocessing.Normalizer("l1"), order)
             yield _times(np.full(len(order), step.sum), order)
         elif name == "tfidf":
             yield _times(link.learned["factors"][order], order)
@@ -244,7 +229,7 @@ def rows_stepped(chain: Chain, order: np.ndarray) -> Iterator[Any]:
             if not link.learned["center"].any():
                 raise UsageError(f"scikit-learn cannot clip sparse rows, as {step} does; train with `scale=std` alone")
             yield scaler(link.learned["center"][order], link.learned["factor"][order])
-            yield FunctionTransformer(np.clip, kw_args={"a_min": -step.most, "a_max": step.most})
+            yield preprocessing.FunctionTransformer(np.clip, kw_args={"a_min": -step.most, "a_max": step.most})
         else:
             raise UsageError(f"the step {step} of your own has no form in scikit-learn; use predict")
 
@@ -256,18 +241,14 @@ def _with_columns(made: Any, order: np.ndarray) -> Any:
 
 def _times(factors: np.ndarray, order: np.ndarray) -> Any:
     """Columns times factors that are not 0."""
-    from sklearn.preprocessing import MaxAbsScaler
-
-    made = _with_columns(MaxAbsScaler(), order)
+    made = _with_columns(preprocessing.MaxAbsScaler(), order)
     made.scale_ = made.max_abs_ = 1.0 / factors
     return made
 
 
 def scaler(center: np.ndarray, factor: np.ndarray) -> Any:
     """(x - center) factor of each column."""
-    from sklearn.preprocessing import StandardScaler
-
-    made = _with_columns(StandardScaler(with_mean=bool(center.any())), center)
+    made = _with_columns(preprocessing.StandardScaler(with_mean=bool(center.any())), center)
     with np.errstate(divide="ignore"):  # a column with factor 0 becomes 0
         made.mean_, made.scale_, made.var_ = center, 1.0 / factor, factor**-2.0
     return made
@@ -275,8 +256,6 @@ def scaler(center: np.ndarray, factor: np.ndarray) -> Any:
 
 def rows_mapped(behind: Mapped, order: np.ndarray) -> Iterator[Any]:
     """The scale in front of a map, and the map; order: of the columns that come."""
-    from sklearn.kernel_approximation import Nystroem, RBFSampler
-
     before, learned, map = behind.before, behind.fitted.learned, cast(Any, behind.fitted.map)
     if before.factor.size:
         yield scaler(before.center[order], before.factor[order])

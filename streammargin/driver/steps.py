@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from streammargin.compiled import gram as sums_of
+from streammargin.compiled.columns import add_moments
 from streammargin.driver.labels import LabelReader
 from streammargin.driver.plan import least_budget, make_plan
 from streammargin.driver.prefetch import BlockReader
@@ -308,8 +309,6 @@ class Scaling(Step):
 
     @staticmethod
     def add(problem: Problem, sums: Moments, block: Block, first: int) -> None:
-        from streammargin.compiled.columns import add_moments
-
         own = sums.labels.cut(first, first + block.rows())
         add_moments(block, own.codes_of(0), own.weights, sums.largest, sums.mean, sums.spread, sums.mass)
 

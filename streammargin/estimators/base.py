@@ -159,6 +159,15 @@ HELD_OUT = own("validation_fraction", "float", 0.1, "with `early_stop` or `calib
                "class) that is held out, drawn by random_state; the rest is copied")  # fmt: skip
 
 
+# lines of docstrings: attributes that all have after `fit`, and those of folds
+FITTED = """n_iter_ : int, passes over the rows
+    n_features_in_ : int, and feature_names_in_ (d,) if X had names
+    certificate_ : exact figures, see `streammargin.result.Certificate`"""
+CHOSEN = """C_ : float, the chosen C
+    Cs_ : (m,) float64, the values that were tried
+    scores_ : (folds, m) float64, of the trainings without one fold on its rows; each row counts once"""
+
+
 def intercept(help: str) -> Line:
     """The parameter fit_intercept."""
     return own("fit_intercept", "bool", True, help)
@@ -242,7 +251,7 @@ class Estimator(Callbacks, BaseEstimator):
         if "place" in cls.__dict__:
             lines = [*cls._lines(), *cls.own, *SHARED]
             setattr(cls, "__init__", constructor(lines))  # noqa: B010  # as mypy wants it
-            described(lines)(cls)
+            described(lines, fitted=FITTED, chosen=CHOSEN)(cls)
 
     @classmethod
     def _lines(cls) -> list[Line]:

@@ -141,16 +141,12 @@ class MarginClassifierCV(ByFolds, MarginClassifier):
 
     Attributes
     ----------
-    C_ : float, the chosen C
-    Cs_ : (m,) float64, the values that were tried
-    scores_ : (folds, m) float64, of the trainings without one fold on its rows; each row counts once
+    {chosen}
     coefs_paths_ : (folds, m, 1, d) or (folds, m, k, d) float64; intercepts_paths_ : (folds, m, 1) or (folds, m, k)
     coef_ : (1, d) or (k, d) float64, of all rows at C_
     intercept_ : (1,) or (k,) float64
     classes_ : (k,) the labels
-    n_iter_ : int, passes over the rows
-    n_features_in_ : int, and feature_names_in_ (d,) if X had names
-    certificate_ : exact figures, see `streammargin.result.Certificate`
+    {fitted}
     """
 
     place = Where.CLASSIFIER
@@ -174,15 +170,11 @@ class MarginRegressorCV(ByFolds, MarginRegressor):
 
     Attributes
     ----------
-    C_ : float, the chosen C
-    Cs_ : (m,) float64, the values that were tried
-    scores_ : (folds, m) float64, of the trainings without one fold on its rows; each row counts once
+    {chosen}
     coefs_paths_ : (folds, m, 1, d) float64; intercepts_paths_ : (folds, m, 1)
     coef_ : (d,) float64, of all rows at C_
     intercept_ : float
-    n_iter_ : int, passes over the rows
-    n_features_in_ : int, and feature_names_in_ (d,) if X had names
-    certificate_ : exact figures, see `streammargin.result.Certificate`
+    {fitted}
     """
 
     place = Where.REGRESSOR
@@ -202,18 +194,14 @@ class KernelMarginClassifierCV(ByFolds, KernelMarginClassifier):
 
     Attributes
     ----------
-    C_ : float, the chosen C
-    Cs_ : (m,) float64, the values that were tried
-    scores_ : (folds, m) float64, of the trainings without one fold on its rows; each row counts once
+    {chosen}
     support_ : (m,) int64, the numbers of the support rows in X, ascending
     support_vectors_ : (m, d), an array or a SciPy matrix, scaled if `scale` is given
     dual_coef_ : (1, m) or (k, m) float64, the coefficients with their signs
     n_support_ : (k,) int, the support rows of each class
     intercept_ : (1,) or (k,) float64
     classes_ : (k,) the labels
-    n_iter_ : int, passes over the rows
-    n_features_in_ : int, and feature_names_in_ (d,) if X had names
-    certificate_ : exact figures, see `streammargin.result.Certificate`
+    {fitted}
     """
 
     place = Where.CLASSIFIER

@@ -120,9 +120,7 @@ class KernelMarginClassifier(KernelMachine, Classifier):
     intercept_ : (1,) or (k,) float64, or (outputs,)
     coef_ : (1, d), (k, d) or (outputs, d) float64, of the kernel `linear` alone: scores are X @ coef_.T + intercept_
     classes_ : (k,) the labels
-    n_iter_ : int, passes over the rows
-    n_features_in_ : int, and feature_names_in_ (d,) if X had names
-    certificate_ : exact figures, see `streammargin.result.Certificate`
+    {fitted}
     """
 
     place = Where.CLASSIFIER
@@ -157,9 +155,7 @@ class KernelMarginRegressor(KernelMachine, Regressor):
     n_support_ : (1,) int, the support rows
     intercept_ : (1,) float64, or (outputs,)
     coef_ : (1, d) or (outputs, d) float64, of the kernel `linear` alone: scores are X @ coef_.T + intercept_
-    n_iter_ : int, passes over the rows
-    n_features_in_ : int, and feature_names_in_ (d,) if X had names
-    certificate_ : exact figures, see `streammargin.result.Certificate`
+    {fitted}
     """
 
     place = Where.REGRESSOR

@@ -86,9 +86,7 @@ class MarginRegressor(LinearRegressor):
     ----------
     coef_ : (d,) float64, or (outputs, d) for y (n, outputs)
     intercept_ : float, or (outputs,)
-    n_iter_ : int, passes over the rows
-    n_features_in_ : int, and feature_names_in_ (d,) if X had names
-    certificate_ : exact figures, see `streammargin.result.Certificate`
+    {fitted}
 
     Source: Pdprox paper, section 4; lp-norm perceptron paper, appendices B.1 and C.
     """
@@ -117,9 +115,7 @@ class InterpolatingRegressor(LinearRegressor):
     ----------
     coef_ : (d,) float64
     intercept_ : float
-    n_iter_ : int, passes over the rows
-    n_features_in_ : int, and feature_names_in_ (d,) if X had names
-    certificate_ : exact figures, see `streammargin.result.Certificate`
+    {fitted}
 
     Source: lp-norm perceptron paper, Algorithm 1 and section 2.3.
     """

@@ -143,12 +143,12 @@ def parameters(lines: Iterable[Line]) -> str:
     return "\n    ".join(described)
 
 
-def described(lines: Iterable[Line]) -> Callable[[T], T]:
-    """A decorator that replaces {options} in a docstring by these options."""
+def described(lines: Iterable[Line], **shared: str) -> Callable[[T], T]:
+    """A decorator that replaces {options} in a docstring by these options, and other names by texts of theirs."""
 
     def fill(documented: T) -> T:
-        if documented.__doc__:  # python -OO leaves none
-            documented.__doc__ = documented.__doc__.replace("{options}", parameters(lines))
+        for name, text in {"options": parameters(lines), **shared}.items() if documented.__doc__ else ():
+            documented.__doc__ = str(documented.__doc__).replace(f"{{{name}}}", text)  # python -OO leaves none
         return documented
 
     return fill

@@ -238,11 +238,7 @@ class Options:
         """Values by name, whatever their types: they are checked here. Raises UsageError, TypeError for other names."""
         if unknown := given.keys() - {line.name for line in TABLE}:
             raise TypeError(f"there is no option {min(unknown)}")
-        made = object.__new__(cls)
-        for line in TABLE:
-            object.__setattr__(made, line.name, given.get(line.name, line.default))
-        made.__post_init__()
-        return made
+        return cls(**given)  # type: ignore[arg-type]
 
     @property
     def path(self) -> Path | None:

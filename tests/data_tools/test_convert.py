@@ -92,6 +92,13 @@ BAD_LINES = [
     ("nan 1:1", "line 2: the label is nan"),
     ("1 9999999999:1", "line 2: the index 9999999999 is out of range"),
     ("1 qid:3 1:1", "from line 1 on: 1 of 3 rows have a qid; give all rows one, or none"),
+    ("1 1_0:1", "line 2: '1_0:1' is not index:value"),
+    ("1 1:1_0", "line 2: '1:1_0' is not index:value"),
+    ("1_0 1:1", "line 2: the label '1_0' is not a number"),
+    ("1 1e1:1", "line 2: '1e1:1' is not index:value"),
+    ("1 \u0661:1", "line 2: .* is not index:value"),
+    ("9007199254740993 1:1", "line 2: the label 9007199254740993 is too large"),
+    ("-9007199254740992 1:1", "line 2: the label -9007199254740992 is too large"),
 ]
 
 
@@ -181,18 +188,6 @@ def read_in_pieces(path, size):
         yield from svmlight.rows_of(text, zero_based=False, features=None)
 
 
-@pytest.mark.parametrize("suffix", [".gz", ".bz2", ".xz"])
-def test_a_compressed_file_cut_short_is_named(tmp_path, suffix):
-    opener = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}[suffix]
-    path = tmp_path / f"a{suffix}"
-    with opener(path, "wb") as file:
-        file.write(os.urandom(20_000).hex().encode())
-    path.write_bytes(path.read_bytes()[:9000])
-    with pytest.raises(DataError, match=r"damaged|cut short"):
-        convert(str(path), str(tmp_path / "a.h5"))
-    assert not (tmp_path / "a.h5").exists()
-
-
 CSV = "a,b,label\n1,2,3\n4.5,-6,7\n"
 
 
@@ -201,13 +196,6 @@ def test_csv_with_a_header(tmp_path):
     convert(str(tmp_path / "a.csv"), str(tmp_path / "a.h5"))
     X, y = stored(tmp_path / "a.h5")
     assert X.tolist() == [[1, 2], [4.5, -6]] and y.tolist() == [3, 7] and X.dtype == np.float32
-
-
-@pytest.mark.parametrize("column, y", [("a", [1, 4.5]), ("0", [1, 4.5]), ("-1", [3, 7]), ("b", [2, -6])])
-def test_csv_label_column(tmp_path, column, y):
-    (tmp_path / "a.csv").write_text(CSV.replace("\n", "\r\n"))
-    convert(str(tmp_path / "a.csv"), str(tmp_path / "a.h5"), y=column)
-    assert stored(tmp_path / "a.h5")[1].tolist() == y
 
 
 @pytest.mark.parametrize("option", ["--y", "--label-column"])
@@ -220,50 +208,8 @@ def test_the_label_column_has_two_spellings_in_a_shell(tmp_path, capsys, option,
     assert "--no-label: not allowed with argument --y/--label-column" in capsys.readouterr().err
 
 
-def test_csv_labels_of_text_and_quotes(tmp_path):
-    (tmp_path / "a.csv").write_text('1,"x, y",2\n3,z,4\n')
-    convert(str(tmp_path / "a.csv"), str(tmp_path / "a.h5"), y="1")
-    X, y = stored(tmp_path / "a.h5")
-    assert X.tolist() == [[1, 2], [3, 4]] and y.tolist() == ["x, y", "z"]
-
-
-@pytest.mark.parametrize(
-    "text, message",
-    [
-        ("1,2,3\n1,2\n", "line 2: 2 columns where the first line has 3"),
-        ("1,2,3\n1,,3\n", "line 2, column 1: the value is missing"),
-        ("a,b,label\n1,2,3\n1,x,3\n", "line 3, column b: 'x' is not a finite number"),
-        ("1,2,3\n1,nan,3\n", "line 2, column 1: the value is missing"),
-        ("1,2,3\n1,2,\n", "line 2: the label is missing"),
-        ("1\n2\n", "line 1: one column only"),
-    ],
-)
-def test_csv_that_does_not_parse(tmp_path, text, message):
-    (tmp_path / "a.csv").write_text(text)
-    with pytest.raises(DataError, match=message):
-        convert(str(tmp_path / "a.csv"), str(tmp_path / "a.h5"), y="-1")
-    assert os.listdir(tmp_path) == ["a.csv"]
-
-
-def test_csv_unknown_label_column(tmp_path):
-    (tmp_path / "a.csv").write_text(CSV)
-    with pytest.raises(UsageError, match="no column weight for y; it has a, b, label"):
-        convert(str(tmp_path / "a.csv"), str(tmp_path / "a.h5"), y="weight")
-
-
 def random_matrix(seed, shape=(300, 40), density=0.2):
     return sp.random(*shape, density, "csr", dtype=np.float64, random_state=np.random.default_rng(seed))
-
-
-@pytest.mark.parametrize("compressed", [True, False])
-@pytest.mark.parametrize("kind", ["csr", "csc"])
-def test_npz_with_labels_of_a_npy_file(tmp_path, kind, compressed):
-    X, y = random_matrix(1), np.arange(300) % 3
-    sp.save_npz(tmp_path / "a.npz", X.asformat(kind), compressed=compressed)
-    np.save(tmp_path / "y.npy", y)
-    convert(str(tmp_path / "a.npz"), str(tmp_path / "a.h5"), y=str(tmp_path / "y.npy"))
-    got, labels = stored(tmp_path / "a.h5")
-    assert same(got, X) and got.dtype == np.float64 and labels.tolist() == y.tolist()
 
 
 def test_csc_in_more_buckets_than_one(tmp_path, monkeypatch):
@@ -311,26 +257,6 @@ def test_npz_is_never_unpickled(tmp_path):
     np.savez(tmp_path / "a.npz", format=np.array([object()], dtype=object), shape=np.array([1, 1]))
     with pytest.raises(DataError, match="never unpickled"):
         convert(str(tmp_path / "a.npz"), str(tmp_path / "a.h5"))
-
-
-@pytest.mark.parametrize(
-    "change, message",
-    [
-        (lambda X: X.indices.__setitem__(5, 99), "row .* has the column index 99, outside 0..39"),
-        (lambda X: X.indices.__setitem__(1, X.indices[0]), "row 0 has column .* twice"),
-        (lambda X: X.data.__setitem__(0, np.nan), "row 0, column .* is nan"),
-        (lambda X: X.indptr.__setitem__(1, X.indptr[2] + 1), "must not decrease"),
-    ],
-)
-def test_broken_npz(tmp_path, change, message):
-    X = random_matrix(5)
-    change(X)
-    np.savez(
-        tmp_path / "a.npz", data=X.data, indices=X.indices, indptr=X.indptr, shape=np.array(X.shape), format=b"csr"
-    )
-    with pytest.raises(DataError, match=message):
-        convert(str(tmp_path / "a.npz"), str(tmp_path / "a.h5"))
-    assert os.listdir(tmp_path) == ["a.npz"]
 
 
 def test_inputs_and_outputs_that_cannot_be(tmp_path):
@@ -411,30 +337,20 @@ def test_a_format_is_a_module_and_a_line_of_the_table(tmp_path, monkeypatch):
     assert sm.train(str(tmp_path / "a")).model.predict(str(tmp_path / "a")).tolist() == [1, 2]
 
 
-@pytest.mark.parametrize("name", ["a.txt", "a.csv", "a.mtx"])
-def test_a_full_disk_leaves_nothing_and_the_message_names_the_output(tmp_path, name):
-    lines = {
-        "a.txt": (f"{i % 2} {i + 1}:1.5\n" for i in range(200_000)),
-        "a.csv": ["y,x,word\n", *(f"{i % 2},{i}.5,{'ab'[i % 2]}\n" for i in range(200_000))],
-        "a.mtx": [
-            "%%MatrixMarket matrix coordinate real general\n200000 3 200000\n",
-            *(f"{200_000 - i} {i % 3 + 1} {i}.5\n" for i in range(200_000)),
-        ],
-    }
-    (tmp_path / name).write_text("".join(lines[name]))
+def test_a_disk_that_is_full_of_entries_to_be_sorted_is_that_of_the_output(tmp_path):
+    """Commands that write rows at once are in tests/sources/test_disk.py."""
+    entries = (f"{200_000 - i} {i % 3 + 1} {i}.5\n" for i in range(200_000))
+    (tmp_path / "a.mtx").write_text(
+        "%%MatrixMarket matrix coordinate real general\n200000 3 200000\n" + "".join(entries)
+    )
     script = (
         "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20));"
-        "from streammargin.data_tools.main import main; sys.exit(main(sys.argv[1:]))"
+        "from streammargin.data_tools.main import main; sys.exit(main(['convert', 'a.mtx', 'o.h5']))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script, "convert", name, "o.h5"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 74, done.stderr
     assert "cannot write o.h5: " in done.stderr and "free some space" in done.stderr
-    assert os.listdir(tmp_path) == [name]
+    assert os.listdir(tmp_path) == ["a.mtx"]
 
 
 @pytest.mark.slow

@@ -124,9 +124,9 @@ def test_feasible_duals_begin_at_0(name, number):
         assert loss.feasible(-alpha - 1.0, cap) == 0.0 and loss.feasible(alpha, cap) == alpha
 
 
-@pytest.mark.parametrize("name, width", CASES)
-def test_gap_is_primal_minus_dual_and_never_negative(name, width):
-    loss = made(name, width)
+@pytest.mark.parametrize("name, number", SINGLE)
+def test_gap_is_primal_minus_dual_and_never_negative(name, number):
+    loss = made(name, number)
     for alpha, u, _, cap in situations(loss, seed=2):
         gap = loss.gap(alpha, u, cap)
         plain = loss.primal(u, cap) - loss.dual(alpha, cap) + alpha * u
@@ -158,9 +158,18 @@ def test_settled_means_at_a_bound(name, width):
     assert not loss.settled(1.0, 2.0)
 
 
-@pytest.mark.parametrize("name, width", CASES)
-def test_a_row_of_norm_0_takes_the_best_dual_there_is(name, width):
-    loss = made(name, width)
+@pytest.mark.parametrize("name, number", [case for case in SINGLE if case not in CASES])
+def test_duals_of_numbers_settle_at_their_ends_and_at_0_where_residuals_cost_nothing(name, number):
+    loss = made(name, number)
+    for alpha, _, _, cap in situations(loss, seed=1):
+        bounds = (loss.low * cap, loss.high * cap, *([0.0] if loss.over else []))
+        assert loss.settled(alpha, cap) == any(alpha == pytest.approx(bound, rel=1e-12) for bound in bounds)
+        assert loss.feasible(alpha, cap) == pytest.approx(alpha, rel=1e-12)
+
+
+@pytest.mark.parametrize("name, number", SINGLE)
+def test_a_row_of_norm_0_takes_the_best_dual_there_is(name, number):
+    loss = made(name, number)
     new = loss.step(0.0, 0.0, 0.0, 3.0)
     assert loss.dual(new, 3.0) >= -least(lambda a: -loss.dual(a, 3.0), *ends(loss, 3.0))[1] - 1e-12
     assert loss.gap(new, 0.0, 3.0) == pytest.approx(0.0, abs=1e-12)

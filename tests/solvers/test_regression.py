@@ -217,16 +217,6 @@ def test_they_are_what_scikit_learn_finds():
     assert values[0] == pytest.approx(values[1], rel=1e-6)
 
 
-def test_a_weight_is_as_many_rows_and_0_none():
-    times = WEIGHTS * 2
-    for options in ({"solver": "sdca"}, {"penalty": "l1"}):
-        one = sm.train((X, Y), loss="squared_error", C=1.0, sample_weight=times, tol=1e-8, passes=9000, **options)
-        rows = np.repeat(np.arange(N), times.astype(int))
-        other = sm.train((X[rows], Y[rows]), loss="squared_error", C=1.0, tol=1e-8, passes=9000, **options)
-        np.testing.assert_allclose(one.model.coef_, other.model.coef_, atol=1e-4)
-        assert one.certificate["primal"] == pytest.approx(other.certificate["primal"], rel=1e-6)
-
-
 def test_several_costs_and_the_best_by_the_mean_loss_on_held_out_rows():
     options = {"loss": "absolute_error", "penalty": "l1", "tol": 1e-6, "passes": 20000}
     held = (X[:15], Y[:15] + 0.3)
@@ -337,41 +327,6 @@ def test_fractions_are_no_classes_and_the_losses_for_them_are_named():
     message = 'its labels are 200 different real numbers, which look like .* loss="squared_error", absolute_error, '
     with pytest.raises(DataError, match=message):
         sm.train((np.ones((200, 1)), y))
-
-
-@pytest.mark.parametrize("loss", LOSSES)
-def test_the_formulas_of_the_losses(loss):
-    """phi, its conjugate and the step along one row against their definitions, by search."""
-    from scipy.optimize import minimize_scalar
-
-    made, rng = made_loss(loss).terms(), np.random.default_rng(0)
-    low, high = {"squared_error": (-40, 40), "quantile": (-0.2, 0.8), "huber": (-0.7, 0.7)}.get(loss, (-1.0, 1.0))
-    for _ in range(60):
-        u, cap, L = rng.normal(0, 3), *10 ** rng.uniform(-2, 2, 2)
-        alpha = cap * rng.choice([max(made.low, -3), 0.0, min(made.high, 3), rng.uniform(max(low, -3), min(high, 3))])
-        assert made.primal(u, cap) == pytest.approx(cap * float(phi(loss, np.float64(-u))), rel=1e-12)
-        found = minimize_scalar(
-            lambda v, a=alpha, cap=cap: made.primal(v, cap) + a * v, bounds=(-60, 60), method="bounded",
-            options={"xatol": 1e-9},
-        )  # fmt: skip
-        assert made.dual(alpha, cap) == pytest.approx(found.fun, abs=1e-5 * cap)
-        assert made.feasible(alpha, cap) == pytest.approx(alpha) and made.feasible(1e9, cap) == pytest.approx(
-            min(cap * made.high, 1e9)
-        )
-        gap = made.gap(alpha, u, cap)
-        assert gap == pytest.approx(made.primal(u, cap) - made.dual(alpha, cap) + alpha * u) and gap >= -1e-9 * cap
-
-        def falling(a, alpha=alpha, u=u, L=L, cap=cap):
-            return (a - alpha) * u + 0.5 * L * (a - alpha) ** 2 - made.dual(a, cap)
-
-        new = made.step(alpha, u, L, cap)
-        assert made.low * cap <= new <= made.high * cap
-        far = minimize_scalar(falling, bounds=(low * cap, high * cap), method="bounded", options={"xatol": 1e-10 * cap})
-        assert falling(new) <= min(far.fun, falling(0.0)) + 1e-9 * (1 + abs(alpha * u) + L * alpha**2)
-        linear = made.step(alpha, u, 0.0, cap)  # what is best if the row does not move the weights
-        assert made.dual(linear, cap) - linear * u == pytest.approx(made.primal(u, cap), abs=1e-9 * cap)
-        bounds = (made.low * cap, made.high * cap, *([0.0] if made.over else []))
-        assert made.settled(alpha, cap) == any(alpha == pytest.approx(bound, rel=1e-12) for bound in bounds)
 
 
 @pytest.mark.parametrize("solver", ["auto", "sdca", "ascent", "asdca", "pdprox", "newton", "prox-newton"])

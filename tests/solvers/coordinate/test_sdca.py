@@ -151,22 +151,6 @@ def test_an_empty_row_has_no_margin(weight, reason):
     assert train((X, y), sample_weight=s, C=np.inf, tol=1e-2, passes=20_000).reason == reason
 
 
-@pytest.mark.parametrize("loss", words.LOSSES)
-@pytest.mark.parametrize("norm", [2, 1.5])
-def test_weight_2_is_the_row_twice_and_weight_0_its_absence(loss, norm):
-    X, y = noisy()
-    s = np.arange(60) % 3
-    repeated = binary(np.repeat(X, s, axis=0), np.repeat(y, s), loss=loss, width=WIDTH, norm=norm)
-    exact = solve(repeated, loss, WIDTH)
-    weighted = train((X, y), loss=loss_word(loss, WIDTH), penalty=f"lp:{norm}", tol=TOL, sample_weight=s, bias=0)
-    plain = train(
-        (np.repeat(X, s, axis=0), np.repeat(y, s)), loss=loss_word(loss, WIDTH), penalty=f"lp:{norm}", tol=TOL, bias=0
-    )
-    for result in (weighted, plain):
-        assert repeated.primal(weights_of(result)) == pytest.approx(result.certificate["primal"], rel=1e-10)
-        assert 0 <= repeated.primal(weights_of(result)) - exact.dual <= TOL * exact.primal
-
-
 @pytest.mark.parametrize("norm", [2, 1.5])
 @pytest.mark.parametrize("form", ["dense", "csr"])
 def test_one_problem_for_each_of_several_classes(form, norm):

@@ -26,16 +26,6 @@ def assert_same_answer(problem, one, other, results):
         assert problem.primal(w) == pytest.approx(r.certificate["primal"], rel=1e-10)
 
 
-@pytest.mark.parametrize("loss", ["hinge", "logistic"])
-@pytest.mark.parametrize("norm", [2, 1.5])
-def test_dense_and_sparse_rows_agree(loss, norm):
-    X, y = noisy()
-    results = [
-        train((as_form(X, form), y), loss=loss, penalty=f"lp:{norm}", tol=1e-8, bias=0) for form in ("dense", "csr")
-    ]
-    assert_same_answer(binary(X, y, loss=loss, norm=norm), *(r.model.coef_[0] for r in results), results)
-
-
 @pytest.mark.parametrize("solver", ["sdca", "asdca"])
 def test_far_columns_take_the_same_steps(solver):
     X, y = noisy(300, 12)

@@ -250,12 +250,14 @@ def test_text_of_numbers_is_read_as_numbers_if_the_training_had_these():
         model.predict(pd.DataFrame({"a": ["01001", "x"]}))
 
 
-def test_a_stream_of_several_dictionaries_is_one_category():
-    schema = pa.schema([("zip", pa.dictionary(pa.int8(), pa.int64())), ("y", pa.int64())])
+@pytest.mark.parametrize("values", [([1, 2], [3, 4]), (["a", "b"], ["c", "d"])], ids=["numbers", "words"])
+def test_a_stream_of_several_dictionaries_is_one_category(values):
+    """As streams of pandas' categories are."""
+    schema = pa.schema([("zip", pa.dictionary(pa.int8(), pa.array(values[0]).type)), ("y", pa.int64())])
     batches = [
-        pa.record_batch([pa.array(values * 10).dictionary_encode().cast(schema[0].type), pa.array([0, 1] * 10)], schema)
-        for values in ([1, 2], [3, 4])
+        pa.record_batch([pa.array(part * 10).dictionary_encode().cast(schema[0].type), pa.array([0, 1] * 10)], schema)
+        for part in values
     ]
     model = sm.train(pa.RecordBatchReader.from_batches(schema, batches), y="y").model
-    assert words_of(model) == list("1234")
+    assert words_of(model) == list(map(str, values[0] + values[1]))
     assert model.predict(pa.Table.from_batches(batches[1:])).tolist() == [0, 1] * 10

@@ -13,7 +13,6 @@ import pandas as pd
 import pytest
 import scipy.io
 import scipy.sparse as sp
-from conftest import call
 
 import streammargin as sm
 from streammargin.data_tools.convert import convert
@@ -227,7 +226,7 @@ def test_batches_with_a_spool_give_every_solver_its_passes(tmp_path):
         sm.train(batches(), spool=str(tmp_path))
 
 
-def test_single_cells_go_in_and_out_by_name(files, tmp_path):
+def test_single_cells_go_in_and_out_by_name(files, tmp_path, here):
     X = arrays()[0]
     model = sm.train(files["cells"], y=files["y.npy"]).model
     assert model.feature_names_in_.tolist() == GENES
@@ -236,7 +235,7 @@ def test_single_cells_go_in_and_out_by_name(files, tmp_path):
     other = str(tmp_path / "GSM1_matrix.mtx.gz")
     np.testing.assert_array_equal(model.predict(other), model.predict(files["cells"]))
     model.save(tmp_path / "m.npz")
-    done = call("predict", "m.npz", other, "--id", "cell", cwd=tmp_path)
+    done = here("predict", "m.npz", other, "--id", "cell", cwd=tmp_path)
     assert done.stdout.splitlines()[:2] == ["cell,label", f"{CELLS[0]},{model.predict(other)[0]}"]
     single_cells(tmp_path / "fewer", X[:, :-1], GENES[:-1])
     with pytest.raises(DataError, match=r"lacks 1 column of the model \(ENSG011\)"):
@@ -244,7 +243,7 @@ def test_single_cells_go_in_and_out_by_name(files, tmp_path):
     assert len(model.predict(str(tmp_path / "fewer"), missing_columns="zero")) == N
 
 
-def test_cells_of_anndata_get_a_column_of_labels(tmp_path):
+def test_cells_of_anndata_get_a_column_of_labels(tmp_path, here):
     anndata = pytest.importorskip("anndata")
     X, y = arrays()
     kinds = np.where(y > 0, "T cell", "B cell")
@@ -252,7 +251,7 @@ def test_cells_of_anndata_get_a_column_of_labels(tmp_path):
     cells.write_h5ad(tmp_path / "cells.h5ad")
     model = sm.train(str(tmp_path / "cells.h5ad"), y="kind").model
     model.save(tmp_path / "m.npz")
-    done = call("predict", "m.npz", "cells.h5ad", "--obs", "cell_type", "-o", "cells2.h5ad", cwd=tmp_path)
+    done = here("predict", "m.npz", "cells.h5ad", "--obs", "cell_type", "-o", "cells2.h5ad", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     found = anndata.read_h5ad(tmp_path / "cells2.h5ad")
     assert found.obs["cell_type"].tolist() == model.predict(X).tolist() and found.obs["kind"].tolist() == kinds.tolist()

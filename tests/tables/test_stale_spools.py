@@ -180,7 +180,7 @@ def test_a_training_goes_on_after_chmod_and_a_move_of_its_table(form, tmp_path):
     path = f"t.{form}"
     frame(rows=200).to_csv(path, index=False) if form == "csv" else frame(rows=200).to_parquet(path)
     options = {"y": "y", "spool": ".", "tol": 1e-12, "solver": "sdca"}
-    straight = sm.train(path, checkpoint="other", passes=6, **options).model.coef_
+    straight = sm.train(path, checkpoint="other", passes=6, **options).model
     events = []
     sm.train(path, checkpoint="points", passes=3, **options)
     os.chmod(path, 0o600)
@@ -188,7 +188,8 @@ def test_a_training_goes_on_after_chmod_and_a_move_of_its_table(form, tmp_path):
     os.replace("copy", path)
     found = sm.train(path, checkpoint="points", passes=6, listeners=[events.append], **options)
     assert "resumed" in {event["event"] for event in events}
-    np.testing.assert_array_equal(found.model.coef_, straight)
+    np.testing.assert_array_equal(found.model.coef_, straight.coef_)
+    assert found.model.schema == straight.schema
 
 
 def test_a_spool_whose_header_is_damaged_is_refused(tmp_path):

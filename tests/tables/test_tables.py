@@ -124,26 +124,6 @@ def test_every_file_is_scored_in_another_process(files, truth, tmp_path):
     assert json.loads(done.stdout) == [truth[2].predict(truth[1]).tolist()] * len(names)
 
 
-def test_a_folder_with_columns_in_its_names_is_read_in_the_order_of_its_paths(tmp_path):
-    """So are predictions, names of rows and what is evaluated, whatever the order in which files were written."""
-    frame = people().dropna().reset_index(drop=True).assign(number=lambda f: f.index)
-    for city, part in sorted(frame.groupby("city"), reverse=True):
-        for year in (2025, 2024):
-            (tmp_path / "in" / f"year={year}" / f"city={city}").mkdir(parents=True)
-            rows = part[part.index % 2 == year % 2].drop(columns="city")
-            rows.to_parquet(tmp_path / "in" / f"year={year}" / f"city={city}" / "0.parquet", index=False)
-    order = frame.assign(year=2024 + frame.index % 2).sort_values(["year", "city"], kind="stable")
-    data = str(tmp_path / "in")
-    model = sm.train(data, y="income", drop="number", scale="std").model
-    assert [column.name for column in model.schema.columns] == ["age", "member", "hours", "year", "city"]
-    expected = model.predict(order)
-    np.testing.assert_array_equal(model.predict(data), expected)
-    assert model.evaluate(data)["accuracy"] == np.mean(expected == order.income)
-    done = call("predict", "m.npz", data, "--id", "number", cwd=_saved(model, tmp_path))
-    rows = [f"{number},{label}" for number, label in zip(order.number, expected, strict=True)]
-    assert done.stdout.splitlines() == ["number,label", *rows]
-
-
 def test_polars_goes_in_as_frame_and_as_query(files, truth):
     polars = pytest.importorskip("polars")
     frame = polars.from_pandas(files["frame"])
@@ -256,15 +236,15 @@ def test_a_spool_is_used_again_only_while_nothing_changes(tmp_path, caplog):
     assert (tmp_path / "p.csv.rows.h5").read_bytes() == b"something else"
 
 
-def test_a_run_says_where_its_rows_are_and_how_many_bytes(files, tmp_path):
+def test_a_run_says_where_its_rows_are_and_how_many_bytes(files, tmp_path, here):
     words = ["train", files["p.csv"], "--y", "income", "--missing", "mean", "--spool", "kept", "--force"]
     (tmp_path / "kept").mkdir()
     spool = os.path.join("kept", "p.csv.rows.h5")
-    first, again = (call(*words, cwd=tmp_path).stderr.splitlines() for _ in range(2))
+    first, again = (here(*words, cwd=tmp_path).stderr.splitlines() for _ in range(2))
     assert first[0].endswith("p.csv: the label is column 4, income")
     assert re.search(rf"its 400 rows are written to {spool}, [\d.]+K at most$", first[1]) and "400 rows," in first[3]
     assert re.search(rf"rows are read from {spool}, as nothing has changed", again[1])
-    assert call(*words, "-q", cwd=tmp_path).stderr == ""
+    assert here(*words, "-q", cwd=tmp_path).stderr == ""
 
 
 def test_the_model_keeps_the_schema(files, tmp_path):
@@ -297,7 +277,7 @@ def test_gaps_are_an_error_that_names_all_columns(files):
         model.predict(files["p.csv"])
 
 
-def test_a_word_that_training_had_not_is_an_error_or_nothing(tmp_path):
+def test_a_word_that_training_had_not_is_an_error_or_nothing(tmp_path, here):
     frame = people().dropna()
     model = sm.train(frame, y="income", scale="std").model
     other = frame.head(3).assign(city=["Oslo", "Paris", "Rome"])
@@ -309,9 +289,9 @@ def test_a_word_that_training_had_not_is_an_error_or_nothing(tmp_path):
     place = model.feature_names_in_.tolist().index("city=Oslo")
     expected = model.decision_function(as_none) - np.array([0.0, model.coef_[0, place], 0.0])
     np.testing.assert_allclose(zero, expected, rtol=1e-12)
-    done = call("predict", "m.npz", "o.csv", cwd=_saved(model, tmp_path))
+    done = here("predict", "m.npz", "o.csv", cwd=_saved(model, tmp_path))
     assert done.returncode == 65 and "--unknown zero" in done.stderr and done.stdout == ""
-    done = call("predict", "m.npz", "o.csv", "--unknown", "zero", "--id", "city", cwd=tmp_path)
+    done = here("predict", "m.npz", "o.csv", "--unknown", "zero", "--id", "city", cwd=tmp_path)
     assert done.stdout.splitlines()[0] == "city,label" and done.stdout.splitlines()[2].startswith("Paris,")
     counted = "o.csv: unknown categories count as zeros: city (1)"
     assert counted in done.stderr
@@ -675,14 +655,14 @@ def test_labels_of_several_columns_are_several_outputs(tmp_path, form):
     assert words.classes_.tolist() == [0, 1] and words.outputs == ["y0", "y1", "y2"]
 
 
-def test_labels_of_several_columns_from_the_shell(tmp_path):
+def test_labels_of_several_columns_from_the_shell(tmp_path, here):
     frame = several()[0]
     frame.to_csv(tmp_path / "s.csv", index=False)
     words = ["train", "s.csv", "--y", "y0,y1,y2", "--loss", "l2_error", "-o", "m.npz", "-q"]
-    assert call(*words, cwd=tmp_path).returncode == 0
-    done = call("predict", "m.npz", "s.csv", cwd=tmp_path)
+    assert here(*words, cwd=tmp_path).returncode == 0
+    done = here("predict", "m.npz", "s.csv", cwd=tmp_path)
     assert done.stdout.splitlines()[0] == "y0 y1 y2" and len(done.stdout.splitlines()) == 201
-    assert json.loads(call("evaluate", "m.npz", "s.csv", "--json", cwd=tmp_path).stdout)["r2"] > 0.9
+    assert json.loads(here("evaluate", "m.npz", "s.csv", "--json", cwd=tmp_path).stdout)["r2"] > 0.9
     convert(str(tmp_path / "s.csv"), str(tmp_path / "s.h5"), y="y0,y1,y2")
     model = sm.train(str(tmp_path / "s.h5"), loss="l2_error").model
     np.testing.assert_array_equal(model.coef_, sm.load_model(tmp_path / "m.npz").coef_)
@@ -735,25 +715,25 @@ def test_a_schema_survives_json():
     assert schema.features == 1 + 4 + (1 << 18) + 1 + 1 + 4 and schema.names() is None
 
 
-def test_binary_outputs_of_a_table(files, tmp_path):
+def test_binary_outputs_of_a_table(files, tmp_path, here):
     model = sm.train(files["p.csv"], **OPTIONS).model
     folder = _saved(model, tmp_path)
     for name in ("o.npy", "o.h5"):
-        assert call("predict", "m.npz", files["p.csv"], "--decision", "-o", name, cwd=folder).returncode == 0
+        assert here("predict", "m.npz", files["p.csv"], "--decision", "-o", name, cwd=folder).returncode == 0
     expected = model.decision_function(files["p.csv"])
     np.testing.assert_array_equal(np.load(tmp_path / "o.npy"), expected)
     with h5py.File(tmp_path / "o.h5") as file:
         np.testing.assert_array_equal(file["scores"][:], expected)
 
 
-def test_labels_and_names_of_rows_keep_every_byte(tmp_path):
+def test_labels_and_names_of_rows_keep_every_byte(tmp_path, here):
     """NA is a gap among values, and a class among labels; 007 is the name of a row."""
     (tmp_path / "l.csv").write_text(
         "row,x,y\n" + "".join(f"{k:03},{k % 2},{'NA' if k % 2 else 'EU'}\n" for k in range(8))
     )
     model = sm.train(str(tmp_path / "l.csv"), y="y", drop="row", C=100.0).model
     assert model.classes_.tolist() == ["EU", "NA"] and model.evaluate(str(tmp_path / "l.csv"))["accuracy"] == 1.0
-    done = call("predict", "m.npz", "l.csv", "--id", "row", cwd=_saved(model, tmp_path))
+    done = here("predict", "m.npz", "l.csv", "--id", "row", cwd=_saved(model, tmp_path))
     assert done.stdout.splitlines()[:3] == ["row,label", "000,EU", "001,NA"]
     (tmp_path / "g.csv").write_text("x,y\nNA,1\n2,0\n")
     with pytest.raises(DataError, match=r"line 2, column x: the value is missing;"):
@@ -824,17 +804,6 @@ def test_a_frame_with_a_name_twice_is_an_error_of_ours():
         sm.train(pd.concat([frame, frame[["age"]]], axis=1), y="income")
 
 
-def test_a_stream_may_change_its_dictionaries():
-    """As streams of pandas' categories do."""
-    schema = pa.schema([("w", pa.dictionary(pa.int8(), pa.string())), ("y", pa.int64())])
-    batches = [
-        pa.record_batch([pa.array(words * 10).dictionary_encode().cast(schema[0].type), pa.array([0, 1] * 10)], schema)
-        for words in (["a", "b"], ["c", "d"])
-    ]
-    model = sm.train(pa.RecordBatchReader.from_batches(schema, batches), y="y").model
-    assert model.feature_names_in_.tolist() == ["w=a", "w=b", "w=c", "w=d"]
-
-
 def test_an_unknown_word_for_unknown_words():
     model = sm.train(people().dropna(), y="income").model
     with pytest.raises(UsageError, match="unknown must be error or zero"):
@@ -859,16 +828,6 @@ def test_columns_of_very_different_ranges_are_named_before_the_first_pass(tmp_pa
     assert not [record for record in caplog.records if getattr(record, "code", "") == "scale"]
 
 
-def test_a_training_on_a_table_goes_on_from_its_checkpoint(tmp_path):
-    people().to_csv(tmp_path / "p.csv", index=False)
-    options = {**OPTIONS, "spool": str(tmp_path), "checkpoint": str(tmp_path / "c")}
-    whole = sm.train(str(tmp_path / "p.csv"), **OPTIONS).model
-    sm.train(str(tmp_path / "p.csv"), **options, passes=1)
-    model = sm.train(str(tmp_path / "p.csv"), **options).model
-    np.testing.assert_array_equal(model.coef_, whole.coef_)
-    assert model.schema == whole.schema
-
-
 def test_a_schema_of_many_long_words_is_kept(tmp_path):
     words = [f"{k:04}" + "x" * 100 for k in range(900)] * 2
     frame = pd.DataFrame({"w": words, "y": [0, 1] * 900})
@@ -877,24 +836,6 @@ def test_a_schema_of_many_long_words_is_kept(tmp_path):
             len(sm.train(frame.assign(n=1.0), y="y", passes=2, spool=str(tmp_path)).model.schema.columns[0].words)
             == 900
         )
-
-
-def test_predictions_are_written_as_parquet(files, tmp_path):
-    model = sm.train(files["p.csv"], **OPTIONS).model
-    folder = _saved(model, tmp_path)
-    assert call("predict", "m.npz", files["p.csv"], "--id", "hours", "-o", "o.parquet", cwd=folder).returncode == 0
-    table = parquet.read_table(tmp_path / "o.parquet")
-    assert (
-        table.column_names == ["hours", "label"]
-        and table["label"].to_pylist() == model.predict(files["p.csv"]).tolist()
-    )
-    assert table["hours"].to_pylist() == people().hours.tolist()
-    assert call("predict", "m.npz", files["parts"], "--decision", "-o", "s.parquet", cwd=folder).returncode == 0
-    scores = parquet.read_table(tmp_path / "s.parquet")
-    assert scores.column_names == [">50K"]
-    np.testing.assert_array_equal(scores[0], model.decision_function(files["parts"]))
-    done = call("predict", "m.npz", "gone.csv", "-o", "g.parquet", cwd=folder)
-    assert done.returncode == 66 and not (tmp_path / "g.parquet").exists()
 
 
 @pytest.mark.parametrize(

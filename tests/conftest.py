@@ -107,13 +107,18 @@ def here(capsys, monkeypatch):
     return run
 
 
-@pytest.fixture
-def blobs():
+def two_clouds():
     """X (200, 10) float32, y (200,) of -1 and 1: two overlapping clouds."""
     random = np.random.default_rng(7)
     y = np.where(random.random(200) < 0.5, -1, 1)
     X = (random.standard_normal((200, 10)) + 0.4 * y[:, None]).astype(np.float32)
     return X, y
+
+
+@pytest.fixture
+def blobs():
+    """`two_clouds`, for a test that may change them."""
+    return two_clouds()
 
 
 @pytest.fixture

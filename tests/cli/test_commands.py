@@ -10,7 +10,7 @@ import sys
 import h5py
 import numpy as np
 import pytest
-from conftest import HANGS, call, write_h5
+from conftest import HANGS, call, two_clouds, write_h5
 from reference.datasets import separable
 
 import streammargin as sm
@@ -19,12 +19,14 @@ from streammargin.data_tools.generate import generate
 from streammargin.kernels import KERNELS
 
 
-@pytest.fixture
-def trained(blobs_file, tmp_path):
-    """(data, model, completed process of the training)"""
-    done = call("train", blobs_file, "-o", "m.npz", "--log-json", "log", cwd=tmp_path)
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """(data, model, completed process of the training, its log)"""
+    folder = tmp_path_factory.mktemp("trained")
+    data = write_h5(folder / "blobs.h5", *two_clouds())
+    done = call("train", data, "-o", "m.npz", "--log-json", "log", cwd=folder)
     assert done.returncode == 0, done.stderr
-    return blobs_file, str(tmp_path / "m.npz"), done
+    return data, str(folder / "m.npz"), done, folder / "log"
 
 
 def events(path):
@@ -32,13 +34,13 @@ def events(path):
 
 
 def test_train_says_what_it_did_on_stderr_alone(trained):
-    _, _, done = trained
+    done = trained[2]
     assert done.stdout == ""
     assert "converged (tolerance)" in done.stderr and "certified gap" in done.stderr and "\x1b" not in done.stderr
 
 
-def test_the_events(trained, tmp_path):
-    log = events(tmp_path / "log")
+def test_the_events(trained):
+    log = events(trained[3])
     kinds = [event["event"] for event in log]
     assert kinds[0] == "run_start" and kinds[-1] == "run_end" and "certificate" in kinds
     start, end = log[0], log[-1]
@@ -74,7 +76,7 @@ def test_default_output_and_force(blobs_file, tmp_path, here):
 
 
 def test_predict_to_everything(trained, blobs, tmp_path, here):
-    data, model, _ = trained
+    data, model, *_ = trained
     X, _ = blobs
     reference = sm.load_model(model)
     labels, scores = reference.predict(X), reference.decision_function(X)
@@ -94,16 +96,16 @@ def test_predict_to_everything(trained, blobs, tmp_path, here):
     assert again.returncode == 73 and "--force" in again.stderr
 
 
-def test_text_labels_come_back(tmp_path, blobs):
+def test_text_labels_come_back(tmp_path, blobs, here):
     X, y = blobs
     names = np.where(y > 0, "spam", "ham").astype(object)
     write_h5(tmp_path / "a.h5", X, names.astype(h5py.string_dtype()))
-    assert call("train", "a.h5", "-o", "m.npz", "-q", "--class-weight", "spam=2", cwd=tmp_path).returncode == 0
-    assert set(call("predict", "m.npz", "a.h5", cwd=tmp_path).stdout.split()) == {"spam", "ham"}
+    assert here("train", "a.h5", "-o", "m.npz", "-q", "--class-weight", "spam=2", cwd=tmp_path).returncode == 0
+    assert set(here("predict", "m.npz", "a.h5", cwd=tmp_path).stdout.split()) == {"spam", "ham"}
 
 
 def test_evaluate(trained, blobs, here):
-    data, model, _ = trained
+    data, model, *_ = trained
     X, y = blobs
     reference = sm.load_model(model)
     found = json.loads(here("evaluate", model, data, "--json").stdout)
@@ -127,7 +129,7 @@ def test_evaluate_many_classes(tmp_path, here):
 
 
 def test_info_on_data_and_model(trained, here):
-    data, model, _ = trained
+    data, model, *_ = trained
     found = json.loads(here("info", data, "--json").stdout)
     assert found["rows"] == 200 and found["features"] == 10 and sum(found["labels"].values()) == 200
     assert found["reading_plan"]["blocks"] == 1 and found["dtype"] == "float32"
@@ -158,13 +160,13 @@ def test_positive_classes_scale_bias_weights_and_valid(tmp_path, here):
         assert np.mean(model.predict(file["X"][:]) != file["y"][:]) == min(errors)
 
 
-def test_labels_in_a_file_of_their_own_are_not_those_of_the_held_out_rows(blobs_file, tmp_path):
+def test_labels_in_a_file_of_their_own_are_not_those_of_the_held_out_rows(blobs_file, tmp_path, here):
     with h5py.File(blobs_file) as file:
         X, y = file["X"][:], file["y"][:]
     write_h5(tmp_path / "rows.h5", X)
     np.save(tmp_path / "labels.npy", y)
     write_h5(tmp_path / "v.h5", X, -y)
-    done = call("train", "rows.h5", "--y", "labels.npy", "--valid", "v.h5", "--log-json", "-", cwd=tmp_path)
+    done = here("train", "rows.h5", "--y", "labels.npy", "--valid", "v.h5", "--log-json", "-", cwd=tmp_path)
     end = json.loads(done.stdout.splitlines()[-1])
     assert end["valid_error"] > 0.5 and set(y) == {-1, 1}
 
@@ -261,19 +263,19 @@ def test_an_error_of_a_kernel_of_yours_names_it(tmp_path, monkeypatch, capsys, b
         sm.train(blobs, kernel=Broken())
 
 
-def test_shards_are_one_data_set(tmp_path, blobs):
+def test_shards_are_one_data_set(tmp_path, blobs, here):
     X, y = blobs
     write_h5(tmp_path / "1.h5", X[:120], y[:120])
     write_h5(tmp_path / "2.h5", X[120:], y[120:])
-    assert call("train", "1.h5", "2.h5", "-o", "m.npz", "--tol", "1e-6", "-q", cwd=tmp_path).returncode == 0
+    assert here("train", "1.h5", "2.h5", "-o", "m.npz", "--tol", "1e-6", "-q", cwd=tmp_path).returncode == 0
     whole = sm.train((X, y), tol=1e-6)
     primal = sm.load_model(tmp_path / "m.npz").header["certificate"]["primal"]
     assert primal == pytest.approx(whole.certificate["primal"], rel=2e-6)
 
 
-def test_liblinear_export(trained, blobs, tmp_path):
-    _, model, _ = trained
-    assert call("export", model, "--to", "liblinear", "-o", tmp_path / "m.txt").returncode == 0
+def test_liblinear_export(trained, tmp_path, here):
+    model = trained[1]
+    assert here("export", model, "--to", "liblinear", "-o", tmp_path / "m.txt").returncode == 0
     head, _, body = (tmp_path / "m.txt").read_text().partition("w\n")
     w = np.array(body.split(), float)
     assert "label 1 -1" in head and "nr_feature 10" in head and "bias 1" in head

@@ -6,7 +6,6 @@ import h5py
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from conftest import call
 
 import streammargin as sm
 from streammargin.cli.main import main
@@ -34,20 +33,20 @@ def paths(tmp_path_factory):
     data.write_h5ad(folder / "cells.h5ad")
     data[:, SHUFFLED].copy().write_h5ad(folder / "shuffled.h5ad")
     data[:, SHUFFLED[:15]].copy().write_h5ad(folder / "fewer.h5ad")
-    done = call("train", folder / "cells.h5ad", "--y", "obs/kind", "-o", folder / "m.npz", "--scale", "std")
-    assert done.returncode == 0, done.stderr
-    return [str(folder / name) for name in ("m.npz", "cells.h5ad", "shuffled.h5ad", "fewer.h5ad")]
+    paths = [str(folder / name) for name in ("m.npz", "cells.h5ad", "shuffled.h5ad", "fewer.h5ad")]
+    assert main(["train", paths[1], "--y", "obs/kind", "-o", paths[0], "--scale", "std"]) == 0
+    return paths
 
 
-def test_round_trip_from_the_shell(paths):
+def test_round_trip_from_the_shell(paths, here):
     model, data, shuffled, _ = paths
-    straight, by_name = call("predict", model, data), call("predict", model, shuffled)
+    straight, by_name = here("predict", model, data), here("predict", model, shuffled)
     assert straight.returncode == by_name.returncode == 0 and not straight.stderr
     assert by_name.stdout == straight.stdout and len(set(straight.stdout.split())) == 3
     assert by_name.stderr == (
         f"warning: the columns of {shuffled} are in another order than the model's: matched by name\n"
     )
-    figures = [call("evaluate", model, path, "--y", "obs/kind", "--json").stdout for path in (data, shuffled)]
+    figures = [here("evaluate", model, path, "--y", "obs/kind", "--json").stdout for path in (data, shuffled)]
     assert json.loads(figures[0])["mistakes"] == json.loads(figures[1])["mistakes"]
 
 
@@ -126,10 +125,10 @@ def test_top_is_for_models(paths, capsys):
         assert main(["info", paths[0], "--top", number]) == 2
 
 
-def test_labels_go_into_a_copy_of_the_cells(paths, tmp_path):
+def test_labels_go_into_a_copy_of_the_cells(paths, tmp_path, here):
     model, path = paths[:2]
     out = tmp_path / "labelled.h5ad"
-    done = call("predict", model, path, "--obs", "guess", "-o", out)
+    done = here("predict", model, path, "--obs", "guess", "-o", out)
     assert done.returncode == 0, done.stderr
     before, after = anndata.read_h5ad(path), anndata.read_h5ad(out)
     assert after.obs.columns.tolist() == [*before.obs.columns, "guess"]
@@ -141,6 +140,6 @@ def test_labels_go_into_a_copy_of_the_cells(paths, tmp_path):
         (["--obs", "guess", "-o", tmp_path / "b.h5ad", "--decision"], "omit --decision"),
         (["--obs", "a/b", "-o", tmp_path / "b.h5ad"], "has no slash"),
     ):
-        done = call("predict", model, path, *wrong)
+        done = here("predict", model, path, *wrong)
         assert done.returncode == 2 and said in done.stderr
     assert [part.name for part in tmp_path.iterdir()] == ["labelled.h5ad"]

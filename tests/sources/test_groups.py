@@ -6,7 +6,7 @@ import warnings
 import h5py
 import numpy as np
 import pytest
-from conftest import call, write_h5
+from conftest import write_h5
 
 from streammargin.errors import DataError, UsageError
 from streammargin.sources.groups import column_groups
@@ -34,9 +34,9 @@ def test_texts_that_are_no_groups(text, message, blobs_file, tmp_path):
         column_groups(str(tmp_path / "g.txt"), source)
 
 
-def test_an_empty_text_is_one_line_in_the_shell(blobs_file, tmp_path):
+def test_an_empty_text_is_one_line_in_the_shell(blobs_file, tmp_path, here):
     (tmp_path / "g.txt").touch()
-    done = call("train", blobs_file, "--penalty", f"group:{tmp_path / 'g.txt'}", "-o", tmp_path / "m.npz")
+    done = here("train", blobs_file, "--penalty", f"group:{tmp_path / 'g.txt'}", "-o", tmp_path / "m.npz")
     assert done.returncode == 2 and done.stderr.splitlines() == [done.stderr.strip()], done.stderr
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from conftest import call, write_h5
+from conftest import write_h5
 
 import streammargin as sm
 from streammargin.errors import UsageError
@@ -46,10 +46,10 @@ WORDS = {
 
 @pytest.mark.parametrize("word", WORDS)
 @pytest.mark.parametrize("option", ["-o", "--log-json"])
-def test_no_output_may_be_one(word, option, folder):
+def test_no_output_may_be_one(word, option, folder, here):
     before = contents(folder)
     outputs = ["-o", WORDS[word]] if option == "-o" else ["-o", "m.npz", option, WORDS[word]]
-    done = call("train", "a.h5", "--penalty", word, *outputs, "--force", "--passes", "3")
+    done = here("train", "a.h5", "--penalty", word, *outputs, "--force", "--passes", "3")
     assert done.returncode == 2 and "is an input as well" in done.stderr, done.stderr
     assert contents(folder) == before
 
@@ -72,16 +72,16 @@ def test_no_file_of_a_checkpoint_may_be_one(folder):
 
 
 @pytest.mark.parametrize("word", ["group:none.txt", "group:none.npy", "group:none.h5:g", "exclusive:none/g.txt"])
-def test_one_that_is_missing_is_named_and_nothing_is_written(word, folder):
+def test_one_that_is_missing_is_named_and_nothing_is_written(word, folder, here):
     before = contents(folder)
-    done = call("train", "a.h5", "--penalty", word, "-o", "m.npz")
+    done = here("train", "a.h5", "--penalty", word, "-o", "m.npz")
     named = word.partition(":")[2].removesuffix(":g")
     assert done.returncode == 66 and named in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr
     assert contents(folder) == before
 
 
-def test_a_dataset_that_is_missing_is_told_in_the_words_that_name_one(folder):
-    done = call("train", "a.h5", "--penalty", "group:kinds", "-o", "m.npz")
+def test_a_dataset_that_is_missing_is_told_in_the_words_that_name_one(folder, here):
+    done = here("train", "a.h5", "--penalty", "group:kinds", "-o", "m.npz")
     assert done.returncode == 65 and "a.h5 has no groups of columns under the name kinds; it has X, g, y" in done.stderr
     assert "--penalty group:NAME or --penalty group:FILE:NAME" in done.stderr
 

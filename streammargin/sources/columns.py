@@ -63,8 +63,8 @@ def _joined(found: Sequence[Source] | Sequence[Ordered], columns: Columns) -> np
             if columns is None and (more or len(shared) < len(known)):
                 raise DataError(
                     f"{other.name} has {len(names)} columns and {first.name} has {len(known)}, and {len(shared)} are "
-                    "in common; train on these with `columns=common`, or on all with `columns=all`, where a missing one "
-                    "is 0; score one file at a time"
+                    "in common; train on these with `columns=common`, or on all with `columns=all`, where a missing "
+                    "one is 0; score one file at a time"
                 )
             known = np.append(known, np.array(more, object)) if columns == ALL else shared
     if known is not None and not len(known):

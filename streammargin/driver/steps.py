@@ -34,7 +34,7 @@ from streammargin.sources.base import Source
 from streammargin.sources.views import MappedSource, ScaledSource, TransformedSource
 from streammargin.transforms.base import Seen as SeenColumns
 from streammargin.transforms.chain import PIECE, Chain, Link
-from streammargin.transforms.steps import Clipped
+from streammargin.transforms.clipped import Clipped
 from streammargin.wording import note
 
 

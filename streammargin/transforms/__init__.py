@@ -17,7 +17,7 @@ from streammargin.transforms.base import Seen as Seen
 from streammargin.transforms.base import Stored as Stored
 from streammargin.transforms.base import Transform as Transform
 from streammargin.transforms.chain import NAME, Chain, restored
-from streammargin.transforms.steps import Clipped
+from streammargin.transforms.clipped import Clipped
 from streammargin.words import Family, called, classes_in
 
 PEERS = {"normalize_total": "total:10000", "normalize": "unit", "l2": "unit", "log": "log1p", "idf": "tfidf"}

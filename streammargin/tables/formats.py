@@ -190,9 +190,12 @@ def parts_of(folder: str, chosen: slice = slice(None), told: bool = False) -> li
         raise DataError(f"{folder} has no tables or svmlight files; name a folder that has some")
     if any("\udc80" <= letter <= "\udcff" for path in found.files for letter in path[len(folder) :]):  # as Arrow asks
         raise InputMissingError(f"{folder} cannot be read, as the path of a file there is not UTF-8; rename it")
+    endings = {_suffix(path) for path in found.files}
     for path in found.files[chosen]:
         if not _is_shard(path, kind):
             raise _no_shard(path, kind, found.files)
+        if (ending := _suffix(path)) and ending not in SHARDS and not endings.isdisjoint(SHARDS):  # a.parquet.bak
+            raise DataError(f"{path} has another ending than the {CALLED[kind]} files beside it; rename it, or {AWAY}")
         if kind == SVMLIGHT and "=" in os.path.dirname(os.path.relpath(path, folder)):
             raise DataError(
                 f"{path} lies in a folder that is called key=value, and rows of svmlight have no column of that name; "

@@ -263,6 +263,21 @@ def test_the_content_of_a_file_tells_what_it_is():
     check_refused("F/d.parquet.gz is compressed by gzip, and Parquet is read as it is; unpack it")
 
 
+@pytest.mark.parametrize("kind", ["parquet", "feather", "svm"])
+@pytest.mark.parametrize("ending", [".bak", ".inprogress", "~"])
+def test_a_copy_under_another_ending_is_no_shard(kind, ending):
+    name = write(rows(0, 30), f"F/a.{kind}")
+    shutil.copy(name, name + ending)
+    check_refused(f"{name}{ending} has another ending than the .* files beside it; rename it, or move it elsewhere")
+
+
+def test_a_key_that_is_a_column_too_is_said(caplog):
+    write(rows(0, 30), "F/a=7/x.csv")
+    write(rows(0, 30), "F/a=8/x.csv")
+    assert read("F", "a") == [7] * 30 + [8] * 30
+    assert "F/a=7/x.csv has columns that names of folders have, too, and these names count: a" in caplog.text
+
+
 def test_files_without_endings_are_known_by_their_first_bytes():
     write(rows(0, 30), "x.svm")
     os.makedirs("F")

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 from streammargin.arrow import pa
 from streammargin.errors import DataError
-from streammargin.sources.names import listed
+from streammargin.sources.names import all_of, listed
 from streammargin.tables.formats import parts_of
 from streammargin.tables.header import is_stored_index
 from streammargin.tables.readers.arrow import ALL, of_parquet
@@ -141,6 +141,8 @@ class Folder(Chain):
         self.opened: Callable[[str], Reader] = lambda path: opened(path, own, line)
         self.keys, self._keys = types, keys
         self.more: set[str] = set()
+        if twice := [key for key in types if key in first.columns]:
+            warn(f"{first.name} has columns that names of folders have, too, and these names count: {all_of(twice)}")
         self.columns = [*first.columns, *(key for key in types if key not in first.columns)]
         self.types = {**first.types, **types} if first.types else first.types
         super().__init__([Shard(file, each, self) for file, each in zip(files, keys, strict=True)], name)

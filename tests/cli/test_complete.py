@@ -334,6 +334,23 @@ def test_a_rating_far_down_is_named_by_its_line(tmp_path):
         sm.complete(path)
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "1::1193::5::978300760\n" * 3,
+            "neither a table of ratings, .*; separate fields by a comma, tab, semicolon or bar",
+        ),
+        ("u,f,v\n1,2,3/5\n", "line 2: the rating is '3/5', not a number; write one, as 3.5"),
+    ],
+)
+def test_ratings_in_other_writing_are_told(tmp_path, text, told):
+    """Those of MovieLens have :: between fields, and are no svmlight."""
+    (tmp_path / "ratings.dat").write_text(text)
+    with pytest.raises(sm.DataError, match=told):
+        sm.complete(tmp_path / "ratings.dat")
+
+
 def test_bad_input_is_one_sentence(tmp_path, here, model, ratings):
     empty = sp.csr_array(([3.0, 2.0, 1.0], ([0, 2, 2], [0, 0, 1])), shape=(3, 2))
     with pytest.raises(sm.DataError, match="row 1 has no rating"):

@@ -25,7 +25,8 @@ _COLON, _NEWLINE = b":\n"
 def sniff(start: bytes) -> bool:
     """Whether the first rows look like svmlight text, and one has a value."""
     lines = [line for line in start.split(b"\n", 20)[:20] if line.split(b"#")[0].strip()]
-    return any(b":" in line for line in lines[:-1] or lines) and all(map(_ROW.match, lines[:-1] or lines))
+    lines = lines[:-1] or lines
+    return any(re.search(rb"[ \t]\d+:", line) for line in lines) and all(map(_ROW.match, lines))
 
 
 def read(text: Text, how: How) -> Ordered:

@@ -266,7 +266,10 @@ class Entries:
             kind = kind_of(path, first_bytes(path))
             if kind is not None:
                 raise DataError(f"{path} is {kind[0]}, not a table of ratings; {kind[1]}") from error
-            raise DataError(f"{path} is neither a table of ratings, nor Matrix Market, nor HDF5; check it") from error
+            raise DataError(
+                f"{path} is neither a table of ratings, nor Matrix Market, nor HDF5; separate fields by a comma, tab, "
+                "semicolon or bar"
+            ) from error
         with file:
             x = file.get("X")
             columns, y = self.columns, self.y
@@ -321,7 +324,9 @@ class Entries:
         except (TypeError, ValueError):
             bad, told = next((k, one) for k, one in enumerate(values.tolist()) if not is_number(one))
             where = self._place(first + bad)
-            raise DataError(f"{self.name}, {where}: the rating is {shown(told)}, not a number") from None
+            raise DataError(
+                f"{self.name}, {where}: the rating is {shown(told)}, not a number; write one, as 3.5"
+            ) from None
         wrong = np.flatnonzero(~np.isfinite(numbers))
         if wrong.size:
             k = int(wrong[0])

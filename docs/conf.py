@@ -8,7 +8,7 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-from docutils.nodes import SkipNode
+from docutils.nodes import SkipNode, literal
 from docutils.utils.math.latex2mathml import tex2mathml
 
 import streammargin
@@ -84,7 +84,15 @@ def _as_mathml(translator, node):
     raise SkipNode
 
 
+def _mark_long_code(app, doctree, page):
+    """Code with a word that may be wider than a telephone may break anywhere (site.css)."""
+    for node in doctree.findall(literal):
+        if max(map(len, node.astext().split()), default=0) > 34:
+            node["classes"].append("long")
+
+
 def setup(app):
     app.add_html_math_renderer("mathml", (_as_mathml, None), (_as_mathml, None))
     write_pages(Path(__file__).parent)
     app.connect("autodoc-process-docstring", process)
+    app.connect("doctree-resolved", _mark_long_code)

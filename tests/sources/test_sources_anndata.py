@@ -102,12 +102,6 @@ def test_training_and_layers(h5ad):
         assert_rows(source, data.layers["other"].toarray(), CUTS)
 
 
-def test_csc_is_refused(h5ad):
-    path = h5ad(cells(sp.csc_matrix(random_sparse(CELLS, GENES))), "csc")
-    with pytest.raises(sm.DataError, match=r"csc_matrix.*streammargin-data convert"):
-        open_source(path)
-
-
 def test_labels_of_a_table_in_one_dataset(tmp_path):
     """What anndata wrote before 0.7: obs is one dataset of records, the names of its codes are in uns."""
     with h5py.File(tmp_path / "old.h5ad", "w") as file:

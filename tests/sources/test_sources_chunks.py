@@ -340,17 +340,6 @@ def test_chunks_are_counted_before_they_are_looked_up(tmp_path, monkeypatch):
         sm.train(str(tmp_path / "a.h5"), memory="32M")
 
 
-def test_what_was_never_written_reads_as_fill_values(tmp_path):
-    with h5py.File(tmp_path / "a.h5", "w") as file:
-        dataset = file.create_dataset("X", (61, 7), "f8", chunks=(16, 3), compression="gzip", fillvalue=2.5)
-        dataset[:16] = X[:16]
-        reader = RowReader(dataset, np.dtype(float), "a.h5")
-        out = np.empty((61, 7))
-        reader.read(0, 61, out)
-        np.testing.assert_array_equal(out, dataset[:])
-        reader.close()
-
-
 def test_a_chunk_that_says_to_be_huge_gets_no_memory(tmp_path):
     path = packed(tmp_path / "a.h5", chunks=(61, 7))
     with h5py.File(path) as file:

@@ -65,9 +65,10 @@ def test_bounds_follow_the_chunks(tmp_path):
         assert not np.any(source.bounds(21 * COLUMNS * 8)[:-1] % 8)
 
 
-def test_chunks_and_rows_never_written_are_fill_values(tmp_path):
+@pytest.mark.parametrize("storage", [{"chunks": (4, 3)}, {"chunks": (4, 2), "compression": "gzip"}])
+def test_chunks_and_rows_never_written_are_fill_values(tmp_path, storage):
     with h5py.File(tmp_path / "d.h5", "w") as file:
-        late = file.create_dataset("late", (20, 3), "f4", chunks=(4, 3), fillvalue=7)
+        late = file.create_dataset("late", (20, 3), "f4", fillvalue=7, **storage)
         late[4:8] = 1
         file.create_dataset("never", (20, 3), "f4", fillvalue=2)
     expected = np.full((20, 3), 7.0)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from conftest import write_h5
-from source_checks import all_labels, assert_rows, edit, random_sparse, two_labels, write_csr, write_dense
+from source_checks import all_labels, assert_rows, random_sparse, two_labels, write_csr, write_dense
 
 import streammargin as sm
 from streammargin.driver.labels import check_weights
@@ -100,16 +100,6 @@ def test_one_column_for_several_shards_is_refused(tmp_path):
                 open_source([paths[0], paths[0]], **{name: column})
         with pytest.raises(sm.UsageError, match='loss="interpolate:NAME" must name a dataset inside each'):
             sm.train([paths[0], paths[0]], loss=f"interpolate:{column}", C=np.inf)
-
-
-def test_faults_name_the_shard_and_its_row(tmp_path):
-    paths = parts(tmp_path, write_csr, S)
-    with h5py.File(paths[2]) as file:
-        data, row = file["X/data"][:], int(np.flatnonzero(np.diff(file["X/indptr"][:]))[0])
-    data[0] = np.nan
-    edit(paths[2], data=data)
-    with pytest.raises(sm.DataError, match=rf"part-2\.h5: row {row}, column"):
-        sm.train(paths)
 
 
 def test_labels_missing_in_one_shard(tmp_path):

@@ -159,16 +159,16 @@ def test_a_second_ctrl_c_quits_at_once_and_loses_no_slot(work):
     assert written(folder) == expected
 
 
-def test_out_of_time_with_a_checkpoint_is_75_and_without_one_is_not(work):
+def test_out_of_time_with_a_checkpoint_is_75_and_without_one_is_not(work, here):
     arguments, folder, expected = work
-    assert call(*command([*arguments, *AT_ONCE], folder)).returncode == 75
-    assert call(*command(arguments, folder)).returncode == 0
+    assert here(*command([*arguments, *AT_ONCE], folder)).returncode == 75
+    assert here(*command(arguments, folder)).returncode == 0
     arrays, events = written(folder)
     begun = next(event["params"] for event in events if event["event"] == "run_start")
     assert begun["max_seconds"] == 1e-6
     begun["max_seconds"] = None
     assert (arrays, events) == expected
-    assert call(*arguments, *AT_ONCE, "-o", folder / "other.npz").returncode == 0
+    assert here(*arguments, *AT_ONCE, "-o", folder / "other.npz").returncode == 0
 
 
 def test_a_second_process_is_refused_and_harms_nothing(work):
@@ -193,15 +193,15 @@ def test_force_does_not_begin_anew_over_a_checkpoint(work):
     assert call(*command(arguments, folder), "--force").returncode == 0 and written(folder) == expected
 
 
-def test_the_last_line_says_that_a_finished_directory_may_be_deleted(work):
+def test_the_last_line_says_that_a_finished_directory_may_be_deleted(work, here):
     arguments, folder, expected = work
-    stopped = call(*command(arguments, folder), *AT_ONCE)
+    stopped = here(*command(arguments, folder), *AT_ONCE)
     assert stopped.returncode == 75 and "deleted" not in stopped.stderr
-    done = call(*command(arguments, folder))
+    done = here(*command(arguments, folder))
     last = done.stderr.splitlines()[-1]
     assert done.returncode == 0 and last.endswith("holds the finished training, for more passes or a smaller --tol; "
                                                   "it may be deleted"), last  # fmt: skip
-    assert "deleted" not in call(*command(arguments, folder), "-q").stderr and written(folder)[0] == expected[0]
+    assert "deleted" not in here(*command(arguments, folder), "-q").stderr and written(folder)[0] == expected[0]
 
 
 def test_files_beside_the_model_do_not_stop_the_same_command(work):
@@ -275,12 +275,12 @@ def test_a_log_that_begins_with_a_warning_is_the_trainings_own(tmp_path, blobs_f
     assert logs[0] == logs[1] and "run_start" in names and names[0] == "warning"
 
 
-def test_a_model_that_was_saved_again_is_no_longer_the_trainings_own(work):
+def test_a_model_that_was_saved_again_is_no_longer_the_trainings_own(work, here):
     arguments, folder, _ = work
-    assert call(*command(arguments, folder)).returncode == 0
+    assert here(*command(arguments, folder)).returncode == 0
     sm.load_model(folder / "model.npz").save(folder / "model.npz", force=True)
     before = unchanged(folder)
-    done = call(*command(arguments, folder))
+    done = here(*command(arguments, folder))
     assert done.returncode == 73 and unchanged(folder) == before, done.stderr
 
 
@@ -384,20 +384,20 @@ def test_a_disk_that_fails_while_training_costs_a_warning(work, failure, told):
     ]
 
 
-def test_what_others_wrote_is_not_replaced(work):
+def test_what_others_wrote_is_not_replaced(work, here):
     arguments, folder, expected = work
     for name in ("model.npz", "log"):
         (folder / name).write_text("mine")
-        refused = call(*command(arguments, folder))
+        refused = here(*command(arguments, folder))
         assert refused.returncode == 73 and name in refused.stderr and "--force" in refused.stderr
         assert (folder / name).read_text() == "mine"
         os.remove(folder / name)
-    assert call(*command(arguments, folder)).returncode == 0
+    assert here(*command(arguments, folder)).returncode == 0
     (folder / "log").write_text("mine")  # after it was written by the training
-    refused = call(*command(arguments, folder))
+    refused = here(*command(arguments, folder))
     assert refused.returncode == 73 and (folder / "log").read_text() == "mine"
     os.remove(folder / "log")
-    assert call(*command(arguments, folder)).returncode == 0
+    assert here(*command(arguments, folder)).returncode == 0
     arrays, events = expected
     # a new log tells what was before, but for the warnings
     assert written(folder) == (arrays, [e for e in events if e.get("code") != "checkpoint"])
@@ -451,10 +451,10 @@ def test_a_mark_beyond_the_end_of_the_log_takes_no_memory(tmp_path):
     assert (tmp_path / "log").read_text() == "{}\n" * 100
 
 
-def test_a_training_that_was_killed_before_its_first_checkpoint_begins_again(work):
+def test_a_training_that_was_killed_before_its_first_checkpoint_begins_again(work, here):
     """Its log has begun; that of other rows or options, or of a training that had a checkpoint, is kept."""
     arguments, folder, _ = work
-    assert call(*command(arguments, folder)).returncode == 0
+    assert here(*command(arguments, folder)).returncode == 0
     model, log = (folder / "model.npz").read_bytes(), folder / "log"
     lines = log.read_text().splitlines(keepends=True)
     (folder / "model.npz").unlink()
@@ -462,10 +462,10 @@ def test_a_training_that_was_killed_before_its_first_checkpoint_begins_again(wor
     first = lines[0]
     for text in ("".join(lines), first.replace('"C": ', '"C": 1'), first[:-9]):
         log.write_text(text)
-        done = call(*command(arguments, folder))
+        done = here(*command(arguments, folder))
         assert done.returncode == 73 and log.read_text() == text, done.stderr
     log.write_text(first + lines[1][:9])
-    assert call(*command(arguments, folder)).returncode == 0
+    assert here(*command(arguments, folder)).returncode == 0
     assert len((folder / "model.npz").read_bytes()) > 0.9 * len(model) and '"run_end"' in log.read_text()
 
 
@@ -475,21 +475,8 @@ def test_the_model_of_a_table_is_the_trainings_own(tmp_path, here, more):
     rows = np.random.default_rng(0).standard_normal((300, 3))
     lines = [f"{a:.5f},{b:.5f},{abs(c):.5f},{'yes' if a + c > 0 else 'no'}\n" for a, b, c in rows]
     (tmp_path / "t.csv").write_text("a,b,w,y\n" + "".join(lines))
-    command = [
-        "train",
-        "t.csv",
-        "--y",
-        "y",
-        "-o",
-        "m.npz",
-        "--checkpoint",
-        "c",
-        "--solver",
-        "sdca",
-        "--tol",
-        "1e-12",
-        *more,
-    ]
+    command = ["train", "t.csv", "--y", "y", "-o", "m.npz", "--checkpoint", "c", "--solver", "sdca", "--tol", "1e-12",
+               *more]  # fmt: skip
     assert here(*command, "--passes", "2", cwd=tmp_path).returncode == 0
     again = here(*command, "--passes", "4", cwd=tmp_path)
     assert again.returncode == 0 and "after 4 passes" in again.stderr, again.stderr

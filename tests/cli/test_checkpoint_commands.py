@@ -246,7 +246,7 @@ def test_another_training_takes_the_place_of_one_that_is_done_but_not_its_output
     (folder / "bad.h5").write_text("no rows")
     trials = {
         "model.npz exists": [[*arguments, "-C", "0.37"], ["train", folder / "bad.h5", *arguments[2:]]],
-        "of another training": [["train", other, *arguments[2:]]],  # found out once its labels are known
+        "from another training": [["train", other, *arguments[2:]]],  # found out once its labels are known
     }
     for words, commands in trials.items():
         for one in commands:

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from streammargin.arrays import rows
 from streammargin.compiled.careful import LARGEST, carried_sum
 from streammargin.compiled.look import (
     ADDED,
@@ -27,6 +26,7 @@ from streammargin.compiled.look import (
     Point,
     Prox,
 )
+from streammargin.rows import products as rows
 from streammargin.rows.blocks import DenseBlock
 from streammargin.rows.labels import Labels, RowNumbers
 

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streammargin.arrays import rows
 from streammargin.compiled.by_address import Bound
 from streammargin.compiled.newton import FLAT, SEARCH_STEPS, narrowed
+from streammargin.rows import products as rows
 from streammargin.rows.blocks import DenseBlock
 from streammargin.rows.labels import Labels
 

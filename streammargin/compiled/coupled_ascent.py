@@ -12,6 +12,8 @@ SVMs; Shalev-Shwartz and Zhang 2014, Accelerated proximal stochastic dual coordi
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 
 from streammargin.compiled import overloads  # noqa: F401
@@ -19,8 +21,10 @@ from streammargin.compiled.classes import own_is_largest
 from streammargin.compiled.jit import kernel
 from streammargin.compiled.samples import ONE, Sample
 from streammargin.compiled.sleep import AWAKE, FETCHED, longer
+from streammargin.rows.blocks import Block, DenseBlock
 from streammargin.rows.labels import RowNumbers
-from streammargin.rows.visits import PLACES, in_turn
+from streammargin.rows.products import ahead
+from streammargin.rows.visits import PLACES, all_at_once, in_turn
 
 # columns of the running figures of a pass, a row of figures for each group
 GAP, SHARE, MISSED, UPDATES, VISITS, FIGURES = range(6)
@@ -87,7 +91,11 @@ def warm(sample: Sample) -> None:
         for dtype in {np.dtype(np.float64), sample.dtype}:
             W = np.zeros((3, 2) if sample.sparse else (2, 3), dtype)
             alpha, sleep = np.zeros((2, 2), dtype), np.zeros((2, 1), np.uint8)
-            row_steps(
-                sample.turns, sample.joint_labels, loss, ONE, 2, 0, alpha, sleep, np.zeros(2), W,
-                np.zeros((1, FIGURES)),
-            )  # fmt: skip
+            turns = [sample.turns]
+            if not sample.sparse:
+                found = ahead(DenseBlock(np.ones((2, 2), dtype), 0.0), W)
+                turns.append(all_at_once(cast(Block, found), RowNumbers(0, np.arange(2)), np.arange(2), 1))
+            for each in turns:
+                row_steps(
+                    each, sample.joint_labels, loss, ONE, 2, 0, alpha, sleep, np.zeros(2), W, np.zeros((1, FIGURES))
+                )

@@ -6,8 +6,9 @@ rows are stored in columns, so that losses are vectorised over rows. The combina
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numba.extending import register_jitable
@@ -40,12 +41,13 @@ from streammargin.compiled.judged import (
     frozen_judge_of,
     judge_of,
 )  # fmt: skip
-from streammargin.compiled.overloads import REORDERED
+from streammargin.compiled.overloads import ALONG, REORDERED, along
 from streammargin.compiled.row_norms import length_of
 from streammargin.compiled.samples import ONE, Sample, counts, weights
 from streammargin.losses.base import coupled, has
-from streammargin.rows.blocks import GRAM_ROWS, Block, add_outer_products
+from streammargin.rows.blocks import GRAM_ROWS, Block, DenseBlock, add_outer_products
 from streammargin.rows.labels import Labels, RowNumbers
+from streammargin.rows.products import AHEAD, MANY, add_pulls, in_float64, lengths, scores
 
 # columns of the sums of the weights, and of those of the duals; compensation terms are last.
 # GAP: sum of the losses' gaps; ADDED: number of additions in an entry of `pull`, without those within a chunk
@@ -171,7 +173,8 @@ class Scratch(NamedTuple):
     columns (FIELDS, lines, CHUNK), slopes (2 lines, CHUNK), said (SAID,): as in judged.py; lines: rows of weights that
     a loss couples, or 1. shift (V, K): added to the margins. lengths (CHUNK,): norms of the chunk's rows; mine
     (lines, CHUNK): the rows that a line has; listed, factors (CHUNK,): rows that are added up. scores (V, K, CHUNK),
-    few (GRAM_ROWS, m), part (d+1,).
+    few (GRAM_ROWS, m), part (d+1,). pulled (K, CHUNK), or (0, 0): scores and lengths are known, and how much each row
+    pulls is kept here, to be added later.
     """
 
     columns: np.ndarray
@@ -185,6 +188,7 @@ class Scratch(NamedTuple):
     scores: np.ndarray
     few: np.ndarray
     part: np.ndarray
+    pulled: np.ndarray
 
 
 def look(
@@ -202,26 +206,45 @@ def look(
     lines = K // found.confused.shape[1] if coupled(loss) else 1
     shift = np.zeros((V, K)) if has(loss, "lifted") else point.multiplier
     few = np.zeros((GRAM_ROWS, 0 if H is None else H.lines.shape[2]))
-    columns, slopes = np.zeros((FIELDS, lines, CHUNK + APART)), np.empty((2 * lines, CHUNK + APART))
+    plain = V == 1 and H is None and found.pull.shape[1] <= 1 and not found.class_sums.size
+    many = plain and lines >= MANY and isinstance(block, DenseBlock)
+    size = AHEAD if many else CHUNK
+    columns, slopes = np.zeros((FIELDS, lines, size + APART)), np.empty((2 * lines, size + APART))
     scratch = Scratch(
-        columns, slopes, np.empty(SAID), shift, np.empty(CHUNK),
-        np.empty((lines, CHUNK), np.int64), np.empty(CHUNK, np.int64), np.empty(CHUNK), np.empty((V, K, CHUNK)), few,
-        np.empty(width),
+        columns, slopes, np.empty(SAID), shift, np.empty(size),
+        np.empty((lines, size), np.int64), np.empty(size, np.int64), np.empty(size), np.empty((V, K, size)), few,
+        np.empty(width), np.empty((K, size) if many else (0, 0)),
     )  # fmt: skip
     H = None if H is None else H.placed(width)
     judge = (frozen_judge_of if frozen else judge_of)(loss)
-    look_block(block, numbers, labels, judge, problems, point, rule, found, H, scratch)
+    chunks = _by_products(cast(DenseBlock, block), numbers, point, found, scratch) if many else [(block, numbers)]
+    for some, its in chunks:
+        look_block(some, its, labels, judge, problems, point, rule, found, H, scratch)
+
+
+def _by_products(
+    block: DenseBlock, numbers: RowNumbers, point: Point, found: Found, scratch: Scratch
+) -> Iterator[tuple[DenseBlock, RowNumbers]]:
+    """Chunks of dense rows, whose scores products of matrices find; these add what the rows pull, too."""
+    w = point.w[0].astype(np.float64, copy=False)
+    for low in range(0, block.rows(), AHEAD):
+        few = block._replace(X=block.X[low : low + AHEAD])
+        wide, m = in_float64(few), few.rows()
+        scratch.scores[0, :, :m], scratch.lengths[:m], scratch.pulled[:] = scores(wide, w), lengths(wide), 0.0
+        yield few, RowNumbers(numbers.first + low, numbers.listed[low : low + AHEAD])
+        if found.pull.shape[1]:
+            add_pulls(wide, scratch.pulled[:, :m], found.pull[:, 0])
 
 
 @kernel
 def look_block(block, numbers, labels, judge, problems, point, rule, found, H, scratch):
     """`look` with its scratch arrays; parts for arguments that are None are not compiled."""
     lines, width = scratch.mine.shape[0], point.w.shape[2]
-    stop = 0
+    whole, stop = H is not None or scratch.pulled.shape[0] > 0, 0
     while stop < block.rows():
         start, values = stop, 0
-        # with H chunks are whole: adding rows to it is what costs, and costs as much for one row as for GRAM_ROWS
-        while stop < block.rows() and stop - start < CHUNK and (H is not None or values < VALUES):
+        # with H chunks are whole, too: adding rows to it is what costs, and costs as much for one row as for GRAM_ROWS
+        while stop < block.rows() and stop - start < CHUNK and (whole or values < VALUES):
             values += block.entries(stop)
             stop += 1
         _score_chunk(block, numbers, labels, problems, point, found.confused, start, stop, scratch)
@@ -244,7 +267,8 @@ def look_block(block, numbers, labels, judge, problems, point, rule, found, H, s
 def _score_chunk(block, numbers, labels, problems, point, confused, start, stop, scratch):
     """Scores of the chunk's rows by the problems, or by all classes, whose confused rows are counted; their lengths."""
     several, w, norms, lengths = confused.shape[1] < point.w.shape[1], point.w, point.norms, scratch.lengths
-    for v in range(w.shape[0]):
+    known = scratch.pulled.shape[0] > 0
+    for v in range(0 if known else w.shape[0]):
         for at in range(w.shape[1] if several else problems.size):
             k = at if several else problems[at]
             line, scores = w[v, k], scratch.scores[v, k]
@@ -254,8 +278,8 @@ def _score_chunk(block, numbers, labels, problems, point, confused, start, stop,
                 for i in range(start, stop):
                     block.prefetch_weights(i + 1, line)
                     scores[i - start] = block.exact_dot(i, line)
-        if several:
-            count_confused(numbers, labels, range(start, stop), scratch.scores[v], confused[v])
+    for v in range(w.shape[0] if several else 0):
+        count_confused(numbers, labels, range(start, stop), scratch.scores[v], confused[v])
 
 
 @register_jitable
@@ -305,7 +329,7 @@ def _judge_chunk(block, numbers, labels, judge, k, rows, point, rule, found, scr
     return size
 
 
-@register_jitable
+@along
 def _gather(block, numbers, labels, k, g, v, start, stop, blur, rule, found, scratch):
     """Fill line g of the columns with the rows that problem k has, and count its mistakes; returns their number."""
     m, c, mine = stop - start, scratch.columns, scratch.mine[g]
@@ -347,7 +371,7 @@ def _gather(block, numbers, labels, k, g, v, start, stop, blur, rule, found, scr
     return size
 
 
-@register_jitable
+@along
 def told_of_rows(
     labels: Labels, numbers: RowNumbers, k: int, start: int, m: int, caps: np.ndarray, signs: np.ndarray,
     targets: np.ndarray,
@@ -380,7 +404,7 @@ def told_of_rows(
         targets[:m] = 0.0
 
 
-@register_jitable
+@along
 def _keep_rows(numbers, k, g, size, again, rule, found, scratch):
     """Store what is wanted of the chunk's rows: duals, their total, keys; again: a line before has set the keys."""
     mine, kept, a, extra = scratch.mine[g], scratch.columns[KEPT, g], scratch.columns[A, g], scratch.columns[EXTRA, g]
@@ -396,7 +420,7 @@ def _keep_rows(numbers, k, g, size, again, rule, found, scratch):
             found.keys[at] = min(found.keys[at], key) if again else key
 
 
-@register_jitable
+@along
 def _pull_rows(block, k, g, size, at_once, rule, found, scratch):
     """Add the duals of the chunk's rows to the sums of problem k, and the combination of these rows to its pull."""
     mine, signs, a = scratch.mine[g], scratch.columns[SIGNS, g], scratch.columns[A, g]
@@ -410,6 +434,11 @@ def _pull_rows(block, k, g, size, at_once, rule, found, scratch):
             count += factor != 0.0 and (only == ALL or (factor < 0.0) == (only == 1))
         evaluated = rule.alpha.shape[1] > 0 or rule.softness[k] > 0.0 or rule.curvatures[k] == np.inf
         _add_duals(found.duals[k, side], only, rule.softness[k], evaluated, scratch.columns, g, size)
+        if scratch.pulled.shape[0] > 0:
+            for r in range(count):
+                scratch.pulled[k, listed[r]] = factors[r]
+            found.duals[k, side, ADDED] += 1
+            continue
         pulls = apart if at_once else pull[k, side]
         if at_once:
             apart[:] = 0.0
@@ -419,7 +448,7 @@ def _pull_rows(block, k, g, size, at_once, rule, found, scratch):
         found.duals[k, side, ADDED] += 1 if at_once else count
 
 
-@register_jitable
+@along
 def _add_own(block, g, size, scratch, own, parts):
     """own (d+1,) += sum of cap x_i over the rows of the own class of line g, and `parts` of a chunk."""
     listed, factors, c, count = scratch.listed, scratch.factors, scratch.columns, 0
@@ -478,7 +507,7 @@ def _moved(c, g, r):
     return c[SIGNS, g, r] * (c[A, g, r] - c[CENTRES, g, r])
 
 
-@register_jitable(fastmath=REORDERED)
+@register_jitable(fastmath=REORDERED, **ALONG)
 def _add_duals(sums, side, softness, evaluated, c, g, size):
     """Add a chunk's duals to the sums: those that increase the constant (side 0), decrease it (1), or ALL.
 

@@ -18,7 +18,7 @@ from numba.extending import intrinsic, overload, overload_method, register_jitab
 from streammargin import losses
 from streammargin.losses import base, choices, exponentials, simplex
 from streammargin.penalties import mirror_maps as norms
-from streammargin.rows import blocks, steps, visits
+from streammargin.rows import blocks, products, steps, visits
 from streammargin.rows import labels as rows
 
 # forceinline: LLVM vectorises a loop only if its calls are inlined. _nrt off: else each call counts references to
@@ -114,7 +114,7 @@ _by_method(base.part_of, "of_share", lambda loss, p, own: loss.of_share(p, own),
 # Sums over the lines of a row may be reordered, and so vectorised. Their loops write to no array: else the compiler
 # asks at run time how far apart the arrays lie, and the order of a sum, so its bits, would depend on addresses
 WIDE = {"coupled_step": {**ALONG, "fastmath": {"reassoc", "contract"}}}
-WIDE["softened"] = WIDE["coupled_step"]
+WIDE["softened"] = WIDE["coupled_dual"] = WIDE["coupled_step"]
 
 _exposed: set[str] = set()
 _known: set[type] = set()
@@ -145,7 +145,7 @@ def _overload_method(name: str, signature: inspect.Signature) -> None:
 
 
 def _expose_all() -> None:
-    modules = [blocks, norms, rows, steps]
+    modules = [blocks, norms, products, rows, steps]
     modules += [m for key, m in sorted(sys.modules.items()) if key.startswith(losses.__name__ + ".")]
     for module in modules:
         for cls in vars(module).values():

@@ -21,6 +21,7 @@ from streammargin.driver.progress import DONE, PASS
 from streammargin.driver.run import Run
 from streammargin.driver.snapshot import under
 from streammargin.errors import out_of_range
+from streammargin.rows.products import MANY
 from streammargin.solvers.problem import Problem
 
 _NAME = "numba:compile"  # Numba's event; kernels that another one calls begin and end within it
@@ -132,8 +133,9 @@ def run(training: Runs, between: Callable[[Runs, str | None], None] | None = Non
         problem = training.run.problem
         plain = math.inf if between is not None or problem.holders > 1 else _plain_seconds(problem)
         compiling = told_of_kernels(training.run.history.progress)
+        blas = one_thread(problem.in_arrays or problem.lines >= MANY)
         # overflow is detected in the figures and the weights
-        with small_calls(plain), compiling, one_thread(problem.in_arrays), np.errstate(all="ignore"):
+        with small_calls(plain), compiling, blas, np.errstate(all="ignore"):
             put_off(training.run)
             while training.run.progress.phase != DONE:
                 reason = training.run.met()

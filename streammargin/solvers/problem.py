@@ -18,6 +18,7 @@ from streammargin.penalties.lines import EachLine
 from streammargin.penalties.lp import Lp, LpSquare
 from streammargin.penalties.mirror_maps import L2, Shrunk, lp_norm, make_norm
 from streammargin.rows.labels import Parts
+from streammargin.rows.products import MANY
 from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.proof.objectives.base import Objective
 from streammargin.solvers.proof.objectives.hard_margin import HardMargin, JointMargin
@@ -243,6 +244,11 @@ class Problem:
         plain = self.lp and self.p == 2.0 and not (self.free or self.numeric or self.path or self.outputs.tasks)
         small = IN_ARRAYS[0] <= self.values <= IN_ARRAYS[1] and self.features <= NARROW and not self.sparse
         return able and plain and small and self.alone and self.resident and self.holders == 1
+
+    @property
+    def by_products(self) -> bool:
+        """Whether products of matrices, by NumPy, are worth it for dense rows: many lines, and a smooth loss of all."""
+        return self.lines >= MANY and not self.sparse and smooth(self.loss)
 
     @property
     def size(self) -> int:

@@ -13,7 +13,6 @@ from sklearn.linear_model import LogisticRegression
 import streammargin as sm
 from streammargin.arrays import look as by_arrays
 from streammargin.arrays import products
-from streammargin.arrays.rows import in_float64
 from streammargin.compiled import look as compiled
 from streammargin.compiled import products as kernels
 from streammargin.compiled.jit import small_calls
@@ -21,6 +20,7 @@ from streammargin.compiled.judged import judge_of
 from streammargin.losses.logistic import Logistic
 from streammargin.rows.blocks import DenseBlock
 from streammargin.rows.labels import Labels, numbered_from
+from streammargin.rows.products import in_float64
 from streammargin.solvers import problem
 from streammargin.solvers.newton import newton
 from streammargin.training import fitting

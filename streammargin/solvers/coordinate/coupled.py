@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -12,9 +12,10 @@ from streammargin.compiled.order import permutation
 from streammargin.compiled.sleep import AWAKE, LONGEST
 from streammargin.errors import DataError
 from streammargin.losses.crammer_singer import CrammerSingerTerms
-from streammargin.rows.blocks import Block, values_of
-from streammargin.rows.labels import numbered_from
-from streammargin.rows.visits import PLACES, Turns, group_of, take_turns, visit
+from streammargin.rows.blocks import Block, DenseBlock, values_of
+from streammargin.rows.labels import RowNumbers, numbered_from
+from streammargin.rows.products import AHEAD, add_pulls, ahead
+from streammargin.rows.visits import PLACES, Turns, all_at_once, group_of, in_turn, take_turns, visit
 from streammargin.solvers.base import UNIT, Blocks, PassReport, Share, multiplications
 from streammargin.solvers.coordinate.dual_ascent import FLOAT32_TOL, TURN_ROWS, TURNS, VISITS
 from streammargin.solvers.linear import LinearSolver, LinearState, keep_weights
@@ -124,10 +125,14 @@ class Coupled(LinearSolver[C]):
         """Make the steps of these turns, and count their multiplications."""
         counts = figures[:, kernel.UPDATES :]  # and VISITS
         before = float(counts.sum())
-        kernel.row_steps(
-            turns, labels_of(problem, state), problem.loss, active, problem.lines, LONGEST, state.alpha, state.sleep,
+        given = (
+            labels_of(problem, state), problem.loss, active, problem.lines, LONGEST, state.alpha, state.sleep,
             state.squares, state.W, figures,
         )  # fmt: skip
+        if problem.by_products:
+            _steps_by_products(turns, *given)
+        else:
+            kernel.row_steps(turns, *given)
         state.multiplications += problem.lines * (float(counts.sum()) - before) * problem.values / problem.rows
 
     def end_pass(self, problem: Problem, state: C, active: np.ndarray) -> PassReport | float:
@@ -203,3 +208,22 @@ class Coupled(LinearSolver[C]):
             lines[...] = larger
             return now
         return found
+
+
+def _steps_by_products(turns: Turns, *given: Any) -> None:
+    """`row_steps` on dense rows for many lines: products of matrices find scores, and change the weights W."""
+    visits, start, stop, parts = turns
+    W: np.ndarray = given[-2]
+    for turn in range(start, stop):
+        for block, lowest, listed, whole, group in visits:
+            assert isinstance(block, DenseBlock)
+            rows = (in_turn(whole, turn, parts)[:, None] * group + np.arange(group)).ravel()
+            rows = rows[rows < block.rows()]
+            for low in range(0, rows.size, AHEAD):
+                some = rows[low : low + AHEAD]
+                few = block._replace(X=block.X[some].astype(W.dtype, copy=False))
+                steps, numbers = ahead(few, W), listed[some] if listed.size else lowest + some
+                kernel.row_steps(
+                    all_at_once(cast(Block, steps), RowNumbers(0, numbers), np.arange(some.size), 1), *given
+                )
+                add_pulls(few, steps.made.T, W)

@@ -13,13 +13,13 @@ from typing import TypeVar
 
 import numpy as np
 
-from streammargin.arrays.rows import in_float64
 from streammargin.compiled import look as certificate
 from streammargin.compiled import products as kernel
 from streammargin.compiled.judged import judge_of
 from streammargin.losses.base import has, smooth
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import Labels, RowLabels, RowNumbers, numbered_from
+from streammargin.rows.products import in_float64
 from streammargin.solvers import loops
 from streammargin.solvers.base import PassReport, Share, matrix_work
 from streammargin.solvers.newton import truncated

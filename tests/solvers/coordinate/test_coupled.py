@@ -13,8 +13,12 @@ from reference.sources import CountingSource
 from scipy.optimize import minimize
 
 import streammargin as sm
+from streammargin.compiled import look
+from streammargin.driver import runs
 from streammargin.errors import DataError, UsageError
+from streammargin.solvers import problem
 from streammargin.solvers.coordinate import coupled
+from streammargin.sources.arrays import ArraySource
 
 NAMES = {"logistic": "softmax", "hinge": "crammer_singer"}
 CLASSES = 4
@@ -54,6 +58,23 @@ def test_two_passes_are_those_of_the_slow_twin(loss, form):
     dual = sum(TWINS[NAMES[loss]].dual(*pair) for pair in zip(rows, alpha, strict=True)) - 0.5 * np.sum(twin**2)
     assert result.certificate["dual"] == pytest.approx(dual, rel=1e-9)
     assert result.certificate["primal"] == pytest.approx(objective(loss, X, y, twin, np.full(120, 0.1)), rel=1e-9)
+
+
+@pytest.mark.parametrize("blocks", [False, True])
+def test_products_of_matrices_make_the_same_steps(monkeypatch, blocks):
+    X, y = classes(2000)
+    weights = np.where(np.arange(2000) % 5, 1.0, 0.0)
+    kind = CountingSource if blocks else ArraySource
+    data = kind(X, y, *[range(0, 2001, 100)] * blocks, sample_weight=weights)
+    by_rows = train(data, loss="logistic", passes=2, tol=1e-12)
+    for module in (problem, look, runs):
+        monkeypatch.setattr(module, "MANY", CLASSES)
+    for module in (coupled, look):
+        monkeypatch.setattr(module, "AHEAD", 70)
+    found = train(data, loss="logistic", passes=2, tol=1e-12)
+    np.testing.assert_allclose(weights_of(found), weights_of(by_rows), rtol=1e-9, atol=1e-12)
+    for name in ("primal", "dual", "mistakes"):
+        assert found.certificate[name] == pytest.approx(by_rows.certificate[name], rel=1e-9)
 
 
 def optimum(loss, X, y, caps):

@@ -19,22 +19,19 @@ pytest.importorskip("matplotlib", reason="the figures need matplotlib (the extra
 
 ROOT = os.path.join(os.path.dirname(__file__), "..", "..")
 DATA = os.path.join(ROOT, "..", "shared", "data")
-MNIST = pytest.mark.skipif(
-    not os.path.exists(os.path.join(DATA, "mnist", "train-images-idx3-ubyte.gz")), reason="MNIST is not at hand"
-)
-COVTYPE = pytest.mark.skipif(
-    not os.path.exists(os.path.join(DATA, "covtype20k", "covtype.20k.data.xz")), reason="covtype is not at hand"
-)
-A9A = pytest.mark.skipif(not os.path.exists(os.path.join(DATA, "a9a", "a9a.bz2")), reason="a9a is not at hand")
-SCHOOL = pytest.mark.skipif(
-    not os.path.exists(os.path.join(DATA, "school", "school.mat")), reason="the scores of schools are not at hand"
-)
-SPLICE = pytest.mark.skipif(
-    not os.path.exists(os.path.join(DATA, "splice_donor", "donor_train.tsv.xz")), reason="the sites are not at hand"
-)
-HTRU2 = pytest.mark.skipif(
-    not os.path.exists(os.path.join(DATA, "htru2", "HTRU_2.csv.xz")), reason="HTRU2 is not at hand"
-)
+
+
+def at_hand(name, *file):
+    """Skips a test whose data are not here."""
+    return pytest.mark.skipif(not os.path.exists(os.path.join(DATA, *file)), reason=f"{name} is not at hand")
+
+
+MNIST = at_hand("MNIST", "mnist", "train-images-idx3-ubyte.gz")
+COVTYPE = at_hand("covtype", "covtype20k", "covtype.20k.data.xz")
+A9A = at_hand("a9a", "a9a", "a9a.bz2")
+SCHOOL = at_hand("the scores of schools", "school", "school.mat")
+SPLICE = at_hand("the sites", "splice_donor", "donor_train.tsv.xz")
+HTRU2 = at_hand("HTRU2", "htru2", "HTRU_2.csv.xz")
 VERDICT = re.compile(r"(NOT )?confirmed: .*; .*\d")
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from conftest import write_h5
+from reference.stopped import stop_after
 from sklearn.datasets import dump_svmlight_file
 from source_checks import assert_rows
 
@@ -49,6 +50,8 @@ def files(tmp_path_factory):
     folder, made = tmp_path_factory.mktemp("files"), {}
 
     def written(parts, form, kind="h5ad", names=GENES):
+        if kind == "zarr":
+            pytest.importorskip("zarr")
         paths = []
         for k, part in enumerate(parts):
             path = folder / f"{form.__name__}-{'-'.join(map(str, part))}-{len(set(names))}-{k}.{kind}"
@@ -67,6 +70,7 @@ def files(tmp_path_factory):
     return written
 
 
+KINDS = pytest.mark.parametrize("kind", ["h5ad", "zarr"])
 FORMS = pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
 WORDS = pytest.mark.parametrize("parts, word", [(PARTS, None), (OTHERS, "common"), (OTHERS, "all")])
 
@@ -85,11 +89,9 @@ def test_rows(files, form, parts, word, piece, monkeypatch):
 
 @FORMS
 @WORDS
-@pytest.mark.parametrize("kind", ["h5ad", "zarr"])
+@KINDS
 def test_the_same_training(files, form, parts, word, kind, tmp_path):
     """As on the joined rows, in every plan and on several threads; verify agrees, and so do all commands."""
-    if kind == "zarr":
-        pytest.importorskip("zarr")
     paths, rows, model = files(parts, form, kind), form(joined(parts, word)), tmp_path / "model.npz"
     ways = {"y": "obs/kind", "transform": "total:100,log1p", "columns": word, **WAYS}
     found = sm.train(paths, **ways)
@@ -105,9 +107,7 @@ def test_the_same_training(files, form, parts, word, kind, tmp_path):
 def test_resumes_to_the_same_bits(files, form, tmp_path):
     paths, folder = files(OTHERS, form), str(tmp_path / "checkpoint")
     ways = {**WAYS, "C": 10.0, "y": "obs/kind", "columns": "all", "memory": "24M"}
-    passes = iter(range(4))
-    stop = {"should_stop": lambda: "signal" if next(passes, 9) > 2 else None, "checkpoint_seconds": 1e-9}
-    sm.train(paths, checkpoint=folder, **stop, **ways)
+    sm.train(paths, checkpoint=folder, should_stop=stop_after(3), checkpoint_seconds=1e-9, **ways)
     with pytest.raises(DataError, match="the data have 3 features, not the 11 of the unfinished training"):
         sm.train(paths, checkpoint=folder, **{**ways, "columns": "common"})
     resumed = sm.train(paths, checkpoint=folder, **ways)
@@ -115,11 +115,9 @@ def test_resumes_to_the_same_bits(files, form, tmp_path):
 
 
 @FORMS
-@pytest.mark.parametrize("kind", ["h5ad", "zarr"])
+@KINDS
 def test_other_files_have_other_columns(files, form, kind, tmp_path, caplog):
     """A model of what is in common leaves other columns out; a model of all takes missing ones as 0."""
-    if kind == "zarr":
-        pytest.importorskip("zarr")
     paths, [whole] = files(OTHERS, form, kind), files([PARTS[1]], form, kind)
     for word, parts in CHOSEN.items():
         found = sm.train(paths, y="obs/kind", columns=word, transform="total:100", valid=whole, **WAYS)
@@ -137,12 +135,10 @@ def test_other_files_have_other_columns(files, form, kind, tmp_path, caplog):
 
 
 @FORMS
-@pytest.mark.parametrize("kind", ["h5ad", "zarr"])
+@KINDS
 @pytest.mark.parametrize("parts", [OTHERS, OTHERS[:1]])
 def test_chosen_columns(files, form, kind, parts, tmp_path, capsys):
     """As on rows of these alone: in their order, of several files or one; all commands find them by name."""
-    if kind == "zarr":
-        pytest.importorskip("zarr")
     paths, chosen, model = files(parts, form, kind), [7, 4, 5], str(tmp_path / "model.npz")
     rows, y = form(COUNTS[: N * len(parts), chosen]), KIND[: N * len(parts)]
     ways = {"transform": "total:100,log1p", **WAYS}
@@ -161,9 +157,9 @@ def test_chosen_columns(files, form, kind, parts, tmp_path, capsys):
 
 
 def test_other_names_are_another_training(files, tmp_path):
-    paths, folder, passes = files(OTHERS[:1], np.asarray), str(tmp_path / "checkpoint"), iter(range(4))
+    paths, folder = files(OTHERS[:1], np.asarray), str(tmp_path / "checkpoint")
     ways = {**WAYS, "C": 10.0, "y": "obs/kind", "memory": "24M"}
-    stop = {"should_stop": lambda: "signal" if next(passes, 9) > 2 else None, "checkpoint_seconds": 1e-9}
+    stop = {"should_stop": stop_after(3), "checkpoint_seconds": 1e-9}
     sm.train(paths, checkpoint=folder, columns=["gene 4", "gene 5"], **stop, **ways)
     with pytest.raises(UsageError, match=r"unfinished training with columns \['gene 4', 'gene 5'\], not"):
         sm.train(paths, checkpoint=folder, columns=["gene 4", "gene 7"], **ways)
@@ -179,7 +175,7 @@ def test_columns_and_a_mask(files):
         assert np.concatenate(list(source.labels())).tolist() == KIND[1::2].tolist()
 
 
-@pytest.mark.parametrize("kind", ["h5ad", "zarr"])
+@KINDS
 def test_a_file_without_rows_has_no_columns_to_match(files, kind, tmp_path):
     [other], paths = files([[0, 11]], sp.csr_matrix, kind), files(OTHERS, sp.csr_matrix, kind)
     if kind == "zarr":
@@ -228,10 +224,8 @@ def test_names_of_rows_and_groups(files, capsys, tmp_path):
     assert [line.split(",")[0] for line in lines[1:]] == [str(row % 2) for row in range(3 * N)]
 
 
-@pytest.mark.parametrize("kind", ["h5ad", "zarr"])
+@KINDS
 def test_refused(files, kind, tmp_path):
-    if kind == "zarr":
-        pytest.importorskip("zarr")
     paths = files(OTHERS, np.asarray, kind)
     told = r'has 7 columns and .* has 7, and 6 are in common; train on these with columns="common", or on all with'
     with pytest.raises(DataError, match=told):
@@ -256,7 +250,6 @@ def test_refused(files, kind, tmp_path):
 
 
 def test_held_out_rows_in_hdf5_beside_stores_have_the_mask_too(files, tmp_path):
-    pytest.importorskip("zarr")
     [held_out], model = files([PARTS[2]], np.asarray), str(tmp_path / "model.npz")
     with h5py.File(held_out, "r+") as file:
         file["y"] = KIND[:N].astype("S1")

@@ -8,6 +8,7 @@ import h5py
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from reference.stopped import stop_after
 from source_checks import assert_rows, random_sparse
 
 import streammargin as sm
@@ -127,14 +128,7 @@ def test_resumes_to_the_same_bits(cells, tmp_path):
     options = {"y": "obs/kind", "mask": "obs/tissue=lung", "C": 0.01, "solver": "sdca", "tol": 1e-4}
     whole = sm.train(cells, **options)
     folder = str(tmp_path / "checkpoint")
-    passes = iter(range(3))
-    sm.train(
-        cells,
-        checkpoint=folder,
-        checkpoint_seconds=1e-9,
-        should_stop=lambda: "signal" if next(passes, 9) > 1 else None,
-        **options,
-    )
+    sm.train(cells, checkpoint=folder, checkpoint_seconds=1e-9, should_stop=stop_after(2), **options)
     resumed = sm.train(cells, checkpoint=folder, **options)
     assert np.array_equal(resumed.model.coef_, whole.model.coef_)
 
@@ -225,9 +219,7 @@ def test_a_mask_in_another_file(apart, tmp_path):
 def test_a_mask_that_changed_is_another_training(apart, tmp_path):
     path, later, beside = apart
     options = {"mask": f"{beside}:half=later", "solver": "sdca", "C": 0.01, "checkpoint": str(tmp_path / "checkpoint")}
-    passes = iter(range(3))
-    stopping = {"checkpoint_seconds": 1e-9, "should_stop": lambda: "signal" if next(passes, 9) > 1 else None}
-    sm.train(path, **stopping, **options)
+    sm.train(path, checkpoint_seconds=1e-9, should_stop=stop_after(2), **options)
     with h5py.File(beside, "r+") as file:
         one = int(np.flatnonzero((KIND[N // 2] == KIND) & ~later)[-1])  # it takes the first place: all labels stay
         file["half"][one], file["half"][N // 2] = "later", "first"

@@ -5,8 +5,6 @@ import logging
 import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import h5py
@@ -108,20 +106,6 @@ def test_every_form_gives_the_model_of_the_numbers(files, truth, form):
     np.testing.assert_array_equal(predicted, model.predict(X))
     figures = result.model.evaluate(files[form])
     assert figures["accuracy"] == np.mean(predicted == people().income)
-
-
-def test_every_file_is_scored_in_another_process(files, truth, tmp_path):
-    names = ["p.csv", "p.csv.gz", "p.tsv", "p.parquet", "p.feather", "parts"]
-    for name in names:
-        sm.train(files[name], **OPTIONS).model.save(tmp_path / f"{name}.npz")
-    code = (
-        "import sys, json, streammargin as sm; given = zip(sys.argv[1::2], sys.argv[2::2]); "
-        "print(json.dumps([sm.load_model(model).predict(data).tolist() for model, data in given]))"
-    )
-    pairs = [word for name in names for word in (str(tmp_path / f"{name}.npz"), files[name])]
-    done = subprocess.run([sys.executable, "-c", code, *pairs], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == [truth[2].predict(truth[1]).tolist()] * len(names)
 
 
 def test_polars_goes_in_as_frame_and_as_query(files, truth):

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 from pyarrow import feather, parquet
+from reference.stopped import stop_after
 
 import streammargin as sm
 from streammargin.cli.main import main
@@ -440,9 +441,8 @@ def test_checkpoints_and_held_out_rows_of_a_mask(store, tmp_path):
     ways = {"x": "layers/counts", "y": "obs/half", "mask": "gaps=lung", "solver": "sdca", **WAYS}
     whole = sm.train(store, valid=store, **ways)
     assert whole.certificate.valid_error == pytest.approx(whole.certificate.train_error)
-    passes, folder = iter(range(3)), str(tmp_path / "checkpoint")
-    stop = {"should_stop": lambda: "signal" if next(passes, 9) > 1 else None, "checkpoint_seconds": 1e-9}
-    sm.train(store, checkpoint=folder, **stop, **ways)
+    folder = str(tmp_path / "checkpoint")
+    sm.train(store, checkpoint=folder, checkpoint_seconds=1e-9, should_stop=stop_after(2), **ways)
     np.testing.assert_array_equal(sm.train(store, checkpoint=folder, **ways).model.coef_, whole.model.coef_)
     with pytest.raises(UsageError, match="mask is for HDF5 files and stores of zarr"):
         (tmp_path / "rows.svm").write_text("1 1:2\n")

@@ -173,7 +173,8 @@ class Coupled(LinearSolver[C]):
     def certify_block(self, problem: Problem, state: C, block: Block, first: int) -> None:
         rows = slice(first, first + block.rows())
         alpha, sleep = state.alpha[rows].T, state.sleep[rows].T
-        sleep[state.sweep.certify(problem, labels_of(problem, state), block, first, alpha, sleep)] &= AWAKE
+        labels, lines = labels_of(problem, state), np.arange(problem.count)
+        sleep[state.sweep.certify(problem, labels, block, first, alpha, sleep, lines)] &= AWAKE
 
     def end_certificate(self, problem: Problem, state: C) -> tuple[list[Figures], np.ndarray]:
         sweep, found, dual = state.sweep, [], np.empty(problem.groups)

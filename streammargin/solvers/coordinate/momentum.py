@@ -141,12 +141,14 @@ class Momentum(DualAscent[MomentumAscent]):
 
     def begin_certificate(self, problem: Problem, state: MomentumAscent, active: np.ndarray) -> None:
         super().begin_certificate(problem, state, active)
-        for k in range(problem.count):
+        for k in self.judged(problem, active).tolist():
             self._average(problem, state, k, 1.0)
 
-    def end_certificate(self, problem: Problem, state: MomentumAscent) -> tuple[list[Figures], np.ndarray]:
-        answer = super().end_certificate(problem, state)
-        for k in range(problem.count):
+    def end_certificate(
+        self, problem: Problem, state: MomentumAscent, active: np.ndarray | None = None
+    ) -> tuple[list[Figures], np.ndarray]:
+        answer = super().end_certificate(problem, state, active)
+        for k in self.judged(problem, active).tolist():
             self._average(problem, state, k, -1.0)
         return answer
 

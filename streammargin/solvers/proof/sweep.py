@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from functools import partial
 from typing import ClassVar, TypeVar
 
 import numpy as np
 
 from streammargin.compiled import look as kernel
-from streammargin.compiled.certificate import certify_block
-from streammargin.compiled.look import LOSSES, MISTAKES, ROUNDING, Found
+from streammargin.compiled.look import LOSSES, MISTAKES, ROUNDING, Found, Point, Prox, look
+from streammargin.compiled.sleep import AWAKE
 from streammargin.compiled.vectors import square
 from streammargin.penalties.mirror_maps import lp_norm
 from streammargin.rows.blocks import Block
@@ -30,10 +31,12 @@ from streammargin.solvers.proof.rounding import blur
 from streammargin.solvers.proof.sums import LookSums
 from streammargin.solvers.roles import Float, K, Shared, Sum, clear, f8, of, state
 from streammargin.solvers.state import labels_of
+from streammargin.solvers.visits import Visit
 
 SHORT = 4.0  # roundings of float32 that a margin misses 1 by, times the root of the number of columns
 LEAST = 64.0  # columns at the least
 SINGLE = 2.0**-24
+STEP = 1.0  # curvature of the step that wakes rows: at a bound, whether one leaves it does not depend on the curvature
 
 
 @state
@@ -54,16 +57,26 @@ class Sweep(LookSums):
         clear(self)
 
     def certify(
-        self, problem: Problem, labels: Labels, block: Block, first: int, alpha: np.ndarray, sleep: np.ndarray
-    ) -> np.ndarray:
-        """Add the sums of the rows of a block, and return which sleeping ones to wake, as `certify_block` does."""
-        sides = slice(None if alpha.size else 0)
+        self, problem: Problem, labels: Labels, block: Block, first: int, alpha: np.ndarray, sleep: np.ndarray,
+        lines: np.ndarray,
+    ) -> np.ndarray:  # fmt: skip
+        """Add the sums of the rows of a block; returns the sleeping rows whose dual a step would change, as `sleep`.
+
+        alpha (K, m): the duals of these rows, or (K, 0) for a method without duals; sleep (K, m), or (groups, m) for a
+        loss of all scores, or (..., 0); lines: those whose sums are wanted.
+        """
+        sides, K, asleep = slice(None if alpha.size else 0), len(self.frozen), sleep > AWAKE
         found = Found(
             self.weights[None], self.duals[:, sides], self.pull[:, sides], self.wrong[None], extremes=self.extremes
         )  # fmt: skip
-        return certify_block(
-            block, numbered_from(first), labels, problem.loss, self.frozen, self.blur, alpha, sleep, found
-        )
+        curvature, steps = (STEP, alpha.astype(np.float64)) if asleep.any() else (np.inf, np.zeros((K, 0)))
+        rule = Prox(np.ascontiguousarray(alpha, np.float64), steps, np.full(K, curvature), np.zeros(K), base=first)
+        point = Point(self.frozen[None], np.zeros((1, K)), self.blur[None])
+        look(block, numbered_from(first), labels, problem.loss, lines, point, rule, found, frozen=True)
+        if not steps.size:
+            return np.zeros_like(asleep)
+        moved: np.ndarray = (steps.astype(alpha.dtype) != alpha)[:: K // len(sleep)]
+        return asleep & moved
 
 
 @state
@@ -108,17 +121,33 @@ class CertifiedBySweep(LinearSolver[C]):
                 sweep.frozen[k] = w
         sweep.begin()
 
-    def certify_block(self, problem: Problem, state: C, block: Block, first: int) -> None:
-        rows = slice(first, first + block.rows())
-        alpha, sleep = (each[:, rows] for each in self.duals(problem, state))
-        sleep[state.sweep.certify(problem, labels_of(problem, state), block, first, alpha, sleep)] = 0
+    def certificate(self, problem: Problem, state: C, active: np.ndarray) -> Visit:
+        """A read with fixed weights, for `judged` problems; the others keep their figures."""
+        visit = super().certificate(problem, state, active)
+        each, end = (partial(method, active=active) for method in (self.certify_block, self.end_certificate))
+        return visit._replace(each=each, end=end, lines=self.judged(problem, active).size)
 
-    def end_certificate(self, problem: Problem, state: C) -> tuple[list[Figures], np.ndarray]:
+    @staticmethod
+    def judged(problem: Problem, active: np.ndarray | None) -> np.ndarray:
+        """The active problems; None: all. Of classes that are compared all, too: none may grow if a row is wrong."""
+        return np.arange(problem.count) if active is None or problem.compared else active
+
+    def certify_block(
+        self, problem: Problem, state: C, block: Block, first: int, active: np.ndarray | None = None
+    ) -> None:
+        rows, lines = slice(first, first + block.rows()), self.judged(problem, active)
+        alpha, sleep = (each[:, rows] for each in self.duals(problem, state))
+        sleep[state.sweep.certify(problem, labels_of(problem, state), block, first, alpha, sleep, lines)] = 0
+
+    def end_certificate(
+        self, problem: Problem, state: C, active: np.ndarray | None = None
+    ) -> tuple[list[Figures], np.ndarray]:
         sweep, objective, count = state.sweep, problem.objective, problem.count
         has_duals = self.duals(problem, state)[0].shape[1] > 0
-        found, dual, upper = [], np.empty(count), np.empty(count)
-        surely, longest = np.empty(count), np.empty(count)
-        for k in range(count):
+        found: list[Candidate | None] = [None] * count
+        dual, upper = np.full(count, -math.inf), np.full(count, math.inf)
+        surely, longest = np.zeros(count), np.zeros(count)
+        for k in self.judged(problem, active).tolist():
             theta, total = self._total(problem, sweep, k)
             dual[k], upper[k] = self.bounds(problem, state, k, total.longest)
             if has_duals:
@@ -127,7 +156,7 @@ class CertifiedBySweep(LinearSolver[C]):
                 if total.alpha > 0.0:
                     sweep.largest_blur = max(sweep.largest_blur, total.blur / total.alpha)
                 self.rebuilt(problem, state, k, theta)
-            found.append(objective.candidate(objective.size(sweep.frozen[k]), total))
+            found[k] = objective.candidate(objective.size(sweep.frozen[k]), total)
             surely[k], longest[k] = total.surely, total.longest
         self._grow(problem, sweep.frozen, found, np.maximum(dual, state.best.dual), surely, longest)
         if objective.infeasible and self.has_empty_row(problem, state):
@@ -150,23 +179,26 @@ class CertifiedBySweep(LinearSolver[C]):
 
     @staticmethod
     def _grow(
-        problem: Problem, w: np.ndarray, found: list[Candidate], dual: np.ndarray, surely: np.ndarray,
+        problem: Problem, w: np.ndarray, found: list[Candidate | None], dual: np.ndarray, surely: np.ndarray,
         longest: np.ndarray,
     ) -> None:  # fmt: skip
         """Grow weights w (K, d+1) of float32 whose least margin (K,), `surely`, is below 1 by rounding alone.
 
-        found: the candidates of the lines, which follow; dual (K,): the best bounds; longest (K,): the largest lengths
-        of rows.
+        found: the candidates of the lines, which follow; None for one that is done. dual (K,): the best bounds;
+        longest (K,): the largest lengths of rows.
         """
         if w.dtype != np.float32 or problem.hard or problem.numeric or problem.loss.primal(1.0, 1.0) > 0.0:
             return
         known = zip(found, dual.tolist(), surely.tolist(), strict=True)
-        able = np.array([far(problem, *one) and missed_by_rounding(least, w.shape[1]) for *one, least in known])
+        able = np.array([
+            one is not None and far(problem, one, bound) and missed_by_rounding(least, w.shape[1])
+            for one, bound, least in known
+        ])  # fmt: skip
         if problem.compared:  # other lines of a row have a sign, too: no row is wrong, whatever grows
             able &= np.repeat((surely > 0.0).reshape(problem.trials, -1).all(axis=1), problem.per_trial)
         for k in np.flatnonzero(able).tolist():
             larger, now = grown(problem.objective, w[k], float(surely[k]), float(longest[k]))
-            if now.primal < found[k].primal:
+            if (before := found[k]) is not None and now.primal < before.primal:
                 w[k], found[k] = larger, now
 
     def has_empty_row(self, problem: Problem, state: C) -> bool:

@@ -1,17 +1,20 @@
 """What the solver declares to the driver."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from reference.datasets import noisy, separable
-from reference.drive import certify, labels_of, problem_of, visit_all
+from reference.drive import certify, labels_of, problem_of, prologue, visit_all
 from reference.norms import length
 
 import streammargin as sm
 from streammargin.errors import UsageError
 from streammargin.rows.blocks import DenseBlock
+from streammargin.solvers.coordinate.momentum import Momentum
 from streammargin.solvers.coordinate.plain import Plain
+from streammargin.solvers.leaves import carry_out
 from streammargin.solvers.proof.figures import relative_gap, relative_margin_gap
 from streammargin.solvers.registry import make_solver, names
 
@@ -46,6 +49,28 @@ def test_a_certificate_wipes_out_the_drift_of_the_running_sums(p):
     np.testing.assert_allclose(powers[0, :-1], np.sign(theta) * np.abs(theta) ** (problem.q - 1), rtol=1e-12)
     if p != 2.0:
         assert state.power_sum[0] == pytest.approx(np.sum(np.abs(theta) ** problem.q), rel=1e-12)
+
+
+@pytest.mark.parametrize("method", [Plain, Momentum])
+def test_problems_that_are_done_keep_their_figures_and_cost_nothing(method):
+    X, y = noisy()
+    problem, solver, found = problem_of(X, K=2), method(), {}
+    problem = replace(problem, outputs=problem.outputs._replace(caps=np.array([[0.5, 0.5], [1.0, 1.0]])))
+    for active in ((0, 1), (1,)):
+        state, block = solver.start(problem, labels_of(y)), DenseBlock(X, 0.0)
+        prologue(solver, problem, state, [(0, block)])
+        visit_all(solver, problem, state, 1, block)
+        solver.end_pass(problem, state, np.arange(2))
+        first = certify(solver, problem, state, block)[0]
+        visit_all(solver, problem, state, 2, block)
+        alpha = state.alpha[0].copy()
+        visit = solver.certificate(problem, state, np.array(active))
+        visit.begin(problem, state, *visit.arguments)
+        carry_out(problem, state, visit, [(0, block)])
+        found[active] = visit.end(problem, state, *visit.arguments)[0]
+        assert visit.lines == len(active)
+    assert found[1,][1] == found[0, 1][1] != first[1] and found[1,][0] == first[0] != found[0, 1][0]
+    assert state.alpha[0].tolist() == alpha.tolist()
 
 
 def test_every_pass_takes_the_sum_of_powers_afresh():

@@ -32,7 +32,7 @@ from streammargin.solvers.coordinate.coupled import Coupled, CoupledAscent
 from streammargin.solvers.coordinate.dual_ascent import DualAscent
 from streammargin.solvers.coordinate.momentum import Momentum, MomentumAscent
 from streammargin.solvers.linear import LinearSolver, LinearState
-from streammargin.solvers.newton import conjugate, sample, sampled
+from streammargin.solvers.newton import conjugate, sample, sampled, truncated
 from streammargin.solvers.newton.conjugate import Conjugate, ConjugateState
 from streammargin.solvers.newton.near_margin import NearMargin, NearState, enough_rows_fit, reaches_far, sample_fits
 from streammargin.solvers.newton.sampled import Sampled
@@ -274,8 +274,8 @@ def leave_conjugate(
 ) -> str:
     """Switch to steps with a Hessian if products make no progress or cost as much, or a pass made the most steps."""
     stuck = passes_without_progress(problem, state.best, watch.stall, active) >= STUCK
-    many = state.newton.made >= max(1, conjugate.MOST_STEPS)
-    return next(iter(after_products(problem)), "") if stuck or state.dear or many else ""
+    many = state.newton.made >= max(1, truncated.MOST_STEPS)
+    return next(iter(after_products(problem)), "") if stuck or conjugate.dear(problem, state) or many else ""
 
 
 def leave_interior(

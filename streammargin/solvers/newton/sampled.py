@@ -7,13 +7,12 @@ not depend on the blocks. A row counts 1 / probability times. Where the range of
 bytes: four times as many as in float32.
 
 Each read looks at all rows: it certifies its weights, and has the gradient of the next step. Conjugate gradients find
-that step on the sample, in memory, with the products of steps on all rows (truncated.py).
+that step on the sample, in memory, as they do on all rows (truncated.py). What the sample's gradient lacks is added.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterator
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -28,13 +27,10 @@ from streammargin.solvers.cache import rows as store
 from streammargin.solvers.cache.coded import PLAIN, CodedRows, Coding
 from streammargin.solvers.cache.rows import Kept
 from streammargin.solvers.columns.prox_newton import share_left
-from streammargin.solvers.newton import truncated
-from streammargin.solvers.newton.conjugate import ByProducts, Frozen, supports
-from streammargin.solvers.newton.held import VISIT, Held, Part, ridge
+from streammargin.solvers.newton.held import Held, Part, ridge
 from streammargin.solvers.newton.near_margin import hashed
-from streammargin.solvers.newton.truncated import ADVANCES, BEGINS, SCORES, Newton, factored
+from streammargin.solvers.newton.truncated import ByProducts, Newton, Truncated, factored, supports
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.proof.sums import LINES
 from streammargin.solvers.roles import GROUPS, D, Shared, W, f4, f8, of, state
 from streammargin.solvers.state import labels_for
 
@@ -47,8 +43,6 @@ MOST_BUFFERS, SHARE = 128 << 20, 6  # bytes for blocks: one of SHARE, in these b
 A_ROW = 8 + 8 + 8 + 2 + 8 + 2 * (2 + 8)  # bytes of a row beside its values and scores: number, key, chance, labels
 CHUNK = 1024  # rows whose second derivatives are found at a time
 ROUNDING = 1e-13  # of an objective: a rise that is not one
-TIGHT, LOOSE, OF_GAP = 0.02, 0.1, 0.3  # of the gradient: what a step leaves; relative to the root of the gap
-AIM = 0.5  # of the gradient that tol allows: the last step ends there
 COLUMNS = D.where(lambda problem: not problem.sparse)
 
 
@@ -65,7 +59,6 @@ class Beside(NamedTuple):
 class OnSample(Newton):
     """The step on a sample, whose preconditioner has half the bytes."""
 
-    of_lines: Shared[f8] = of(LINES, LINES)
     of_columns: Shared[f4] = of(W, W)
 
 
@@ -92,10 +85,8 @@ class Drawn:
 class SampledState(ByProducts):
     """scores, bends, along: of the rows drawn, as one after the other, at the weights of the step and along it.
 
-    others (lines, d+1): the gradient without the losses of the sample. ended: the sums of the read were used.
-
-    begun (K, d+1): where the last step began. There `slope` is the gradient, height (groups,) the objective, and
-    descent (groups,) minus the derivative along last_step.
+    begun (K, d+1): where the last step began. There height (groups,) is the objective, and descent (groups,) minus its
+    derivative along the step. ended: the sums of the read were used.
     """
 
     newton: OnSample
@@ -103,10 +94,7 @@ class SampledState(ByProducts):
     scores: Shared[f8] = of(0, grows=True)
     bends: Shared[f8] = of(0, grows=True)
     along: Shared[f8] = of(0, grows=True)
-    others: Shared[f8] = of(LINES, W)
     begun: Shared[f8]
-    slope: Shared[f8]
-    last_step: Shared[f8]
     height: Shared[f8] = of(GROUPS, fill=math.inf)
     descent: Shared[f8] = of(GROUPS)
     ended: bool = False
@@ -162,13 +150,14 @@ def _vectors(problem: Problem) -> int:
     return 8 * width * (8 * problem.count + 16 * problem.lines + 4) + 2 * 4 * width * width
 
 
-class Sampled(Frozen[SampledState]):
+class Sampled(Truncated[SampledState]):
     """Newton steps on a weighted sample of the rows, and exact gradients."""
 
     name = "newton's sample"
     state_class: ClassVar[type[SampledState]] = SampledState
     mapped = False
     adds = ()
+    loose = 0.05
 
     def all_labels(self, problem: Problem) -> bool:
         return False  # those of the sample lie beside its rows
@@ -196,8 +185,9 @@ class Sampled(Frozen[SampledState]):
             own = Beside(*kept.beside)
             if not (problem.outputs.knows(own.codes) and np.all(own.chances > 0.0)):
                 return False
-        size = state.drawn.rows.count * problem.lines if state.newton.begun else 0
-        return [state.scores.size, state.bends.size, state.along.size] == [size, 2 * size, size]
+        size, full = state.scores.size, state.drawn.rows.count * problem.lines
+        whole = size == full or (size == 0 and not state.newton.begun)
+        return whole and [state.bends.size, state.along.size] == [2 * size, size]
 
     def begin_pass(self, problem: Problem, state: SampledState, active: np.ndarray) -> None:
         super().begin_pass(problem, state, active)
@@ -284,11 +274,9 @@ class Sampled(Frozen[SampledState]):
             state.due &= state.drawn.rows.count > 0
         if state.due.any():
             k = int(np.argmax(state.due))
-            if state.steps is None:
-                state.steps = self._steps(problem, state, k)
-            if truncated.over(state.steps):
-                state.due[k] = False
-                self._end(state)
+            if self.unit(problem, state, k, self._held(problem, state)):
+                moved = problem.view(state.w, k) - problem.view(state.begun, k)
+                state.descent[k] = -float(np.vdot(state.newton.gradient, moved))
             return 1.0 - float(state.due.sum()) / problem.groups
         report = self.report(problem, state)
         report.kept_rows = state.drawn.rows.count
@@ -305,16 +293,15 @@ class Sampled(Frozen[SampledState]):
         drawn.mean, drawn.known = drawn.total / problem.present, not problem.sparse
         gaps = self.report(problem, state).estimate
         for k in active[gaps[active] > problem.tol].tolist():
-            w, step, height = problem.view(state.w, k), problem.view(state.last_step, k), proofs[k].weights.primal
+            w, begun, height = problem.view(state.w, k), problem.view(state.begun, k), proofs[k].weights.primal
             if height - state.height[k] > ROUNDING * abs(height):
+                step = w - begun
                 slope = float(np.vdot(self._gradient(problem, state, k), step))
                 left = share_left(float(state.descent[k]), slope, float(np.vdot(step, step)))
-                step *= left
                 state.descent[k] *= left
-                w[:] = problem.view(state.begun, k) + step
+                w[:] = begun + left * step
                 continue
-            state.height[k], state.due[k] = height, True
-            problem.view(state.begun, k)[:] = w
+            state.height[k], state.due[k], begun[:] = height, True, w
 
     @staticmethod
     def _gradient(problem: Problem, state: SampledState, k: int) -> np.ndarray:
@@ -322,30 +309,19 @@ class Sampled(Frozen[SampledState]):
         pull = problem.view(state.look.pull, k).sum(axis=1)
         return ridge(problem, problem.view(state.w, k)) - pull
 
-    def _steps(self, problem: Problem, state: SampledState, k: int) -> Iterator[float]:
-        """The step of group k; the turn says where a checkpoint has left it."""
-        newton, w = state.newton, problem.view(state.w, k)
-        if not newton.begun:
-            newton.begun, newton.group, newton.turn, newton.made = True, k, SCORES, 0
-            size = state.drawn.rows.count * problem.lines
-            state.scores, state.bends, state.along = np.zeros(size), np.zeros(2 * size), np.zeros(size)
-        held = self._held(problem, state)
-        if newton.turn == SCORES and w.any():
-            yield from held.score(problem, w, held.scores)
-        if newton.turn in (SCORES, BEGINS):
-            newton.turn = BEGINS
-            if not (yield from self._begin_step(problem, state, held)):
-                return
-        while newton.turn == ADVANCES:
-            yield from truncated.advance(problem, newton, held)
-            state.multiplications += VISIT * held.values * problem.lines
-        yield from self._end_step(problem, state, held)
+    def rest(self, problem: Problem, state: SampledState, image: np.ndarray) -> np.ndarray:
+        return self._gradient(problem, state, state.newton.group) + image
+
+    def ends(self, problem: Problem, state: SampledState) -> bool:
+        return True
 
     @staticmethod
     def _held(problem: Problem, state: SampledState) -> Held:
         """The sample, of which each row stands for 1 over its probability."""
         drawn, lines, at = state.drawn, problem.lines, 0
-        parts: list[Part] = []
+        size, parts = drawn.rows.count * lines, list[Part]()
+        if state.scores.size != size:
+            state.scores, state.bends, state.along = np.zeros(size), np.zeros(2 * size), np.zeros(size)
         pieces = [drawn.rows.pieces[name] for name in sorted(drawn.rows.pieces)]
         chances, codes, weights = (np.concatenate([kept.beside[n] for kept in pieces]) for n in (1, 2, 3))
         known = RowLabels(codes, weights / np.minimum(1.0, drawn.limit * chances), np.empty(0))
@@ -356,53 +332,6 @@ class Sampled(Frozen[SampledState]):
         scores, along = state.scores.reshape(-1, lines), state.along.reshape(-1, lines)
         bends = state.bends.reshape(-1, 2 * lines)
         return Held(parts, labels_for(known, problem.outputs), scores, bends, along, drawn.rows.coding)
-
-    def _begin_step(self, problem: Problem, state: SampledState, held: Held) -> Generator[float, None, bool]:
-        """Begin the step from the exact gradient; returns whether there is one."""
-        newton, k = state.newton, state.newton.group
-        image, exact = (yield from held.pull(problem, k))[1], self._gradient(problem, state, k)
-        state.others[:] = exact + image
-        square = float(np.vdot(exact, exact))
-        if not 0.0 < square < math.inf:
-            return False
-        _, bent, met = self._last(problem, state, exact)
-        newton.gradient[:] = exact - met * bent
-        height = max(abs(float(state.height[k])), 0.5 * square)
-        loose = min(LOOSE, max(TIGHT, OF_GAP * math.sqrt(0.5 * square / height)))
-        newton.enough = loose * math.sqrt(float(np.vdot(newton.gradient, newton.gradient)))
-        newton.reached = AIM * math.sqrt(2.0 * problem.tol * height)
-        visits = truncated.precondition(problem, newton, held)
-        truncated.begin(newton, held)
-        state.multiplications += held.values * problem.lines * (1.0 + visits)
-        yield held.values * problem.lines * visits
-        return True
-
-    @staticmethod
-    def _last(problem: Problem, state: SampledState, exact: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
-        """(The last step, how it changed the gradient, the step along it that this gradient asks for)."""
-        step = problem.view(state.last_step, state.newton.group)
-        bent = exact - problem.view(state.slope, state.newton.group)
-        along = float(np.vdot(step, bent))
-        return step, bent, float(np.vdot(step, exact)) / along if along > 0.0 else 0.0
-
-    def _end_step(self, problem: Problem, state: SampledState, held: Held) -> Iterator[float]:
-        """Move the weights along the step, to the minimum there as the sample shows it.
-
-        Along the last step the true second derivative is known: it takes the place of the sample's (Nocedal 1980).
-        """
-        newton, k = state.newton, state.newton.group
-        w, exact = problem.view(state.w, k), self._gradient(problem, state, k)
-        last, bent, met = self._last(problem, state, exact)
-        if met != 0.0:
-            met += float(np.vdot(bent, newton.step)) / float(np.vdot(bent, last))
-            step = newton.step - met * last
-            yield from held.score(problem, step, held.along)
-            newton.step[:] = step
-        newton.gradient[:] = exact
-        t = truncated.finish(problem, newton, held, w, float(np.vdot(state.others, newton.step)))
-        last[:] = t * newton.step
-        problem.view(state.slope, k)[:] = exact
-        state.descent[k] = -float(np.vdot(exact, last))
 
 
 def _sizes(problem: Problem, kept: Kept) -> np.ndarray:

@@ -1,4 +1,7 @@
-"""A Newton step by conjugate gradients on rows in memory (truncated Newton, Dembo and Steihaug 1983).
+"""Newton steps by conjugate gradients on rows in memory (truncated Newton, Dembo and Steihaug 1983).
+
+No Hessian is summed up. Products of the Hessian and a vector find the step, and each reads the rows once (Lin, Weng and
+Keerthi 2008). The rows are all rows (conjugate.py), or a sample whose gradient is corrected (sampled.py).
 
 A mean of the identity and the Hessian's diagonal preconditions them (Hsia, Chiang and Lin 2018). For one loss of all
 lines it is a Kronecker product. Its factors are a mean of the rows' second derivatives by the scores, and X^T X with
@@ -8,17 +11,28 @@ their traces as weights.
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Generator, Iterator
+from typing import ClassVar, TypeVar
 
 import numpy as np
 
+from streammargin.compiled import look as certificate
 from streammargin.compiled.judged import judge_of
+from streammargin.losses.base import has, smooth
+from streammargin.rows.blocks import Block
+from streammargin.rows.labels import Labels, RowNumbers
 from streammargin.solvers import loops
 from streammargin.solvers.base import UNIT
 from streammargin.solvers.newton.held import STRIDE, VISIT, Held, ridge
 from streammargin.solvers.problem import Problem
+from streammargin.solvers.proof.look import CertifiedByLook, LookedAt
 from streammargin.solvers.proof.sums import LINES
-from streammargin.solvers.roles import Float, Shared, W, f8, of, state
+from streammargin.solvers.roles import GROUPS, Float, Scratch, Shared, W, b1, f8, of, state
+
+LIKELY = 0.9  # of tol: the gap that steps aim at, so that the look proves tol
+AIM = 0.5  # of the gradient that the goal allows: the last step ends there
+MOST_STEPS = 60  # most steps between two looks; more would mean that rounding prevents convergence
 
 SLOW = 0.5  # a step goes on while a product lowers its model by more than this share of the mean so far
 SHARE = 0.01  # of the diagonal in the preconditioner; the rest is the identity
@@ -27,6 +41,12 @@ EIGEN = 4  # multiplications, times d^3, that find all eigenvectors of a matrix
 LITTLE = 1 << 20  # multiplications that take no time: a weight of 2 is to mean what two rows mean, to the last step
 PRODUCTS = 25  # products that a step takes: if a Hessian costs less, it is summed up instead
 SCORES, BEGINS, ADVANCES, ENDS = range(4)  # what comes next of a step: scores, its gradient, a product, the line search
+
+
+def supports(problem: Problem) -> bool:
+    """Whether the loss is smooth, under the ridge."""
+    able = smooth(problem.loss) and (problem.all_scores if problem.joint else has(problem.loss, "slope"))
+    return problem.lp and problem.p == 2.0 and able and not (problem.path or problem.outputs.tasks)
 
 
 def factored(problem: Problem) -> bool:
@@ -39,8 +59,9 @@ def factored(problem: Problem) -> bool:
 class Newton:
     """The Newton step at hand, that of `group`; begun: there is one; turn: what comes next.
 
-    gradient: at its weights. made: steps since the last look. diagonal: the preconditioner, of lines and columns turned
-    by of_lines (lines, lines) and of_columns (d+1, d+1) if these are not empty.
+    gradient: at its weights; rest: the part that is not of these rows. made: steps since the last look. diagonal: the
+    preconditioner, of lines and columns turned by of_lines (lines, lines) and of_columns (d+1, d+1) if these are not
+    empty.
 
     The step is what conjugate gradients have found so far. residual: minus what is left of the gradient; direction:
     their next one; square: residual . preconditioned residual; fall: of the model of the objective; enough: a length of
@@ -51,6 +72,7 @@ class Newton:
     group: int = 0
     turn: int = SCORES
     gradient: Shared[f8] = of(LINES, W)
+    rest: Shared[f8] = of(LINES, W)
     diagonal: Shared[f8] = of(LINES, W)
     of_lines: Shared[f8] = of(*2 * [LINES.where(factored)])
     of_columns: Shared[Float] = of(*2 * [W.where(factored)])
@@ -159,21 +181,129 @@ def advance(problem: Problem, newton: Newton, held: Held) -> Generator[float, No
     newton.square = square
 
 
-def finish(problem: Problem, newton: Newton, held: Held, w: np.ndarray, slope: float) -> float:
-    """Move w (lines, d+1) along the step, to the minimum there; returns which share of the step that is, 0: none.
-
-    slope: the derivative along the step of all but the losses of these rows.
-    """
+def finish(problem: Problem, newton: Newton, held: Held, w: np.ndarray) -> None:
+    """Move w (lines, d+1) along the step, to the minimum there; if there is none, no step follows."""
     newton.turn = BEGINS
     newton.made += 1
-    step, down = newton.step, float(np.vdot(newton.gradient, newton.step))
-    if not down < 0.0:  # rounding, or nan
-        return 0.0
-    t = loops.products(problem).lowest_along(
-        held.labels, judge_of(problem.loss), newton.group * problem.lines, held.scores, held.along, slope,
-        float(np.vdot(ridge(problem, step), step)), down,
-    )  # fmt: skip
+    step, down, t = newton.step, float(np.vdot(newton.gradient, newton.step)), 0.0
+    if down < 0.0:  # else rounding, or nan
+        t = loops.products(problem).lowest_along(
+            held.labels, judge_of(problem.loss), newton.group * problem.lines, held.scores, held.along,
+            float(np.vdot(newton.rest, step)), float(np.vdot(ridge(problem, step), step)), down,
+        )  # fmt: skip
+    if not t > 0.0:
+        newton.made = MOST_STEPS
+        return
     w += t * step
     held.along[:] *= t
     held.scores[:] += held.along
-    return t
+
+
+@state
+class ByProducts(LookedAt):
+    """newton: the step at hand; due (groups,): steps are left to make; steps: those under way.
+
+    work: multiplications of steps in this pass.
+    """
+
+    newton: Newton
+    due: Shared[b1] = of(GROUPS)
+    steps: Scratch[Iterator[float] | None] = None
+    work: float = 0.0
+
+
+B = TypeVar("B", bound=ByProducts)
+
+
+class Truncated(CertifiedByLook[B]):
+    """Base class: steps on rows in memory, and reads whose sums are those that certify the weights, and no more.
+
+    loose: most of the gradient that a step leaves, as a share.
+    """
+
+    loose: ClassVar[float]
+
+    @abstractmethod
+    def rest(self, problem: Problem, state: B, image: np.ndarray) -> np.ndarray:
+        """The gradient (lines, d+1) at the weights without the losses of the rows held, whose duals pull `image`."""
+
+    def balance(self, problem: Problem, state: B, held: Held) -> None:
+        """Improve weights and scores at the beginning, and after each step; default: they stay."""
+
+    @abstractmethod
+    def ends(self, problem: Problem, state: B) -> bool:
+        """Whether no step follows those that were made, at least one, wherever they led."""
+
+    def begin_pass(self, problem: Problem, state: B, active: np.ndarray) -> None:
+        super().begin_pass(problem, state, active)
+        state.work, state.newton.made = 0.0, 0
+
+    @staticmethod
+    def look(
+        problem: Problem, state: B, labels: Labels, active: np.ndarray, block: Block, numbers: RowNumbers,
+        margins: np.ndarray = certificate.NOWHERE,
+    ) -> None:  # fmt: skip
+        """Add the sums of these rows at the weights; margins (1, K, n) or (1, K, 0): set to theirs."""
+        none = np.zeros((problem.count, 0))
+        step = certificate.Prox(none, none, *np.zeros((2, problem.count)))
+        state.look.rows += block.rows()
+        rows = block, numbers, labels
+        state.look.add(
+            problem.loss, rows, problem.lines_of(active), state.w, step, by=loops.look(problem), margins=margins
+        )
+
+    def unit(self, problem: Problem, state: B, k: int, held: Held) -> bool:
+        """One unit of the steps of group k; returns whether they have ended."""
+        newton = state.newton
+        if not newton.begun:
+            newton.begun, newton.group, newton.turn, newton.made = True, k, SCORES, 0
+        if state.steps is None:
+            state.steps = self._steps(problem, state, held)
+        if not over(state.steps):
+            return False
+        state.due[k], newton.begun, state.steps = False, False, None
+        return True
+
+    def _steps(self, problem: Problem, state: B, held: Held) -> Iterator[float]:
+        """The steps of a group; the turn says where a checkpoint has left them."""
+        newton, w = state.newton, problem.view(state.w, state.newton.group)
+        if newton.turn == SCORES:
+            held.scores[:] = 0.0
+            if w.any():
+                yield from held.score(problem, w, held.scores)
+                self._count(problem, state, held, 1.0)
+            self.balance(problem, state, held)
+            newton.turn = BEGINS
+        while newton.turn != BEGINS or (yield from self._begin(problem, state, held, w)):
+            yield from advance(problem, newton, held)
+            self._count(problem, state, held, VISIT)
+            if newton.turn == ENDS:
+                finish(problem, newton, held, w)
+                self.balance(problem, state, held)
+
+    @staticmethod
+    def _count(problem: Problem, state: B, held: Held, visits: float) -> None:
+        """Count so many multiplications of each value by each line."""
+        work = visits * held.values * problem.lines
+        state.multiplications += work
+        state.work += work
+
+    def _begin(self, problem: Problem, state: B, held: Held, w: np.ndarray) -> Generator[float, None, bool]:
+        """Find the gradient, and begin conjugate gradients; returns whether a step is needed."""
+        newton = state.newton
+        if newton.made >= MOST_STEPS or (newton.made > 0 and self.ends(problem, state)):
+            return False
+        losses, image = yield from held.pull(problem, newton.group)
+        self._count(problem, state, held, 1.0)
+        newton.rest[:] = self.rest(problem, state, image)
+        newton.gradient[:] = newton.rest - image
+        square = float(np.vdot(newton.gradient, newton.gradient))
+        height = losses + 0.5 * float(np.vdot(w, ridge(problem, w)))
+        goal = LIKELY * problem.tol * abs(height)
+        if not 0.0 < square < math.inf or (newton.made > 0 and 0.5 * square <= goal):
+            return False
+        loose = min(self.loose, math.sqrt(0.5 * square / max(abs(height), 0.5 * square)))
+        newton.enough, newton.reached = loose * math.sqrt(square), AIM * math.sqrt(2.0 * goal)
+        self._count(problem, state, held, precondition(problem, newton, held))
+        begin(newton, held)
+        return True

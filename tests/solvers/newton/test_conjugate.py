@@ -32,9 +32,9 @@ def steps(monkeypatch):
     """The groups that steps are made for, from here on."""
     seen, one = [], conjugate.Conjugate._steps
 
-    def noted(solver, problem, state, k, block):
-        seen.append(k)
-        return one(solver, problem, state, k, block)
+    def noted(solver, problem, state, held):
+        seen.append(state.newton.group)
+        return one(solver, problem, state, held)
 
     monkeypatch.setattr(conjugate.Conjugate, "_steps", noted)
     return seen
@@ -153,7 +153,7 @@ def test_it_begins_from_given_weights(steps):
 
 def test_steps_that_lead_nowhere_are_followed_by_others(monkeypatch):
     """Where products tell nothing, the steps with a Hessian take over."""
-    monkeypatch.setattr(conjugate, "MOST_STEPS", 0)
+    monkeypatch.setattr(truncated, "MOST_STEPS", 0)
     X, y = wide()
     result = train(X, y, loss="logistic", tol=1e-6)
     assert result.converged and result.passes > 8

@@ -30,16 +30,16 @@ def always(monkeypatch):
 @pytest.fixture
 def drawn(monkeypatch):
     """(Pass, the numbers of the rows, how many each stands for, whether they are in bytes) of every step."""
-    found, begin = [], Sampled._begin_step
+    found, held = [], Sampled._held
 
-    def noted(solver, problem, state, held):
+    def noted(problem, state):
         cache = state.drawn.rows
         chances = np.concatenate([cache.pieces[name].beside[1] for name in sorted(cache.pieces)])
         ids = np.concatenate([cache.pieces[name].ids for name in sorted(cache.pieces)])
         found.append((state.number, ids, 1 / np.minimum(1, state.drawn.limit * chances), cache.coding.low.size > 0))
-        return begin(solver, problem, state, held)
+        return held(problem, state)
 
-    monkeypatch.setattr(Sampled, "_begin_step", noted)
+    monkeypatch.setattr(Sampled, "_held", staticmethod(noted))
     return found
 
 

@@ -7,14 +7,15 @@ import argparse
 from streammargin.cli.options import name
 from streammargin.files import check_apart, check_output
 
-FORMS = ("json", "onnx", "liblinear", "csv")  # as of model/exports/files.py, which is loaded later
+FORMS = ("json", "onnx", "liblinear", "celltypist", "csv")  # as of model/exports/files.py, which is loaded later
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Options of export."""
     parser.add_argument("model", metavar="MODEL")
     parser.add_argument("--to", required=True, choices=FORMS, help="json: weights by column and category; onnx: for "
-                        "onnxruntime, needs skl2onnx; liblinear: its text model; csv: a weight a line")  # fmt: skip
+                        "onnxruntime, needs skl2onnx; liblinear: its text model; celltypist: its model, of cells; "
+                        "csv: a weight a line")  # fmt: skip
     parser.add_argument("-o", "--output", required=True, type=name, metavar="OUT", help="the file to write")
     parser.add_argument("--memory", default="1G", metavar="SIZE", help="memory for reading the model (default 1G)")
     parser.add_argument("--force", action="store_true", help="replace an existing OUT")

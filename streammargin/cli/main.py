@@ -29,7 +29,7 @@ VERBS = {
     "evaluate": "accuracy, mistakes, loss and margin of a model on labelled data",
     "verify": "recompute the certificate of a model on its data, by NumPy alone",
     "info": "show what a data file or a model contains",
-    "export": "write a model for another program: as JSON, ONNX, LIBLINEAR's text or a table of weights",
+    "export": "write a model for another program: as JSON, ONNX, of LIBLINEAR or CellTypist, or a table of weights",
     "report": "write a page on a model: what is proven, how good it is, which rows go wrong, which columns matter",
     "solvers": "list the solvers, or show one: parameters, algorithm, what it takes",
     "losses": "list the losses, or show one: parameters, formula, solvers that take it",

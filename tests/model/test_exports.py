@@ -251,6 +251,25 @@ def test_onnx_names_the_command_that_installs_what_it_needs(tmp_path, monkeypatc
         written(sm.train((X, TWO), tol=0.1).model, "onnx", tmp_path)
 
 
+# CellTypist
+
+
+@pytest.mark.parametrize("labels", [TWO, THREE], ids=["two types", "three types"])
+def test_celltypist_reads_its_model(tmp_path, labels):
+    celltypist, ad = pytest.importorskip("celltypist"), pytest.importorskip("anndata")
+    cells = ad.AnnData(np.exp(X).round(2), pd.DataFrame({"kind": labels}, index=[f"c{k}" for k in range(90)]))
+    trained = sm.train(cells, y="obs/kind", transform="total:10000,log1p", C=10.0, loss="logistic").model
+    export(trained, "celltypist", str(tmp_path / "kinds.pkl"))
+    model = celltypist.models.Model.load(str(tmp_path / "kinds.pkl"))
+    assert list(model.features) == list(cells.var_names) and "types and 4 features" in repr(model)
+    scores, expected = trained.decision_function(cells), list(trained.predict(cells))
+    cells.X = np.log1p(10_000.0 * cells.X / cells.X.sum(axis=1, keepdims=True))
+    found = celltypist.annotate(cells, model)
+    assert list(found.predicted_labels["predicted_labels"]) == expected
+    its = found.decision_matrix.to_numpy()
+    np.testing.assert_allclose(its if len(trained.classes_) > 2 else its[:, 1], scores, rtol=1e-5, atol=1e-5)
+
+
 # what has no such form
 
 
@@ -272,6 +291,8 @@ def test_what_has_no_form_says_so_and_leaves_no_file(tmp_path):
         (lambda: sm.train(texts, y="y", text="said", tol=0.1), "json", "the column said is free text, which JSON"),
         (lambda: sm.train(shares, y="y", tol=0.1), "json", r"part is a number with a unit or marks \(point %\)"),
         (lambda: sm.train((X, TWO), tol=0.1), "liblinear", "labels are integers"),
+        (lambda: sm.train((X, TWO), tol=0.1), "celltypist", "cells with the steps total:10000,log1p"),
+        (lambda: sm.train((X**2, TWO), transform="total:10000,log1p", tol=0.1), "celltypist", "names of genes"),
         (lambda: sm.train((X, TWO == "yes"), loss="smooth_hinge", tol=0.1), "liblinear", "has no loss smooth_hinge"),
     ):
         with pytest.raises(sm.UsageError, match=words):

@@ -14,6 +14,7 @@ from streammargin.files import replacing, short_reason
 from streammargin.matching import number_in
 from streammargin.model.base import Model
 from streammargin.model.calibration import COUNTS, SCALE
+from streammargin.model.exports.celltypist import celltypist_bytes
 from streammargin.model.exports.parts import Parts, taken
 from streammargin.model.linear import LinearModel
 from streammargin.model.scoring import Scorer
@@ -275,13 +276,13 @@ def _inputs(parts: Parts) -> list[tuple[str, Any]]:
 
 
 MADE: dict[str, Callable[[Model], str | bytes]] = {
-    "json": json_text, "onnx": onnx_bytes, "liblinear": liblinear_text,
+    "json": json_text, "onnx": onnx_bytes, "liblinear": liblinear_text, "celltypist": celltypist_bytes,
 }  # fmt: skip
 
 
 def export(model: Model, form: str, path: str, force: bool = False) -> None:
-    """Write a model as json, onnx, liblinear or csv. Raises UsageError for what this form does not have, OutputError,
-    ReadWriteError.
+    """Write a model as json, onnx, liblinear, celltypist or csv. Raises UsageError for what this form does not have,
+    OutputError, ReadWriteError.
     """
     if form == "csv":
         return write_weights(model, path, force)

@@ -26,8 +26,7 @@ def expected_failures(estimator):
     elif isinstance(estimator, sm.InterpolatingRegressor):
         reasons = dict.fromkeys(EQUIVALENCE, CONTRADICTION)
     elif isinstance(estimator, sm.MarginRegressor):
-        # not with l1: pdprox takes the same steps with weights as with repeated rows, from the same median
-        reasons = dict.fromkeys(EQUIVALENCE, NEAR) if estimator.tol == 1e-3 and estimator.penalty != "l1" else {}
+        reasons = dict.fromkeys(EQUIVALENCE, NEAR) if estimator.tol == 1e-3 else {}
     elif estimator.solver == "pegasos":
         reasons = dict.fromkeys(EQUIVALENCE, TWICE)
     elif estimator.solver in ("perceptron", "mirror:average"):
@@ -58,6 +57,7 @@ def test_scikit_learn_suite(estimator, check):
     sm.MarginClassifier(solver="pegasos", passes=100),
     sm.MarginRegressor(**EXACT),
     sm.MarginRegressor(loss="absolute_error", penalty="l1", passes=200),
+    sm.MarginRegressor(loss="absolute_error", penalty="l1", **EXACT | {"C": 0.1}),
     sm.InterpolatingRegressor(passes=100, solver="asdca", epsilon=0.1),
     sm.KernelMarginClassifier(),
     sm.KernelMarginRegressor(),

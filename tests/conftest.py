@@ -97,7 +97,7 @@ def inside(tmp_path, monkeypatch):
 def here(capsys, monkeypatch):
     """As `call`, but in this process: for what a command answers, if nothing is said of processes and streams."""
 
-    def run(*arguments, cwd="."):
+    def run(*arguments, cwd=".", main=main):
         capsys.readouterr()
         with monkeypatch.context() as patched:
             patched.chdir(cwd)

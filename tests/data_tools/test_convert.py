@@ -13,7 +13,7 @@ import h5py
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from conftest import call, write_h5
+from conftest import write_h5
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -290,19 +290,19 @@ def test_inputs_and_outputs_that_cannot_be(tmp_path):
         (["convert", "good.txt", "o.h5"], 0),
     ],
 )
-def test_exit_codes(tmp_path, arguments, code):
+def test_exit_codes(tmp_path, arguments, code, here):
     (tmp_path / "good.txt").write_text("1 1:1\n-1 2:1\n")
     (tmp_path / "bad.txt").write_text("1 1:1\nbad line\n")
-    done = call(*arguments, module="streammargin.data_tools", cwd=tmp_path)
+    done = here(*arguments, main=main, cwd=tmp_path)
     assert done.returncode == code, done.stderr
     assert done.stdout == "" and "Traceback" not in done.stderr
     if code:
         assert sorted(os.listdir(tmp_path)) == ["bad.txt", "good.txt"] and done.stderr.count("\n") == 1
 
 
-def test_the_shell_reads_flags_where_python_reads_keywords(tmp_path):
+def test_the_shell_reads_flags_where_python_reads_keywords(tmp_path, here):
     (tmp_path / "a.txt").write_text("1 0:1\n")
-    done = call("convert", "a.txt", "o.h5", module="streammargin.data_tools", cwd=tmp_path)
+    done = here("convert", "a.txt", "o.h5", main=main, cwd=tmp_path)
     assert done.stderr.endswith("if these count from 0, use --zero-based\n")
     with pytest.raises(DataError, match=r"if these count from 0, use zero_based=True$"):
         convert(str(tmp_path / "a.txt"), str(tmp_path / "o.h5"))

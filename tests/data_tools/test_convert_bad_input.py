@@ -10,10 +10,11 @@ import h5py
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from conftest import call, write_h5
+from conftest import write_h5
 from test_convert import random_matrix, same, stored
 
 from streammargin.data_tools.convert import convert
+from streammargin.data_tools.main import main
 from streammargin.data_tools.shuffle import shuffle
 from streammargin.data_tools.split import split
 from streammargin.errors import DataError, UsageError
@@ -223,13 +224,13 @@ def test_broken_csc_groups_are_named(tmp_path):
         convert(path, out)
 
 
-def test_too_small_a_budget_names_the_least(tmp_path):
+def test_too_small_a_budget_names_the_least(tmp_path, here):
     path = old_csc(tmp_path / "in.h5", random_matrix(3).tocsc())
     with pytest.raises(UsageError, match='use memory="1M" or more'):
         convert(path, str(tmp_path / "out.h5"), memory=1)
     convert(path, str(tmp_path / "out.h5"), memory="1M")
     path = write_h5(tmp_path / "dense.h5", np.eye(4))
-    done = call("shuffle", path, "s.h5", "--memory", "1", module="streammargin.data_tools", cwd=tmp_path)
+    done = here("shuffle", path, "s.h5", "--memory", "1", main=main, cwd=tmp_path)
     assert done.returncode == 2 and "use --memory " in done.stderr
     least = done.stderr.split("use --memory ")[1].split()[0]
     shuffle(path, str(tmp_path / "s.h5"), memory=least)

@@ -7,12 +7,12 @@ import os
 
 import numpy as np
 import pytest
-from conftest import call
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_convert import stored
 
 from streammargin.data_tools.convert import convert
+from streammargin.data_tools.main import main
 from streammargin.errors import DataError, UsageError
 from streammargin.model.linear import LinearModel
 from streammargin.tables.textfile import Text
@@ -43,14 +43,14 @@ def test_a_label_of_another_name_is_asked_for_and_named(tmp_path, said):
     assert said("INFO")[-1].endswith("in.csv: the label is column 2, income")
 
 
-def test_the_shell_names_its_options_and_the_label(tmp_path):
+def test_the_shell_names_its_options_and_the_label(tmp_path, here):
     (tmp_path / "in.csv").write_text(ADULT)
-    done = call("convert", "in.csv", "o.h5", module="streammargin.data_tools", cwd=tmp_path)
+    done = here("convert", "in.csv", "o.h5", main=main, cwd=tmp_path)
     assert done.returncode == 2 and "--y" in done.stderr and "--no-label" in done.stderr
     assert "age, hours, income" in done.stderr and done.stderr.count("\n") == 1
-    done = call("convert", "in.csv", "o.h5", "--y", "income", module="streammargin.data_tools", cwd=tmp_path)
+    done = here("convert", "in.csv", "o.h5", "--y", "income", main=main, cwd=tmp_path)
     assert done.returncode == 0 and done.stderr.splitlines()[0] == "in.csv: the label is column 2, income"
-    done = call("convert", "in.csv", "p.h5", "--y", "2", "--no-label", module="streammargin.data_tools", cwd=tmp_path)
+    done = here("convert", "in.csv", "p.h5", "--y", "2", "--no-label", main=main, cwd=tmp_path)
     assert done.returncode == 2 and not (tmp_path / "p.h5").exists()
 
 
@@ -82,9 +82,9 @@ def test_a_second_candidate_is_asked_about(tmp_path, said):
     assert said("WARNING") == [] and said("INFO")[0].endswith("the label is column 1, label")
 
 
-def test_quiet_shows_warnings_only(tmp_path):
+def test_quiet_shows_warnings_only(tmp_path, here):
     (tmp_path / "in.csv").write_text(",label\n0,1\n1,0\n")
-    done = call("convert", "in.csv", "o.h5", "-q", module="streammargin.data_tools", cwd=tmp_path)
+    done = here("convert", "in.csv", "o.h5", "-q", main=main, cwd=tmp_path)
     assert done.returncode == 0 and done.stderr.count("\n") == 1
     assert done.stderr.startswith("streammargin-data: warning: in.csv: the first column has no name")
 

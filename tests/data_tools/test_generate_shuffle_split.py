@@ -7,10 +7,11 @@ import h5py
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from conftest import call, write_h5
+from conftest import write_h5
 from test_convert import stored
 
 from streammargin.data_tools.generate import generate
+from streammargin.data_tools.main import main
 from streammargin.data_tools.shuffle import shuffle
 from streammargin.data_tools.split import split
 from streammargin.errors import OutputError, UsageError
@@ -139,13 +140,13 @@ def test_split_refuses_an_empty_part_and_leaves_nothing(tmp_path, blobs_file):
     assert sorted(os.listdir(tmp_path)) == ["b", "blobs.h5"]
 
 
-def test_the_commands(tmp_path):
+def test_the_commands(tmp_path, here):
     for line, *arguments in (
         ["g.h5: 1000 rows, 300 columns\n", "generate", "g.h5", "--rows", "1000", "--sparse", "--features", "300"],
         ["", "shuffle", "g.h5", "s.h5", "--seed", "3", "-q"],
         ["a.h5: 750 rows, b.h5: 250 rows\n", "split", "s.h5", "a.h5", "b.h5", "--test-size", "0.25"],
     ):
-        done = call(*arguments, module="streammargin.data_tools", cwd=tmp_path)
+        done = here(*arguments, main=main, cwd=tmp_path)
         assert (done.returncode, done.stdout, done.stderr) == (0, "", line)
     assert stored(tmp_path / "a.h5")[0].shape == (750, 300) and stored(tmp_path / "b.h5")[0].shape == (250, 300)
 
@@ -161,9 +162,9 @@ def test_both_parts_need_a_file_of_their_own(tmp_path):
     assert os.listdir(tmp_path) == ["in.h5"]
 
 
-def test_a_missing_label_file_is_not_the_outputs_fault(tmp_path):
+def test_a_missing_label_file_is_not_the_outputs_fault(tmp_path, here):
     path = write_h5(tmp_path / "in.h5", np.eye(4))
-    done = call("split", path, "a.h5", "b.h5", "--y", "none.npy", module="streammargin.data_tools", cwd=tmp_path)
+    done = here("split", path, "a.h5", "b.h5", "--y", "none.npy", main=main, cwd=tmp_path)
     assert done.returncode == 66 and "none.npy" in done.stderr and "space" not in done.stderr
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from conftest import write_h5
+from reference.stopped import stop_after
 
 import streammargin as sm
 from streammargin.driver import ranges
@@ -50,8 +51,7 @@ def test_out_of_core_they_are_those_of_all_blocks_after_a_resume_too(tmp_path, m
     assert whole.history[0]["plan"]["blocks"] > 1
     check(whole.model, X.astype(float))
     again = {"memory": "20M", "passes": 2, "solver": "sdca", "checkpoint": str(tmp_path / "state")}
-    asked = []
-    sm.train(path, **again, should_stop=lambda: asked.append(0) or ("signal" if len(asked) == 3 else None))
+    sm.train(path, **again, should_stop=stop_after(2))
     resumed = sm.train(path, **again)
     for found, expected in zip(resumed.model.moments, whole.model.moments, strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-12)

@@ -254,15 +254,11 @@ def test_out_of_core_a_read_is_worth_many_visits_of_its_rows(tmp_path, monkeypat
     near = np.tile(X, (40, 1)) + 0.3 * np.random.default_rng(3).standard_normal((20_000, 6))
     rows = near.astype(np.float32), np.tile(Y, 40)
     options = {"map": "rff:100,gamma=0.2", "solver": "ascent", "C": 100.0, "memory": "17M", "tol": 1e-2, "passes": 8}
-    result, calls = sm.train(rows, **options), []
+    result = sm.train(rows, **options)
     assert result.converged and result.history[0]["plan"]["blocks"] > 1
 
-    def stop():
-        calls.append(1)
-        return "signal" if len(calls) == 25 else None
-
     folder = str(tmp_path / "checkpoint")
-    assert sm.train(rows, should_stop=stop, checkpoint=folder, **options).reason == "signal"
+    assert sm.train(rows, should_stop=stop_after(24), checkpoint=folder, **options).reason == "signal"
     again = sm.train(rows, checkpoint=folder, **options)
     assert again.passes == result.passes and np.array_equal(again.model.answer.arrays()["coef"],
                                                            result.model.answer.arrays()["coef"])  # fmt: skip

@@ -8,6 +8,7 @@ import h5py
 import numpy as np
 import pytest
 from conftest import write_h5
+from reference.stopped import stop_after
 
 import streammargin as sm
 from streammargin.errors import UsageError
@@ -87,17 +88,7 @@ def test_a_dataset_that_is_missing_is_told_in_the_words_that_name_one(folder, he
 
 
 def stopped(**options):
-    return sm.train("a.h5", checkpoint="held", checkpoint_seconds=1e-9, should_stop=Once(), tol=1e-9, **options)
-
-
-class Once:
-    """Says `signal` at its fifth look."""
-
-    looks = 0
-
-    def __call__(self):
-        self.looks += 1
-        return "signal" if self.looks >= 5 else None
+    return sm.train("a.h5", checkpoint="held", checkpoint_seconds=1e-9, should_stop=stop_after(4), tol=1e-9, **options)
 
 
 def test_what_it_holds_is_part_of_the_job(folder):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ from streammargin.tables.asked import ERROR, ZERO, Asked
 from streammargin.tables.header import LABEL_NAMES, is_unnamed, may_be_index, position, say_doubts, without_index
 from streammargin.tables.readers.base import Reader
 from streammargin.version import __version__
-from streammargin.wording import counted, note, short, warn
+from streammargin.wording import counted, note, one_line, short, warn
 
 
 class Beside(NamedTuple):
@@ -121,10 +121,24 @@ def _apart(names: tuple[str, ...], reader: Reader) -> tuple[str, ...]:
     if not names:
         return names
     there, places = set(reader.columns), _places(reader)
-    names = tuple(names[0].split(",")) if len(names) == 1 and names[0] not in there else names
+    names = names if there.issuperset(names) else tuple(_divided(",".join(names), reader.columns))
     names = tuple(each for name in names for each in ([name] if name in there else places.get(name, [name])))
     unnamed = tuple(filter(is_unnamed, reader.columns)) if "" in names else ()
     return tuple(name for name in names if name) + unnamed if unnamed else names
+
+
+def _divided(text: str, columns: Collection[str]) -> Iterator[str]:
+    """The names in a text with commas between them, and perhaps in some of them: the longest that are columns.
+
+    A line end in a name may be written as messages have it.
+    """
+    called = {one_line(name): name for name in columns} | dict(zip(columns, columns, strict=True))
+    parts, most, place = text.split(","), 1 + max(name.count(",") for name in columns), 0
+    while place < len(parts):
+        ends = range(min(place + most, len(parts)), place, -1)
+        names = ((end, ",".join(parts[place:end])) for end in ends)
+        place, name = next((each for each in names if each[1] in called), (place + 1, parts[place]))
+        yield called.get(name, name)
 
 
 def _places(reader: Reader) -> dict[str, list[str]]:
@@ -179,7 +193,7 @@ def apart(y: str | int | tuple[str, ...], reader: Reader) -> tuple[str | int, ..
     Raises UsageError for a name twice.
     """
     if isinstance(y, str) and "," in y and y not in reader.columns:
-        y = tuple(y.split(","))
+        y = tuple(_divided(y, reader.columns))
     if not isinstance(y, tuple):
         return (y,)
     if twice := [name for name, times in Counter(y).items() if times > 1]:

@@ -108,6 +108,18 @@ def test_the_command_of_the_shell_is_what_it_says(tmp_path, here):
     assert sm.load_model(tmp_path / "m.npz").feature_names_in_.tolist() == ["x"]
 
 
+@pytest.mark.parametrize("name", ["name, as known", "x,", "two\nlines", ","])
+def test_a_name_with_commas_or_line_ends_is_named_as_a_message_has_it(tmp_path, name):
+    words = [f"word {k}" for k in range(30)]
+    path = str(tmp_path / "t.csv")
+    pd.DataFrame({"a": range(30), name: words, "b": words, "label": ["p", "q"] * 15}).to_csv(path, index=False)
+    with pytest.raises(DataError) as caught:
+        sm.train(path)
+    drop = re.search(r"drop=\"(.*?)\"", str(caught.value))[1]
+    assert sm.train(path, drop=tuple(drop.split(","))).model.feature_names_in_.tolist() == ["a"]
+    assert sm.train(path, drop=drop, y="label").model.feature_names_in_.tolist() == ["a"]
+
+
 @pytest.mark.parametrize("form", ["csv", "parquet"])
 def test_ids_of_digits_and_letters_are_ids_beside_others(tmp_path, form):
     """In text they are numbers here, and words there."""

@@ -11,39 +11,15 @@ from streammargin.solvers import registry
 
 ROOT = Path(streammargin.__file__).parent
 TESTS = Path(__file__).parent
-BASE = {
-    "arrow",
-    "errors",
-    "files",
-    "json_values",
-    "kinds",
-    "matching",
-    "saved",
-    "sizes",
-    "version",
-    "wording",
-    "words",
-    "workers",
-}  # leaves
+BASE = {"arrow", "errors", "files", "json_values", "kinds", "matching", "saved", "sizes"}  # leaves
+BASE |= {"version", "wording", "words", "workers"}
 NAMED = {"kernels", "losses", "maps", "penalties", "rows", "transforms"}  # named tuples, and classes of penalties
 ALLOWED = {  # by folder, and by single file
     "__main__": {"cli"},
     "api": {"options", "ordered", "solvers", "sources", "driver", "training", "result", "sinks", "errors", "wording"}
     | {"kernels", "losses", "maps", "penalties", "transforms"},
-    "dask": {
-        "dask",
-        "api",
-        "options",
-        "ordered",
-        "solvers",
-        "sources",
-        "tables",
-        "driver",
-        "training",
-        "model",
-        "result",
-        "sinks",
-    }
+    "dask": {"dask", "api", "options", "ordered", "solvers", "sources", "tables", "driver"}
+    | {"training", "model", "result", "sinks"}
     | {"arrow", "compiled", "errors", "files", "version", "workers"},
     "arrow": {"errors"},
     "errors": {"wording"},
@@ -92,19 +68,8 @@ ALLOWED = {  # by folder, and by single file
     | NAMED,
     "sinks": {"sinks", "driver"} | BASE | NAMED,
     "ordered": {"files", "sources"},
-    "training": {
-        "training",
-        "compiled",
-        "ordered",
-        "tables",
-        "options",
-        "driver",
-        "points",
-        "sources",
-        "solvers",
-        "model",
-        "result",
-    }
+    "training": {"training", "compiled", "ordered", "tables", "options", "driver", "points", "sources"}
+    | {"solvers", "model", "result"}
     | BASE
     | NAMED,
     "estimators": {"estimators", "options", "driver", "sources", "training", "model", "result", "sinks", "solvers"}

@@ -24,7 +24,8 @@ def kind_of(type_: pa.DataType) -> str:
         return "number"
     if pa.types.is_string(type_) or pa.types.is_large_string(type_):
         return "words"
-    return "date" if pa.types.is_temporal(type_) and not pa.types.is_duration(type_) else str(type_)
+    span = pa.types.is_duration(type_) or pa.types.is_interval(type_)
+    return "date" if pa.types.is_temporal(type_) and not span else str(type_)
 
 
 def is_category(type_: pa.DataType) -> bool:

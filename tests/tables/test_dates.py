@@ -298,3 +298,17 @@ def test_an_estimator_takes_no_date_for_a_number_of_nanoseconds(made, estimator)
 def test_dates_before_data_says_where_to_write_it(capsys):
     assert main(["train", "--dates", "t.csv"]) == 2
     assert "not 't.csv'; to give none, write the option after DATA" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        (pa.array([1] * ROWS, pa.duration("s")), "duration"),
+        (pa.array([(1, 2, 3)] * ROWS, pa.month_day_nano_interval()), "month_day_nano_interval"),
+    ],
+)
+@pytest.mark.parametrize("asked", [None, True])
+def test_spans_of_time_are_no_dates(values, told, asked):
+    table = pa.table({"v": values, "x": range(ROWS), "y": ["a", "b"] * (ROWS // 2)})
+    with pytest.raises(DataError, match=f"1 column holds values of type {told}.*: v; turn them into numbers"):
+        sm.train(table, y="y", dates=asked)

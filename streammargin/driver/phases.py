@@ -15,7 +15,7 @@ from streammargin.driver.clock import Spent
 from streammargin.driver.course import Course, Reading
 from streammargin.driver.events import resident_bytes
 from streammargin.driver.progress import Progress
-from streammargin.driver.validate import Midway, Predictions
+from streammargin.driver.validate import Midway
 from streammargin.points.base import Point
 from streammargin.solvers import roles
 from streammargin.solvers.base import PassReport, Share
@@ -228,7 +228,7 @@ def _without_calibration(c: Course, reason: str) -> None:
 
 def _predictions(c: Course) -> Reading:
     assert c.predictions is not None
-    visit = Visit("predictions", Predictions.add, (c.predictions.point(c.outcome()),))
+    visit = Visit("predictions", c.predictions.add, (c.predictions.point(c.outcome()),))
     return Reading(c.predictions.reader, [(visit, c.states["predictions"])])
 
 

@@ -246,10 +246,11 @@ class Predictions:
         """The points that predict."""
         return self._shown(outcome).best_point(self.problem)
 
-    @staticmethod
-    def add(problem: Problem, sums: Predicted, point: Point, block: Block, first: int) -> None:
-        """Count the rows of a block for which each class is predicted."""
+    def add(self, problem: Problem, sums: Predicted, point: Point, block: Block, first: int) -> None:
+        """Count the rows of a block for which each class is predicted, as long as one may be rare."""
         for low, scores in scored(point, block, problem.workers):
+            if self.enough(sums):  # a block may hold all rows
+                break
             codes = problem.outputs.parts.class_of(sums.labels.cut(first + low, first + low + len(scores)).codes)
             sums.rows += np.bincount(codes[codes >= 0], minlength=sums.rows.size)
             sums.seen += np.bincount(answered(scores)[codes >= 0], minlength=sums.seen.size)

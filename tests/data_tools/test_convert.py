@@ -249,7 +249,7 @@ def test_npz_of_another_format_or_content_is_refused(tmp_path):
     with pytest.raises(DataError, match=r"format coo; save it with X.tocsr\(\)"):
         convert(str(tmp_path / "a.npz"), str(tmp_path / "a.h5"))
     np.savez(tmp_path / "b.npz", A=np.eye(3))
-    with pytest.raises(DataError, match="format unknown"):
+    with pytest.raises(DataError, match=r"format unknown, and no array X; name the rows with x=.NAME.?; it has A"):
         convert(str(tmp_path / "b.npz"), str(tmp_path / "a.h5"))
 
 

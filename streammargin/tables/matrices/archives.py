@@ -167,7 +167,12 @@ def read_npz(path: str, how: How) -> Ordered:
         return archive.rows(x, how)
     if "header" in archive.arrays:
         raise DataError(f"{path} is a model, and has no rows; name a file of rows")
-    named = archive["format"].small().tolist() if "format" in archive.arrays else []
+    if "format" not in archive.arrays:
+        raise DataError(
+            f"{path} holds a matrix of format unknown, and no array {x}; name the rows with `x=NAME`; it has "
+            f"{listed(list(archive.arrays))}"
+        )
+    named = archive["format"].small().tolist()
     kind = ", ".join(name.decode("latin-1") if isinstance(name, bytes) else name for name in named)
     if kind not in ("csr", "csc"):
         raise DataError(f"{path} holds a matrix of format {kind or 'unknown'}; save it with X.tocsr() first")

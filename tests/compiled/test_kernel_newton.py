@@ -14,7 +14,7 @@ from streammargin.compiled.jit import kernel as compiled
 from streammargin.losses.base import middle_share
 from streammargin.rows.labels import Labels, numbered_from
 from streammargin.solvers.columns.gradients import direction
-from streammargin.solvers.columns.prox_newton import raise_bound
+from streammargin.solvers.newton.best_bound import raise_bound
 from streammargin.sources.arrays import ArraySource
 
 BIAS = 0.5

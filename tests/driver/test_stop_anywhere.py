@@ -8,10 +8,9 @@ from reference.sources import CountingSource
 import streammargin as sm
 from streammargin.driver import clock, plan
 from streammargin.solvers.cache import rows as row_store
-from streammargin.solvers.columns import prox_newton
 from streammargin.solvers.columns import working_set as column_steps
 from streammargin.solvers.margin import small_problem
-from streammargin.solvers.newton import near_margin, steps
+from streammargin.solvers.newton import model, near_margin, steps
 from streammargin.solvers.newton import sample as sample_start
 from streammargin.sources.arrays import ArraySource
 
@@ -49,8 +48,8 @@ WORK = [
     (near_margin, "solve", {"loss": "hinge", "solver": "newton"}, 30),
     (sample_start, "solve", {"loss": "hinge", "solver": "newton"}, 0),
     (steps, "solve", {"loss": "hinge", "solver": "newton", "tol": 1e-9}, 0),
-    (prox_newton, "minimise_quadratic", {"loss": "hinge", "solver": "prox-newton", "penalty": "l1"}, 0),
-    (prox_newton, "minimise_quadratic", {"loss": "hinge", "solver": "prox-newton", "penalty": "l1"}, 10),
+    (model, "minimise_quadratic", {"loss": "hinge", "solver": "prox-newton", "penalty": "l1"}, 0),
+    (model, "minimise_quadratic", {"loss": "hinge", "solver": "prox-newton", "penalty": "l1"}, 10),
     (small_problem.kernel, "nearest_point", {"solver": "active-set", "C": np.inf}, 10),
     (column_steps, "minimise", {"loss": "hinge", "solver": "pdprox", "penalty": "l1"}, 0),
 ]

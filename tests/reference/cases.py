@@ -15,8 +15,7 @@ from reference.sources import CountingSource
 import streammargin as sm
 from streammargin import compiled as kernels
 from streammargin.compiled.sdca import sdca_turns
-from streammargin.solvers.columns import curved_columns
-from streammargin.solvers.newton import conjugate, sampled
+from streammargin.solvers.newton import conjugate, curved_columns, sampled
 from streammargin.sources import views
 
 # these compile, warm, or keep what was compiled

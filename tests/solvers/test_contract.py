@@ -166,7 +166,7 @@ def trained(monkeypatch):
             for number, value in {"WIDE": 0, "LEAST": 0, "sample_bytes": lambda problem: 15_000}.items():
                 monkeypatch.setattr(sampled, number, value)
         if kind.startswith("few columns"):  # in the Hessian of a read
-            monkeypatch.setattr("streammargin.solvers.columns.curved_columns.FREE", (0.3, 0.3))
+            monkeypatch.setattr("streammargin.solvers.newton.curved_columns.FREE", (0.3, 0.3))
         if kind == "in memory":  # and steps on columns are hard at once
             monkeypatch.setattr("streammargin.solvers.columns.working_set.EASY", -1)
         monkeypatch.setattr("streammargin.training.rows.run", looped)

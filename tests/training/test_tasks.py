@@ -13,8 +13,7 @@ from streammargin.cli.main import main
 from streammargin.errors import DataError, UsageError
 from streammargin.points.tasks import by_task
 from streammargin.rows.blocks import DenseBlock, taken
-from streammargin.solvers.columns import task_interior, task_system
-from streammargin.solvers.newton import newton
+from streammargin.solvers.newton import newton, task_interior, task_system
 from streammargin.verification import verify
 
 ROWS, COLUMNS, NAMES = 150, 5, np.array(["north", "south", "west"])

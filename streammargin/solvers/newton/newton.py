@@ -23,20 +23,19 @@ from streammargin.losses.base import coupled, has, smooth
 from streammargin.penalties.base import Penalty
 from streammargin.solvers.base import Method, PassReport, Solver, Stage, matrix_work
 from streammargin.solvers.cache.rows import RowCache
-from streammargin.solvers.columns import task_interior
-from streammargin.solvers.columns.prox_newton import ProximalNewton, ProxNewton
-from streammargin.solvers.columns.task_interior import Interior, InteriorPoints
 from streammargin.solvers.coordinate.ascent import Watch as Estimated
 from streammargin.solvers.coordinate.ascent import predicted_left
 from streammargin.solvers.coordinate.coupled import Coupled, CoupledAscent
 from streammargin.solvers.coordinate.dual_ascent import DualAscent
 from streammargin.solvers.coordinate.momentum import Momentum, MomentumAscent
 from streammargin.solvers.linear import LinearSolver, LinearState
-from streammargin.solvers.newton import conjugate, sample, sampled, truncated
+from streammargin.solvers.newton import conjugate, sample, sampled, task_interior, truncated
 from streammargin.solvers.newton.conjugate import Conjugate, ConjugateState
 from streammargin.solvers.newton.near_margin import NearMargin, NearState, enough_rows_fit, reaches_far, sample_fits
+from streammargin.solvers.newton.prox_newton import ProximalNewton, ProxNewton
 from streammargin.solvers.newton.sampled import Sampled
 from streammargin.solvers.newton.steps import SOFTNESS, STEP, Steps, StepsState, work_of_step
+from streammargin.solvers.newton.task_interior import Interior, InteriorPoints
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.best import Best
 from streammargin.solvers.roles import K, Shared, f8, new, of, state

@@ -26,9 +26,9 @@ from streammargin.solvers.base import PassReport
 from streammargin.solvers.cache import rows as store
 from streammargin.solvers.cache.coded import PLAIN, CodedRows, Coding
 from streammargin.solvers.cache.rows import Kept
-from streammargin.solvers.columns.prox_newton import share_left
 from streammargin.solvers.newton.held import Held, Part, ridge
 from streammargin.solvers.newton.near_margin import hashed
+from streammargin.solvers.newton.prox_newton import share_left
 from streammargin.solvers.newton.truncated import ByProducts, Newton, Truncated, factored, supports
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import GROUPS, D, Shared, W, f4, f8, of, state

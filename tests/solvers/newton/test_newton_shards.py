@@ -12,8 +12,8 @@ from reference.sources import CountingSource
 import streammargin as sm
 from streammargin.rows import blocks
 from streammargin.solvers import roles
-from streammargin.solvers.columns.prox_newton import ProximalNewton
 from streammargin.solvers.newton import newton, steps
+from streammargin.solvers.newton.prox_newton import ProximalNewton
 from streammargin.solvers.newton.steps import Steps
 
 ROWS, CUTS = 1200, (0, 310, 311, 1200)  # blocks end elsewhere

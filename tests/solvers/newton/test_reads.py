@@ -16,8 +16,8 @@ from reference.words import loss_word
 import streammargin as sm
 from streammargin.compiled import look as kernel
 from streammargin.data_tools.generate import generate
-from streammargin.solvers.columns.prox_newton import ProximalNewton, share_left
 from streammargin.solvers.newton import newton
+from streammargin.solvers.newton.prox_newton import ProximalNewton, share_left
 from streammargin.solvers.roles import Role, entries
 
 

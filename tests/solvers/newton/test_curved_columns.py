@@ -11,7 +11,7 @@ from reference.sources import CountingSource
 import streammargin as sm
 from streammargin.compiled import look
 from streammargin.penalties.base import Pieces
-from streammargin.solvers.columns import curved_columns
+from streammargin.solvers.newton import curved_columns
 
 X, Y = noisy(150, 24, seed=5)
 GROUPS = sm.penalties.Group(np.arange(24) // 3)

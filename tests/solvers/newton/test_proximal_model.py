@@ -10,8 +10,8 @@ from streammargin.penalties.lines import EachLine
 from streammargin.penalties.norms import L2Norm, Linf
 from streammargin.penalties.outputs import L21, ColumnLengths, L1inf, Trace
 from streammargin.penalties.singular import nuclear_bound
-from streammargin.solvers.columns import proximal_model
-from streammargin.solvers.columns.proximal_model import minimise_by_prox
+from streammargin.solvers.newton import proximal_model
+from streammargin.solvers.newton.proximal_model import minimise_by_prox
 from streammargin.solvers.proof.objectives.soft_margin import SoftMargin
 
 LINES, D = 4, 6

@@ -15,29 +15,25 @@ from typing import ClassVar
 import numpy as np
 
 from streammargin.compiled import look as kernel
-from streammargin.compiled.quadratic import minimise_quadratic
 from streammargin.errors import DataError
 from streammargin.losses.base import coupled, largest_bend, middle_share, smooth
 from streammargin.penalties.base import Penalty
 from streammargin.penalties.lp import LpSquare
-from streammargin.penalties.mirror_maps import lp_norm
 from streammargin.points.tasks import by_task
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import Labels, RowLabels, RowNumbers, numbered_from
 from streammargin.solvers.base import FOLDS, NUMBERS, PATH, SEVERAL, TASKS, PassReport, matrix_work
 from streammargin.solvers.cache import rows as store
-from streammargin.solvers.columns import curved_columns
 from streammargin.solvers.columns.constant import constants_alone
-from streammargin.solvers.columns.gradients import direction
-from streammargin.solvers.columns.proximal_model import minimise_by_prox
 from streammargin.solvers.columns.screening import TOO_FAR, proven_zeros
+from streammargin.solvers.newton import curved_columns
+from streammargin.solvers.newton.best_bound import Bound
+from streammargin.solvers.newton.model import Curved, Model, by_blocks, plain
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.bounds import Bounds, bounds_of_group
 from streammargin.solvers.proof.look import CertifiedByLook, LookedAt
 from streammargin.solvers.proof.objectives.base import Objective
-from streammargin.solvers.proof.rounding import TERM, norm_rounding
-from streammargin.solvers.proof.sums import LookSums
-from streammargin.solvers.roles import GROUPS, Axis, K, Kept, Shared, Sum, W, b1, clear, f8, i8, new, of, state
+from streammargin.solvers.roles import GROUPS, K, Kept, Shared, W, b1, clear, f8, i8, new, of, state
 from streammargin.solvers.softness import AIM, LEAST_FALL, may_soften, next_fall, share_of_softness
 from streammargin.solvers.state import labels_for, labels_of, line_of
 from streammargin.solvers.visits import Visit
@@ -54,32 +50,10 @@ ENOUGH = 2  # rows with a slope for each weight, if the softness falls far from 
 DAMPING = 1e-3  # first damping of the Hessian, relative to its largest possible diagonal
 LEAST_DAMPING = 1e-14  # least damping: smaller ones are rounding
 ROUNDING = 1e-13  # of the objective, relative
-PART = 1e-3  # accuracy of the quadratic subproblem, relative to its first change, or to its fall
-ROUNDS = 200  # most rounds of the subproblem
-ITERATIONS = 3000  # most iterations of it if the penalty is known by its prox alone
 EIGEN = 6  # matrices of the size of the Hessian while its eigenvectors are computed
-DENSE = 2000  # most entries of the weights of a group for a Hessian in one piece
-WORK = 3e10  # most multiplications of its Newton steps, or of its products with H, a second or two
 
 
-# entries of the weights of a group, if the loss couples its lines
-COUPLED = Axis(lambda problem: problem.lines * (problem.features + 1) if coupled(problem.loss) else 0, name="L(d+1)")
 ONE = np.zeros(1, np.int64)
-SOFT = K.where(lambda problem: not smooth(problem.loss))  # lines of a loss with kinks
-
-
-@state
-class Curved(LookSums):
-    """The sums of a read, with second derivatives of the working columns, and at first the diagonal of all.
-
-    sloped (K,): the number of rows with a slope; drift (K, d+1): as in compiled/look.py.
-    """
-
-    H: Sum[f8] = of(K, W, W, shrinks=True)
-    diagonal: Sum[f8] = of(K, W)
-    crossed: Sum[f8] = of(GROUPS, COUPLED, COUPLED)
-    drift: Sum[f8] = of(SOFT, W)
-    sloped: Sum[f8] = of(K)
 
 
 @state
@@ -100,15 +74,6 @@ class Step:
     left: Kept[f8] = of(GROUPS, fill=1.0)
     fall: Kept[f8] = of(GROUPS, fill=LEAST_FALL)
     damping: Kept[f8] = of(GROUPS, fill=DAMPING)
-
-
-@state
-class Bound:
-    """The best dual bound, gain - 1/2 ||A^T a||^2, without its duals; slip: rounding error of image = A^T a."""
-
-    image: Shared[f8]
-    gain: Shared[f8] = of(K)
-    slip: Shared[f8] = of(K)
 
 
 @state
@@ -314,18 +279,7 @@ class ProximalNewton(CertifiedByLook[ProxNewton]):
 
     def bound(self, problem: Problem, state: ProxNewton, k: int, proof: Bounds) -> float:
         """Under the ridge alone that of the best mean of all reads' duals, as those of one may be far from optimal."""
-        if not plain(problem):
-            return proof.dual
-        best, pull, total = state.bound, proof.theta, proof.total
-        image, gain = best.image[k], total.duals - TERM * total.summed
-        # two convex combinations of images and of gains, each with a few roundings
-        largest, size = max(abs(float(best.gain[k])), abs(gain)), max(lp_norm(image, 2.0), lp_norm(pull, 2.0))
-        best.gain[k] = raise_bound(image, best.gain[k], pull, gain)
-        best.gain[k] = raise_bound(image, best.gain[k], np.zeros_like(image), 0.0)
-        best.slip[k] = max(best.slip[k], total.blur) + TERM * size
-        length = lp_norm(image, 2.0) + float(best.slip[k])
-        square = length * length * (1.0 + norm_rounding(image.size))
-        return float(best.gain[k]) - TERM * largest - 0.5 * square
+        return state.bound.raised(k, proof) if plain(problem) else proof.dual
 
     @staticmethod
     def _first_scale(problem: Problem, state: ProxNewton, k: int) -> None:
@@ -357,7 +311,9 @@ class ProximalNewton(CertifiedByLook[ProxNewton]):
             problem.of_group(each, k) for each in (state.w, step.start, step.newton, step.further)
         )
         down = problem.of_group(state.image if from_zero else state.look.pull.sum(axis=1), k)
-        model = Model(problem, state, k)
+        damping = float(step.damping[k] * problem.of_group(step.scale, k).max())
+        columns, zeros = problem.view(state.columns, k)[0], problem.of_group(state.zeros, k)
+        model = Model(problem, state.look, k, columns, zeros, damping)
         risen = rise(objective, w, -newton)
         slope = -risen - float(np.vdot(down, newton))
         if not further.any() and slope > OVERSHOT * step.descent[k] + ROUNDING * float(abs(state.best.primal[k])):
@@ -436,91 +392,9 @@ class ProximalNewton(CertifiedByLook[ProxNewton]):
         step.fall[k] **= 0.5
 
 
-class Model:
-    """The quadratic model of a group's smooth part, with a damped Hessian, plus its penalty.
-
-    H (B, b, b): the blocks on the diagonal of the Hessian over `columns` of the weights, which alone move; work: the
-    multiplications that its steps took. zeros: as the weights, those that stay if they are 0.
-    """
-
-    def __init__(self, problem: Problem, state: ProxNewton, k: int) -> None:
-        self.objective, self.plain, self.work = problem.objective, plain(problem), 0.0
-        self.columns = problem.view(state.columns, k)[0]
-        self.zeros, self.H = problem.of_group(state.zeros, k), hessian(problem, state.look, k)
-        on = np.arange(self.H.shape[1])
-        damping = state.step.damping[k] * problem.of_group(state.step.scale, k).max()
-        diagonal = self.H[:, on, on] + damping
-        self.H += np.triu(self.H, 1).swapaxes(1, 2)
-        self.H[:, on, on] = diagonal
-        self.ordered = self.objective.pieces(self.zeros.shape)
-        if self.ordered is not None and problem.lines == 1:
-            self.ordered = curved_columns.pieces_of(self.ordered, self.columns)
-
-    def times(self, p: np.ndarray) -> np.ndarray:
-        """H p."""
-        found, part = np.zeros_like(p), p[..., self.columns]
-        found[..., self.columns] = (self.H @ part.reshape(*self.H.shape[:2], 1)).reshape(part.shape)
-        return found
-
-    def step(self, slope: np.ndarray, w: np.ndarray) -> np.ndarray:
-        """From w to the minimum of the model that has this slope there; both (d+1,) or (lines, d+1)."""
-        if self.plain:
-            self.work += matrix_work(w.size, 1, w.size)
-            return direction(self.H[0].copy(), slope + w)
-        found, slope, w, zeros = np.zeros_like(w), *(each[..., self.columns] for each in (slope, w, self.zeros))
-        if self.ordered is None or len(self.H) > 1:
-            most = min(max(int(WORK / self.H.size), ROUNDS), ITERATIONS)
-            v, work = minimise_by_prox(self.H, slope.ravel(), self.objective, w, PART, most)
-            self.work += work
-            found[..., self.columns] = v - w
-            return found
-        order, pieces = self.ordered
-        v, H = w.ravel()[order], self.H[0]
-        if (np.diff(order) < 0).any():
-            H = H[np.ix_(order, order)]
-        rounds = minimise_quadratic(
-            H, slope.ravel()[order], pieces, zeros.ravel()[order] & (v == 0.0), v, PART, ROUNDS, WORK
-        )
-        # each round sweeps over the matrix, and factors its nonzero part
-        self.work += rounds * matrix_work(int(np.count_nonzero(v)), 1, v.size)
-        moved = np.empty(w.size)
-        moved[order] = v
-        found[..., self.columns] = moved.reshape(w.shape) - w
-        return found
-
-
 def all_curved(problem: Problem) -> bool:
     """Whether the first read counts all rows with their largest curvature; else the Hessian is that at the weights."""
     return not (coupled(problem.loss) and smooth(problem.loss))
-
-
-def by_blocks(problem: Problem) -> bool:
-    """Whether the Hessian of a group of lines stays one for each line: no loss joins them, and steps go by the prox."""
-    shape = problem.lines, problem.features + 1
-    apart = problem.joint and not coupled(problem.loss)
-    return apart and (math.prod(shape) > DENSE or problem.objective.pieces(shape) is None)
-
-
-def hessian(problem: Problem, read: Curved, k: int) -> np.ndarray:
-    """The Hessian of a group of lines, one after the other: the blocks (B, b, b) on its diagonal, upper triangles.
-
-    They are views of the sums of the read, but for lines that are joined.
-    """
-    if problem.lines == 1 or by_blocks(problem):
-        return problem.view(read.H, k)
-    width = read.H.shape[1]
-    H = np.zeros((problem.lines * width, problem.lines * width))
-    for line, own in enumerate(problem.view(read.H, k)):
-        at = slice(line * width, (line + 1) * width)
-        H[at, at] = own
-    if read.crossed.size:
-        H -= read.crossed[k]
-    return H[None]
-
-
-def plain(problem: Problem) -> bool:
-    """Whether the penalty is the ridge of each line, constant included: w = 0 is never optimal, 1 + H is regular."""
-    return problem.lp and problem.p == 2.0 and not (problem.free or problem.joint or problem.numeric)
 
 
 def rise(objective: Objective, w: np.ndarray, p: np.ndarray) -> float:
@@ -540,16 +414,3 @@ def share_left(descent: float, slope: float, bend: float) -> float:
         value = s * s * ((1.0 + 2.0 * t) * -descent + t * descent) + t * t * ((3.0 - 2.0 * t) * slope - s * bend)
         low, high = (t, high) if value < 0.0 else (low, t)
     return min(max(low, SHORTEST), LONGEST)
-
-
-def raise_bound(image: np.ndarray, gain: float, new_image: np.ndarray, new_gain: float) -> float:
-    """The best dual bound on the segment between two: updates `image` to its A^T a, and returns its gain.
-
-    A bound is gain - 1/2 ||A^T a||^2; by concavity the gain of a mean of duals is at least the mean of their gains.
-    """
-    towards = new_image - image
-    length = float(towards @ towards)
-    along = new_gain - gain - float(image @ towards)
-    t = min(max(along / length, 0.0), 1.0) if length > 0.0 else float(along > 0.0)
-    image += t * towards
-    return gain + t * (new_gain - gain)

@@ -28,8 +28,8 @@ from streammargin.points.tasks import by_task
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import Labels, RowNumbers, numbered_from
 from streammargin.solvers.base import PassReport, matrix_work
-from streammargin.solvers.columns.prox_newton import ONE
-from streammargin.solvers.columns.task_system import System, at_once
+from streammargin.solvers.newton.prox_newton import ONE
+from streammargin.solvers.newton.task_system import System, at_once
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.look import CertifiedByLook, LookedAt
 from streammargin.solvers.proof.sums import LookSums

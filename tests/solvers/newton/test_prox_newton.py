@@ -15,7 +15,7 @@ from streammargin.driver.run import Run
 from streammargin.errors import DataError
 from streammargin.losses import terms
 from streammargin.losses.logistic import LogisticTerms
-from streammargin.solvers.columns.prox_newton import ProximalNewton
+from streammargin.solvers.newton.prox_newton import ProximalNewton
 
 X, Y = noisy(3000, 8, seed=4)
 GROUPS = {"penalty": sm.penalties.Group(np.arange(8) // 3)}

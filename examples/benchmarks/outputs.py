@@ -18,6 +18,7 @@ import importlib.util
 import itertools
 import logging
 import os
+import re
 import statistics
 import time
 import warnings
@@ -27,6 +28,7 @@ from typing import Any
 os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 import numpy as np
+import scipy.sparse as sp
 import sklearn.datasets
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression, MultiTaskLasso
@@ -40,7 +42,7 @@ from examples.benchmarks.sets import WORK, make, read, scaled
 from examples.benchmarks.sides.scikit import DUAL, SMOOTH
 
 OWN = ("iris", "wine", "digits", "breast_cancer")  # scikit-learn's
-STORED = {"a9a": 4_000, "covtype20k": 4_000, "mushrooms": 4_000, "htru2": 4_000}  # rows of them
+STORED = ("a9a", "covtype20k", "htru2", "mushrooms", "rcv1topics", "mnist10")  # of which `--rows` are drawn
 LEAST, MOST = 0.1, 20.0  # CPU seconds of one measurement; times ours after which a peer is not asked again
 
 
@@ -54,14 +56,14 @@ def letter(rows: int = 15_000, columns: int = 16, classes: int = 26) -> tuple[np
 
 
 def rows_of(name: str, data: str | None, rows: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Dense rows (n, d) in float64, and all labels of a set."""
+    """Rows (n, d) in float64, and all labels of a set; rows: so many at random of a stored one, sparse as it is."""
     if name == "letter":
         return letter()
     if name in OWN:
         return getattr(sklearn.datasets, f"load_{name}")(return_X_y=True)
     X, y = read(make(name, data or "", WORK))
-    X = X[:rows].astype(np.float64)
-    return np.asarray(X.todense()) if hasattr(X, "todense") else X, y[:rows]
+    chosen = np.sort(np.random.default_rng(0).permutation(len(y))[:rows])
+    return X[chosen].astype(np.float64), y[chosen]
 
 
 def cpu(call: Callable[[], Any]) -> tuple[float, Any]:
@@ -102,19 +104,19 @@ def defaults(options: argparse.Namespace) -> None:
     models = {
         "LogisticRegression": LogisticRegression(max_iter=10_000),
         "LinearSVC": LinearSVC(),
-        "ours": sm.MarginClassifier(max_seconds=20),
-        "ours, hinge": sm.MarginClassifier(loss="hinge", max_seconds=20),
-        "ours, logistic, free constant": sm.MarginClassifier(loss="logistic", bias="free", max_seconds=20),
+        "ours": sm.MarginClassifier(max_seconds=600),
+        "ours, hinge": sm.MarginClassifier(loss="hinge", max_seconds=600),
+        "ours, logistic, free constant": sm.MarginClassifier(loss="logistic", bias="free", max_seconds=600),
     }
-    models = {name: model for name, model in models.items() if options.only in name}
+    models = {name: model for name, model in models.items() if re.search(options.only, name)}
     table("set", *models)
     for name in options.sets.split(","):
-        X, y = rows_of(name, options.data, STORED.get(name))
+        X, y = rows_of(name, options.data, options.rows if name in STORED else None)
         kept = np.isin(y, [label for label in np.unique(y) if np.sum(y == label) >= 5])
         for scale in (False, True):
             cells, first = [], None
             for model in models.values():
-                model = make_pipeline(StandardScaler(), model) if scale else model
+                model = make_pipeline(StandardScaler(with_mean=not sp.issparse(X)), model) if scale else model
                 held_out(model, X[kept][:500], y[kept][:500])  # compiles
                 hits, seconds = held_out(model, X[kept], y[kept])
                 first = hits if first is None else first
@@ -175,6 +177,7 @@ def one_objective(options: argparse.Namespace, loss: str) -> None:
     table("set", "C", "gap", "ours, passes", "ours, s", "peer", "its s", "peer / ours")
     for name in options.sets.split(","):
         X, y = rows_of(name, options.data)
+        X = X.toarray() if sp.issparse(X) else X
         X = scaled(X, np.zeros(X.shape[1]), 1.0 / np.maximum(np.abs(X).max(axis=0), 1e-12)).astype(np.float64)
         X, y = np.column_stack([X, np.ones(len(X))]), np.unique(y, return_inverse=True)[1]
         for C in map(float, options.C.split(",")):
@@ -304,7 +307,8 @@ def main() -> None:
     parser.add_argument("--sets", default="digits")
     parser.add_argument("--C", default="0.01,1,100")
     parser.add_argument("--gaps", default="1e-3,1e-6")
-    parser.add_argument("--only", default="", help="models of `defaults` whose names have this")
+    parser.add_argument("--only", default="", help="models of `defaults` whose names match this")
+    parser.add_argument("--rows", type=int, default=4_000, help="of a stored set (%(default)s)")
     parser.add_argument("--losses", default="squared_error,absolute_error,l2_error,hinge")
     parser.add_argument("--seconds", type=float, default=60.0, help="after which one of our trainings ends")
     parser.add_argument("--repeats", type=int, default=3)

@@ -288,8 +288,9 @@ class Model(Scorer):
         """A fitted pipeline of scikit-learn that predicts the same: for programs without this package.
 
         Its steps are the columns of a table, the scale, the map, and an estimator of scikit-learn with these weights.
-        Labels are equal, and scores up to rounding. UsageError for a model that has none: kernel machines, tasks,
-        dates, numbers with a unit, and some columns in front of a map. Without scikit-learn it is an error, too.
+        Labels are equal, and scores up to rounding. Of a calibrated model scores are log odds, and the label is the
+        most probable class. UsageError for a model that has none: kernel machines, tasks, dates, numbers with a unit,
+        and some columns in front of a map. Without scikit-learn it is an error, too.
         """
         try:
             from streammargin.model.exports.pipeline import to_sklearn

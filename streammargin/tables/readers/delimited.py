@@ -326,6 +326,8 @@ def separated(text: Text, separators: Sequence[str]) -> tuple[str, list[list[str
     for separator in separators:
         with contextlib.suppress(DataError):  # quotes next to another separator
             rows = first_rows(text, separator)
-            if rows and len(rows[0]) > 1:
+            if not rows or rows[0] == [""]:  # a blank line, which is no row of blanks between tabs
+                break
+            if len(rows[0]) > 1:
                 return separator, rows
     return separators[0], first_rows(text, separators[0])

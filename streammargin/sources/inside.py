@@ -14,6 +14,7 @@ from streammargin.errors import InputMissingError, StreamMarginError
 
 Place = tuple[int, int]  # device and inode
 AWAY = "move it elsewhere, or begin its name with _ or ."
+BESIDE = ("dataset_info.json", "state.json")  # what save_to_disk of the package datasets writes beside its Arrow files
 
 
 class Inside(NamedTuple):
@@ -25,7 +26,7 @@ class Inside(NamedTuple):
 
 
 def inside(folder: str) -> Inside:
-    """What is below a folder, links followed, but for names that begin with . or _, as Arrow and Spark have it.
+    """What is below a folder, links followed, but for BESIDE and names that begin with . or _, as for Arrow and Spark.
 
     _key=value is a key. A file has the name by which it is reached without a link, if there is one. What cannot be
     read, and links in a circle, are faults; other names are listed all the same.
@@ -79,7 +80,8 @@ def _names(folder: str) -> list[str]:
         names = sorted(os.listdir(folder))
     except OSError as error:
         raise InputMissingError(f"{folder} cannot be read ({error.strerror}); {AWAY}") from error
-    return [name for name in names if not (name.startswith(".") or (name.startswith("_") and "=" not in name))]
+    hidden = [name.startswith(".") or (name.startswith("_") and "=" not in name) for name in names]
+    return [name for name, left_out in zip(names, hidden, strict=True) if not (left_out or name in BESIDE)]
 
 
 def _circle(ways: Mapping[tuple[Place, Place], str]) -> str:

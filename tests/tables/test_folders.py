@@ -226,7 +226,7 @@ def test_a_file_of_a_folder_and_its_name_beside_it_are_an_error():
 @pytest.mark.parametrize("kind", ["parquet", "csv", "feather", "svm"])
 def test_names_that_begin_so_are_left_out_and_others_are_named(kind):
     name = write(rows(0, 30), f"F/a.{kind}")
-    for other in ("_SUCCESS", ".b.crc", ".hidden/x.txt", "_delta/0.json", f"_c.{kind}", f".d.{kind}"):
+    for other in ("_SUCCESS", ".b.crc", ".hidden/x.txt", "_delta/0.json", f"_c.{kind}", f".d.{kind}", "state.json"):
         os.makedirs(os.path.dirname(f"F/{other}"), exist_ok=True)
         with open(f"F/{other}", "w") as file:
             file.write("no rows")

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse as sp
 
 import streammargin as sm
 from streammargin.cli.export import FORMS
@@ -254,16 +255,22 @@ def test_onnx_names_the_command_that_installs_what_it_needs(tmp_path, monkeypatc
 # CellTypist
 
 
+@pytest.mark.parametrize("scale", ["none", "std", "std:clip=10"])
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
 @pytest.mark.parametrize("labels", [TWO, THREE], ids=["two types", "three types"])
-def test_celltypist_reads_its_model(tmp_path, labels):
+def test_celltypist_reads_its_model(tmp_path, labels, form, scale):
     celltypist, ad = pytest.importorskip("celltypist"), pytest.importorskip("anndata")
-    cells = ad.AnnData(np.exp(X).round(2), pd.DataFrame({"kind": labels}, index=[f"c{k}" for k in range(90)]))
-    trained = sm.train(cells, y="obs/kind", transform="total:10000,log1p", C=10.0, loss="logistic").model
+    counts = np.tile(np.exp(X).round(2), (2, 1))
+    counts[:, 3] = 50.0 * (np.arange(180) == 7)  # 13 standard deviations, which are cut
+    kinds = pd.DataFrame({"kind": np.tile(labels, 2)}, index=[f"c{k}" for k in range(180)])
+    cells = ad.AnnData(form(counts), kinds)
+    ways = {"transform": "total:10000,log1p", "scale": scale, "C": 10.0, "loss": "logistic"}
+    trained = sm.train(cells, y="obs/kind", **ways).model
     export(trained, "celltypist", str(tmp_path / "kinds.pkl"))
     model = celltypist.models.Model.load(str(tmp_path / "kinds.pkl"))
     assert list(model.features) == list(cells.var_names) and "types and 4 features" in repr(model)
     scores, expected = trained.decision_function(cells), list(trained.predict(cells))
-    cells.X = np.log1p(10_000.0 * cells.X / cells.X.sum(axis=1, keepdims=True))
+    cells.X = np.log1p(10_000.0 * counts / counts.sum(axis=1, keepdims=True))
     found = celltypist.annotate(cells, model)
     assert list(found.predicted_labels["predicted_labels"]) == expected
     its = found.decision_matrix.to_numpy()

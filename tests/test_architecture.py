@@ -20,7 +20,7 @@ ALLOWED = {  # by folder, and by single file
     | {"kernels", "losses", "maps", "penalties", "transforms"},
     "dask": {"dask", "api", "options", "ordered", "solvers", "sources", "tables", "driver"}
     | {"training", "model", "result", "sinks"}
-    | {"arrow", "compiled", "errors", "files", "version", "workers"},
+    | {"arrays", "arrow", "compiled", "errors", "files", "rows", "version", "workers"},
     "arrow": {"errors"},
     "errors": {"wording"},
     "files": {"errors", "wording"},

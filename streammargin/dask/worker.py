@@ -15,11 +15,13 @@ import cloudpickle
 import numpy as np
 from distributed import get_worker
 
+from streammargin.arrays.threads import one_thread
 from streammargin.compiled.overloads import expose
 from streammargin.dask.pieces import close, lacks
 from streammargin.driver.holders import Holders, Parts, Visits
 from streammargin.driver.prefetch import BlockReader, ReadCounts
 from streammargin.errors import StreamMarginError, UsageError
+from streammargin.rows.products import MANY
 from streammargin.solvers import roles
 from streammargin.solvers.problem import Problem
 from streammargin.version import __version__
@@ -130,7 +132,7 @@ def work(
         if opened is None:
             return Answer({}, ReadCounts(), address, {}, known=False)
         problem, visits = cloudpickle.loads(order)
-        with opened.lock, np.errstate(all="ignore"):
+        with opened.lock, one_thread(problem.lines >= MANY), np.errstate(all="ignore"):
             if not pieces <= opened.pieces:
                 opened.reader.release()
                 opened.pieces |= pieces

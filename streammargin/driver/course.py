@@ -336,13 +336,13 @@ class Course(Shared):
     def take_tolerance(self, under_way: bool = False) -> None:
         """Mark the groups as done that are by the tolerance asked for, if a resumed training had another one.
 
-        under_way: within a read, which goes on, and so needs an active group. If it is a pass, a group that was done
-        takes part from the next one on: the rows before are not visited for it.
+        under_way: within a read, which goes on, and so needs an active group. If it is a pass or a certificate, a group
+        that was done takes part from the next one on: the rows before are not visited for it.
         """
         p, asked = self.progress, (self.limits.tol, self.problem.absolute is not None)
         if p.figures is not None and (p.stopping.tol, p.stopping.absolute) != asked:
             done = p.impossible | np.array([self.answer.over(k, figures) for k, figures in enumerate(p.figures)])
-            if under_way and p.phase == phases.PASS and (p.done & ~done).any():
+            if under_way and p.phase in (phases.PASS, phases.CERTIFICATE) and (p.done & ~done).any():
                 return
             if not (under_way and done.all()):
                 p.done = done

@@ -22,7 +22,7 @@ import numpy as np
 from streammargin.files import check_still_apart
 
 FAMILY = b"streammargin checkpoint "
-FORMAT = 10  # a new number wherever a resumed training would end in other bits
+FORMAT = 11  # a new number wherever a resumed training would end in other bits
 MAGIC = FAMILY + b"%d\n" % FORMAT
 DIGEST = 32
 LARGEST = 1 << 48  # extent of an array's dimension

@@ -203,6 +203,10 @@ class Predictions:
         if self.validator is not None and not (self.problem.resident or self.validator.late):
             self.held_out, self.reader = True, self.validator.reader
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What `add` needs: whoever adds rows up has them."""
+        return {"present": self.present, "held_out": self.held_out}
+
     def check(self, predicted: np.ndarray) -> None:
         """ValueError if saved predictions have another number of classes."""
         if (predicted.dtype, predicted.shape) != (np.float64, self.present.shape):

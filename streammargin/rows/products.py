@@ -51,7 +51,9 @@ def lengths(block: DenseBlock) -> np.ndarray:
     """The norms (m,) of the rows, with the constant; sums of their entries if squares over- or underflow."""
     squares = np.einsum("ij,ij->i", block.X, block.X) + block.bias**2
     safe: np.ndarray = np.isfinite(squares) & (squares > 1e-290)
-    return np.sqrt(squares) if safe.all() else np.abs(block.X).sum(axis=1) + abs(block.bias)
+    if safe.all():
+        return np.sqrt(squares)
+    return np.where(safe, np.sqrt(squares), np.abs(block.X).sum(axis=1) + abs(block.bias))
 
 
 class Ahead(NamedTuple):

@@ -133,7 +133,7 @@ def _divided(text: str, columns: Collection[str]) -> Iterator[str]:
     A line end in a name may be written as messages have it.
     """
     called = {one_line(name): name for name in columns} | dict(zip(columns, columns, strict=True))
-    parts, most, place = text.split(","), 1 + max(name.count(",") for name in columns), 0
+    parts, most, place = text.split(","), 1 + max((name.count(",") for name in columns), default=0), 0
     while place < len(parts):
         ends = range(min(place + most, len(parts)), place, -1)
         names = ((end, ",".join(parts[place:end])) for end in ends)

@@ -69,6 +69,11 @@ class Coupled(LinearSolver[C]):
         single = problem.dtype == np.float32 and min(problem.asked, problem.least_tol) >= FLOAT32_TOL
         return np.dtype(np.float32 if single and not problem.objective.signed else np.float64)
 
+    def reserved_bytes(self, problem: Problem) -> int:
+        """A product changes all weights by a matrix of their size; each thread of a certificate has one, and a copy."""
+        weights = 8 * problem.count * (problem.features + 1) * problem.by_products
+        return super().reserved_bytes(problem) + weights * (1 + 2 * problem.workers.threads)
+
     def begin_pass(self, problem: Problem, state: C, active: np.ndarray) -> None:
         state.part = 0
         state.figures[:] = 0.0

@@ -36,6 +36,7 @@ from streammargin.solvers.state import labels_for
 
 WIDE = 4000  # a Hessian of so many columns takes fewer reads, and is summed up
 LEAST = 3  # least rows of a sample, in multiples of the columns
+ENOUGH = 10  # the same, for steps that surely lead far: three times as many led nowhere on 200,000 cells
 FLOOR = 0.1  # of the mean: the least chance of a row
 LEAST_CHANCE = 1e-200  # of a row before a mean is known
 FULL = 1.05  # times the room for the sample: then rows are dropped
@@ -114,11 +115,13 @@ def all_fit(problem: Problem) -> bool:
 
 
 def crowded(problem: Problem) -> bool:
-    """Whether the sample is small as the numbers of a row take more room than its values: its steps lead less far.
+    """Whether the sample is small, for its columns or as the numbers of a row take more room than its values.
 
-    With 200 classes it took 12 to 26 reads, and steps on the duals of a row 4 to 6 (examples.benchmarks.softmax).
+    Its steps lead less far. With 200 classes it took 12 to 26 reads, and steps on the duals of a row 4 to 6
+    (examples.benchmarks.softmax).
     """
-    return suits(problem) and not all_fit(problem) and row_beside(problem) > row_bytes(problem) / 2
+    few = capacity(problem) < ENOUGH * (problem.features + 1) or row_beside(problem) > row_bytes(problem) / 2
+    return suits(problem) and not all_fit(problem) and few
 
 
 def sample_bytes(problem: Problem) -> int:

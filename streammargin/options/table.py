@@ -238,7 +238,7 @@ class Options:
         """Values by name, whatever their types: they are checked here. Raises UsageError, TypeError for other names."""
         if unknown := given.keys() - {line.name for line in TABLE}:
             raise TypeError(f"there is no option {min(unknown)}")
-        return cls(**given)  # type: ignore[arg-type]
+        return cls(**given)  # type: ignore[arg-type]  # __post_init__ checks them
 
     @property
     def path(self) -> Path | None:

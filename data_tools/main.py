@@ -9,7 +9,6 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from streammargin.cli import entry
 from streammargin.cli.main import carried_out, parser_of
 from streammargin.cli.options import Parser, add_common
 from streammargin.cli.remarks import Remarks, say
@@ -42,8 +41,7 @@ def _add_options(verb: str, parser: Parser) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit code."""
-    with entry.signals_caught():
-        return carried_out("streammargin-data", argv, VERBS, build_parser, _run)
+    return carried_out("streammargin-data", argv, VERBS, build_parser, _run)
 
 
 def _run(options: argparse.Namespace) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import secrets
@@ -14,6 +15,7 @@ import tempfile
 import time
 from typing import Any
 
+from streammargin.cli import entry
 from streammargin.errors import OutputError
 from streammargin.sizes import format_size, parse_size
 
@@ -43,6 +45,8 @@ def run(options: argparse.Namespace) -> int:
     folder = os.path.join(parent, f"streammargin-demo-{secrets.token_hex(4)}")
     data, small, model, log = (os.path.join(folder, name) for name in ("demo.h5", "small.h5", "demo.npz", "log.json"))
     print(f"A file of {format_size(size)}, a memory budget of {format_size(budget)}; as you would type it:")
+    if not options.keep:
+        entry.before_leaving.append(functools.partial(shutil.rmtree, folder, ignore_errors=True))
     try:
         os.mkdir(folder, 0o700)
         shape = ["--sparse", "--features", str(FEATURES), "--nonzeros", "64", "--noise", "0.05"]
@@ -85,12 +89,8 @@ def _call(module: str, *arguments: str, silent: bool = False, **environment: str
     output: Any = subprocess.DEVNULL if silent else None
     command = [sys.executable, "-m", module, *arguments]
     child = subprocess.Popen(command, stdout=output, stderr=output, env={**os.environ, **environment})
-    try:
-        _, status, usage = os.wait4(child.pid, 0)
-    except KeyboardInterrupt:  # the child has got the signal too, if it came from the terminal
-        child.terminate()
-        child.wait()
-        raise
+    entry.before_leaving.append(child.kill)
+    _, status, usage = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
     peak = usage.ru_maxrss if sys.platform == "darwin" else usage.ru_maxrss * 1024
     return child.returncode, peak

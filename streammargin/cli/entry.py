@@ -1,4 +1,4 @@
-"""A command as a process: signals that unwind instead of killing, and standard streams that may be closed or full."""
+"""A command as a process: signals that leave no half file, and standard streams that may be closed or full."""
 
 from __future__ import annotations
 
@@ -9,164 +9,57 @@ import os
 import select
 import signal
 import sys
-import threading
-import time
-from collections.abc import Callable, Iterator
-from types import FrameType
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from streammargin.cli import last_resort
 
 SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
-SWALLOWED = 0.3  # seconds after which the exception of a signal has come to nothing, if nothing cleans up after it
 PATIENCE = 0.2  # seconds between two looks for a reader
 PIECE = getattr(select, "PIPE_BUF", 512)  # bytes that a pipe takes at once
 AGAIN = 1.0  # seconds within which a second signal is the same request: `timeout` sends each to the child twice
 
-
-class Stopped(KeyboardInterrupt):
-    """A signal came. No plain KeyboardInterrupt: once that passes a piece of compiled text, Python exits by SIGINT."""
-
-
-caught: int | None = None  # the first signal; errors that follow are its consequence
-hurried = False  # whether a signal came that a run handles itself; what no reader takes is lost then, too
-_when = 0.0
-_told = False  # whether the end by a signal was reported
+hurried = False  # whether a signal came that a run handles itself; what no reader takes is lost then
+before_leaving: list[Callable[[], object]] = []  # what a process does before it ends at once, the last one first
 
 
 def guarded(program: str, load: Callable[[], Callable[[], int]]) -> int:
-    """Run the main function that `load` imports; the exit code, 128 + the number of the signal that ended it."""
+    """Run the main function that `load` imports; the exit code. A signal ends the process, by 128 + its number."""
+
+    def end(number: int, frame: object = None) -> NoReturn:
+        what = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}.get(number, "hung up")  # type: ignore[call-overload]
+        with contextlib.suppress(OSError):  # past the stream, whose lock a thread may hold that waits for a reader
+            if _takes(2):
+                signal.alarm(1)  # should another thread fill the pipe just now
+                os.write(2, f"{program}: {what}\n".encode())
+                signal.alarm(0)
+        leave(128 + number)
+
     try:
-        catch_signals()
+        for number in SIGNALS:
+            if signal.getsignal(number) != signal.SIG_IGN:  # an ignored one (nohup) stays ignored
+                signal.signal(number, end)
         repair_streams()
-        watch(program)
+        last_resort.start([int(number) for number in SIGNALS], AGAIN, end)
         return_freed_arrays()
         code = load()()
         sys.stdout.flush()  # what --help wrote, say
         return code
-    except KeyboardInterrupt:
-        return interrupted(program)
     except BrokenPipeError:
         return 0
-    except Exception as error:
-        if caught is not None:  # an import that a signal cut short fails in ways of its own
-            return interrupted(program)
-        if isinstance(error, OSError):
-            print(f"{program}: error: {error}", file=sys.stderr)
-            return 74
-        raise
-
-
-def interrupted(program: str) -> int:
-    """Say so in one line; the exit code."""
-    global _told
-    _told = True
-    number = caught or signal.SIGINT
-    with contextlib.suppress(OSError):
-        print(_ended(program, number), file=sys.stderr, flush=True)
-    return 128 + number
-
-
-def _ended(program: str, number: int) -> str:
-    what = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}.get(number, "hung up")  # type: ignore[call-overload]
-    return f"{program}: {what}"
+    except OSError as error:
+        print(f"{program}: error: {error}", file=sys.stderr)
+        return 74
 
 
 def leave(code: int) -> NoReturn:
     """End the process at once, without unwinding, but for the files that would stay half written."""
+    for do in reversed(before_leaving):
+        do()
     files = sys.modules.get("streammargin.files")  # not imported: then there are none
     if files is not None:
         files.remove_unfinished()
     os._exit(code)
-
-
-def watch(program: str) -> None:
-    """Make a signal end the process even if Python does not run its handlers (last_resort.py)."""
-
-    def end(number: int) -> None:
-        global caught
-        caught = caught or number
-        with contextlib.suppress(OSError):  # past the stream, whose lock a thread may hold that waits for a reader
-            if _takes(2):
-                signal.alarm(1)  # should another thread fill the pipe just now
-                os.write(2, f"{_ended(program, caught)}\n".encode())
-        leave(128 + caught)
-
-    last_resort.start([int(number) for number in SIGNALS], AGAIN, end)
-
-
-def catch_signals() -> None:
-    """Let SIGINT, SIGTERM and SIGHUP raise KeyboardInterrupt; an ignored one (nohup) stays ignored."""
-    for number in SIGNALS:
-        if signal.getsignal(number) != signal.SIG_IGN:
-            signal.signal(number, _raise)
-    sys.unraisablehook = _dropped
-
-
-@contextlib.contextmanager
-def signals_caught() -> Iterator[None]:
-    """`catch_signals` within this context; without effect outside of the main thread."""
-    global caught
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.getsignal(number) for number in SIGNALS}
-    hook = sys.unraisablehook
-    catch_signals()
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        sys.unraisablehook, caught = hook, None
-
-
-def _dropped(what: Any) -> None:
-    """Send the signal again. Python drops exceptions in callbacks of the compiler and in destructors."""
-    global caught
-    if caught is None or not isinstance(what.exc_value, Stopped):
-        sys.__unraisablehook__(what)
-        return
-    number, caught = caught, None
-    _send_again(number)
-
-
-def _send_again(number: int) -> None:
-    timer = threading.Timer(0.01, os.kill, (os.getpid(), number))  # outside the callback by then, or once more
-    timer.daemon = True
-    timer.start()
-
-
-def _raise(number: int, frame: FrameType | None) -> None:
-    global caught, _when
-    if caught is not None:
-        if time.monotonic() - _when > AGAIN:
-            leave(128 + number)
-        if _told or _unwinds():
-            return
-    while frame is not None:
-        if frame.f_code is _dropped.__code__:  # raised in here it would be dropped for good
-            return _send_again(number)
-        frame = frame.f_back
-    caught, _when = number, time.monotonic()
-    timer = threading.Timer(SWALLOWED, _still_there, (number,))
-    timer.daemon = True
-    timer.start()
-    raise Stopped
-
-
-def _unwinds() -> bool:
-    """Whether some frame is handling the exception of an earlier signal."""
-    error = sys.exc_info()[1]
-    while error is not None and not isinstance(error, Stopped):
-        error = error.__context__
-    return error is not None
-
-
-def _still_there(number: int) -> None:
-    """Send the signal again. A C library may silently clear an exception between two of its calls."""
-    if caught is not None and not _told:
-        os.kill(os.getpid(), number)
 
 
 def _takes(handle: int, seconds: float = 0.0) -> bool:
@@ -181,8 +74,8 @@ class _Stream(io.FileIO):
     """Waits for a reader only until a signal comes: its handler may let the write go on, which would block again."""
 
     def write(self, data: Any) -> int:
-        while not _takes(self.fileno(), 0.0 if hurried or caught is not None else PATIENCE):
-            if hurried or caught is not None:
+        while not _takes(self.fileno(), 0.0 if hurried else PATIENCE):
+            if hurried:
                 return self.unread(data)
         return super().write(memoryview(data)[:PIECE])
 

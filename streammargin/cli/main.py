@@ -10,7 +10,6 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from streammargin.cli import entry
 from streammargin.cli.examples import examples
 from streammargin.cli.options import Parser, add_common
 from streammargin.cli.remarks import say
@@ -111,8 +110,9 @@ def carried_out(
         return stop.code if isinstance(stop.code, int) else 2
     except Exception as error:
         return report(error, "--debug" in arguments, program)
-    except KeyboardInterrupt:
-        return entry.interrupted(program)
+    except KeyboardInterrupt:  # of a caller in Python; the command itself ends by the signal
+        say(f"{program}: interrupted")
+        return 130
 
 
 def report(error: Exception, debug: bool, program: str) -> int:
@@ -122,8 +122,6 @@ def report(error: Exception, debug: bool, program: str) -> int:
 
         for line in "".join(traceback.format_exception(error)).splitlines():
             say(line)
-    if entry.caught is not None:  # whatever this is, the signal caused it
-        return entry.interrupted(program)
     if isinstance(error, BrokenPipeError):
         # the reader of our output has closed it; without this the interpreter would report it once more at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

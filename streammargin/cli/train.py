@@ -87,9 +87,7 @@ class _Signals:
         elif time.monotonic() - self._when > entry.AGAIN:
             entry.leave(128 + number_)
 
-    def __exit__(self, kind: type[BaseException] | None, *exc: object) -> None:
-        if kind is KeyboardInterrupt and self.caught is not None:  # before the model existed
-            entry.caught = self.caught
+    def __exit__(self, *exc: object) -> None:
         for number_, handler in self._before.items():
             signal.signal(number_, handler)
 

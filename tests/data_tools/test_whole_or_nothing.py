@@ -6,14 +6,13 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 import zipfile
 from pathlib import Path
 
 import h5py
 import numpy as np
 import pytest
-from conftest import call, write_h5
+from conftest import HANGS, call, write_h5
 from test_convert import random_matrix
 from test_convert_bad_input import old_csc
 
@@ -41,40 +40,30 @@ VERBS = [
 ]
 
 
-@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="no such signals here")
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+# The command, which gets a signal when it writes rows, and says whether there is a file then.
+STRUCK = """
+import os, signal, sys
+from streammargin.data_tools.__main__ import main
+from streammargin.sources.hdf5.write import RowWriter
+
+def append(writer, batch, write=RowWriter.append):
+    print(any(name.endswith(".part") for name in os.listdir()), flush=True)
+    os.kill(os.getpid(), int(sys.argv[0]))
+    write(writer, batch)
+
+RowWriter.append = append
+sys.argv = sys.argv[1:]
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize("number, what", [(signal.SIGTERM, "terminated"), (signal.SIGHUP, "hung up")])
 @pytest.mark.parametrize("arguments", VERBS, ids=lambda arguments: arguments[0])
-def test_a_signal_leaves_nothing(inputs, monkeypatch, capsys, arguments, number):
-    if threading.current_thread() is not threading.main_thread():
-        pytest.skip("only the main thread gets signals")
-    before = signal.signal(number, signal.SIG_DFL)
-    seen = []
-
-    def append(self, batch):
-        seen.extend(name for name in os.listdir() if name.endswith(".part"))
-        signal.raise_signal(number)
-
-    monkeypatch.setattr(RowWriter, "append", append)
-    try:
-        assert command.main(arguments) == 128 + number
-        assert signal.getsignal(number) == signal.SIG_DFL
-    finally:
-        signal.signal(number, before)
-    assert seen and sorted(os.listdir()) == ["csc.h5", "in.h5"]
-    what = "terminated" if number == signal.SIGTERM else "hung up"
-    assert capsys.readouterr().err == f"streammargin-data: {what}\n"
-
-
-def test_an_ignored_signal_stays_ignored(inputs, monkeypatch):
-    if threading.current_thread() is not threading.main_thread():
-        pytest.skip("only the main thread gets signals")
-    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    try:
-        real = RowWriter.append
-        monkeypatch.setattr(RowWriter, "append", lambda *a: (signal.raise_signal(signal.SIGTERM), real(*a)))
-        assert command.main(VERBS[0]) == 0 and os.path.exists("out.h5")
-    finally:
-        signal.signal(signal.SIGTERM, before)
+def test_a_signal_leaves_nothing(inputs, arguments, number, what):
+    words = [sys.executable, "-c", STRUCK, str(int(number)), *arguments]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=HANGS)
+    assert (done.returncode, done.stdout) == (128 + number, "True\n")
+    assert sorted(os.listdir()) == ["csc.h5", "in.h5"] and done.stderr == f"streammargin-data: {what}\n"
 
 
 @pytest.mark.parametrize("place", ["import_module", "build_parser"])

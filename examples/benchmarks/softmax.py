@@ -5,10 +5,10 @@
 `passes`: covtype20k and rows like those of letter, to 1e-6, with free constants, by steps with a Hessian. `mnist`: CPU
 seconds in memory beside lbfgs, whose iterations grow until it is there. `disk`: reads of MNIST's file with 40M, of
 which 17 hold a sample of the rows.
-`classes`: 512 columns and 1,000 classes from a file, beside the time of its products of matrices. `hundreds`: 40,000 x
-256 rows of length 1 in 200 classes, in memory beside lbfgs, and from a file. `one`: noise and MNIST 3/5, one output,
-CPU seconds beside three solvers. One thread; both sides have one objective, with a penalised constant of 1, but in
-`passes`.
+`classes`: 512 columns and 1,000 classes from a file, beside the time of its products of matrices, and MiB at most.
+`hundreds`: 40,000 x 256 rows of length 1 in 200 classes, in memory beside lbfgs, and from a file. `one`: noise and
+MNIST 3/5, one output, CPU seconds beside three solvers. One thread; both sides have one objective, with a penalised
+constant of 1, but in `passes`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import logging
 import os
+import resource
 import statistics
 import time
 from collections.abc import Callable
@@ -119,11 +120,11 @@ def classes(options: argparse.Namespace) -> None:
     for C in options.C:
         begun = time.process_time()
         found = sm.train(path, C=C, bias=0, tol=options.tol, memory=options.memory, **GIVEN)
-        its = time.process_time() - begun
+        its, peak = time.process_time() - begun, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
         looks = sum(event["event"] == "certificate" for event in found.history)
         of_steps, of_looks = (products(options.rows, count, kind) for kind in (np.float32, np.float64))
         table(C, found.passes, looks, reads_of(found, options.rows * 2048), found.certificate.gap, its,
-              found.passes * of_steps + looks * of_looks)  # fmt: skip
+              found.passes * of_steps + looks * of_looks, peak)  # fmt: skip
 
 
 def products(rows: int, lines: int, kind: type) -> float:

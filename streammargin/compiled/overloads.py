@@ -16,7 +16,7 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic, overload, overload_method, register_jitable
 
 from streammargin import losses
-from streammargin.losses import base, choices, exponentials, simplex
+from streammargin.losses import base, choices, exponentials, simplex, softmax
 from streammargin.penalties import mirror_maps as norms
 from streammargin.rows import blocks, products, steps, visits
 from streammargin.rows import labels as rows
@@ -76,7 +76,7 @@ overload(choices.within, strict=False, jit_options=ALONG)(
     lambda x, low, high: lambda x, low, high: min(max(x, low), high)
 )
 _as_written(exponentials.sigmoid, **ALONG)
-_as_written(simplex.own_line, simplex.feasible, simplex.middle, **ALONG)
+_as_written(simplex.own_line, simplex.feasible, simplex.middle, softmax.probability, **ALONG)
 _as_written(visits.in_turn)  # references to what it returns are counted
 
 

@@ -24,7 +24,13 @@ from streammargin.losses.exponentials import exp_minus, logarithm
 from streammargin.losses.simplex import feasible, middle, own_line
 
 SMALL = 1e-300  # a probability below it counts as 0
+LITTLE = 1e-7  # digits of smaller sums of the other probabilities do not count
 MOST = 100  # Newton steps; usual are three to five, or some 25 if kappa is a million
+
+
+def probability(sign: float, share: float) -> float:
+    """That of a line whose dual is this share of the cap."""
+    return 0.5 * (1.0 + sign) - sign * share
 
 
 class SoftmaxTerms(NamedTuple):
@@ -90,32 +96,32 @@ class SoftmaxTerms(NamedTuple):
         a: np.ndarray,
     ) -> None:  # fmt: skip
         """Replace logarithms of probabilities in a by the duals of the step for 0 < L < inf; highest: largest score."""
-        kappa, mu, step = cap * L, 0.0, 0.0
+        kappa, each, mu, lines = cap * L, 1.0 / cap, 0.0, a.shape[0]
         for number in range(MOST):
-            total, bend, met, moved = 0.0, 0.0, 0.0, 0.0
-            for g in range(u.size):
-                q = (0.5 * (1.0 + signs[g])) - signs[g] * (centres[g] / cap)
-                t = (signs[g] * u[g] - highest) + kappa * q
-                p = exp_minus(-a[g])
+            total, others, bend, met, left = 0.0, 0.0, 0.0, 0.0, 0.0
+            for g in range(lines):
+                t, p = signs[g] * u[g] - highest + kappa * probability(signs[g], centres[g] * each), exp_minus(-a[g])
+                s, r = p / (1.0 + kappa * p), t - kappa * p - a[g]
+                total, others = total + p, others + where(signs[g] > 0.0, 0.0, p)
+                bend = bend + s
+                met = met + s * r
+                left = left + s * abs(r - mu)
+            before, mu = mu, (met + (total - 1.0)) / bend
+            left += abs(mu - before) * bend
+            if number > 0 and left <= self.tolerance * (others + LITTLE):
+                break
+            for g in range(lines):
+                t, p = signs[g] * u[g] - highest + kappa * probability(signs[g], centres[g] * each), exp_minus(-a[g])
                 v, r = 1.0 + kappa * p, t - mu - kappa * p - a[g]
                 # Halley's step; log p + kappa p is convex, so beyond log 1 only the first step can lead
-                new = min(a[g] + 2.0 * r * v / (2.0 * v * v + max(r, -2.0) * (kappa * p)), 0.0)
-                a[g] = new if number > 0 else a[g]
-                now = exp_minus(-a[g])
-                s = now / (1.0 + kappa * now)
-                moved += abs(now - p)
-                total += now
-                bend += s
-                met += s * (t - kappa * now - a[g])
-            step = (total - 1.0) / bend
-            if number > 0 and moved <= self.tolerance:
-                break
-            mu = met / bend + step
+                a[g] = np.minimum(a[g] + 2.0 * r * v / (2.0 * v * v + np.maximum(r, -2.0) * (kappa * p)), 0.0)
+        for g in range(lines):
+            t, p = signs[g] * u[g] - highest + kappa * probability(signs[g], centres[g] * each), exp_minus(-a[g])
+            moved = p * (t - mu - kappa * p - a[g]) / (1.0 + kappa * p)
+            a[g] = where(signs[g] > 0.0, 0.0, cap * np.maximum(p + moved, 0.0))
         others = 0.0
-        for g in range(u.size):
-            p = exp_minus(-a[g])
-            a[g] = cap * max(p - step * p / (1.0 + kappa * p), 0.0) if g != own else 0.0
-            others += a[g]
+        for g in range(lines):
+            others = others + a[g]
         a[own] = others
         if others > cap:
             feasible(signs, cap, a)

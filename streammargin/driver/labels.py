@@ -11,7 +11,7 @@ from typing import TypeGuard
 import numpy as np
 
 from streammargin.errors import DataError
-from streammargin.matching import EXACT, number_in
+from streammargin.matching import number_in
 from streammargin.rows.labels import RowLabels
 from streammargin.sources.base import Slices, Source
 from streammargin.sources.labels import Origin, as_values
@@ -21,7 +21,6 @@ LEAST = 1 << 9  # rows at a time of many outputs: each has some calls of NumPy f
 NONE = np.empty(0)
 NO_ROWS = RowLabels(np.empty(0, np.int16), NONE, NONE)
 UNKNOWN = -2  # the code of a label that the file did not have before
-TABLE = 1 << 16  # classes that span fewer whole numbers are looked up in a table
 
 
 def pieces_of(outputs: int) -> int:
@@ -239,21 +238,10 @@ class Coder:
         self.classes: np.ndarray = classes
         self.codes: np.ndarray = np.append(codes, UNKNOWN).astype(np.int16)
         self._known = dict(zip(classes.tolist(), codes.tolist(), strict=True))
-        self._low, self._table = 0, np.empty(0, np.int16)
-        if classes.dtype.kind in "biuf" and np.all(classes == np.trunc(classes)):
-            low, high = int(classes[0]), int(classes[-1])
-            if high - low < TABLE and max(-low, high) < EXACT:
-                self._low, self._table = low, np.full(high - low + 2, UNKNOWN, np.int16)
-                self._table[classes.astype(np.int64) - low] = codes
 
     def __call__(self, labels: np.ndarray) -> np.ndarray:
         if labels.dtype.kind not in "biuf":
             return np.array([self._known.get(label, UNKNOWN) for label in as_values(labels).tolist()], np.int16)
-        if self._table.size:
-            with np.errstate(invalid="ignore"):
-                place = labels.astype(np.int64) - self._low
-            place[(place < 0) | (place >= self._table.size) | (place + self._low != labels)] = -1
-            return self._table[place]
         place = np.searchsorted(self.classes, labels)
         other = self.classes[np.minimum(place, len(self.classes) - 1)] != labels
         return self.codes[np.where(other, -1, place)]
